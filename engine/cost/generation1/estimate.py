@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.chips import chip as chip_facts
 from engine.chips.figures import basis
@@ -22,11 +22,12 @@ from engine.cost.generation1.timing import (
     stratum,
 )
 from engine.cost.generation1.work import Work, work_of
+from engine.cost.limits.generation1 import check_generation1
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.lowering.graph import LoweringGraph
 from engine.wire.cost import ChipEstimate, Interval, LayerCost
 
-__all__ = ["Counted1", "chip_estimate", "count_generation1", "design_of"]
+__all__ = ["Counted1", "chip_estimate", "count_generation1", "design_of", "layer_times"]
 
 _LINK_GIGABYTES = 0.35
 """Of a second over the host link of RK3399Pro: assumed (USB 3), stated by no source."""
@@ -56,7 +57,7 @@ def count_generation1(graph: LoweringGraph, design: str, dtype: NpuDtype) -> Cou
         design: a value of :data:`engine.cost.generation1.timing.DESIGNS`.
         dtype: ``int8`` for every quantized dtype of 8 bits, or ``float16``.
     """
-    lowered = lower_generation1(graph, design, dtype)
+    lowered = _placed(lower_generation1(graph, design, dtype))
     return Counted1(lowered, tuple(work_of(each, lowered) for each in lowered.layers))
 
 
@@ -102,6 +103,12 @@ def chip_estimate(
     wide = spread(stratum(known_share(works, on, float16)))
     time = _interval(milliseconds * batch, wide)
     facts = chip_facts(chip)
+    refused = sum(each.target == "none" for each in lowered.layers)
+    if refused:
+        notes.append(
+            f"{refused} layers are in no operator list of toolkit 1.7.x, or are refused there: the"
+            " time counts them as the programmable part's."
+        )
     return ChipEstimate(
         chip=chip,
         generation=1,
@@ -113,16 +120,35 @@ def chip_estimate(
         time_ms=time,
         fps=_rate(time, batch),
         memory=memory_of(lowered, spans),
-        npu_layers=len(lowered.layers),
+        npu_layers=len(lowered.layers) - refused,
+        refused_layers=refused,
         macs=sum(each.macs for each in works),
         layers=_rows(counted, times, ids or {}) if layers else (),
         notes=tuple(notes),
     )
 
 
+def layer_times(lowered: Lowered, chip: str, npu_mhz: float | None = None) -> tuple[float, ...]:
+    """Milliseconds of each layer on a chip of generation 1."""
+    on, float16 = machine(chip, npu_mhz), lowered.dtype == "float16"
+    return tuple(layer_time(work_of(each, lowered), on, float16).ms for each in lowered.layers)
+
+
 def design_of(chip: str) -> str | None:
     """The NPU design of a chip of generation 1; None for every other."""
     return DESIGNS.get(chip)
+
+
+def _placed(lowered: Lowered) -> Lowered:
+    """With what the operator lists of toolkit 1.7.x say of each layer."""
+
+    def told(layer: LoweredLayer) -> LoweredLayer:
+        found = check_generation1(layer, lowered)
+        if not found.reason:
+            return layer
+        return replace(layer, target=found.target, reason=found.reason, remedy=found.remedy)
+
+    return replace(lowered, layers=tuple(map(told, lowered.layers)))
 
 
 def _interval(value: float, wide: float) -> Interval:

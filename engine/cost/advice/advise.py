@@ -1,0 +1,69 @@
+"""From detectors to advice: the gain of each is the difference of two estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from engine.chips import chip as chip_facts
+from engine.cost.advice.convolutions import CONVOLUTIONS
+from engine.cost.advice.found import Found, Model
+from engine.cost.advice.operators import OPERATORS_AND_SIZES
+from engine.cost.lowered import Lowered
+from engine.wire.cost import Advice
+
+__all__ = ["TimeOf", "advise"]
+
+TimeOf = Callable[[Lowered], Sequence[float]]
+"""Milliseconds of each layer, in their order."""
+
+_LEAST = 0.01
+"""Share of the model's time that a gain needs, to be told."""
+_LARGE = 0.05
+"""Share of the time that a cost without a known gain needs, to be told."""
+
+
+def advise(
+    lowered: Lowered, chip: str, time_of: TimeOf, ids: Mapping[str, str] | None = None
+) -> tuple[Advice, ...]:
+    """Ways to make a model faster on a chip, the largest gain first.
+
+    Args:
+        lowered: its layers on that chip, of either generation, with their targets.
+        chip: by name.
+        time_of: the time model of the chip.
+        ids: node -> ``layer.id``; a node that is nobody's stands for itself.
+    """
+    facts = chip_facts(chip)
+    if facts is None or not lowered.layers:
+        return ()
+    model = Model(lowered, facts.name, facts.generation, tuple(time_of(lowered)))
+    made = []
+    for detector in (*CONVOLUTIONS, *OPERATORS_AND_SIZES):
+        for found in detector(model):
+            advice = _advice(found, model, time_of, ids or {})
+            if advice is not None:
+                made.append(advice)
+    return tuple(sorted(made, key=lambda each: -(each.gain_ms or 0.0)))
+
+
+def _advice(found: Found, model: Model, time_of: TimeOf, ids: Mapping[str, str]) -> Advice | None:
+    before = model.ms(found.layers)
+    gain = None
+    if found.change is None:
+        if before < _LARGE * model.total:
+            return None
+    else:
+        after = sum(time_of(found.change.lowered)) if found.change.lowered.layers else 0.0
+        gain = before - after
+        if gain < _LEAST * model.total or gain <= 0:
+            return None
+    named = (
+        ids.get(name, name) for at in found.layers for name in model.lowered.layers[at].sources[:1]
+    )
+    return Advice(
+        title=found.title,
+        why=f"{found.why} They take {before:.2f} of {model.total:.2f} ms (estimated).",
+        layers=tuple(dict.fromkeys(named)),
+        gain_ms=gain,
+        source=found.source,
+    )

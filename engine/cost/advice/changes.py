@@ -1,0 +1,147 @@
+"""Layers as they would be after a change of the model, for a second estimate of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
+
+__all__ = [
+    "Change",
+    "as_int8",
+    "dropped",
+    "on_npu",
+    "with_kernels",
+    "with_output_channels",
+    "with_relu",
+]
+
+_TABLES = (
+    *("ExSwish", "HardSwish", "HardSigmoid", "Softplus", "Sigmoid", "ExGelu", "ExMish"),
+    *("Swish", "Gelu", "Mish", "Tanh", "Elu"),
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """The changed layers alone, over the tensors that they would have; none where they are gone."""
+
+    lowered: Lowered
+
+
+def dropped(lowered: Lowered, layers: Iterable[int]) -> Change:
+    """Layers that are left out."""
+    return _change(lowered, ())
+
+
+def on_npu(lowered: Lowered, layers: Iterable[int]) -> Change:
+    """Layers of the CPU as if the NPU had them."""
+    found = (lowered.layers[at] for at in layers)
+    return _change(lowered, (replace(each, target="NPU") for each in found))
+
+
+def with_relu(lowered: Lowered, layers: Iterable[int]) -> Change:
+    """Layers whose activation is ReLU; an activation of its own goes into the layer before it."""
+    made = []
+    for at in layers:
+        layer = lowered.layers[at]
+        if layer.op.startswith(("Conv", "Gemm")):
+            made.append(replace(layer, op=_relu(layer.op)))
+    return _change(lowered, made)
+
+
+def _relu(op: str) -> str:
+    for name in _TABLES:
+        at = op.find(name, 4)
+        if at >= 0:
+            return f"{op[:at]}Relu{op[at + len(name) :]}"
+    return op
+
+
+def with_output_channels(
+    lowered: Lowered, layers: Iterable[int], channels: Callable[[int], int]
+) -> Change:
+    """Convolutions with another number of output channels; what reads them stays."""
+    made: list[LoweredLayer] = []
+    tensors: dict[str, LoweredTensor] = {}
+    for at in layers:
+        layer = lowered.layers[at]
+        out = lowered.tensors[layer.outputs[0]]
+        count = channels(out.shape[1])
+        names = {}
+        for name in layer.consts:
+            const = lowered.tensors.get(name)
+            if const is not None and const.shape and const.shape[0] == out.shape[1]:
+                names[name] = _renamed(tensors, const, (count, *const.shape[1:]), at)
+        shape = (out.shape[0], count, *out.shape[2:])
+        names[out.name] = _renamed(tensors, out, shape, at)
+        made.append(_renamed_layer(layer, names))
+    return _change(lowered, made, tensors)
+
+
+def with_kernels(lowered: Lowered, layers: Iterable[int], most: int = 3) -> Change:
+    """Convolutions with kernels of at most ``most``; with 3, as many in a row as see as much."""
+    made: list[LoweredLayer] = []
+    tensors: dict[str, LoweredTensor] = {}
+    for at in layers:
+        layer = lowered.layers[at]
+        window = layer.window
+        if window is None:
+            continue
+        kernel = (min(window.kernel[0], most), min(window.kernel[1], most))
+        names = {}
+        for name in layer.consts:
+            const = lowered.tensors.get(name)
+            if const is not None and len(const.shape) == 4:
+                names[name] = _renamed(tensors, const, (*const.shape[:2], *kernel), at)
+        smaller = replace(
+            _renamed_layer(layer, names),
+            window=replace(window, kernel=kernel, dilations=(1, 1)),
+        )
+        times = (max(window.kernel) - 1) // 2 if most == 3 else 1
+        made += [smaller] * times
+    return _change(lowered, made, tensors)
+
+
+def as_int8(lowered: Lowered, layers: Iterable[int]) -> Change:
+    """Layers of float16 in 8 bits, with their features."""
+    found = [lowered.layers[at] for at in layers]
+    tensors = {
+        name: replace(tensor, dtype="int8")
+        for each in found
+        for name in (*each.inputs, *each.consts, *each.outputs)
+        if (tensor := lowered.tensors.get(name)) is not None and tensor.dtype == "float16"
+    }
+    changed = _change(lowered, (replace(each, dtype="int8") for each in found), tensors)
+    return Change(replace(changed.lowered, dtype="int8"))
+
+
+def _change(
+    lowered: Lowered,
+    layers: Iterable[LoweredLayer],
+    tensors: Mapping[str, LoweredTensor] | None = None,
+) -> Change:
+    return Change(
+        replace(
+            lowered,
+            layers=tuple(layers),
+            tensors={**lowered.tensors, **tensors} if tensors else lowered.tensors,
+        )
+    )
+
+
+def _renamed(
+    tensors: dict[str, LoweredTensor], tensor: LoweredTensor, shape: tuple[int, ...], at: int
+) -> str:
+    name = f"{tensor.name}/changed{at}"
+    tensors[name] = replace(tensor, name=name, shape=shape)
+    return name
+
+
+def _renamed_layer(layer: LoweredLayer, names: Mapping[str, str]) -> LoweredLayer:
+    return replace(
+        layer,
+        consts=tuple(names.get(each, each) for each in layer.consts),
+        outputs=tuple(names.get(each, each) for each in layer.outputs),
+    )

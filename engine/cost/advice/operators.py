@@ -1,0 +1,128 @@
+"""Advice about everything but convolutions: the CPU, resizes, outputs, dtypes, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from engine.chips.npu import npu_profile
+from engine.cost.advice.changes import as_int8, dropped, on_npu
+from engine.cost.advice.found import ENDS, OPERATORS, RATES, Found, Model, writes_output
+
+__all__ = ["OPERATORS_AND_SIZES"]
+
+_OPEN_ENDS = ("Transpose", "Reshape", "Softmax", "exSoftmax13", "Sigmoid")
+
+
+def _on_cpu(model: Model) -> Iterator[Found]:
+    layers = model.where(lambda each: each.target == "CPU" and each.op not in ENDS)
+    by_type: dict[str, list[int]] = {}
+    for at in layers:
+        by_type.setdefault(model.lowered.layers[at].op, []).append(at)
+    for op, found in by_type.items():
+        remedy = next((model.lowered.layers[at].remedy for at in found), "")
+        yield Found(
+            f"Keep {op} off the CPU",
+            f"{len(found)} layers of type {op} run on the CPU, and the NPU waits. {remedy}".strip(),
+            tuple(found),
+            f"{OPERATORS}, 4",
+            on_npu(model.lowered, found),
+        )
+
+
+def _resizes(model: Model) -> Iterator[Found]:
+    layers = model.where(lambda each: each.kind in ("Resize", "Upsample"))
+    last = tuple(at for at in layers if writes_output(model, at))
+    if last:
+        yield Found(
+            "Enlarge the result on the CPU or GPU of the board, not in the model",
+            f"{len(last)} resizes write the model's output: without them it gives a smaller output,"
+            " and only what is shown need be enlarged.",
+            last,
+            RATES,
+            dropped(model.lowered, last),
+        )
+    inner = tuple(at for at in layers if at not in last)
+    if inner:
+        yield Found(
+            "Resize fewer channels",
+            f"{len(inner)} resizes move every value: put them behind the convolution that reduces"
+            " the channels.",
+            inner,
+            RATES,
+        )
+
+
+def _open_ends(model: Model) -> Iterator[Found]:
+    layers = tuple(
+        at
+        for at, each in enumerate(model.lowered.layers)
+        if each.kind in _OPEN_ENDS and writes_output(model, at)
+    )
+    if layers:
+        ops = sorted({model.lowered.layers[at].kind for at in layers})
+        yield Found(
+            f"Leave {', '.join(ops)} at the outputs out of the model",
+            f"{len(layers)} such layers are the last before an output: cut the model before them"
+            " (outputs of load_onnx, remove_reshape) and compute only what is kept.",
+            layers,
+            "API Reference 2.3.0, remove_reshape",
+            dropped(model.lowered, layers),
+        )
+
+
+def _half(model: Model) -> Iterator[Found]:
+    facts = npu_profile(model.chip)
+    has_int8 = facts is None or "int8" in facts.dtypes
+    layers = model.where(lambda each: each.dtype == "float16" and each.op not in ENDS)
+    if not layers or not has_int8:
+        return
+    whole = model.lowered.dtype == "float16"
+    yield Found(
+        "Quantize the model to 8 bits" if whole else "Give fewer layers float16",
+        f"{len(layers)} layers compute in float16, with a fraction of the multiplications in a"
+        " cycle and twice the bytes. See the accuracy of each with the error analysis.",
+        layers,
+        "facts of the chip (rknntui chips)",
+        as_int8(model.lowered, layers),
+    )
+
+
+def _small(model: Model) -> Iterator[Found]:
+    usual = sorted(each for each in model.times if each > 0)
+    if len(usual) < 50:
+        return
+    floor = 2.0 * usual[len(usual) // 50]  # what starting a layer takes, nearly
+    layers = tuple(at for at, each in enumerate(model.times) if 0 < each <= floor)
+    yield Found(
+        "Merge small layers",
+        f"{len(layers)} layers take no more than twice the time of starting one: fewer, larger"
+        " layers do the same work faster.",
+        layers,
+        RATES,
+    )
+
+
+def _input_sizes(model: Model) -> Iterator[Found]:
+    for name in model.lowered.inputs:
+        shape = model.shape(name)
+        if len(shape) != 4 or shape[1] not in (1, 3, 4) or shape[3] % 16 == 0:
+            continue
+        readers = model.where(lambda each, name=name: name in each.inputs)  # type: ignore[misc]
+        if readers and model.generation == 2:
+            yield Found(
+                "Make the input's width a multiple of 16",
+                f"It is {shape[3]}: the input is copied to a wider buffer before each inference.",
+                readers,
+                f"{OPERATORS}, 5.1",
+            )
+
+
+OPERATORS_AND_SIZES: tuple[Callable[[Model], Iterator[Found]], ...] = (
+    _on_cpu,
+    _resizes,
+    _open_ends,
+    _half,
+    _small,
+    _input_sizes,
+)
+"""Detectors, each over a whole model."""

@@ -1,0 +1,226 @@
+"""Advice: what is found, that a gain is the difference of two estimates, what stays untold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from engine.cost.advice import advise
+from engine.cost.generation1.estimate import count_generation1, layer_times
+from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Target, Window
+from engine.wire.cost import Advice
+from tests.cost.generation1.networks import Net
+
+
+class Chain:
+    """A chain of the compiler's layers, each over the one before."""
+
+    def __init__(self, shape: tuple[int, ...] = (1, 3, 64, 64)) -> None:
+        self.tensors = {"x": LoweredTensor("x", shape, "int8")}
+        self.layers: list[LoweredLayer] = []
+        self.last = "x"
+
+    def add(
+        self,
+        op: str,
+        out: tuple[int, ...],
+        *,
+        kernel: int = 0,
+        target: Target = "NPU",
+        dtype: str = "int8",
+        kind: str = "",
+    ) -> None:
+        name = f"{op}{len(self.layers)}"
+        consts: tuple[str, ...] = ()
+        if kernel:
+            cin = self.tensors[self.last].shape[1]
+            self.tensors[f"{name}.w"] = LoweredTensor(
+                f"{name}.w", (out[1], cin, kernel, kernel), dtype, const=True
+            )
+            consts = (f"{name}.w",)
+        self.tensors[name] = LoweredTensor(name, out, dtype)
+        self.layers.append(
+            LoweredLayer(
+                op=op,
+                kind=kind or ("Conv" if op.startswith("Conv") else op),
+                name=name,
+                inputs=(self.last,),
+                consts=consts,
+                outputs=(name,),
+                dtype=dtype,
+                target=target,
+                remedy="Do otherwise." if target == "CPU" else "",
+                window=Window(kernel=(kernel, kernel)) if kernel else None,
+                sources=(name,),
+            )
+        )
+        self.last = name
+
+    def lowered(self) -> Lowered:
+        return Lowered(
+            family="rk3588",
+            dtype="int8",
+            layers=tuple(self.layers),
+            tensors=self.tensors,
+            inputs=("x",),
+            outputs=(self.last,),
+        )
+
+
+def plain_time(lowered: Lowered) -> Sequence[float]:
+    """A time model that can be checked by hand: weights by pixels, activations, the CPU."""
+    made = []
+    for each in lowered.layers:
+        out = lowered.shape(each.outputs[0])
+        pixels = out[2] * out[3] if len(out) == 4 else 1
+        weights = 0
+        for name in each.consts:
+            count = 1
+            for size in lowered.shape(name):
+                count *= size
+            weights += count
+        ms = weights * pixels * 1e-6
+        if "ExSwish" in each.op or each.op == "exSwish":
+            ms += out[1] * pixels * 1e-4
+        if each.kind == "Resize":
+            ms += 10.0
+        if each.target == "CPU":
+            ms += 50.0
+        made.append(ms * (2 if each.dtype == "float16" else 1))
+    return made
+
+
+def found(chain: Chain, chip: str = "rk3588") -> dict[str, Advice]:
+    made = advise(chain.lowered(), chip, plain_time)
+    assert all(each.source and each.why and each.layers for each in made)
+    gains = [each.gain_ms or 0.0 for each in made]
+    assert gains == sorted(gains, reverse=True)
+    return {each.title: each for each in made}
+
+
+def only(told: dict[str, Advice], part: str) -> Advice:
+    (one,) = [each for title, each in told.items() if part in title]
+    return one
+
+
+def test_an_activation_by_table_is_told_its_gain() -> None:
+    chain = Chain()
+    chain.add("ConvExSwish", (1, 32, 32, 32), kernel=3)
+    chain.add("exSwish", (1, 32, 32, 32))
+    chain.add("Conv", (1, 32, 32, 32), kernel=1)
+    one = only(found(chain), "ReLU")
+    assert one.layers == ("ConvExSwish0", "exSwish1")
+    assert one.gain_ms == pytest.approx(2 * 32 * 32 * 32 * 1e-4)
+    chain = Chain()
+    chain.add("ConvRelu", (1, 32, 32, 32), kernel=3)
+    assert not any("ReLU" in title for title in found(chain))
+
+
+def test_channels_that_leave_the_array_unused() -> None:
+    chain = Chain((1, 32, 32, 32))
+    chain.add("Conv", (1, 33, 32, 32), kernel=3)
+    chain.add("Conv", (1, 64, 32, 32), kernel=3)
+    one = only(found(chain), "multiples of 32")
+    assert one.layers == ("Conv0",)
+    assert "33 channels" in one.why
+    assert one.gain_ms == pytest.approx(1 * 32 * 9 * 32 * 32 * 1e-6)
+    chain = Chain((1, 32, 32, 32))
+    chain.add("Conv", (1, 24, 32, 32), kernel=3)  # one tile: nothing to gain
+    assert found(chain) == {}
+
+
+def test_large_kernels_become_several_small_ones() -> None:
+    chain = Chain((1, 32, 32, 32))
+    chain.add("Conv", (1, 32, 32, 32), kernel=5)
+    one = only(found(chain), "3x3")
+    assert one.gain_ms == pytest.approx(32 * 32 * (25 - 18) * 32 * 32 * 1e-6)
+    chain = Chain()
+    chain.add("Conv", (1, 32, 32, 32), kernel=5)  # of the image: another matter
+    assert found(chain) == {}
+
+
+def test_operators_on_the_cpu_by_type() -> None:
+    chain = Chain((1, 32, 32, 32))
+    chain.add("AveragePool", (1, 32, 32, 32), target="CPU")
+    chain.add("Transpose", (1, 32, 32, 32), target="CPU")
+    chain.add("AveragePool", (1, 32, 32, 32), target="CPU")
+    chain.add("Conv", (1, 32, 32, 32), kernel=1)
+    told = found(chain)
+    one = only(told, "AveragePool")
+    assert one.gain_ms == pytest.approx(100.0)
+    assert one.layers == ("AveragePool0", "AveragePool2")
+    assert "Do otherwise." in one.why
+    assert only(told, "Transpose").gain_ms == pytest.approx(50.0)
+
+
+def test_what_stands_at_an_output_can_be_left_out() -> None:
+    chain = Chain((1, 32, 32, 32))
+    chain.add("Conv", (1, 32, 32, 32), kernel=1)
+    chain.add("Resize", (1, 32, 64, 64))
+    one = only(found(chain), "Enlarge")
+    assert one.gain_ms == pytest.approx(10.0)
+    chain.add("Transpose", (1, 64, 64, 32), target="CPU")
+    told = found(chain)
+    assert only(told, "at the outputs").gain_ms == pytest.approx(50.0)
+    assert only(told, "fewer channels").gain_ms is None
+
+
+def test_half_precision_is_told_where_8_bits_are_there() -> None:
+    chain = Chain((1, 32, 32, 32))
+    chain.add("Conv", (1, 32, 32, 32), kernel=3, dtype="float16")
+    one = only(found(chain), "float16")
+    assert one.gain_ms == pytest.approx(32 * 32 * 9 * 32 * 32 * 1e-6)
+    assert not any("float16" in title for title in found(chain, "rk2118"))
+
+
+def test_many_small_layers_and_an_odd_width() -> None:
+    chain = Chain((1, 3, 30, 30))
+    for _ in range(60):
+        chain.add("Conv", (1, 8, 30, 30), kernel=1)
+    told = found(chain)
+    assert only(told, "Merge").gain_ms is None
+    chain = Chain((1, 3, 30, 30))
+    chain.add("Conv", (1, 32, 30, 30), kernel=3)
+    assert "30" in only(found(chain), "multiple of 16").why
+
+
+def test_small_gains_and_unknown_chips_are_not_told() -> None:
+    chain = Chain((1, 64, 64, 64))
+    chain.add("Conv", (1, 64, 64, 64), kernel=3)
+    chain.add("exSwish", (1, 1, 1, 1))
+    chain.add("Conv", (1, 64, 64, 64), kernel=3)
+    assert found(chain) == {}
+    assert advise(chain.lowered(), "rk9999", plain_time) == ()
+    empty = Lowered("rk3588", "int8", (), {}, (), ())
+    assert advise(empty, "rk3588", plain_time) == ()
+
+
+def test_the_model_is_left_as_it_is() -> None:
+    chain = Chain((1, 32, 32, 32))
+    chain.add("ConvExSwish", (1, 33, 32, 32), kernel=5)
+    chain.add("Conv", (1, 33, 32, 32), kernel=5)
+    lowered = chain.lowered()
+    names = set(lowered.tensors)
+    assert advise(lowered, "rk3588", plain_time)
+    assert set(lowered.tensors) == names
+
+
+@pytest.mark.parametrize("chip", ["rk1808", "rv1109", "rv1126"])
+def test_generation_1_with_its_own_time_model(chip: str) -> None:
+    net = Net((1, 64, 33, 33))
+    net.conv(64, (13, 1))
+    net.conv(64)
+    net.add("MaxPool", (1, 64, 16, 16), kernel_shape=[2, 2], strides=[2, 2])
+    net.conv(64, group=64)
+    before = net.conv(64)
+    gate = net.add("Sigmoid", (1, 64, 16, 16))
+    net.add("Mul", (1, 64, 16, 16), inputs=[before, gate])
+    net.conv(64)
+    lowered = count_generation1(net.graph(), "rk1808", "int8").lowered
+    told = advise(lowered, chip, lambda each: layer_times(each, chip), {"Conv0": "long"})
+    (kernel,) = [each for each in told if "11 x stride" in each.title]
+    assert kernel.layers == ("long",)
+    assert kernel.gain_ms is not None
+    assert kernel.gain_ms > 0.8 * sum(layer_times(lowered, chip))
+    assert told[0] is kernel
