@@ -10,6 +10,7 @@ from engine.cost.advice.found import ENDS, OPERATORS, RATES, Found, Model, write
 
 __all__ = ["OPERATORS_AND_SIZES"]
 
+_PROGRAMMED = ("Softmax", "LogSoftmax", "Pow", "Div")
 _OPEN_ENDS = ("Transpose", "Reshape", "Softmax", "exSoftmax13", "Sigmoid")
 
 
@@ -26,6 +27,22 @@ def _on_cpu(model: Model) -> Iterator[Found]:
             tuple(found),
             f"{OPERATORS}, 4",
             on_npu(model.lowered, found),
+        )
+
+
+def _attention(model: Model) -> Iterator[Found]:
+    if model.generation != 1:
+        return
+    layers = model.where(
+        lambda each: (each.kind == "MatMul" and not each.consts) or each.kind in _PROGRAMMED
+    )
+    if layers:
+        yield Found(
+            "Use convolutions in place of attention",
+            f"{len(layers)} layers multiply two features, or divide, raise to a power or take a"
+            " softmax by the value: that is done outside the MAC array.",
+            layers,
+            RATES,
         )
 
 
@@ -119,6 +136,7 @@ def _input_sizes(model: Model) -> Iterator[Found]:
 
 OPERATORS_AND_SIZES: tuple[Callable[[Model], Iterator[Found]], ...] = (
     _on_cpu,
+    _attention,
     _resizes,
     _open_ends,
     _half,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.chips import chip as chip_facts
 from engine.cost.limits.data import (
     CONTRADICTED,
@@ -16,7 +18,7 @@ from engine.cost.limits.remedies import remedy_for, usual_reason
 from engine.cost.limits.rules import Broken, base_operator, broken_limits
 from engine.cost.lowered import Lowered, LoweredLayer, Target
 
-__all__ = ["Placement", "check_layer"]
+__all__ = ["Placement", "check_layer", "with_reasons"]
 
 _ENDS = ("InputOperator", "OutputOperator")
 
@@ -58,6 +60,23 @@ def check_layer(
     return _told(layer.target, op, broken, facts.name)
 
 
+def with_reasons(lowered: Lowered, chip: str) -> Lowered:
+    """The layers with what :func:`check_layer` says of each: target, reason, remedy.
+
+    Args:
+        lowered: as the compiler places it.
+        chip: any chip of the family: they share their limits.
+    """
+
+    def told(layer: LoweredLayer) -> LoweredLayer:
+        found = check_layer(layer, lowered, chip)
+        if (found.target, found.reason) == (layer.target, ""):
+            return layer
+        return replace(layer, target=found.target, reason=found.reason, remedy=found.remedy)
+
+    return replace(lowered, layers=tuple(map(told, lowered.layers)))
+
+
 def _refused(op: str, chip: str) -> Placement | None:
     """Of an operator that no list of the toolkit has."""
     if op in npu_operators() or op in cpu_operators("rk3588") or op.startswith("ex"):
@@ -80,7 +99,7 @@ def _refused(op: str, chip: str) -> Placement | None:
 
 
 def _on_cpu(op: str, chip: str) -> bool:
-    return ("Conv" if op == "DepthwiseConv" else op) in cpu_operators(chip)
+    return {"DepthwiseConv": "Conv", "exNorm": "exLayerNorm"}.get(op, op) in cpu_operators(chip)
 
 
 def _told(target: Target, op: str, broken: tuple[Broken, ...], chip: str) -> Placement:

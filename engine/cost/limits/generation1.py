@@ -154,7 +154,10 @@ def _row(op: str, layer: LoweredLayer, lowered: Lowered) -> str | None:
     if row is None:
         return None
     found = lowered.tensors.get(layer.inputs[0]) if layer.inputs else None
-    return row.format(max(1, len(found.shape) - 2) if found is not None else 2)
+    dimensions = len(found.shape) - 2 if found is not None else 2
+    if op == "GlobalAveragePool" and dimensions == 1:
+        return "mean"  # a mean over the last axis, as of a layer normalization
+    return row.format(max(1, dimensions))
 
 
 def _kernel(layer: LoweredLayer) -> Placement | None:

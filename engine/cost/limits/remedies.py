@@ -46,6 +46,7 @@ _BY_OPERATOR = {
     "ArgMax": "Leave it out of the model and compute it on the outputs.",
     "TopK": "Leave it out of the model and compute it on the outputs.",
     "NonMaxSuppression": "Cut the model before it and suppress boxes on the CPU of the board.",
+    "Erf": "Use ReLU in place of GELU, or load the model with load_pytorch, which knows GELU.",
     "Einsum": "Write it as MatMul with Transpose and Reshape.",
     "GroupNormalization": "Write it as Reshape and InstanceNormalization, or use batch"
     " normalization.",

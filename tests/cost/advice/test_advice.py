@@ -224,3 +224,14 @@ def test_generation_1_with_its_own_time_model(chip: str) -> None:
     assert kernel.gain_ms is not None
     assert kernel.gain_ms > 0.8 * sum(layer_times(lowered, chip))
     assert told[0] is kernel
+
+
+def test_attention_on_generation_1_is_told() -> None:
+    net = Net((1, 4, 256, 64))
+    net.add("MatMul", (1, 4, 256, 256), "x")
+    net.add("Softmax", (1, 4, 256, 256))
+    lowered = count_generation1(net.graph(), "rk1808", "int8").lowered
+    told = advise(lowered, "rk1808", lambda each: layer_times(each, "rk1808"))
+    (one,) = [each for each in told if "attention" in each.title]
+    assert one.layers == ("MatMul0", "Softmax1")
+    assert one.gain_ms is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.chips import chips
-from engine.cost.limits import broken_limits, check_layer
+from engine.cost.limits import broken_limits, check_layer, with_reasons
 from engine.cost.limits.data import cpu_operators, npu_limits, support_of
 from engine.cost.limits.permutation import broken_condition, constants, perms_between
 from engine.cost.limits.rules import base_operator
@@ -117,6 +117,18 @@ def test_what_the_compiler_does_goes_before_what_is_published() -> None:
     assert "depthwise" in placed.remedy
     layer, lowered = one("Conv", target="CPU", reason="op_target says so.")
     assert check_layer(layer, lowered, "rk3588").reason == "op_target says so."
+
+
+def test_layers_of_a_graph_are_given_their_reasons() -> None:
+    _, lowered = one("AveragePool", window=Window(kernel=(3, 3)), target="CPU")
+    told = with_reasons(lowered, "rk3588").layers[0]
+    assert (told.target, told.name) == ("CPU", "layer")
+    assert told.reason
+    assert told.remedy
+    _, lowered = one("MyOwnOperator")
+    assert with_reasons(lowered, "rk3588").layers[0].target == "none"
+    _, lowered = one("Conv", window=Window(kernel=(3, 3)))
+    assert with_reasons(lowered, "rk3588") == lowered
 
 
 def test_transposes_are_judged_by_their_shapes() -> None:
@@ -264,6 +276,10 @@ def test_generation_1_has_its_own_lists(chip: str) -> None:
     assert check_layer(layer, lowered, chip).target == "none"
     layer, lowered = one("MyOwnOperator")
     assert "1.7" in check_layer(layer, lowered, chip).reason
+    layer, lowered = one("GlobalAveragePool", (1, 64, 50), (1, 64, 1))
+    assert check_layer(layer, lowered, chip).target == "NPU"
+    layer, lowered = one("GlobalAveragePool", (1, 8, 4, 4, 4), (1, 8, 1, 1, 1))
+    assert "3d" in check_layer(layer, lowered, chip).reason
     layer, lowered = one("MatMul")
     assert "two features" in check_layer(layer, lowered, chip).reason
     layer, lowered = one("MatMul", consts=("w",))
