@@ -11,6 +11,12 @@ from engine.base.text import did_you_mean, sanitize
 from engine.chips import Chip, chip, chips
 from engine.chips.figures import basis, number
 from engine.chips.npu import NpuDtype, NpuProfile, npu_profile
+from engine.cost.generation1.estimate import (
+    Counted1,
+    chip_estimate,
+    count_generation1,
+    design_of,
+)
 from engine.cost.lowered import Lowered
 from engine.cost.lowering import lower, read_graph
 from engine.cost.rows import Counted, chip_figures, counted
@@ -152,7 +158,8 @@ class _Work:
         given = {name: npu_dtype(dtype) for name, dtype in settings.layer_dtypes.items()}
         self._dtypes = nodes_of_layers(layers, given)
         self._targets = nodes_of_layers(layers, settings.op_target)
-        self._lowered: dict[tuple[str, NpuDtype], Counted | EngineError] = {}
+        self._families: dict[tuple[str, NpuDtype], Counted] = {}
+        self._designs: dict[tuple[str, NpuDtype], Counted1] = {}
 
     def of(self, one: Chip, wanted: NpuDtype | None) -> ChipEstimate:
         """The estimate of a chip."""
@@ -168,33 +175,51 @@ class _Work:
             npu_mhz=settings.npu_mhz or number(one.name, "npu_mhz") or 0.0,
             confidence=basis(one.name),
         )
-        if npu is None:
-            return replace(blank, problem="There are no cost facts of this chip yet.")
-        if dtype not in npu.dtypes:
-            has = ", ".join(npu.dtypes)
-            return replace(
-                blank,
-                problem=f"The NPU of {one.name} has no {dtype}; it has {has}.",
-                remedy=f"Estimate it in {has}.",
-            )
-        found = self._counted(npu, dtype)
-        if isinstance(found, EngineError):
-            return replace(blank, problem=found.what, remedy=found.advice)
-        return chip_figures(blank, found, npu)
+        try:
+            found = self._of_known(blank, npu, dtype)
+        except EngineError as error:
+            return replace(blank, problem=error.what, remedy=error.advice)
+        return _with_peaks(found, npu)
+
+    def _of_known(
+        self, blank: ChipEstimate, npu: NpuProfile | None, dtype: NpuDtype
+    ) -> ChipEstimate:
+        if npu is not None:
+            if dtype not in npu.dtypes:
+                has = ", ".join(npu.dtypes)
+                raise UsageError(
+                    f"The NPU of {blank.chip} has no {dtype}; it has {has}.",
+                    remedy=f"Estimate it in {has}.",
+                )
+            return chip_figures(blank, self._counted(npu, dtype), npu)
+        design = design_of(blank.chip)
+        if design is None:
+            raise UsageError(f"There are no cost facts of {blank.chip}.")
+        return chip_estimate(
+            self._counted1(design, dtype),
+            blank.chip,
+            ids=self._ids,
+            npu_mhz=self._settings.npu_mhz,
+            batch=blank.batch,
+            spans=True,
+        )
 
     def _usual(self, npu: NpuProfile | None) -> NpuDtype:
         """The recipe's dtype; a chip whose NPU has no int8 is given float16."""
         own = npu_dtype(self._settings.quantized_dtype)
         return "float16" if npu is not None and "int8" not in npu.dtypes else own
 
-    def _counted(self, npu: NpuProfile, dtype: NpuDtype) -> Counted | EngineError:
+    def _counted(self, npu: NpuProfile, dtype: NpuDtype) -> Counted:
         key = (npu.family, dtype)
-        if key not in self._lowered:
-            try:
-                self._lowered[key] = counted(self._lower(npu, dtype), npu, self._ids)
-            except EngineError as error:
-                self._lowered[key] = error
-        return self._lowered[key]
+        if key not in self._families:
+            self._families[key] = counted(self._lower(npu, dtype), npu, self._ids)
+        return self._families[key]
+
+    def _counted1(self, design: str, dtype: NpuDtype) -> Counted1:
+        key = (design, dtype)
+        if key not in self._designs:
+            self._designs[key] = count_generation1(self._graph, design, dtype)
+        return self._designs[key]
 
     def _lower(self, npu: NpuProfile, dtype: NpuDtype) -> Lowered:
         return lower(
@@ -204,3 +229,16 @@ class _Work:
             layer_dtypes={name: each for name, each in self._dtypes.items() if each in npu.dtypes},
             op_target=self._targets,
         )
+
+
+def _with_peaks(found: ChipEstimate, npu: NpuProfile | None) -> ChipEstimate:
+    """What the chip could do at most: a roofline's two lines."""
+    if npu is not None:
+        dtype: NpuDtype = "float16" if found.dtype == "float16" else "int8"
+        macs: float | None = npu.macs_in[dtype] * npu.macs_out[dtype]
+    else:
+        macs = number(found.chip, "macs_fp16" if found.dtype == "float16" else "macs_int8")
+    peak = None
+    if macs and found.npu_mhz:
+        peak = round(2 * macs * found.npu_mhz * found.cores / 1000, 3)
+    return replace(found, peak_gops=peak, bandwidth_gbs=number(found.chip, "memory_bandwidth"))

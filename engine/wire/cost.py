@@ -224,6 +224,9 @@ class ChipEstimate:
         problem: why there is no estimate (an operator that it refuses, no such dtype); then every
             figure is None and ``layers`` may be empty.
         time_ms, fps: of an inference, with all ``cores`` and the ``batch``: ``fps`` counts each.
+        peak_gops: 10^9 operations a second that its MACs do at this dtype, clock and number of
+            cores; a multiply-accumulate is two. None where its clock is not published.
+        bandwidth_gbs: 10^9 bytes a second between NPU and memory; None where it is not known.
         notes: what the figures leave out, in sentences.
     """
 
@@ -247,6 +250,8 @@ class ChipEstimate:
     layers: tuple[LayerCost, ...] = ()
     notes: tuple[str, ...] = ()
     label: str = "estimated"
+    peak_gops: float | None = None
+    bandwidth_gbs: float | None = None
 
 
 @record

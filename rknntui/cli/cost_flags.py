@@ -15,7 +15,16 @@ from engine.wire.model import LOAD, LoadParams
 from engine.wire.requests import ModelTarget
 from rknntui.cli.session import WorkerSession, resolve
 
-__all__ = ["WhatIf", "chip_flag", "dtype_flag", "estimated", "load_target", "what_if_flags"]
+__all__ = [
+    "WhatIf",
+    "batch_flag",
+    "chip_flag",
+    "cores_of",
+    "dtype_flag",
+    "estimated",
+    "load_target",
+    "what_if_flags",
+]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -43,12 +52,12 @@ chip_flag = click.option(
     multiple=True,
     type=ChipName(),
     metavar="CHIP",
-    help="A chip such as rk3588, once per chip.",
+    help="A chip such as rk3588, once per chip: its cost is estimated.",
 )
 dtype_flag = click.option(
     "--dtype",
     metavar="DTYPE",
-    help="int8 or float16. Default: the recipe's, and float16 where a chip has no int8.",
+    help="Of an estimate: int8 or float16. Default: as the recipe; float16 where int8 is not.",
 )
 
 
@@ -67,41 +76,57 @@ class WhatIf:
         return WhatIf(
             flags.pop("dtype"),
             flags.pop("sizes"),
-            flags.pop("core_count"),
+            flags.pop("core_count", 1),
             flags.pop("npu_mhz"),
         )
 
 
-def what_if_flags(cores: str = "--cores") -> Callable[[Command], Command]:
+batch_flag = click.option(
+    "--rknn-batch-size",
+    type=click.IntRange(1, 1024),
+    help="Of an estimate: inferences at once. Default: the recipe's, else 1.",
+)
+
+
+def cores_of(masks: Sequence[str]) -> int:
+    """How many cores a choice of ``--cores`` takes; ``all`` are as many as a chip has."""
+    last = masks[-1] if masks else "auto"
+    return 8 if last == "all" else last.count("_") + 1
+
+
+def what_if_flags(cores: str | None = "--cores") -> Callable[[Command], Command]:
     """``--dtype``, ``--input-size``, ``--cores`` and ``--npu-mhz``.
 
     Args:
-        cores: the flag for the number of cores, where a verb has another use of ``--cores``.
+        cores: the flag for the number of cores; None where a verb has one of its own.
 
     The batch is an option of recipes, ``--rknn-batch-size``.
     """
-    flags = (
+    flags = [
         dtype_flag,
         click.option(
             "--input-size",
             "sizes",
             multiple=True,
             metavar="NAME=1,3,640,640",
-            help="Another shape of an input; once per input.",
-        ),
-        click.option(
-            cores,
-            "core_count",
-            type=click.IntRange(1, 8),
-            default=1,
-            help="NPU cores that share an inference (core_mask). Default: 1.",
+            help="Of an estimate: another shape of an input; once per input.",
         ),
         click.option(
             "--npu-mhz",
             type=click.FloatRange(1, 10_000),
-            help="Clock of the NPU in MHz. Default: the chip's highest.",
+            help="Of an estimate: clock of the NPU in MHz. Default: the chip's highest.",
         ),
-    )
+    ]
+    if cores is not None:
+        flags.append(
+            click.option(
+                cores,
+                "core_count",
+                type=click.IntRange(1, 8),
+                default=1,
+                help="NPU cores that share an inference (core_mask). Default: 1.",
+            )
+        )
 
     def add(command: Command) -> Command:
         for flag in reversed(flags):

@@ -8,7 +8,14 @@ from engine import human_bytes, sanitize
 from engine.wire.cost import ChipEstimate, ChipFacts, Estimates, Interval
 from rknntui.cli.output import table
 
-__all__ = ["chip_lines", "facts_lines", "interval_text", "problem_lines"]
+__all__ = [
+    "chip_lines",
+    "facts_lines",
+    "interval_text",
+    "layer_cost_lines",
+    "memory_cost_lines",
+    "problem_lines",
+]
 
 CONFIDENCE = {
     "fitted": "fitted to published rates of this chip",
@@ -17,6 +24,8 @@ CONFIDENCE = {
     "calibrated": "calibrated by a run of your board",
 }
 """What an estimate of time stands on, in words."""
+_TENSORS = 30
+"""Tensors that the text of a memory has."""
 
 
 def interval_text(found: Interval | None, digits: int = 1) -> str:
@@ -98,3 +107,96 @@ def facts_lines(chips: Sequence[ChipFacts]) -> list[str]:
         figures = [[f.name, f.value, f.source] for f in chips[0].figures]
         lines += ["", *table(("figure", "value", "source"), figures)] if figures else []
     return lines
+
+
+def _head_line(each: ChipEstimate, model: str) -> str:
+    clock = f", {each.npu_mhz:.0f} MHz" if each.npu_mhz else ""
+    plural = "s" if each.cores > 1 else ""
+    batch = f", batch {each.batch}" if each.batch > 1 else ""
+    return (
+        f"{sanitize(model)} on {each.chip}: {each.dtype}, {each.cores} core{plural}{batch}{clock} "
+        "(estimated)"
+    )
+
+
+def layer_cost_lines(found: Estimates) -> list[str]:
+    """Every chip with its layers, one after the other."""
+    lines: list[str] = []
+    for each in found.chips:
+        lines += [_head_line(each, found.model)]
+        if each.time_ms is not None:
+            lines.append(
+                f"time {interval_text(each.time_ms, 2)} ms, frames/s {interval_text(each.fps)}: "
+                f"{CONFIDENCE.get(each.confidence, each.confidence)}"
+            )
+        if each.memory is not None:
+            lines.append(_memory_text(each))
+        lines += [*_layer_table(each), *problem_lines([each]), ""]
+    return lines[:-1]
+
+
+def _layer_table(each: ChipEstimate) -> list[str]:
+    columns = (
+        "layer",
+        "op",
+        "type",
+        "on",
+        "time µs",
+        "bound",
+        "DDR cycles",
+        "NPU cycles",
+        "total cycles",
+        "read",
+        "name",
+    )
+    rows = [
+        [
+            sanitize(row.id, 50),
+            row.op,
+            row.dtype,
+            row.target,
+            f"{row.time_ms * 1000:.1f}",
+            row.bound,
+            str(row.ddr_cycles),
+            str(row.npu_cycles),
+            str(row.total_cycles),
+            human_bytes(row.read_bytes),
+            sanitize(row.name, 80),
+        ]
+        for row in each.layers
+    ]
+    return ["", *table(columns, rows)] if rows else []
+
+
+def _memory_text(each: ChipEstimate) -> str:
+    memory = each.memory
+    if memory is None:
+        return "memory: not known"
+    return (
+        f"memory: weights {human_bytes(memory.weight)}, internal tensors "
+        f"{human_bytes(memory.internal)}, total {human_bytes(memory.total)} (estimated)"
+    )
+
+
+def memory_cost_lines(found: Estimates) -> list[str]:
+    """The memory of a model on each chip."""
+    lines: list[str] = []
+    for each in found.chips:
+        lines += [_head_line(each, found.model), _memory_text(each), *problem_lines([each])]
+        spans = () if each.memory is None else each.memory.spans
+        columns = ("tensor", "size", "start", "end", "layers")
+        largest = sorted(spans, key=lambda span: span.start - span.end)[:_TENSORS]
+        rows = [
+            [
+                sanitize(span.tensor, 60),
+                human_bytes(span.end - span.start),
+                str(span.start),
+                str(span.end),
+                f"{span.first} to {span.last}",
+            ]
+            for span in largest
+        ]
+        if len(largest) < len(spans):
+            lines.append(f"the largest {len(largest)} of {len(spans)} tensors:")
+        lines += [*table(columns, rows), ""]
+    return lines[:-1]

@@ -19,8 +19,9 @@ Exit codes:
     3  recipe or option         11  output exists already
     4  model file               12  worker process ended
     5  unsupported operator     13  a board cannot be reached or used
-    6  dataset                  70  internal error
-    7  quantization            130  cancelled
+    6  dataset                  14  a gate failed (--fail-...)
+    7  quantization             70  internal error
+                               130  cancelled
 """
 
 EXAMPLES = """\b

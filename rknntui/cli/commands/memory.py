@@ -1,33 +1,73 @@
-"""``rknntui memory``: Show what a model takes on a board."""
+"""``rknntui memory``: Show what a model takes on a board, or estimate it for a chip."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from engine import human_bytes
 from engine.wire.board import BOARD_MEMORY, MemoryParams, MemoryReport
 from rknntui.cli.board_target import board_target, device_flag
+from rknntui.cli.cost_flags import WhatIf, batch_flag, chip_flag, what_if_flags
+from rknntui.cli.cost_text import memory_cost_lines
+from rknntui.cli.estimate_output import Asked, report_flag, show_estimates
 from rknntui.cli.figures import memory_line, system_line, where_line
-from rknntui.cli.flags import json_flag, quiet_flag
+from rknntui.cli.flags import json_flag, quiet_flag, source_flags, values_of
+from rknntui.cli.gates import CostLimits, fail_memory_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
 
 
-@click.command("memory", epilog="Example: rknntui memory model.rknn --device adb:515e9b401c060c0b")
+@click.command(
+    "memory",
+    epilog="Examples: rknntui memory model.rknn --device adb:515e9b401c060c0b; "
+    "rknntui memory model.onnx --chip rk3566",
+)
 @click.argument("model", type=click.Path(path_type=Path))
 @device_flag
+@chip_flag
+@what_if_flags(cores=None)
+@batch_flag
+@report_flag
+@click.option("--force", is_flag=True, help="Overwrite a report that exists.")
+@fail_memory_flag
+@source_flags
 @json_flag
 @quiet_flag
-def command(model: Path, device: str | None, as_json: bool, quiet: bool) -> None:
+def command(
+    model: Path,
+    device: str | None,
+    chip_names: tuple[str, ...],
+    report: Path | None,
+    force: bool,
+    fail_memory: float | None,
+    as_json: bool,
+    quiet: bool,
+    **flags: Any,
+) -> int:
     """Show what a model takes on a board, by kind, and what the board has left with it (measured).
 
     MODEL is a .rknn that the vendor's toolkit compiled for the board's chip. An emulated board
     also takes a container of this program, or a recipe. Generation 1's runtime has no figures of a
     model: then the reason is said, and the memory of the system.
+
+    With --chip, nothing is measured: MODEL is a model file or a recipe, and its weights and the
+    tensors between its layers are placed as the vendor's compiler does it (estimated).
     """
+    what_if = WhatIf.taken(flags)
+    if chip_names:
+        if device is not None:
+            raise click.UsageError("--device measures and --chip estimates: give one.")
+        limits = CostLimits(memory=fail_memory)
+        asked = Asked(
+            model, chip_names, what_if, values_of(flags), limits, report, force, as_json, quiet
+        )
+        return show_estimates(asked, memory_cost_lines, kind="tensors", layers=False, spans=True)
+    if report is not None or fail_memory is not None:
+        raise click.UsageError("--report and --fail-memory are of estimates: give --chip.")
 
     async def action(session: WorkerSession) -> MemoryReport:
         target = await board_target(session, model)
@@ -43,3 +83,4 @@ def command(model: Path, device: str | None, as_json: bool, quiet: bool) -> None
         lines.append(f"model file: {human_bytes(found.model_bytes)}")
     lines.append(system_line(found.system))
     emit(found, lines, as_json=as_json)
+    return 0

@@ -1,14 +1,16 @@
-"""``rknntui perf``: Time a compiled model on a board."""
+"""``rknntui perf``: Time a compiled model on a board, or estimate a model on a chip."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from engine import sanitize
+from engine.wire.codec import encode
 from engine.wire.devices import (
     DEVICES_PERF,
     BatchModel,
@@ -33,8 +35,18 @@ from rknntui.cli.board_target import (
     device_flag,
     layers_flag,
 )
+from rknntui.cli.cost_flags import WhatIf, batch_flag, chip_flag, cores_of, what_if_flags
+from rknntui.cli.cost_text import layer_cost_lines
+from rknntui.cli.estimate_output import Asked, report_flag, show_calibration, show_estimates
 from rknntui.cli.figures import layer_lines, memory_line, where_line
-from rknntui.cli.flags import json_flag, quiet_flag
+from rknntui.cli.flags import json_flag, quiet_flag, source_flags, values_of
+from rknntui.cli.gates import (
+    CostLimits,
+    cost_gate_flags,
+    exit_code,
+    gate_lines,
+    measured_gates,
+)
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
@@ -59,11 +71,12 @@ class BatchText(click.ParamType):
 
 @click.command(
     "perf",
-    epilog="Example: rknntui perf model.rknn --device ssh:pi@board.lan --cores auto --cores 0_1_2 "
-    "--threads 1 --threads 3",
+    epilog="Examples: rknntui perf model.rknn --device ssh:pi@board.lan --cores 0_1_2 --threads 3; "
+    "rknntui perf model.onnx --chip rk3588 --fail-over 20ms",
 )
 @click.argument("model", required=False, type=click.Path(path_type=Path))
 @device_flag
+@chip_flag
 @cores_flag("NPU cores, once per point; default auto", multiple=True)
 @click.option(
     "--threads",
@@ -106,11 +119,24 @@ class BatchText(click.ParamType):
     metavar="ID ID",
     help="Compare two kept runs by their ids in the history; nothing is measured.",
 )
+@click.option(
+    "--calibrate",
+    metavar="ID",
+    help="Correct the estimates of a chip by a kept run of this MODEL (newest: the newest of its "
+    "name), from now on.",
+)
+@what_if_flags(cores=None)
+@batch_flag
+@report_flag
+@click.option("--force", is_flag=True, help="Overwrite a report that exists.")
+@cost_gate_flags
+@source_flags
 @json_flag
 @quiet_flag
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     model: Path | None,
     device: str | None,
     cores: tuple[str, ...],
@@ -124,23 +150,48 @@ def command(
     fix_clocks: bool,
     history: bool,
     compare: tuple[str, str] | None,
+    chip_names: tuple[str, ...],
+    calibrate: str | None,
+    report: Path | None,
+    force: bool,
     as_json: bool,
     quiet: bool,
-) -> None:
+    **flags: Any,
+) -> int:
     """Time a compiled model on a board (measured): percentiles, clocks and temperature beside them.
 
     MODEL is a .rknn that the vendor's toolkit compiled for the board's chip; an emulated board also
     takes a container of this program or a recipe. Inputs are zeros. Every run is kept: --history
     lists them, --compare sets two side by side.
+
+    With --chip, nothing is measured: MODEL is a model file or a recipe, and the cost of each of its
+    layers on that chip is estimated.
     """
+    what_if, limits = WhatIf.taken(flags), CostLimits.taken(flags)
     if history:
         _history(device, as_json=as_json)
-        return
+        return 0
     if compare is not None:
         _compare(RunPair(*compare), as_json=as_json)
-        return
+        return 0
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.", ctx)
+    if calibrate is not None:
+        return show_calibration(
+            model, None if calibrate == "newest" else calibrate, values_of(flags), as_json=as_json
+        )
+    if chip_names:
+        if device is not None:
+            raise click.UsageError("--device measures and --chip estimates: give one.", ctx)
+        what_if = replace(what_if, cores=cores_of(cores))
+        asked = Asked(
+            model, chip_names, what_if, values_of(flags), limits, report, force, as_json, quiet
+        )
+        return show_estimates(asked, layer_cost_lines, kind="layers")
+    if report is not None or limits.cpu is not None or limits.memory is not None:
+        raise click.UsageError(
+            "--report, --fail-cpu and --fail-memory are of estimates: give --chip.", ctx
+        )
 
     async def action(session: WorkerSession) -> Performance:
         target = await board_target(session, model)
@@ -163,7 +214,15 @@ def command(
         return await session.run(DEVICES_PERF, asked)
 
     found = with_worker(action, Narrator(quiet=quiet))
-    emit(found, _lines(found), as_json=as_json)
+    medians = [
+        (_name(each), None if each.median is None else each.median / 1000) for each in found.points
+    ]
+    gates = measured_gates(medians, limits.over, found.label)
+    data = encode(found)
+    if gates:
+        data["gates"] = [encode(one) for one in gates]
+    emit(data, [*_lines(found), *gate_lines(gates)], as_json=as_json)
+    return exit_code(gates)
 
 
 def _ms(value: float | None) -> str:

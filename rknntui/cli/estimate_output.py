@@ -1,0 +1,115 @@
+"""What the verbs that estimate have in common: ask, write the report, print, and the gates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine import atomic_write, refuse_existing
+from engine.wire.codec import encode
+from engine.wire.cost import COST_CALIBRATE, Calibrated, CalibrateParams, Estimates
+from rknntui.cli.cost_flags import WhatIf, estimated, load_target
+from rknntui.cli.gates import CostLimits, exit_code, gate_lines
+from rknntui.cli.output import emit
+from rknntui.cli.progress import Narrator
+from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.cost_report import REPORTS, Kind, report_text
+
+__all__ = ["Asked", "report_flag", "show_calibration", "show_estimates"]
+
+
+def _checked(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None and path.suffix.lower() not in REPORTS:
+        raise click.BadParameter(f"{path} does not end in {', '.join(REPORTS)}.")
+    return path
+
+
+report_flag = click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=_checked,
+    metavar="FILE",
+    help="Also write the estimate to a file: .csv, .html or .svg.",
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a verb was given; ``given``: the recipe's options of its flags."""
+
+    model: Path
+    chips: Sequence[str]
+    what_if: WhatIf
+    given: dict[str, Any]
+    limits: CostLimits = field(default_factory=CostLimits)
+    report: Path | None = None
+    force: bool = False
+    as_json: bool = False
+    quiet: bool = False
+
+
+def show_estimates(
+    asked: Asked,
+    lines: Callable[[Estimates], list[str]],
+    *,
+    kind: Kind,
+    layers: bool = True,
+    spans: bool = False,
+) -> int:
+    """Estimate, print, write the report; the exit code that the gates give.
+
+    Args:
+        asked: by the verb.
+        lines: for people.
+        kind: what a report is about.
+        layers, spans: what the JSON has.
+    """
+    if asked.report is not None:
+        refuse_existing(asked.report.absolute(), overwrite=asked.force)
+    narrator = Narrator(quiet=asked.quiet)
+    found = with_worker(
+        lambda session: estimated(
+            session,
+            asked.model,
+            asked.given,
+            asked.what_if,
+            asked.chips,
+            layers=layers or asked.report is not None,
+            spans=spans or asked.report is not None,
+        ),
+        narrator,
+    )
+    if asked.report is not None:
+        text = report_text(found, asked.report.suffix, kind)
+        atomic_write(asked.report.absolute(), text.encode("utf-8"), overwrite=asked.force)
+        narrator.say(f"wrote {asked.report}")
+    gates = asked.limits.gates(found.chips)
+    data = encode(found)
+    if gates:
+        data["gates"] = [encode(one) for one in gates]
+    emit(data, [*lines(found), *gate_lines(gates)], as_json=asked.as_json)
+    return exit_code(gates)
+
+
+def show_calibration(model: Path, run: str | None, given: dict[str, Any], *, as_json: bool) -> int:
+    """Correct the estimates of a chip by a kept run, and say by how much."""
+
+    async def action(session: WorkerSession) -> Calibrated:
+        target = await load_target(session, model, given)
+        return await session.call(COST_CALIBRATE, CalibrateParams(recipe=target.recipe, run=run))
+
+    found = with_worker(action, Narrator())
+    lines = [
+        (
+            f"{found.chip}: {found.measured_ms:.3f} ms measured in the run {found.run}, "
+            f"{found.estimated_ms:.3f} ms estimated"
+        ),
+        f"Estimates of {found.chip} are multiplied by {found.factor:.3f} from now on.",
+        *found.notes,
+    ]
+    emit(found, lines, as_json=as_json)
+    return 0

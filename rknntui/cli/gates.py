@@ -1,0 +1,217 @@
+"""Gates: a command ends with an exit code of its own where a figure is beyond a limit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import click
+
+from engine import human_bytes, sqnr_rank, sqnr_text
+from engine.wire.build import BuildSummary
+from engine.wire.cost import ChipCheck, ChipEstimate
+
+__all__ = [
+    "GATE_FAILED",
+    "CostLimits",
+    "Gate",
+    "cost_gate_flags",
+    "exit_code",
+    "fail_cpu_flag",
+    "fail_memory_flag",
+    "fail_over_flag",
+    "fail_under_flag",
+    "gate_lines",
+    "measured_gates",
+    "sqnr_gates",
+]
+
+GATE_FAILED = 14
+"""Exit code of a command whose figures are beyond a limit."""
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]*)")
+_TIMES = {"us": 0.001, "µs": 0.001, "ms": 1.0, "": 1.0, "s": 1000.0}
+_BYTES = {"b": 1, "kb": 1000, "kib": 1024, "mb": 1000**2, "mib": 1024**2, "gib": 1024**3, "": 1}
+_DECIBELS = {"db": 1.0, "": 1.0}
+
+
+class Limit(click.ParamType):
+    """A number with its unit."""
+
+    def __init__(self, name: str, units: Mapping[str, float], example: str) -> None:
+        self.name, self._units, self._example = name, units, example
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number in milliseconds, bytes or decibels, or click's usage error."""
+        if isinstance(value, float):
+            return value
+        found = _NUMBER.fullmatch(str(value).strip())
+        factor = None if found is None else self._units.get(found[2].lower())
+        if found is None or factor is None:
+            self.fail(f"{value!r} is no limit such as {self._example}.", param, ctx)
+        return float(found[1]) * factor
+
+
+fail_over_flag = click.option(
+    "--fail-over",
+    type=Limit("time", _TIMES, "20ms"),
+    metavar="TIME",
+    help=f"Exit code {GATE_FAILED} where an inference takes longer, such as 20ms.",
+)
+fail_under_flag = click.option(
+    "--fail-under",
+    type=Limit("decibels", _DECIBELS, "30dB"),
+    metavar="DECIBELS",
+    help=f"Exit code {GATE_FAILED} where the SQNR of an output is lower, such as 30dB.",
+)
+fail_cpu_flag = click.option(
+    "--fail-cpu",
+    type=click.IntRange(0),
+    metavar="N",
+    help=f"Exit code {GATE_FAILED} where more than N layers run on the CPU or are refused.",
+)
+fail_memory_flag = click.option(
+    "--fail-memory",
+    type=Limit("bytes", _BYTES, "16MiB"),
+    metavar="BYTES",
+    help=f"Exit code {GATE_FAILED} where a model takes more memory, such as 16MiB.",
+)
+
+
+def cost_gate_flags(command: Command) -> Command:
+    """``--fail-over``, ``--fail-cpu`` and ``--fail-memory``."""
+    return fail_over_flag(fail_cpu_flag(fail_memory_flag(command)))
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A limit and what was found.
+
+    Attributes:
+        of: the chip, or the output.
+        figure: ``time``, ``memory``, ``layers on the CPU``, ``SQNR``.
+        limit, found: as text with unit.
+        ok: whether the limit is kept; a figure that cannot be told does not keep it.
+        label: what kind of number it is.
+    """
+
+    of: str
+    figure: str
+    limit: str
+    found: str
+    ok: bool
+    label: str = "estimated"
+
+
+@dataclass(frozen=True)
+class CostLimits:
+    """What :func:`cost_gate_flags` were given.
+
+    Attributes:
+        over: milliseconds of an inference at most; the estimate itself counts, not its interval.
+        cpu: layers on the CPU, or refused, at most.
+        memory: bytes at most.
+    """
+
+    over: float | None = None
+    cpu: int | None = None
+    memory: float | None = None
+
+    @staticmethod
+    def taken(flags: dict[str, Any]) -> CostLimits:
+        """Out of a command's arguments, which lose them."""
+        return CostLimits(*(flags.pop(f"fail_{name}") for name in ("over", "cpu", "memory")))
+
+    def __bool__(self) -> bool:
+        return (self.over, self.cpu, self.memory) != (None, None, None)
+
+    def gates(self, chips: Iterable[ChipEstimate]) -> list[Gate]:
+        """What estimates say about them."""
+        gates = []
+        for one in chips:
+            if self.over is not None:
+                ms = None if one.time_ms is None else one.time_ms.value
+                gates.append(_gate(one.chip, "time", self.over, ms, _ms))
+            if self.memory is not None:
+                total = None if one.memory is None else float(one.memory.total)
+                gates.append(_gate(one.chip, "memory", self.memory, total, human_bytes))
+            if self.cpu is not None:
+                off = None if one.problem else float(one.cpu_layers + one.refused_layers)
+                gates.append(_gate(one.chip, "layers on the CPU", self.cpu, off, _count))
+        return gates
+
+    def gates_of_checks(self, chips: Iterable[ChipCheck]) -> list[Gate]:
+        """What checks say about the layers on the CPU."""
+        if self.cpu is None:
+            return []
+        return [
+            _gate(
+                one.chip,
+                "layers on the CPU",
+                self.cpu,
+                None if one.problem else float(one.cpu_layers + one.refused_layers),
+                _count,
+            )
+            for one in chips
+        ]
+
+
+def measured_gates(
+    points: Iterable[tuple[str, float | None]], over: float | None, label: str
+) -> list[Gate]:
+    """Whether measured medians, in milliseconds by the name of their point, keep a limit."""
+    if over is None:
+        return []
+    return [replace(_gate(name, "time", over, ms, _ms), label=label) for name, ms in points]
+
+
+def _gate(
+    of: str, figure: str, limit: float, found: float | None, text: Callable[[float], str]
+) -> Gate:
+    told = "not known" if found is None else text(found)
+    return Gate(of, figure, text(limit), told, found is not None and found <= limit)
+
+
+def _ms(value: float) -> str:
+    return f"{value:.3f} ms"
+
+
+def _count(value: float) -> str:
+    return f"{value:.0f}"
+
+
+def sqnr_gates(built: BuildSummary, under: float | None) -> list[Gate]:
+    """Whether the SQNR of every output reaches a limit in dB (simulated)."""
+    if under is None:
+        return []
+    return [
+        Gate(
+            each.name,
+            "SQNR",
+            f"{under:g} dB",
+            sqnr_text(each.sqnr_db),
+            sqnr_rank(each.sqnr_db) >= under,
+            "simulated",
+        )
+        for each in built.outputs
+    ]
+
+
+def gate_lines(gates: Iterable[Gate]) -> list[str]:
+    """A line for each."""
+    return [
+        f"{'kept' if one.ok else 'FAILED'}: {one.figure} of {one.of} is {one.found} "
+        f"({one.label}), the limit is {one.limit}"
+        for one in gates
+    ]
+
+
+def exit_code(gates: Iterable[Gate]) -> int:
+    """0, or :data:`GATE_FAILED`."""
+    return 0 if all(one.ok for one in gates) else GATE_FAILED

@@ -1,0 +1,114 @@
+"""A report as one HTML file: tables and pictures, no script, nothing from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from engine import human_bytes, sanitize
+from engine.wire.cost import ChipEstimate, Estimates, Interval
+from rknntui.cost_report.pictures import chip_bars, layer_bars, memory_map
+
+__all__ = ["page"]
+
+_STYLE = (
+    "body{font:14px sans-serif;margin:24px;color:#222}table{border-collapse:collapse}"
+    "td,th{border-bottom:1px solid #ddd;padding:2px 10px;text-align:left;white-space:nowrap}"
+    "td.n{text-align:right}svg{max-width:100%;height:auto}"
+)
+_NOTE = (
+    "Every figure is estimated: from formulas that give what the vendor's compiler prints, and "
+    "from a model fitted to published frame rates. Nothing was measured on your board unless it "
+    "says so."
+)
+
+
+def page(found: Estimates) -> str:
+    """The whole page; what is from the model is escaped."""
+    title = f"{_clean(found.model)}: cost on {len(found.chips)} chips (estimated)"
+    parts = [f"<h1>{title}</h1><p>{escape(_NOTE)}</p>", chip_bars(found), _chips(found.chips)]
+    for one in found.chips:
+        parts += _chip(one, found.model)
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{_STYLE}</style></head><body>\n{''.join(parts)}\n</body></html>\n"
+    )
+
+
+def _chips(chips: Iterable[ChipEstimate]) -> str:
+    head = (
+        "chip", "dtype", "cores", "frames/s", "time ms", "memory", "internal", "weights", "NPU",
+        "CPU", "refused", "basis", "note",
+    )  # fmt: skip
+    rows = []
+    for one in chips:
+        memory = one.memory
+        sizes = ["-"] * 3
+        if memory is not None:
+            sizes = [human_bytes(b) for b in (memory.total, memory.internal, memory.weight)]
+        rows.append(
+            [
+                one.chip,
+                one.dtype,
+                str(one.cores),
+                _interval(one.fps, 1),
+                _interval(one.time_ms, 2),
+                *sizes,
+                str(one.npu_layers),
+                str(one.cpu_layers),
+                str(one.refused_layers),
+                one.confidence,
+                " ".join((one.problem, one.remedy, *one.notes)).strip(),
+            ]
+        )
+    return _table(head, rows, numbers=range(2, 11))
+
+
+def _interval(found: Interval | None, digits: int) -> str:
+    if found is None:
+        return "-"
+    return f"{found.value:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"
+
+
+def _chip(one: ChipEstimate, model: str) -> list[str]:
+    if not one.layers:
+        return []
+    parts = [f"<h2>{_clean(one.chip)} ({_clean(one.dtype)}, estimated)</h2>"]
+    parts.append(layer_bars(one, model))
+    if one.memory is not None and one.memory.spans:
+        parts.append(memory_map(one, model))
+    head = ("layer", "op", "type", "on", "DDR", "NPU", "total", "time µs", "bound", "name")
+    rows = [
+        [
+            row.id,
+            row.op,
+            row.dtype,
+            row.target,
+            str(row.ddr_cycles),
+            str(row.npu_cycles),
+            str(row.total_cycles),
+            f"{row.time_ms * 1000:.1f}",
+            row.bound,
+            f"{row.name} {row.reason} {row.remedy}".strip(),
+        ]
+        for row in one.layers
+    ]
+    return [*parts, _table(head, rows, numbers=range(4, 8))]
+
+
+def _table(head: Iterable[str], rows: Iterable[list[str]], *, numbers: range) -> str:
+    top = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = "\n".join(
+        "<tr>"
+        + "".join(
+            f'<td class="n">{_clean(cell)}</td>' if at in numbers else f"<td>{_clean(cell)}</td>"
+            for at, cell in enumerate(row)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return f"<table><tr>{top}</tr>\n{body}</table>\n"
+
+
+def _clean(text: str) -> str:
+    return escape(sanitize(text, 500))

@@ -1,0 +1,126 @@
+"""The verbs that estimate: chips, perf --chip, memory --chip, check; reports and gates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def model(demo: Path) -> Path:
+    return next(demo.glob("*.onnx"))
+
+
+def test_chips_side_by_side(warm: Run, model: Path) -> None:
+    ran = warm("chips", model, "--json", "-q")
+    assert ran.code == 0, ran.err
+    chips = {each["chip"]: each for each in ran.json["chips"]}
+    assert len(chips) == 15
+    assert all(each["label"] == "estimated" for each in chips.values())
+    assert chips["rk3588"]["time_ms"]["low"] < chips["rk3588"]["time_ms"]["high"]
+    assert chips["rk3588"]["layers"] == []
+    text = warm("chips", model, "--chip", "rk3588", "-q").out
+    assert "estimated" in text
+    assert "rk3566" not in text
+
+
+def test_chips_without_a_model_are_facts_with_sources(warm: Run) -> None:
+    ran = warm("chips", "--chip", "rk3588", "--json")
+    figures = ran.json["chips"][0]["figures"]
+    assert figures
+    assert all(each["source"] for each in figures)
+    assert "rk1808" in warm("chips").out
+
+
+def test_perf_of_a_chip_is_estimated_per_layer(warm: Run, model: Path) -> None:
+    ran = warm("perf", model, "--chip", "rk3566", "--json", "-q")
+    assert ran.code == 0, ran.err
+    one = ran.json["chips"][0]
+    assert one["label"] == "estimated"
+    assert sum(row["total_cycles"] for row in one["layers"]) == one["total_cycles"] > 0
+    assert "(estimated)" in warm("perf", model, "--chip", "rk3566", "-q").out
+
+
+def test_memory_of_a_chip_is_estimated(warm: Run, model: Path) -> None:
+    memory = warm("memory", model, "--chip", "rk3566", "--json", "-q").json["chips"][0]["memory"]
+    assert memory["total"] == memory["internal"] + memory["weight"] > 0
+
+
+def test_check_tells_where_layers_run(warm: Run, model: Path) -> None:
+    ran = warm("check", model, "--chip", "rk3588", "--json", "-q")
+    one = ran.json["chips"][0]
+    assert one["npu_layers"] > 0
+    assert len(one["rows"]) == one["cpu_layers"] + one["refused_layers"]
+
+
+def test_an_unknown_chip_is_told_with_the_nearest(warm: Run, model: Path) -> None:
+    ran = warm("chips", model, "--chip", "rk3589", "--json", "-q")
+    assert ran.code == 2
+    assert "rk3588" in ran.json["error"]["remedy"]
+
+
+def test_device_and_chip_are_two_ways(warm: Run, model: Path) -> None:
+    for verb in ("perf", "memory"):
+        assert warm(verb, model, "--chip", "rk3588", "--device", "local").code == 2
+
+
+@pytest.mark.parametrize(("limit", "code"), [("1us", 14), ("10s", 0)])
+def test_a_gate_of_time_decides_the_exit_code(
+    warm: Run, model: Path, limit: str, code: int
+) -> None:
+    ran = warm("perf", model, "--chip", "rk3588", "--fail-over", limit, "--json", "-q")
+    assert ran.code == code
+    assert [gate["ok"] for gate in ran.json["gates"]] == [code == 0]
+
+
+def test_gates_of_memory_and_of_layers_on_the_cpu(warm: Run, model: Path) -> None:
+    ran = warm("chips", model, "--chip", "rk3588", "--fail-memory", "1KiB", "--fail-cpu", "999")
+    assert ran.code == 14
+    assert "FAILED: memory of rk3588" in ran.out
+    assert "kept: layers on the CPU" in ran.out
+    assert warm("check", model, "--chip", "rk3588", "--fail-cpu", "999").code == 0
+
+
+def test_a_limit_has_a_unit_that_is_known(warm: Run, model: Path) -> None:
+    assert warm("perf", model, "--chip", "rk3588", "--fail-over", "20 apples").code == 2
+
+
+def test_a_report_is_written_once(warm: Run, model: Path, tmp_path: Path) -> None:
+    for form in ("csv", "html", "svg"):
+        file = tmp_path / f"report.{form}"
+        asked = ("chips", model, "--chip", "rk3588", "-q", "--report", file)
+        assert warm(*asked).code == 0
+        assert "estimated" in file.read_text(encoding="utf-8")
+        assert warm(*asked).code == 11
+        assert warm(*asked, "--force").code == 0
+    assert warm("chips", model, "--report", tmp_path / "report.doc").code == 2
+
+
+def test_another_input_size_costs_something_else(warm: Run, model: Path) -> None:
+    asked = ("chips", model, "--chip", "rk3588", "--json", "-q")
+    plain = warm(*asked).json["chips"][0]
+    small = warm(*asked, "--input-size", "1,3,32,32")
+    if small.code == 0:  # a network with a fixed head refuses other sizes
+        assert small.json["chips"][0]["macs"] < plain["macs"]
+    assert warm(*asked, "--input-size", "nobody=1,3,32,32").code == 2
+    assert warm(*asked, "--input-size", "x=1,3,many").code == 2
+
+
+def test_what_if_is_float16_or_another_clock(warm: Run, model: Path) -> None:
+    asked = ("chips", model, "--chip", "rk3566", "--json", "-q")
+    plain, half, slow = (
+        warm(*asked, *more).json["chips"][0]
+        for more in ((), ("--dtype", "float16"), ("--npu-mhz", "500"))
+    )
+    assert half["total_cycles"] > plain["total_cycles"]
+    assert slow["time_ms"]["value"] > plain["time_ms"]["value"]
+    assert slow["npu_mhz"] == 500
+
+
+def test_a_calibration_needs_a_measured_run(warm: Run, model: Path) -> None:
+    ran = warm("perf", model, "--calibrate", "newest", "--json")
+    assert ran.code == 2
+    assert "No measured run" in ran.json["error"]["what"]
