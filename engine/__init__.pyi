@@ -4,6 +4,8 @@ from engine.api import RKNN as RKNN
 from engine.api import BuiltModel as BuiltModel
 from engine.api import analyse_model as analyse_model
 from engine.api import build_model as build_model
+from engine.api import check as check
+from engine.api import estimate as estimate
 from engine.api import quantize_model as quantize_model
 from engine.api import simulate_model as simulate_model
 from engine.base.errors import ContainerError as ContainerError

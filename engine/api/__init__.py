@@ -3,6 +3,7 @@
 Both stand on the same pipeline as every front end.
 """
 
+from engine.api.costs import check, estimate
 from engine.api.rknn import RKNN
 from engine.api.typed import (
     BuiltModel,
@@ -17,6 +18,8 @@ __all__ = [
     "BuiltModel",
     "analyse_model",
     "build_model",
+    "check",
+    "estimate",
     "quantize_model",
     "simulate_model",
 ]

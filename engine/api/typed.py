@@ -30,7 +30,14 @@ if TYPE_CHECKING:
     from engine.graph.ir.custom import CustomOperators
     from engine.pipeline.results import QuantizedGraph
 
-__all__ = ["BuiltModel", "analyse_model", "build_model", "quantize_model", "simulate_model"]
+__all__ = [
+    "BuiltModel",
+    "analyse_model",
+    "build_model",
+    "pipeline_of",
+    "quantize_model",
+    "simulate_model",
+]
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ def build_model(
     Raises:
         EngineError: whatever a stage could not do, with cause and remedy.
     """
-    pipeline = _pipeline(recipe, reporter, use_cache, allow_code)
+    pipeline = pipeline_of(recipe, reporter, use_cache, allow_code)
     done = build(pipeline)
     return BuiltModel(done.summary, done.container, pipeline)
 
@@ -93,7 +100,7 @@ def quantize_model(
         ``graph.data``: an ONNX model with QuantizeLinear and DequantizeLinear, as bytes; ``table``:
         tensor -> scale, zero point and dtype; ``coverage``: how each layer runs.
     """
-    return _pipeline(recipe, reporter, use_cache, allow_code, "quantize").quantized
+    return pipeline_of(recipe, reporter, use_cache, allow_code, "quantize").quantized
 
 
 def simulate_model(
@@ -155,13 +162,14 @@ def analyse_model(
     return analyse_build(model._pipeline, inputs, damage=damage).report
 
 
-def _pipeline(
+def pipeline_of(
     recipe: Recipe,
     reporter: Reporter | None,
     use_cache: bool,
     allow_code: Sequence[Path],
     last: str | None = None,
 ) -> Pipeline:
+    """The pipeline of a typed function; arguments as of :func:`build_model`."""
     recipe = Recipe.from_values(recipe.to_values(), Path.cwd())
 
     def operators() -> CustomOperators:

@@ -162,7 +162,7 @@ def _layer(node: Node, work: LoweringGraph, context: Context) -> LoweredLayer:
         inputs=tuple(work.features(node)),
         consts=tuple(each for each in node.inputs if each and work.is_const(each)),
         outputs=tuple(each for each in node.outputs if each),
-        dtype=node.dtype or context.dtype,
+        dtype=node.dtype or _dtype_of(node, context),
         target="CPU" if node.target == "CPU" else "none" if node.target == "none" else "NPU",
         reason=node.reason,
         remedy=node.remedy,
@@ -171,6 +171,12 @@ def _layer(node: Node, work: LoweringGraph, context: Context) -> LoweredLayer:
         sources=node.sources,
         mode=str(node.attributes.get("mode", "")) if node.kind == "Resize" else "",
     )
+
+
+def _dtype_of(node: Node, context: Context) -> str:
+    """That of the first of its source nodes that has one of its own, else the model's."""
+    own = context.layer_dtypes
+    return next((own[name] for name in node.sources if name in own), context.dtype)
 
 
 def _pair(values: tuple[int, ...]) -> tuple[int, int]:
