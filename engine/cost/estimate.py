@@ -21,6 +21,7 @@ from engine.cost.lowered import Lowered
 from engine.cost.lowering import lower, read_graph
 from engine.cost.rows import Counted, chip_figures, counted
 from engine.cost.source_layers import ids_of_sources, nodes_of_layers, without_qdq
+from engine.cost.timing.parameters import timed_chip
 from engine.graph.layers import LayerMap
 from engine.wire.cost import ChipEstimate
 
@@ -172,7 +173,7 @@ class _Work:
             dtype=dtype,
             cores=min(settings.cores, one.npu_cores),
             batch=settings.batch,
-            npu_mhz=settings.npu_mhz or number(one.name, "npu_mhz") or 0.0,
+            npu_mhz=settings.npu_mhz or _highest_clock(one),
             confidence=basis(one.name),
         )
         try:
@@ -191,7 +192,7 @@ class _Work:
                     f"The NPU of {blank.chip} has no {dtype}; it has {has}.",
                     remedy=f"Estimate it in {has}.",
                 )
-            return chip_figures(blank, self._counted(npu, dtype), npu)
+            return chip_figures(blank, self._counted(npu, dtype), self._settings.npu_mhz)
         design = design_of(blank.chip)
         if design is None:
             raise UsageError(f"There are no cost facts of {blank.chip}.")
@@ -229,6 +230,12 @@ class _Work:
             layer_dtypes={name: each for name, each in self._dtypes.items() if each in npu.dtypes},
             op_target=self._targets,
         )
+
+
+def _highest_clock(one: Chip) -> float:
+    """MHz of the NPU: as published, else as the model of time assumes."""
+    published = number(one.name, "npu_mhz")
+    return published or (timed_chip(one.name).mhz if one.generation == 2 else 0.0)
 
 
 def _with_peaks(found: ChipEstimate, npu: NpuProfile | None) -> ChipEstimate:

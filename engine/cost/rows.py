@@ -8,13 +8,19 @@ from dataclasses import dataclass, replace
 from engine.chips.npu import NpuProfile
 from engine.cost.cycles import Cycles, all_cycles
 from engine.cost.lowered import Lowered, LoweredLayer
-from engine.wire.cost import Bound, ChipEstimate, Interval, LayerCost, MemoryCost
+from engine.cost.memory import MemoryPlan, plan_memory
+from engine.cost.timing import net_time
+from engine.wire.cost import Bound, ChipEstimate, LayerCost, MemoryCost
 
 __all__ = ["Counted", "chip_figures", "counted"]
 
 _ENDS = ("InputOperator", "OutputOperator")
 _SHAPES = 12
 """Shapes of a layer that are written out."""
+_BATCH = (
+    "A batch of several is counted as so many inferences: internal memory grows with it, weights "
+    "do not."
+)
 
 
 @dataclass(frozen=True)
@@ -25,11 +31,13 @@ class Counted:
         lowered: the layers.
         cycles: of each.
         ids: of each: the layers of the build that it does the work of, the first first.
+        memory: where every tensor lies.
     """
 
     lowered: Lowered
     cycles: tuple[Cycles, ...]
     ids: tuple[tuple[str, ...], ...]
+    memory: MemoryPlan
 
 
 def counted(lowered: Lowered, npu: NpuProfile, ids: Mapping[str, str]) -> Counted:
@@ -40,7 +48,9 @@ def counted(lowered: Lowered, npu: NpuProfile, ids: Mapping[str, str]) -> Counte
         npu: the family that they are for.
         ids: node -> ``layer.id``; a node that is nobody's stands for itself.
     """
-    return Counted(lowered, all_cycles(lowered, npu), _layer_ids(lowered, ids))
+    return Counted(
+        lowered, all_cycles(lowered, npu), _layer_ids(lowered, ids), plan_memory(lowered, npu)
+    )
 
 
 def _layer_ids(lowered: Lowered, ids: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
@@ -62,47 +72,56 @@ def _layer_ids(lowered: Lowered, ids: Mapping[str, str]) -> tuple[tuple[str, ...
     return tuple(each or (layer.name,) for each, layer in zip(own, lowered.layers, strict=True))
 
 
-def chip_figures(blank: ChipEstimate, found: Counted, npu: NpuProfile) -> ChipEstimate:
+def chip_figures(blank: ChipEstimate, found: Counted, npu_mhz: float | None) -> ChipEstimate:
     """The estimate of one chip of the family.
 
     Args:
-        blank: its chip, dtype, batch, cores, clock and confidence.
+        blank: its chip, dtype, batch and cores.
         found: what the family shares.
-        npu: the family.
+        npu_mhz: clock of the NPU; None: the highest.
+
+    Raises:
+        UsageError: no such clock or number of cores.
     """
-    mhz = blank.npu_mhz or 1000.0
-    rows = []
-    for layer, cycles, ids in zip(found.lowered.layers, found.cycles, found.ids, strict=True):
-        moved = cycles.read_bytes + cycles.write_bytes
-        needed = max(cycles.total, moved / npu.bytes_per_cycle)
-        bound: Bound = "compute" if cycles.npu > cycles.ddr else "memory" if moved else "nothing"
-        time_ms = needed / (mhz * 1000) + 0.0073
-        if layer.op in _ENDS:
-            bound, time_ms = "nothing", 0.0
-        rows.append(layer_row(layer, found.lowered, cycles, ids, time_ms, bound))
-    whole = sum(row.time_ms for row in rows) * blank.batch
+    timed = net_time(
+        found.lowered,
+        found.cycles,
+        blank.chip,
+        npu_mhz=npu_mhz,
+        cores=blank.cores,
+        batch=blank.batch,
+    )
+    whole = zip(found.lowered.layers, found.cycles, found.ids, timed.layers, strict=True)
+    rows = tuple(
+        layer_row(layer, found.lowered, cycles, ids, each.ms, each.bound)
+        for layer, cycles, ids, each in whole
+    )
     inner = [row for row in rows if row.op not in _ENDS]
-    weight = sum(row.weight_bytes for row in rows)
-    largest = max((row.read_bytes + row.write_bytes for row in rows), default=0)
     return replace(
         blank,
-        npu_mhz=mhz,
-        time_ms=Interval(whole, whole * 0.6, whole * 1.4),
-        fps=_rate(whole, blank.batch),
-        memory=MemoryCost(largest, weight, largest + weight),
+        confidence=timed.confidence,
+        time_ms=timed.time,
+        fps=timed.fps,
+        memory=_memory(found.memory, blank.batch),
         npu_layers=sum(row.target == "NPU" for row in inner),
         cpu_layers=sum(row.target == "CPU" for row in inner),
         refused_layers=sum(row.target == "none" for row in inner),
         total_cycles=sum(row.total_cycles for row in rows),
         macs=sum(row.macs for row in rows),
-        layers=tuple(rows),
+        layers=rows,
+        notes=(*timed.notes, *((_BATCH,) if blank.batch > 1 else ())),
+        stratum=timed.stratum,
     )
 
 
-def _rate(ms: float, batch: int) -> Interval | None:
-    if ms <= 0:
-        return None
-    return Interval(1000 * batch / ms, 1000 * batch / (ms * 1.4), 1000 * batch / (ms * 0.6))
+def _memory(plan: MemoryPlan, batch: int) -> MemoryCost:
+    if batch == 1:
+        return plan.cost(spans=True)
+    spans = tuple(
+        replace(span, start=span.start * batch, end=span.end * batch) for span in plan.spans
+    )
+    internal = plan.internal * batch
+    return MemoryCost(internal, plan.weight, internal + plan.weight, spans)
 
 
 def layer_row(

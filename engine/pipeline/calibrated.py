@@ -1,8 +1,8 @@
 """Estimates of time corrected by a run of the user's own board, kept in the state folder.
 
 ``STATE/calibration.json`` (0600) has for each chip the run, what it measured, and what was
-estimated of the same model under the same conditions. Their ratio multiplies every estimate of the
-chip; each of those says so.
+estimated of the same model under the same conditions. Their ratio, nearer to 1 by what may be
+chance, multiplies every estimate of the chip; each of those says so.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import exp, log
 from pathlib import Path
 
 from engine.base.errors import UsageError
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 _LIMIT = 1 << 16
-_FACTORS = (0.05, 20.0)
+_RATIOS = (0.05, 20.0)
 """A ratio outside is no correction: another model, or another clock, was measured."""
 
 
@@ -48,6 +49,7 @@ class MeasuredPoint:
         run: its id.
         title: name of the model that was measured.
         milliseconds: the median.
+        times: milliseconds of each inference; empty where they are not kept.
         npu_mhz: None where the board did not tell its clock.
     """
 
@@ -58,6 +60,7 @@ class MeasuredPoint:
     cores: int
     batch: int
     npu_mhz: float | None
+    times: tuple[float, ...] = ()
 
 
 def _path() -> Path:
@@ -135,7 +138,7 @@ def measured_of(run: str | None, title: str) -> MeasuredPoint:
             remedy="Measure on a board.",
         )
     points = [
-        (_cores(each.cell.cores), each.cell.batch, each.timings.median / 1000)
+        (_cores(each.cell.cores), each.cell.batch, each.timings.median / 1000, each.times)
         for each in found.cells
         if each.timings is not None and each.cell.threads == 1
     ]
@@ -144,7 +147,7 @@ def measured_of(run: str | None, title: str) -> MeasuredPoint:
             f"The run {run} has no time of a single thread.",
             remedy="Measure with --threads 1.",
         )
-    cores, batch, milliseconds = min(points)
+    cores, batch, milliseconds, times = min(points)
     clock = found.conditions.clocks.get("npu") or found.conditions.clocks.get("NPU")
     return MeasuredPoint(
         run,
@@ -154,6 +157,7 @@ def measured_of(run: str | None, title: str) -> MeasuredPoint:
         cores,
         batch,
         clock / 1e6 if clock else None,
+        tuple(each / 1000 for each in times),
     )
 
 
@@ -168,19 +172,29 @@ def calibration(measured: MeasuredPoint, estimated: ChipEstimate, model: str) ->
     Raises:
         UsageError: there is no such estimate, or the two are too far apart.
     """
-    if estimated.time_ms is None:
+    from engine.cost.timing import LayerTime, NetTime, calibrate
+
+    if estimated.time_ms is None or estimated.fps is None:
         raise UsageError(
             f"{estimated.chip} cannot be estimated: {estimated.problem}", remedy=estimated.remedy
         )
-    factor = measured.milliseconds / estimated.time_ms.value
-    if not _FACTORS[0] <= factor <= _FACTORS[1]:
+    ratio = measured.milliseconds / estimated.time_ms.value
+    if not _RATIOS[0] <= ratio <= _RATIOS[1]:
         raise UsageError(
             f"The run {measured.run} took {measured.milliseconds:.2f} ms, and "
             f"{estimated.time_ms.value:.2f} ms are estimated: too far apart to calibrate.",
             cause="The run may be of another model, dtype or input size.",
             remedy="Name the run of this model, as it was compiled.",
         )
-    notes = []
+    timed = NetTime(
+        estimated.time_ms,
+        estimated.fps,
+        tuple(LayerTime(row.time_ms, row.bound) for row in estimated.layers),
+        estimated.confidence,
+        estimated.stratum,
+    )
+    found = calibrate(timed, measured.times or (measured.milliseconds,))
+    notes = list(found.notes)
     if Path(measured.title).stem != Path(model).stem:
         notes.append(f"the run is of {measured.title}, the estimate of {model}")
     if measured.npu_mhz is None:
@@ -190,30 +204,38 @@ def calibration(measured: MeasuredPoint, estimated: ChipEstimate, model: str) ->
         measured.run,
         round(measured.milliseconds, 4),
         round(estimated.time_ms.value, 4),
-        round(factor, 4),
+        round(found.factor, 5),
         tuple(notes),
+        round(found.spread, 5),
+        found.stratum,
     )
 
 
 def apply(found: ChipEstimate, kept: Mapping[str, Calibrated]) -> ChipEstimate:
-    """An estimate corrected by the calibration of its chip, where there is one; it says so."""
-    with_run = kept.get(found.chip)
-    if with_run is None or found.time_ms is None or found.fps is None:
+    """An estimate corrected by the calibration of its chip, where there is one; it says so.
+
+    The interval becomes narrower where the measured network was of the same kind.
+    """
+    run = kept.get(found.chip)
+    if run is None or found.time_ms is None or found.fps is None:
         return found
-    factor = with_run.factor
+    time, factor = found.time_ms, run.factor
+    width = log(time.high / time.value) if time.high > time.value > 0 else 0.0
+    if run.spread is not None and run.stratum == found.stratum:
+        width = min(width, run.spread)
     note = (
-        f"time x {factor:.3f}, calibrated by your run {with_run.run} "
-        f"({with_run.measured_ms:.2f} ms measured, {with_run.estimated_ms:.2f} ms estimated)"
+        f"time x {factor:.3f}, calibrated by your run {run.run} "
+        f"({run.measured_ms:.2f} ms measured, {run.estimated_ms:.2f} ms estimated)"
     )
     return replace(
         found,
         confidence="calibrated",
-        time_ms=_scaled(found.time_ms, factor),
-        fps=_scaled(found.fps, 1 / factor),
+        time_ms=_around(time.value * factor, width),
+        fps=_around(found.fps.value / factor, width),
         layers=tuple(replace(row, time_ms=row.time_ms * factor) for row in found.layers),
         notes=(*found.notes, note),
     )
 
 
-def _scaled(figure: Interval, factor: float) -> Interval:
-    return Interval(figure.value * factor, figure.low * factor, figure.high * factor)
+def _around(value: float, width: float) -> Interval:
+    return Interval(value, value * exp(-width), value * exp(width))

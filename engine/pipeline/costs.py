@@ -121,7 +121,7 @@ def calibrate(pipeline: Pipeline, run: str | None = None) -> Calibrated:
         cores=measured.cores,
         npu_mhz=measured.npu_mhz,
     )
-    estimated = estimates(pipeline, what_if, calibrated=False, layers=False).chips[0]
+    estimated = estimates(pipeline, what_if, calibrated=False).chips[0]
     found = calibration(measured, estimated, name)
     save(found)
     return found

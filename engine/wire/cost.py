@@ -227,6 +227,7 @@ class ChipEstimate:
         peak_gops: 10^9 operations a second that its MACs do at this dtype, clock and number of
             cores; a multiply-accumulate is two. None where its clock is not published.
         bandwidth_gbs: 10^9 bytes a second between NPU and memory; None where it is not known.
+        stratum: kind of network that the interval is of; empty where there is one kind.
         notes: what the figures leave out, in sentences.
     """
 
@@ -252,6 +253,7 @@ class ChipEstimate:
     label: str = "estimated"
     peak_gops: float | None = None
     bandwidth_gbs: float | None = None
+    stratum: str = ""
 
 
 @record
@@ -331,7 +333,10 @@ class Calibrated:
     """What a measured run says about the estimates of its chip.
 
     Attributes:
-        factor: measured time over estimated: estimates of this chip are multiplied by it.
+        factor: estimates of this chip are multiplied by it: measured time over estimated, nearer
+            to 1 the more of the difference may be chance.
+        spread: half width of the calibrated interval, of the logarithm, for networks of the same
+            ``stratum`` as the measured one.
     """
 
     chip: str
@@ -340,6 +345,8 @@ class Calibrated:
     estimated_ms: float
     factor: float
     notes: tuple[str, ...] = field(default=())
+    spread: float | None = None
+    stratum: str = ""
 
 
 COST_CHIPS = Query("cost.chips", ChipsParams, Chips)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, TypeVar
 
 import click
@@ -24,6 +25,7 @@ __all__ = [
     "fail_over_flag",
     "fail_under_flag",
     "gate_lines",
+    "layer_gates",
     "measured_gates",
     "sqnr_gates",
 ]
@@ -201,6 +203,21 @@ def sqnr_gates(built: BuildSummary, under: float | None) -> list[Gate]:
         )
         for each in built.outputs
     ]
+
+
+def layer_gates(layers: Iterable[tuple[str, float | None]], under: float | None) -> list[Gate]:
+    """The layer that is worst against a limit in dB (simulated); none without a limit.
+
+    Args:
+        layers: name and SQNR; None without an error, NaN where there is no number.
+        under: the limit.
+    """
+    rows = [(name, -inf if value != value else sqnr_rank(value)) for name, value in layers]
+    if under is None or not rows:
+        return []
+    name, worst = min(rows, key=lambda row: row[1])
+    told = "not a number" if worst == -inf else sqnr_text(None if worst == inf else worst)
+    return [Gate(name, "SQNR", f"{under:g} dB", told, worst >= under, "simulated")]
 
 
 def gate_lines(gates: Iterable[Gate]) -> list[str]:

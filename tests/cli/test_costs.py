@@ -124,3 +124,22 @@ def test_a_calibration_needs_a_measured_run(warm: Run, model: Path) -> None:
     ran = warm("perf", model, "--calibrate", "newest", "--json")
     assert ran.code == 2
     assert "No measured run" in ran.json["error"]["what"]
+
+
+def test_a_build_is_a_gate(warm: Run, demo: Path) -> None:
+    asked = ("build", next(demo.glob("*.onnx")), "--dataset", demo / "dataset.txt", "--json", "-q")
+    high = warm(*asked, "--fail-under", "200dB")
+    assert high.code == 14
+    assert high.json["gates"][0]["label"] == "simulated"
+    limits = ("--fail-under", "0dB", "--fail-over", "10s", "--fail-memory", "1GiB")
+    kept = warm(*asked, *limits, "--target-platform", "rk3588")
+    assert kept.code == 0, kept.err
+    assert [gate["figure"] for gate in kept.json["gates"]] == ["SQNR", "time", "memory"]
+    without = warm(*asked, "--fail-over", "10s")
+    assert without.code == 2
+    assert "--target-platform" in without.json["error"]["remedy"]
+    slow = warm(*asked, "--fail-over", "1us", "--target-platform", "rk3588")
+    assert slow.code == 14
+    worst = warm("accuracy", *asked[1:], "--fail-under", "200dB")
+    assert worst.code == 14
+    assert len(worst.json["gates"]) == 1

@@ -35,15 +35,16 @@ def point(ms: float) -> MeasuredPoint:
 
 
 def test_the_ratio_corrects_time_and_rate() -> None:
-    found = calibration(point(12.0), estimate(10.0), "net.onnx")
-    assert found.factor == pytest.approx(1.2)
+    found = calibration(point(11.0), estimate(10.0), "net.onnx")
+    assert 1.07 < found.factor < 1.1  # nearer to 1 by what may be chance
     assert not found.notes
     save(found)
     told = apply(estimate(20.0), kept_calibrations())
     assert told.time_ms is not None
     assert told.fps is not None
-    assert told.time_ms.value == pytest.approx(24.0)
-    assert told.fps.value == pytest.approx(1000 / 24.0)
+    assert told.time_ms.value == pytest.approx(20 * found.factor)
+    assert told.fps.value == pytest.approx(1000 / told.time_ms.value)
+    assert told.time_ms.high / told.time_ms.low < 1.1 / 0.9  # a run makes it narrower
     assert told.confidence == "calibrated"
     assert "run" in told.notes[-1]
     other = estimate(20.0, "rk3566")
@@ -71,7 +72,7 @@ def test_what_is_too_far_apart_is_another_model() -> None:
 
 
 def test_a_run_of_another_name_is_told() -> None:
-    assert "net.rknn" in calibration(point(12.0), estimate(10.0), "other.onnx").notes[0]
+    assert "net.rknn" in calibration(point(10.5), estimate(10.0), "other.onnx").notes[0]
 
 
 def test_without_a_run_there_is_a_remedy(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import click
 
 from engine import layers_counted, sanitize, sqnr_rank, sqnr_text
 from engine.wire.build import ACCURACY, AccuracyParams, Analysis, Distance, LayerAccuracy
+from engine.wire.codec import encode
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, sample_flag, target, values_of
+from rknntui.cli.gates import exit_code, fail_under_flag, gate_lines, layer_gates
 from rknntui.cli.guide_output import Guided, guide_lines, run_guide
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
@@ -63,6 +65,7 @@ SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
 )
 @recipe_flags
 @click.option("--force", is_flag=True, help="Overwrite a snapshot that exists.")
+@fail_under_flag
 @json_flag
 @quiet_flag
 def command(
@@ -77,14 +80,18 @@ def command(
     device: str | None,
     compiled: Path | None,
     force: bool,
+    fail_under: float | None,
     as_json: bool,
     quiet: bool,
     **flags: Any,
-) -> None:
+) -> int:
     """Rank the layers of a build by their quantization error (simulated against float).
 
     Entire: errors accumulate from the input on. Single: the layer alone, fed with float results.
+    --fail-under looks at the SQNR of every layer, errors before it included.
     """
+    if guide and fail_under is not None:
+        raise click.UsageError("--fail-under is of the ranking, not of --guide.")
 
     if not guide and (device is not None or compiled is not None):
         raise click.UsageError(
@@ -107,10 +114,24 @@ def command(
     result = with_worker(action, Narrator(quiet=quiet))
     if isinstance(result, Guided):
         emit(result.to_json(), guide_lines(result), as_json=as_json)
-        return
+        return 0
     title = f"{layers_counted(result)}, simulated against float over {result.over}"
+    gates = layer_gates(_figures(result), fail_under)
     result = replace(result, layers=_ranked(result.layers, sort)[:count])
-    emit(result, _lines(result, title), as_json=as_json)
+    data = encode(result)
+    if gates:
+        data["gates"] = [encode(one) for one in gates]
+    emit(data, [*_lines(result, title), *gate_lines(gates)], as_json=as_json)
+    return exit_code(gates)
+
+
+def _figures(result: Analysis) -> list[tuple[str, float | None]]:
+    """SQNR of every layer; NaN where it computed none."""
+    return [
+        (layer.name, float("nan") if _is_nan(layer.entire) else layer.sqnr)
+        for layer in result.layers
+        if not layer.inner
+    ]
 
 
 def _ranked(layers: tuple[LayerAccuracy, ...], sort: str) -> tuple[LayerAccuracy, ...]:
@@ -173,8 +194,11 @@ def _percent(share: float | None) -> str:
 
 
 def _decibels(sqnr: float | None, distance: Distance | None) -> str:
-    nan = distance and distance.cosine is None
-    return "nan" if nan else sqnr_text(sqnr, unit=False)
+    return "nan" if _is_nan(distance) else sqnr_text(sqnr, unit=False)
+
+
+def _is_nan(distance: Distance | None) -> bool:
+    return distance is not None and distance.cosine is None
 
 
 def _pair(distance: Distance | None) -> tuple[str, str]:

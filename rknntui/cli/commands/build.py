@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from engine import refuse_existing, summary_text
+from engine import UsageError, refuse_existing, summary_text
 from engine.wire.build import (
     BUILD,
     EXPORT,
@@ -18,6 +18,7 @@ from engine.wire.build import (
     ExportParams,
 )
 from engine.wire.codec import encode
+from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams
 from engine.wire.recipes import RECIPE_SAVE, SaveParams
 from rknntui.cli.flags import (
     json_flag,
@@ -27,6 +28,14 @@ from rknntui.cli.flags import (
     refresh_flag,
     target,
     values_of,
+)
+from rknntui.cli.gates import (
+    CostLimits,
+    cost_gate_flags,
+    exit_code,
+    fail_under_flag,
+    gate_lines,
+    sqnr_gates,
 )
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
@@ -44,6 +53,8 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 )
 @refresh_flag
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
+@fail_under_flag
+@cost_gate_flags
 @json_flag
 @quiet_flag
 def command(
@@ -52,35 +63,57 @@ def command(
     save_recipe: Path | None,
     refresh: bool,
     force: bool,
+    fail_under: float | None,
     as_json: bool,
     quiet: bool,
     **flags: Any,
-) -> None:
+) -> int:
     """Load, optimise, calibrate, quantize and evaluate a model, and print the summary.
 
     Nothing is written beside the model: -o exports the result, else it waits in the cache for
     export, simulate and accuracy.
+
+    A limit (--fail-...) makes it a gate: exit code 14 where a figure is beyond it. Time, memory and
+    layers on the CPU are estimated for the chip that --target-platform names.
     """
+    limits = CostLimits.taken(flags)
     narrate = Narrator(quiet=quiet)
     for path in (output, save_recipe):
         if path is not None:  # a build may take long: not only then is this told
             refuse_existing(path.absolute(), overwrite=force)
 
-    async def action(session: WorkerSession) -> tuple[BuildSummary, Exported | None]:
+    async def action(
+        session: WorkerSession,
+    ) -> tuple[BuildSummary, Exported | None, tuple[ChipEstimate, ...]]:
         recipe = await resolve(session, target, values_of(flags))
+        chip = recipe.get("target_platform")
+        if limits and not chip:
+            raise UsageError(
+                "A limit of time, memory or layers on the CPU is for one chip.",
+                remedy="Name it: --target-platform rk3588.",
+            )
         if save_recipe is not None:
             asked = SaveParams(recipe, str(save_recipe.absolute()), force)
             narrate.say(f"wrote {(await session.call(RECIPE_SAVE, asked)).path}")
         summary = await session.run(BUILD, BuildParams(recipe=recipe, refresh=refresh))
+        costs: tuple[ChipEstimate, ...] = ()
+        if limits:
+            wanted = EstimateParams(recipe=recipe, chips=(str(chip),), layers=False)
+            costs = (await session.call(COST_ESTIMATE, wanted)).chips
         if output is None:
-            return summary, None
+            return summary, None, costs
         form: ExportForm = "onnx" if output.suffix.lower() == ".onnx" else "rknn"
         file = ExportParams(recipe=recipe, path=str(output.absolute()), format=form, force=force)
-        return summary, await session.run_after(EXPORT, file)
+        return summary, await session.run_after(EXPORT, file), costs
 
-    summary, exported = with_worker(action, narrate)
+    summary, exported, costs = with_worker(action, narrate)
+    gates = [*sqnr_gates(summary, fail_under), *limits.gates(costs)]
     data, text = encode(summary), summary_text(summary)
     if exported is not None:
         data["exported"] = encode(exported)
         text += f"\n\nExported {exported.path}\n  {exported.note}"
+    if gates:
+        data["gates"] = [encode(one) for one in gates]
+        text += "\n\n" + "\n".join(gate_lines(gates))
     emit(data, text, as_json=as_json)
+    return exit_code(gates)
