@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from engine.api.simulated_model import SimulatedModel
     from engine.options import Values
     from engine.pipeline.pipeline import Pipeline
+    from engine.wire.cost import ChipEstimate
 
 __all__ = ["RKNN"]
 
 _LATER = dict.fromkeys(
     (
         "export_rknn_sync_model",
-        "list_support_target_platform",
         "export_rknn_precompile_model",
         "export_encrypted_rknn_model",
         "codegen",
@@ -84,6 +84,7 @@ class RKNN:
         self._loaded: Path | None = None
         self._running: SimulatedModel | None = None
         self._board: BoardModel | None = None
+        self._core_mask: object = None
 
     def __getattr__(self, name: str) -> Any:
         if name not in _LATER:
@@ -341,6 +342,7 @@ class RKNN:
                 "There is nothing to run.", remedy="Call build or load_rknn before init_runtime."
             )
         self._forget_runtime()
+        self._core_mask = given.get("core_mask")
         if given["target"] is not None:
             model = self._loaded or self._container or b""
             self._board = start_board(model, given, self.generation, self._log)
@@ -375,13 +377,23 @@ class RKNN:
 
     @returns_status(-1)
     def eval_perf(self, *args: Any, **keywords: Any) -> Any:
-        """Time the model on the board; generation 1 a dictionary, generation 2 text; measured.
+        """Time the model; generation 1 a dictionary, generation 2 text.
+
+        On the board of ``init_runtime``'s target: measured. In the simulator: what the build would
+        take on its ``target_platform``, layer by layer, estimated; ``core_mask`` counts.
 
         Generation 1: inputs=None, data_type=None, data_format=None, is_print=True, loop_cnt=None
         (ten inferences; the time is their median).
         Generation 2: is_print=True, fix_freq=True: the clocks are restored afterwards.
         """
         given = bind("eval_perf", self.generation, args, keywords)
+        if self._board is None:
+            from engine.api.estimated import EstimatedPerf
+
+            told = EstimatedPerf(self.generation, self._estimate())
+            if given["is_print"]:
+                self._log.warning("%s", told.printed(), extra={"plain": True})
+            return told.value()
         found = self._on_board().perf(
             given["inputs"],
             data_format=given["data_format"],
@@ -396,11 +408,22 @@ class RKNN:
 
     @returns_status(-1)
     def eval_memory(self, *args: Any, **keywords: Any) -> Any:
-        """What the model takes on the board, in bytes, a dictionary; measured.
+        """What the model takes, in bytes, a dictionary.
+
+        On the board of ``init_runtime``'s target: measured. In the simulator: weights and tensors
+        of the build on its ``target_platform``, estimated.
 
         Both: is_print=True. Generation 1's C API has no such figure.
         """
         given = bind("eval_memory", self.generation, args, keywords)
+        if self._board is None:
+            from engine.api.estimated import EstimatedMemory
+
+            told = EstimatedMemory(self.generation, self._estimate())
+            if given["is_print"]:
+                size = len(self._container or b"")
+                self._log.warning("%s", told.printed(size), extra={"plain": True})
+            return told.value()
         board = self._on_board()
         found = board.memory()
         if given["is_print"]:
@@ -411,6 +434,26 @@ class RKNN:
     def get_sdk_version(self) -> str | None:
         """Versions of the board's runtime, server and driver, as the manual prints them."""
         return self._on_board().versions().value()
+
+    def _estimate(self) -> ChipEstimate:
+        """Of the build in the simulator."""
+        from engine.api.estimated import estimate_of_build
+
+        if self._running is None or self._build is None:
+            raise UsageError(
+                "This needs a board, or a build in the simulator.",
+                remedy="Call init_runtime after build, or with the target of a board.",
+            )
+        return estimate_of_build(self._build, self._core_mask)
+
+    @returns_status(-1)
+    def list_support_target_platform(self, rknn_model: Any = None) -> Any:
+        """The chips that a compiled model can run on, a dictionary; without a model the chips of
+        each toolkit are printed, and None is returned.
+        """
+        from engine.api.platforms import list_support_target_platform
+
+        return list_support_target_platform(rknn_model, self._log)
 
     def _on_board(self) -> BoardModel:
         if self._board is None:

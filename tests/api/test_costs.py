@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 import engine
+from engine.api import RKNN
+from engine.api.estimated import cores_of
 from engine.base.errors import UsageError
+from engine.chips import chips
+from engine.devices.measure.perf_text import parse_perf_text
+from tests.api.conftest import built
 
 
 @pytest.fixture
@@ -55,3 +60,81 @@ def test_arguments_that_do_not_fit_raise(model: Path) -> None:
         engine.estimate(model, batch=0)
     with pytest.raises(UsageError, match="no input"):
         engine.estimate(model, input_sizes=["nobody=1,3,8,8"], use_cache=False)
+
+
+@pytest.mark.usefixtures("place")
+def test_generation_2_without_a_target_is_estimated(capsys: pytest.CaptureFixture[str]) -> None:
+    rknn = built(target_platform="rk3588")
+    assert rknn.init_runtime() == 0
+    capsys.readouterr()
+    text = rknn.eval_perf()
+    assert text in capsys.readouterr().err
+    assert "Performance (estimated)" in text
+    report = parse_perf_text(text)  # the form is the runtime's: its reader takes it
+    assert report.dialect == "generation 2, from 1.6"
+    assert report.rows
+    # what says that nothing was measured is no line of a board's
+    assert all("stimated" in each.text for each in report.unread)
+    assert {row.target for row in report.rows} <= {"NPU", "CPU"}
+    assert sum(row.total_cycles or 0 for row in report.rows) > 0
+    assert report.microseconds
+    memory = rknn.eval_memory(is_print=False)
+    assert set(memory) == {"weight_memory", "internal_memory", "other_memory", "total_memory"}
+    assert memory["total_memory"] == memory["weight_memory"] + memory["internal_memory"] > 0
+    assert "estimated" not in capsys.readouterr().err
+    rknn.eval_memory()
+    assert "(estimated for rk3588)" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("place")
+def test_more_cores_are_a_core_mask(capsys: pytest.CaptureFixture[str]) -> None:
+    rknn = built(target_platform="rk3588")
+    assert rknn.init_runtime(core_mask=RKNN.NPU_CORE_0_1_2) == 0
+    assert "several cores" in rknn.eval_perf(is_print=False)
+    masks = (RKNN.NPU_CORE_AUTO, RKNN.NPU_CORE_1, RKNN.NPU_CORE_0_1, RKNN.NPU_CORE_ALL, None)
+    assert [cores_of(mask) for mask in masks] == [1, 1, 2, 8, 1]
+
+
+@pytest.mark.usefixtures("place")
+def test_generation_1_without_a_target_is_the_dictionary_of_its_manual(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rknn = built(generation=1, target_platform=["rv1126"])
+    assert rknn.init_runtime() == 0
+    capsys.readouterr()
+    found = rknn.eval_perf(is_print=True)
+    told = capsys.readouterr().err
+    assert set(found) == {"total_time", "layers"}
+    assert set(found["layers"]["0"]) == {"name", "time"}
+    assert parse_perf_text(told).dialect == "generation 1"
+    assert "FPS(934MHz)" in told
+    memory = rknn.eval_memory()
+    assert set(memory) == {"system_memory", "npu_memory", "total_memory"}
+    assert memory["npu_memory"]["maximum_allocation"] > 0
+
+
+@pytest.mark.usefixtures("place")
+def test_without_a_chip_the_reason_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    rknn = built()
+    assert rknn.init_runtime() == 0
+    assert rknn.eval_perf() == -1
+    assert "Name target_platform" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("place")
+def test_chips_that_a_model_runs_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rknn = built(target_platform="rk3566")
+    file = tmp_path / "net.rknn"
+    assert rknn.export_rknn(str(file)) == 0
+    capsys.readouterr()
+    found = rknn.list_support_target_platform(rknn_model=str(file))
+    assert found == {
+        "support_target_platform": ["RK3566", "RK3568"],
+        "filled_target_platform": ["RK3566"],
+    }
+    assert "Target platforms supported by this RKNN model" in capsys.readouterr().err
+    assert rknn.list_support_target_platform() is None
+    told = capsys.readouterr().err
+    assert all(one.name.upper() in told for one in chips())
+    (tmp_path / "text.rknn").write_text("no model")
+    assert rknn.list_support_target_platform(str(tmp_path / "text.rknn")) == -1

@@ -1,0 +1,84 @@
+"""``list_support_target_platform``: chips by toolkit, or those that a compiled model is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from logging import Logger
+from pathlib import Path
+from typing import Any
+
+from engine.api.status import path_text
+from engine.chips import chip, chips
+from engine.chips.npu import npu_profile
+
+__all__ = ["list_support_target_platform"]
+
+_STARS = "*" * 50
+_TOGETHER = (("rk1808", "rk3399pro"), ("rv1109", "rv1126"))
+"""Chips of generation 1 that run the same model [RKNN-T1 1.3.2, 3.6.3]."""
+
+
+def list_support_target_platform(rknn_model: Any, log: Logger) -> Mapping[str, list[str]] | None:
+    """Chips that a model can run on, logged and returned in the form of the manual
+    [RKNN-T1 1.3.2, 3.6.17].
+
+    Args:
+        rknn_model: path of a compiled model of the vendor or a container of ours; None or empty:
+            the chips of each toolkit are logged.
+        log: takes the text.
+
+    Returns:
+        ``support_target_platform`` and ``filled_target_platform``, names in capitals; None without
+        a model.
+
+    Raises:
+        ContainerError: the file is no such model.
+    """
+    if not rknn_model:
+        log.warning("%s", "\n".join(_by_toolkit()), extra={"plain": True})
+        return None
+    filled = _filled(Path(path_text(rknn_model, "rknn_model")))
+    supported = list(dict.fromkeys(each for name in filled for each in _runs_with(name)))
+    found = {
+        "support_target_platform": [name.upper() for name in supported],
+        "filled_target_platform": [name.upper() for name in filled],
+    }
+    lines = [
+        _STARS,
+        f"Target platforms filled in RKNN model:         {found['filled_target_platform']}",
+        f"Target platforms supported by this RKNN model: {found['support_target_platform']}",
+        _STARS,
+    ]
+    log.warning("%s", "\n".join(lines), extra={"plain": True})
+    return found
+
+
+def _by_toolkit() -> list[str]:
+    lines = [_STARS]
+    for toolkit in dict.fromkeys(each.toolkit for each in chips()):
+        names = [each.name.upper() for each in chips() if each.toolkit == toolkit]
+        lines += [f"Target platforms of {toolkit}:", f"    {names}"]
+    return [*lines, _STARS]
+
+
+def _filled(path: Path) -> list[str]:
+    from engine.container.vendor import inspect_vendor
+    from engine.devices.board.model_file import model_file
+    from engine.pipeline.load_packed import load_packed
+
+    if model_file(path).ours:
+        target = load_packed(path).target_platform
+        return [] if target is None else [target]
+    found = inspect_vendor(path)
+    return list(found.chips or found.platforms)
+
+
+def _runs_with(name: str) -> tuple[str, ...]:
+    """Chips that run the same compiled model; the chip itself where nothing is known."""
+    known = chip(name)
+    wanted = known.name if known is not None else name
+    for together in _TOGETHER:
+        if wanted in together:
+            return together
+    npu = npu_profile(wanted)
+    return (wanted,) if npu is None or wanted not in ("rk3566", "rk3568") else npu.chips
