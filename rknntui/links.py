@@ -13,7 +13,16 @@ from textual.message import Message
 if TYPE_CHECKING:
     from engine.wire.graph import Which
 
-__all__ = ["GoTo", "GoToLayer", "GoToNode", "GoToOption", "Link", "RunAction"]
+__all__ = [
+    "GoTo",
+    "GoToCost",
+    "GoToDtype",
+    "GoToLayer",
+    "GoToNode",
+    "GoToOption",
+    "Link",
+    "RunAction",
+]
 
 
 class Link(Message):
@@ -44,6 +53,22 @@ class GoToNode(Link):
     node: str
     graph: Which = "optimised"
     workspace = "model"
+
+
+@dataclass(eq=False)
+class GoToCost(Link):
+    """Show what a layer costs on a chip in Chips; ``layer`` is any name of it."""
+
+    layer: str
+    workspace = "chips"
+
+
+@dataclass(eq=False)
+class GoToDtype(Link):
+    """Show a layer's dtype in Hybrid; ``layer`` is any name of it."""
+
+    layer: str
+    workspace = "hybrid"
 
 
 @dataclass(eq=False)

@@ -34,14 +34,15 @@ class Place:
 
 WORKSPACES: dict[str, Place] = {
     "model": Place("Model"),
-    "configure": Place("Configure", "Config"),
+    "configure": Place("Configure", "Conf"),
     "dataset": Place("Dataset", "Data"),
-    "quantize": Place("Quantize"),
-    "accuracy": Place("Accuracy"),
+    "quantize": Place("Quantize", "Quant"),
+    "accuracy": Place("Accuracy", "Accur"),
     "hybrid": Place("Hybrid"),
-    "devices": Place("Devices"),
+    "devices": Place("Devices", "Device"),
     "run": Place("Run"),
     "jobs": Place("Jobs"),
+    "chips": Place("Chips"),
 }
 """Name, which is also the folder in ``rknntui.screens`` and the noun of its actions -> its row."""
 

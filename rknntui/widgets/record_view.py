@@ -109,8 +109,10 @@ class RecordView(Vertical):
     def on_search_line_typed(self, event: SearchLine.Typed) -> None:
         """Filter as typed."""
         event.stop()
-        if event.text.strip() != self.table.filter_text:
-            self.table.set_filter(event.text.strip())
+        text = event.text.strip()
+        if text != self.table.filter_text:
+            # by the table itself: what it tells of its cursor from here would end in this widget
+            self.table.call_later(self.table.set_filter, text)
         if event.done:
             self.table.focus()
 

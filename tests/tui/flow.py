@@ -13,7 +13,7 @@ from engine.wire.model import ModelView
 from rknntui.app import Workbench
 from rknntui.screens.base.workspace import Workspace
 from rknntui.widgets.header_footer import KeyBar
-from rknntui.workspaces import WORKSPACES
+from rknntui.workspaces import keys_of
 from tests.tui.conftest import until
 
 __all__ = [
@@ -110,7 +110,7 @@ async def visited(pilot: Pilot[None], workspace: type[W]) -> W:
     """A workspace, shown by its key once the model is open."""
     app = shown(pilot)
     await until(pilot, lambda: app.session.model is not None, "a model is open")
-    await pilot.press(str(list(WORKSPACES).index(workspace.NAME) + 1))
+    await pilot.press(keys_of(workspace.NAME)[0])
     await until(pilot, lambda: isinstance(app.workspace, workspace), workspace.NAME)
     assert isinstance(app.workspace, workspace)
     return app.workspace

@@ -22,8 +22,8 @@ from rknntui.screens.base.workspace import Workspace
 from rknntui.workspaces import CLASSES, WORKSPACES, Place, load_all
 from tests.tui.conftest import screen_text, settle, until
 
-MORE = {"chips": Place("Chips"), "deploy": Place("Deploy", letter="O")}
-"""With them there are eleven, which is what the workbench is drawn for."""
+MORE = {"deploy": Place("Deploy", letter="O")}
+"""With it there are eleven, which is what the workbench is drawn for."""
 
 
 def workspace_module(name: str) -> ModuleType:
@@ -48,7 +48,7 @@ def workspace_module(name: str) -> ModuleType:
 
 @pytest.fixture
 def eleven(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Workbench]]:
-    """A workbench of eleven workspaces: a row and a module for each of two new ones."""
+    """A workbench of eleven workspaces: a row and a module for a new one."""
     load_all()
     known = dict(REGISTRY._actions)
     for name, place in MORE.items():

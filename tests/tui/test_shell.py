@@ -19,7 +19,7 @@ from rknntui.bridge import PATIENCE_SECONDS
 from rknntui.keys.actions import REGISTRY
 from rknntui.keys.keymap import conflicts, indistinct
 from rknntui.session import ui_state
-from rknntui.workspaces import WORKSPACES, load, load_all
+from rknntui.workspaces import WORKSPACES, keys_of, load, load_all
 from tests.tui.conftest import residual_model, screen_text, settle, until
 
 SIZE = (80, 24)
@@ -46,8 +46,8 @@ async def test_number_keys_reach_every_workspace_and_the_footer_holds_eight_keys
     app = Workbench()
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot)
-        for number, name in enumerate(WORKSPACES, 1):
-            await pilot.press(str(number))
+        for name in WORKSPACES:
+            await pilot.press(keys_of(name)[0])
             await until(pilot, lambda name=name: app.current == name, name)
             await settle(pilot)
             assert app.focused is not None
@@ -147,7 +147,7 @@ async def test_wide_screens_have_more_keys_in_the_footer() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         for name in WORKSPACES:
-            await pilot.press(str(list(WORKSPACES).index(name) + 1))
+            await pilot.press(keys_of(name)[0])
             await until(pilot, lambda name=name: app.current == name, name)
             await settle(pilot)
             footer = screen_text(app).splitlines()[-1]
@@ -445,7 +445,7 @@ async def test_the_mouse_reaches_tabs_and_keys() -> None:
     app = Workbench()
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot)
-        await pilot.click("TopBar", offset=(76, 1))
+        await pilot.click("TopBar", offset=(67, 1))
         await until(pilot, lambda: app.current == "jobs", "the workspace Jobs")
         await pilot.click("KeyBar", offset=(62, 0))
         await settle(pilot)

@@ -12,6 +12,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("accuracy.next-view", "View", "Switch between Layers, Guide and Score.", ("v",), True),
     Action("accuracy.drill", "Histograms", "Show histograms of the layer's values.", ("d",), True),
     Action("accuracy.node", "Node", "Go to the layer in the graph (Model).", ("m",), True),
+    Action("accuracy.cost", "Cost", "Show what the layer costs on a chip (Chips).", ("C",)),
     Action(
         "accuracy.worst", "Rank by", "Rank by the next error measure, worst first.", ("t",), True
     ),

@@ -17,7 +17,7 @@ from engine.wire.guide import GUIDE, Answer, GuideParams
 from engine.wire.method import Task
 from engine.wire.score import EVALUATE, Evaluated, EvaluateParams
 from rknntui.keys.commandline import command_for, job_flags
-from rknntui.links import GoToLayer, GoToNode, Link
+from rknntui.links import GoToCost, GoToLayer, GoToNode, Link
 from rknntui.screens.accuracy.actions import ACTIONS
 from rknntui.screens.accuracy.guide import GuidePane
 from rknntui.screens.accuracy.inputs import ask_inputs, start_folder
@@ -265,6 +265,11 @@ class Accuracy(TableWorkspace):
         if self.layer_pane.node:
             self.post_message(GoToNode(self.layer_pane.node))
 
+    def action_cost(self) -> None:
+        """Show the layer in Chips."""
+        if self.table.record is not None:
+            self.post_message(GoToCost(str(self.table.record["name"])))
+
     # -- actions ---------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -287,7 +292,11 @@ class Accuracy(TableWorkspace):
             if not self.session.summary.quantized:
                 return "the build is not quantized."
             return ""
-        if method in ("drill", "worst") and not self.table.total and not self.layer_pane.drilled:
+        if (
+            method in ("drill", "worst", "cost")
+            and not self.table.total
+            and not self.layer_pane.drilled
+        ):
             return "there is no analysis yet ({accuracy.analyse} analyses)."
         if method == "node" and not self.layer_pane.tensor:
             return "no layer is selected."

@@ -40,6 +40,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("hybrid.next-view", "View", "Switch between Layers and Search.", ("v",)),
     Action("hybrid.drill", "Histograms", "Show histograms of the layer's values.", ("d",)),
     Action("hybrid.node", "Node", "Go to the layer in the graph (Model).", ("n",)),
+    Action("hybrid.cost", "Cost", "Show what the layer costs on a chip (Chips).", ("C",)),
     Action("hybrid.stop", "Stop…", "Stop the search, after a confirmation.", ("escape",)),
     *table_actions("hybrid"),
 )

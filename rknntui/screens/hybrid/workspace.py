@@ -24,7 +24,7 @@ from engine.wire.hybrid import (
 from engine.wire.requests import ModelTarget
 from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text
-from rknntui.links import GoToLayer, GoToNode, RunAction
+from rknntui.links import GoToCost, GoToDtype, GoToLayer, GoToNode, RunAction
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.hybrid import plan
 from rknntui.screens.hybrid.actions import ACTIONS
@@ -55,6 +55,7 @@ from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from engine.wire.codec import Values
+    from rknntui.links import Link
     from rknntui.session.job_view_model import JobView
     from rknntui.session.messages import (
         BuildFinished,
@@ -102,6 +103,7 @@ class Hybrid(TableWorkspace):
     def __init__(self) -> None:
         super().__init__()
         self._outputs: Sequence[OutputFigure] = ()
+        self._wanted = ""  # layer that a link leads to
         self._over = ""  # which samples the figures of the build are over
         self.own = OwnErrors()
         self.effect = LiveEffect(self, self.draw)
@@ -239,6 +241,7 @@ class Hybrid(TableWorkspace):
         if self.table.sorted_by in (None, "own"):  # a new build has no errors of layers alone yet
             self.table.sort_field("sqnr_db")
             self.table.cursor = 0
+        self._find_wanted()
 
     def _edited(self) -> None:
         self.effect.edited(self.session.recipe, self.edits.table_of)
@@ -314,7 +317,10 @@ class Hybrid(TableWorkspace):
             return "" if self.session.running is not None else "no job is running."
         if method == "build" and not self.session.recipe.get("model"):
             return "no model is open ({app.open} opens one)."
-        if method in ("drill", "node", "mark", "mark_shown", "analyse") and not self.edits.rows:
+        if (
+            method in ("drill", "node", "cost", "mark", "mark_shown", "analyse")
+            and not self.edits.rows
+        ):
             return "there is no build yet ({hybrid.build} builds)."
         return super().unavailable_reason(method)
 
@@ -414,6 +420,29 @@ class Hybrid(TableWorkspace):
         """Show the layer in the optimised graph."""
         if self.table.record is not None:
             self.post_message(GoToNode(str(self.table.record["node"])))
+
+    def action_cost(self) -> None:
+        """Show the layer in Chips."""
+        if self.chosen is not None:
+            self.post_message(GoToCost(self.chosen))
+
+    def arrive(self, link: Link) -> None:
+        if isinstance(link, GoToDtype):
+            self._wanted = link.layer
+            self.bar.choose("Layers")
+            self._find_wanted()
+
+    def _find_wanted(self) -> None:
+        """Put the cursor on the layer that a link leads to, once the layers are known."""
+        rows = self.edits.rows
+        if not self._wanted or not rows:
+            return
+        name, self._wanted = self._wanted, ""
+        names = (row.layer for row in rows if name in (row.layer, row.tensor, *row.aliases))
+        if (layer := next(names, None)) is not None:
+            self.table.select_record("layer", layer)
+        else:
+            self.notify(f"{name} is no quantized layer of this build.", markup=False)
 
     def action_stop(self) -> None:
         """Back to the layers; a running job is asked about."""

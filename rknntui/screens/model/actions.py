@@ -46,6 +46,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "model.option", "Option", "Go to the option that is required for loading.", ("c",), True
     ),
+    Action("model.cost", "Cost", "Show what the node costs on a chip (Chips).", ("C",)),
     Action("model.findings", "Findings", "Show the findings for this model.", ("f",)),
     Action("model.export", "Save table…", "Write the nodes to a CSV file.", ("e",)),
     Action("model.copy-detail", "Copy detail", "Copy the text of the detail pane.", ("d",)),

@@ -13,7 +13,7 @@ from textual import on
 from textual.containers import Horizontal, Vertical
 
 from rknntui.arguments import source_options
-from rknntui.links import GoToNode, GoToOption, Link
+from rknntui.links import GoToCost, GoToNode, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.model.actions import ACTIONS
 from rknntui.screens.model.pane import DetailPane
@@ -237,6 +237,12 @@ class ModelWorkspace(Workspace):
     def _chosen_node(self) -> None:
         self.detail.focus()
 
+    def action_cost(self) -> None:
+        """Show the node under the cursor in Chips."""
+        entry = self.graph.entry
+        if entry is not None and entry.kind == "node":
+            self.post_message(GoToCost(self.graph.nodes[entry.at][0]))
+
     # -- search ------------------------------------------------------------------------------------
 
     def unavailable_reason(self, method: str) -> str:
@@ -244,6 +250,11 @@ class ModelWorkspace(Workspace):
             return "no model is open ({app.open} opens one)."
         if method in ("next", "previous"):
             return "" if self._found else "there was no search yet ({model.search} searches)."
+        if method == "cost":
+            entry = self.graph.entry if self.is_attached else None
+            return (
+                "" if entry is not None and entry.kind == "node" else "no node is under the cursor."
+            )
         if method == "load":
             return self.source.why_not_load()
         if method == "option":

@@ -1,0 +1,89 @@
+"""Layers that are not on the NPU, and ways to make a model faster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rknntui.screens.chips.text import milliseconds, place_style
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import Field, RecordTable, name_text
+from rknntui.widgets.table import Column
+
+if TYPE_CHECKING:
+    from engine.wire.cost import AdviceAnswer, ChipCheck
+
+__all__ = ["AdvicePane", "CheckPane"]
+
+
+class CheckPane(RecordView):
+    """A row for each layer that does not run on the NPU as it is."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        fields = (
+            Field("name", Column("layer", 14, grow=2, text=name_text)),
+            Field("op", Column("op", 8, text=name_text)),
+            Field("target", Column("on", 4, style=place_style)),
+            Field("reason", Column("reason", 20, grow=3, text=name_text)),
+            Field("remedy", Column("fix", 20, grow=3, text=name_text), 110),
+        )
+        table = RecordTable(fields, id="check-layers", what="check")
+        super().__init__("Layers not on the NPU (estimated)", table, id=id)
+        self.found: ChipCheck | None = None
+
+    def take(self, found: ChipCheck | None) -> None:
+        """Show a chip."""
+        self.found = found
+        of = f" of {found.chip}" if found is not None else ""
+        self.set_title(f"Layers not on the NPU{of} (estimated)")
+        rows = () if found is None else found.rows
+        records = [
+            {**vars(row), "id": row.id or row.name, "name": row.id or row.name, "printed": row.name}
+            for row in rows
+        ]
+        self.table.set_records(records, keep="name")
+
+    @property
+    def layer_id(self) -> str:
+        """Of the layer under the cursor."""
+        record = self.table.record
+        return "" if record is None else str(record["id"])
+
+
+class AdvicePane(RecordView):
+    """A row for each way, the largest gain first."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        fields = (
+            Field("gain_ms", Column("gain ms", 8, right=True, text=milliseconds)),
+            Field("gain", Column("gain %", 7, right=True, text=lambda v: f"{v:.1f}")),
+            Field("title", Column("advice", 20, grow=3, text=name_text)),
+            Field("count", Column("layers", 6, right=True)),
+            Field("source", Column("source", 12, grow=1, text=name_text), 100),
+        )
+        table = RecordTable(fields, id="advice-table", what="advice")
+        super().__init__("Advice (gains estimated)", table, id=id)
+        self.found: AdviceAnswer | None = None
+
+    def take(self, found: AdviceAnswer | None) -> None:
+        """Show the ways of a chip."""
+        self.found = found
+        of = f" for {found.chip}" if found is not None else ""
+        self.set_title(f"Advice{of} (gains estimated)")
+        rows = () if found is None else found.advice
+        whole = found.time_ms if found is not None else None
+        records = [
+            {
+                **vars(row),
+                "gain": 100 * row.gain_ms / whole if row.gain_ms is not None and whole else None,
+                "count": len(row.layers),
+                "aliases": row.layers,
+            }
+            for row in rows
+        ]
+        self.table.set_records(records, keep="title")
+
+    @property
+    def layer_id(self) -> str:
+        """The first layer that it is about; empty for none."""
+        record = self.table.record
+        return str(record["layers"][0]) if record is not None and record["layers"] else ""

@@ -1,0 +1,177 @@
+"""The line on top of Chips, and what its views say below their tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine import human_bytes, sanitize
+from rknntui.keys.text import key_text
+from rknntui.screens.chips.text import change, milliseconds, percent, rate
+from rknntui.widgets.facts_line import Fact
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from engine.wire.cost import AdviceAnswer, ChipCheck, ChipEstimate, Estimates, Interval
+    from rknntui.screens.chips.scenario import Scenario
+    from rknntui.widgets.records import Record
+    from rknntui.widgets.strips import Line
+
+__all__ = [
+    "CONFIDENCE",
+    "advice_lines",
+    "check_lines",
+    "chip_lines",
+    "layer_lines",
+    "memory_lines",
+    "top_facts",
+]
+
+CONFIDENCE = {
+    "fitted": "fitted to published rates of this chip",
+    "derived": "derived from a chip of the same design",
+    "structural": "structural, not validated: no rate of this chip was published",
+    "calibrated": "calibrated by a run on your board",
+}
+"""What the confidence of an estimate says."""
+
+
+def top_facts(
+    found: Estimates | None,
+    chip: ChipEstimate | None,
+    before: ChipEstimate | None,
+    scenario: Scenario,
+    *,
+    asking: bool,
+    error: str,
+) -> tuple[Fact, ...]:
+    """The chip that is looked at, what is varied, and whether figures are on their way.
+
+    Args:
+        found: all chips.
+        chip: the one that is looked at.
+        before: it, with the recipe as it is; None where nothing is varied.
+        scenario: what is varied.
+        asking: whether answers are missing.
+        error: why one is.
+    """
+    if error:
+        return (Fact(f"✗ {sanitize(error, 300)}"),)
+    parts: list[Fact] = []
+    if chip is not None:
+        parts.append(Fact(sanitize(chip.chip, 40)))
+        parts += _figures(chip, before)
+    if words := scenario.words:
+        reset = f"what if {words} ({key_text('chips.reset')} resets)"
+        parts.append(Fact(reset, (f"what if {words}",)))
+    if asking or found is None:
+        parts.append(Fact("estimating …", rank=1))
+    else:
+        parts.append(Fact(f"{len(found.chips)} chips in {found.seconds:.2g} s", rank=3))
+    return (*parts, Fact("estimated"))
+
+
+def _figures(chip: ChipEstimate, before: ChipEstimate | None) -> list[Fact]:
+    if chip.problem:
+        return [Fact("no estimate")]
+    parts = []
+    if chip.fps is not None:
+        now = f"{rate(chip.fps.value)} FPS"
+        old = before.fps if before is not None else None
+        moved = percent(chip.fps.value, old.value if old is not None else None)
+        parts.append(Fact(now + (f" ({change(moved)})" if moved is not None else "")))
+    if chip.time_ms is not None:
+        parts.append(Fact(f"{milliseconds(chip.time_ms.value)} ms", rank=2))
+    return parts
+
+
+def chip_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
+    """Why there are no figures, or how sure they are and what they leave out."""
+    if chip is None:
+        return []
+    name = sanitize(chip.chip, 40)
+    if chip.problem:
+        lines = _told(f"{name}: {chip.problem}", width, "warn")
+        return lines + (_told(f"Fix: {chip.remedy}", width, "good") if chip.remedy else [])
+    sure = CONFIDENCE.get(chip.confidence, chip.confidence)
+    parts = [f"{name}, {chip.dtype}: {sure}."]
+    if chip.time_ms is not None:
+        parts.append(f"{_interval(chip.time_ms)} ms in nine of ten cases.")
+    return _told(" ".join(parts), width) + _notes(chip, width)
+
+
+def _interval(value: Interval) -> str:
+    return f"{milliseconds(value.low)} to {milliseconds(value.high)}"
+
+
+def _notes(chip: ChipEstimate, width: int) -> list[Line]:
+    return [line for note in chip.notes for line in _told(note, width)]
+
+
+def layer_lines(record: Record | None, chip: ChipEstimate | None, width: int) -> list[Line]:
+    """What a narrow table has no column for, of the layer under the cursor."""
+    if chip is None or chip.problem:
+        return chip_lines(chip, width)
+    if record is None:
+        return []
+    lines: list[Line] = []
+    if record["reason"]:
+        style = "bad" if record["target"] == "none" else "warn"
+        where = "refused" if record["target"] == "none" else f"on {record['target']}"
+        lines += _told(f"{where}: {record['reason']}", width, style)
+        lines += _told(f"Fix: {record['remedy']}", width, "good") if record["remedy"] else []
+    parts = [record["printed"], f"{record['shapes_in']} → {record['shape_out'] or '–'}"]
+    if record["macs"]:
+        parts.append(f"{record['macs'] / 1e6:,.3g} M MACs")
+    parts.append(f"{human_bytes(record['traffic'])} moved")
+    if record["npu_cycles"] or record["ddr_cycles"]:
+        npu, ddr = record["npu_cycles"] or 0, record["ddr_cycles"] or 0
+        parts.append(f"cycles: NPU {npu:,}, DDR {ddr:,}")
+    return lines + _told(" · ".join(parts), width)
+
+
+def memory_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
+    """Totals, and the keys of the chart."""
+    if chip is None or chip.memory is None:
+        return chip_lines(chip, width)
+    memory = chip.memory
+    text = (
+        f"internal {human_bytes(memory.internal)} + weights {human_bytes(memory.weight)}; "
+        f"whole {human_bytes(memory.total)}. ←→ another layer, p the peak."
+    )
+    if not memory.spans:
+        text += " No tensors are known for this chip."
+    return _told(text, width)
+
+
+def check_lines(record: Record | None, found: ChipCheck | None, width: int) -> list[Line]:
+    """How many layers where; rule and fix of the layer under the cursor, whole."""
+    if found is None:
+        return []
+    if found.problem:
+        return _told(f"{found.chip}: {found.problem}", width, "warn")
+    counts = (
+        f"{found.chip}, {found.dtype}: {found.npu_layers} on the NPU, {found.cpu_layers} on the "
+        f"CPU, {found.refused_layers} refused."
+    )
+    bad = "bad" if found.refused_layers else "warn" if found.cpu_layers else "good"
+    lines = _told(counts, width, bad)
+    if record is not None:
+        lines += _told(f"{record['printed']}: {record['reason']}", width)
+        lines += _told(f"Fix: {record['remedy']}", width, "good") if record["remedy"] else []
+    return lines
+
+
+def advice_lines(record: Record | None, found: AdviceAnswer | None, width: int) -> list[Line]:
+    """The reason of the advice under the cursor, its layers and its source."""
+    if found is None or record is None:
+        return []
+    lines = _told(record["why"], width)
+    if record["layers"]:
+        few, more = record["layers"][:4], len(record["layers"]) - 4
+        told = ", ".join(few) + (f" and {more} more" if more > 0 else "")
+        lines += _told(f"Layers: {told}", width)
+    return lines + (_told(f"Source: {record['source']}", width, "dim") if record["source"] else [])
+
+
+def _told(text: str, width: int, style: str = "dim") -> list[Line]:
+    return [[(row, style)] for row in wrap(sanitize(text, 2000), width)]

@@ -1,0 +1,62 @@
+"""The chips side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from rknntui.screens.chips.text import chip_fields, chip_record
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import RecordTable
+
+if TYPE_CHECKING:
+    from engine.wire.cost import ChipEstimate, Estimates
+
+__all__ = ["ChipsPane"]
+
+
+class ChipsPane(RecordView):
+    """A row for each chip.
+
+    Attributes:
+        found: what is shown; None before the first answer.
+    """
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        table = RecordTable(chip_fields(changed=False), id="chip-table", what="chips")
+        super().__init__("Chips (estimated)", table, id=id)
+        self.found: Estimates | None = None
+        self._changed = False
+
+    def take(
+        self, found: Estimates | None, before: Estimates | None, marked: Collection[str]
+    ) -> None:
+        """Show estimates.
+
+        Args:
+            found: all chips.
+            before: of the recipe as it is, where ``found`` varies something.
+            marked: chips that are compared.
+        """
+        self.found = found
+        if (before is not None) != self._changed:
+            self._changed = before is not None
+            self.table.fields = chip_fields(changed=self._changed)
+        old = {row.chip: row for row in before.chips} if before is not None else {}
+        rows = () if found is None else found.chips
+        self.table.set_records(
+            [chip_record(row, old.get(row.chip), marked=row.chip in marked) for row in rows],
+            keep="chip",
+        )
+
+    @property
+    def chip(self) -> str:
+        """The chip under the cursor; empty for none."""
+        record = self.table.record
+        return "" if record is None else str(record["chip"])
+
+    @property
+    def estimate(self) -> ChipEstimate | None:
+        """Its figures."""
+        rows = () if self.found is None else self.found.chips
+        return next((row for row in rows if row.chip == self.chip), None)

@@ -1,0 +1,211 @@
+"""What is varied in an estimate, and the dialog that asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from textual.binding import Binding
+from textual.containers import Horizontal
+from textual.widgets import Input, Label, Static
+
+from engine import shape_text
+from rknntui.screens.dialogs.dialogs import Dialog
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.widget import Widget
+
+    from engine.wire.graph import Tensor
+
+__all__ = ["AS_IS", "Scenario", "WhatIfDialog", "read_scenario"]
+
+MOST_BATCH, MOST_CORES, MOST_MHZ = 1024, 8, 10_000.0
+DTYPES = ("int8", "float16")
+_FIELDS = (
+    ("dtype", "Dtype", "int8 or float16"),
+    ("sizes", "Input size", "320x320, or 1,3,320,320"),
+    ("batch", "Batch", "inferences at once"),
+    ("cores", "NPU cores", "that share an inference"),
+    ("mhz", "NPU clock, MHz", "none: the highest"),
+)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is varied; all unset is the recipe as it is.
+
+    Attributes:
+        dtype: of the quantization; None: the recipe's.
+        sizes: ``NAME=1,3,640,640`` of inputs with another shape.
+        batch: inferences at once; None: the recipe's.
+        cores: of the NPU that share an inference.
+        mhz: clock of the NPU; None: the highest.
+    """
+
+    dtype: str | None = None
+    sizes: tuple[str, ...] = ()
+    batch: int | None = None
+    cores: int = 1
+    mhz: float | None = None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """As a request has them."""
+        return {
+            "dtype": self.dtype,
+            "input_sizes": self.sizes,
+            "batch": self.batch,
+            "cores": self.cores,
+            "npu_mhz": self.mhz,
+        }
+
+    @property
+    def words(self) -> str:
+        """What differs from the recipe, for the line on top: ``float16, batch 4``."""
+        parts = [
+            self.dtype or "",
+            *(size.replace("=", " ") for size in self.sizes),
+            f"batch {self.batch}" if self.batch is not None else "",
+            f"{self.cores} cores" if self.cores > 1 else "",
+            f"{self.mhz:g} MHz" if self.mhz is not None else "",
+        ]
+        return ", ".join(part for part in parts if part)
+
+    @property
+    def flags(self) -> list[str]:
+        """The same on the command line."""
+        words = ["--dtype", self.dtype] if self.dtype else []
+        words += [word for size in self.sizes for word in ("--input-size", size)]
+        words += ["--rknn-batch-size", str(self.batch)] if self.batch is not None else []
+        words += ["--cores", str(self.cores)] if self.cores > 1 else []
+        return words + (["--npu-mhz", f"{self.mhz:g}"] if self.mhz is not None else [])
+
+
+AS_IS = Scenario()
+"""The recipe's own figures."""
+
+
+def read_scenario(texts: Mapping[str, str], inputs: Sequence[Tensor]) -> Scenario:
+    """What is varied, from the dialog's texts.
+
+    Args:
+        texts: field -> text; an empty one is not varied.
+        inputs: of the open model, for the names and ranks of the sizes.
+
+    Raises:
+        ValueError: a text is no value; the message is for the user.
+    """
+    dtype = texts["dtype"].strip().lower()
+    if dtype and dtype not in DTYPES:
+        raise ValueError("The dtype must be int8 or float16.")
+    return Scenario(
+        dtype=dtype or None,
+        sizes=_sizes(texts["sizes"], inputs),
+        batch=_whole(texts["batch"], "batch", MOST_BATCH),
+        cores=_whole(texts["cores"], "number of cores", MOST_CORES) or 1,
+        mhz=_clock(texts["mhz"]),
+    )
+
+
+def _whole(text: str, what: str, most: int) -> int | None:
+    text = text.strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= most:
+        raise ValueError(f"The {what} must be a whole number from 1 to {most}.")
+    return int(text)
+
+
+def _clock(text: str) -> float | None:
+    try:
+        value = float(text) if text.strip() else None
+    except ValueError:
+        value = 0.0
+    if value is not None and not 0 < value <= MOST_MHZ:
+        raise ValueError("The clock must be a number of MHz above 0.")
+    return value
+
+
+def _sizes(text: str, inputs: Sequence[Tensor]) -> tuple[str, ...]:
+    """``320x320`` of the first input's images, ``NAME=1,3,320,320`` of any; split by blanks."""
+    return tuple(_size(word, inputs) for word in text.split())
+
+
+def _size(word: str, inputs: Sequence[Tensor]) -> str:
+    name, equals, shape = word.rpartition("=")
+    known = {value.name: value for value in inputs}
+    if equals and name not in known:
+        raise ValueError(f"The model has no input called {name}.")
+    if not inputs:
+        raise ValueError("The inputs of the model are not known.")
+    tensor = known[name] if equals else inputs[0]
+    dims = shape.lower().replace("x", ",").split(",")
+    if not all(dim.isascii() and dim.isdigit() and 0 < int(dim[:9]) < 1 << 24 for dim in dims):
+        raise ValueError(f"{word} is no size: 320x320 or 1,3,320,320 is one.")
+    if len(dims) == 2 and len(tensor.shape) == 4:
+        before = [str(max(1, d)) for d in tensor.shape]
+        last = tensor.shape[1] not in (1, 3, 4) and tensor.shape[3] in (1, 3, 4)
+        dims = [before[0], *dims, before[3]] if last else [*before[:2], *dims]
+    if len(dims) != len(tensor.shape):
+        raise ValueError(f"{tensor.name} is {shape_text(tensor.shape)}: give as many numbers.")
+    return f"{tensor.name}={','.join(dims)}"
+
+
+class WhatIfDialog(Dialog):
+    """Asks what to vary; dismissed with (scenario, texts), None for Esc.
+
+    Args:
+        texts: of the last time.
+        inputs: of the open model.
+    """
+
+    # before the field has them: a field that is typed right after is the next one already
+    BINDINGS = [
+        Binding("down", "field(1)", "Next", show=False, priority=True),
+        Binding("up", "field(-1)", "Before", show=False, priority=True),
+    ]
+    TITLE_TEXT = "What if (estimated)"
+    KEYS_TEXT = "↑↓ field · Enter estimate · Esc cancel"
+    DEFAULT_CSS = """
+    WhatIfDialog Horizontal { height: 1; background: $background; }
+    WhatIfDialog Label { width: 16; background: $background; }
+    WhatIfDialog Input { width: 22; }
+    WhatIfDialog .hint { width: 1fr; color: $text-muted; padding-left: 1; text-wrap: nowrap; }
+    WhatIfDialog #what-if-problem { color: $error; min-height: 1; }
+    """
+
+    def __init__(self, texts: Mapping[str, str], inputs: Sequence[Tensor]) -> None:
+        super().__init__()
+        self._texts = {name: texts.get(name, "") for name, _, _ in _FIELDS}
+        self._inputs = inputs
+
+    def compose(self) -> ComposeResult:
+        lines: list[Widget] = []
+        for name, label, hint in _FIELDS:
+            entry = Input(self._texts[name], id=name, compact=True, select_on_focus=True)
+            entry.cursor_blink = False
+            told = Label(hint, classes="hint", markup=False)
+            lines.append(Horizontal(Label(label, markup=False), entry, told))
+        said = "An empty field keeps the recipe's."
+        yield self.box(*lines, Static(said, id="what-if-problem", markup=False))
+
+    def action_field(self, by: int) -> None:
+        """Go to the next field, or the one before."""
+        if by > 0:
+            self.focus_next("Input")
+        else:
+            self.focus_previous("Input")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Estimate where every text is a value."""
+        event.stop()
+        texts = {name: self.query_one(f"#{name}", Input).value for name, _, _ in _FIELDS}
+        try:
+            scenario = read_scenario(texts, self._inputs)
+        except ValueError as error:
+            self.query_one("#what-if-problem", Static).update(f"✗ {error}")
+            self.app.bell()
+        else:
+            self.dismiss((scenario, texts))

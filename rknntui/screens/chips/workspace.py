@@ -1,0 +1,292 @@
+"""Workspace Chips: what the open model costs on every chip, estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.app import ComposeResult
+
+from rknntui.keys.commandline import command_for
+from rknntui.links import GoToCost, GoToDtype, GoToLayer, GoToNode
+from rknntui.screens.base.tables import TableWorkspace
+from rknntui.screens.chips.actions import ACTIONS, OF_VIEWS
+from rknntui.screens.chips.estimates import Answers, Want
+from rknntui.screens.chips.facts import top_facts
+from rknntui.screens.chips.panes import PANES, Shown, Views
+from rknntui.screens.chips.scenario import AS_IS, Scenario, WhatIfDialog
+from rknntui.widgets.facts_line import FactsLine
+from rknntui.widgets.line_list import Rows
+
+if TYPE_CHECKING:
+    from engine.wire.cost import ChipEstimate, Estimates
+    from rknntui.links import Link
+    from rknntui.session.messages import RecipeChanged
+
+__all__ = ["Chips"]
+
+_FIRST = "rk3588"
+"""The chip that is looked at first where the recipe names none."""
+
+
+class Chips(TableWorkspace):
+    """The chips side by side; layers, memory, roofline, checks and advice of one of them."""
+
+    NAME = "chips"
+    HELP = (
+        "What the model costs on every chip, before you own one: all figures are estimated, with "
+        "the interval that holds nine times in ten. Enter shows the layers of the chip under the "
+        "cursor, {chips.mark} marks chips for Compare. {chips.what_if} estimates another dtype, "
+        "input size, batch, number of cores or clock; {chips.reset} goes back. Layers have the "
+        "time, what bounds it and why one is not on the NPU; Memory shows the tensors over time, "
+        "Roofline the rate of each layer below what the chip can do, Check the layers that are "
+        "not on the NPU with the fix, Advice what would make the model faster."
+    )
+    FIRST_FOCUS = "#chip-table"
+    ACTIONS = ACTIONS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scenario = AS_IS
+        self.marked: dict[str, None] = {}
+        self.answers = Answers(self, self._want, self._draw)
+        self._chip = ""
+        self._texts: Mapping[str, str] = {}
+        self._wanted_layer = ""
+
+    def compose(self) -> ComposeResult:
+        yield FactsLine(id="chips-facts")
+        yield Views(id="chips-panes")
+
+    @property
+    def views(self) -> Views:
+        """The seven views."""
+        return self.query_one(Views)
+
+    @property
+    def overview(self) -> Estimates | None:
+        """All chips, with what is varied."""
+        return self.answers.overview(self.scenario)
+
+    @property
+    def chip(self) -> str:
+        """The chip that is looked at; the recipe's before another one is."""
+        names = self.names
+        if self._chip in names:
+            return self._chip
+        for name in (str(self.session.recipe.get("target_platform") or ""), _FIRST):
+            if name.lower() in names:
+                return name.lower()
+        return names[0] if names else ""
+
+    @property
+    def names(self) -> list[str]:
+        """All chips, as they are sorted in their table."""
+        found = self.overview or self.answers.overview()
+        known = [row.chip for row in found.chips] if found is not None else []
+        shown = [str(record["chip"]) for record in self.views.chips.table.records]
+        return shown if set(shown) == set(known) else known
+
+    def _want(self) -> Want:
+        chip = self.chip
+        others = tuple(name for name in self.marked if name != chip)
+        return Want(self.views.view, chip, others, self.scenario)
+
+    # -- the session -----------------------------------------------------------------------------
+
+    def update_view(self) -> None:
+        self.answers.update()
+        self._draw()
+
+    def on_recipe_changed(self, message: RecipeChanged) -> None:
+        """Other options, other figures; another target is looked at."""
+        if "target_platform" in message.names:
+            self._chip = ""
+        if self.shown:
+            self.answers.update(rest=True)
+            self._draw()
+
+    def on_model_opened(self) -> None:
+        """Another model has other inputs and layers."""
+        self.scenario, self._texts, self._wanted_layer = AS_IS, {}, ""
+        if self.shown:
+            self.update_view()
+
+    def _draw(self) -> None:
+        if not self.is_attached or not self.shown:
+            return
+        opened = bool(self.answers.model)
+        views = self.views
+        views.draw(Shown(self.answers, self._want(), self.marked, opened))
+        if views.view == "Chips" and views.chips.chip != self.chip:
+            views.chips.table.select_record("chip", self.chip)
+        if self._wanted_layer and views.view == "Layers" and views.costs.table.total:
+            self._find_layer()
+        self._tell()
+        self.screen.refresh_bindings()
+
+    def _tell(self) -> None:
+        line = self.query_one(FactsLine)
+        if not self.answers.model:
+            line.show("no model is open")
+            return
+        found = self.overview
+        before = self._row(self.answers.overview()) if self.scenario != AS_IS else None
+        asking, error = self.answers.asking, self.answers.error
+        line.show(
+            *top_facts(found, self._row(found), before, self.scenario, asking=asking, error=error)
+        )
+
+    def _row(self, found: Estimates | None) -> ChipEstimate | None:
+        rows = found.chips if found is not None else ()
+        return next((row for row in rows if row.chip == self.chip), None)
+
+    # -- views -----------------------------------------------------------------------------------
+
+    def action_next_view(self) -> None:
+        """Show the next view."""
+        self.views.bar.step(1)
+
+    @on(Views.Changed)
+    def _changed(self, event: Views.Changed) -> None:
+        if event.view:
+            self.answers.update()
+            self._draw()
+            return
+        if self.views.view == "Chips" and self.views.chips.chip:
+            self._chip = self.views.chips.chip
+        self.views.tell()
+        self._tell()
+        self.screen.refresh_bindings()
+
+    @on(Rows.Chosen, "#chip-table")
+    def _open_chip(self) -> None:
+        self._chip = self.views.chips.chip or self._chip
+        self.views.bar.choose("Layers")
+
+    @on(Rows.Chosen, "#cost-layers, #roof-layers, #compared-chips, #check-layers, #advice-table")
+    def _open_layer(self) -> None:
+        self.action_node()
+
+    # -- chips -----------------------------------------------------------------------------------
+
+    def action_mark(self) -> None:
+        """Compare the chip under the cursor, or no longer; go on to the next one."""
+        name = self.views.chips.chip
+        if not name:
+            return
+        if name in self.marked:
+            del self.marked[name]
+        else:
+            self.marked[name] = None
+        self._draw()
+        self.views.chips.table.action_move(1)
+
+    def action_choose(self) -> None:
+        """Choose the chip that is looked at."""
+        from rknntui.screens.dialogs.dialogs import ChoiceDialog
+
+        def chosen(name: str | None) -> None:
+            if name is not None:
+                self._look_at(name)
+
+        self.app.push_screen(ChoiceDialog("Chip", self.names, self.chip), chosen)
+
+    def action_next_chip(self) -> None:
+        """Look at the next chip."""
+        self._step(1)
+
+    def action_chip_before(self) -> None:
+        """Look at the chip before."""
+        self._step(-1)
+
+    def _step(self, by: int) -> None:
+        names = self.names
+        if self.chip in names:
+            self._look_at(names[(names.index(self.chip) + by) % len(names)])
+
+    def _look_at(self, name: str) -> None:
+        self._chip = name
+        self.update_view()
+
+    # -- estimates -------------------------------------------------------------------------------
+
+    def action_estimate(self) -> None:
+        """Forget the answers and ask again."""
+        self.answers.forget()
+        self.update_view()
+
+    def action_what_if(self) -> None:
+        """Ask what to vary, and estimate that."""
+
+        def chosen(answer: tuple[Scenario, Mapping[str, str]] | None) -> None:
+            if answer is not None:
+                self.scenario, self._texts = answer
+                self.update_view()
+
+        self.app.push_screen(WhatIfDialog(self._texts, self.session.inputs), chosen)
+
+    def action_reset(self) -> None:
+        """Go back to the recipe's own figures."""
+        self.scenario, self._texts = AS_IS, {}
+        self.update_view()
+
+    # -- links -----------------------------------------------------------------------------------
+
+    def arrive(self, link: Link) -> None:
+        if isinstance(link, GoToCost):
+            self._wanted_layer = link.layer
+            self.views.bar.choose("Layers")
+
+    def _find_layer(self) -> None:
+        name, self._wanted_layer = self._wanted_layer, ""
+        if not self.views.costs.select_layer(name):
+            text = f"{name} is no layer of its own on {self.chip}: it is fused or removed there."
+            self.notify(text, markup=False)
+
+    def action_node(self) -> None:
+        """Show the layer in the optimised graph."""
+        self._link(GoToNode)
+
+    def action_drill(self) -> None:
+        """Show the histograms of the layer in Accuracy."""
+        self._link(GoToLayer)
+
+    def action_dtypes(self) -> None:
+        """Show the layer in Hybrid."""
+        self._link(GoToDtype)
+
+    def _link(self, kind: type[GoToNode] | type[GoToLayer] | type[GoToDtype]) -> None:
+        if layer := self.views.layer_id:
+            self.post_message(kind(layer))
+        else:
+            self.notify("Not now: no layer is under the cursor.", severity="warning")
+
+    # -- what the shell asks ---------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The footer has the keys of the view that is shown."""
+        if self.is_attached and self.views.view not in OF_VIEWS.get(action, PANES):
+            return False
+        return super().check_action(action, parameters)
+
+    def unavailable_reason(self, method: str) -> str:
+        if not self.is_attached:
+            return ""
+        if method in ("estimate", "what_if") and not self.answers.model:
+            return "no model is open ({app.open} opens one)."
+        if method == "reset" and self.scenario == AS_IS:
+            return "nothing is varied ({chips.what-if} does)."
+        if method in ("mark", "choose", "next_chip", "chip_before") and not self.names:
+            return "there is no estimate yet."
+        if method in ("node", "drill", "dtypes") and not self.views.layer_id:
+            return "no layer is under the cursor."
+        return super().unavailable_reason(method)
+
+    def copy_text(self) -> str:
+        return self.record_text()
+
+    def command_line(self) -> list[str]:
+        words = command_for("chips", self.session)
+        return [*words, *self.scenario.flags] if words else []

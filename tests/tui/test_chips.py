@@ -1,0 +1,309 @@
+"""Workspace Chips, by keys alone at 80x24; the estimates are prepared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.base.errors import GraphError
+from engine.wire.cost import TensorSpan
+from engine.wire.graph import Tensor
+from rknntui.app import Workbench
+from rknntui.links import GoToCost, GoToDtype
+from rknntui.screens.chips.roofline import Roof
+from rknntui.screens.chips.scenario import AS_IS, Scenario, read_scenario
+from rknntui.screens.chips.spans import alive_at, peak_of
+from rknntui.screens.chips.text import bar, change, milliseconds, size
+from rknntui.screens.chips.workspace import Chips
+from tests.tui.conftest import screen_text, until
+from tests.tui.cost_answers import CPU_LAYER, LAYERS, CostAnswers
+from tests.tui.flow import press_text, visited, write_recipe
+
+SIZE = (80, 24)
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> CostAnswers:
+    return CostAnswers(monkeypatch)
+
+
+@pytest.fixture
+def app(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
+    monkeypatch.chdir(tmp_path)
+    return Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+
+
+async def on_chips(pilot: Pilot[None]) -> Chips:
+    """Chips, with the estimates of all chips."""
+    workspace = await visited(pilot, Chips)
+    await until(pilot, lambda: "15 chips in" in screen_text(workspace.workbench), "the chips")
+    return workspace
+
+
+async def to_view(pilot: Pilot[None], workspace: Chips, name: str, shown: str) -> None:
+    """Step to a view and wait for its figures."""
+    while workspace.views.view != name:
+        await pilot.press("v")
+    await until(pilot, lambda: shown in screen_text(workspace.workbench), name)
+
+
+async def test_all_fifteen_chips_are_side_by_side(app: Workbench, answers: CostAnswers) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_chips(pilot)
+        text = screen_text(app)
+        assert "Chips (estimated) · 15" in text
+        rows = {line.split()[1 if "▸" in line else 0]: line for line in text.splitlines()[6:21]}
+        assert len(rows) == 15
+        assert "rk3588" in text.splitlines()[2]  # that of most boards is looked at first
+        assert rows["rk3566"].split()[1:3] == ["267", "240–293"]
+        assert "calibrated" in rows["rk3566"]
+        assert "structural" in rows["rk3588"]
+        assert answers.asked[0][1].recipe == app.session.recipe
+        assert not answers.asked[0][1].layers
+        table = workspace.views.chips.table
+        table.sort_field("fps", descending=True)
+        assert workspace.names[0] == "rk1808"
+        assert workspace.names[-1] == "rk2118"  # it has no figure
+        await pilot.press("G")
+        await until(pilot, lambda: "has no int8" in screen_text(app), "why not")
+        assert "Fix: Estimate it as float16" in screen_text(app)
+
+
+async def test_layers_of_a_chip_lead_to_the_other_workspaces(
+    app: Workbench, answers: CostAnswers
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_chips(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: "Layers on rk3588 (estimated)" in screen_text(app), "the layers")
+        asked = answers.asked[-1][1]
+        assert (asked.chips, asked.layers, asked.spans) == (("rk3588",), True, True)
+        table = workspace.views.costs.table
+        table.sort_field("time_ms", descending=True)
+        await pilot.press("slash")
+        await press_text(pilot, "gemm")
+        await pilot.press("enter", "g")
+        await until(pilot, lambda: "on CPU: Softmax over 80" in screen_text(app), "the rule")
+        assert "Fix: Take it out" in screen_text(app)
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: "Layers on rk1808" in screen_text(app), "the next chip")
+        await pilot.press("left_square_bracket", "left_square_bracket")
+        await until(pilot, lambda: "Layers on rk3576" in screen_text(app), "the chip before")
+        await pilot.press("c")
+        await until(pilot, lambda: "Enter select" in screen_text(app), "all chips")
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: workspace.chip == "rk3588", "the chosen one")
+        table.set_filter("")
+        assert workspace.views.costs.select_layer(LAYERS[0])
+        await pilot.press("m")
+        await until(pilot, lambda: app.current == "model", "Model")
+        app.screen.post_message(GoToCost(CPU_LAYER))
+        await until(pilot, lambda: app.current == "chips", "back")
+        await until(pilot, lambda: workspace.views.layer_id == CPU_LAYER, "the layer")
+        await pilot.press("d")
+        await until(pilot, lambda: app.current == "accuracy", "Accuracy")
+        await pilot.press("0", "H")
+        await until(pilot, lambda: app.current == "hybrid", "Hybrid")
+        assert GoToDtype(CPU_LAYER).workspace == "hybrid"
+
+
+@pytest.mark.long
+async def test_a_node_of_the_model_leads_to_its_cost(app: Workbench, answers: CostAnswers) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: "32 nodes" in screen_text(app), "the model")
+        await pilot.press("slash")
+        await press_text(pilot, "Gemm")
+        await pilot.press("enter", "C")
+        await until(pilot, lambda: app.current == "chips", "Chips")
+        workspace = app.workspace
+        assert isinstance(workspace, Chips)
+        await until(pilot, lambda: workspace.views.layer_id == CPU_LAYER, "its layer")
+
+
+async def test_two_chips_are_compared_layer_by_layer(app: Workbench, answers: CostAnswers) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_chips(pilot)
+        await pilot.press("home", "space", "space")
+        assert list(workspace.marked) == ["rk1808", "rk3399pro"]
+        await pilot.press("G")
+        await to_view(pilot, workspace, "Compare", "rk3399pro ms")
+        text = screen_text(app)
+        assert "rk3588 ms" in text
+        assert "rk1808 ms" in text
+        stem = next(line for line in text.splitlines() if "stem.0" in line)
+        assert "1.8" in stem
+        assert "0.4" in stem
+        assert "4.5x" in stem
+        gemm = next(line for line in text.splitlines() if CPU_LAYER in line)
+        assert gemm.count("!") == 2  # of rk3399pro it is on the NPU
+
+
+@pytest.mark.long
+async def test_memory_over_time_marks_its_peak(app: Workbench, answers: CostAnswers) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_chips(pilot)
+        await to_view(pilot, workspace, "Memory", "▼ peak 35.00 KiB")
+        text = screen_text(app)
+        assert "Tensors alive at layer 3" in text
+        alive = [str(record["tensor"]) for record in workspace.views.spans.table.records]
+        assert alive == ["pointwise", "stem", "depthwise"]
+        assert "internal 35.00 KiB" in text
+        await pilot.press("right", "right", "right")
+        await until(pilot, lambda: "alive at layer 5" in screen_text(app), "the last layer")
+        alive = [str(record["tensor"]) for record in workspace.views.spans.table.records]
+        assert alive == ["pooled"]
+        await pilot.press("p")
+        await until(pilot, lambda: "alive at layer 3" in screen_text(app), "the peak")
+
+
+@pytest.mark.long
+async def test_the_roofline_marks_the_layer_under_the_cursor(
+    app: Workbench, answers: CostAnswers
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_chips(pilot)
+        await to_view(pilot, workspace, "Roofline", "operations a byte")
+        text = screen_text(app)
+        assert "roof: 1024 GOPS, 8 GB/s (estimated)" in text
+        assert text.count("◆") == 1
+        assert "GlobalAveragePool" not in text  # it multiplies nothing
+        before = next(line for line in text.splitlines() if "◆" in line)
+        await pilot.press("j")
+        await until(pilot, lambda: before not in screen_text(app), "another point is marked")
+        assert workspace.views.layer_id == LAYERS[1]
+
+
+@pytest.mark.long
+async def test_check_and_advice_say_what_to_do(app: Workbench, answers: CostAnswers) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_chips(pilot)
+        await to_view(pilot, workspace, "Check", "4 on the NPU, 1 on the CPU, 0 refused")
+        assert "Fix: Take it out of the model" in screen_text(app)
+        assert workspace.views.layer_id == CPU_LAYER
+        await pilot.press("left_square_bracket")
+        await until(pilot, lambda: "Every layer of this model" in screen_text(app), "nothing there")
+        await pilot.press("right_square_bracket")
+        await to_view(pilot, workspace, "Advice", "multiple of 16")
+        text = screen_text(app)
+        assert "0.25    25.0" in text
+        assert "Source: RKNN-T2 2.3.2, 5.1" in text
+        assert workspace.views.layer_id == LAYERS[0]
+        await pilot.press("j")
+        await until(pilot, lambda: "SiLU is a table" in screen_text(app), "the second")
+        assert not workspace.views.layer_id
+
+
+async def test_what_if_shows_the_change(app: Workbench, answers: CostAnswers) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_chips(pilot)
+        await pilot.press("w")
+        await press_text(pilot, "int4")
+        await pilot.press("enter")
+        await until(pilot, lambda: "must be int8 or float16" in screen_text(app), "the problem")
+        await pilot.press("ctrl+u")
+        await press_text(pilot, "float16")
+        await pilot.press("down", "down", "down")
+        await press_text(pilot, "2")
+        await pilot.press("enter")
+        await until(pilot, lambda: "what if float16, 2 cores" in screen_text(app), "what varies")
+        await until(pilot, lambda: "FPS Δ" in screen_text(app), "the change")
+        asked = answers.asked[-1][1]
+        assert (asked.dtype, asked.cores, asked.batch) == ("float16", 2, None)
+        assert "278 FPS (+25 %)" in screen_text(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: "ms Δ" in screen_text(app), "of the layers")
+        assert "-20 %" in screen_text(app)
+        await pilot.press("W")
+        await until(pilot, lambda: "what if" not in screen_text(app), "the recipe's own")
+        assert workspace.scenario == AS_IS
+        count = len(answers.asked)
+        await pilot.press("v")
+        await until(pilot, lambda: workspace.views.view == "Compare", "no question is asked twice")
+        assert len(answers.asked) == count
+
+
+async def test_nothing_waits_for_an_estimate_and_its_error_is_told(
+    app: Workbench, answers: CostAnswers
+) -> None:
+    answers.open.clear()
+    async with app.run_test(size=SIZE) as pilot:
+        await visited(pilot, Chips)
+        await until(pilot, lambda: "estimating …" in screen_text(app), "it is on its way")
+        await pilot.press("1")
+        await until(pilot, lambda: app.current == "model", "the keys work")
+        answers.refused = GraphError("The input has no fixed size.", remedy="Set input_size_list.")
+        answers.open.set()
+        await pilot.press("0")
+        told = "✗ The input has no fixed size. Set input_size_list."
+        await until(pilot, lambda: told in screen_text(app), "why")
+        answers.refused = None
+        await pilot.press("r")
+        await until(pilot, lambda: "15 chips in" in screen_text(app), "estimated again")
+        app.session.set_value("target_platform", "rk3562")
+        await until(pilot, lambda: "rk3562 ·" in screen_text(app), "the chip of the recipe")
+        assert answers.asked[-1][1].recipe["target_platform"] == "rk3562"
+        await pilot.press("Y")
+        assert app.clipboard.startswith("rknntui chips ")
+
+
+TEXTS = {"dtype": "", "sizes": "", "batch": "", "cores": "", "mhz": ""}
+IMAGE, LAST = Tensor("image", (1, 3, 640, 480), "float32"), Tensor("nhwc", (1, 8, 8, 3), "float32")
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        ({}, AS_IS),
+        ({"sizes": "320x240"}, Scenario(sizes=("image=1,3,320,240",))),
+        ({"sizes": "nhwc=16x16"}, Scenario(sizes=("nhwc=1,16,16,3",))),
+        ({"sizes": "image=2,3,64,64 nhwc=1,4,4,3"}, None),
+        ({"batch": "4", "mhz": "600"}, Scenario(batch=4, mhz=600.0)),
+    ],
+)
+async def test_what_varies_is_read(texts: Mapping[str, str], found: Scenario | None) -> None:
+    read = read_scenario({**TEXTS, **texts}, (IMAGE, LAST))
+    assert read == (found or Scenario(sizes=("image=2,3,64,64", "nhwc=1,4,4,3")))
+
+
+@pytest.mark.parametrize(
+    ("texts", "problem"),
+    [
+        ({"sizes": "other=1,3,4,4"}, "no input called other"),
+        ({"sizes": "big"}, "is no size"),
+        ({"sizes": "1,2,3"}, "give as many numbers"),
+        ({"batch": "0"}, "from 1 to 1024"),
+        ({"cores": "9"}, "from 1 to 8"),
+        ({"mhz": "nan"}, "above 0"),
+    ],
+)
+async def test_what_is_no_value_is_refused(texts: Mapping[str, str], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        read_scenario({**TEXTS, **texts}, (IMAGE, LAST))
+
+
+async def test_figures_as_texts() -> None:
+    assert [bar(share, 4) for share in (0.0, 1e-9, 0.5, 2.0)] == ["    ", "▏   ", "██  ", "████"]
+    assert [change(value) for value in (0.01, 3.21, -12.6)] == ["0 %", "+3.2 %", "-13 %"]
+    assert [milliseconds(value) for value in (123.4, 1.234, 0.00001)] == ["123", "1.23", "0"]
+    assert [size(value) for value in (12, 1756160, 1 << 40)] == ["12 B", "1.67 MiB", "1.02e+03 GiB"]
+
+
+async def test_peak_and_tensors_alive() -> None:
+    spans = [
+        TensorSpan("a", 0, 10, 0, 2),
+        TensorSpan("b", 10, 15, 1, 1),
+        TensorSpan("c", 0, 4, 3, 4),
+    ]
+    assert peak_of(spans) == (1, 15)
+    assert [span.tensor for span in alive_at(spans, 1)] == ["a", "b"]
+    assert alive_at(spans, 9) == []
+    assert peak_of([]) == (0, 0)
+
+
+async def test_the_roof_is_the_lower_of_two_limits() -> None:
+    roof = Roof(gops=100.0, gigabytes=4.0)
+    assert (roof.at(10.0), roof.at(25.0), roof.at(1e6)) == (40.0, 100.0, 100.0)
