@@ -221,12 +221,17 @@ def _rebuild(
     lenders: dict[tuple[Step, ...], Node | None] = {}
     for leaf in leaves:
         names = _names(graph, leaf, early=early)
-        for number, name in enumerate(names):
+        for number, lender in enumerate(names):
             way = tuple(leaf.steps[: number + 1])
             old = lenders.get(way)
-            earlier = name is not None and old is not None and number > 0
-            if way not in lenders or (earlier and places.get(name, 0) < places.get(old, 0)):
-                lenders[way] = name
+            earlier = (
+                lender is not None
+                and old is not None
+                and number > 0
+                and places.get(lender, 0) < places.get(old, 0)
+            )
+            if way not in lenders or earlier:
+                lenders[way] = lender
     placed: list[tuple[_Leaf, _Made]] = []
     for leaf in leaves:
         here = made
