@@ -17,6 +17,7 @@ from engine.cost.lowering.channels import (
     scale_and_shift,
 )
 from engine.cost.lowering.clean import drop_dead, drop_idle
+from engine.cost.lowering.conversions import convert_types
 from engine.cost.lowering.fuse import fuse_activations, fuse_sums
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.groups import rewrite_groups, write_groups
@@ -77,6 +78,7 @@ RULES: tuple[Rule, ...] = (
     halve_filters,
     fuse_activations,
     fuse_sums,
+    convert_types,
     place,
 )
 """In the order in which they run."""
@@ -203,6 +205,7 @@ def _input_layer(name: str, work: LoweringGraph, context: Context) -> LoweredLay
 
 
 def _output_layer(name: str, work: LoweringGraph, context: Context) -> LoweredLayer:
+    producer = work.producer(name)
     return LoweredLayer(
         "OutputOperator",
         "OutputOperator",
@@ -210,6 +213,6 @@ def _output_layer(name: str, work: LoweringGraph, context: Context) -> LoweredLa
         (name,),
         (),
         (),
-        context.dtype,
+        (producer.dtype if producer is not None else "") or context.dtype,
         target=output_target(name, work, context),
     )
