@@ -128,7 +128,10 @@ def _in_steps(graph: LoweringGraph, node: Node, suffix: str) -> None:
         name = graph.fresh(f"{node.name}{suffix}{step}")
         out = node.outputs[0] if last else graph.add_tensor(name, (batch, channels, *size), dtype)
         op = "Conv" if mean else "MaxPool"
-        inputs = [data, *(filters(graph, name, channels, kernel) if mean else ())]
+        inputs = [data]
+        if mean:  # with a bias in every dtype
+            inputs += filters(graph, name, channels, kernel)
+            inputs.append(graph.add_unknown(f"{name}_i2", (channels,), "float32"))
         made = Node(op, name, op, inputs, [out], sources=node.sources)
         made.attributes = {"kernel_shape": list(kernel), "strides": list(kernel)}
         if mean:
