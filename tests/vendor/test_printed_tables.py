@@ -1,0 +1,161 @@
+"""Random graphs, built by the vendor's toolkit here and now: our tables beside its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from engine.chips.npu import NpuDtype, npu_profile
+from engine.cost.cycles import all_cycles
+from engine.cost.lowering import lower, read_graph
+from engine.cost.printed import PrintedLayer, parse_printed
+from engine.frontends.find import find_source
+from engine.frontends.load import load_source
+
+pytestmark = [pytest.mark.vendor, pytest.mark.long]
+
+PROGRAM = Path(__file__).with_name("print_tables.py")
+
+
+class RandomNet:
+    """A graph of convolutions with odd numbers of channels, and what stands between them."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[onnx.TensorProto] = []
+        self.channels: dict[str, int] = {}
+
+    def make(self, path: Path) -> None:
+        """Write it."""
+        side = int(self.random.choice([32, 40, 52]))
+        last = self.convolve("x", 3, stride=2)
+        kept = []
+        for _ in range(9):
+            last = self.grow(last)
+            if self.random.random() < 0.3:
+                kept.append(last)
+        graph = helper.make_graph(
+            self.nodes,
+            "random",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, side, side])],
+            [
+                helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+                for name in dict.fromkeys([*kept, last])
+            ],
+            self.weights,
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+        model.ir_version = 8
+        onnx.save(onnx.shape_inference.infer_shapes(model), path)
+
+    def grow(self, last: str) -> str:
+        """One more part behind a tensor."""
+        channels = self.channels[last]
+        kind = self.random.choice(["conv", "conv", "depthwise", "residual", "concat", "pool"])
+        if kind == "conv":
+            return self.activate(self.convolve(last, channels))
+        if kind == "depthwise":
+            return self.activate(self.convolve(last, channels, group=channels))
+        if kind == "pool":
+            pooled = self.node("MaxPool", [last], kernel_shape=[3, 3], pads=[1] * 4)
+            self.channels[pooled] = channels
+            return pooled
+        other = self.activate(self.convolve(last, channels, out=channels))
+        if kind == "residual":
+            joined = self.node("Add", [other, last])
+            self.channels[joined] = channels
+        else:
+            joined = self.node("Concat", [other, last], axis=1)
+            self.channels[joined] = 2 * channels
+        return joined
+
+    def convolve(
+        self, data: str, channels: int, *, out: int = 0, stride: int = 1, group: int = 1
+    ) -> str:
+        """A convolution with a bias."""
+        out = out or (channels if group > 1 else int(self.random.integers(6, 72)))
+        side = int(self.random.choice([1, 3, 5])) if group == 1 else 3
+        shape = (out, channels // group, side, side)
+        weight, bias = f"w{len(self.weights)}", f"b{len(self.weights)}"
+        self.weights += [
+            numpy_helper.from_array(
+                (self.random.standard_normal(shape) * 0.1).astype(np.float32), weight
+            ),
+            numpy_helper.from_array(np.zeros(out, np.float32), bias),
+        ]
+        made = self.node(
+            "Conv",
+            [data, weight, bias],
+            kernel_shape=[side, side],
+            pads=[side // 2] * 4,
+            strides=[stride] * 2,
+            group=group,
+        )
+        self.channels[made] = out
+        return made
+
+    def activate(self, data: str) -> str:
+        """Mostly something that a convolution does by the way."""
+        op = self.random.choice(["Relu", "Sigmoid", "LeakyRelu", ""])
+        if not op:
+            return data
+        made = self.node(op, [data])
+        self.channels[made] = self.channels[data]
+        return made
+
+    def node(self, op: str, inputs: list[str], **attributes: object) -> str:
+        """Add it; returns its output."""
+        name = f"{op.lower()}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [f"{name}_o"], name=name, **attributes))
+        return f"{name}_o"
+
+
+def printed(python: Path, model: Path, chip: str, quant: str, folder: Path) -> list[PrintedLayer]:
+    log = folder / "log.txt"
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    subprocess.run(
+        [str(python), "-B", str(PROGRAM), str(model), chip, quant, str(log)],
+        env=environment | {"HOME": str(home), "TMPDIR": str(home)},
+        cwd=folder,
+        check=False,
+        timeout=300,
+    )
+    layers = parse_printed(log.read_text(encoding="utf-8", errors="replace")).layers
+    assert layers, log.read_text(encoding="utf-8", errors="replace")[-2000:]
+    return layers
+
+
+@pytest.mark.parametrize(
+    ("seed", "chip", "quant"),
+    [(1, "rk3588", "i8"), (2, "rk3566", "i8"), (3, "rk3576", "i8"), (4, "rk3562", "fp")],
+)
+def test_a_random_graph(
+    seed: int, chip: str, quant: str, vendor_python: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "random.onnx"
+    RandomNet(seed).make(model)
+    theirs = printed(vendor_python, model, chip, quant, tmp_path)
+    npu = npu_profile(chip)
+    assert npu is not None
+    dtype: NpuDtype = "int8" if quant == "i8" else "float16"
+    lowered = lower(read_graph(load_source(find_source(model)).graph), npu, dtype)
+    ours = {
+        layer.full_name: (layer, cost)
+        for layer, cost in zip(lowered.layers, all_cycles(lowered, npu), strict=True)
+    }
+    assert set(ours) == {row.name for row in theirs}
+    for row in theirs:
+        layer, cost = ours[row.name]
+        assert (row.name, layer.target) == (row.name, row.target)
+        assert (row.name, cost.npu) == (row.name, row.npu_cycles)
+        if row.total_cycles:
+            assert abs(cost.total - row.total_cycles) <= 0.01 * row.total_cycles, row
