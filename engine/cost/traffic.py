@@ -88,8 +88,9 @@ class Places:
 
     Attributes:
         inputs: of the graph.
-        outputs: of the graph, with the channels that each is padded to; layers that read such a
-            tensor, too, read it padded.
+        outputs: of the graph, with the channels that each is padded to. One that is read by
+            another layer than convolutions with a fused activation is padded as all others are,
+            and is not here.
     """
 
     inputs: frozenset[str]
@@ -102,7 +103,17 @@ class Places:
         for layer in lowered.layers:
             if layer.outputs and layer.outputs[0] in wanted and is_convolution(layer):
                 found[layer.outputs[0]] = _output_channels(layer, lowered, npu)
-        return cls(frozenset(lowered.inputs), found)
+            for name in layer.inputs:
+                if name in found and layer.kind != "OutputOperator" and not _fused(layer):
+                    wanted.discard(name)
+        return cls(
+            frozenset(lowered.inputs), {name: found[name] for name in found if name in wanted}
+        )
+
+
+def _fused(layer: LoweredLayer) -> bool:
+    """Whether it is a convolution with an activation or sum."""
+    return is_convolution(layer) and layer.op != layer.kind
 
 
 def compute_dtype(layer: LoweredLayer) -> NpuDtype:
@@ -177,8 +188,8 @@ def _weight(
     if image and npu.family in ("rk3576", "rv1126b"):
         filters = _filled(filters, tile, 16 // size)
     elif (npu.family, dtype) in FILLED and filters % 2:
-        whole = not image and _filled(channels, width, npu.atom(dtype)) % width == 0
-        filters += filters < tile or (filters % tile == tile - 1 and whole)
+        whole = image or _filled(channels, width, npu.atom(dtype)) % npu.atom(dtype) == 0
+        filters += whole and (filters < tile or filters % tile == tile - 1)
     if filters % tile == 0 or filters < tile:
         if not image:
             channels = _filled(channels, width, npu.atom(dtype))
