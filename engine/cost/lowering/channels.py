@@ -5,7 +5,13 @@ from __future__ import annotations
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 
-__all__ = ["channels_to_convolutions", "find_picks", "find_shuffles", "scale_and_shift"]
+__all__ = [
+    "channels_to_convolutions",
+    "find_picks",
+    "find_shuffles",
+    "merge_picks",
+    "scale_and_shift",
+]
 
 
 def find_shuffles(graph: LoweringGraph, context: Context) -> None:
@@ -81,11 +87,36 @@ def channels_to_convolutions(graph: LoweringGraph, context: Context) -> None:
         if node.op == "Gather" and node.int("axis") == 1 and len(out) == 4:
             if graph.is_const(node.inputs[1]):
                 _convolution(graph, node, (out[1], shape[1], 1, 1))
+                node.attributes["picks"] = 1
         elif node.op == "ReduceSum" and out == (shape[0], 1, *shape[2:]) and shape[1] > 1:
             _convolution(graph, node, (1, shape[1], 1, 1))
         elif node.op == "DepthToSpace":
             size = node.int("blocksize", 1)
             _convolution(graph, node, (shape[1], out[1], size, size))
+
+
+def merge_picks(graph: LoweringGraph, context: Context) -> None:
+    """A convolution that only picks channels goes into the 1 x 1 convolution that reads it."""
+    for node in graph:
+        if not node.attributes.get("picks"):
+            continue
+        reader = graph.only_reader(node.outputs[0])
+        if (
+            reader is not None
+            and reader.op == "Conv"
+            and reader.inputs[0] == node.outputs[0]
+            and not reader.attributes.get("depthwise")
+            and reader.int("group", 1) == 1
+            and graph.shape(node.inputs[1]) == graph.shape(reader.inputs[1])
+            and not any(reader.ints("pads"))
+        ):
+            weight = graph.tensors[reader.inputs[1]]
+            channels = graph.shape(node.inputs[0])[1]
+            shape = (weight.shape[0], channels, 1, 1)
+            graph.add_tensor(weight.name, shape, weight.dtype, weight.values)
+            reader.sources = (*reader.sources, *node.sources)
+            graph.bypass(node)
+            graph.rewrites["fuse_align_conv_forward"] += 1
 
 
 def scale_and_shift(graph: LoweringGraph, context: Context) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 
@@ -43,7 +41,7 @@ _DEPTHWISE_SUM = frozenset({"rk3576", "rv1126b"})
 
 def fuse_activations(graph: LoweringGraph, context: Context) -> None:
     """Conv and ConvTranspose + activation."""
-    for node in graph:
+    for node in graph.breadth_first():
         if node.op not in ("Conv", "ConvTranspose") or node.fused:
             continue
         follower = graph.only_reader(node.outputs[0])
@@ -58,14 +56,14 @@ def fuse_activations(graph: LoweringGraph, context: Context) -> None:
 
 def fuse_sums(graph: LoweringGraph, context: Context) -> None:
     """Conv + Add or Mul of a feature of the same shape; then Add + Relu, Conv + Add + Relu."""
-    order = _order(graph)
+    order = {node: at for at, node in enumerate(graph.breadth_first())}
     for node in list(order):
         if node.op in ("Add", "Mul") and len(node.inputs) == 2 and not node.fused:
             home = _home(graph, node, order, context)
             if home is not None:
                 _into(graph, home, node)
                 graph.rewrites["fuse_conv_add"] += 1
-    for node in graph:
+    for node in graph.breadth_first():
         summed = node.op == "Add" and len(graph.features(node)) == 2
         scaled = node.op == "BatchNormalization" and not node.fused
         joined = node.op == "Conv" and node.fused == ["Add"] and context.family != "rv1106b"
@@ -80,29 +78,6 @@ def _can_do(node: Node, follower: Node, context: Context) -> bool:
     if node.op == "ConvTranspose" and context.family == "rk2118":
         return follower.op in _SUFFIX
     return follower.op in _SUFFIX and follower.op in able
-
-
-def _order(graph: LoweringGraph) -> dict[Node, int]:
-    """When each node runs: in order, those with an activation as late as the others let them."""
-    nodes = graph.nodes
-    rank = {node: (bool(node.fused), at) for at, node in enumerate(nodes)}
-    missing: dict[Node, int] = {}
-    ready: list[tuple[tuple[bool, int], Node]] = []
-    for node in nodes:
-        makers = {maker for each in node.inputs if (maker := graph.producer(each)) is not None}
-        missing[node] = len(makers)
-        if not makers:
-            heappush(ready, (rank[node], node))
-    order: dict[Node, int] = {}
-    while ready:
-        _, node = heappop(ready)
-        order[node] = len(order)
-        readers = {reader for each in node.outputs for reader in graph.readers(each)}
-        for reader in readers:
-            missing[reader] -= 1
-            if not missing[reader]:
-                heappush(ready, (rank[reader], reader))
-    return order
 
 
 def _home(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -174,6 +174,24 @@ class LoweringGraph:
         """Its inputs that are no constants."""
         return [each for each in node.inputs if each and not self.is_const(each)]
 
+    def breadth_first(self) -> list[Node]:
+        """The nodes as a queue gives them: readers of a node stand behind those of earlier ones."""
+        missing = {
+            node: len({maker for each in node.inputs if (maker := self.producer(each))})
+            for node in self.nodes
+        }
+        queue = deque(node for node, left in missing.items() if not left)
+        found = []
+        while queue:
+            node = queue.popleft()
+            found.append(node)
+            readers = dict.fromkeys(each for name in node.outputs for each in self.readers(name))
+            for reader in readers:
+                missing[reader] -= 1
+                if not missing[reader]:
+                    queue.append(reader)
+        return found
+
     def __iter__(self) -> Iterator[Node]:
         """The nodes as they are now: they may be changed meanwhile."""
         return iter(self.nodes)
@@ -226,6 +244,13 @@ class LoweringGraph:
         self._link(node, self._next[after] if after is not None else before)
         self._index(node)
         return node
+
+    def insert_behind(self, node: Node, tensor: str) -> Node:
+        """Put a new node right behind the one that writes ``tensor``, or at the front."""
+        maker = self.producer(tensor)
+        if maker is not None:
+            return self.insert(node, after=maker)
+        return self.insert(node, before=self._next[None])
 
     def remove(self, node: Node) -> None:
         """Take a node out; its tensors stay."""

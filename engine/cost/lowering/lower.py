@@ -14,6 +14,7 @@ from engine.cost.lowering.channels import (
     channels_to_convolutions,
     find_picks,
     find_shuffles,
+    merge_picks,
     scale_and_shift,
 )
 from engine.cost.lowering.clean import drop_dead, drop_idle
@@ -66,6 +67,7 @@ RULES: tuple[Rule, ...] = (
     rewrite_groups,
     merge_branches,
     channels_to_convolutions,
+    merge_picks,
     rewrite_average_pools,
     rewrite_max_pools,
     rewrite_global_pools,

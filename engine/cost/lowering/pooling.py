@@ -136,7 +136,7 @@ def _in_steps(graph: LoweringGraph, node: Node, suffix: str) -> None:
         made.attributes = {"kernel_shape": list(kernel), "strides": list(kernel)}
         if mean:
             made.attributes |= {"group": channels, "depthwise": 1}
-        graph.insert(made, before=node)
+        graph.insert_behind(made, data)
         data = out
         if last:
             break
@@ -176,7 +176,7 @@ def _smaller_pools(graph: LoweringGraph, node: Node, kernel: int, pads: tuple[in
             {"kernel_shape": [size, size], "strides": [1, 1], "pads": list(pad)},
             sources=node.sources,
         )
-        graph.insert(made, before=node)
+        graph.insert_behind(made, data)
         data = wrote
     graph.remove(node)
     graph.rewrites["tiling_maxpool"] += 1
