@@ -24,7 +24,7 @@ UNARY = frozenset(
 BINARY = frozenset({"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"})
 """Element by element, of two."""
 
-_ALONG = frozenset({"ArgMax", "ArgMin", "Concat", "Gather", "Split"})
+_ALONG = frozenset({"ArgMax", "ArgMin", "Concat", "Gather", "Slice", "Split"})
 """Along one axis, which moves when a dimension is put in."""
 
 
@@ -40,10 +40,12 @@ def widen(graph: LoweringGraph, context: Context) -> None:
         elif node.op == "Transpose":
             _wide_transpose(graph, node)
         elif node.op in UNARY or node.op in BINARY:
-            if _needs(graph, node):
+            if _needs(graph, node) or _short_const(graph, node):
                 _wide(graph, node)
         elif node.op == "Softmax":
             _softmax(graph, node)
+        elif node.op == "Slice" and "axis" not in node.attributes:
+            continue
         elif node.op in _ALONG and _needs(graph, node):
             rank = len(graph.shape(node.inputs[0]))
             axis = node.int("axis", 0) % rank
@@ -136,11 +138,19 @@ def _needs(graph: LoweringGraph, node: Node) -> bool:
     return bool(ranks) and max(ranks) <= 4 and ranks != {4} and max(ranks) > 0
 
 
+def _short_const(graph: LoweringGraph, node: Node) -> bool:
+    """Whether a layer of four dimensions reads a constant of fewer."""
+    ranks = {len(graph.shape(each)) for each in graph.features(node)}
+    consts = [each for each in node.inputs if each and graph.is_const(each)]
+    short = any(0 < len(graph.shape(each)) < 4 for each in consts)
+    return node.op in BINARY and ranks == {4} and short
+
+
 def _wide(graph: LoweringGraph, node: Node) -> None:
     rank = max(len(graph.shape(each)) for each in (*graph.features(node), *node.outputs))
     inputs = []
     for at, each in enumerate(node.inputs):
-        if not each or (at > 0 and node.op in ("Split", "Gather", "Clip")):
+        if not each or (at > 0 and node.op in ("Clip", "Gather", "Slice", "Split")):
             inputs.append(each)
             continue
         shape = graph.shape(each)

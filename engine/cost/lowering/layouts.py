@@ -6,19 +6,21 @@ import numpy as np
 
 from engine.cost.lowering.fours import BINARY, UNARY
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.matrix import fuse_constants
+from engine.cost.lowering.maps import push_maps, push_splits
+from engine.cost.lowering.matrix import absorb_scales, fuse_constants
 from engine.cost.lowering.movement import (
     add_transpose,
     execution_order,
     fresh,
+    is_movement,
     perm_of,
     tidy_movements,
 )
 from engine.cost.lowering.rules import Context
 
-__all__ = ["settle_layouts"]
+__all__ = ["push_norms", "settle_layouts"]
 
-_ALONG = frozenset({"Concat", "exSoftmax13"})
+_ALONG = frozenset({"Concat", "Slice", "exSoftmax13"})
 """Layers along an axis, which a transpose moves."""
 
 _MOVABLE = UNARY | BINARY | _ALONG | {"exNorm"}
@@ -32,17 +34,34 @@ def settle_layouts(graph: LoweringGraph, context: Context) -> None:
     tidy_movements(graph, context)
     for _ in range(_ROUNDS):
         changed = _push(graph)
+        if not changed:
+            changed = push_maps(graph, context) | push_splits(graph, context)
         changed |= fuse_constants(graph, context)
         changed |= _swap_operands(graph)
-        if not changed:
+        if not changed and not absorb_scales(graph):
             return
         tidy_movements(graph, context)
+
+
+def push_norms(graph: LoweringGraph, context: Context) -> None:
+    """A transpose that keeps the channels goes behind a norm that another one follows."""
+    for node in graph:
+        if node.op != "exNorm":
+            continue
+        turn = _turn(graph, node.inputs[0])
+        if turn is None or graph.only_reader(node.inputs[0]) is not node:
+            continue
+        reader = graph.only_reader(node.outputs[0])
+        if _perm(turn)[1] == 1 and reader is not None and is_movement(reader):
+            _carry(graph, node, _perm(turn))
 
 
 def _push(graph: LoweringGraph) -> bool:
     changed = False
     for node in execution_order(graph):
         if node.op not in _MOVABLE or len(graph.shape(node.outputs[0])) != 4:
+            continue
+        if node.op == "Slice" and "axis" not in node.attributes:
             continue
         features = [each for each in dict.fromkeys(node.inputs) if not graph.is_const(each)]
         if not features or any(len(graph.shape(each)) != 4 for each in features):
@@ -51,7 +70,7 @@ def _push(graph: LoweringGraph) -> bool:
             perm = _best(graph, node, features)
         elif len(features) == 1:
             turn = _turn(graph, features[0])
-            single = turn is not None and graph.only_reader(features[0]) is node
+            single = node.op == "Slice" or graph.only_reader(features[0]) is node
             perm = _perm(turn) if turn is not None and single else _lifted(graph, node)
         else:
             perm = _best(graph, node, features)
@@ -69,7 +88,9 @@ def _lifted(graph: LoweringGraph, node: Node) -> tuple[int, ...] | None:
         return None
     maker = graph.producer(node.inputs[0])
     reader = graph.only_reader(node.outputs[0])
-    if maker is None or reader is None or maker.op != "exMatMul" or reader.op != "Transpose":
+    if maker is None or reader is None or maker.op != "exMatMul" or maker.int("constant"):
+        return None
+    if reader.op != "Transpose":
         return None
     return _inverse(_perm(reader))
 
@@ -102,7 +123,7 @@ def _best(graph: LoweringGraph, node: Node, features: list[str]) -> tuple[int, .
     for reader in readers:
         if reader.op == "Transpose" and not graph.is_output(result):
             perms.setdefault(_inverse(_perm(reader)), 0)
-    chosen, best = None, 0
+    chosen, best = None, 0.0
     for perm in perms:
         if node.op == "exNorm" and perm[1] != 1:
             continue
@@ -112,10 +133,10 @@ def _best(graph: LoweringGraph, node: Node, features: list[str]) -> tuple[int, .
     return chosen
 
 
-def _gain(graph: LoweringGraph, node: Node, features: list[str], perm: tuple[int, ...]) -> int:
+def _gain(graph: LoweringGraph, node: Node, features: list[str], perm: tuple[int, ...]) -> float:
     """Transposes that would go, less those that would come."""
     back = _inverse(perm)
-    gain = 0
+    gain = 0.0
     for each in features:
         turn = _turn(graph, each)
         if turn is not None and _perm(turn) == perm:
@@ -136,6 +157,11 @@ def _gain(graph: LoweringGraph, node: Node, features: list[str], perm: tuple[int
     return gain - stays
 
 
+def _is_turned(graph: LoweringGraph, tensor: str) -> bool:
+    """Whether a transpose reads a tensor anyway."""
+    return any(reader.op == "Transpose" for reader in graph.readers(tensor))
+
+
 def _carry(graph: LoweringGraph, node: Node, perm: tuple[int, ...]) -> None:
     """Let a layer work in the layout before ``perm``; behind it the values are turned."""
     back = _inverse(perm)
@@ -143,7 +169,8 @@ def _carry(graph: LoweringGraph, node: Node, perm: tuple[int, ...]) -> None:
     label = ""
     for each in node.inputs:
         if graph.is_const(each):
-            inputs.append(_turned_const(graph, each, back, len(perm)))
+            fixed = node.op == "Slice"
+            inputs.append(each if fixed else _turned_const(graph, each, back, len(perm)))
             continue
         turn = _turn(graph, each)
         if turn is not None and _perm(turn) == perm:
@@ -165,16 +192,25 @@ def _carry(graph: LoweringGraph, node: Node, perm: tuple[int, ...]) -> None:
         inputs.append(add_transpose(graph, each, back, name, before=node, sources=node.sources))
     result = node.outputs[0]
     shape = graph.shape(result)
-    made = fresh(graph, f"{label or result}_sw")
     turned = tuple(shape[each] for each in back)
-    graph.add_tensor(made, turned, graph.tensors[result].dtype)
+    dtype = graph.tensors[result].dtype
     several = len([each for each in node.inputs if not graph.is_const(each)]) > 1
-    name = fresh(graph, f"{result}_tp") if several or not label else label
+    following = graph.following(node)
+    if several and not graph.is_output(result):
+        # The sum keeps its tensor; what it was before gets a new one.
+        name = fresh(graph, f"{result}_tp")
+        graph.add_tensor(name, shape, dtype)
+        graph.replace_reads(result, name)
+        graph.add_tensor(result, turned, dtype)
+        made, end = result, name
+    else:
+        name = fresh(graph, f"{result}_tp") if several or not label else label
+        made, end = fresh(graph, f"{label or result}_sw"), result
+        graph.add_tensor(made, turned, dtype)
     graph.rewire(node, inputs=inputs, outputs=[made])
     if node.op in _ALONG:
         node.attributes["axis"] = perm[node.int("axis")]
-    following = graph.following(node)
-    add_transpose(graph, made, perm, name, result, before=following, sources=node.sources)
+    add_transpose(graph, made, perm, name, end, before=following, sources=node.sources)
     for each in inputs:
         _drop_unread(graph, graph.producer(each))
     graph.rewrites["swap_transpose"] += 1

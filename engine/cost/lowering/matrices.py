@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.cost.lowering.attention import make_attention
+from engine.cost.lowering.attention import make_attention, make_other_attention, split_heads
 from engine.cost.lowering.blocks import (
     make_gelu,
     make_layer_norms,
@@ -11,17 +11,20 @@ from engine.cost.lowering.blocks import (
     spell_layer_norms,
 )
 from engine.cost.lowering.fours import restore_softmax, widen
-from engine.cost.lowering.layouts import settle_layouts
+from engine.cost.lowering.layouts import push_norms, settle_layouts
 from engine.cost.lowering.matrix import make_convolutions
 from engine.cost.lowering.movement import make_reshapes, sort_nodes, tidy_early
+from engine.cost.lowering.pixels import settle_convolutions
 from engine.cost.lowering.reduce import (
     make_channel_gathers,
     make_channel_sums,
     make_einsums,
     make_means,
+    make_slices,
     make_step_picks,
 )
 from engine.cost.lowering.rules import Rule
+from engine.cost.lowering.windows import make_windows
 
 __all__ = ["MATRIX_RULES"]
 
@@ -32,10 +35,15 @@ MATRIX_RULES: tuple[Rule, ...] = (
     make_gelu,
     make_quick_gelu,
     make_length_norms,
+    split_heads,
+    make_windows,
     make_attention,
     make_channel_gathers,
     make_step_picks,
     tidy_early,
+    push_norms,
+    make_other_attention,
+    make_slices,
     make_channel_sums,
     make_means,
     make_einsums,
@@ -43,6 +51,7 @@ MATRIX_RULES: tuple[Rule, ...] = (
     widen,
     settle_layouts,
     make_convolutions,
+    settle_convolutions,
     sort_nodes,
 )
 """In the order in which they run, behind the folding and before activations are fused."""

@@ -10,7 +10,7 @@ from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
 from engine.cost.lowering.rules import Context
 
-__all__ = ["fuse_constants", "make_convolutions", "make_matmul"]
+__all__ = ["absorb_scales", "fuse_constants", "make_convolutions", "make_matmul"]
 
 
 def make_matmul(graph: LoweringGraph, node: Node) -> None:
@@ -170,6 +170,8 @@ def _put(graph: LoweringGraph, node: Node, inputs: list[str], output: str) -> No
     made = Node("exMatMul", f"{node.name}#1", "exMatMul", inputs, [output])
     made.sources = node.sources
     made.dtype = node.dtype
+    if node.int("gathered"):
+        made.attributes["gathered"] = 1
     graph.insert(made, before=node)
 
 
@@ -242,3 +244,26 @@ def _take(graph: LoweringGraph, node: Node, reader: Node) -> None:
         inputs.append(graph.add_tensor(f"{node.name}_b", (channels,), kept.dtype, kept.values))
     graph.absorb(node, reader)
     graph.rewire(node, inputs=inputs)
+
+
+def absorb_scales(graph: LoweringGraph) -> bool:
+    """A factor of one number before an exMatMul of two features becomes its third input."""
+    changed = False
+    for node in graph:
+        if node.op != "exMatMul" or node.int("constant") or len(node.inputs) != 2:
+            continue
+        for at, each in enumerate(node.inputs):
+            maker = graph.producer(each)
+            if maker is None or maker.op != "Mul" or graph.only_reader(each) is not node:
+                continue
+            consts = [x for x in maker.inputs if graph.is_const(x)]
+            if len(consts) != 1 or math.prod(graph.shape(consts[0])) != 1:
+                continue
+            inputs = list(node.inputs)
+            inputs[at] = next(x for x in maker.inputs if x not in consts)
+            graph.remove(maker)
+            graph.rewire(node, inputs=[*inputs, consts[0]])
+            node.sources = (*node.sources, *maker.sources)
+            changed = True
+            break
+    return changed

@@ -170,12 +170,26 @@ def _tidy(
             return
     if early:
         ways = {tuple(leaf.steps[: at + 1]) for leaf in leaves for at in range(len(leaf.steps))}
-        if len(ways) >= len(tree):
+        if len(ways) >= len(tree) or any(_widens(graph, root, leaf) for leaf in leaves):
             return
     if _changes(leaves, tree):
         ranks, places = orders
-        leaves.sort(key=lambda leaf: ranks.get(leaf.path[0], 0))
+        leaves.sort(key=lambda leaf: (not _turns(leaf), ranks.get(leaf.path[0], 0)))
         _rebuild(graph, root, leaves, tree, places, early=early)
+
+
+def _turns(leaf: _Leaf) -> bool:
+    return any(each.perm for each in leaf.steps)
+
+
+def _widens(graph: LoweringGraph, root: str, leaf: _Leaf) -> bool:
+    """Whether a way needs four dimensions that neither of its ends has."""
+    ends = (graph.shape(root), graph.shape(leaf.tensor))
+    return (
+        _turns(leaf)
+        and any(len(each) != 4 for each in ends)
+        and len(leaf.path) == len(leaf.steps) + 1
+    )
 
 
 def _changes(leaves: list[_Leaf], tree: list[Node]) -> bool:
@@ -220,18 +234,13 @@ def _rebuild(
     # that was made.
     lenders: dict[tuple[Step, ...], Node | None] = {}
     for leaf in leaves:
-        names = _names(graph, leaf, early=early)
-        for number, lender in enumerate(names):
+        for number, lender in enumerate(_names(graph, leaf, early=early)):
             way = tuple(leaf.steps[: number + 1])
             old = lenders.get(way)
-            earlier = (
-                lender is not None
-                and old is not None
-                and number > 0
-                and places.get(lender, 0) < places.get(old, 0)
-            )
-            if way not in lenders or earlier:
+            if way not in lenders:
                 lenders[way] = lender
+            elif number > 0 and lender is not None and old is not None:
+                lenders[way] = min(lender, old, key=lambda node: places.get(node, 0))
     placed: list[tuple[_Leaf, _Made]] = []
     for leaf in leaves:
         here = made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,6 +17,7 @@ __all__ = [
     "make_channel_sums",
     "make_einsums",
     "make_means",
+    "make_slices",
     "make_step_picks",
 ]
 
@@ -237,3 +239,36 @@ def _pick(graph: LoweringGraph, chain: tuple[Node, Node, Node], context: Context
     for each in chain:
         graph.remove(each)
     graph.rewrites["replace_step_pick_maxpool_to_gather"] += 1
+
+
+def make_slices(graph: LoweringGraph, context: Context) -> None:
+    """Gather of one constant index -> Slice ``X_2sl`` and a Reshape ``X_2sl_rs``."""
+    for node in graph:
+        if node.op != "Gather" or graph.is_const(node.inputs[0]):
+            continue
+        x, index = node.inputs[:2]
+        shape = graph.shape(x)
+        if not graph.is_const(index) or graph.shape(index) != () or not 2 <= len(shape) <= 4:
+            continue
+        axis = node.int("axis") % len(shape)
+        name = f"{node.name}_2sl"
+        whole = (*shape[:axis], 1, *shape[axis + 1 :])
+        made = graph.add_tensor(name, whole, graph.tensors[x].dtype)
+        given = graph.array(index)
+        at = int(given) % shape[axis] if given is not None else 0
+        consts = [
+            graph.add_tensor(f"{name}_i{number}", (1,), "int64", _number(each))
+            for number, each in enumerate((at, at + 1, axis), 1)
+        ]
+        new = Node("Slice", name, "Slice", [x, *consts], [made], {"axis": axis})
+        new.sources = node.sources
+        graph.insert(new, before=node)
+        add_reshape(
+            graph, made, graph.shape(node.outputs[0]), f"{name}_rs", node.outputs[0], before=node
+        )
+        graph.remove(node)
+        graph.rewrites["convert_gather_to_slice_reshape"] += 1
+
+
+def _number(value: int) -> Callable[[], np.ndarray]:
+    return lambda: np.array([value], np.int64)

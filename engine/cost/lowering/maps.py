@@ -1,0 +1,230 @@
+"""Reshapes between a map and its row of pixels move through layers that do not care."""
+
+from __future__ import annotations
+
+import math
+
+from engine.cost.lowering.fours import BINARY, UNARY
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.movement import (
+    add_reshape,
+    add_transpose,
+    execution_order,
+    fresh,
+    perm_of,
+)
+from engine.cost.lowering.rules import Context
+
+__all__ = ["push_maps", "push_splits"]
+
+_Shape = tuple[int, ...]
+
+
+def push_maps(graph: LoweringGraph, context: Context) -> bool:
+    """One pass: reshapes that keep batch and channels go behind layers; whether one did."""
+    changed = False
+    for node in execution_order(graph):
+        shape = _target(graph, node)
+        if shape is not None and shape != graph.shape(node.outputs[0]):
+            _carry(graph, node, shape)
+            changed = True
+    return changed
+
+
+def _target(graph: LoweringGraph, node: Node) -> _Shape | None:
+    """The shape in which a layer should work; None where it stays."""
+    if node.op not in UNARY | BINARY | {"Conv", "exNorm"} or not node.inputs:
+        return None
+    features = [each for each in dict.fromkeys(node.inputs) if not graph.is_const(each)]
+    result = node.outputs[0]
+    if not features or not _same_map(graph, node, features):
+        return None
+    if len(features) > 1:
+        return _best(graph, node, features) if node.op in BINARY else None
+    maker = graph.producer(features[0])
+    if maker is None or maker.op != "Reshape" or graph.only_reader(features[0]) is not node:
+        return None
+    source = graph.shape(maker.inputs[0])
+    if not _keeps(source, graph.shape(features[0])):
+        return None
+    if node.op == "Conv":
+        return _of_conv(graph, node, source)
+    reader = graph.only_reader(result)
+    behind = reader is not None and reader.op == "Reshape"
+    return source if behind or node.op != "exNorm" else None
+
+
+def _same_map(graph: LoweringGraph, node: Node, features: list[str]) -> bool:
+    """Whether constants are per channel at most, and nothing is spread."""
+    shape = graph.shape(features[0])
+    if len(shape) != 4:
+        return False
+    if node.op != "Conv" and any(graph.shape(each) != shape for each in (*features, *node.outputs)):
+        return False
+    for each in node.inputs:
+        if graph.is_const(each) and node.op in BINARY:
+            const = graph.shape(each)
+            size = math.prod(const)
+            if size != 1 and not (len(const) == 4 and size == const[1]):
+                return False
+    return True
+
+
+def _keeps(source: _Shape, target: _Shape) -> bool:
+    return len(source) == len(target) == 4 and source[:2] == target[:2] and source != target
+
+
+def _of_conv(graph: LoweringGraph, node: Node, source: _Shape) -> _Shape | None:
+    weight = graph.shape(node.inputs[1])
+    plain = (
+        len(weight) == 4
+        and weight[2:] == (1, 1)
+        and node.int("group", 1) == 1
+        and set(node.ints("strides", (1, 1))) == {1}
+        and not any(node.ints("pads"))
+    )
+    if not plain or source[2] != 1:
+        return None
+    return (source[0], graph.shape(node.outputs[0])[1], *source[2:])
+
+
+def _best(graph: LoweringGraph, node: Node, features: list[str]) -> _Shape | None:
+    result = node.outputs[0]
+    now = graph.shape(result)
+    wanted: dict[_Shape, None] = {}
+    for each in features:
+        maker = graph.producer(each)
+        if maker is not None and maker.op == "Reshape" and graph.only_reader(each) is node:
+            wanted.setdefault(graph.shape(maker.inputs[0]))
+    for reader in graph.readers(result):
+        if reader.op == "Reshape":
+            wanted.setdefault(graph.shape(reader.outputs[0]))
+    for shape in wanted:
+        if _keeps(shape, now) and _gain(graph, node, features, shape) > 0:
+            return shape
+    return None
+
+
+def _gain(graph: LoweringGraph, node: Node, features: list[str], shape: _Shape) -> int:
+    gain = 0
+    for each in features:
+        maker = graph.producer(each)
+        if maker is not None and maker.op == "Reshape" and graph.shape(maker.inputs[0]) == shape:
+            gain += graph.only_reader(each) is node
+        elif _ready(graph, each, shape) is None:
+            gain -= 1
+    result = node.outputs[0]
+    readers = graph.readers(result)
+    gain += any(each.op == "Reshape" and graph.shape(each.outputs[0]) == shape for each in readers)
+    others = [each for each in readers if each.op != "Reshape"]
+    return gain - (bool(others) or graph.is_output(result))
+
+
+def _ready(graph: LoweringGraph, tensor: str, shape: _Shape) -> Node | None:
+    """A Reshape to this shape that reads a tensor anyway."""
+    for reader in graph.readers(tensor):
+        if reader.op == "Reshape" and graph.shape(reader.outputs[0]) == shape:
+            return reader
+    return None
+
+
+def _carry(graph: LoweringGraph, node: Node, shape: _Shape) -> None:
+    inputs = []
+    label = ""
+    source = shape
+    for each in node.inputs:
+        maker = graph.producer(each)
+        if graph.is_const(each):
+            inputs.append(each)
+        elif (
+            maker is not None
+            and maker.op == "Reshape"
+            and graph.shape(maker.inputs[0])[2:] == source[2:]
+        ):
+            inputs.append(maker.inputs[0])
+            label = label or maker.name
+        elif (ready := _ready(graph, each, shape)) is not None:
+            if node.op == "Add" and not ready.name.endswith("_ffn_fuse"):
+                ready.name = f"{each.split('-rs')[0]}_rs_ffn_fuse"
+            inputs.append(ready.outputs[0])
+        else:
+            name = fresh(graph, f"{each}_rs")
+            inputs.append(add_reshape(graph, each, shape, name, before=node, sources=node.sources))
+    result = node.outputs[0]
+    single = len([each for each in node.inputs if not graph.is_const(each)]) == 1
+    old = [graph.producer(each) for each in node.inputs]
+    whole = graph.shape(result)
+    dtype = graph.tensors[result].dtype
+    following = graph.following(node)
+    if (single and label) or graph.is_output(result):
+        name = label if single and label else fresh(graph, f"{result}_rs")
+        made, end = graph.add_tensor(fresh(graph, f"{name}_sw"), shape, dtype), result
+    else:
+        name = graph.add_tensor(fresh(graph, f"{result}_rs"), whole, dtype)
+        graph.replace_reads(result, name)
+        made, end = graph.add_tensor(result, shape, dtype), name
+    graph.rewire(node, inputs=inputs, outputs=[made])
+    add_reshape(graph, made, whole, name, end, before=following, sources=node.sources)
+    for maker in old:
+        if maker is not None and maker.op == "Reshape" and maker in graph:
+            kept = maker.outputs[0]
+            if not graph.has_readers(kept) and not graph.is_output(kept):
+                graph.remove(maker)
+    graph.rewrites["swap_reshape"] += 1
+
+
+def push_splits(graph: LoweringGraph, context: Context) -> bool:
+    """What all parts of a Split go through alike is done once before it; whether that was so."""
+    changed = False
+    for node in graph:
+        if node.op == "Split" and len(node.outputs) > 1 and not graph.is_const(node.inputs[0]):
+            changed |= _before_split(graph, node)
+    return changed
+
+
+def _before_split(graph: LoweringGraph, node: Node) -> bool:
+    readers = [graph.only_reader(each) for each in node.outputs]
+    first = readers[0]
+    if first is None or len(set(readers)) != len(readers):
+        return False
+    x = node.inputs[0]
+    whole = graph.shape(x)
+    part = graph.shape(node.outputs[0])
+    if any(each is None or each.op != first.op for each in readers) or len(whole) != 4:
+        return False
+    axis = node.int("axis") % 4
+    if first.op == "Transpose":
+        perm = perm_of(first, 4)
+        if any(each is not None and perm_of(each, 4) != perm for each in readers):
+            return False
+        moved = add_transpose(graph, x, perm, fresh(graph, f"{x}_tp"), before=node)
+        node.attributes["axis"] = perm.index(axis)
+    elif first.op == "Reshape":
+        parts = [graph.shape(each.outputs[0]) for each in readers if each is not None]
+        if any(graph.shape(each) != part for each in node.outputs) or len(set(parts)) > 1:
+            return False
+        place = _place(part, parts[0], axis)
+        if place is None:
+            return False
+        target = list(parts[0])
+        target[place] = whole[axis]
+        moved = add_reshape(graph, x, tuple(target), fresh(graph, f"{x}_rs"), before=node)
+        node.attributes["axis"] = place
+    else:
+        return False
+    outputs = [each.outputs[0] for each in readers if each is not None]
+    for each in readers:
+        if each is not None:
+            graph.remove(each)
+    graph.rewire(node, inputs=[moved, *node.inputs[1:]], outputs=outputs)
+    graph.rewrites["reduce_op_around_split"] += 1
+    return True
+
+
+def _place(part: _Shape, target: _Shape, axis: int) -> int | None:
+    """Where the dimension of a Split is after a Reshape of a part; None where it is not whole."""
+    before = math.prod(part[:axis])
+    for at in range(len(target)):
+        if math.prod(target[:at]) == before and target[at] == part[axis]:
+            return at
+    return None

@@ -1,0 +1,95 @@
+"""Transposes and reshapes around convolutions of one pixel, whose pixels may lie in any order."""
+
+from __future__ import annotations
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.movement import add_transpose, fresh, perm_of, tidy_movements
+from engine.cost.lowering.rules import Context
+
+__all__ = ["settle_convolutions"]
+
+_ROUNDS = 8
+
+
+def settle_convolutions(graph: LoweringGraph, context: Context) -> None:
+    """Transposes that keep the channels go behind a 1x1 convolution, batches into its height."""
+    for _ in range(_ROUNDS):
+        changed = False
+        for node in graph:
+            if node.op == "Conv" and node.int("constant"):
+                changed |= _behind(graph, node) or _lifted(graph, node) or _batched(graph, node)
+        if not changed:
+            return
+        tidy_movements(graph, context)
+
+
+def _before(graph: LoweringGraph, node: Node) -> Node | None:
+    maker = graph.producer(node.inputs[0])
+    if maker is None or maker.op != "Transpose" or graph.only_reader(node.inputs[0]) is not node:
+        return None
+    return maker if len(graph.shape(maker.inputs[0])) == 4 else None
+
+
+def _after(graph: LoweringGraph, node: Node) -> Node | None:
+    reader = graph.only_reader(node.outputs[0])
+    return reader if reader is not None and reader.op == "Transpose" else None
+
+
+def _behind(graph: LoweringGraph, node: Node) -> bool:
+    turn = _before(graph, node)
+    if turn is None:
+        return False
+    perm = perm_of(turn, 4)
+    if perm[1] != 1:
+        return False
+    source = graph.shape(turn.inputs[0])
+    result = node.outputs[0]
+    channels = graph.shape(result)[1]
+    made = fresh(graph, f"{turn.name}_sw")
+    shape = (source[0], channels, *source[2:])
+    graph.add_tensor(made, shape, graph.tensors[result].dtype)
+    following = graph.following(node)
+    graph.remove(turn)
+    graph.rewire(node, inputs=[turn.inputs[0], *node.inputs[1:]], outputs=[made])
+    add_transpose(graph, made, perm, turn.name, result, before=following, sources=turn.sources)
+    graph.rewrites["swap_transpose_conv"] += 1
+    return True
+
+
+def _lifted(graph: LoweringGraph, node: Node) -> bool:
+    turn, after = _before(graph, node), _after(graph, node)
+    if turn is None or after is None:
+        return False
+    perm = perm_of(after, 4)
+    if perm[1] != 1 or perm == (0, 1, 2, 3):
+        return False
+    x = node.inputs[0]
+    result = after.outputs[0]
+    graph.remove(after)
+    moved = add_transpose(graph, x, perm, after.name, fresh(graph, f"{x}_sw"), before=node)
+    graph.rewire(node, inputs=[moved, *node.inputs[1:]], outputs=[result])
+    graph.rewrites["swap_conv_transpose"] += 1
+    return True
+
+
+def _batched(graph: LoweringGraph, node: Node) -> bool:
+    """(B, K, 1, M) between two transposes -> (1, K, B, M)."""
+    turn, after = _before(graph, node), _after(graph, node)
+    if turn is None or after is None:
+        return False
+    batch, depth, height, rows = graph.shape(node.inputs[0])
+    if batch == 1 or height != 1:
+        return False
+    first, second = perm_of(turn, 4), perm_of(after, 4)
+    order = (2, 1, 0, 3)
+    dtype = graph.tensors[node.outputs[0]].dtype
+    channels = graph.shape(node.outputs[0])[1]
+    x = graph.add_tensor(fresh(graph, f"{node.inputs[0]}_b"), (1, depth, batch, rows), dtype)
+    made = graph.add_tensor(fresh(graph, f"{node.outputs[0]}_b"), (1, channels, batch, rows), dtype)
+    graph.rewire(turn, outputs=[x])
+    turn.attributes["perm"] = [first[each] for each in order]
+    graph.rewire(node, inputs=[x, *node.inputs[1:]], outputs=[made])
+    graph.rewire(after, inputs=[made])
+    after.attributes["perm"] = [order[each] for each in second]
+    graph.rewrites["opt_tp_batch_conv_tp"] += 1
+    return True
