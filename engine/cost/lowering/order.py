@@ -14,7 +14,9 @@ from dataclasses import replace
 
 from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer
-from engine.cost.memory.layout import converted_bytes, working_bytes
+from engine.cost.memory.layout import converted_bytes
+from engine.cost.memory.lifetime import shared_tensors
+from engine.cost.memory.working import working_bytes
 
 __all__ = ["in_order"]
 
@@ -34,6 +36,7 @@ class _Order:
     def __init__(self, lowered: Lowered, npu: NpuProfile) -> None:
         self._lowered, self._npu = lowered, npu
         self._layers = lowered.layers
+        self._shared = shared_tensors(lowered)
         self._readers: dict[str, list[int]] = defaultdict(list)
         written = {name for layer in self._layers for name in layer.outputs}
         self._missing: list[int] = []
@@ -92,4 +95,4 @@ class _Order:
         if layer.op == "OutputOperator":
             tensor = self._lowered.tensors.get(layer.inputs[0])
             return tensor is not None and bool(converted_bytes(tensor, self._npu))
-        return bool(working_bytes(layer, self._npu, self._lowered))
+        return bool(working_bytes(layer, self._npu, self._lowered, self._shared))

@@ -13,7 +13,14 @@ from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 from engine.cost.memory.allocator import aligned
 
-__all__ = ["converted_bytes", "element_bytes", "feature_bytes", "settled", "working_bytes"]
+__all__ = [
+    "converted_bytes",
+    "element_bytes",
+    "feature_bytes",
+    "gathers",
+    "padded_bytes",
+    "settled",
+]
 
 _SIZES = {
     "int8": 1,
@@ -61,6 +68,14 @@ def settled(lowered: Lowered) -> Lowered:
             if tensor is not None and tensor.dtype == "float32" and not tensor.const:
                 tensors[name] = replace(tensor, dtype=layer.dtype or lowered.dtype)
     return replace(lowered, tensors=tensors)
+
+
+def padded_bytes(shape: tuple[int, ...], size: int, npu: NpuProfile) -> int:
+    """Bytes of a tensor of four axes whose channels fill groups and whose pixels fill fours."""
+    batch, channels, height, width = shape
+    pixels = height * width
+    padded = aligned(channels, max(npu.atom_bytes // size, 1))
+    return batch * padded * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
 
 
 def feature_bytes(
@@ -112,7 +127,7 @@ def _written_channels(
         return aligned(channels, tile) + extra
     if writer.kind == "Resize" and writer.mode not in ("", "nearest"):
         return aligned(channels, _DEPTHWISE_BYTES.get(npu.family, 64) // size)
-    if writer.kind == "Concat" and gathered_bytes(writer, npu, lowered):
+    if writer.kind == "Concat" and gathers(writer, npu, lowered):
         return aligned(channels, tile)
     return channels
 
@@ -122,7 +137,7 @@ def _splits(size: int, npu: NpuProfile, writer: LoweredLayer, lowered: Lowered) 
 
     Found of 1x1 convolutions on RK3566 and RK3568, and of depthwise ones of more than one tile on
     the families of :data:`_SPLIT_BYTES`: where input and weight do not fit into the buffer of the
-    NPU together.
+    NPU together. On RK3576 and RV1126B also of a ConvTranspose to fewer channels.
     """
     if writer.window is None:
         return False
@@ -131,6 +146,9 @@ def _splits(size: int, npu: NpuProfile, writer: LoweredLayer, lowered: Lowered) 
     if len(source) != 4 or len(result) != 4:
         return False
     pixels = source[2] * source[3]
+    if writer.kind == "ConvTranspose":
+        fewer = result[1] < source[1] and not writer.depthwise
+        return fewer and npu.family in ("rk3576", "rv1126b")
     if writer.depthwise:
         limit = _SPLIT_BYTES.get(npu.family, 0)
         tile = _DEPTHWISE_BYTES.get(npu.family, 64) // size
@@ -149,65 +167,19 @@ def _splits(size: int, npu: NpuProfile, writer: LoweredLayer, lowered: Lowered) 
     return banks > _BANKS
 
 
-def working_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
-    """What a layer needs beside its tensors while it runs; 0 where nothing.
-
-    Source: the tensors named ``..._exSecondary`` of the printed tables, and the gaps between
-    tensors there.
-    """
-    if layer.target != "NPU" or not layer.inputs or not layer.outputs:
-        return 0
-    if layer.kind == "Resize":
-        return _border_bytes(layer, npu, lowered)
-    if layer.kind in ("Mul", "Add", "Sub", "Div"):
-        return _spread_bytes(layer, npu, lowered)
-    return gathered_bytes(layer, npu, lowered)
-
-
-def _border_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
-    """A Resize between pixels works on a copy with a border of one pixel all around."""
-    tensor = lowered.tensors[layer.inputs[0]]
-    if layer.mode in ("", "nearest") or len(tensor.shape) != 4:
-        return 64
-    size = element_bytes(tensor.dtype)
-    batch, channels, height, width = tensor.shape
-    padded = aligned(channels, max(npu.atom_bytes // size, 1))
-    return batch * padded * aligned((height + 2) * (width + 2), _PIXELS) * size
-
-
-def _spread_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
-    """A map of one channel that meets one of many is spread over all of them first."""
-    shapes = [lowered.shape(name) for name in layer.inputs]
-    result = lowered.tensors[layer.outputs[0]]
-    if len(result.shape) != 4 or any(len(shape) != 4 for shape in shapes):
-        return 0
-    batch, channels, height, width = result.shape
-    if channels == 1 or height * width == 1:
-        return 0
-    if not any(shape[1] == 1 and shape[2:] == (height, width) for shape in shapes):
-        return 0
-    size = element_bytes(result.dtype)
-    padded = aligned(channels, max(npu.atom_bytes // size, 1))
-    return batch * padded * aligned(height * width, _PIXELS) * size
-
-
-def gathered_bytes(writer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
-    """The copy that a Concat over channels makes of its inputs where one does not fill its groups.
+def gathers(writer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> bool:
+    """Whether a Concat over channels copies its inputs first: one of them has a broken group.
 
     Found on the families of RK3566 and RK3588; the others join them in place.
     """
     if writer.kind != "Concat" or npu.family not in ("rk3566", "rk3588") or not writer.outputs:
-        return 0
+        return False
     result = lowered.tensors[writer.outputs[0]]
     shapes = [lowered.shape(name) for name in writer.inputs]
     if len(result.shape) != 4 or sum(s[1] for s in shapes if len(s) == 4) != result.shape[1]:
-        return 0
-    size = element_bytes(result.dtype)
-    group = max(npu.atom_bytes // size, 1)
-    if all(shape[1] % group == 0 for shape in shapes):
-        return 0
-    channels = sum(aligned(shape[1], group) for shape in shapes)
-    return channels * aligned(result.shape[2] * result.shape[3], _PIXELS) * size
+        return False
+    group = max(npu.atom_bytes // element_bytes(result.dtype), 1)
+    return any(shape[1] % group for shape in shapes)
 
 
 def converted_bytes(tensor: LoweredTensor, npu: NpuProfile) -> tuple[int, ...]:

@@ -2,55 +2,112 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, replace
+
 from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory.allocator import Buffer
-from engine.cost.memory.layout import converted_bytes, feature_bytes, working_bytes
+from engine.cost.memory.layout import converted_bytes, feature_bytes
+from engine.cost.memory.working import is_view, working_bytes
 
-__all__ = ["buffers_of"]
+__all__ = ["Needed", "needed", "shared_tensors"]
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 
 
-def buffers_of(lowered: Lowered, npu: NpuProfile) -> list[Buffer]:
-    """The buffers in the order in which the compiler places them.
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What a graph needs room for.
+
+    Attributes:
+        buffers: in the order in which the compiler places them.
+        views: tensors that lie where another one lies, with the place of that buffer in the list.
+    """
+
+    buffers: list[Buffer]
+    views: list[tuple[Buffer, int]]
+
+
+def shared_tensors(lowered: Lowered) -> frozenset[str]:
+    """Features that more than one layer reads: none of them can be changed in place."""
+    readers = Counter(name for layer in lowered.layers for name in set(layer.inputs))
+    return frozenset(name for name, count in readers.items() if count > 1)
+
+
+def needed(lowered: Lowered, npu: NpuProfile) -> Needed:
+    """Buffers and views of all tensors.
 
     A tensor lives from the layer that writes it to the last that reads it; an input from the first
     layer; an output to the last one.
     """
-    layers = lowered.layers
-    end = max(len(layers) - 1, 0)
-    last: dict[str, int] = {}
-    first_reader: dict[str, LoweredLayer] = {}
-    for index, layer in enumerate(layers):
-        for name in layer.inputs:
-            last[name] = index
-            first_reader.setdefault(name, layer)
-    for name in lowered.outputs:
-        last[name] = end
-    images = {
-        name
-        for name in lowered.inputs
-        if name in first_reader and first_reader[name].kind in _CONVOLUTIONS
-    }
-    buffers: list[Buffer] = []
-    placed: set[str] = set()
-    for index, layer in enumerate(layers):
-        writer = None if layer.op == "InputOperator" else layer
-        working = working_bytes(layer, npu, lowered)
-        if working:
-            buffers.append(Buffer(f"{layer.inputs[0]}_exSecondary", working, index, index))
-        for name in layer.outputs:
-            tensor = lowered.tensors.get(name)
-            if tensor is None or tensor.const or name in placed:
-                continue
-            placed.add(name)
-            size = feature_bytes(tensor, npu, writer, lowered, image=name in images)
-            buffers.append(Buffer(name, size, index, max(last.get(name, index), index)))
-        if layer.op == "OutputOperator":
+    return _Collector(lowered, npu).run()
+
+
+class _Collector:
+    """The buffers as they are found, layer by layer."""
+
+    def __init__(self, lowered: Lowered, npu: NpuProfile) -> None:
+        self._lowered, self._npu = lowered, npu
+        self._end = max(len(lowered.layers) - 1, 0)
+        self._shared = shared_tensors(lowered)
+        self._last: dict[str, int] = {}
+        first_reader: dict[str, LoweredLayer] = {}
+        for index, layer in enumerate(lowered.layers):
             for name in layer.inputs:
-                sizes = converted_bytes(lowered.tensors[name], npu)
-                for part, size in enumerate(sizes):
-                    copy = f"{name}_exSecondary{part if len(sizes) > 1 else ''}"
-                    buffers.append(Buffer(copy, size, index, end))
-    return buffers
+                self._last[name] = index
+                first_reader.setdefault(name, layer)
+        for name in lowered.outputs:
+            self._last[name] = self._end
+        self._images = {
+            name
+            for name in lowered.inputs
+            if name in first_reader and first_reader[name].kind in _CONVOLUTIONS
+        }
+        self._buffers: list[Buffer] = []
+        self._views: list[tuple[Buffer, int]] = []
+        self._home: dict[str, int] = {}
+
+    def run(self) -> Needed:
+        for index, layer in enumerate(self._lowered.layers):
+            working = working_bytes(layer, self._npu, self._lowered, self._shared)
+            if working:
+                copy = f"{layer.inputs[0]}_exSecondary"
+                self._buffers.append(Buffer(copy, working, index, index))
+            self._written(index, layer)
+            if layer.op == "OutputOperator":
+                self._converted(index, layer.inputs[0])
+        return Needed(self._buffers, self._views)
+
+    def _written(self, index: int, layer: LoweredLayer) -> None:
+        writer = None if layer.op == "InputOperator" else layer
+        view = bool(layer.inputs) and self._in_place(layer)
+        for name in layer.outputs:
+            tensor = self._lowered.tensors.get(name)
+            if tensor is None or tensor.const or name in self._home:
+                continue
+            image = name in self._images
+            size = feature_bytes(tensor, self._npu, writer, self._lowered, image=image)
+            buffer = Buffer(name, size, index, max(self._last.get(name, index), index))
+            home = self._home[layer.inputs[0]] if view else -1
+            if view and size <= self._buffers[home].size:
+                held = self._buffers[home]
+                self._buffers[home] = replace(held, last=max(held.last, buffer.last))
+                self._views.append((buffer, home))
+            else:
+                home = len(self._buffers)
+                self._buffers.append(buffer)
+            self._home[name] = home
+
+    def _in_place(self, layer: LoweredLayer) -> bool:
+        source = layer.inputs[0]
+        if source in self._shared or source not in self._home or source in self._lowered.inputs:
+            return False
+        return is_view(layer, self._npu, self._lowered)
+
+    def _converted(self, index: int, name: str) -> None:
+        tensor = self._lowered.tensors.get(name)
+        sizes = converted_bytes(tensor, self._npu) if tensor is not None else ()
+        for part, size in enumerate(sizes):
+            copy = f"{name}_exSecondary{part if len(sizes) > 1 else ''}"
+            self._buffers.append(Buffer(copy, size, index, self._end))

@@ -8,7 +8,7 @@ from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered
 from engine.cost.memory.allocator import place
 from engine.cost.memory.layout import settled
-from engine.cost.memory.lifetime import buffers_of
+from engine.cost.memory.lifetime import needed
 from engine.cost.memory.weights import weight_bytes
 from engine.wire.cost import MemoryCost, TensorSpan
 
@@ -22,7 +22,8 @@ class MemoryPlan:
     Attributes:
         internal: of all feature tensors, those that are needed at different times above each other.
         weight: of all constants.
-        spans: feature tensors in the order in which they are placed.
+        spans: feature tensors in the order in which they are placed; behind them those that lie
+            where another one does, a Reshape's output in the place of its input.
     """
 
     internal: int
@@ -42,11 +43,13 @@ class MemoryPlan:
 def plan_memory(lowered: Lowered, npu: NpuProfile) -> MemoryPlan:
     """Place every tensor as the vendor's compiler does."""
     lowered = settled(lowered)
-    buffers = buffers_of(lowered, npu)
-    starts = place(buffers)
+    found = needed(lowered, npu)
+    starts = place(found.buffers)
+    rows = [*zip(found.buffers, starts, strict=True)]
+    rows += [(view, starts[home]) for view, home in found.views]
     spans = tuple(
-        TensorSpan(buffer.name, start, start + buffer.size, buffer.first, buffer.last)
-        for buffer, start in zip(buffers, starts, strict=True)
+        TensorSpan(each.name, start, start + each.size, each.first, each.last)
+        for each, start in rows
     )
     internal = max((span.end for span in spans), default=0)
     return MemoryPlan(internal, weight_bytes(lowered, npu), spans)

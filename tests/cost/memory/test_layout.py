@@ -6,9 +6,10 @@ import pytest
 
 from engine.chips.npu import NpuDtype, NpuProfile, npu_profile
 from engine.cost.lowered import LoweredTensor
-from engine.cost.memory.layout import converted_bytes, feature_bytes, working_bytes
+from engine.cost.memory.layout import converted_bytes, feature_bytes
 from engine.cost.memory.plan import plan_memory
 from engine.cost.memory.weights import constant_bytes
+from engine.cost.memory.working import working_bytes
 from tests.cost.memory.small import Maker
 
 

@@ -1,0 +1,199 @@
+"""What a layer needs beside its tensors while it runs.
+
+Source: the tensors named ``..._exSecondary`` of the tables that rknn-toolkit2 2.3.2 prints, and the
+gaps between tensors there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+
+from engine.chips.npu import NpuProfile
+from engine.cost.lowered import Lowered, LoweredLayer
+from engine.cost.memory.allocator import aligned
+from engine.cost.memory.layout import element_bytes, gathers, padded_bytes
+
+__all__ = ["is_view", "working_bytes"]
+
+_ELEMENTWISE = ("Mul", "Add", "Sub", "Div")
+_ROW = 16
+"""A Transpose works on rows of a multiple of so many pixels."""
+
+
+def working_bytes(
+    layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, shared: Collection[str] = ()
+) -> int:
+    """Bytes that are needed from the start of a layer to its end; 0 where none are known.
+
+    Args:
+        layer: of ``lowered``.
+        npu: the family of chips.
+        lowered: all layers and tensors.
+        shared: features that more than one layer reads.
+    """
+    if layer.target != "NPU" or not layer.inputs or not layer.outputs:
+        return 0
+    if layer.kind == "Resize":
+        return _border(layer, npu, lowered)
+    if layer.kind in _ELEMENTWISE:
+        return _spread(layer, npu, lowered)
+    if layer.kind == "Concat":
+        return _gathered(layer, npu, lowered)
+    if layer.kind in _BY_KIND:
+        return _BY_KIND[layer.kind](layer, npu, lowered)
+    if layer.kind == "Reshape":
+        return _reshaped(layer, npu, lowered, layer.inputs[0] in shared)
+    if layer.kind == "Transpose" and npu.family == "rk3588":
+        return _turned(layer, npu, lowered)
+    return 0
+
+
+def is_view(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> bool:
+    """Whether a layer can leave its tensor where it is: a Relu, a Reshape to the same layout."""
+    if layer.target != "NPU" or len(layer.inputs) != 1 or len(layer.outputs) != 1:
+        return False
+    if layer.op == "Relu":
+        return True
+    if layer.kind != "Reshape":
+        return False
+    tensor = lowered.tensors[layer.inputs[0]]
+    before, after = tensor.shape, lowered.shape(layer.outputs[0])
+    if len(before) != 4 or len(after) != 4:
+        return False
+    group = max(npu.atom_bytes // element_bytes(tensor.dtype), 1)
+    same = before[0] * before[1] == after[0] * after[1]
+    whole = before[1] % group == 0 == after[1] % group
+    return same and whole and before[2] * before[3] == after[2] * after[3]
+
+
+def _border(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
+    """A Resize between pixels works on a copy with a border of one pixel all around."""
+    tensor = lowered.tensors[layer.inputs[0]]
+    if layer.mode in ("", "nearest") or len(tensor.shape) != 4:
+        return 64
+    batch, channels, height, width = tensor.shape
+    bordered = (batch, channels, height + 2, width + 2)
+    return padded_bytes(bordered, element_bytes(tensor.dtype), npu)
+
+
+def _spread(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
+    """A map of one channel that meets one of many is spread over all of them first."""
+    shapes = [lowered.shape(name) for name in layer.inputs]
+    result = lowered.tensors[layer.outputs[0]]
+    if len(result.shape) != 4 or any(len(shape) != 4 for shape in shapes):
+        return 0
+    _, channels, height, width = result.shape
+    if channels == 1 or height * width == 1:
+        return 0
+    if not any(shape[1] == 1 and shape[2:] == (height, width) for shape in shapes):
+        return 0
+    return padded_bytes(result.shape, element_bytes(result.dtype), npu)
+
+
+def _gathered(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
+    """The inputs of a Concat one behind the other, each with whole groups of channels."""
+    if not gathers(layer, npu, lowered):
+        return 0
+    size = element_bytes(lowered.tensors[layer.outputs[0]].dtype)
+    return sum(padded_bytes(lowered.shape(name), size, npu) for name in layer.inputs)
+
+
+def _reshaped(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, shared: bool) -> int:
+    """A Reshape copies its input, except where it can leave it in place; RK3588 always copies."""
+    tensor = lowered.tensors[layer.inputs[0]]
+    size = element_bytes(tensor.dtype)
+    before, after = tensor.shape, lowered.shape(layer.outputs[0])
+    if npu.family == "rk3566" or tensor.dtype == "int64":
+        return 0
+    if npu.family == "rk3588":
+        if len(before) != 4:
+            return math.prod(before) * size
+        return padded_bytes(before, size, npu) if math.prod(before) > 1 else 0
+    if len(before) != 4 or len(after) != 4:
+        return 0
+    if is_view(layer, npu, lowered):
+        return 2 * padded_bytes(before, size, npu) if shared else 0
+    return padded_bytes(before, size, npu)
+
+
+def _turned(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
+    """On RK3588 a Transpose has room for both ways, with rows of whole groups."""
+    tensor = lowered.tensors[layer.inputs[0]]
+    size = element_bytes(tensor.dtype)
+    before, after = tensor.shape, lowered.shape(layer.outputs[0])
+    if len(before) != 4 or len(after) != 4:
+        return 0
+    if before[1] == after[1]:
+        return padded_bytes(before, size, npu)
+    group = max(npu.atom_bytes // size, 1)
+    if before[2] == after[2] == 1 and before[1] % group == before[3] % group == 0:
+        return 0
+    return 2 * max(
+        b * aligned(c, group) * h * aligned(w, _ROW) * size for b, c, h, w in (before, after)
+    )
+
+
+def _attention(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
+    """Scores of one head, several times over; of several heads at once on RK3576 and RV1126B.
+
+    Fitted to twelve sizes on each family; exact where the rows are no multiple of 64 and a head is
+    not wider than 32.
+    """
+    shape = lowered.shape(layer.inputs[0])
+    if len(shape) != 4:
+        return 0
+    heads, width, _, rows = shape
+    wide = npu.family in ("rk3576", "rv1126b") and heads > 1
+    if rows % 64:
+        rest = 128 * (rows + 8) + (96 * rows if width > 32 else 0)
+    else:
+        rest = (144 if width > 32 else 48) * rows
+    if wide:
+        return 28 * rows * rows + rest * 5 // 2 + 128
+    if npu.family == "rk3588":
+        return 10 * rows * rows + rest + 192
+    return 8 * rows * rows + rest + 256
+
+
+def _matrix(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
+    """Both sides of a product in the layout of a convolution's input and weight.
+
+    Exact for rows that are a multiple of 64, within some percent elsewhere.
+    """
+    if len(layer.inputs) < 2:
+        return 0
+    first = lowered.tensors[layer.inputs[0]]
+    other = lowered.shape(layer.inputs[1])
+    if len(first.shape) != 4 or len(other) != 4:
+        return 0
+    batch, inner, _, rows = first.shape
+    columns = other[3]
+    size = element_bytes(first.dtype)
+    if npu.family == "rk3566":
+        return batch * rows * (inner + columns + 32) * size + 128
+    if rows % 64:
+        wide = max(3 * inner, 2 * inner + columns)
+        return batch * aligned(rows, 32) * wide * size + 128
+    return batch * rows * max(2 * inner, inner + columns) * size + 128
+
+
+def _norm(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
+    """Means and squares of a normalization: the tensor four times over, six on RK3562 in int8."""
+    tensor = lowered.tensors[layer.inputs[0]]
+    times = 6 if npu.family == "rk3562" and tensor.dtype == "int8" else 4
+    small = npu.family in ("rk3566", "rk3562") and tensor.dtype == "int8"
+    return times * math.prod(tensor.shape) + (1088 if small else 2112)
+
+
+def _softmax(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
+    """Exponents and their sum; about eight bytes a value. RK3566 computes it on the CPU."""
+    return 8 * math.prod(lowered.shape(layer.inputs[0]))
+
+
+_BY_KIND: dict[str, Callable[[LoweredLayer, NpuProfile, Lowered], int]] = {
+    "exSDPAttention": _attention,
+    "exMatMul": _matrix,
+    "exNorm": _norm,
+    "exSoftmax13": _softmax,
+}
