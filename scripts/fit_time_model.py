@@ -28,7 +28,7 @@ from engine.cost.cycles import all_cycles
 from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.timing.form import Columns, columns_of, layer_terms
-from engine.cost.timing.interval import operator_name, stratum_of
+from engine.cost.timing.interval import less_known, operator_name, stratum_of, widening
 from engine.cost.timing.parameters import FITTED, speeds_of
 from engine.cost.timing.work import LayerWork, layer_work
 from engine.frontends.find import find_source
@@ -58,9 +58,7 @@ class Prior:
 
 def priors() -> tuple[Prior, ...]:
     """All parameters of the model, in the order of the data file."""
-    found = [
-        Prior("utilisation", 0.85, 0.15, "of the clock", "MACs idle at the edges of tiles"),
-    ]
+    found: list[Prior] = []
     for chip in FITTED:
         slow = chip == "rk3566"
         why = (
@@ -84,24 +82,17 @@ def priors() -> tuple[Prior, ...]:
         Prior(f"weights.{chip}", 1.0, 0.3, "of bandwidth", "weights and features: one bus")
         for chip in FITTED
     ]
-    for chip in FITTED:
-        wide = 0.5 if chip in ("rk3576", "rk3588") else 1.0
-        found.append(
-            Prior(
-                f"lookup.{chip}",
-                wide,
-                0.5,
-                "ns an element at 1 GHz",
-                "one or two elements in a cycle pass the table of the output stage",
-            )
-        )
+    why = "so many cycles for an element in the output stage: one, or two elements in a cycle"
+    found += [
+        Prior("lookup.512", 1.0, 0.5, "cycles an element", why),
+        Prior("lookup.rk3576", 0.5, 0.5, "cycles an element", why),
+        Prior("lookup.rk3588", 0.5, 0.5, "cycles an element", why),
+    ]
     shared: tuple[tuple[str, float, float, str, str], ...] = (
         ("activation.sigmoid", 0.7, 0.4, "of SiLU", "one pass of the table; SiLU multiplies too"),
         ("activation.leaky", 0.5, 0.4, "of SiLU", "a product, no table"),
         ("activation.hardswish", 2.0, 0.5, "of SiLU", "a table and a product, in two passes"),
-        ("activation.gelu", 1.0, 0.3, "of SiLU", "a table as SiLU"),
-        ("image.512", 0.6, 0.5, "of printed cycles", "an image's 4 channels are packed tighter"),
-        ("image.1024", 0.4, 0.5, "of printed cycles", "an image's 4 channels are packed tighter"),
+        ("vector", 2.0, 0.7, "cycles", "the accumulator hands each vector of outputs on"),
         ("depthwise", 1.2, 0.2, "of printed cycles", "few channels a cycle, poor reuse"),
         ("strided", 1.2, 0.2, "of printed cycles", "rows that are skipped are read all the same"),
         ("copy", 1.2, 0.3, "of bytes", "short bursts of memory"),
@@ -109,15 +100,12 @@ def priors() -> tuple[Prior, ...]:
         ("pool", 2.0, 0.5, "of bytes", "windows overlap and are read again"),
         ("head", 30.0, 0.7, "us", "an attention head is four tasks"),
         ("score", 5.0, 0.5, "lookups", "exp, sum, reciprocal and product for each score"),
-        ("attention", 1.5, 0.4, "of its parts", "products that do not overlap their bytes"),
         ("task", 8.0, 0.5, "us", "registers of a task are loaded, an interrupt ends it"),
-        ("cpu_start", 30.0, 0.7, "us", "caches are flushed, a thread wakes up"),
+        ("cpu_start", 30.0, 0.5, "us", "caches are flushed, a thread wakes up"),
         ("cpu_softmax", 20.0, 0.7, "ns an element", "an exponential in float32"),
         ("cpu_reduce", 10.0, 0.7, "ns a byte read", "a scalar loop over a strided layout"),
         ("cpu_transpose", 6.0, 0.7, "ns a byte", "a scalar loop with strided accesses"),
-        ("cpu_reshape", 2.5, 0.7, "ns a byte", "a copy between layouts"),
-        ("cpu_resize", 6.0, 0.7, "ns a byte", "a scalar loop with four taps"),
-        ("cpu_other", 3.0, 0.7, "ns a byte", "a scalar loop"),
+        ("cpu_other", 3.0, 0.5, "ns a byte", "a copy between layouts"),
     )
     found += [Prior(*each) for each in shared]
     speeds = {"rk3562": 1.1, "rk3566": 1.2, "rk3576": 0.45, "rk3588": 0.3}
@@ -223,7 +211,7 @@ class Fit:
             gain = loss - now
             point, at, loss = moved, there, now
             damping = max(damping / 5, 1e-7)
-            if gain < 1e-4:
+            if gain < 1e-3:
                 break
         return point
 
@@ -232,13 +220,14 @@ class Fit:
         errors = {}
         for group in groups:
             out = np.array([row[0] in group for row in self.data.rows])
-            at = self.predict(self.run(~out, whole, 12))
+            at = self.predict(self.run(~out, whole, 6))
             for index in np.flatnonzero(out):
                 errors[self.data.rows[index]] = float(at[index] - self._target[index])
         return errors
 
 
 FAMILIES: tuple[tuple[str, ...], ...] = (
+    ("-seg",),
     ("yolov5",),
     ("yolov6",),
     ("yolov7",),
@@ -247,7 +236,6 @@ FAMILIES: tuple[tuple[str, ...], ...] = (
     ("yolox",),
     ("ppyoloe",),
     ("yolo_world",),
-    ("-seg",),
     ("mobilenetv2", "resnet50"),
     ("clip", "lite-", "mobilesam"),
     ("ppocr", "lprnet"),
@@ -255,7 +243,7 @@ FAMILIES: tuple[tuple[str, ...], ...] = (
     ("RetinaFace",),
 )
 """Networks of one kind, by parts of their names: left out together they say more of networks
-never seen."""
+never seen, and intervals are made of these errors."""
 
 YOLO = ("yolo",)
 
@@ -316,31 +304,74 @@ def lowered_works(
     return works
 
 
-def seen_operators(works: dict[Row, tuple[LayerWork, ...]]) -> dict[str, int]:
+def networks_of(works: dict[Row, tuple[LayerWork, ...]]) -> dict[str, set[str]]:
     """Operator -> networks that have it on any chip."""
     nets: dict[str, set[str]] = defaultdict(set)
     for (graph, _), layers in works.items():
         for work in layers:
             if work.part != "nothing":
                 nets[operator_name(work)].add(graph)
-    return {name: len(graphs) for name, graphs in sorted(nets.items())}
+    return nets
 
 
+UNSEEN = {"convolution": 1.6, "mixed": 1.0}
+"""Factor of the half width. Networks that nobody had looked at were predicted with 1.4 times the
+median error and twice the 90 % figure of the networks left out (facts, time_model.md); the few
+odd rows of the mixed stratum make its quantile wide as it is."""
 COVERAGE = 0.93
-"""Of the left out rows that an interval must hold, so that it holds nine in ten networks that
-were never seen: those are off by more than the ones that shaped the form."""
+"""Of the rows left out by family that an interval must hold, so that it holds nine in ten networks
+that were never seen: those are off by more than the ones that shaped the form."""
 
 
-def widths(errors: dict[Row, float], works: dict[Row, tuple[LayerWork, ...]]) -> dict[str, float]:
+@dataclass(frozen=True)
+class Miss:
+    """A left out row: its absolute error, and what widens its interval."""
+
+    stratum: str
+    size: float
+    widening: float
+
+
+def misses(fit: Fit, whole: Floats, errors: dict[Row, float]) -> dict[Row, Miss]:
+    """Of every row; operators are counted in the other networks only."""
+    fitted = dict(zip(fit.names, np.exp(whole).tolist(), strict=True))
+    nets = networks_of(fit.data.works)
+    found = {}
+    for row, error in errors.items():
+        works = fit.data.works[row]
+        times = layer_terms(columns_of(works), speeds_of(fitted, row[1])).total.tolist()
+        seen = {name: len(graphs - {row[0]}) for name, graphs in nets.items()}
+        wider = widening(*less_known(works, times, seen))
+        found[row] = Miss(stratum_of(works), abs(error), wider)
+    return found
+
+
+def widths(found: Iterable[Miss]) -> dict[str, float]:
     """Half width of each stratum: a conformal quantile of its left out rows."""
     strata: dict[str, list[float]] = defaultdict(list)
-    for row, error in errors.items():
-        strata[stratum_of(works[row])].append(abs(error))
-    found = {}
+    for miss in found:
+        strata[miss.stratum].append(miss.size / miss.widening)
+    made = {}
     for name, sizes in sorted(strata.items()):
         rank = min(len(sizes), int(np.ceil((len(sizes) + 1) * COVERAGE)))
-        found[name] = sorted(sizes)[rank - 1]
-    return found
+        made[name] = sorted(sizes)[rank - 1] * UNSEEN[name]
+    return made
+
+
+def covered(found: dict[Row, Miss], judged: dict[Row, Miss] | None = None) -> dict[str, float]:
+    """Share of rows inside an interval that their own network had no part in.
+
+    Args:
+        found: errors that intervals are made of.
+        judged: errors that are to be inside, the same where None.
+    """
+    hits: dict[str, list[bool]] = defaultdict(list)
+    for row, miss in (judged or found).items():
+        others = widths(other for key, other in found.items() if key[0] != row[0])
+        inside = miss.size <= others[miss.stratum] * miss.widening
+        hits["YOLO" if is_yolo(row[0]) else "others"].append(inside)
+        hits[miss.stratum].append(inside)
+    return {name: float(np.mean(inside)) for name, inside in hits.items()}
 
 
 def table(path: Path, rows: Sequence[dict[str, object]]) -> None:
@@ -374,19 +405,19 @@ def write(
         folder / "intervals.csv",
         [
             {"stratum": name, "half_width": f"{width:.3f}"}
-            for name, width in widths(errors, fit.data.works).items()
+            for name, width in widths(misses(fit, whole, errors).values()).items()
         ],
     )
     table(
         folder / "operators.csv",
         [
-            {"operator": name, "networks": count}
-            for name, count in seen_operators(fit.data.works).items()
+            {"operator": name, "networks": len(graphs)}
+            for name, graphs in sorted(networks_of(fit.data.works).items())
         ],
     )
 
 
-def groups_of(data: Data, families: bool = False) -> list[frozenset[str]]:
+def groups_of(data: Data, *, families: bool = False) -> list[frozenset[str]]:
     """Networks that are left out together: each alone, or by family."""
     names = list(dict.fromkeys(row[0] for row in data.rows))
     if not families:
@@ -412,7 +443,6 @@ def main() -> None:
     parser.add_argument("--facts", type=Path, required=True)
     parser.add_argument("--shapes", type=Path, required=True)
     parser.add_argument("--check", action="store_true", help="write nothing")
-    parser.add_argument("--families", action="store_true", help="leave families out, too")
     given = parser.parse_args()
     rates = read_rates(given.facts / "published_rates.csv")
     works = lowered_works(given.shapes, rates)
@@ -429,11 +459,16 @@ def main() -> None:
     fit.spread = spread
     print("leave one out:", summary(errors))
     report(errors)
-    if given.families:
-        print("leave a family out:", summary(fit.leave_out(groups_of(data, True), whole)))
+    strange = fit.leave_out(groups_of(data, families=True), whole)
+    print("leave a family out:", summary(strange))
+    found = misses(fit, whole, strange)
+    print("half widths:", {name: round(width, 3) for name, width in widths(found.values()).items()})
+    print("covered:", {name: round(share, 3) for name, share in covered(found).items()})
+    inside = covered(found, misses(fit, whole, errors))
+    print("covered, left out alone:", {name: round(share, 3) for name, share in inside.items()})
     if not given.check:
         folder = Path(__file__).resolve().parents[1] / "engine" / "cost" / "timing"
-        write(folder, fit, whole, known, errors)
+        write(folder, fit, whole, known, strange)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ class Columns:
     part: Mapping[str, Flags]
     tasks: Floats
     cycles: Floats
-    image: Flags
+    packed: Floats
+    vectors: Floats
     depthwise: Flags
     strided: Flags
     features: Floats
@@ -64,13 +65,13 @@ def columns_of(works: Sequence[LayerWork]) -> Columns:
             [places.get(getattr(each, name), len(names)) for each in works], dtype=np.int64
         )
 
-    half = flags("half")
     parts = np.array([each.part for each in works], dtype=object)
     return Columns(
         part={name: np.asarray(parts == name, dtype=np.bool_) for name in _PARTS},
         tasks=floats("tasks"),
         cycles=floats("cycles"),
-        image=flags("image") & ~half,
+        packed=floats("packed"),
+        vectors=floats("vectors"),
         depthwise=flags("depthwise"),
         strided=flags("strided"),
         features=floats("features"),
@@ -89,14 +90,14 @@ class Speeds:
     """What one core of one chip does in a millisecond, and what things cost on it.
 
     Attributes:
-        cycles: cycles of the MAC array in a millisecond, its utilisation included.
+        cycles: cycles of the MAC array in a millisecond.
         bandwidth: bytes of features in a millisecond.
         weight_bandwidth: bytes of weights in a millisecond.
         lookup: milliseconds of the output stage for one element of the dearest usual activation
             (SiLU).
         activations: cost of each of :data:`ACTIVATIONS` and of none, SiLU = 1.
-        image: cycles that a convolution of an image takes, over the printed ones.
-        depthwise, strided: the same of depthwise and of strided convolutions.
+        vector: cycles to hand one vector of outputs on, beside those of multiplying.
+        depthwise, strided: cycles of depthwise and of strided convolutions, over the printed ones.
         copy, elementwise, pool: bytes that such a layer moves, over those of its tensors.
         head: milliseconds for each head of a fused attention.
         score: lookups for each element of its score matrix.
@@ -111,7 +112,7 @@ class Speeds:
     weight_bandwidth: float
     lookup: float
     activations: tuple[float, ...]
-    image: float
+    vector: float
     depthwise: float
     strided: float
     copy: float
@@ -146,9 +147,10 @@ def layer_terms(work: Columns, speeds: Speeds) -> Terms:
     part = work.part
     cycles = (
         work.cycles
-        * np.where(work.image, speeds.image, 1.0)
+        * work.packed
         * np.where(work.depthwise, speeds.depthwise, 1.0)
         * np.where(work.strided, speeds.strided, 1.0)
+        + work.vectors * speeds.vector
     )
     compute = cycles / speeds.cycles
     moved = work.features / speeds.bandwidth + work.weights / speeds.weight_bandwidth

@@ -20,9 +20,10 @@ __all__ = [
     "Stratum",
     "half_width",
     "interval",
+    "less_known",
     "operator_name",
-    "rare_share",
     "stratum_of",
+    "widening",
 ]
 
 Stratum = str
@@ -30,9 +31,9 @@ Stratum = str
 
 RARE = 3
 """An operator of fewer fitted networks than this is rarely seen."""
-_RARE_SPREAD = 0.5
-"""Logarithm by which the part of the time in rarely seen operators may be off, nine times in
-ten: such an operator has been off by a factor of 1.6."""
+_LESS_KNOWN = 1.5
+"""An interval is wider by so many times its width where all of the time is on the CPU, or in
+rarely seen operators: those cost by type and by layout in ways that the rates hardly tell."""
 
 
 def operator_name(work: LayerWork) -> str:
@@ -59,10 +60,11 @@ def _seen() -> Mapping[str, int]:
     return {row["operator"]: int(row["networks"]) for row in _rows("operators.csv")}
 
 
-def rare_share(
+def less_known(
     works: Sequence[LayerWork], times: Sequence[float], seen: Mapping[str, int] | None = None
-) -> float:
-    """Share of the time that is in operators of fewer than :data:`RARE` fitted networks.
+) -> tuple[float, float]:
+    """Shares of the time that are on the CPU, and in operators of fewer than :data:`RARE`
+    fitted networks.
 
     Args:
         works: the layers.
@@ -71,23 +73,29 @@ def rare_share(
     """
     counts = _seen() if seen is None else seen
     whole = sum(times)
-    rare = sum(
-        time
-        for work, time in zip(works, times, strict=True)
-        if work.part != "nothing" and counts.get(operator_name(work), 0) < RARE
-    )
-    return rare / whole if whole > 0 else 0.0
+    cpu = rare = 0.0
+    for work, time in zip(works, times, strict=True):
+        if work.part == "cpu":
+            cpu += time
+        if work.part != "nothing" and counts.get(operator_name(work), 0) < RARE:
+            rare += time
+    return (cpu / whole, rare / whole) if whole > 0 else (0.0, 0.0)
 
 
-def half_width(stratum: Stratum, share: float, beside: float = 0.0) -> float:
+def widening(cpu: float, rare: float) -> float:
+    """How many times wider an interval is for these shares of :func:`less_known`."""
+    return 1 + _LESS_KNOWN * max(cpu, rare)
+
+
+def half_width(stratum: Stratum, cpu: float, rare: float, beside: float = 0.0) -> float:
     """Half width of the interval, of the logarithm of the time.
 
     Args:
         stratum: of :func:`stratum_of`.
-        share: of the time in rarely seen operators.
+        cpu, rare: shares of the time, of :func:`less_known`.
         beside: other spreads: that of a chip without rates, of several cores.
     """
-    return hypot(_widths()[stratum], _RARE_SPREAD * share, beside)
+    return hypot(_widths()[stratum] * widening(cpu, rare), beside)
 
 
 def interval(value: float, width: float) -> Interval:

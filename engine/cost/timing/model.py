@@ -14,7 +14,7 @@ from engine.chips import chip as chip_of
 from engine.chips.npu import npu_profile
 from engine.cost.lowered import Lowered
 from engine.cost.timing.form import Terms, columns_of, layer_terms
-from engine.cost.timing.interval import half_width, interval, rare_share, stratum_of
+from engine.cost.timing.interval import half_width, interval, less_known, stratum_of
 from engine.cost.timing.parameters import speeds_of, timed_chip, values
 from engine.cost.timing.work import LayerWork, layer_work
 from engine.wire.cost import Bound, Interval
@@ -129,10 +129,10 @@ def net_time(
     layers = tuple(LayerTime(each.ms * factor, each.bound) for each in _layers(works, terms))
     timed = timed_chip(chip)
     times = [each.ms for each in layers]
-    share = rare_share(works, times)
+    cpu, rare = less_known(works, times)
     stratum = stratum_of(works)
     beside = hypot(timed.spread, _CORES_SPREAD * log(cores) if cores > 1 else 0.0)
-    width = half_width(stratum, share, beside)
+    width = half_width(stratum, cpu, rare, beside)
     if factor_spread is not None:
         width = min(width, hypot(factor_spread, _CORES_SPREAD * log(cores)))
     value = sum(times) * (1 if together else ceil(batch / cores))
@@ -144,7 +144,7 @@ def net_time(
         layers,
         confidence,
         stratum,
-        _notes(timed.confidence, timed.note, share, cores, width),
+        _notes(timed.confidence, timed.note, rare, cores, width),
     )
 
 

@@ -20,6 +20,10 @@ __all__ = ["FITTED", "Parameter", "TimedChip", "parameters", "speeds_of", "timed
 
 FITTED = ("rk3562", "rk3566", "rk3576", "rk3588")
 """Chips with published rates of their own."""
+_512 = ("rk3562", "rk3566")
+"""Chips whose array has 512 multipliers; their output stages are alike."""
+_ATTENTION = 1.5
+"""Products and bytes of a fused attention overlap badly: assumed, the rates do not tell."""
 _FITTED_AT = 1000.0
 """MHz of the NPU to which the vendor's benchmark script set all of them."""
 
@@ -148,15 +152,17 @@ def speeds_of(fitted: Mapping[str, float], chip: str, mhz: float | None = None) 
     base = timed.base
     ratio = clock / _FITTED_AT
     bandwidth = fitted[f"bandwidth.{base}"] * timed.bandwidth * 1e6
-    wide = "image.1024" if base in ("rk3576", "rk3588") else "image.512"
+    rate = fitted[f"clock.{base}"] * ratio
+    wide = "512" if base in _512 else base
     cpu = fitted[f"cpu.{base}"] * timed.cpu
+    other = fitted["cpu_other"]
     return Speeds(
-        cycles=fitted["utilisation"] * fitted[f"clock.{base}"] * ratio * 1e6,
+        cycles=rate * 1e6,
         bandwidth=bandwidth,
         weight_bandwidth=bandwidth * fitted[f"weights.{base}"],
-        lookup=fitted[f"lookup.{base}"] * timed.lookup / ratio * 1e-6,
-        activations=(1.0, *(fitted[f"activation.{each}"] for each in ACTIVATIONS[1:])),
-        image=fitted[wide],
+        lookup=fitted[f"lookup.{wide}"] * timed.lookup / rate * 1e-6,
+        activations=tuple(fitted.get(f"activation.{each}", 1.0) for each in ACTIVATIONS),
+        vector=fitted["vector"],
         depthwise=fitted["depthwise"],
         strided=fitted["strided"],
         copy=fitted["copy"],
@@ -164,10 +170,10 @@ def speeds_of(fitted: Mapping[str, float], chip: str, mhz: float | None = None) 
         pool=fitted["pool"],
         head=fitted["head"] * 1e-3,
         score=fitted["score"],
-        attention=fitted["attention"],
+        attention=_ATTENTION,
         task=fitted["task"] * 1e-3,
         cpu_start=cpu * fitted["cpu_start"] * 1e-3,
-        cpu=tuple(cpu * fitted[f"cpu_{each}"] * 1e-6 for each in CPU_KINDS),
+        cpu=tuple(cpu * fitted.get(f"cpu_{each}", other) * 1e-6 for each in CPU_KINDS),
     )
 
 

@@ -57,6 +57,10 @@ _ELEMENTWISE = frozenset(
     )
 )
 _ARRAY = ("conv", "exmatmul", "matmul", "gemm", "exgemm", "deconv", "exconv")
+_IMAGE = 4
+"""Channels of a graph's input up to which it is an image; each pixel then has so many bytes."""
+_WORD = 32
+"""Bytes that the array multiplies at once, of each output channel."""
 _STAGED = ("batchnormalization", "add", "mul", "sub", "div", "scale")
 """Elementwise operators that may have an activation behind them: ``BatchNormalizationRelu``."""
 
@@ -69,7 +73,9 @@ class LayerWork:
         part: the unit that works.
         tasks: commands that the NPU is given; 0 of what costs nothing.
         cycles: of the MAC array, as the compiler counts them.
-        image: whether it is a convolution of the graph's input in image mode (at most 4 channels).
+        packed: cycles of the array over the printed ones: below 1 for a convolution of an image,
+            of which the pixels of a row of the window share a word of the array.
+        vectors: pixels times groups of output channels: what the accumulator hands on, one by one.
         depthwise: whether it is a convolution with one filter a channel.
         strided: whether it is another convolution that leaves out pixels of a window of several.
         half: whether it computes in float16.
@@ -87,7 +93,8 @@ class LayerWork:
     part: Part
     tasks: int = 1
     cycles: float = 0.0
-    image: bool = False
+    packed: float = 1.0
+    vectors: float = 0.0
     depthwise: bool = False
     strided: bool = False
     half: bool = False
@@ -181,20 +188,14 @@ class _Reader:
         half: bool,
     ) -> LayerWork:
         activation = _activation(op)
-        first = self._shape(layer.inputs[0]) if layer.inputs else ()
-        image = (
-            op.startswith("conv")
-            and not layer.depthwise
-            and len(first) == 4
-            and first[1] <= 4
-            and first[2] * first[3] > 1024
-        )
+        packed = 1.0 if half else self._packed(layer)
         return LayerWork(
             "array",
             cycles=float(cycles),
-            image=image,
+            packed=packed,
+            vectors=self._vectors(layer, half) if cycles else 0.0,
             depthwise=layer.depthwise,
-            strided=not layer.depthwise and not image and self._strided(layer),
+            strided=not layer.depthwise and packed == 1.0 and self._strided(layer),
             half=half,
             features=moved,
             weights=weights,
@@ -292,6 +293,24 @@ class _Reader:
             else:
                 total += shape[0] * _up(shape[1], wide) * prod(shape[2:])
         return float(total)
+
+    def _packed(self, layer: LoweredLayer) -> float:
+        """Of a convolution of an image: its pixels have 4 bytes, a word of the array has 32."""
+        if layer.kind != "Conv" or layer.depthwise or not layer.inputs or not layer.consts:
+            return 1.0
+        image, weight = self._shape(layer.inputs[0]), self._shape(layer.consts[0])
+        if len(image) != 4 or len(weight) != 4 or image[1] > _IMAGE or prod(image[2:]) <= 1024:
+            return 1.0
+        return -(-weight[3] * _IMAGE // _WORD) / max(1, weight[3])
+
+    def _vectors(self, layer: LoweredLayer, half: bool) -> float:
+        if layer.depthwise or not layer.outputs:
+            return 0.0
+        shape = self._shape(layer.outputs[0])
+        if len(shape) < 2:
+            return 0.0
+        tall = self._npu.macs_out["float16" if half else "int8"] or 8
+        return float(shape[0] * _up(prod(shape[2:]), 16) * -(-shape[1] // tall))
 
     def _strided(self, layer: LoweredLayer) -> bool:
         if layer.kind != "Conv" or len(layer.consts) < 1 or not layer.outputs:

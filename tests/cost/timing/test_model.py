@@ -32,10 +32,10 @@ def test_every_chip_of_generation_2_has_a_model() -> None:
 
 
 def test_the_unit_is_milliseconds() -> None:
-    # 1e9 cycles of the array take a second at 1 GHz and full use: a little more than 1000 ms.
+    # 1e9 cycles of the array take a second at 1 GHz and full use: about 1000 ms.
     net = Net((1, 64, 80, 80)).conv("ConvRelu", 64, 10**9)
     layers = layer_times(net.done(), net.cycles, "rk3588")
-    assert 1000 < layers[1].ms < 1400
+    assert 900 < layers[1].ms < 1200
     assert layers[1].bound == "compute"
 
 
@@ -173,4 +173,4 @@ def test_parameters_are_positive_and_within_reach_of_their_priors() -> None:
         assert 0 < each.spread <= each.prior_spread * 1.01, each.name
         assert each.source, each.name
     for chip in FITTED:
-        assert 0.6 < values()["utilisation"] * values()[f"clock.{chip}"] < 1.05
+        assert 0.8 < values()[f"clock.{chip}"] < 1.1
