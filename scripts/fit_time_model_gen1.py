@@ -24,7 +24,6 @@ from engine.cost.generation1.work import Work, work_of
 from engine.cost.lowering.read import read_graph
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
-from engine.graph.passes import optimise
 
 PACKAGE = Path(timing.__file__).parent
 
@@ -76,7 +75,7 @@ def read_rows(zoo: Path, rates: Path) -> list[Row]:
             key = (line["graph"], dtype)
             if key not in known:
                 source = find_source(zoo / "shapes" / "published" / line["graph"])
-                graph = read_graph(optimise(load_source(source).graph, 1).graph)
+                graph = read_graph(load_source(source).graph)
                 lowered = lower_generation1(
                     graph, timing.DESIGNS[chip], "int8" if dtype == "int8" else "float16"
                 )
@@ -175,10 +174,14 @@ def stratum_of(row: Row) -> str:
 
 
 def width_of(errors: Mapping[str, list[float]]) -> float:
-    """Factor that holds nine rows in ten, counted by network: rows of one are not independent."""
-    worst = sorted(math.exp(max(map(abs, each))) for each in errors.values())
-    at = min(len(worst) - 1, math.ceil(0.9 * (len(worst) + 1)) - 1)
-    return worst[at]
+    """Factor that holds nine rows in ten, counted by network: rows of one are not independent.
+
+    Fewer than nine networks cannot tell nine in ten: then half as much again as the worst of them,
+    in logarithms.
+    """
+    worst = sorted(max(map(abs, each)) for each in errors.values())
+    rank = math.ceil(0.9 * (len(worst) + 1))
+    return math.exp(worst[rank - 1] if rank <= len(worst) else 1.5 * worst[-1])
 
 
 def widths(rows: Sequence[Row], left: np.ndarray, without: str = "") -> dict[str, float]:
