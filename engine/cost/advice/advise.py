@@ -57,9 +57,10 @@ def _advice(found: Found, model: Model, time_of: TimeOf, ids: Mapping[str, str])
         gain = before - after
         if gain < _LEAST * model.total or gain <= 0:
             return None
-    named = (
-        ids.get(name, name) for at in found.layers for name in model.lowered.layers[at].sources[:1]
-    )
+    own = [model.lowered.layers[at] for at in found.layers]
+    named = [ids.get(name, name) for each in own for name in each.sources[:1]]
+    if not named:  # all of them are the compiler's own
+        named = [each.name for each in own]
     return Advice(
         title=found.title,
         why=f"{found.why} They take {before:.2f} of {model.total:.2f} ms (estimated).",

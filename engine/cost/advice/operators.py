@@ -36,7 +36,7 @@ def _attention(model: Model) -> Iterator[Found]:
     layers = model.where(
         lambda each: (each.kind == "MatMul" and not each.consts) or each.kind in _PROGRAMMED
     )
-    if layers:
+    if any(model.lowered.layers[at].kind == "MatMul" for at in layers):
         yield Found(
             "Use convolutions in place of attention",
             f"{len(layers)} layers multiply two features, or divide, raise to a power or take a"

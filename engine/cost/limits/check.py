@@ -36,8 +36,8 @@ def check_layer(
             only give words. Else the published limits decide.
 
     Returns:
-        A target of ``none`` where the toolkit refuses the operator. An unknown chip is answered
-        with ``none`` as well.
+        A target of ``none`` where the toolkit refuses the operator (or ``layer.target`` says so),
+        and for an unknown chip.
     """
     facts = chip_facts(chip)
     if facts is None:
@@ -46,6 +46,8 @@ def check_layer(
         return Placement(layer.target)
     if facts.generation == 1:
         return check_generation1(layer, lowered)
+    if judged and layer.target == "NPU":
+        return Placement("NPU")
     op = base_operator(layer)
     if layer.reason:  # whoever placed it knows why
         return Placement(layer.target, layer.reason, layer.remedy or remedy_for(op, ""))
@@ -54,7 +56,7 @@ def check_layer(
         return refused
     broken = broken_limits(layer, lowered, facts.name)
     if layer.target == "NPU":
-        if judged or not broken:
+        if not broken:
             return Placement("NPU")
         return _told("CPU" if _on_cpu(op, facts.name) else "none", op, broken, facts.name)
     return _told(layer.target, op, broken, facts.name)
