@@ -60,7 +60,6 @@ class Row:
     model: str
     chip: str
     ms: float
-    float16: bool
     works: tuple[Work, ...]
 
 
@@ -81,7 +80,7 @@ def read_rows(zoo: Path, rates: Path) -> list[Row]:
                 )
                 known[key] = tuple(work_of(each, lowered) for each in lowered.layers)
             ms = 1000.0 / float(line["fps"])
-            rows.append(Row(model, chip, ms, dtype != "int8", known[key]))
+            rows.append(Row(model, chip, ms, known[key]))
     return rows
 
 
@@ -102,7 +101,6 @@ def predict(rows: Sequence[Row], x: Sequence[float]) -> np.ndarray:
             timing.network_time(
                 row.works,
                 timing.machine(row.chip, values=by_design[timing.DESIGNS[row.chip]]),
-                row.float16,
             )
             for row in rows
         ]
@@ -169,7 +167,7 @@ def leave_one_out(rows: Sequence[Row], start: np.ndarray) -> np.ndarray:
 
 def stratum_of(row: Row) -> str:
     """Which width of interval a row has, as the package decides it."""
-    share = timing.known_share(row.works, timing.machine(row.chip), row.float16)
+    share = timing.known_share(row.works, timing.machine(row.chip))
     return timing.stratum(share)
 
 

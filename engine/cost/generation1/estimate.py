@@ -49,15 +49,21 @@ class Counted1:
     works: tuple[Work, ...]
 
 
-def count_generation1(graph: LoweringGraph, design: str, dtype: NpuDtype) -> Counted1:
+def count_generation1(
+    graph: LoweringGraph,
+    design: str,
+    dtype: NpuDtype,
+    layer_dtypes: Mapping[str, NpuDtype] | None = None,
+) -> Counted1:
     """Lower a graph and count its work; once for all chips of a design.
 
     Args:
         graph: of :func:`engine.cost.lowering.read.read_graph`.
         design: a value of :data:`engine.cost.generation1.timing.DESIGNS`.
         dtype: ``int8`` for every quantized dtype of 8 bits, or ``float16``.
+        layer_dtypes: source node -> dtype of the layers that have another one.
     """
-    lowered = _placed(lower_generation1(graph, design, dtype))
+    lowered = _placed(lower_generation1(graph, design, dtype, layer_dtypes))
     return Counted1(lowered, tuple(work_of(each, lowered) for each in lowered.layers))
 
 
@@ -86,8 +92,7 @@ def chip_estimate(
     """
     lowered, works = counted.lowered, counted.works
     on = machine(chip, npu_mhz)
-    float16 = lowered.dtype == "float16"
-    times = [layer_time(each, on, float16) for each in works]
+    times = [layer_time(each, on) for each in works]
     notes = [_LOW, _MEMORY]
     milliseconds = sum(each.ms for each in times)
     if chip == "rk3399pro":
@@ -100,7 +105,7 @@ def chip_estimate(
             f" {_LINK_GIGABYTES * 1000:.0f} MB/s."
         )
     notes += _slow_notes(lowered, works, times, on)
-    wide = spread(stratum(known_share(works, on, float16)))
+    wide = spread(stratum(known_share(works, on)))
     time = _interval(milliseconds * batch, wide)
     facts = chip_facts(chip)
     refused = sum(each.target == "none" for each in lowered.layers)
@@ -130,8 +135,8 @@ def chip_estimate(
 
 def layer_times(lowered: Lowered, chip: str, npu_mhz: float | None = None) -> tuple[float, ...]:
     """Milliseconds of each layer on a chip of generation 1."""
-    on, float16 = machine(chip, npu_mhz), lowered.dtype == "float16"
-    return tuple(layer_time(work_of(each, lowered), on, float16).ms for each in lowered.layers)
+    on = machine(chip, npu_mhz)
+    return tuple(layer_time(work_of(each, lowered), on).ms for each in lowered.layers)
 
 
 def design_of(chip: str) -> str | None:
@@ -174,8 +179,7 @@ def _outside_bytes(lowered: Lowered) -> int:
 def _slow_notes(
     lowered: Lowered, works: tuple[Work, ...], times: list[LayerTime], on: Machine
 ) -> list[str]:
-    float16 = lowered.dtype == "float16"
-    found = [at for at, each in enumerate(works) if slow(each, on, float16)]
+    found = [at for at, each in enumerate(works) if slow(each, on)]
     if not found:
         return []
     ms = sum(times[at].ms for at in found)

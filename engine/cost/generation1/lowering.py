@@ -6,6 +6,7 @@ conditions hold (Trouble Shooting 1.4.0, 6.1). The chip's own layer table is not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.base.plain import JsonValue
@@ -24,15 +25,21 @@ _WINDOWED = frozenset(
 )
 
 
-def lower_generation1(graph: LoweringGraph, design: str, dtype: NpuDtype) -> Lowered:
+def lower_generation1(
+    graph: LoweringGraph,
+    design: str,
+    dtype: NpuDtype,
+    layer_dtypes: Mapping[str, NpuDtype] | None = None,
+) -> Lowered:
     """The layers of a graph, in order; the graph is left as it is.
 
     Args:
         graph: of :func:`engine.cost.lowering.read.read_graph`.
         design: the NPU: ``rk1808`` or ``rv1126``.
         dtype: ``int8`` for every quantized dtype of 8 bits, or ``float16``.
+        layer_dtypes: source node -> dtype of the layers that have another one.
     """
-    return _Lowering(graph, design, dtype).run()
+    return _Lowering(graph, design, dtype, layer_dtypes or {}).run()
 
 
 def fuses_pool(pool: Window, height: int, width: int, bits: int) -> bool:
@@ -57,6 +64,7 @@ class _Lowering:
     graph: LoweringGraph
     design: str
     dtype: NpuDtype
+    layer_dtypes: Mapping[str, NpuDtype]
     taken: set[int] = field(default_factory=set)
     known: set[str] = field(default_factory=set)
     rewrites: dict[str, int] = field(default_factory=dict)
@@ -122,7 +130,10 @@ class _Lowering:
             inputs=tuple(each for each in node.inputs if each and not self._is_const(each)),
             consts=tuple(each for each in node.inputs if each and self._is_const(each)),
             outputs=tuple(each for each in outputs if each),
-            dtype=self.dtype,
+            dtype=next(
+                (self.layer_dtypes[each] for each in sources if each in self.layer_dtypes),
+                self.dtype,
+            ),
             window=window,
             depthwise=self._depthwise(node, window),
             sources=tuple(sources),

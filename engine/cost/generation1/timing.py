@@ -99,13 +99,12 @@ def machine(
     )
 
 
-def layer_time(work: Work, on: Machine, float16: bool) -> LayerTime:
+def layer_time(work: Work, on: Machine) -> LayerTime:
     """Time of one layer.
 
     Args:
         work: what it does.
         on: the chip.
-        float16: whether it computes in float16 and not in 8 bits.
     """
     p = on.values
     cycles_per_ms = on.mhz * 1e3
@@ -116,10 +115,10 @@ def layer_time(work: Work, on: Machine, float16: bool) -> LayerTime:
     if kind == "free":
         return LayerTime(0.0, "nothing")
     if kind in ("dense", "matmul"):
-        if slow(work, on, float16):
+        if slow(work, on):
             busy = work.macs / _slow_rate(work, p) / cycles_per_ms
         else:
-            peak = on.peak_float16 if float16 else on.peak
+            peak = on.peak_float16 if work.float16 else on.peak
             busy = work.macs / (peak * p["use_1x1" if work.kernel == 1 else "use"]) / cycles_per_ms
         ms = _overlap(busy, memory)
         bound = "compute" if busy > memory else "memory"
@@ -139,32 +138,32 @@ def layer_time(work: Work, on: Machine, float16: bool) -> LayerTime:
     return LayerTime(ms + start, "start" if start > ms else bound)
 
 
-def slow(work: Work, on: Machine, float16: bool) -> bool:
+def slow(work: Work, on: Machine) -> bool:
     """Whether a multiplication is left to the programmable part, about one MAC per cycle.
 
     Known of two features multiplied with each other, of kernels that are too large for the array,
     and of float16 on the RV chips.
     """
-    if work.kind == "matmul" and (work.weight == 0 or (float16 and not on.peak_float16)):
+    if work.kind == "matmul" and (work.weight == 0 or (work.float16 and not on.peak_float16)):
         return True
-    if work.kind == "dense" and float16 and not on.peak_float16:
+    if work.kind == "dense" and work.float16 and not on.peak_float16:
         return True
     return work.kind == "dense" and work.side > _KERNEL_LIMIT * work.stride
 
 
-def network_time(works: Iterable[Work], on: Machine, float16: bool) -> float:
+def network_time(works: Iterable[Work], on: Machine) -> float:
     """Milliseconds of all layers; nothing overlaps."""
-    return sum(layer_time(each, on, float16).ms for each in works)
+    return sum(layer_time(each, on).ms for each in works)
 
 
-def known_share(works: Iterable[Work], on: Machine, float16: bool) -> float:
+def known_share(works: Iterable[Work], on: Machine) -> float:
     """Share of the time in work that many fitted networks have: what narrow intervals need."""
     total = known = 0.0
     for each in works:
-        ms = layer_time(each, on, float16).ms
+        ms = layer_time(each, on).ms
         total += ms
         usual = each.kind in ("dense", "elementwise", "pool", "move")
-        if (usual and not slow(each, on, float16)) or each.op in ("Swish", "LeakyRelu"):
+        if (usual and not slow(each, on)) or each.op in ("Swish", "LeakyRelu"):
             known += ms
     return known / total if total else 1.0
 

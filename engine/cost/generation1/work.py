@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
@@ -44,6 +44,7 @@ class Work:
         pixels: height x width of the output.
         read, write, weight: bytes.
         elements: values of the output.
+        float16: whether it computes in float16 and not in 8 bits.
     """
 
     kind: WorkKind
@@ -60,6 +61,7 @@ class Work:
     write: int = 0
     weight: int = 0
     elements: int = 0
+    float16: bool = False
 
     @property
     def bytes(self) -> int:
@@ -69,6 +71,10 @@ class Work:
 
 def work_of(layer: LoweredLayer, lowered: Lowered) -> Work:
     """What a layer does; one that nothing is known of counts as the programmable part's."""
+    return replace(_work(layer, lowered), float16=layer.dtype == "float16")
+
+
+def _work(layer: LoweredLayer, lowered: Lowered) -> Work:
     size = 1 if layer.dtype == "int8" else 2
     out = _largest(layer.outputs, lowered)
     read = sum(prod(_shape(each, lowered)) for each in layer.inputs) * size

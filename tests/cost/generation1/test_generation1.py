@@ -34,7 +34,7 @@ def works(net: Net, dtype: str = "int8") -> tuple[Work, ...]:
 
 
 def ms(net: Net, chip: str = "rk1808", dtype: str = "int8") -> float:
-    return network_time(works(net, dtype), machine(chip), dtype == "float16")
+    return network_time(works(net, dtype), machine(chip))
 
 
 def test_batch_normalization_relu_and_pool_go_into_the_convolution() -> None:
@@ -146,9 +146,9 @@ def test_a_kernel_that_the_array_cannot_take_is_slow_and_said() -> None:
         return made
 
     on = machine("rk1808")
-    assert not slow(works(net((11, 11)))[0], on, False)
-    assert slow(works(net((13, 1)))[0], on, False)
-    assert not slow(works(net((13, 1), 2))[0], on, False)
+    assert not slow(works(net((11, 11)))[0], on)
+    assert slow(works(net((13, 1)))[0], on)
+    assert not slow(works(net((13, 1), 2))[0], on)
     assert ms(net((13, 1))) > 20 * ms(net((11, 1)))
     said = chip_estimate(counted(net((13, 1))), "rk1808")
     assert any("outside the MAC array" in each and "Conv0" in each for each in said.notes)
@@ -173,8 +173,19 @@ def test_float16_is_slower_and_on_the_rv_chips_outside_the_array() -> None:
     for chip in CHIPS:
         assert ms(net, chip, "float16") > 5 * ms(net, chip)
     work = works(net, "float16")[0]
-    assert slow(work, machine("rv1126"), True)
-    assert not slow(work, machine("rk1808"), True)
+    assert slow(work, machine("rv1126"))
+    assert not slow(work, machine("rk1808"))
+
+
+def test_layers_may_have_a_dtype_of_their_own() -> None:
+    net = Net((1, 64, 32, 32))
+    net.conv(64)
+    net.conv(64)
+    mixed = count_generation1(net.graph(), "rk1808", "int8", {"Conv1": "float16"})
+    assert [each.dtype for each in mixed.lowered.layers] == ["int8", "float16"]
+    rows = chip_estimate(mixed, "rk1808").layers
+    assert rows[1].time_ms > 5 * rows[0].time_ms
+    assert rows[1].dtype == "float16"
 
 
 def test_time_goes_with_the_clock() -> None:
@@ -182,9 +193,7 @@ def test_time_goes_with_the_clock() -> None:
     net.conv(64)
     fast, half = machine("rv1126"), machine("rv1126", 467.0)
     work = works(net)[0]
-    assert layer_time(work, half, False).ms == pytest.approx(
-        2 * layer_time(work, fast, False).ms, rel=0.05
-    )
+    assert layer_time(work, half).ms == pytest.approx(2 * layer_time(work, fast).ms, rel=0.05)
     assert ms(net, "rv1109") / ms(net, "rv1126") == pytest.approx(934 / 594, rel=0.05)
 
 
@@ -263,8 +272,8 @@ def test_rare_work_has_the_wider_interval() -> None:
     usual.conv(64)
     rare.conv(64, group=64)
     on = machine("rk1808")
-    assert stratum(known_share(works(usual), on, False)) == "convolutions"
-    assert stratum(known_share(works(rare), on, False)) == "others"
+    assert stratum(known_share(works(usual), on)) == "convolutions"
+    assert stratum(known_share(works(rare), on)) == "others"
     assert spread("others") > spread("convolutions") > 1
 
 
