@@ -219,7 +219,7 @@ class _Work:
     def _counted1(self, design: str, dtype: NpuDtype) -> Counted1:
         key = (design, dtype)
         if key not in self._designs:
-            self._designs[key] = count_generation1(self._graph, design, dtype)
+            self._designs[key] = count_generation1(self._graph, design, dtype, self._dtypes)
         return self._designs[key]
 
     def _lower(self, npu: NpuProfile, dtype: NpuDtype) -> Lowered:

@@ -25,8 +25,11 @@ def ids_of_sources(layers: LayerMap) -> dict[str, str]:
 
 
 def nodes_of_layers(layers: LayerMap, values: Mapping[str, T]) -> dict[str, T]:
-    """Entries by ``layer.id`` as entries by each node that the layer comes from."""
-    found: dict[str, T] = {}
+    """Entries by ``layer.id`` as entries by each node that the layer comes from.
+
+    An id is the name of a node nearly always, so that it stands for that node as well.
+    """
+    found: dict[str, T] = dict(values)
     for layer in layers.layers:
         value = values.get(layer.id)
         if value is not None:

@@ -115,3 +115,13 @@ def test_an_alias_is_its_chip_and_each_is_there_once() -> None:
 def test_a_chip_takes_the_cores_that_it_has() -> None:
     found = estimate(graph_of(), CostSettings(chips=("rk3566", "rk3588"), cores=3))
     assert [each.cores for each in found] == [1, 3]
+
+
+def test_a_lifted_layer_costs_more_on_both_generations() -> None:
+    for name in ("rk3588", "rk1808"):
+        plain = estimate_chip(graph_of(), name, CostSettings())
+        lifted = estimate_chip(graph_of(), name, CostSettings(layer_dtypes={"conv1": "float16"}))
+        assert plain.time_ms is not None
+        assert lifted.time_ms is not None
+        assert lifted.time_ms.value > plain.time_ms.value, name
+        assert {row.dtype for row in lifted.layers if row.macs} == {"int8", "float16"}, name
