@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.base.errors import EngineError, UsageError
@@ -11,25 +12,30 @@ from engine.base.text import did_you_mean, sanitize
 from engine.chips import Chip, chip, chips
 from engine.chips.figures import basis, number
 from engine.chips.npu import NpuDtype, NpuProfile, npu_profile
+from engine.cost.advice import advise
+from engine.cost.cycles import all_cycles
 from engine.cost.generation1.estimate import (
     Counted1,
     chip_estimate,
     count_generation1,
     design_of,
 )
+from engine.cost.generation1.estimate import layer_times as generation1_times
+from engine.cost.limits import with_reasons
 from engine.cost.lowered import Lowered
 from engine.cost.lowering import lower, read_graph
 from engine.cost.rows import Counted, chip_figures, counted
 from engine.cost.source_layers import ids_of_sources, nodes_of_layers, without_qdq
+from engine.cost.timing import layer_times
 from engine.cost.timing.parameters import timed_chip
 from engine.graph.layers import LayerMap
-from engine.wire.cost import ChipEstimate
+from engine.wire.cost import Advice, ChipEstimate
 
 if TYPE_CHECKING:
     from engine.cost.lowering.graph import LoweringGraph
     from engine.graph.ir import Graph
 
-__all__ = ["CostSettings", "chips_named", "estimate", "estimate_chip", "npu_dtype"]
+__all__ = ["CostSettings", "advice", "chips_named", "estimate", "estimate_chip", "npu_dtype"]
 
 _INT8 = (
     "int8",
@@ -150,6 +156,25 @@ def estimate_chip(
     return estimate(graph, replace(settings, chips=(name,)), layers)[0]
 
 
+def advice(
+    graph: Graph, name: str, settings: CostSettings, layers: LayerMap | None = None
+) -> tuple[ChipEstimate, tuple[Advice, ...]]:
+    """The estimate of one chip, and ways to make the model faster there, the largest gain first.
+
+    Args:
+        graph, settings, layers: as of :func:`estimate`.
+        name: of the chip.
+
+    Raises:
+        UsageError: as of :func:`estimate`.
+    """
+    one = chips_named((name,))[0]
+    wanted = None if settings.dtype is None else npu_dtype(settings.dtype)
+    work = _Work(without_qdq(read_graph(graph)), settings, layers or LayerMap())
+    found = work.of(one, wanted)
+    return found, () if found.problem else work.advice(found)
+
+
 class _Work:
     """Lowered graphs of one model, kept for the chips of the same family and dtype."""
 
@@ -205,6 +230,18 @@ class _Work:
             spans=True,
         )
 
+    def advice(self, found: ChipEstimate) -> tuple[Advice, ...]:
+        """Of the chip that was estimated."""
+        dtype: NpuDtype = "float16" if found.dtype == "float16" else "int8"
+        npu, mhz = npu_profile(found.chip), self._settings.npu_mhz
+        if npu is None:
+            lowered = self._counted1(design_of(found.chip) or "", dtype).lowered
+            times = partial(generation1_times, chip=found.chip, npu_mhz=mhz)
+        else:
+            lowered = self._counted(npu, dtype).lowered
+            times = partial(_times, npu=npu, chip=found.chip, npu_mhz=mhz)
+        return advise(lowered, found.chip, times, self._ids)
+
     def _usual(self, npu: NpuProfile | None) -> NpuDtype:
         """The recipe's dtype; a chip whose NPU has no int8 is given float16."""
         own = npu_dtype(self._settings.quantized_dtype)
@@ -213,7 +250,9 @@ class _Work:
     def _counted(self, npu: NpuProfile, dtype: NpuDtype) -> Counted:
         key = (npu.family, dtype)
         if key not in self._families:
-            self._families[key] = counted(self._lower(npu, dtype), npu, self._ids)
+            # limits are the family's; a layer that the rules of placement know keeps its reason
+            lowered = with_reasons(self._lower(npu, dtype), npu.family)
+            self._families[key] = counted(lowered, npu, self._ids)
         return self._families[key]
 
     def _counted1(self, design: str, dtype: NpuDtype) -> Counted1:
@@ -230,6 +269,14 @@ class _Work:
             layer_dtypes={name: each for name, each in self._dtypes.items() if each in npu.dtypes},
             op_target=self._targets,
         )
+
+
+def _times(
+    lowered: Lowered, npu: NpuProfile, chip: str, npu_mhz: float | None
+) -> tuple[float, ...]:
+    """Milliseconds of each layer on a chip of generation 2."""
+    found = layer_times(lowered, all_cycles(lowered, npu), chip, npu_mhz=npu_mhz)
+    return tuple(each.ms for each in found)
 
 
 def _highest_clock(one: Chip) -> float:

@@ -17,6 +17,10 @@ __all__ = ["Counted", "chip_figures", "counted"]
 _ENDS = ("InputOperator", "OutputOperator")
 _SHAPES = 12
 """Shapes of a layer that are written out."""
+_REFUSED = (
+    "The vendor's compiler refuses {} of the layers, so it builds no model as this one is; the "
+    "figures are of the others."
+)
 _BATCH = (
     "A batch of several is counted as so many inferences: internal memory grows with it, weights "
     "do not."
@@ -97,6 +101,7 @@ def chip_figures(blank: ChipEstimate, found: Counted, npu_mhz: float | None) -> 
         for layer, cycles, ids, each in whole
     )
     inner = [row for row in rows if row.op not in _ENDS]
+    refused = sum(row.target == "none" for row in inner)
     return replace(
         blank,
         confidence=timed.confidence,
@@ -105,11 +110,15 @@ def chip_figures(blank: ChipEstimate, found: Counted, npu_mhz: float | None) -> 
         memory=_memory(found.memory, blank.batch),
         npu_layers=sum(row.target == "NPU" for row in inner),
         cpu_layers=sum(row.target == "CPU" for row in inner),
-        refused_layers=sum(row.target == "none" for row in inner),
+        refused_layers=refused,
         total_cycles=sum(row.total_cycles for row in rows),
         macs=sum(row.macs for row in rows),
         layers=rows,
-        notes=(*timed.notes, *((_BATCH,) if blank.batch > 1 else ())),
+        notes=(
+            *timed.notes,
+            *((_BATCH,) if blank.batch > 1 else ()),
+            *((_REFUSED.format(refused),) if refused else ()),
+        ),
         stratum=timed.stratum,
     )
 

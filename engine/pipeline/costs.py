@@ -10,7 +10,7 @@ from engine.base.errors import EngineError, UsageError
 from engine.base.text import did_you_mean, sanitize
 from engine.pipeline.calibrated import apply, calibration, kept_calibrations, measured_of, save
 from engine.pipeline.pipeline import Pipeline
-from engine.pipeline.stages.estimate import WhatIf, estimate_stage
+from engine.pipeline.stages.estimate import WhatIf, cost_inputs, estimate_stage
 from engine.wire.cost import (
     AdviceAnswer,
     Calibrated,
@@ -100,8 +100,20 @@ def advice(pipeline: Pipeline, chip: str, dtype: str | None = None) -> AdviceAns
     Raises:
         EngineError: as :func:`estimates`.
     """
-    found = estimates(pipeline, WhatIf((chip,), dtype)).chips[0]
-    return AdviceAnswer(chip, None if found.time_ms is None else found.time_ms.value, ())
+    from engine.cost.estimate import advice as advise
+
+    inputs = cost_inputs(pipeline, WhatIf((chip,), dtype))
+    found, told = advise(pipeline.loaded.graph.graph, chip, *inputs)
+    if found.problem:
+        raise UsageError(found.problem, remedy=found.remedy)
+    kept = kept_calibrations()
+    factor = kept[chip].factor if chip in kept else 1.0
+    rows = tuple(
+        replace(each, gain_ms=None if each.gain_ms is None else each.gain_ms * factor)
+        for each in told
+    )
+    time_ms = apply(found, kept).time_ms
+    return AdviceAnswer(chip, None if time_ms is None else time_ms.value, rows)
 
 
 def calibrate(pipeline: Pipeline, run: str | None = None) -> Calibrated:

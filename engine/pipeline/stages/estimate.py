@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from engine.base.plain import JsonObject
 from engine.pipeline.layers import by_layer
@@ -19,7 +20,11 @@ from engine.wire.codec import encode, typed
 from engine.wire.cost import ChipEstimate
 from engine.wire.record import record
 
-__all__ = ["ESTIMATE", "Estimated", "WhatIf", "estimate_stage"]
+if TYPE_CHECKING:
+    from engine.cost.estimate import CostSettings
+    from engine.graph.layers import LayerMap
+
+__all__ = ["ESTIMATE", "Estimated", "WhatIf", "cost_inputs", "estimate_stage"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,15 @@ def estimate_stage(what_if: WhatIf) -> Stage[Estimated]:
 
 
 def _estimate(pipeline: Pipeline, key: str, what_if: WhatIf) -> Estimated:
-    from engine.cost.estimate import CostSettings, estimate
+    from engine.cost.estimate import estimate
+
+    graph = pipeline.loaded.graph.graph
+    return Estimated(key, estimate(graph, *cost_inputs(pipeline, what_if)))
+
+
+def cost_inputs(pipeline: Pipeline, what_if: WhatIf) -> tuple[CostSettings, LayerMap]:
+    """What an estimate of the pipeline's model depends on beside its graph."""
+    from engine.cost.estimate import CostSettings
     from engine.quantize import plan
 
     options = pipeline.recipe.quantization
@@ -89,7 +102,7 @@ def _estimate(pipeline: Pipeline, key: str, what_if: WhatIf) -> Estimated:
         cores=what_if.cores,
         npu_mhz=what_if.npu_mhz,
     )
-    return Estimated(key, estimate(pipeline.loaded.graph.graph, settings, layers))
+    return settings, layers
 
 
 def _facts(pipeline: Pipeline, what_if: WhatIf) -> JsonObject:
