@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -35,7 +35,15 @@ if TYPE_CHECKING:
     from engine.cost.lowering.graph import LoweringGraph
     from engine.graph.ir import Graph
 
-__all__ = ["CostSettings", "advice", "chips_named", "estimate", "estimate_chip", "npu_dtype"]
+__all__ = [
+    "CostSettings",
+    "advice",
+    "chips_named",
+    "estimate",
+    "estimate_chip",
+    "npu_dtype",
+    "repeated",
+]
 
 _INT8 = (
     "int8",
@@ -154,6 +162,31 @@ def estimate_chip(
 ) -> ChipEstimate:
     """As :func:`estimate`, of one chip."""
     return estimate(graph, replace(settings, chips=(name,)), layers)[0]
+
+
+def repeated(
+    graph: Graph, name: str, settings: CostSettings, layers: LayerMap
+) -> Callable[[Mapping[str, str]], ChipEstimate]:
+    """A function that estimates a model on one chip again, for other dtypes of its layers.
+
+    Args:
+        graph, settings, layers: as of :func:`estimate`; the graph is read once.
+        name: of the chip.
+
+    Returns:
+        ``layer.id`` -> dtype, of the layers that differ -> the estimate.
+
+    Raises:
+        UsageError: as of :func:`estimate`.
+    """
+    one = chips_named((name,))[0]
+    wanted = None if settings.dtype is None else npu_dtype(settings.dtype)
+    read = without_qdq(read_graph(graph))
+
+    def again(dtypes: Mapping[str, str]) -> ChipEstimate:
+        return _Work(read, replace(settings, layer_dtypes=dtypes), layers).of(one, wanted)
+
+    return again
 
 
 def advice(

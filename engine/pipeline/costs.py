@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from engine.base.errors import EngineError, UsageError
@@ -21,7 +21,7 @@ from engine.wire.cost import (
     Estimates,
 )
 
-__all__ = ["advice", "calibrate", "check", "estimates", "resized"]
+__all__ = ["advice", "calibrate", "check", "estimates", "estimator_of", "resized"]
 
 _SIZES = 64
 """Characters of one size: more is no shape."""
@@ -138,6 +138,30 @@ def calibrate(pipeline: Pipeline, run: str | None = None) -> Calibrated:
     found = calibration(measured, estimated, name)
     save(found)
     return found
+
+
+def estimator_of(pipeline: Pipeline, chip: str) -> Callable[[Mapping[str, str]], ChipEstimate]:
+    """A function that estimates the pipeline's model on a chip, for other dtypes of its layers.
+
+    What does not depend on them is done once: a search asks for hundreds of choices.
+
+    Args:
+        pipeline: of the recipe, whose batch counts.
+        chip: its name.
+
+    Returns:
+        ``layer.id`` -> dtype, of the layers that differ -> the estimate, calibrated.
+
+    Raises:
+        EngineError: as :func:`estimates`.
+    """
+    from engine.cost.estimate import repeated
+
+    batch = pipeline.recipe.quantization.rknn_batch_size or 1
+    settings, layers = cost_inputs(pipeline, WhatIf((chip,), batch=batch))
+    again = repeated(pipeline.loaded.graph.graph, chip, settings, layers)
+    kept = kept_calibrations()
+    return lambda chosen: apply(again(chosen), kept)
 
 
 def resized(pipeline: Pipeline, sizes: Sequence[str]) -> Pipeline:

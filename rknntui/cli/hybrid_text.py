@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from engine import gain_text, sanitize, sqnr_text
-from engine.wire.hybrid import CurvePoint, Ranked, RequestCheck
+from engine import gain_text, human_bytes, sanitize, sqnr_text
+from engine.wire.hybrid import CurvePoint, Proposal, Ranked, RequestCheck, SearchResult
 from rknntui.cli.output import table
 
-__all__ = ["check_lines", "point_cells", "ranking_lines", "wrote_line"]
+__all__ = ["check_lines", "curve_lines", "point_cells", "ranking_lines", "time_lines", "wrote_line"]
 
 
 def wrote_line(path: str | None) -> list[str]:
@@ -16,8 +16,9 @@ def wrote_line(path: str | None) -> list[str]:
     return [] if path is None else [f"wrote {sanitize(path, 300)}"]
 
 
-def ranking_lines(ranking: Iterable[Ranked]) -> list[str]:
-    """The ranking of a proposal as a table."""
+def ranking_lines(ranking: Sequence[Ranked]) -> list[str]:
+    """The ranking of a proposal as a table; with a chip what each layer costs there."""
+    priced = any(row.time_ms is not None for row in ranking)
     rows = [
         (
             sanitize(row.layer, 60),
@@ -25,14 +26,48 @@ def ranking_lines(ranking: Iterable[Ranked]) -> list[str]:
             row.op,
             gain_text(row.gain_db, unit=False),
             "" if row.share is None else f"{100 * row.share:.1f} %",
+            *(_price_cells(row) if priced else ()),
         )
         for row in ranking
     ]
-    return table(("promote", "tensor", "op", "gain dB (simulated)", "share of error"), rows)
+    columns = (
+        "promote",
+        "tensor",
+        "op",
+        "gain dB (simulated)",
+        "share of error",
+        "adds ms (estimated)",
+        "adds bytes",
+        "dB per ms",
+    )
+    return table(columns if priced else columns[:5], rows)
+
+
+def time_lines(found: Proposal) -> list[str]:
+    """What a proposal does to the time of an inference, where there is a chip."""
+    before, after = found.time_before_ms, found.time_after_ms
+    if before is None or after is None:
+        return []
+    return [f"time on {found.chip}: {before:.3f} ms -> {after:.3f} ms (estimated)"]
+
+
+def _price_cells(row: Ranked) -> tuple[str, str, str]:
+    return (
+        "" if row.time_ms is None else f"{row.time_ms:.4f}",
+        "" if row.bytes is None else human_bytes(row.bytes),
+        "" if row.gain_per_ms is None else f"{row.gain_per_ms:.3g}",
+    )
+
+
+def curve_lines(found: SearchResult) -> list[str]:
+    """The points of a search as a table; with a chip their time there."""
+    columns = ("step", "layer", "to", "promoted", "outputs, dB (simulated)", "ms (estimated)")
+    priced = any(point.time_ms is not None for point in found.curve)
+    return table(columns if priced else columns[:5], [point_cells(p) for p in found.curve])
 
 
 def point_cells(point: CurvePoint) -> tuple[str, ...]:
-    """A point of a search: step, layer, dtype, lifted layers, outputs."""
+    """A point of a search: step, layer, dtype, lifted layers, outputs, time where it is known."""
     outputs = (f"{sanitize(n, 40)} {sqnr_text(v, unit=False)}" for n, v in point.outputs.items())
     return (
         str(point.step),
@@ -40,6 +75,7 @@ def point_cells(point: CurvePoint) -> tuple[str, ...]:
         point.dtype,
         str(len(point.lifted)),
         "  ".join(outputs),
+        *(() if point.time_ms is None else (f"{point.time_ms:.3f}",)),
     )
 
 

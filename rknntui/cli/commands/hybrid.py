@@ -38,7 +38,14 @@ from engine.wire.hybrid import (
 from engine.wire.recipes import RECIPE_SAVE, SaveParams
 from engine.wire.requests import ModelTarget
 from rknntui.cli.flags import json_flag, output_flag, quiet_flag, recipe_flags, target, values_of
-from rknntui.cli.hybrid_text import check_lines, point_cells, ranking_lines, wrote_line
+from rknntui.cli.hybrid_text import (
+    check_lines,
+    curve_lines,
+    point_cells,
+    ranking_lines,
+    time_lines,
+    wrote_line,
+)
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
@@ -49,6 +56,12 @@ save_flag = click.option(
     "--save",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write a recipe with the layers found.",
+)
+budget_ms_flag = click.option(
+    "--budget-ms",
+    type=click.FloatRange(0, min_open=True),
+    help="Milliseconds of an inference on --target-platform at most (estimated); then what gains "
+    "most for its time goes first.",
 )
 force_flag = click.option("--force", is_flag=True, help="Overwrite files that exist.")
 
@@ -204,6 +217,7 @@ def step2(
 @click.option(
     "--budget", type=click.IntRange(1), help="Number of layers. Default: all with a gain."
 )
+@budget_ms_flag
 @click.option("--dtype", help="Dtype of the promoted layers. Default: half precision.")
 @save_flag
 @recipe_flags
@@ -213,6 +227,7 @@ def step2(
 def propose(
     target: Path,
     budget: int | None,
+    budget_ms: float | None,
     dtype: str | None,
     save: Path | None,
     force: bool,
@@ -224,12 +239,12 @@ def propose(
 
     async def action(session: WorkerSession) -> tuple[Proposal, str | None]:
         recipe = await resolve(session, target, values_of(flags))
-        asked = ProposeParams(recipe=recipe, budget=budget, dtype=dtype)
+        asked = ProposeParams(recipe=recipe, budget=budget, dtype=dtype, budget_ms=budget_ms)
         found = await session.run(PROPOSE, asked)
         return found, await _saved(session, save, recipe, found.asked, force)
 
     found, saved = with_worker(action, Narrator(quiet=quiet))
-    lines = [*ranking_lines(found.ranking), *wrote_line(saved)]
+    lines = [*ranking_lines(found.ranking), *time_lines(found), *wrote_line(saved)]
     emit(_with_saved(found, saved), lines, as_json=as_json)
 
 
@@ -239,6 +254,7 @@ def propose(
 @target
 @click.option("--floor", type=float, help="SQNR in dB that every output must reach.")
 @click.option("--budget", type=click.IntRange(1), help="At most this many promoted layers.")
+@budget_ms_flag
 @click.option("--dtype", help="Dtype of the promoted layers. Default: half precision.")
 @click.option(
     "--demote",
@@ -257,6 +273,7 @@ def search(
     target: Path,
     floor: float | None,
     budget: int | None,
+    budget_ms: float | None,
     dtype: str | None,
     lower: bool,
     seconds: float | None,
@@ -283,16 +300,13 @@ def search(
             dtype=dtype,
             lower=lower,
             seconds=seconds,
+            budget_ms=budget_ms,
         )
         found = await session.run(SEARCH, asked)
         return found, await _saved(session, save, recipe, found.best.layers, force)
 
     found, saved = with_worker(action, tell)
-    lines = table(
-        ("step", "layer", "to", "promoted", "outputs, dB (simulated)"),
-        [point_cells(point) for point in found.curve],
-    )
-    best = found.best
+    lines, best = curve_lines(found), found.best
     lines.append(f"best: step {best.step}, {len(best.lifted)} layers; ended: {found.ended}")
     lines += [f"  {sanitize(name, 200)}: {kind}" for name, kind in best.layers.items()]
     emit(_with_saved(found, saved), [*lines, *wrote_line(saved)], as_json=as_json)
