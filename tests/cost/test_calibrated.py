@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
+import engine
+from engine.api.typed import pipeline_of
 from engine.base.errors import UsageError
 from engine.base.paths import state_folder
+from engine.devices.measure.benchmark import Cell, CellTimes, Reading, cell_result
+from engine.devices.measure.history import save_run
+from engine.devices.measure.measured import Label
+from engine.devices.measure.measured_run import Conditions, MeasuredRun
 from engine.pipeline.calibrated import (
     MeasuredPoint,
     apply,
@@ -17,6 +23,7 @@ from engine.pipeline.calibrated import (
     measured_of,
     save,
 )
+from engine.pipeline.costs import calibrate
 from engine.wire.cost import Calibrated, ChipEstimate, Interval
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -79,3 +86,35 @@ def test_without_a_run_there_is_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No measured run") as error:
         measured_of(None, "net")
     assert "perf" in error.value.cause
+
+
+def measured(ms: float, title: str, label: Label = "measured") -> str:
+    """A run of the history: ten inferences, each a little longer than the one before."""
+    times = tuple(1000 * ms * (1 + 0.002 * at) for at in range(10))
+    reading = Reading({"NPU": 1_000_000_000})
+    where = Conditions("ab" * 32, "rk3588", "adb:1", {}, {"NPU": 1_000_000_000})
+    cells = (cell_result(Cell("auto", 1, 1), CellTimes(times, reading, reading)),)
+    return save_run(MeasuredRun(1_700_000_000.0, title, where, label, cells))
+
+
+def test_the_newest_run_of_a_model_calibrates_its_chip(demo: Path) -> None:
+    model = next(demo.glob("*.onnx"))
+    before = engine.estimate(model, ["rk3588"], use_cache=False).chips[0]
+    assert before.time_ms is not None
+    measured(1.05 * before.time_ms.value, f"{model.stem}.rknn")
+    recipe = engine.Recipe.from_values({"model": str(model)})
+    found = calibrate(pipeline_of(recipe, None, False, ()))
+    assert found.chip == "rk3588"
+    assert 1.0 < found.factor < 1.1
+    after = engine.estimate(model, ["rk3588", "rk3566"], use_cache=False).chips
+    assert after[0].time_ms is not None
+    assert after[0].time_ms.value == pytest.approx(before.time_ms.value * found.factor, rel=1e-3)
+    assert [each.confidence for each in after] == ["calibrated", "fitted"]
+
+
+def test_a_run_of_an_emulated_board_calibrates_nothing() -> None:
+    run = measured(1.0, "net.rknn", "emulated")
+    with pytest.raises(UsageError, match="emulated"):
+        measured_of(run, "net")
+    with pytest.raises(UsageError, match="No measured run"):
+        measured_of(None, "net")

@@ -9,8 +9,17 @@ from onnx import TensorProto, helper, numpy_helper
 
 from engine.base.errors import UsageError
 from engine.chips import chips
-from engine.cost.estimate import CostSettings, chips_named, estimate, estimate_chip, npu_dtype
+from engine.cost.estimate import (
+    CostSettings,
+    advice,
+    chips_named,
+    estimate,
+    estimate_chip,
+    npu_dtype,
+    repeated,
+)
 from engine.graph.ir import Graph, infer_shapes
+from engine.graph.layers import LayerMap
 
 
 def graph_of(*, quantized: bool = False) -> Graph:
@@ -125,3 +134,77 @@ def test_a_lifted_layer_costs_more_on_both_generations() -> None:
         assert lifted.time_ms is not None
         assert lifted.time_ms.value > plain.time_ms.value, name
         assert {row.dtype for row in lifted.layers if row.macs} == {"int8", "float16"}, name
+
+
+def of_nodes(nodes: list[onnx.NodeProto], shape: list[int | str], last: str) -> Graph:
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [value("x", TensorProto.FLOAT, shape)],
+        [value(last, TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.zeros((8, 8, 1, 1), np.float32), "w")],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    return infer_shapes(Graph.from_bytes(model.SerializeToString()))
+
+
+def test_a_dynamic_shape_is_told_with_its_remedy() -> None:
+    graph = of_nodes([helper.make_node("Relu", ["x"], ["y"])], ["n", 8, "h", 4], "y")
+    with pytest.raises(UsageError, match="not fixed") as error:
+        estimate(graph, CostSettings())
+    assert "sizes" in error.value.remedy
+
+
+def test_an_operator_that_nobody_knows_is_refused_and_the_others_are_counted() -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], name="conv"),
+        helper.make_node("Det", ["a"], ["y"], name="det"),
+    ]
+    found = estimate(of_nodes(nodes, [1, 8, 8, 8], "y"), CostSettings(chips=("rk3588",)))[0]
+    assert found.total_cycles > 0
+    row = next(row for row in found.layers if row.op == "Det")
+    assert row.target == "none"
+    assert row.reason
+    assert row.remedy
+    assert found.refused_layers == 1
+    assert any("refuses 1" in note for note in found.notes)
+
+
+def test_batches_are_so_many_inferences() -> None:
+    one, four = (estimate_chip(graph_of(), "rk3588", CostSettings(batch=batch)) for batch in (1, 4))
+    assert one.time_ms is not None
+    assert four.time_ms is not None
+    assert one.memory is not None
+    assert four.memory is not None
+    assert four.time_ms.value == pytest.approx(4 * one.time_ms.value)
+    assert four.memory.internal == 4 * one.memory.internal
+    assert four.memory.weight == one.memory.weight
+
+
+def test_advice_is_of_one_chip() -> None:
+    found, told = advice(graph_of(), "rk3566", CostSettings())
+    assert found.chip == "rk3566"
+    assert all(each.title and each.source for each in told)
+
+
+def test_another_choice_of_layers_is_estimated_again() -> None:
+    again = repeated(graph_of(), "rk3566", CostSettings(), LayerMap())
+    assert again({}) == estimate_chip(graph_of(), "rk3566", CostSettings())
+
+
+@pytest.mark.long
+def test_ten_thousand_nodes() -> None:
+    nodes = []
+    for at in range(2500):
+        source = f"a{at - 1}" if at else "x"
+        nodes += [
+            helper.make_node("Conv", [source, "w"], [f"c{at}"], name=f"conv{at}"),
+            helper.make_node("Sigmoid", [f"c{at}"], [f"s{at}"], name=f"sigmoid{at}"),
+            helper.make_node("Mul", [f"c{at}", f"s{at}"], [f"m{at}"], name=f"mul{at}"),
+            helper.make_node("Add", [f"m{at}", source], [f"a{at}"], name=f"add{at}"),
+        ]
+    found = estimate(of_nodes(nodes, [1, 8, 8, 8], "a2499"), CostSettings(chips=("rk3588",)))[0]
+    assert not found.problem
+    assert sum(row.op.startswith("Conv") for row in found.layers) == 2500
