@@ -166,7 +166,8 @@ class LayerCost:
         reason, remedy: where it is not on the NPU: the rule with its number, and what to do.
         shapes_in, shape_out: as the compiler prints them.
         ddr_cycles, npu_cycles, total_cycles: as it prints them; 0 of generation 1, which has none.
-        read_bytes, write_bytes, weight_bytes: moved per inference.
+        read_bytes, write_bytes: moved per inference; what it reads has its weights.
+        weight_bytes: of those, the weights.
         macs: multiply-accumulates of one inference.
         time_ms: estimated.
     """

@@ -20,7 +20,7 @@ from rknntui.screens.chips.text import bar, change, milliseconds, size
 from rknntui.screens.chips.workspace import Chips
 from tests.tui.conftest import screen_text, until
 from tests.tui.cost_answers import CPU_LAYER, LAYERS, CostAnswers
-from tests.tui.flow import press_text, visited, write_recipe
+from tests.tui.flow import choose_path, press_text, visited, write_recipe
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
@@ -224,6 +224,41 @@ async def test_what_if_shows_the_change(app: Workbench, answers: CostAnswers) ->
         await pilot.press("v")
         await until(pilot, lambda: workspace.views.view == "Compare", "no question is asked twice")
         assert len(answers.asked) == count
+
+
+async def test_a_report_is_written_and_commands_say_the_same(
+    app: Workbench, answers: CostAnswers, tmp_path: Path
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_chips(pilot)
+        await pilot.press("x")
+        await choose_path(pilot, tmp_path / "report.txt")
+        assert not (tmp_path / "report.txt").exists()  # it says what a report ends in
+        await pilot.press("x")
+        await choose_path(pilot, tmp_path / "report.csv")
+        await until(pilot, (tmp_path / "report.csv").exists, "the report")
+        rows = (tmp_path / "report.csv").read_text(encoding="utf-8").splitlines()
+        assert len(rows) == 16
+        assert rows[0].startswith("chip,")
+        commands = []
+        for _ in range(7):
+            await pilot.press("Y", "v")
+            commands.append(app.clipboard.split(" ", 2))
+        assert [words[1] for words in commands] == [
+            *("chips", "perf", "perf", "memory", "perf", "check", "perf")
+        ]
+        assert "--chip" not in commands[0][2]
+        assert all(words[2].endswith(" --chip rk3588") for words in commands[1:])
+        assert workspace.views.view == "Chips"
+        app.session.set_value("optimization_level", 1)  # perf takes no options of a build
+        workspace.scenario = Scenario("float16", ("image=1,1,16,16",), 2, 3, 500.0)
+        workspace.views.bar.choose("Layers")
+        words = workspace.command_line()
+        assert words[1] == "chips"
+        assert words[-12:] == [
+            *("--chip", "rk3588", "--dtype", "float16", "--input-size", "image=1,1,16,16"),
+            *("--rknn-batch-size", "2", "--npu-mhz", "500", "--cores", "3"),
+        ]
 
 
 async def test_nothing_waits_for_an_estimate_and_its_error_is_told(

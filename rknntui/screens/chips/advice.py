@@ -23,7 +23,7 @@ class CheckPane(RecordView):
             Field("name", Column("layer", 14, grow=2, text=name_text)),
             Field("op", Column("op", 8, text=name_text)),
             Field("target", Column("on", 4, style=place_style)),
-            Field("reason", Column("reason", 20, grow=3, text=name_text)),
+            Field("reason", Column("why", 20, grow=3, text=name_text)),
             Field("remedy", Column("fix", 20, grow=3, text=name_text), 110),
         )
         table = RecordTable(fields, id="check-layers", what="check")

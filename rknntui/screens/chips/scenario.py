@@ -73,15 +73,6 @@ class Scenario:
         ]
         return ", ".join(part for part in parts if part)
 
-    @property
-    def flags(self) -> list[str]:
-        """The same on the command line."""
-        words = ["--dtype", self.dtype] if self.dtype else []
-        words += [word for size in self.sizes for word in ("--input-size", size)]
-        words += ["--rknn-batch-size", str(self.batch)] if self.batch is not None else []
-        words += ["--cores", str(self.cores)] if self.cores > 1 else []
-        return words + (["--npu-mhz", f"{self.mhz:g}"] if self.mhz is not None else [])
-
 
 AS_IS = Scenario()
 """The recipe's own figures."""

@@ -43,8 +43,10 @@ def bar(share: float, width: int = BAR) -> str:
 
 
 def milliseconds(value: float) -> str:
-    """``0.0123``, ``1.23``, ``123``: three digits count."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 0.001 else "0"
+    """``0.012``, ``1.23``, ``123``: three digits count, a microsecond is the least."""
+    if value < 0.0005:
+        return "0"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 0.1 else f"{value:.3f}"
 
 
 def rate(value: float) -> str:
@@ -127,7 +129,7 @@ def chip_fields(*, changed: bool) -> tuple[Field, ...]:
         Field("refused_layers", Column("refused", 7, right=True, style=count_style("none"))),
         Field("cycles", Column("cycles", 11, right=True, text=lambda v: f"{v:,}"), 140),
         Field("dtype", Column("type", 7, text=name_text)),
-        Field("confidence", Column("confidence", 10, style=confidence_style)),
+        Field("confidence", Column("basis", 10, style=confidence_style)),
         Field("cores", Column("cores", 5, right=True), 150),
         Field("npu_mhz", Column("MHz", 5, right=True, text=lambda v: f"{v:g}"), 130),
         Field("problem", Column("problem", 8, grow=1, text=name_text), 170),
@@ -193,7 +195,7 @@ def layer_fields(*, changed: bool) -> tuple[Field, ...]:
         Field("traffic", Column("traffic", 8, right=True, text=size), 104),
         Field("weight_bytes", Column("weights", 8, right=True, text=size), 130),
         Field("shape_out", Column("output", 10, text=name_text), 130),
-        Field("reason", Column("reason", 8, grow=1, text=name_text), 170),
+        Field("reason", Column("why", 8, grow=1, text=name_text), 170),
     )
 
 
@@ -237,8 +239,8 @@ def layer_record(
 
 
 def traffic(row: LayerCost) -> int:
-    """Bytes that a layer moves in an inference, weights included."""
-    return row.read_bytes + row.write_bytes + row.weight_bytes
+    """Bytes that a layer moves in an inference; what it reads has its weights."""
+    return row.read_bytes + row.write_bytes
 
 
 def _tenths(value: float) -> str:

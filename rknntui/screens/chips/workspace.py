@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.app import ComposeResult
 
-from rknntui.keys.commandline import command_for
+from engine.wire.cost import EstimateParams
 from rknntui.links import GoToCost, GoToDtype, GoToLayer, GoToNode
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.chips.actions import ACTIONS, OF_VIEWS
+from rknntui.screens.chips.commands import command_line
 from rknntui.screens.chips.estimates import Answers, Want
 from rknntui.screens.chips.facts import top_facts
 from rknntui.screens.chips.panes import PANES, Shown, Views
+from rknntui.screens.chips.report import ask_report
 from rknntui.screens.chips.scenario import AS_IS, Scenario, WhatIfDialog
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.line_list import Rows
@@ -232,6 +234,15 @@ class Chips(TableWorkspace):
         self.scenario, self._texts = AS_IS, {}
         self.update_view()
 
+    def action_report(self) -> None:
+        """Ask for a file and write the report: all chips, or those that the view shows."""
+        want = self._want()
+        chips = () if want.view == "Chips" else (want.chip, *want.others)
+        params = EstimateParams(
+            **self.answers.model, **self.scenario.params, chips=chips, layers=True, spans=True
+        )
+        ask_report(self, params, want.view)
+
     # -- links -----------------------------------------------------------------------------------
 
     def arrive(self, link: Link) -> None:
@@ -274,7 +285,7 @@ class Chips(TableWorkspace):
     def unavailable_reason(self, method: str) -> str:
         if not self.is_attached:
             return ""
-        if method in ("estimate", "what_if") and not self.answers.model:
+        if method in ("estimate", "what_if", "report") and not self.answers.model:
             return "no model is open ({app.open} opens one)."
         if method == "reset" and self.scenario == AS_IS:
             return "nothing is varied ({chips.what-if} does)."
@@ -288,5 +299,4 @@ class Chips(TableWorkspace):
         return self.record_text()
 
     def command_line(self) -> list[str]:
-        words = command_for("chips", self.session)
-        return [*words, *self.scenario.flags] if words else []
+        return command_line(self.session, self._want())
