@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,9 +12,16 @@ from engine.base.events import Reporter
 from engine.base.text import sanitize
 from engine.graph.layers import Layer
 from engine.graph.metrics import decibel
+from engine.hybrid.choice_costs import (
+    ChoiceCost,
+    ChoiceCosts,
+    check_budget,
+    fits,
+    per_millisecond,
+)
 from engine.hybrid.evaluator import sqnr_of
 from engine.hybrid.layers import Layers
-from engine.hybrid.noise_model import NoiseModel
+from engine.hybrid.noise_model import Candidate, NoiseModel
 from engine.hybrid.sensitivity import noise_terms
 from engine.quantize import Quantized
 from engine.report import sqnr_text
@@ -25,6 +33,8 @@ __all__ = ["propose", "remark_of", "subgraph_layers"]
 # this share of the error that is left: a tenth is about half a dB.
 _MOST_LAYERS = 0.1
 _LEAST_GAIN = 0.1
+# Candidates whose time is estimated before one is chosen.
+_PRICED = 12
 
 
 def remark_of(proposal: Proposal) -> str:
@@ -45,6 +55,8 @@ def propose(
     dtype: str = "float16",
     budget: int | None = None,
     reporter: Reporter | None = None,
+    costs: ChoiceCosts | None = None,
+    budget_ms: float | None = None,
 ) -> Proposal:
     """Layers to lift, by what every rounding does to the outputs.
 
@@ -55,10 +67,15 @@ def propose(
         budget: how many; by default while each takes away a tenth of the error that is left, at
             most a tenth of the layers and at least two.
         reporter: told of the progress, asked whether to stop.
+        costs: estimates on a chip: what each layer adds stands beside its gain.
+        budget_ms: of an inference there at most; then what gains most for the time that it adds
+            comes first.
 
     Raises:
         SimulationError: the build does not run.
+        UsageError: a budget of time without an estimate.
     """
+    check_budget(costs, budget_ms)
     layers = Layers(quantized.reference)
     outputs = [s.name for s in quantized.reference.outputs if s.dtype == "float32"]
     model = NoiseModel(noise_terms(layers, quantized, feeds, reporter=reporter), outputs)
@@ -67,27 +84,70 @@ def propose(
     lifted: list[str] = []
     ranking: list[Ranked] = []
     whole = model.cost()
+
+    def cost_with(names: Iterable[str]) -> ChoiceCost | None:
+        chosen = layers.with_data_movement(dict.fromkeys(names, dtype))
+        return costs.of(chosen) if costs is not None else None
+
     while len(lifted) < most:
         found = model.candidates(lifted, most - len(lifted))
         now = model.cost(lifted)
+        if budget_ms is not None:
+            found = _affordable(found, now, lifted, cost_with, budget_ms)
         if not found or now <= 0:
             break
         gain = (now - found[0].cost) / now / len(found[0].layers)
         if gain <= 0 or (budget is None and gain < _LEAST_GAIN):
             break
         for name in sorted(found[0].layers, key=lambda n: (model.cost([*lifted, n]), n)):
-            cost = model.cost(lifted)
+            cost, price = model.cost(lifted), cost_with(lifted)
             lifted.append(name)
-            ranking.append(_row(layers.by_id[name], cost, model.cost(lifted), whole))
+            row = _row(layers.by_id[name], cost, model.cost(lifted), whole)
+            ranking.append(_priced(row, price, cost_with(lifted)))
     chosen = layers.with_data_movement(dict.fromkeys(lifted, dtype))
     before, after = (sqnr_of(model.noise(names)) for names in ((), lifted))
-    return Proposal(chosen, tuple(ranking), before, after)
+    first, last = cost_with(()), cost_with(lifted)
+    return Proposal(
+        chosen,
+        tuple(ranking),
+        before,
+        after,
+        chip="" if costs is None or first is None else costs.chip,
+        time_before_ms=None if first is None else first.time_ms,
+        time_after_ms=None if last is None else last.time_ms,
+    )
+
+
+def _affordable(
+    found: Sequence[Candidate],
+    now: float,
+    lifted: Sequence[str],
+    cost_with: Callable[[Iterable[str]], ChoiceCost | None],
+    budget_ms: float,
+) -> list[Candidate]:
+    """The candidates that keep to the time, what gains most for the time that it adds first."""
+    before = cost_with(lifted)
+    ranked: list[tuple[float, Candidate]] = []
+    for candidate in found[:_PRICED]:
+        after = cost_with([*lifted, *sorted(candidate.layers)])
+        if fits(after, budget_ms):
+            ranked.append((per_millisecond(now - candidate.cost, before, after), candidate))
+    return [one for _, one in sorted(ranked, key=lambda pair: -pair[0])]
 
 
 def _row(layer: Layer, before: float, after: float, whole: float) -> Ranked:
     gain = decibel(before, after) if before > 0 and after > 0 else None
     share = (before - after) / whole if whole > 0 else 0.0
     return Ranked(layer.tensor, layer.id, layer.op, layer.sources, gain, share)
+
+
+def _priced(row: Ranked, before: ChoiceCost | None, after: ChoiceCost | None) -> Ranked:
+    """The row with what lifting this layer adds."""
+    if before is None or after is None:
+        return row
+    time = after.time_ms - before.time_ms
+    gain = row.gain_db / time if row.gain_db is not None and time > 0 else None
+    return replace(row, time_ms=time, bytes=after.bytes - before.bytes, gain_per_ms=gain)
 
 
 def subgraph_layers(layers: Layers, pairs: Iterable[Sequence[str]]) -> tuple[str, ...]:

@@ -14,9 +14,16 @@ from dataclasses import dataclass, field
 
 from engine.base.errors import UsageError
 from engine.base.events import LogLine
+from engine.hybrid.choice_costs import (
+    ChoiceCost,
+    ChoiceCosts,
+    check_budget,
+    fits,
+    per_millisecond,
+)
 from engine.hybrid.evaluator import EvalResult, Evaluator, sqnr_of
 from engine.hybrid.layers import Layers
-from engine.hybrid.noise_model import NoiseModel
+from engine.hybrid.noise_model import Candidate, NoiseModel
 from engine.hybrid.sensitivity import noise_samples, noise_terms
 from engine.report import sqnr_rank
 from engine.wire.hybrid import CURVE, CurvePoint, SearchResult
@@ -25,6 +32,8 @@ __all__ = ["SearchConfig", "search"]
 
 # Proposals that are built before one is chosen, and where none of them gains.
 _TRIED, _TRIED_AT_MOST = 3, 6
+# Proposals whose time is estimated where there is a budget of time.
+_PRICED = 24
 # A gain below this is no reason for one more layer in float.
 _LEAST_DB = 0.02
 
@@ -39,6 +48,8 @@ class SearchConfig:
         dtype: of lifted layers.
         lower: start with all layers lifted, and give back what the floor does not need.
         seconds: of wall time at most; None is no limit.
+        budget_ms: of an inference on the chip at most (estimated); then what gains most for the
+            time that it adds comes first.
         floor_score: of the user's score function, where there is one.
         layers: that differ already; they stay, and do not count.
         ranges: set by hand; they stay.
@@ -49,25 +60,35 @@ class SearchConfig:
     dtype: str = "float16"
     lower: bool = False
     seconds: float | None = None
+    budget_ms: float | None = None
     floor_score: float | None = None
     layers: Mapping[str, str] = field(default_factory=dict)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
-def search(trials: Evaluator, config: SearchConfig) -> SearchResult:
+def search(
+    trials: Evaluator, config: SearchConfig, costs: ChoiceCosts | None = None
+) -> SearchResult:
     """Search; every point is told as a piece ``CURVE`` when it is built.
+
+    Args:
+        trials: of the model.
+        config: what is asked for.
+        costs: estimates on a chip; a budget of time needs them.
 
     Raises:
         UsageError: neither a floor nor a budget nor a time, an output that does not exist.
         EngineError: the model cannot be quantized or run.
     """
-    return _Search(trials, config).run()
+    return _Search(trials, config, costs).run()
 
 
 @dataclass
 class _Search:
     trials: Evaluator
     config: SearchConfig
+    costs: ChoiceCosts | None = None
+    too_slow: bool = False
     curve: list[CurvePoint] = field(default_factory=list)
     count: int = 0
 
@@ -96,11 +117,13 @@ class _Search:
 
     def _check(self) -> None:
         config = self.config
-        if config.budget is None and not self._has_floor and config.seconds is None:
+        limits = (config.budget, config.seconds, config.budget_ms)
+        if limits == (None, None, None) and not self._has_floor:
             raise UsageError(
                 "A search needs a floor, a budget or a time to stop at.",
                 remedy="Give a floor in dB (--floor) or a number of layers (--budget).",
             )
+        check_budget(self.costs, config.budget_ms)
         if config.lower and not self._has_floor:
             raise UsageError(
                 "Demoting layers needs a floor: without one every layer could be demoted.",
@@ -135,6 +158,7 @@ class _Search:
         return self.trials.run(chosen, self.config.ranges)
 
     def _tell(self, layer: str, outcome: EvalResult, lifted: frozenset[str]) -> CurvePoint:
+        price = self.costs.of(outcome.layers) if self.costs is not None else None
         point = CurvePoint(
             step=len(self.curve),
             tensor=self.layers.by_id[layer].tensor if layer else "",
@@ -146,10 +170,22 @@ class _Search:
             predicted=sqnr_of(self.model.noise(lifted)),
             seconds=round(time.perf_counter() - self.begun, 3),
             score=outcome.score,
+            time_ms=None if price is None else price.time_ms,
+            bytes=None if price is None else price.bytes,
         )
         self.curve.append(point)
         self.trials.reporter.emit(CURVE.event(point))
         return point
+
+    def _cost_of(self, lifted: Mapping[str, str]) -> ChoiceCost | None:
+        """What a choice costs on the chip; None without one."""
+        if self.costs is None:
+            return None
+        return self.costs.of(self.layers.with_data_movement({**self.config.layers, **lifted}))
+
+    def _fits(self, point: CurvePoint) -> bool:
+        limit = self.config.budget_ms
+        return limit is None or (point.time_ms is not None and point.time_ms <= limit)
 
     def _ended(self) -> str:
         """Why to stop now; empty to go on."""
@@ -176,10 +212,11 @@ class _Search:
         )
 
     def _best(self) -> CurvePoint:
-        good = [point for point in self.curve if self._has_floor and self._meets(point)]
+        points = [point for point in self.curve if self._fits(point)] or self.curve
+        good = [point for point in points if self._has_floor and self._meets(point)]
         if good:
             return min(good, key=lambda p: (len(p.lifted), self._cost(p.score, p.outputs)))
-        return min(self.curve, key=lambda p: (self._cost(p.score, p.outputs), len(p.lifted)))
+        return min(points, key=lambda p: (self._cost(p.score, p.outputs), len(p.lifted)))
 
     # -- lifting -----------------------------------------------------------------------------------
 
@@ -197,7 +234,7 @@ class _Search:
                 return ended
             found = self._next(lifted, budget - len(lifted))
             if found is None:
-                return "nothing more"
+                return "budget" if self.too_slow else "nothing more"
             lifted = found
 
     def _next(self, lifted: frozenset[str], most: int) -> frozenset[str] | None:
@@ -205,23 +242,43 @@ class _Search:
         last = self.curve[-1]
         before = self._cost(last.score, last.outputs)
         least = abs(before) * (1 - 10 ** (-_LEAST_DB / 10))
-        tried: list[tuple[float, frozenset[str]]] = []
-        for candidate in self.model.candidates(lifted, most)[:_TRIED_AT_MOST]:
+        tried: list[tuple[float, float, frozenset[str]]] = []
+        now = self._cost_of(self._as_layers(lifted))
+        for candidate in self._affordable(lifted, most):
             outcome = self._try(self._as_layers(lifted | candidate.layers))
-            gain = (before - self._cost(outcome.score, outcome.sqnr)) / len(candidate.layers)
-            tried.append((gain, candidate.layers))
-            enough = len(tried) >= _TRIED and max(tried, key=lambda one: one[0])[0] > least
+            whole = before - self._cost(outcome.score, outcome.sqnr)
+            gain = whole / len(candidate.layers)
+            rank = gain
+            if self.config.budget_ms is not None:
+                price = self._cost_of(self._as_layers(lifted | candidate.layers))
+                rank = per_millisecond(whole, now, price)
+            tried.append((rank, gain, candidate.layers))
+            enough = len(tried) >= _TRIED and max(one[1] for one in tried) > least
             if enough or self._ended():
                 break
         if not tried:
             return None
-        gain, added = max(tried, key=lambda one: one[0])
+        _, gain, added = max(tried, key=lambda one: one[:2])
         if gain <= least and not self._has_floor:
             return None
         for name in self._order(lifted, added):
             lifted = lifted | {name}
             self._tell(name, self._try(self._as_layers(lifted)), lifted)
         return lifted
+
+    def _affordable(self, lifted: frozenset[str], most: int) -> list[Candidate]:
+        """The best proposals that keep to the time, as many as are tried."""
+        found = self.model.candidates(lifted, most)
+        limit = self.config.budget_ms
+        if limit is None:
+            return found[:_TRIED_AT_MOST]
+        kept = [
+            candidate
+            for candidate in found[:_PRICED]
+            if fits(self._cost_of(self._as_layers(lifted | candidate.layers)), limit)
+        ]
+        self.too_slow = len(kept) < len(found[:_PRICED])
+        return kept[:_TRIED_AT_MOST]
 
     def _order(self, lifted: frozenset[str], added: frozenset[str]) -> list[str]:
         """The layers of a proposal, that which gains most by itself first."""

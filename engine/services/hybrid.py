@@ -56,22 +56,32 @@ __all__ = [
 @answers(TABLE)
 def table(params: ModelTarget) -> Table:
     """Every layer of a build; see :mod:`engine.hybrid.table`."""
-    from engine.hybrid import Layers, table_rows
+    from engine.hybrid import Layers, promotion_dtype, table_rows
+    from engine.pipeline.hybrid_costs import costs_of, with_costs
     from engine.report import samples_text
 
     pipeline = _quantizing(params)
     evaluation = pipeline.evaluation
+    settings, chip = quantize_settings(pipeline), pipeline.recipe.target.target_platform
     rows = table_rows(
         Layers(pipeline.optimised.graph.graph),
         quantized_of(pipeline),
-        quantize_settings(pipeline),
+        settings,
         {layer.tensor: layer for layer in evaluation.layers},
-        pipeline.recipe.target.target_platform,
+        chip,
     )
+    costs = costs_of(pipeline)
+    whole = None if costs is None else costs.of(settings.layers)
+    if costs is not None:
+        dtype = promotion_dtype(settings.dtype, chip)
+        rows = with_costs(rows, costs, settings.layers, dtype)
     return Table(
         rows,
         tuple(OutputFigure(o.name, o.sqnr_db) for o in evaluation.outputs),
         samples_text(evaluation.samples, pipeline.calibration.samples),
+        chip="" if costs is None or whole is None else costs.chip,
+        time_ms=None if whole is None else whole.time_ms,
+        bytes=None if whole is None else whole.bytes,
     )
 
 
@@ -130,6 +140,7 @@ def effect(params: EffectParams, reporter: Reporter) -> Effect:
     calibration samples.
     """
     from engine.hybrid import verify_requests
+    from engine.pipeline.hybrid_costs import costs_of
     from engine.report import samples_text
 
     pipeline = _quantizing(params, reporter, "effect")
@@ -142,6 +153,8 @@ def effect(params: EffectParams, reporter: Reporter) -> Effect:
         before = trials.run(own.layers, own.ranges)
         after = trials.run(layers, ranges)
         rows = verify_requests(trials.build(layers, ranges), layers, ranges)
+        costs = costs_of(pipeline)
+        old, new = (None, None) if costs is None else (costs.of(own.layers), costs.of(layers))
     return Effect(
         outputs=tuple(EffectOutput(n, v, before.sqnr[n]) for n, v in after.sqnr.items()),
         honoured=rows,
@@ -149,6 +162,9 @@ def effect(params: EffectParams, reporter: Reporter) -> Effect:
         samples=len(trials.feeds),
         over=samples_text(len(trials.feeds), pipeline.calibration.samples),
         label="simulated",
+        time_ms=None if new is None else new.time_ms,
+        time_before_ms=None if old is None else old.time_ms,
+        bytes=None if new is None else new.bytes,
     )
 
 
@@ -173,6 +189,7 @@ def propose(params: ProposeParams, reporter: Reporter) -> Proposal:
     """Layers to lift; see :mod:`engine.hybrid.proposal`."""
     from engine.hybrid import Layers, noise_samples, subsample
     from engine.hybrid import propose as propose_layers
+    from engine.pipeline.hybrid_costs import costs_of
 
     pipeline = _quantizing(params, reporter, "propose", last="quantize")
     quantized = quantized_of(pipeline)
@@ -185,6 +202,8 @@ def propose(params: ProposeParams, reporter: Reporter) -> Proposal:
             dtype=resolve_promotion_dtype(pipeline, params.dtype),
             budget=params.budget,
             reporter=reporter,
+            costs=costs_of(pipeline),
+            budget_ms=params.budget_ms,
         )
     asked = by_layer(pipeline, pipeline.recipe.quantization.quantized_layers or {})
     return replace(found, asked={**asked, **found.layers})
@@ -197,6 +216,7 @@ def search(params: SearchParams, reporter: Reporter) -> SearchResult:
     The reporter gets the points of the curve, may pause, stop, or ask for the best so far.
     """
     from engine.hybrid import search as find
+    from engine.pipeline.hybrid_costs import costs_of
 
     pipeline = _quantizing(params, reporter, "search")
     config = _search_config(
@@ -204,7 +224,7 @@ def search(params: SearchParams, reporter: Reporter) -> SearchResult:
     )
     trials = _trials(pipeline)
     with pipeline.step("search", "Search the layers that matter"):
-        return find(trials, config)
+        return find(trials, config, costs_of(pipeline))
 
 
 def _search_config(params: SearchParams, own: QuantizeSettings, dtype: str) -> SearchConfig:
@@ -216,6 +236,7 @@ def _search_config(params: SearchParams, own: QuantizeSettings, dtype: str) -> S
         dtype=dtype,
         lower=params.lower,
         seconds=params.seconds,
+        budget_ms=params.budget_ms,
         layers=own.layers,
         ranges=own.ranges,
     )
