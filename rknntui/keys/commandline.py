@@ -38,10 +38,11 @@ _FLAGS: dict[str, dict[str, str]] = {
     },
     "evaluate": {"labels": "--labels"},
     "hybrid.effect": {"layers": "--promote", "ranges": "--range"},
-    "hybrid.propose": {"budget": "--budget", "dtype": "--dtype"},
+    "hybrid.propose": {"budget": "--budget", "budget_ms": "--budget-ms", "dtype": "--dtype"},
     "hybrid.search": {
         "floor_db": "--floor",
         "budget": "--budget",
+        "budget_ms": "--budget-ms",
         "dtype": "--dtype",
         "seconds": "--seconds",
         "lower": "--demote",

@@ -54,6 +54,12 @@ class LiveEffect:
         return {} if known is None else {output.name: output for output in known.outputs}
 
     @property
+    def times(self) -> tuple[float | None, float | None] | None:
+        """Of an inference in ms, as built and with the choice, estimated; None before an effect."""
+        known = self._known.get(self._wanted)
+        return None if known is None else (known.time_before_ms, known.time_ms)
+
+    @property
     def got(self) -> dict[str, str]:
         """Layer -> dtype that a build of the edits as they are now would have, if known."""
         known = self._known.get(self._wanted)

@@ -56,8 +56,16 @@ _FIELDS = (
     ("dtype", "Promote to", "float16 or int16"),
     ("lower", "Demote instead (yes, no)", "start from all promoted"),
     ("seconds", "Seconds", "time limit"),
+    ("budget_ms", "Budget, ms (estimated)", "of an inference"),
 )
-DEFAULTS = {"floor_db": "", "budget": "5", "dtype": "float16", "lower": "no", "seconds": ""}
+DEFAULTS = {
+    "floor_db": "",
+    "budget": "5",
+    "budget_ms": "",
+    "dtype": "float16",
+    "lower": "no",
+    "seconds": "",
+}
 _YES = {"y", "yes", "true", "1", "on"}
 _NO = {"", "n", "no", "false", "0", "off"}
 
@@ -70,11 +78,14 @@ def search_params(texts: Mapping[str, str], recipe: Values | None = None) -> Sea
     """
     floor = _number(texts["floor_db"], float, "The floor must be a number in dB.")
     budget = _number(texts["budget"], int, "The budget must be a whole number of layers.")
+    budget_ms = _number(
+        texts.get("budget_ms", ""), float, "The budget of time must be a number of ms."
+    )
     seconds = _number(texts["seconds"], float, "The seconds must be a number.")
     lower = texts["lower"].strip().lower()
     if lower not in _YES | _NO:
         raise ValueError("Demote must be yes or no.")
-    if floor is None and budget is None:
+    if floor is None and budget is None and budget_ms is None:
         raise ValueError("A search needs a floor or a budget.")
     return SearchParams(
         recipe=recipe,
@@ -83,6 +94,7 @@ def search_params(texts: Mapping[str, str], recipe: Values | None = None) -> Sea
         dtype=texts["dtype"].strip() or DEFAULTS["dtype"],
         lower=lower in _YES,
         seconds=seconds,
+        budget_ms=budget_ms,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from engine import gain_text, sanitize, sqnr_rank
 from rknntui.keys.text import key_text
 from rknntui.screens.accuracy.text import decibel_column, decibel_text
+from rknntui.screens.chips.text import milliseconds, place_style, size
 from rknntui.screens.hybrid.plan import base_dtype
 from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.records import Field, Record, name_text, number
@@ -17,7 +18,7 @@ from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from engine.wire.codec import Values
-    from engine.wire.hybrid import CurvePoint, EffectOutput, LayerRow, OutputFigure
+    from engine.wire.hybrid import CurvePoint, EffectOutput, LayerRow, OutputFigure, Ranked
     from rknntui.screens.hybrid.edits import LayerEdits
     from rknntui.screens.hybrid.effect import LiveEffect
     from rknntui.session.state import Session
@@ -33,6 +34,7 @@ __all__ = [
     "point_record",
     "row_lines",
     "shown_build",
+    "time_text",
 ]
 
 _SHOWN_OUTPUTS = 4
@@ -62,8 +64,14 @@ def layer_fields() -> tuple[Field, ...]:
         Field("own", decibel_column("isol. dB", 8)),
         Field("minimum", Column("minimum", 8, right=True, text=short)),
         Field("maximum", Column("maximum", 8, right=True, text=short)),
-        Field("observed_minimum", Column("obs. min", 9, right=True, text=short), 120),
-        Field("observed_maximum", Column("obs. max", 9, right=True, text=short), 120),
+        Field("time_ms", Column("est. ms", 7, right=True, text=milliseconds), 100),
+        Field("lift_ms", Column("+ms", 7, right=True, text=added_ms), 100),
+        Field("gain_db", Column("gain dB", 7, right=True, text=number(3)), 100),
+        Field("gain_per_ms", Column("dB/ms", 7, right=True, text=number(3)), 100),
+        Field("observed_minimum", Column("obs. min", 9, right=True, text=short), 140),
+        Field("observed_maximum", Column("obs. max", 9, right=True, text=short), 140),
+        Field("lift_bytes", Column("+bytes", 9, right=True, text=added_bytes), 150),
+        Field("target", Column("on", 3, style=place_style), 150),
         Field("source", Column("source layer", 12, grow=2, text=name_text), 130, "layer"),
         Field("tensor", Column("tensor", 12, grow=1, text=name_text), 170),
     )
@@ -79,6 +87,7 @@ def layer_record(
     got: Mapping[str, str],
     not_applied: Mapping[str, str],
     own: Mapping[str, float | None],
+    ranked: Ranked | None = None,
 ) -> Record:
     """A row of ``hybrid.table`` as a record.
 
@@ -91,6 +100,7 @@ def layer_record(
         got: layer -> dtype that the last effect gave.
         not_applied: layer -> why it cannot have what is asked.
         own: layer -> SQNR of it alone, once it was analysed.
+        ranked: its gain and cost in the last proposal.
     """
     name = row.layer
     asked = layers.get(name)
@@ -106,12 +116,18 @@ def layer_record(
         "built_range": (row.minimum, row.maximum) if name in ranges else None,
         "unmet": not_applied.get(name, ""),
         "own": own.get(name),
+        "target": row.target or None,
+        "gain_db": ranked.gain_db if ranked is not None else None,
+        "gain_per_ms": ranked.gain_per_ms if ranked is not None else None,
         "source": ", ".join(row.source) or None,
     }
 
 
 def layer_records(
-    edits: LayerEdits, effect: LiveEffect, own: Mapping[str, float | None]
+    edits: LayerEdits,
+    effect: LiveEffect,
+    own: Mapping[str, float | None],
+    ranking: Mapping[str, Ranked],
 ) -> list[Record]:
     """The rows of the last build as records, as the recipe asks for them now.
 
@@ -119,6 +135,7 @@ def layer_records(
         edits: has the rows.
         effect: of the edits.
         own: layer -> SQNR of it alone, once it was analysed.
+        ranking: layer -> its gain and cost, of the last proposal.
     """
     layers, ranges, built, got = edits.layers, edits.ranges, edits.built, effect.got
     return [
@@ -131,6 +148,7 @@ def layer_records(
             got=got,
             not_applied=effect.not_applied,
             own=own,
+            ranked=ranking.get(row.layer),
         )
         for row in edits.rows
     ]
@@ -208,11 +226,40 @@ def row_lines(record: Record | None, width: int) -> list[Line]:
     if record["built_range"] is not None and None not in record["built_range"]:
         low, high = record["built_range"]
         parts.append(f"● range requested; the build has {low:.4g} to {high:.4g}")
+    if record["time_ms"] is not None:
+        parts.append(_cost_text(record))
     if record["own"] is not None:
         parts.append(f"isolated {decibel_text(record['own'], unit=True)}")
     if record["unmet"]:
         lines.append([(f"✗ not applied: {name_text(record['unmet'])}", "bad")])
     return lines + [[(row, "")] for row in wrap(" · ".join(parts), max(20, width))]
+
+
+def _cost_text(record: Record) -> str:
+    """What a layer costs on the chip, and what lifting it adds."""
+    text = f"est. {milliseconds(record['time_ms'])} ms on {record['target']}"
+    if record["lift_ms"] is None:
+        return text
+    return f"{text}, promoted {added_ms(record['lift_ms'])} ms, {added_bytes(record['lift_bytes'])}"
+
+
+def added_ms(value: float) -> str:
+    """``+0.12``, ``-0.03``, ``0``: what a choice adds."""
+    text = milliseconds(abs(value))
+    return text if text == "0" else f"{'-' if value < 0 else '+'}{text}"
+
+
+def added_bytes(value: int) -> str:
+    """``+12 KiB``."""
+    return f"{'-' if value < 0 else '+'}{size(abs(value))}" if value else "0"
+
+
+def time_text(before: float | None, after: float | None, chip: str) -> str:
+    """``est. 4.5 → 4.6 ms on rk3588``; empty without an estimate."""
+    if after is None or not chip:
+        return ""
+    old = f"{milliseconds(before)} → " if before is not None and before != after else ""
+    return f"est. {old}{milliseconds(after)} ms on {sanitize(chip, 40)}"
 
 
 def point_fields() -> tuple[Field, ...]:
@@ -223,6 +270,7 @@ def point_fields() -> tuple[Field, ...]:
         Field("dtype", Column("to", 8)),
         Field("lifted", Column("promoted", 8, right=True)),
         Field("lowest", Column("lowest dB", 9, right=True, text=decibel_text)),
+        Field("time_ms", Column("est. ms", 7, right=True, text=milliseconds), 70),
         Field("outputs", Column("outputs, dB (simulated)", 20, grow=3, text=name_text)),
         Field("seconds", Column("s", 7, right=True, text=lambda v: f"{v:.1f}"), 90),
         Field("tensor", Column("tensor", 14, grow=1, text=name_text), 110),
@@ -240,11 +288,14 @@ def point_record(point: CurvePoint) -> Record:
         "lifted": len(point.lifted),
         "lowest": min(map(sqnr_rank, outputs.values()), default=None),
         "outputs": "  ".join(f"{name_text(n)} {decibel_text(v)}" for n, v in outputs.items()),
+        "time_ms": point.time_ms,
         "seconds": point.seconds,
     }
 
 
-def facts(edits: LayerEdits, effect: LiveEffect, over: str, own_over: str) -> tuple[Fact, ...]:
+def facts(
+    edits: LayerEdits, effect: LiveEffect, over: str, own_over: str, time: str = ""
+) -> tuple[Fact, ...]:
     """The line on top: what is asked for, and what is known of its effect.
 
     Args:
@@ -252,6 +303,7 @@ def facts(edits: LayerEdits, effect: LiveEffect, over: str, own_over: str) -> tu
         effect: of the edits on the outputs.
         over: which samples the figures of the build are over.
         own_over: and those of the layers alone; empty without.
+        time: of an inference, of :func:`time_text`.
     """
     if not edits.rows:
         return (Fact("no layers yet"),)
@@ -268,6 +320,8 @@ def facts(edits: LayerEdits, effect: LiveEffect, over: str, own_over: str) -> tu
     else:
         built = f"outputs as built, simulated over {over}"
         parts.append(Fact(built, (built.replace("calibration ", ""), "outputs as built"), 2))
+    if time:
+        parts.append(Fact(time, (time.partition(" on ")[0],), 1))
     if own_over:
         own = f"isol. dB over {own_over}"
         parts.append(Fact(own, (own.replace("calibration ", ""),), 3))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from rknntui.links import GoToCost, GoToDtype, GoToLayer, GoToNode, RunAction
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.hybrid import plan
 from rknntui.screens.hybrid.actions import ACTIONS
+from rknntui.screens.hybrid.costs import BuildCost
 from rknntui.screens.hybrid.edits import LayerEdits, ask_dtype, ask_range
 from rknntui.screens.hybrid.effect import LiveEffect
 from rknntui.screens.hybrid.own import OwnErrors
@@ -104,6 +105,7 @@ class Hybrid(TableWorkspace):
         super().__init__()
         self._outputs: Sequence[OutputFigure] = ()
         self._wanted = ""  # layer that a link leads to
+        self._cost = BuildCost()
         self._over = ""  # which samples the figures of the build are over
         self.own = OwnErrors()
         self.effect = LiveEffect(self, self.draw)
@@ -167,6 +169,7 @@ class Hybrid(TableWorkspace):
     def on_model_opened(self) -> None:
         """Another model has other layers."""
         self.edits.marked.clear()
+        self._cost.clear()
         if self.shown:
             self._read()
 
@@ -188,7 +191,7 @@ class Hybrid(TableWorkspace):
         """Take an effect, a proposal or the end of a search."""
         self.effect.ended(message)
         if isinstance(message.result, Proposal):
-            self._proposed(message.result.layers)
+            self._proposed(message.result)
         elif isinstance(message.result, Analysis):
             self._analysed(message.job, message.result)
         elif message.method == SEARCH.name:
@@ -237,6 +240,7 @@ class Hybrid(TableWorkspace):
         self.own.find(self.session, self.edits.table_of)
         self._outputs = table.outputs
         self._over = table.over.removeprefix("the ")
+        self._cost.take_table(table)
         self._edited()
         if self.table.sorted_by in (None, "own"):  # a new build has no errors of layers alone yet
             self.table.sort_field("sqnr_db")
@@ -252,9 +256,11 @@ class Hybrid(TableWorkspace):
     def draw(self) -> None:
         if not self.is_attached:
             return
-        records = layer_records(self.edits, self.effect, self.own.by_layer)
+        ranking = self._cost.ranking
+        records = layer_records(self.edits, self.effect, self.own.by_layer, ranking)
         self.table.set_records(records, keep="layer")
-        top = facts(self.edits, self.effect, self._over, self.own.over)
+        time = self._cost.words(self.effect)
+        top = facts(self.edits, self.effect, self._over, self.own.over, time)
         self.query_one("#hybrid-facts", FactsLine).show(*top)
         width = max(20, self.size.width - 3)
         lines = output_lines(self._outputs, self.effect.outputs, width)
@@ -363,13 +369,14 @@ class Hybrid(TableWorkspace):
         params = ProposeParams(recipe=self.edits.table_of)
         self.start_job(PROPOSE, params, "hybrid proposal")
 
-    def _proposed(self, proposed: Mapping[str, str]) -> None:
-        if not proposed:
+    def _proposed(self, found: Proposal) -> None:
+        time = self._cost.take_proposal(found)
+        if not found.layers:
             self.notify("No layer is proposed: no gain is large enough.", markup=False)
             return
-        self.edits.ask_for({**self.edits.layers, **proposed})
+        self.edits.ask_for({**self.edits.layers, **found.layers})
         back = f"{key_text('app.undo')} undoes it."
-        self.notify(f"{len(proposed)} layers proposed. {back}", markup=False)
+        self.notify(f"{len(found.layers)} layers proposed. {time}{back}", markup=False)
 
     def action_search(self) -> None:
         """Ask what to search for, then search."""

@@ -1,0 +1,65 @@
+"""Hybrid says what each layer costs on the recipe's chip, and a search keeps to a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.wire.codec import encode
+from engine.wire.hybrid import SEARCH
+from rknntui.app import Workbench
+from rknntui.keys.commandline import job_flags
+from rknntui.screens.hybrid.search import search_params
+from rknntui.screens.hybrid.text import added_bytes, added_ms, time_text
+from rknntui.screens.hybrid.workspace import Hybrid
+from tests.tui.conftest import screen_text, until
+from tests.tui.flow import visited, write_recipe
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+
+
+async def test_layers_have_their_cost_and_a_proposal_its_gain_for_it(
+    demo: Path, tmp_path: Path
+) -> None:
+    recipe = write_recipe(tmp_path, demo, count=4)
+    with recipe.open("a", encoding="utf-8") as file:
+        file.write("target: {target_platform: rk3588}\n")
+    app = Workbench(str(recipe), state_kept=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "the model")
+        await pilot.press("4", "b")
+        await until(pilot, lambda: app.session.built is not None, "the build")
+        workspace = await visited(pilot, Hybrid)
+        await until(pilot, lambda: "est. ms" in screen_text(app), "the time of each layer")
+        top = screen_text(app).splitlines()[2]
+        assert "ms on rk3588" in top
+        assert "→" not in top
+        keys = workspace.table.shown_keys
+        assert {"time_ms", "lift_ms"} <= set(keys)
+        assert "gain_per_ms" not in keys  # before a proposal
+        await pilot.press("p")
+        await until(pilot, lambda: "dB/ms" in screen_text(app), "the gain for the time")
+        await until(pilot, lambda: "→" in screen_text(app).splitlines()[2], "before and after")
+        priced = [row for row in workspace.table.records if row["gain_per_ms"] is not None]
+        assert priced
+        assert all(row["gain_db"] > 0 for row in priced)
+
+
+async def test_a_budget_of_time_is_asked_for() -> None:
+    texts = {"floor_db": "", "budget": "", "dtype": "", "lower": "", "seconds": ""}
+    asked = search_params({**texts, "budget_ms": "4.5"})
+    assert asked.budget_ms == 4.5
+    assert job_flags(SEARCH.name, encode(asked)) == ["--budget-ms", "4.5", "--dtype", "float16"]
+    with pytest.raises(ValueError, match="number of ms"):
+        search_params({**texts, "budget_ms": "4 ms"})
+    with pytest.raises(ValueError, match="above 0"):
+        search_params({**texts, "budget_ms": "0"})
+
+
+async def test_costs_as_texts() -> None:
+    assert [added_ms(value) for value in (0.1234, -0.05, 1e-9)] == ["+0.123", "-0.050", "0"]
+    assert [added_bytes(value) for value in (2048, -1, 0)] == ["+2 KiB", "-1 B", "0"]
+    assert time_text(4.5, 4.6, "rk3588") == "est. 4.5 → 4.6 ms on rk3588"
+    assert time_text(None, 4.6, "rk3588") == "est. 4.6 ms on rk3588"
+    assert time_text(4.5, None, "rk3588") == time_text(4.5, 4.6, "") == ""
