@@ -24,7 +24,7 @@ from engine.cost.generation1.estimate import layer_times as generation1_times
 from engine.cost.limits import with_reasons
 from engine.cost.lowered import Lowered
 from engine.cost.lowering import lower, read_graph
-from engine.cost.rows import Counted, chip_figures, counted
+from engine.cost.rows import Counted, chip_figures, counted, with_known_ids
 from engine.cost.source_layers import ids_of_sources, nodes_of_layers, without_qdq
 from engine.cost.timing import layer_times
 from engine.cost.timing.parameters import timed_chip
@@ -254,7 +254,7 @@ class _Work:
         design = design_of(blank.chip)
         if design is None:
             raise UsageError(f"There are no cost facts of {blank.chip}.")
-        return chip_estimate(
+        found = chip_estimate(
             self._counted1(design, dtype),
             blank.chip,
             ids=self._ids,
@@ -262,6 +262,7 @@ class _Work:
             batch=blank.batch,
             spans=True,
         )
+        return replace(found, layers=with_known_ids(found.layers, set(self._ids.values())))
 
     def advice(self, found: ChipEstimate) -> tuple[Advice, ...]:
         """Of the chip that was estimated."""

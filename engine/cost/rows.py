@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from engine.chips.npu import NpuProfile
@@ -12,7 +12,7 @@ from engine.cost.memory import MemoryPlan, plan_memory
 from engine.cost.timing import net_time
 from engine.wire.cost import Bound, ChipEstimate, LayerCost, MemoryCost
 
-__all__ = ["Counted", "chip_figures", "counted"]
+__all__ = ["Counted", "chip_figures", "counted", "with_known_ids"]
 
 _ENDS = ("InputOperator", "OutputOperator")
 _SHAPES = 12
@@ -58,11 +58,15 @@ def counted(lowered: Lowered, npu: NpuProfile, ids: Mapping[str, str]) -> Counte
 
 
 def _layer_ids(lowered: Lowered, ids: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+    def known(name: str) -> bool:
+        return not ids or name in ids
+
+    # a node that a pass of the build took away is of no layer, as is what the compiler adds: they
+    # have the id of the layer that they serve, which reads it or wrote for it
     own = [
-        tuple(dict.fromkeys(ids.get(name, name) for name in layer.sources))
+        tuple(dict.fromkeys(ids[name] if ids else name for name in layer.sources if known(name)))
         for layer in lowered.layers
     ]
-    # what the compiler adds has the id of the layer that it serves: that reads it, or wrote for it
     readers = {name: at for at, layer in enumerate(lowered.layers) for name in layer.inputs}
     writers = {name: at for at, layer in enumerate(lowered.layers) for name in layer.outputs}
     for at in reversed(range(len(own))):
@@ -72,8 +76,24 @@ def _layer_ids(lowered: Lowered, ids: Mapping[str, str]) -> tuple[tuple[str, ...
     for at, layer in enumerate(lowered.layers):
         if not own[at]:
             before = (writers.get(name) for name in layer.inputs)
-            own[at] = next((own[by][:1] for by in before if by is not None), (layer.name,))
+            own[at] = next((own[by][:1] for by in before if by is not None and own[by]), ())
     return tuple(each or (layer.name,) for each, layer in zip(own, lowered.layers, strict=True))
+
+
+def with_known_ids(rows: Iterable[LayerCost], known: Container[str]) -> tuple[LayerCost, ...]:
+    """Rows whose id is no layer of the build with that of the row before them.
+
+    Args:
+        rows: in the order of execution.
+        known: ids of the build's layers; nothing changes where there are none.
+    """
+    told: list[LayerCost] = []
+    last = ""
+    for row in rows:
+        if row.id in known:
+            last = row.id
+        told.append(row if row.id in known or not last else replace(row, id=last, layers=(last,)))
+    return tuple(told)
 
 
 def chip_figures(blank: ChipEstimate, found: Counted, npu_mhz: float | None) -> ChipEstimate:

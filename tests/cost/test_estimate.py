@@ -19,7 +19,7 @@ from engine.cost.estimate import (
     repeated,
 )
 from engine.graph.ir import Graph, infer_shapes
-from engine.graph.layers import LayerMap
+from engine.graph.layers import Layer, LayerMap
 
 
 def graph_of(*, quantized: bool = False) -> Graph:
@@ -208,3 +208,17 @@ def test_ten_thousand_nodes() -> None:
     found = estimate(of_nodes(nodes, [1, 8, 8, 8], "a2499"), CostSettings(chips=("rk3588",)))[0]
     assert not found.problem
     assert sum(row.op.startswith("Conv") for row in found.layers) == 2500
+
+
+def test_a_row_has_a_layer_of_the_build_where_there_is_one() -> None:
+    layers = LayerMap(
+        (
+            Layer("first", "Conv", "weighted", ("conv0", "relu0"), ("c0",), ("r0",), ("conv0",)),
+            Layer("second", "Conv", "weighted", ("conv1",), (), ("c1",), ("conv1",)),
+        )
+    )
+    for chip in ("rk3588", "rv1126"):
+        found = estimate_chip(graph_of(), chip, CostSettings(), layers)
+        assert {row.id for row in found.layers} == {"first", "second"}
+        convolutions = [row.id for row in found.layers if row.op.startswith("Conv")]
+        assert convolutions == ["first", "second"]
