@@ -12,6 +12,7 @@ from engine.cost.generation1.lowering import lower_generation1
 from engine.cost.generation1.memory import memory_of
 from engine.cost.generation1.timing import (
     DESIGNS,
+    STRATA,
     LayerTime,
     Machine,
     known_share,
@@ -33,7 +34,10 @@ _LINK_GIGABYTES = 0.35
 """Of a second over the host link of RK3399Pro: assumed (USB 3), stated by no source."""
 
 _LOW = "Generation 1: low confidence. The vendor's layer table of these chips is not public."
-_MEMORY = "Memory is the sum of what lives together, without the driver's own buffers."
+_MEMORY = (
+    "Memory is the sum of what lives together and the weights, a lower bound: the driver's own"
+    " buffers are not in it, and were many times as much where the vendor measured."
+)
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,9 @@ def chip_estimate(
             f" {_LINK_GIGABYTES * 1000:.0f} MB/s."
         )
     notes += _slow_notes(lowered, works, times, on)
-    wide = spread(stratum(known_share(works, on)))
+    # a chip without a rate of its own is no safer than the rarest network
+    stratum_name = STRATA[1] if basis(chip) != "fitted" else stratum(known_share(works, on))
+    wide = spread(stratum_name)
     time = _interval(milliseconds * batch, wide)
     facts = chip_facts(chip)
     refused = sum(each.target == "none" for each in lowered.layers)

@@ -221,6 +221,7 @@ def test_the_estimate_is_complete_and_labelled() -> None:
     assert pro is not None
     assert stick is not None
     assert pro.value > stick.value
+    assert pro.high / pro.value > stick.high / stick.value
     assert found["rk1808"].confidence == found["rv1109"].confidence == "fitted"
 
 

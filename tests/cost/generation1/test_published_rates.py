@@ -48,3 +48,12 @@ def test_parameters_are_few_and_physical() -> None:
         assert found["use_1x1"] < found["use"] < 1  # shares of the peak; 3x3 uses it best
         assert found["bandwidth"] < 12.7  # the NPU's bus
         assert found["slow"] < 4
+
+
+def test_the_manuals_mobilenet(zoo: Path) -> None:
+    """User Guide 1.3.2, eval_perf: 4694 us on an RK1808 at 800 MHz; not in the fit."""
+    graph = read_graph(load_source(find_source(zoo / "shapes" / "mbv1.onnx")).graph)
+    found = chip_estimate(count_generation1(graph, "rk1808", "int8"), "rk1808", npu_mhz=800.0)
+    assert found.time_ms is not None
+    assert found.time_ms.low < 4.694 < found.time_ms.high
+    assert found.time_ms.value == pytest.approx(4.694, rel=0.1)
