@@ -1,0 +1,62 @@
+"""Advice for a model from its graph on, on chips of both generations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from engine.base.errors import UsageError
+from engine.chips import chips
+from engine.cost.estimate import CostSettings, advice
+from engine.graph.ir import Graph, infer_shapes
+
+
+def silu_net() -> Graph:
+    """A convolution of 3 channels to 40, SiLU, one of 5x5, and a Transpose at the output."""
+    value = helper.make_tensor_value_info
+    weights = [
+        numpy_helper.from_array(np.zeros((40, 3, 3, 3), np.float32), "w0"),
+        numpy_helper.from_array(np.zeros((40, 40, 5, 5), np.float32), "w1"),
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["c0"], name="first", pads=[1, 1, 1, 1]),
+        helper.make_node("Sigmoid", ["c0"], ["s0"], name="gate"),
+        helper.make_node("Mul", ["c0", "s0"], ["m0"], name="swish"),
+        helper.make_node("Conv", ["m0", "w1"], ["c1"], name="wide", pads=[2, 2, 2, 2]),
+        helper.make_node("Transpose", ["c1"], ["y"], name="last", perm=[0, 2, 3, 1]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [value("x", TensorProto.FLOAT, [1, 3, 160, 160])],
+        [value("y", TensorProto.FLOAT, [1, 160, 160, 40])],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return infer_shapes(Graph.from_bytes(model.SerializeToString()))
+
+
+@pytest.mark.parametrize("chip", [each.name for each in chips()])
+def test_every_chip_has_advice(chip: str) -> None:
+    settings = CostSettings(dtype="float16" if chip == "rk2118" else "int8")
+    whole, told = advice(silu_net(), chip, settings)
+    assert told
+    assert whole.time_ms is not None
+    for each in told:
+        assert each.layers
+        if each.gain_ms is not None:
+            assert 0 < each.gain_ms <= whole.time_ms.value
+    (relu,) = [each for each in told if "ReLU" in each.title]
+    assert relu.gain_ms
+
+
+def test_the_kernel_of_5x5_is_told_by_its_layer() -> None:
+    _, told = advice(silu_net(), "rk3566", CostSettings())
+    (kernel,) = [each for each in told if "3x3" in each.title]
+    assert kernel.layers == ("wide",)
+
+
+def test_an_unknown_chip_is_refused() -> None:
+    with pytest.raises(UsageError, match="rk9999"):
+        advice(silu_net(), "rk9999", CostSettings())
