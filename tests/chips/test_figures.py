@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.chips import chips
+from engine.chips import Chip, chips
 from engine.chips.figures import basis, figure, figures, number
 from engine.chips.npu import npu_profile
 
@@ -23,6 +23,9 @@ EVERY = {
     "cpu_mhz",
     "rates",
     "basis",
+    "npu_cores",
+    "toolkit",
+    "dtypes",
 }
 
 
@@ -36,6 +39,14 @@ def test_every_chip_has_every_figure_once_with_its_source(name: str) -> None:
         assert row.source
         assert row.known == (row.confidence != "none"), row
         assert row.text == "not known" or row.value in row.text
+
+
+@pytest.mark.parametrize("one", chips(), ids=NAMES)
+def test_figures_agree_with_the_table_of_chips(one: Chip) -> None:
+    assert number(one.name, "npu_cores") == one.npu_cores
+    told = {each.name: each.value for each in figures(one.name)}
+    assert told["toolkit"] == one.toolkit
+    assert told["dtypes"].split() == list(one.dtypes)
 
 
 def test_there_are_fifteen_chips() -> None:
