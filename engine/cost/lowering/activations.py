@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from math import prod
 
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 
-__all__ = ["make_hardswish", "make_swish"]
+__all__ = ["make_hardswish", "make_mish", "make_swish", "make_written_hardswish"]
 
 
 def make_swish(graph: LoweringGraph, context: Context) -> None:
@@ -27,6 +28,87 @@ def make_hardswish(graph: LoweringGraph, context: Context) -> None:
             and _gate(graph, node, "HardSwish", "2hardswish")
         ):
             graph.rewrites["fuse_hardsigmoid_mul_to_hardswish"] += 1
+
+
+def make_mish(graph: LoweringGraph, context: Context) -> None:
+    """``x * tanh(softplus(x))`` -> ``exMish``, named ``_2exmish`` behind the Softplus."""
+    for node in graph:
+        if node.op != "Softplus":
+            continue
+        curve = graph.only_reader(node.outputs[0])
+        product = graph.only_reader(curve.outputs[0]) if curve is not None else None
+        if (
+            curve is None
+            or product is None
+            or curve.op != "Tanh"
+            or product.op != "Mul"
+            or sorted(product.inputs) != sorted((node.inputs[0], curve.outputs[0]))
+        ):
+            continue
+        _become(graph, node, [curve, product], "exMish", "2exmish")
+        graph.rewrites["replace_softplus_tanh_mul_by_exmish"] += 1
+
+
+def make_written_hardswish(graph: LoweringGraph, context: Context) -> None:
+    """``x * clip(x + 3, 0, 6) / 6`` -> ``HardSwish``, named ``_2hs`` behind the Add."""
+    for node in graph:
+        if node.op != "Add" or not _holds(graph, node, 3):
+            continue
+        x = graph.features(node)[0]
+        clip = graph.only_reader(node.outputs[0])
+        if clip is None or clip.op != "Clip" or _bounds(graph, clip) != (0, 6):
+            continue
+        first = graph.only_reader(clip.outputs[0])
+        second = graph.only_reader(first.outputs[0]) if first is not None else None
+        if first is None or second is None:
+            continue
+        product, scale = (first, second) if x in first.inputs else (second, first)
+        if (
+            product.op == "Mul"
+            and x in product.inputs
+            and len(set(product.inputs)) == 2
+            and (
+                (scale.op == "Div" and _holds(graph, scale, 6))
+                or (scale.op == "Mul" and _holds(graph, scale, 1 / 6))
+            )
+        ):
+            graph.rewire(node, inputs=[x])
+            _become(graph, node, [clip, first, second], "HardSwish", "2hs")
+            graph.rewrites["replace_torch_hardswish"] += 1
+
+
+def _become(graph: LoweringGraph, node: Node, followers: list[Node], op: str, suffix: str) -> None:
+    """Take a chain of nodes into its first."""
+    for each in followers:
+        graph.remove(each)
+        node.sources = (*node.sources, *each.sources)
+    graph.rewire(node, inputs=node.inputs[:1], outputs=list(followers[-1].outputs))
+    node.op = node.kind = op
+    node.attributes = {}
+    node.name = f"{node.name}_{suffix}"
+
+
+def _holds(graph: LoweringGraph, node: Node, number: float) -> bool:
+    """Whether a node of two inputs has one constant, this number."""
+    if len(node.inputs) != 2 or len(graph.features(node)) != 1:
+        return False
+    if node.op == "Div" and graph.is_const(node.inputs[0]):
+        return False
+    constant = next(each for each in node.inputs if graph.is_const(each))
+    if prod(graph.shape(constant)) != 1:
+        return False
+    array = graph.array(constant)
+    return array is not None and math.isclose(float(array.reshape(-1)[0]), number, rel_tol=1e-3)
+
+
+def _bounds(graph: LoweringGraph, node: Node) -> tuple[float, ...]:
+    found = []
+    for name in node.inputs[1:3]:
+        array = graph.array(name) if name and prod(graph.shape(name)) == 1 else None
+        if array is None:
+            return ()
+        found.append(float(array.reshape(-1)[0]))
+    return tuple(found)
 
 
 def _gate(graph: LoweringGraph, node: Node, op: str, suffix: str) -> bool:

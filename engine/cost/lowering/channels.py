@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 
@@ -96,9 +98,12 @@ def channels_to_convolutions(graph: LoweringGraph, context: Context) -> None:
 
 
 def merge_picks(graph: LoweringGraph, context: Context) -> None:
-    """A convolution that only picks channels goes into the 1 x 1 convolution that reads it."""
+    """A reordering of channels behind a Concat goes into the 1 x 1 convolution that reads it."""
     for node in graph:
         if not node.attributes.get("picks"):
+            continue
+        maker = graph.producer(node.inputs[0])
+        if maker is None or maker.op != "Concat":
             continue
         reader = graph.only_reader(node.outputs[0])
         if (
@@ -107,7 +112,8 @@ def merge_picks(graph: LoweringGraph, context: Context) -> None:
             and reader.inputs[0] == node.outputs[0]
             and not reader.attributes.get("depthwise")
             and reader.int("group", 1) == 1
-            and graph.shape(node.inputs[1]) == graph.shape(reader.inputs[1])
+            and graph.shape(node.inputs[1])[0] == graph.shape(node.inputs[1])[1]
+            and graph.shape(reader.inputs[1])[2:] == (1, 1)
             and not any(reader.ints("pads"))
         ):
             weight = graph.tensors[reader.inputs[1]]
@@ -145,6 +151,8 @@ def _by_channel(graph: LoweringGraph, node: Node) -> bool:
     data = graph.features(node)[0]
     number = next(each for each in node.inputs if each != data)
     shape, dims = graph.shape(data), graph.shape(number)
+    if len(shape) == 4 and prod(dims) == 1:
+        return True
     return len(shape) == 4 and dims[-3:] == (shape[1], 1, 1) and len(dims) in (3, 4)
 
 

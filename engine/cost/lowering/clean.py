@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 
-__all__ = ["drop_dead", "drop_idle"]
+__all__ = ["drop_dead", "drop_idle", "drop_repeated"]
 
 _IDLE = frozenset({"DequantizeLinear", "Dropout", "Identity", "QuantizeLinear"})
+
+_SMALL = 4096
+"""Elements of a constant that is read."""
 
 _FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
 
@@ -17,6 +22,29 @@ def drop_idle(graph: LoweringGraph, context: Context) -> None:
     for node in graph:
         if _is_idle(node, graph) and graph.bypass(node):
             graph.rewrites["remove_invalid"] += 1
+
+
+def drop_repeated(graph: LoweringGraph, context: Context) -> None:
+    """Relu of Relu, and Concat of a Concat that nobody else reads, are one node."""
+    for node in graph:
+        if node not in graph or node.op not in ("Concat", "Relu"):
+            continue
+        for tensor in list(node.inputs):
+            maker = graph.producer(tensor)
+            if (
+                maker is None
+                or maker.op != node.op
+                or graph.only_reader(tensor) is not node
+                or maker.attributes.get("axis") != node.attributes.get("axis")
+            ):
+                continue
+            graph.remove(maker)
+            at = node.inputs.index(tensor)
+            joined = [*node.inputs[:at], *maker.inputs, *node.inputs[at + 1 :]]
+            graph.rewire(node, inputs=joined)
+            node.name = maker.name if node.op == "Relu" else node.name
+            node.sources = (*maker.sources, *node.sources)
+            graph.rewrites[f"fuse_two_{node.op.lower()}"] += 1
 
 
 def drop_dead(graph: LoweringGraph, context: Context) -> None:
@@ -42,14 +70,26 @@ def _is_idle(node: Node, graph: LoweringGraph) -> bool:
     if node.op == "Transpose":
         perm = node.ints("perm")
         return perm == tuple(range(len(perm))) and bool(perm)
-    if node.op in ("Expand", "Pad", "Reshape", "Slice", "Squeeze", "Tile", "Unsqueeze"):
+    if node.op in ("Expand", "Pad", "Reshape", "Resize", "Slice", "Squeeze", "Tile", "Unsqueeze"):
         return old.shape == new.shape and not _turns(node, graph)
     if node.op == "MaxPool":
         steps = (*node.ints("kernel_shape"), *node.ints("strides", (1,)))
         return set(steps) == {1} and len(node.outputs) == 1 and old.shape == new.shape
     if node.op in ("Concat", "Max", "Mean", "Min", "Sum"):
         return len(node.inputs) == 1
+    if node.op in ("Add", "Div", "Mul", "Sub") and len(node.inputs) == 2:
+        neutral = 0 if node.op in ("Add", "Sub") else 1
+        return old.shape == new.shape and not old.const and _all_are(graph, node.inputs[1], neutral)
     return False
+
+
+def _all_are(graph: LoweringGraph, tensor: str, number: int) -> bool:
+    """Whether a small constant holds one number only; a filled one stands for unknown weights."""
+    found = graph.tensors.get(tensor)
+    if found is None or not found.const or found.filled or prod(found.shape) > _SMALL:
+        return False
+    array = graph.array(tensor)
+    return array is not None and bool((array == number).all())
 
 
 def _turns(node: Node, graph: LoweringGraph) -> bool:

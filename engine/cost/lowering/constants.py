@@ -78,6 +78,7 @@ def _folded(node: Node, tensors: dict[str, Tensor]) -> Tensor | None:
         return Tensor(name, value.shape, "int64", lambda: value)
     if node.op not in _COMPUTED or not read or not all(each and each.const for each in read):
         return None
+    filled = any(each.filled for each in read if each)
     largest = max(math.prod(each.shape) for each in (*read, known) if each)
     inputs = [tensors.get(each) if each else None for each in node.inputs]
 
@@ -88,12 +89,12 @@ def _folded(node: Node, tensors: dict[str, Tensor]) -> Tensor | None:
             return _compute(node, arrays)
 
     if largest > _SMALL:
-        return Tensor(name, known.shape, known.dtype, compute)
+        return Tensor(name, known.shape, known.dtype, compute, filled)
     try:
         value = compute()
     except (IndexError, TypeError, ValueError, ZeroDivisionError):
         return None
-    return Tensor(name, value.shape, value.dtype.name, lambda: value)
+    return Tensor(name, value.shape, value.dtype.name, lambda: value, filled)
 
 
 def _compute(node: Node, arrays: list[np.ndarray | None]) -> np.ndarray:

@@ -19,6 +19,7 @@ _SUFFIX = {
     "Softplus": "Softplus",
     "Tanh": "Tanh",
     "exGelu": "ExGelu",
+    "exMish": "ExMish",
     "exSwish": "ExSwish",
 }
 """Operator -> how the compiler prints it behind the layer that does it."""
@@ -66,7 +67,10 @@ def fuse_sums(graph: LoweringGraph, context: Context) -> None:
     for node in graph.breadth_first():
         summed = node.op == "Add" and len(graph.features(node)) == 2
         scaled = node.op == "BatchNormalization" and not node.fused
-        joined = node.op == "Conv" and node.fused == ["Add"] and context.family != "rv1106b"
+        # halves in float16 are made int8 again before anything else
+        own = not node.dtype or node.dtype == context.dtype
+        joined = node.op == "Conv" and node.fused == ["Add"] and own
+        joined = joined and context.family != "rv1106b"
         follower = graph.only_reader(node.outputs[0]) if summed or joined or scaled else None
         if follower is not None and follower.op == "Relu":
             graph.absorb(node, follower, fused="Relu")

@@ -21,12 +21,14 @@ class Tensor:
 
     Attributes:
         values: gives the array of a constant; None for a feature.
+        filled: whether its numbers only stand for weights that were left out of the file.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     values: Callable[[], np.ndarray] | None = None
+    filled: bool = False
 
     @property
     def const(self) -> bool:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 from engine.base.errors import UsageError
 from engine.chips.npu import NpuDtype, NpuProfile, npu_profile
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Window
-from engine.cost.lowering.activations import make_hardswish, make_swish
+from engine.cost.lowering.activations import (
+    make_hardswish,
+    make_mish,
+    make_swish,
+    make_written_hardswish,
+)
 from engine.cost.lowering.channels import (
     channels_to_convolutions,
     find_picks,
@@ -17,7 +22,7 @@ from engine.cost.lowering.channels import (
     merge_picks,
     scale_and_shift,
 )
-from engine.cost.lowering.clean import drop_dead, drop_idle
+from engine.cost.lowering.clean import drop_dead, drop_idle, drop_repeated
 from engine.cost.lowering.conversions import convert_types
 from engine.cost.lowering.fuse import fuse_activations, fuse_sums
 from engine.cost.lowering.graph import LoweringGraph, Node
@@ -52,6 +57,9 @@ __all__ = ["lower", "lower_for"]
 RULES: tuple[Rule, ...] = (
     drop_idle,
     drop_dead,
+    drop_repeated,
+    make_mish,
+    make_written_hardswish,
     divide_by_multiplying,
     make_swish,
     make_hardswish,
@@ -63,9 +71,9 @@ RULES: tuple[Rule, ...] = (
     merge_constants,
     merge_scales_forward,
     scale_and_shift,
-    *MATRIX_RULES,
     rewrite_groups,
     merge_branches,
+    *MATRIX_RULES,
     channels_to_convolutions,
     merge_picks,
     rewrite_average_pools,

@@ -47,25 +47,21 @@ def merge_constants(graph: LoweringGraph, context: Context) -> None:
 
 
 def merge_scales_forward(graph: LoweringGraph, context: Context) -> None:
-    """A constant factor goes into the convolutions that alone read its result."""
+    """A constant factor goes into the convolution that alone reads its result."""
     for node in graph:
         if node.op != "Mul" or len(node.inputs) != 2 or graph.is_output(node.outputs[0]):
             continue
         data = next((each for each in node.inputs if not graph.is_const(each)), "")
-        readers = graph.readers(node.outputs[0])
+        reader = graph.only_reader(node.outputs[0])
         if (
             data
-            and readers
+            and reader is not None
             and _is_affine(graph, node, data)
-            and all(
-                each.op == "Conv"
-                and each.inputs[0] == node.outputs[0]
-                and graph.is_const(each.inputs[1])
-                for each in readers
-            )
+            and reader.op == "Conv"
+            and reader.inputs[0] == node.outputs[0]
+            and graph.is_const(reader.inputs[1])
         ):
-            for each in readers:
-                each.sources = (*each.sources, *node.sources)
+            reader.sources = (*reader.sources, *node.sources)
             graph.remove(node)
             graph.replace_reads(node.outputs[0], data)
             graph.rewrites["fuse_mul_into_conv2"] += 1

@@ -45,8 +45,6 @@ def rewrite_global_pools(graph: LoweringGraph, context: Context) -> None:
         shape = graph.shape(node.inputs[0])
         if len(shape) != 4 or shape[2:] == (1, 1):
             continue
-        if node.op == "GlobalMaxPool" and max(shape[2:]) <= _LARGEST:
-            continue
         _in_steps(graph, node, "_2conv" if node.op == "GlobalAveragePool" else "_tile")
 
 
@@ -63,6 +61,15 @@ def rewrite_max_pools(graph: LoweringGraph, context: Context) -> None:
             node.op = node.kind = "GlobalMaxPool"
         elif kernel == (1, 1) and max(strides) > 1:
             _mean_filter(graph, node, graph.fresh(f"{node.outputs[0]}_mp_conv"), kernel, strides)
+        elif (
+            strides == (1, 1)
+            and graph.shape(node.inputs[0]) == graph.shape(node.outputs[0])
+            and all(
+                each >= size > 1
+                for each, size in zip(kernel, graph.shape(node.inputs[0])[2:], strict=False)
+            )
+        ):
+            _one_value(graph, node)
         elif kernel[0] == kernel[1] > _LARGEST and strides == (1, 1) and kernel[0] <= _MOST_STEPS:
             _smaller_pools(graph, node, kernel[0], pads)
 
@@ -121,6 +128,9 @@ def _in_steps(graph: LoweringGraph, node: Node, suffix: str) -> None:
     batch, channels, *size = graph.shape(node.inputs[0])
     dtype = graph.tensors[node.inputs[0]].dtype
     data = node.inputs[0]
+    result = graph.tensors[node.outputs[0]]
+    if len(result.shape) != 4:
+        graph.add_tensor(result.name, (batch, channels, 1, 1), result.dtype)
     for step in range(_MOST_STEPS):
         kernel = tuple(min(_LARGEST, each) for each in size)
         size = [-(-each // step_) for each, step_ in zip(size, kernel, strict=True)]
@@ -142,6 +152,21 @@ def _in_steps(graph: LoweringGraph, node: Node, suffix: str) -> None:
             break
     graph.remove(node)
     graph.rewrites["tile_global_pool"] += 1
+
+
+def _one_value(graph: LoweringGraph, node: Node) -> None:
+    """A window that is larger than the map: the compiler takes one value for all of it."""
+    out = node.outputs[0]
+    shape = graph.shape(out)
+    found = graph.add_tensor(f"{out}_mp", (*shape[:2], 1, 1), graph.tensors[out].dtype)
+    node.name = graph.fresh(node.name)
+    node.attributes |= {"kernel_shape": list(shape[2:]), "pads": [0, 0, 0, 0]}
+    graph.rewire(node, outputs=[found])
+    name = f"{out}_mp_tile#1"
+    sizes = graph.add_unknown(f"{name}_i1", (4,), "int64")
+    made = Node("Expand", name, "Expand", [found, sizes], [out], sources=node.sources)
+    graph.insert(made, after=node)
+    graph.rewrites["convert_maxpool_to_maxpool_tile"] += 1
 
 
 def _smaller_pools(graph: LoweringGraph, node: Node, kernel: int, pads: tuple[int, ...]) -> None:

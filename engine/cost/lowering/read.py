@@ -72,7 +72,7 @@ def _filled(node: ir.Node) -> Tensor | None:
     given = node.attributes.get("value")
     fill = given.as_tensor().numpy().reshape(-1)[0] if given is not None else np.float32(0)
     name = str(node.outputs[0].name)
-    return Tensor(name, dims, fill.dtype.name, lambda: np.broadcast_to(fill, dims))
+    return Tensor(name, dims, fill.dtype.name, lambda: np.broadcast_to(fill, dims), True)
 
 
 def _node(node: ir.Node) -> Node:

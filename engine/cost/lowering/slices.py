@@ -35,8 +35,9 @@ def merge_pads(graph: LoweringGraph, context: Context) -> None:
 
 
 def drop_doubles(graph: LoweringGraph, context: Context) -> None:
-    """Of several nodes that do the same to the same tensor the first stays."""
+    """Of several nodes that do the same to the same tensor one stays."""
     seen: dict[tuple[object, ...], Node] = {}
+    joined: set[str] = set()
     for node in graph:
         if node.op not in _DOUBLES or graph.is_output(node.outputs[0]) or len(node.outputs) > 1:
             continue
@@ -45,12 +46,20 @@ def drop_doubles(graph: LoweringGraph, context: Context) -> None:
             for each in node.inputs
         )
         attributes = tuple(sorted((key, str(value)) for key, value in node.attributes.items()))
-        first = seen.setdefault((node.op, numbers, attributes), node)
-        if first is not node:
-            graph.remove(node)
-            graph.replace_reads(node.outputs[0], first.outputs[0])
-            first.sources = (*first.sources, *node.sources)
-            graph.rewrites[f"remove_parallel_{node.op.lower()}"] += 1
+        key = (node.op, numbers, attributes)
+        kept = seen.setdefault(key, node)
+        if kept is node:
+            continue
+        # behind a pair that was joined already, the compiler keeps the later one
+        gone = node
+        if node.inputs[0] in joined:
+            kept, gone = node, kept
+            seen[key] = kept
+        joined.add(kept.outputs[0])
+        graph.remove(gone)
+        graph.replace_reads(gone.outputs[0], kept.outputs[0])
+        kept.sources = (*kept.sources, *gone.sources)
+        graph.rewrites[f"remove_parallel_{node.op.lower()}"] += 1
 
 
 def join_slices(graph: LoweringGraph, context: Context) -> None:

@@ -43,7 +43,7 @@ def halve_filters(graph: LoweringGraph, context: Context) -> None:
         if shape is None or not _fills(graph, node, *shape, context):
             continue
         channels = shape[0]
-        step = 32 if context.family == "rk3576" else context.npu.atom("float16")
+        step = 16 if context.family == "rk3576" else context.npu.atom("float16")
         half = -(-((channels + 1) // 2) // step) * step
         if half < channels:
             _halve(graph, node, half, channels)
