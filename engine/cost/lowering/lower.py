@@ -28,7 +28,7 @@ from engine.cost.lowering.fuse import fuse_activations, fuse_sums
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.groups import rewrite_groups, write_groups
 from engine.cost.lowering.large import shorten_strides, split_kernels
-from engine.cost.lowering.matrices import MATRIX_RULES
+from engine.cost.lowering.matrices import BLOCK_RULES, MATRIX_RULES
 from engine.cost.lowering.merge import (
     add_biases,
     divide_by_multiplying,
@@ -60,6 +60,7 @@ RULES: tuple[Rule, ...] = (
     drop_repeated,
     make_mish,
     make_written_hardswish,
+    *BLOCK_RULES,
     divide_by_multiplying,
     make_swish,
     make_hardswish,

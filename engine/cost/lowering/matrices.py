@@ -26,15 +26,19 @@ from engine.cost.lowering.reduce import (
 from engine.cost.lowering.rules import Rule
 from engine.cost.lowering.windows import make_windows
 
-__all__ = ["MATRIX_RULES"]
+__all__ = ["BLOCK_RULES", "MATRIX_RULES"]
 
-MATRIX_RULES: tuple[Rule, ...] = (
+BLOCK_RULES: tuple[Rule, ...] = (
     restore_softmax,
-    make_reshapes,
     make_layer_norms,
     make_gelu,
     make_quick_gelu,
     make_length_norms,
+)
+"""Groups of nodes that are one layer: they are found before anything else changes their parts."""
+
+MATRIX_RULES: tuple[Rule, ...] = (
+    make_reshapes,
     split_heads,
     make_windows,
     make_attention,

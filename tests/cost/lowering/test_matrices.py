@@ -53,7 +53,9 @@ def test_a_residual_sum_is_fused_in_the_layout_of_the_convolutions() -> None:
     net = Net(2, 50, 64)
     wide = net.add("Sigmoid", "sigmoid", linear(net, "a", "x", 64, 128))
     narrow = linear(net, "b", wide, 128, 64)
-    net.add("Add", "sum", linear(net, "c", net.add("Add", "add", "x", narrow), 64, 64), "add")
+    first = net.add("Add", "add", "x", narrow)
+    last = linear(net, "c", net.add("Tanh", "tanh", first), 64, 64)
+    net.add("Add", "sum", last, first)
     found = names(net.lower("rk3588", "sum", dtype="float16"))
     assert "Conv:b/MatMul#2_ConvAdd" in found
     assert "Conv:c/MatMul#2_ConvAdd" in found
