@@ -28,6 +28,9 @@ _ALONG = frozenset({"ArgMax", "ArgMin", "Concat", "Gather", "Slice", "Split"})
 """Along one axis, which moves when a dimension is put in."""
 
 
+_REDUCED = frozenset({"ReduceMax", "ReduceMin"})
+
+
 def widen(graph: LoweringGraph, context: Context) -> None:
     """Matrices, elementwise layers and those along an axis in four dimensions.
 
@@ -44,6 +47,8 @@ def widen(graph: LoweringGraph, context: Context) -> None:
                 _wide(graph, node)
         elif node.op == "Softmax":
             _softmax(graph, node)
+        elif node.op in _REDUCED:
+            _wide_reduce(graph, node)
         elif node.op == "Slice" and "axis" not in node.attributes:
             continue
         elif node.op in _ALONG and _needs(graph, node):
@@ -133,9 +138,45 @@ def _wide_transpose(graph: LoweringGraph, node: Node) -> None:
     node.attributes["perm"] = list(wide)
 
 
+def _wide_reduce(graph: LoweringGraph, node: Node) -> None:
+    """A maximum over one axis of five dimensions, of which one is a one."""
+    rank = len(graph.shape(node.inputs[0]))
+    if rank != 5 or graph.shape(node.inputs[0])[0] != 1 or not graph.shape(node.outputs[0]):
+        return
+    axes = node.ints("axes")
+    if not axes and len(node.inputs) > 1:
+        given = graph.array(node.inputs[1])
+        axes = tuple(int(each) for each in given.reshape(-1)) if given is not None else ()
+    if len(axes) != 1 or axes[0] % rank == 0:
+        return
+    x, result = node.inputs[0], node.outputs[0]
+    shape = graph.shape(x)[1:]
+    axis = axes[0] % rank - 1
+    data = add_reshape(graph, x, shape, fresh(graph, f"{x}_rs"), before=node)
+    name = fresh(graph, f"{result}-rs")
+    short = tuple(1 if at == axis else each for at, each in enumerate(shape))
+    made = graph.add_tensor(name, short, graph.tensors[result].dtype)
+    whole = graph.shape(result)
+    graph.rewire(node, inputs=[data, *node.inputs[1:]], outputs=[made])
+    add_reshape(graph, made, whole, name, result, before=graph.following(node))
+
+
 def _needs(graph: LoweringGraph, node: Node) -> bool:
     ranks = {len(graph.shape(each)) for each in (*graph.features(node), *node.outputs) if each}
-    return bool(ranks) and max(ranks) <= 4 and ranks != {4} and max(ranks) > 0
+    if not ranks or max(ranks) == 0 or ranks == {4}:
+        return False
+    return max(ranks) <= 4 or _surplus(graph, node) is not None
+
+
+def _surplus(graph: LoweringGraph, node: Node) -> tuple[int, ...] | None:
+    """Axes of one that all of a layer's tensors have beyond four; None where there are none."""
+    names = [each for each in (*node.inputs, *node.outputs) if each]
+    rank = max(len(graph.shape(each)) for each in names)
+    if node.op not in BINARY and node.op not in UNARY and node.op not in _REDUCED:
+        return None
+    shapes = [(1,) * (rank - len(graph.shape(each))) + graph.shape(each) for each in names]
+    ones = [at for at in range(rank) if all(shape[at] == 1 for shape in shapes)]
+    return tuple(ones[: rank - 4]) if len(ones) >= rank - 4 else None
 
 
 def _short_const(graph: LoweringGraph, node: Node) -> bool:
@@ -148,13 +189,19 @@ def _short_const(graph: LoweringGraph, node: Node) -> bool:
 
 def _wide(graph: LoweringGraph, node: Node) -> None:
     rank = max(len(graph.shape(each)) for each in (*graph.features(node), *node.outputs))
+    surplus = _surplus(graph, node) if rank > 4 else ()
+
+    def fit(shape: tuple[int, ...]) -> tuple[int, ...]:
+        whole = (1,) * (rank - len(shape)) + shape
+        return four(tuple(each for at, each in enumerate(whole) if at not in (surplus or ())))
+
     inputs = []
     for at, each in enumerate(node.inputs):
         if not each or (at > 0 and node.op in ("Clip", "Gather", "Slice", "Split")):
             inputs.append(each)
             continue
         shape = graph.shape(each)
-        wide = four((1,) * (rank - len(shape)) + shape)
+        wide = fit(shape)
         kept = graph.tensors[each]
         if wide == shape:
             inputs.append(each)
@@ -167,7 +214,7 @@ def _wide(graph: LoweringGraph, node: Node) -> None:
     outputs = []
     for each in node.outputs:
         shape = graph.shape(each)
-        wide = four((1,) * (rank - len(shape)) + shape)
+        wide = fit(shape)
         if not each or wide == shape:
             outputs.append(each)
             continue

@@ -163,7 +163,8 @@ def _tidy(
             steps = _steps(graph, root, path)
             if steps is None:
                 return
-            leaves.append(_Leaf(tensor, path, steps))
+            own = _own_steps(graph, path) if len(steps) >= len(path) else []
+            leaves.append(_Leaf(tensor, path, own or steps))
         tree.extend(moves)
         stack.extend((each.outputs[0], [*path, each]) for each in moves)
         if len(path) > _LONGEST:
@@ -190,6 +191,20 @@ def _widens(graph: LoweringGraph, root: str, leaf: _Leaf) -> bool:
         and any(len(each) != 4 for each in ends)
         and len(leaf.path) == len(leaf.steps) + 1
     )
+
+
+def _own_steps(graph: LoweringGraph, path: list[Node]) -> list[Step]:
+    """The steps as they are: nothing is gained by others. None where one does nothing."""
+    steps = []
+    for node in path:
+        old, new = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+        if node.op == "Transpose":
+            steps.append(Step(new, perm_of(node, len(old))))
+        elif _only_ones(graph, node) or old == new:
+            return []
+        else:
+            steps.append(Step(new))
+    return steps
 
 
 def _changes(leaves: list[_Leaf], tree: list[Node]) -> bool:
@@ -284,6 +299,11 @@ def _put(
 def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | None]:
     """For each step the node of the way that lends it its name, the last that fits."""
     steps = leaf.steps
+    if len(steps) == len(leaf.path) and all(
+        bool(step.perm) == (node.op == "Transpose")
+        for step, node in zip(steps, leaf.path, strict=True)
+    ):
+        return list(leaf.path)
     turning = [
         each.op == "Transpose" or (not early and _only_ones(graph, each)) for each in leaf.path
     ]

@@ -54,7 +54,8 @@ def test_a_residual_sum_is_fused_in_the_layout_of_the_convolutions() -> None:
     wide = net.add("Sigmoid", "sigmoid", linear(net, "a", "x", 64, 128))
     narrow = linear(net, "b", wide, 128, 64)
     first = net.add("Add", "add", "x", narrow)
-    last = linear(net, "c", net.add("Tanh", "tanh", first), 64, 64)
+    gain, shift = weight(net, "gain", 64), weight(net, "shift", 64)
+    last = linear(net, "c", net.add("LayerNormalization", "n", first, gain, shift), 64, 64)
     net.add("Add", "sum", last, first)
     found = names(net.lower("rk3588", "sum", dtype="float16"))
     assert "Conv:b/MatMul#2_ConvAdd" in found
