@@ -128,10 +128,13 @@ def merge_picks(graph: LoweringGraph, context: Context) -> None:
 def scale_and_shift(graph: LoweringGraph, context: Context) -> None:
     """Mul and Add by a constant for each channel are one BatchNormalization: ``_2bn``."""
     for node in graph:
-        if node.op != "Mul" or not _by_channel(graph, node):
+        follower = graph.only_reader(node.outputs[0]) if node.op == "Mul" else None
+        if follower is None or follower.op != "Add":
             continue
-        follower = graph.only_reader(node.outputs[0])
-        if follower is None or follower.op != "Add" or not _by_channel(graph, follower):
+        pair = (node, follower)
+        if not all(_by_channel(graph, each) for each in pair) and not all(
+            _by_number(graph, each) for each in pair
+        ):
             continue
         channels = graph.shape(node.outputs[0])[1]
         data = graph.features(node)[0]
@@ -143,6 +146,16 @@ def scale_and_shift(graph: LoweringGraph, context: Context) -> None:
         ]
         graph.rewire(node, inputs=[data, *numbers])
         graph.rewrites["replace_mul_add_by_bn"] += 1
+
+
+def _by_number(graph: LoweringGraph, node: Node) -> bool:
+    """Whether the constant is one number for all channels."""
+    if len(node.inputs) != 2 or len(graph.features(node)) != 1:
+        return False
+    data = graph.features(node)[0]
+    number = next(each for each in node.inputs if each != data)
+    shape = graph.shape(data)
+    return len(shape) == 4 and node.inputs[0] == data and graph.shape(number) in ((), (1,))
 
 
 def _by_channel(graph: LoweringGraph, node: Node) -> bool:

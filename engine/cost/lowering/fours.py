@@ -24,7 +24,7 @@ UNARY = frozenset(
 BINARY = frozenset({"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"})
 """Element by element, of two."""
 
-_ALONG = frozenset({"ArgMax", "ArgMin", "Concat", "Gather", "Slice", "Split"})
+_ALONG = frozenset({"Concat", "Gather", "Slice", "Split"})
 """Along one axis, which moves when a dimension is put in."""
 
 
@@ -47,6 +47,8 @@ def widen(graph: LoweringGraph, context: Context) -> None:
                 _wide(graph, node)
         elif node.op == "Softmax":
             _softmax(graph, node)
+        elif node.op == "ArgMax":
+            _wide_pick(graph, node)
         elif node.op in _REDUCED:
             _wide_reduce(graph, node)
         elif node.op == "Slice" and "axis" not in node.attributes:
@@ -136,6 +138,32 @@ def _wide_transpose(graph: LoweringGraph, node: Node) -> None:
     for at, each in zip(place, perm, strict=True):
         wide[at] = place[each]
     node.attributes["perm"] = list(wide)
+
+
+def _wide_pick(graph: LoweringGraph, node: Node) -> None:
+    """ArgMax, and a Cast before it, with ones in front: (1, 20) is (1, 1, 1, 20)."""
+    x, result = node.inputs[0], node.outputs[0]
+    rank = len(graph.shape(x))
+    if rank in (0, 4) or rank > 4:
+        return
+    axis = node.int("axis") % rank + 4 - rank
+    wide = (1,) * (4 - rank) + graph.shape(x)
+    cast = graph.producer(x)
+    alone = cast is not None and cast.op == "Cast" and graph.only_reader(x) is node
+    if cast is not None and alone:
+        source = cast.inputs[0]
+        data = add_reshape(graph, source, wide, fresh(graph, f"{source}_rs"), before=cast)
+        graph.rewire(cast, inputs=[data])
+        graph.add_tensor(x, wide, graph.tensors[x].dtype)
+    else:
+        x = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=node)
+    short = tuple(1 if at == axis else each for at, each in enumerate(wide))
+    name = fresh(graph, f"{result}-rs")
+    made = graph.add_tensor(name, short, graph.tensors[result].dtype)
+    whole = graph.shape(result)
+    graph.rewire(node, inputs=[x], outputs=[made])
+    node.attributes["axis"] = axis
+    add_reshape(graph, made, whole, name, result, before=graph.following(node))
 
 
 def _wide_reduce(graph: LoweringGraph, node: Node) -> None:

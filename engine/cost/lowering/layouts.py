@@ -6,6 +6,7 @@ import numpy as np
 
 from engine.cost.lowering.fours import BINARY, UNARY
 from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.joins import join_maps
 from engine.cost.lowering.maps import push_maps, push_splits
 from engine.cost.lowering.matrix import absorb_scales, fuse_constants
 from engine.cost.lowering.movement import (
@@ -36,6 +37,7 @@ def settle_layouts(graph: LoweringGraph, context: Context) -> None:
         changed = _push(graph)
         if not changed:
             changed = push_maps(graph, context) | push_splits(graph, context)
+            changed |= join_maps(graph, context)
         changed |= fuse_constants(graph, context)
         changed |= _swap_operands(graph)
         if not changed and not absorb_scales(graph):

@@ -183,6 +183,8 @@ def push_splits(graph: LoweringGraph, context: Context) -> bool:
 
 
 def _before_split(graph: LoweringGraph, node: Node) -> bool:
+    if _turn_before_split(graph, node):
+        return True
     readers = [graph.only_reader(each) for each in node.outputs]
     first = readers[0]
     if first is None or len(set(readers)) != len(readers):
@@ -218,6 +220,42 @@ def _before_split(graph: LoweringGraph, node: Node) -> bool:
             graph.remove(each)
     graph.rewire(node, inputs=[moved, *node.inputs[1:]], outputs=outputs)
     graph.rewrites["reduce_op_around_split"] += 1
+    return True
+
+
+def _turn_before_split(graph: LoweringGraph, node: Node) -> bool:
+    """Each part is read transposed in the same way, some in another way too."""
+    x = node.inputs[0]
+    if len(graph.shape(x)) != 4:
+        return False
+    turns = []
+    for each in node.outputs:
+        found = [reader for reader in graph.readers(each) if reader.op == "Transpose"]
+        if not found or graph.is_output(each):
+            return False
+        turns.append(found)
+    perm = perm_of(turns[0][0], 4)
+    chosen = [next((t for t in found if perm_of(t, 4) == perm), None) for found in turns]
+    if any(each is None for each in chosen):
+        return False
+    others = sum(len(graph.readers(each)) > 1 for each in node.outputs)
+    if others == 0 or others >= len(node.outputs):
+        return False
+    moved = add_transpose(graph, x, perm, fresh(graph, f"{x}_tp"), before=node)
+    outputs = []
+    back = tuple(perm.index(each) for each in range(4))
+    for each, turn in zip(list(node.outputs), chosen, strict=True):
+        if turn is None:
+            continue
+        result = turn.outputs[0]
+        graph.remove(turn)
+        outputs.append(result)
+        if graph.has_readers(each):
+            name = fresh(graph, f"{each}_tp")
+            add_transpose(graph, result, back, name, each, before=graph.following(node))
+    node.attributes["axis"] = perm.index(node.int("axis") % 4)
+    graph.rewire(node, inputs=[moved, *node.inputs[1:]], outputs=outputs)
+    graph.rewrites["reduce_tp_in_mesh"] += 1
     return True
 
 

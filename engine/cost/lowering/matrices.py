@@ -11,6 +11,7 @@ from engine.cost.lowering.blocks import (
     spell_layer_norms,
 )
 from engine.cost.lowering.fours import restore_softmax, widen
+from engine.cost.lowering.joins import drop_zero_sums, join_early
 from engine.cost.lowering.layouts import push_norms, settle_layouts
 from engine.cost.lowering.matrix import make_convolutions
 from engine.cost.lowering.movement import make_reshapes, sort_nodes, tidy_early
@@ -38,6 +39,7 @@ BLOCK_RULES: tuple[Rule, ...] = (
 """Groups of nodes that are one layer: they are found before anything else changes their parts."""
 
 MATRIX_RULES: tuple[Rule, ...] = (
+    drop_zero_sums,
     make_reshapes,
     split_heads,
     make_windows,
@@ -45,6 +47,7 @@ MATRIX_RULES: tuple[Rule, ...] = (
     make_channel_gathers,
     make_step_picks,
     tidy_early,
+    join_early,
     push_norms,
     make_other_attention,
     make_slices,

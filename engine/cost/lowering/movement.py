@@ -311,6 +311,9 @@ def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | Non
     turns = [at for at, each in enumerate(turning) if each]
     shapes = [at for at, each in enumerate(turning) if not each]
     turn = next((at for at, each in enumerate(steps) if each.perm), -1)
+    kept = [at for at, each in enumerate(turning) if each and path[at].op == "Reshape"]
+    if len(steps) == 1 and kept and steps[0].perm and _stands(steps[0]):
+        return [path[kept[-1]]]
     if len(steps) == 1 and shapes and (not steps[0].perm or _stands(steps[0])):
         return [path[shapes[-1]]]
     if turn < 0 or not turns:
