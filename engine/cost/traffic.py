@@ -24,6 +24,9 @@ IMAGE_CHANNELS = 4
 IMAGE_WEIGHT = {"rk3566": (8, 4), "rk3588": (16, 8)}
 """Input channels of the filter of such an input, int8 and float16; 4 of the other families."""
 
+STEPS = ("Sigmoid", "Tanh")
+CURVES = ("Elu", "Softplus", "ExSwish", "HardSwish", "ExGelu")
+"""Activations that are looked up in a table, in float16 in two or three passes."""
 BANK, BANKS = 32 * 1024, 8
 """Memory beside the array: bytes of a bank, and how many there are; rv1106b has half of it."""
 
@@ -187,7 +190,7 @@ def _weight(
         filters, channels = channels, filters
     if image and npu.family in ("rk3576", "rv1126b"):
         filters = _filled(filters, tile, 16 // size)
-    elif (npu.family, dtype) in FILLED and filters % 2:
+    elif ((npu.family, dtype) in FILLED or (image and npu.family == "rv1106")) and filters % 2:
         whole = image or _filled(channels, width, npu.atom(dtype)) % npu.atom(dtype) == 0
         filters += whole and (filters < tile or filters % tile == tile - 1)
     if filters % tile == 0 or filters < tile:
@@ -248,12 +251,21 @@ def _output_channels(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> 
             further = npu.macs_out[dtype]
     elif layer.kind == "ConvTranspose":
         strides = layer.window.strides[0] if layer.window else 1
-        if strides > 1 and weight[2] % strides == 0 and npu.family in ("rk3576", "rv1126b"):
-            further = tile if out[1] <= shape[1] else 0
+        if strides > 1 and out[1] < shape[1] and npu.family in ("rk3576", "rv1126b"):
+            further = tile
     elif npu.family == "rk3566" and prod(weight[2:]) == 1:
         banks = _banks(_weight(layer, weight, out[1], npu, image=False), BANK)
         further = tile if banks > 1 and banks + _banks(feature, BANK) > BANKS else 0
-    return up(out[1], tile) + further
+    return up(out[1], tile) * _passes(layer, npu) + further
+
+
+def _passes(layer: LoweredLayer, npu: NpuProfile) -> int:
+    """Times that an output in float16 is written whose activation is looked up in a table."""
+    if compute_dtype(layer) == "int8" or npu.family == "rk2118":
+        return 1
+    if layer.op.endswith(CURVES):
+        return 3 if npu.family == "rk3588" else 2
+    return 2 if layer.op.endswith(STEPS) else 1
 
 
 def _cut_depthwise(feature: int, filters: int, out: int, npu: NpuProfile, dtype: NpuDtype) -> bool:
