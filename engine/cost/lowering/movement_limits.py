@@ -10,6 +10,10 @@ from engine.cost.lowering.rules import Context
 __all__ = ["reshape_on_cpu", "transpose_on_cpu"]
 
 Shape = tuple[int, ...]
+PLANE = 8
+"""Pixels of a plane that a reshape of rk3588 writes at once."""
+ON_CPU = ("exSoftmax13", "Softmax", "exDataConvert", "ReduceMax")
+"""Readers on rk3566 that want a feature as NCHW."""
 WIDEST = 8192
 """Longest row that a reshape of rk3588 reads or writes."""
 
@@ -19,14 +23,14 @@ def reshape_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
     if not node.inputs or not node.outputs:
         return ""
     shape, out = work.shape(node.inputs[0]), work.shape(node.outputs[0])
-    if prod(shape) == 1 or len(shape) < 2 or len(out) < 2:
+    if prod(shape[1:]) == 1 or len(shape) < 2 or len(out) < 2:
         return ""
     found = work.tensors.get(node.inputs[0])
     if found is not None and found.dtype in ("int64", "int32"):
         return f"Reshape of {found.dtype}."
     if context.family == "rk3588":
         return _rk3588(shape, out, context)
-    return _rk3566(node, shape, out, work) if context.family == "rk3566" else ""
+    return _rk3566(node, shape, out, work, context) if context.family == "rk3566" else ""
 
 
 def transpose_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
@@ -41,11 +45,12 @@ def transpose_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
         return f"{text}: only four dimensions."
     if shape[2:] == (1, 1) and out[:3:2] == (1, 1) and shape[1] % 8 == 0:
         return ""  # batches become columns
-    if shape[2] == 1 and out == (shape[0], shape[3], 1, shape[1]):
-        if shape[1] % 8 == 0 and shape[3] % 4 == 0:
+    group = context.npu.atom(context.dtype)
+    if node.ints("perm") in ((0, 3, 2, 1), ()) and out == (shape[0], shape[3], shape[2], shape[1]):
+        if shape[1] % group == 0 and shape[3] % group == 0:
             return ""
-        return f"{text}: channels must be a multiple of 8, columns of 4."
-    return f"{text}: only channels and columns of one row are exchanged."
+        return f"{text}: channels and columns must be multiples of {group}."
+    return f"{text}: only channels and columns are exchanged."
 
 
 def _rk3588(shape: Shape, out: Shape, context: Context) -> str:
@@ -54,33 +59,39 @@ def _rk3588(shape: Shape, out: Shape, context: Context) -> str:
     rows = [each for each in (shape, out) if len(each) == 4 and each[1] == 1]
     if any(_plane(each) > WIDEST for each in rows):
         return f"{text}: a row has at most {WIDEST} numbers."
-    if _regroups(shape, out, group):
+    if len(out) == 4 and _regroups(shape, out, group):
         return ""
     for each in (shape, *((out,) if len(out) == 4 else ())):
         unit = each[1] if _plane(each) == 1 else _plane(each)
-        if unit % group:
-            return f"{text}: {unit} is not a multiple of {group}."
+        step = PLANE if each is out and _plane(each) > 1 else group
+        if unit % step:
+            return f"{text}: {unit} is not a multiple of {step}."
     return ""
 
 
-def _rk3566(node: Node, shape: Shape, out: Shape, work: LoweringGraph) -> str:
+def _rk3566(node: Node, shape: Shape, out: Shape, work: LoweringGraph, context: Context) -> str:
+    group = context.npu.atom(context.dtype)
     text = f"Reshape of {_text(shape)} to {_text(out)}"
     producer = work.producer(node.inputs[0])
     ends = node.outputs[0] in work.outputs
     if ends and producer is not None and producer.target == "CPU" and len(out) < 4:
         return ""  # it lies as NCHW already
-    if len(shape) == 4 and shape[0] == out[0] and shape[1:] == (*out[1:], 1, 1):
+    if len(shape) == 4 and shape == (*out, 1, 1) and shape[1] % group == 0:
         return ""
     if len(shape) == 2 and out == (*shape, 1, 1):
         return ""
     if len(shape) == 3 and out == (shape[1], 1, 1, shape[2]):
         return ""
-    splits = shape[0] > 1 and out[0] > shape[0]
-    reads = [each.kind for each in work.readers(node.outputs[0])]
-    scored = "exSoftmax13" in reads or "Softmax" in reads
-    if len(shape) == len(out) == 4 and _regroups(shape, out, 8) and not (splits or scored):
+    beside = producer is not None and producer.target == "CPU"
+    beside = beside or any(
+        each.kind in ON_CPU or (each.kind == "Transpose" and transpose_on_cpu(each, work, context))
+        for each in work.readers(node.outputs[0])
+    )
+    if beside:
+        return f"{text}: a layer beside it is on the CPU, where features lie as NCHW."
+    if len(shape) == len(out) == 4 and _regroups(shape, out, group):
         return ""
-    return f"{text}: only whole groups of 8 channels are moved."
+    return f"{text}: only whole groups of {group} channels are moved."
 
 
 def _regroups(shape: Shape, out: Shape, group: int) -> bool:

@@ -32,7 +32,7 @@ CPU_ONLY = frozenset(
         "GatherND", "GridSample", "Hardmax", "LRN", "LSTM", "Log", "LogSoftmax", "Mod",
         "NonMaxSuppression", "NonZero", "OneHot", "RNN", "ReduceL1", "ReduceL2", "ReduceMax",
         "ReduceMin", "ReduceProd", "ReverseSequence", "RoiAlign", "Round", "ScatterElements",
-        "ScatterND", "Shape", "Sin", "Softsign", "SpaceToDepth", "Tan", "Tile", "TopK", "Where",
+        "ScatterND", "Shape", "Sin", "Softsign", "SpaceToDepth", "Tan", "Tile", "TopK",
     }
 )  # fmt: skip
 """Operators that run on the CPU whatever the chip."""
@@ -46,7 +46,7 @@ NPU_KINDS = frozenset(
         "LeakyRelu", "Less", "LessOrEqual", "LpNormalization", "MatMul", "Max", "MaxPool", "Mish",
         "Mul", "Neg", "Not", "PRelu", "Pad", "Pow", "ReduceMean", "ReduceSum", "Relu", "Reshape",
         "Resize", "Sigmoid", "Slice", "Softmax", "Softplus", "Split", "Sqrt", "Squeeze", "Sub",
-        "Tanh", "Transpose", "Unsqueeze", "Upsample",
+        "Tanh", "ThresholdedRelu", "Transpose", "Unsqueeze", "Upsample", "Where",
     }
 )  # fmt: skip
 """Operators of ONNX that it has for the NPU, within the limits below; its own begin with ``ex``."""
@@ -57,8 +57,8 @@ LARGE_AXIS = 8192
 NO_GATHER = ("rv1106", "rv1106b", "rk2118")
 POOL_KERNEL = 8
 """Largest side of a pool's window."""
-INPUT_ELEMENTS = 16384
-"""An image with at most so many numbers is brought into its layout by the NPU of rk3588."""
+INPUT_ROW = 16
+"""The NPU of rk3588 brings in images whose rows are no multiple of so many pixels."""
 NATIVE_OUTPUTS = ("rk3566", "rk3562", "rv1106", "rk2118")
 """Families whose NPU brings an output of the graph from NC1HWC2 into NCHW."""
 
@@ -87,8 +87,8 @@ def input_target(name: str, work: LoweringGraph, context: Context) -> Target:
     if context.family != "rk3588" or context.dtype != "int8" or len(shape) != 4:
         return "CPU"
     readers = work.readers(name)
-    image = shape[1] <= 4 and all(node.kind == "Conv" for node in readers) and readers
-    return "NPU" if image and shape[1] * shape[2] * shape[3] <= INPUT_ELEMENTS else "CPU"
+    image = shape[1] <= 4 and bool(readers) and all(node.kind == "Conv" for node in readers)
+    return "NPU" if image and shape[3] % INPUT_ROW else "CPU"
 
 
 def output_target(name: str, work: LoweringGraph, context: Context) -> Target:
@@ -279,6 +279,9 @@ CHECKS: dict[str, Check] = {
     "Slice": _slice,
     "Softmax": _softmax,
     "Transpose": _transpose,
+    "InstanceNormalization": _norm,
+    "LayerNormalization": _norm,
+    "LpNormalization": _norm,
     "exNorm": _norm,
     "exSoftmax13": _softmax,
     **dict.fromkeys(COMPARISONS, _compare),
