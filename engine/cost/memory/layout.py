@@ -7,11 +7,12 @@ convolution writes whole tiles. Source: the table of feature tensors that rknn-t
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
-from engine.cost.memory.allocator import aligned
+from engine.cost.memory.allocator import ALIGNMENT, aligned
 
 __all__ = [
     "converted_bytes",
@@ -98,10 +99,9 @@ def feature_bytes(
     size = element_bytes(tensor.dtype)
     shape = tensor.shape
     if len(shape) != 4:
-        count = 1
-        for length in shape:
-            count *= length
-        return aligned(count * size, npu.atom_bytes)
+        if npu.family == "rk3566" and len(shape) == 3:
+            return padded_bytes((shape[0], shape[1], 1, shape[2]), size, npu)
+        return aligned(math.prod(shape) * size, 8 if npu.family == "rk3566" else ALIGNMENT)
     batch, channels, height, width = shape
     if image and channels in _IMAGE_CHANNELS:
         return batch * channels * height * aligned(width * size, npu.atom_bytes)

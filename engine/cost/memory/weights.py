@@ -44,7 +44,7 @@ def _table_bytes(lowered: Lowered, npu: NpuProfile) -> int:
         layer.target == "NPU" and any(word in layer.op for word in _LOOKED_UP)
         for layer in lowered.layers
     )
-    return 1100 * convolutions + 2200 * tables
+    return 14_000 + 780 * convolutions + 2300 * tables if convolutions else 0
 
 
 def constant_bytes(lowered: Lowered, npu: NpuProfile) -> list[tuple[str, int]]:
@@ -79,6 +79,9 @@ def _of_layer(
 ) -> list[tuple[str, int]]:
     found = []
     rest = layer.consts
+    if layer.kind == "Resize":
+        each = 256 if npu.family in ("rk3588", "rk3576", "rv1126b") else 128
+        return [(name, each) for name in rest]
     if layer.kind in ("Conv", "ConvTranspose") and rest and layer.outputs and layer.inputs:
         weight = rest[0]
         dtype: NpuDtype = "float16" if layer.dtype == "float16" else "int8"

@@ -32,7 +32,11 @@ def working_bytes(
         lowered: all layers and tensors.
         shared: features that more than one layer reads.
     """
-    if layer.target != "NPU" or not layer.inputs or not layer.outputs:
+    if not layer.inputs or not layer.outputs:
+        return 0
+    if layer.kind == "Reshape":
+        return _reshaped(layer, npu, lowered, layer.inputs[0] in shared)
+    if layer.target != "NPU":
         return 0
     if layer.kind == "Resize":
         return _border(layer, npu, lowered)
@@ -42,8 +46,6 @@ def working_bytes(
         return _gathered(layer, npu, lowered)
     if layer.kind in _BY_KIND:
         return _BY_KIND[layer.kind](layer, npu, lowered)
-    if layer.kind == "Reshape":
-        return _reshaped(layer, npu, lowered, layer.inputs[0] in shared)
     if layer.kind == "Transpose" and npu.family == "rk3588":
         return _turned(layer, npu, lowered)
     return 0
@@ -110,8 +112,10 @@ def _reshaped(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, shared: bo
         if len(before) != 4:
             return math.prod(before) * size
         return padded_bytes(before, size, npu) if math.prod(before) > 1 else 0
-    if len(before) != 4 or len(after) != 4:
+    if layer.target != "NPU":
         return 0
+    if len(before) != 4 or len(after) != 4:
+        return 64
     if is_view(layer, npu, lowered):
         return 2 * padded_bytes(before, size, npu) if shared else 0
     return padded_bytes(before, size, npu)
