@@ -13,6 +13,7 @@ from dataclasses import replace
 from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 from engine.cost.memory.allocator import ALIGNMENT, aligned
+from engine.cost.memory.passes import written_times
 
 __all__ = [
     "converted_bytes",
@@ -46,6 +47,7 @@ _SPLIT_BYTES = {
     "rv1126b": 7 * 32 * 1024,
     "rv1106b": 7 * 16 * 1024,
     "rk3576": 7 * 96 * 1024,
+    "rk2118": 8 * 16 * 1024,
 }
 """Input and weight of a depthwise convolution that is computed at once."""
 _WIDE = 112
@@ -109,6 +111,7 @@ def feature_bytes(
     padded = aligned(channels, group)
     if writer is not None:
         padded = max(padded, _written_channels(channels, size, npu, writer, lowered))
+        padded *= written_times(writer, npu, size)
     pixels = height * width
     return batch * padded * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
 

@@ -95,13 +95,20 @@ def _of_layer(
         count = 1
         for length in tensor.shape:
             count *= length
-        found.append((name, count * _stored_bytes(tensor.dtype)))
+        found.append((name, count * _stored_bytes(tensor.dtype, layer, npu)))
     return found
 
 
-def _stored_bytes(dtype: str) -> int:
-    """Of a constant that is no weight: what was float32 is stored as two bytes."""
-    return 2 if dtype == "float32" else element_bytes(dtype)
+def _stored_bytes(dtype: str, layer: LoweredLayer, npu: NpuProfile) -> int:
+    """Of a constant that is no weight: two bytes of what was float32, on the CPU four.
+
+    The table of a Gather (an embedding) is not among the constants on RK3566 and RK3568.
+    """
+    if layer.kind == "Gather" and npu.family == "rk3566":
+        return 0
+    if dtype == "float32":
+        return 4 if layer.target == "CPU" else 2
+    return element_bytes(dtype)
 
 
 def _length(shape: tuple[int, ...], axis: int) -> int:
@@ -117,7 +124,8 @@ def _weight(
     outputs = _length(lowered.shape(layer.outputs[0]), 1)
     tile = max(npu.macs_in[dtype], 1)
     if layer.depthwise:
-        copies = 1 if dtype == "float16" or npu.family in _SINGLE_DEPTHWISE else 2
+        once = npu.family in _SINGLE_DEPTHWISE or (dtype == "float16" and npu.family != "rk2118")
+        copies = 1 if once else 2
         if npu.family == "rk3562":
             return copies * aligned(inputs, tile) * height * width * size
         if npu.family == "rk3588":
