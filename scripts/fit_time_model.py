@@ -79,7 +79,7 @@ def priors() -> tuple[Prior, ...]:
         for chip, peak in peaks.items()
     ]
     found += [
-        Prior(f"weights.{chip}", 1.0, 0.3, "of bandwidth", "weights and features: one bus")
+        Prior(f"weights.{chip}", 1.0, 0.25, "of bandwidth", "weights and features: one bus")
         for chip in FITTED
     ]
     why = "so many cycles for an element in the output stage: one, or two elements in a cycle"
@@ -92,6 +92,7 @@ def priors() -> tuple[Prior, ...]:
         ("activation.sigmoid", 0.7, 0.4, "of SiLU", "one pass of the table; SiLU multiplies too"),
         ("activation.leaky", 0.5, 0.4, "of SiLU", "a product, no table"),
         ("activation.hardswish", 2.0, 0.5, "of SiLU", "a table and a product, in two passes"),
+        ("activation.add", 0.7, 0.5, "of SiLU", "a second operand is fetched for each element"),
         ("vector", 2.0, 0.7, "cycles", "the accumulator hands each vector of outputs on"),
         ("depthwise", 1.2, 0.2, "of printed cycles", "few channels a cycle, poor reuse"),
         ("strided", 1.2, 0.2, "of printed cycles", "rows that are skipped are read all the same"),

@@ -19,8 +19,9 @@ __all__ = ["ACTIVATIONS", "CPU_KINDS", "LayerWork", "Part", "layer_work"]
 Part = Literal["array", "copy", "elementwise", "pool", "attention", "softmax", "cpu", "nothing"]
 """The unit of the chip that a layer keeps busy."""
 
-ACTIVATIONS = ("silu", "sigmoid", "leaky", "hardswish", "gelu")
-"""Activations that the output stage looks up or multiplies; the others (ReLU, Clip) are free."""
+ACTIVATIONS = ("silu", "sigmoid", "leaky", "hardswish", "gelu", "add")
+"""What an element waits for in the output stage: the table of an activation, or a second operand
+(``add``: sums, products, fused or alone); ReLU and Clip are free."""
 
 _FUSED = (
     ("exswish", "silu"),
@@ -169,8 +170,8 @@ class _Reader:
                 "elementwise",
                 features=moved,
                 weights=weights,
-                activation=activation,
-                lookups=self._lookups(layer) if activation else 0.0,
+                activation=activation or ("add" if self._operands(layer) > 1 else ""),
+                lookups=self._lookups(layer),
                 half=half,
                 op=layer.op,
             )
@@ -187,7 +188,7 @@ class _Reader:
         weights: float,
         half: bool,
     ) -> LayerWork:
-        activation = _activation(op)
+        activation = _activation(op) or ("add" if "add" in op else "")
         packed = 1.0 if half else self._packed(layer)
         return LayerWork(
             "array",
@@ -318,6 +319,11 @@ class _Reader:
         taps = prod(self._shape(layer.consts[0])[2:])
         before, after = self._shape(layer.inputs[0]), self._shape(layer.outputs[0])
         return taps > 1 and prod(before[2:]) > 2 * prod(after[2:])
+
+    def _operands(self, layer: LoweredLayer) -> int:
+        """Features that are as large as the output: what is fetched for each element."""
+        large = max((prod(self._shape(each)) for each in layer.outputs), default=0)
+        return sum(prod(self._shape(each)) >= large for each in layer.inputs)
 
     def _free(self, layer: LoweredLayer) -> bool:
         """Whether a reshape keeps the order of bytes in the native layout."""
