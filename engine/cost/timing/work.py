@@ -62,6 +62,9 @@ _IMAGE = 4
 """Channels of a graph's input up to which it is an image; each pixel then has so many bytes."""
 _WORD = 32
 """Bytes that the array multiplies at once, of each output channel."""
+_MIXED = 1024
+"""Channels up to which every family puts inputs together by a matrix: 85 are so in the compiler's
+tables, 4200 only on RK3588."""
 _STAGED = ("batchnormalization", "add", "mul", "sub", "div", "scale")
 """Elementwise operators that may have an activation behind them: ``BatchNormalizationRelu``."""
 
@@ -177,6 +180,8 @@ class _Reader:
             )
         if op in ("reshape", "squeeze", "unsqueeze", "flatten", "identity") and self._free(layer):
             return LayerWork("nothing", 0, half=half, op=layer.op)
+        if op == "concat" and not layer.consts:
+            weights = self._mixing(layer)
         return LayerWork("copy", features=moved, weights=weights, half=half, op=layer.op)
 
     def _on_array(
@@ -319,6 +324,21 @@ class _Reader:
         taps = prod(self._shape(layer.consts[0])[2:])
         before, after = self._shape(layer.inputs[0]), self._shape(layer.outputs[0])
         return taps > 1 and prod(before[2:]) > 2 * prod(after[2:])
+
+    def _mixing(self, layer: LoweredLayer) -> float:
+        """Bytes of the square matrix with which channels are put together where those of an input
+        are no whole groups; the other families do not do so with very many channels.
+        """
+        after = self._shape(layer.outputs[0]) if layer.outputs else ()
+        before = [self._shape(each) for each in layer.inputs]
+        if len(after) != 4 or sum(each[1] for each in before if len(each) == 4) != after[1]:
+            return 0.0
+        size = self._size(layer.outputs[0])
+        group = max(1, self._npu.atom_bytes // size)
+        if all(each[1] % group == 0 for each in before):
+            return 0.0
+        many = self._npu.family != "rk3588" and after[1] > _MIXED
+        return 0.0 if many else float(after[1] ** 2 * size)
 
     def _operands(self, layer: LoweredLayer) -> int:
         """Features that are as large as the output: what is fetched for each element."""
