@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.base.errors import EngineError, UsageError
+from engine.base.content import reading
+from engine.base.errors import EngineError, GraphError, UsageError
 from engine.base.text import did_you_mean, sanitize
 from engine.chips import Chip, chip, chips
 from engine.chips.figures import basis, number
@@ -235,7 +236,8 @@ class _Work:
             confidence=basis(one.name),
         )
         try:
-            found = self._of_known(blank, npu, dtype)
+            with reading(lambda why: _not_understood(one.name, why)):
+                found = self._of_known(blank, npu, dtype)
         except EngineError as error:
             return replace(blank, problem=error.what, remedy=error.advice)
         return _with_peaks(found, npu)
@@ -303,6 +305,15 @@ class _Work:
             layer_dtypes={name: each for name, each in self._dtypes.items() if each in npu.dtypes},
             op_target=self._targets,
         )
+
+
+def _not_understood(chip_name: str, why: str) -> GraphError:
+    """A graph of a form that nobody thought of: the other chips are estimated all the same."""
+    return GraphError(
+        f"The graph cannot be laid out for {chip_name}: {why}.",
+        cause="A node of it has a form that the estimate does not know.",
+        remedy="Check the model with `rknntui inspect`; please report it.",
+    )
 
 
 def _times(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from engine.base.errors import EngineError
 from engine.hybrid.choice_costs import ChoiceCost
-from engine.pipeline.calibrated import apply, kept_calibrations
-from engine.pipeline.stages.estimate import WhatIf, estimate_stage
+from engine.pipeline.costs import estimator_of
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
@@ -33,7 +33,6 @@ class EstimatedCosts:
         self.chip = chip
         self._pipeline = pipeline
         self._known: dict[frozenset[tuple[str, str]], ChipEstimate | None] = {}
-        self._kept = kept_calibrations()
 
     def estimate(self, choices: Mapping[str, str]) -> ChipEstimate | None:
         """With these dtypes, layers included; None where there is none."""
@@ -50,13 +49,16 @@ class EstimatedCosts:
         return ChoiceCost(found.time_ms.value, found.memory.total)
 
     def _estimate(self, choices: Mapping[str, str]) -> ChipEstimate | None:
-        batch = self._pipeline.recipe.quantization.rknn_batch_size or 1
-        stage = estimate_stage(WhatIf((self.chip,), batch=batch, layers=dict(choices)))
         try:
-            found = stage.run(self._pipeline, "").chips[0]
+            found = self._again(choices)
         except EngineError:  # hybrid quantization goes on without figures of time
             return None
-        return None if found.problem else apply(found, self._kept)
+        return None if found.problem else found
+
+    @cached_property
+    def _again(self) -> Callable[[Mapping[str, str]], ChipEstimate]:
+        """What does not depend on a choice is done once: a search asks for hundreds."""
+        return estimator_of(self._pipeline, self.chip)
 
 
 def costs_of(pipeline: Pipeline) -> EstimatedCosts | None:
