@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from engine import human_bytes, sanitize
-from engine.wire.cost import ChipEstimate, ChipFacts, Estimates, Interval
+from engine.wire.cost import AdviceAnswer, ChipEstimate, ChipFacts, Estimates, Interval
 from rknntui.cli.output import table
 
 __all__ = [
+    "advice_lines",
     "chip_lines",
     "facts_lines",
     "interval_text",
@@ -26,6 +27,20 @@ CONFIDENCE = {
 """What an estimate of time stands on, in words."""
 _TENSORS = 30
 """Tensors that the text of a memory has."""
+
+
+def advice_lines(answers: Iterable[AdviceAnswer]) -> list[str]:
+    """Ways to make a model faster, the largest gain first."""
+    lines: list[str] = []
+    for one in answers:
+        lines += ["", f"To make it faster on {one.chip} (estimated):"]
+        for row in one.advice:
+            gain = "" if row.gain_ms is None else f" (saves {row.gain_ms:.3f} ms)"
+            lines += [f"- {sanitize(row.title)}{gain}", f"  {sanitize(row.why, 600)}"]
+            lines.append(f"  {sanitize(row.source)}: {sanitize(', '.join(row.layers[:4]), 200)}")
+        if not one.advice:
+            lines.append("- nothing is known")
+    return lines
 
 
 def interval_text(found: Interval | None, digits: int = 1) -> str:

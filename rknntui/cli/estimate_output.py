@@ -11,12 +11,21 @@ import click
 
 from engine import atomic_write, refuse_existing
 from engine.wire.codec import encode
-from engine.wire.cost import COST_CALIBRATE, Calibrated, CalibrateParams, Estimates
+from engine.wire.cost import (
+    COST_ADVICE,
+    COST_CALIBRATE,
+    AdviceAnswer,
+    AdviceParams,
+    Calibrated,
+    CalibrateParams,
+    Estimates,
+)
 from rknntui.cli.cost_flags import WhatIf, estimated, load_target
+from rknntui.cli.cost_text import advice_lines
 from rknntui.cli.gates import CostLimits, exit_code, gate_lines
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
-from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.cli.session import WorkerSession, resolve, with_worker
 from rknntui.cost_report import REPORTS, Kind, report_text
 
 __all__ = ["Asked", "report_flag", "show_calibration", "show_estimates"]
@@ -50,6 +59,7 @@ class Asked:
     force: bool = False
     as_json: bool = False
     quiet: bool = False
+    advice: bool = False
 
 
 def show_estimates(
@@ -71,8 +81,9 @@ def show_estimates(
     if asked.report is not None:
         refuse_existing(asked.report.absolute(), overwrite=asked.force)
     narrator = Narrator(quiet=asked.quiet)
-    found = with_worker(
-        lambda session: estimated(
+
+    async def action(session: WorkerSession) -> tuple[Estimates, list[AdviceAnswer]]:
+        found = await estimated(
             session,
             asked.model,
             asked.given,
@@ -80,9 +91,13 @@ def show_estimates(
             asked.chips,
             layers=layers or asked.report is not None,
             spans=spans or asked.report is not None,
-        ),
-        narrator,
-    )
+        )
+        chips = [one for one in found.chips if asked.advice and not one.problem]
+        recipe = await resolve(session, asked.model, asked.given) if chips else None
+        wanted = [AdviceParams(recipe=recipe, chip=one.chip, dtype=one.dtype) for one in chips]
+        return found, [await session.call(COST_ADVICE, one) for one in wanted]
+
+    found, advice = with_worker(action, narrator)
     if asked.report is not None:
         text = report_text(found, asked.report.suffix, kind)
         atomic_write(asked.report.absolute(), text.encode("utf-8"), overwrite=asked.force)
@@ -91,7 +106,10 @@ def show_estimates(
     data = encode(found)
     if gates:
         data["gates"] = [encode(one) for one in gates]
-    emit(data, [*lines(found), *gate_lines(gates)], as_json=asked.as_json)
+    if asked.advice:
+        data["advice"] = [encode(one) for one in advice]
+    told = [*lines(found), *advice_lines(advice), *gate_lines(gates)]
+    emit(data, told, as_json=asked.as_json)
     return exit_code(gates)
 
 

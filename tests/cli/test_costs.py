@@ -143,3 +143,29 @@ def test_a_build_is_a_gate(warm: Run, demo: Path) -> None:
     worst = warm("accuracy", *asked[1:], "--fail-under", "200dB")
     assert worst.code == 14
     assert len(worst.json["gates"]) == 1
+
+
+def test_advice_stands_behind_the_layers(warm: Run, model: Path) -> None:
+    asked = ("perf", model, "--chip", "rk3566", "--advice", "-q")
+    ran = warm(*asked, "--json")
+    assert ran.code == 0, ran.err
+    assert [one["chip"] for one in ran.json["advice"]] == ["rk3566"]
+    assert "To make it faster on rk3566 (estimated)" in warm(*asked).out
+    assert warm("perf", model, "--advice").code == 2
+
+
+def test_a_search_within_a_budget_of_time(warm: Run, demo: Path) -> None:
+    model = next(demo.glob("*.onnx"))
+    asked = ("--dataset", demo / "dataset.txt", "-q", "--json")
+    on_chip = (*asked, "--target-platform", "rk3588")
+    base = warm("chips", model, "--chip", "rk3588", "-q", "--json").json["chips"][0]
+    budget = 1.1 * base["time_ms"]["value"]
+    found = warm(
+        "hybrid", "search", model, *on_chip, "--budget-ms", str(budget), "--budget", "2"
+    ).json
+    assert found["best"]["time_ms"] <= budget
+    ranking = warm("hybrid", "propose", model, *on_chip, "--budget", "1").json["ranking"]
+    assert ranking[0]["time_ms"] is not None
+    refused = warm("hybrid", "propose", model, *asked, "--budget-ms", "5")
+    assert refused.code == 2
+    assert "target_platform" in refused.json["error"]["remedy"]

@@ -127,6 +127,7 @@ class BatchText(click.ParamType):
 )
 @what_if_flags(cores=None)
 @batch_flag
+@click.option("--advice", is_flag=True, help="With --chip: also say what would make it faster.")
 @report_flag
 @click.option("--force", is_flag=True, help="Overwrite a report that exists.")
 @cost_gate_flags
@@ -152,6 +153,7 @@ def command(
     compare: tuple[str, str] | None,
     chip_names: tuple[str, ...],
     calibrate: str | None,
+    advice: bool,
     report: Path | None,
     force: bool,
     as_json: bool,
@@ -185,12 +187,21 @@ def command(
             raise click.UsageError("--device measures and --chip estimates: give one.", ctx)
         what_if = replace(what_if, cores=cores_of(cores))
         asked = Asked(
-            model, chip_names, what_if, values_of(flags), limits, report, force, as_json, quiet
+            model,
+            chip_names,
+            what_if,
+            values_of(flags),
+            limits,
+            report,
+            force,
+            as_json,
+            quiet,
+            advice,
         )
         return show_estimates(asked, layer_cost_lines, kind="layers")
-    if report is not None or limits.cpu is not None or limits.memory is not None:
+    if report is not None or advice or limits.cpu is not None or limits.memory is not None:
         raise click.UsageError(
-            "--report, --fail-cpu and --fail-memory are of estimates: give --chip.", ctx
+            "--report, --advice, --fail-cpu and --fail-memory are of estimates: give --chip.", ctx
         )
 
     async def action(session: WorkerSession) -> Performance:
