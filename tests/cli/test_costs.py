@@ -154,6 +154,7 @@ def test_advice_stands_behind_the_layers(warm: Run, model: Path) -> None:
     assert warm("perf", model, "--advice").code == 2
 
 
+@pytest.mark.long
 def test_a_search_within_a_budget_of_time(warm: Run, demo: Path) -> None:
     model = next(demo.glob("*.onnx"))
     asked = ("--dataset", demo / "dataset.txt", "-q", "--json")
