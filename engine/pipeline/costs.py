@@ -183,9 +183,9 @@ def resized(pipeline: Pipeline, sizes: Sequence[str]) -> Pipeline:
         inputs = pipeline.loaded.graph.graph.inputs
     except EngineError:
         if recipe.source.inputs is None:  # dynamic: the sizes given are all that is known
-            return pipeline.with_recipe(
-                recipe.with_values(input_size_list=[list(each) for each in given.values()])
-            )
+            named = list(given) if "" not in given else None
+            wanted = [list(each) for each in given.values()]
+            return pipeline.with_recipe(recipe.with_values(inputs=named, input_size_list=wanted))
         inputs = ()
     shapes = {spec.name: list(spec.shape) for spec in inputs}
     if not shapes:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import engine
 from engine.api import RKNN
 from engine.api.estimated import cores_of
-from engine.base.errors import UsageError
+from engine.base.errors import SourceModelError, UsageError
 from engine.chips import chips
 from engine.devices.measure.perf_text import parse_perf_text
 from tests.api.conftest import built
@@ -60,6 +62,25 @@ def test_arguments_that_do_not_fit_raise(model: Path) -> None:
         engine.estimate(model, batch=0)
     with pytest.raises(UsageError, match="no input"):
         engine.estimate(model, input_sizes=["nobody=1,3,8,8"], use_cache=False)
+
+
+def test_sizes_of_a_dynamic_model_are_given_by_name(tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["a", "b"], ["y"], name="add")],
+        "net",
+        [value(name, TensorProto.FLOAT, [1, 8, "h", "w"]) for name in ("a", "b")],
+        [value("y", TensorProto.FLOAT, [1, 8, "h", "w"])],
+    )
+    file = tmp_path / "dynamic.onnx"
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), file)
+    with pytest.raises(SourceModelError, match="input_size_list"):
+        engine.estimate(file, ["rk3588"], use_cache=False)
+    sizes = ["b=1,8,16,16", "a=1,8,16,16"]
+    found = engine.estimate(file, ["rk3588"], input_sizes=sizes, use_cache=False).chips[0]
+    assert found.time_ms is not None
+    assert "(1,8,16,16)" in found.layers[0].shape_out
 
 
 @pytest.mark.usefixtures("place")
