@@ -13,6 +13,7 @@ from engine.base.text import sanitize
 from engine.graph.layers import Layer
 from engine.graph.metrics import decibel
 from engine.hybrid.choice_costs import (
+    LEAST_MS,
     ChoiceCost,
     ChoiceCosts,
     check_budget,
@@ -146,7 +147,7 @@ def _priced(row: Ranked, before: ChoiceCost | None, after: ChoiceCost | None) ->
     if before is None or after is None:
         return row
     time = after.time_ms - before.time_ms
-    gain = row.gain_db / time if row.gain_db is not None and time > 0 else None
+    gain = row.gain_db / time if row.gain_db is not None and time >= LEAST_MS else None
     return replace(row, time_ms=time, bytes=after.bytes - before.bytes, gain_per_ms=gain)
 
 

@@ -238,7 +238,7 @@ class Ranked:
         share: of the error, of 1.
         time_ms, bytes: estimated on the recipe's chip: what lifting it adds to an inference, and
             to the weights; None without a chip.
-        gain_per_ms: dB for each millisecond that it adds; None where it adds none.
+        gain_per_ms: dB for each millisecond that it adds; None where it adds less than 0.5 µs.
     """
 
     tensor: str
