@@ -140,6 +140,7 @@ async def _after_the_build(camera: Camera, size: tuple[int, int]) -> None:
     await camera.press("r")
     await camera.sees("Top 5")
     camera.take("run")
+    await _chips(camera)
     await camera.press("9")
     await camera.sees("hybrid.search")
     camera.take("jobs")
@@ -149,6 +150,15 @@ async def _after_the_build(camera: Camera, size: tuple[int, int]) -> None:
     await camera.press("escape", "ctrl+p")
     await camera.pilot.pause(1.5)
     camera.take("palette")
+
+
+async def _chips(camera: Camera) -> None:
+    await camera.press("0")
+    await camera.sees("15 chips in")
+    camera.take("chips")
+    await camera.press("enter")
+    await camera.sees("Layers on")
+    camera.take("chip-layers")
 
 
 async def _guide_and_hybrid(camera: Camera) -> None:

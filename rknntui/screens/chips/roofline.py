@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Point", "Roof", "RooflineChart", "RooflinePane", "points_of"]
 
 _LABEL = 9
-_STYLES = {"compute": "accent", "memory": "warn"}
+_STYLES = {"compute": "accent", "memory": "good"}
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,10 @@ class RooflineChart(Chart):
             (told, ""),
             ("• ", "accent"),
             ("compute ", "dim"),
-            ("• ", "warn"),
-            ("memory", "dim"),
+            ("• ", "good"),
+            ("memory ", "dim"),
+            ("• ", ""),
+            ("other", "dim"),
         ]
 
     def _foot(self, axis: _Axis, columns: int) -> Line:
