@@ -12,6 +12,9 @@ __all__ = ["halve_filters", "tile_filters"]
 _LONGEST = {"rk3588": 11264, "rk3566": 14336}
 """Weights of one filter (kernel x input channels) that one convolution has; else 7168."""
 
+_MOST_TILES = 4096
+"""Tiles of one convolution; one with more is no network's."""
+
 _GROUP_BYTES = 5 * 32768
 """Bytes of the filters that rk3576 works on at once: five banks of its buffer."""
 
@@ -29,6 +32,8 @@ def tile_filters(graph: LoweringGraph, context: Context) -> None:
             continue
         channels, kernel = shape
         if channels * kernel <= limit or kernel > limit:
+            continue
+        if channels * kernel > limit * _MOST_TILES:
             continue
         sizes = _tiles(channels, limit // kernel, context)
         if len(sizes) > 1:
