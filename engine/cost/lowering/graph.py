@@ -254,6 +254,11 @@ class LoweringGraph:
             return self.insert(node, after=maker)
         return self.insert(node, before=self._next[None])
 
+    def move_behind(self, node: Node, tensor: str) -> None:
+        """Take a node to where :meth:`insert_behind` puts a new one."""
+        self.remove(node)
+        self.insert_behind(node, tensor)
+
     def remove(self, node: Node) -> None:
         """Take a node out; its tensors stay."""
         previous, following = self._previous.pop(node), self._next.pop(node)

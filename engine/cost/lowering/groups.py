@@ -40,6 +40,7 @@ def rewrite_groups(graph: LoweringGraph, context: Context) -> None:
             graph.rewire(node, inputs=[node.inputs[0], dense, *node.inputs[2:]])
             node.name = name
             node.attributes["group"] = 1
+            graph.move_behind(node, node.inputs[0])
             graph.rewrites["convert_group_conv2d_to_conv2d"] += 1
 
 

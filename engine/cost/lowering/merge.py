@@ -84,6 +84,7 @@ def merge_branches(graph: LoweringGraph, context: Context) -> None:
                 and _keeps_middle(graph, maker)
             ):
                 graph.absorb(maker, node)
+                graph.move_behind(maker, data)
                 graph.rewrites["fuse_branch_add_into_conv"] += 1
                 break
 

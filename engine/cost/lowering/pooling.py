@@ -56,13 +56,15 @@ def rewrite_max_pools(graph: LoweringGraph, context: Context) -> None:
         kernel, strides, pads = _geometry(node)
         if len(kernel) != 2 or any(each != 1 for each in node.ints("dilations", (1, 1))):
             continue
-        if kernel == graph.shape(node.inputs[0])[2:] and not any(pads) and kernel != (1, 1):
+        whole = kernel == graph.shape(node.inputs[0])[2:] and not any(pads)
+        if whole and max(kernel) > _LARGEST:
             node.name = graph.fresh(f"{node.name}_2gmp")
             node.op = node.kind = "GlobalMaxPool"
         elif kernel == (1, 1) and max(strides) > 1:
             _mean_filter(graph, node, graph.fresh(f"{node.outputs[0]}_mp_conv"), kernel, strides)
         elif (
             strides == (1, 1)
+            and any(pads)
             and graph.shape(node.inputs[0]) == graph.shape(node.outputs[0])
             and all(
                 each >= size > 1
@@ -162,6 +164,9 @@ def _one_value(graph: LoweringGraph, node: Node) -> None:
     node.name = graph.fresh(node.name)
     node.attributes |= {"kernel_shape": list(shape[2:]), "pads": [0, 0, 0, 0]}
     graph.rewire(node, outputs=[found])
+    if max(shape[2:]) > _LARGEST:
+        node.name = graph.fresh(f"{node.name}_2gmp")
+        node.op = node.kind = "GlobalMaxPool"
     name = f"{out}_mp_tile#1"
     sizes = graph.add_unknown(f"{name}_i1", (4,), "int64")
     made = Node("Expand", name, "Expand", [found, sizes], [out], sources=node.sources)

@@ -111,7 +111,7 @@ def _cut(
         sections = graph.add_unknown(f"{label}_i1", (len(sizes),), "int64")
         split = Node("Split", label, "Split", [data, sections], parts, {"axis": 1})
         split.sources = node.sources
-        graph.insert(split, before=node)
+        graph.insert_behind(split, data)
         splits[data, tuple(sizes)] = split
     else:
         split.name = label
@@ -150,7 +150,10 @@ def _part_of(
         inputs += node.inputs[2:]
     made = Node(node.op, name, node.kind, inputs, [result], dict(node.attributes))
     made.sources, made.dtype = node.sources, dtype or node.dtype
-    graph.insert(made, before=node)
+    if dtype:
+        graph.insert(made, before=node)
+    else:
+        graph.insert_behind(made, data)
 
 
 def _halve(graph: LoweringGraph, node: Node, half: int, channels: int) -> None:
