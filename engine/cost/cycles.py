@@ -94,7 +94,7 @@ def _array_cycles(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> tup
     channels = lowered.shape(layer.inputs[0])[1]
     taps = prod(lowered.shape(layer.consts[0])[2:])
     if layer.depthwise or channels == 1:  # one input channel is worked on as a depthwise one is
-        steps = taps * _parts(out[1], npu.depthwise[dtype])
+        steps = taps * _parts(channels, npu.depthwise[dtype])
         return groups * steps, out[0] * pixels * taps * out[1]
     steps = taps * _parts(channels, width) * _parts(out[1], tile)
     return groups * max(steps, written), out[0] * pixels * taps * channels * out[1]
