@@ -19,6 +19,7 @@ from engine.cost.lowering.pixels import settle_convolutions
 from engine.cost.lowering.reduce import (
     make_channel_gathers,
     make_channel_sums,
+    make_divisions,
     make_einsums,
     make_means,
     make_slices,
@@ -53,6 +54,7 @@ MATRIX_RULES: tuple[Rule, ...] = (
     make_slices,
     make_channel_sums,
     make_means,
+    make_divisions,
     make_einsums,
     spell_layer_norms,
     widen,

@@ -175,7 +175,7 @@ def _tidy(
             return
     if _changes(leaves, tree):
         ranks, places = orders
-        leaves.sort(key=lambda leaf: (not _turns(leaf), ranks.get(leaf.path[0], 0)))
+        leaves.sort(key=lambda leaf: (not _turns(leaf), ranks.get(leaf.path[-1], 0)))
         _rebuild(graph, root, leaves, tree, places, early=early)
 
 

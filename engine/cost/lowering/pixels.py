@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import add_transpose, fresh, perm_of, tidy_movements
+from engine.cost.lowering.layouts import settle_layouts
+from engine.cost.lowering.movement import add_transpose, fresh, perm_of
 from engine.cost.lowering.rules import Context
 
 __all__ = ["settle_convolutions"]
@@ -20,7 +21,7 @@ def settle_convolutions(graph: LoweringGraph, context: Context) -> None:
                 changed |= _behind(graph, node) or _lifted(graph, node) or _batched(graph, node)
         if not changed:
             return
-        tidy_movements(graph, context)
+        settle_layouts(graph, context)
 
 
 def _before(graph: LoweringGraph, node: Node) -> Node | None:

@@ -15,6 +15,7 @@ from engine.cost.lowering.views import View
 __all__ = [
     "make_channel_gathers",
     "make_channel_sums",
+    "make_divisions",
     "make_einsums",
     "make_means",
     "make_slices",
@@ -77,6 +78,9 @@ def make_means(graph: LoweringGraph, context: Context) -> None:
         size = math.prod(shape[each] for each in axes)
         after = math.prod(shape[axes[-1] + 1 :])
         keep = bool(node.int("keepdims", 1))
+        if after == 1 and before > 1:
+            _mean_of_rows(graph, node, before, size)
+            continue
         dtype = graph.tensors[x].dtype
         label = fresh(graph, f"{x}_rs")
         data = add_reshape(graph, x, (before, size, 1, after), label, before=node)
@@ -96,6 +100,34 @@ def make_means(graph: LoweringGraph, context: Context) -> None:
             add_reshape(graph, turned, graph.shape(result), end, result, before=node)
         graph.remove(node)
         graph.rewrites["convert_reducemean_to_einsum"] += 1
+
+
+def _mean_of_rows(graph: LoweringGraph, node: Node, rows: int, size: int) -> None:
+    """Over the last axis: (1, K, 1, rows) by one column, which stays an exMatMul."""
+    x, result = node.inputs[0], node.outputs[0]
+    dtype = graph.tensors[x].dtype
+    label = fresh(graph, f"{x}_rs")
+    flat = add_reshape(graph, x, (1, rows, 1, size), label, before=node)
+    data = add_transpose(graph, flat, (0, 3, 2, 1), fresh(graph, f"{label}_tp"), before=node)
+    made = graph.add_tensor(f"{label}_mm", (1, rows, 1, 1), dtype)
+    ones = graph.add_tensor(f"{made}_w", (1, size, 1, 1), "float32", _ones)
+    new = Node("exMatMul", made, "exMatMul", [data, ones], [made])
+    new.sources = node.sources
+    graph.insert(new, before=node)
+    add_reshape(graph, made, graph.shape(result), f"{made}_rs", result, before=node)
+    graph.remove(node)
+    graph.rewrites["convert_reducemean_to_einsum"] += 1
+
+
+def make_divisions(graph: LoweringGraph, context: Context) -> None:
+    """Reciprocal -> Div of one, ``X#1``."""
+    for node in graph:
+        if node.op == "Reciprocal":
+            node.op = node.kind = "Div"
+            node.name = f"{node.name}#1"
+            one = graph.add_tensor(f"{node.name}_one", (1,), "float32", _ones)
+            graph.rewire(node, inputs=[one, *node.inputs])
+            graph.rewrites["convert_reciprocal_to_div"] += 1
 
 
 def make_einsums(graph: LoweringGraph, context: Context) -> None:
