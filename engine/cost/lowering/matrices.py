@@ -16,6 +16,7 @@ from engine.cost.lowering.layouts import push_norms, settle_layouts
 from engine.cost.lowering.matrix import make_convolutions
 from engine.cost.lowering.movement import make_reshapes, sort_nodes, tidy_early
 from engine.cost.lowering.pixels import settle_convolutions
+from engine.cost.lowering.recurrent import make_recurrent
 from engine.cost.lowering.reduce import (
     make_channel_gathers,
     make_channel_sums,
@@ -42,6 +43,7 @@ BLOCK_RULES: tuple[Rule, ...] = (
 MATRIX_RULES: tuple[Rule, ...] = (
     drop_zero_sums,
     make_reshapes,
+    make_recurrent,
     split_heads,
     make_windows,
     make_attention,

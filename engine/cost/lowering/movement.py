@@ -164,6 +164,8 @@ def _tidy(
             if steps is None:
                 return
             own = _own_steps(graph, path) if len(steps) >= len(path) else []
+            if own and own[0].perm and steps and not steps[0].perm:
+                own = []  # a reshape that joins dimensions goes before a transpose
             leaves.append(_Leaf(tensor, path, own or steps))
         tree.extend(moves)
         stack.extend((each.outputs[0], [*path, each]) for each in moves)

@@ -153,6 +153,8 @@ def _terms(node: Node) -> tuple[str, str, str] | None:
 def _einsum(graph: LoweringGraph, node: Node, terms: tuple[str, str, str]) -> None:
     first, second, result = terms
     left, right = node.inputs
+    if len(first) != len(graph.shape(left)) or len(second) != len(graph.shape(right)):
+        return
     sizes = dict(zip(first, graph.shape(left), strict=True))
     sizes.update(zip(second, graph.shape(right), strict=True))
     batch = [each for each in first if each in second and each in result]

@@ -120,3 +120,106 @@ def test_a_softmax_works_along_channels_or_width() -> None:
     net.add("Softmax", "height", "x", axis=2)
     found = net.lower("rk3588", "height", dtype="float16")
     assert shapes(found, "exSoftmax13:height#1") == [(8, 6, 1, 10)] * 2
+
+
+def test_heads_of_one_matrix_are_split_along_channels() -> None:
+    net = Net(1, 17, 96)
+    whole = net.add(
+        "Reshape",
+        "split",
+        linear(net, "qkv", "x", 96, 288),
+        net.constant("five", np.array([1, 17, 3, 3, 32])),
+    )
+    turned = net.add("Transpose", "turn", whole, perm=[2, 0, 3, 1, 4])
+    query, key, value = (
+        net.add("Gather", f"pick{at}", turned, net.constant(f"i{at}", np.array(at)), axis=0)
+        for at in range(3)
+    )
+    score = net.add("MatMul", "score", query, net.add("Transpose", "kt", key, perm=[0, 1, 3, 2]))
+    mixed = net.add("MatMul", "mix", net.add("Softmax", "softmax", score, axis=-1), value)
+    merged = net.add("Transpose", "merge", mixed, perm=[0, 2, 1, 3])
+    joined = net.add("Reshape", "join", merged, net.constant("three", np.array([1, 17, 96])))
+    found = net.lower("rk3588", linear(net, "o", joined, 96, 96), dtype="float16")
+    assert names(found)[2:] == [
+        "Conv:qkv/MatMul#3",
+        "Reshape:qkv/MatMul_mm_tp_sw_gather_rs",
+        "Split:turn-rs_split",
+        "exSDPAttention:mix_2sdpa",
+        "Reshape:join_rs",
+        "Conv:o/MatMul#2",
+        "Transpose:o/MatMul_mm_tp",
+        "Reshape:o/Add-rs",
+    ]
+
+
+def test_windows_are_cut_from_a_map_and_their_pixels_stay_one_batch() -> None:
+    net = Net(1, 16, 16, 32)
+    six = net.add("Reshape", "six", "x", net.constant("s6", np.array([1, 2, 8, 2, 8, 32])))
+    turned = net.add("Transpose", "turn", six, perm=[0, 1, 3, 2, 4, 5])
+    flat = net.add("Reshape", "flat", turned, net.constant("s3", np.array([4, 64, 32])))
+    found = net.lower("rk3588", linear(net, "fc", flat, 32, 96), dtype="float16")
+    assert shapes(found, "exWindow:turn_2win") == [(1, 32, 16, 16), (1, 32, 4, 64)]
+    assert shapes(found, "Conv:fc/MatMul#2") == [(1, 32, 4, 64), (1, 96, 4, 64)]
+
+
+def test_a_linear_layer_on_a_map_works_in_the_maps_layout() -> None:
+    net = Net(1, 32, 8, 8)
+    last = net.add("Transpose", "last", "x", perm=[0, 2, 3, 1])
+    made = linear(net, "b", net.add("Relu", "relu", linear(net, "a", last, 32, 64)), 64, 32)
+    net.add("Add", "sum", "x", net.add("Transpose", "first", made, perm=[0, 3, 1, 2]))
+    found = names(net.lower("rk3588", "sum", dtype="float16"))
+    assert found == ["Conv:a/MatMul#2", "Conv:b/MatMul#2", "Add:sum"]
+
+
+@pytest.mark.parametrize(
+    ("axes", "layer"),
+    [([1], "Conv:x_rs_mm#1"), ([2], "exMatMul:x_rs_mm"), ([1, 2], "Conv:x_rs_mm#1")],
+)
+def test_a_mean_is_a_matrix_with_one_output(axes: list[int], layer: str) -> None:
+    net = Net(1, 24, 64)
+    net.add("ReduceMean", "mean", "x", net.constant("axes", np.array(axes)), keepdims=0)
+    assert layer in names(net.lower("rk3588", "mean", dtype="float16"))
+
+
+def test_an_einsum_of_two_features_is_a_matrix_of_each_batch() -> None:
+    net = Net(1, 512, 20, 20)
+    net.shapes["texts"] = (1, 80, 512)
+    net.add("Einsum", "match", "x", "texts", equation="bchw,bkc->bkhw")
+    found = net.lower("rk3588", "match", dtype="float16")
+    assert shapes(found, "exMatMul:x_rs_mm") == [
+        (1, 512, 1, 400),
+        (1, 512, 1, 80),
+        (1, 400, 1, 80),
+    ]
+
+
+def test_an_einsum_of_another_form_stays_as_it_is() -> None:
+    net = Net(1, 8, 4, 4)
+    net.shapes["y"] = (1, 5, 8)
+    net.add("Einsum", "sums", "x", "y", equation="bchw,bkc->bkh")
+    assert "Einsum:sums" in names(net.lower("rk3588", "sums", dtype="float16"))
+
+
+def test_a_recurrent_layer_takes_in_what_orders_its_result() -> None:
+    net = Net(20, 1, 64)
+    parts = [
+        weight(net, "w", 2, 4 * 48, 64),
+        weight(net, "r", 2, 4 * 48, 48),
+        weight(net, "b", 2, 8 * 48),
+    ]
+    steps = net.add(
+        "LSTM", "rnn", "x", *parts, outputs=["y"], hidden_size=48, direction="bidirectional"
+    )
+    turned = net.add("Transpose", "turn", steps, perm=[0, 2, 1, 3])
+    net.add("Reshape", "flat", turned, net.constant("size", np.array([20, 1, 96])))
+    found = net.lower("rk3588", "flat", dtype="float16")
+    assert shapes(found, "exLSTM:rnn") == [(20, 1, 64), (20, 1, 96)]
+
+
+def test_a_thousand_reshapes_and_transposes_in_a_row_end() -> None:
+    net = Net(2, 6, 10)
+    data = "x"
+    for at in range(500):
+        data = net.add("Transpose", f"t{at}", data, perm=[1, 0, 2])
+        data = net.add("Reshape", f"r{at}", data, net.constant(f"s{at}", np.array([2, 6, 10])))
+    assert net.lower("rk3588", data, dtype="float16").layers

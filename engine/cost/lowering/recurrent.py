@@ -1,0 +1,41 @@
+"""LSTM and GRU: one layer of the compiler each."""
+
+from __future__ import annotations
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.rules import Context
+
+__all__ = ["make_recurrent"]
+
+
+def make_recurrent(graph: LoweringGraph, context: Context) -> None:
+    """LSTM -> exLSTM, GRU -> exGRU; they write (steps, batch, directions x hidden) themselves."""
+    for node in graph:
+        if node.op not in ("GRU", "LSTM"):
+            continue
+        node.op = node.kind = f"ex{node.op}"
+        graph.rewrites[f"convert_to_{node.op.lower()}"] += 1
+        if any(graph.has_readers(each) or graph.is_output(each) for each in node.outputs[1:]):
+            continue
+        turn = _only(graph, node, "Transpose")
+        if turn is not None and turn.ints("perm") == (0, 2, 1, 3):
+            last = _only(graph, turn, "Reshape")
+        else:
+            turn, last = None, _only(graph, node, "Reshape")
+        if last is None:
+            continue
+        steps, directions, batch, hidden = (*graph.shape(node.outputs[0]), 0, 0, 0, 0)[:4]
+        plain = turn is not None or directions == 1 or batch == 1
+        if plain and graph.shape(last.outputs[0]) == (steps, batch, directions * hidden):
+            for each in (turn, last):
+                if each is not None:
+                    graph.absorb(node, each)
+            graph.rewrites["fuse_transpose_reshape_into_recurrent"] += 1
+
+
+def _only(graph: LoweringGraph, node: Node, op: str) -> Node | None:
+    """The one reader of a node's first output."""
+    if not node.outputs[0]:
+        return None
+    reader = graph.only_reader(node.outputs[0])
+    return reader if reader is not None and reader.op == op else None
