@@ -45,6 +45,8 @@ class _Order:
             self._missing.append(len(names))
             for name in names:
                 self._readers[name].append(at)
+        for readers in self._readers.values():
+            readers.sort(key=lambda at: _is_late(self._layers[at]))
         self._done: list[int] = []
         self._fused: deque[int] = deque()
         self._copying: deque[int] = deque()
@@ -96,3 +98,8 @@ class _Order:
             tensor = self._lowered.tensors.get(layer.inputs[0])
             return tensor is not None and bool(converted_bytes(tensor, self._npu))
         return bool(working_bytes(layer, self._npu, self._lowered, self._shared))
+
+
+def _is_late(layer: LoweredLayer) -> bool:
+    """Whether the compiler makes a layer of others so late that it is the last reader."""
+    return layer.kind == "exSDPAttention" or "_2dw" in layer.name

@@ -20,8 +20,11 @@ __all__ = [
     "element_bytes",
     "feature_bytes",
     "gathers",
+    "image_bytes",
+    "is_image",
     "padded_bytes",
     "settled",
+    "turned_image_bytes",
 ]
 
 _SIZES = {
@@ -86,8 +89,6 @@ def feature_bytes(
     npu: NpuProfile,
     writer: LoweredLayer | None,
     lowered: Lowered,
-    *,
-    image: bool = False,
 ) -> int:
     """What a feature tensor takes in internal memory.
 
@@ -96,7 +97,6 @@ def feature_bytes(
         npu: the family of chips.
         writer: the layer that computes it; None of an input.
         lowered: all layers and tensors.
-        image: whether it is an input that a convolution reads as an image, NHWC.
     """
     size = element_bytes(tensor.dtype)
     shape = tensor.shape
@@ -105,8 +105,6 @@ def feature_bytes(
             return padded_bytes((shape[0], shape[1], 1, shape[2]), size, npu)
         return aligned(math.prod(shape) * size, 8 if npu.family == "rk3566" else ALIGNMENT)
     batch, channels, height, width = shape
-    if image and channels in _IMAGE_CHANNELS:
-        return batch * channels * height * aligned(width * size, npu.atom_bytes)
     group = max(npu.atom_bytes // size, 1)
     padded = aligned(channels, group)
     if writer is not None:
@@ -114,6 +112,26 @@ def feature_bytes(
         padded *= written_times(writer, npu, size)
     pixels = height * width
     return batch * padded * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
+
+
+def is_image(tensor: LoweredTensor) -> bool:
+    """Whether an input comes as an image, NHWC: it has one, three or four channels."""
+    return len(tensor.shape) == 4 and tensor.shape[1] in _IMAGE_CHANNELS
+
+
+def image_bytes(tensor: LoweredTensor, npu: NpuProfile) -> int:
+    """Of an image whose rows are padded to whole groups of bytes."""
+    batch, channels, height, width = tensor.shape
+    width = aligned(width * element_bytes(tensor.dtype), npu.atom_bytes)
+    return batch * channels * height * width
+
+
+def turned_image_bytes(tensor: LoweredTensor, npu: NpuProfile) -> int:
+    """Of the same in channels, as the convolution that the compiler adds writes it."""
+    size = element_bytes(tensor.dtype)
+    tile = max(npu.macs_out["int8" if size == 1 else "float16"], 1)
+    batch, channels, height, width = tensor.shape
+    return padded_bytes((batch, aligned(channels, tile), height, width), size, npu)
 
 
 def _written_channels(

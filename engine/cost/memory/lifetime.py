@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 
 from engine.chips.npu import NpuProfile
-from engine.cost.lowered import Lowered, LoweredLayer
+from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 from engine.cost.memory.allocator import Buffer
-from engine.cost.memory.layout import converted_bytes, feature_bytes
+from engine.cost.memory.layout import (
+    converted_bytes,
+    feature_bytes,
+    image_bytes,
+    is_image,
+    turned_image_bytes,
+)
 from engine.cost.memory.working import is_view, working_bytes
 
 __all__ = ["Needed", "needed", "shared_tensors"]
@@ -52,24 +58,22 @@ class _Collector:
         self._end = max(len(lowered.layers) - 1, 0)
         self._shared = shared_tensors(lowered)
         self._last: dict[str, int] = {}
-        first_reader: dict[str, LoweredLayer] = {}
+        self._inputs_read: dict[str, list[int]] = {name: [] for name in lowered.inputs}
         for index, layer in enumerate(lowered.layers):
             for name in layer.inputs:
                 self._last[name] = index
-                first_reader.setdefault(name, layer)
+                if name in self._inputs_read:
+                    self._inputs_read[name].append(index)
         for name in lowered.outputs:
             self._last[name] = self._end
-        self._images = {
-            name
-            for name in lowered.inputs
-            if name in first_reader and first_reader[name].kind in _CONVOLUTIONS
-        }
         self._buffers: list[Buffer] = []
+        self._later: dict[int, list[Buffer]] = defaultdict(list)
         self._views: list[tuple[Buffer, int]] = []
         self._home: dict[str, int] = {}
 
     def run(self) -> Needed:
         for index, layer in enumerate(self._lowered.layers):
+            self._buffers += self._later.pop(index, [])
             working = working_bytes(layer, self._npu, self._lowered, self._shared)
             if working:
                 copy = f"{layer.inputs[0]}_exSecondary"
@@ -86,8 +90,10 @@ class _Collector:
             tensor = self._lowered.tensors.get(name)
             if tensor is None or tensor.const or name in self._home:
                 continue
-            image = name in self._images
-            size = feature_bytes(tensor, self._npu, writer, self._lowered, image=image)
+            if writer is None and is_image(tensor):
+                self._image(index, tensor)
+                continue
+            size = feature_bytes(tensor, self._npu, writer, self._lowered)
             buffer = Buffer(name, size, index, max(self._last.get(name, index), index))
             home = self._home[layer.inputs[0]] if view else -1
             if view and size <= self._buffers[home].size:
@@ -98,6 +104,20 @@ class _Collector:
                 home = len(self._buffers)
                 self._buffers.append(buffer)
             self._home[name] = home
+
+    def _image(self, index: int, tensor: LoweredTensor) -> None:
+        """An image is read as it is by convolutions; for others one turns it into channels."""
+        reads = self._inputs_read.get(tensor.name, [])
+        layers = self._lowered.layers
+        others = [at for at in reads if layers[at].kind not in _CONVOLUTIONS]
+        plain = [at for at in reads if layers[at].kind in _CONVOLUTIONS] + others[:1]
+        size = image_bytes(tensor, self._npu)
+        self._buffers.append(Buffer(tensor.name, size, index, max([index, *plain])))
+        self._home[tensor.name] = len(self._buffers) - 1
+        if others:
+            turned = turned_image_bytes(tensor, self._npu)
+            name = f"New_input_{tensor.name}"
+            self._later[others[0]].append(Buffer(name, turned, others[0], others[-1]))
 
     def _in_place(self, layer: LoweredLayer) -> bool:
         source = layer.inputs[0]
