@@ -9,7 +9,7 @@ from __future__ import annotations
 from engine.chips.npu import NpuDtype, NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory.allocator import aligned
-from engine.cost.memory.layout import element_bytes
+from engine.cost.memory.layout import element_bytes, padded_bytes
 
 __all__ = ["constant_bytes", "weight_bytes"]
 
@@ -90,6 +90,8 @@ def _of_layer(
         bias = rest[1] if len(rest) > 1 else f"{weight}_bias"
         found.append((bias, _bias(channels, npu, dtype, depthwise=layer.depthwise)))
         rest = rest[2:]
+    if layer.kind == "exSDPAttention":
+        return [(name, _mask(name, layer, lowered, npu)) for name in rest]
     for name in rest:
         tensor = lowered.tensors[name]
         count = 1
@@ -97,6 +99,15 @@ def _of_layer(
             count *= length
         found.append((name, count * _stored_bytes(tensor.dtype, layer, npu)))
     return found
+
+
+def _mask(name: str, layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> int:
+    """What an attention adds to its scores, written out for each head, in the native layout."""
+    shape = lowered.shape(layer.inputs[0])
+    size = 2 if layer.dtype == "float16" else 1
+    if len(lowered.shape(name)) < 2 or len(shape) != 4:
+        return size
+    return padded_bytes((shape[0], shape[3], 1, shape[3]), size, npu)
 
 
 def _stored_bytes(dtype: str, layer: LoweredLayer, npu: NpuProfile) -> int:

@@ -46,7 +46,7 @@ def working_bytes(
         return _gathered(layer, npu, lowered)
     if layer.kind in _BY_KIND:
         return _BY_KIND[layer.kind](layer, npu, lowered)
-    if layer.kind == "Transpose" and npu.family == "rk3588":
+    if layer.kind == "Transpose":
         return _turned(layer, npu, lowered)
     return 0
 
@@ -122,20 +122,27 @@ def _reshaped(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, shared: bo
 
 
 def _turned(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
-    """On RK3588 a Transpose has room for both ways, with rows of whole groups."""
+    """A Transpose works on a copy; on RK3588 with rows of whole groups and room for both ways."""
     tensor = lowered.tensors[layer.inputs[0]]
     size = element_bytes(tensor.dtype)
     before, after = tensor.shape, lowered.shape(layer.outputs[0])
     if len(before) != 4 or len(after) != 4:
         return 0
-    if before[1] == after[1]:
-        return padded_bytes(before, size, npu)
+    once = padded_bytes(before, size, npu)
+    if npu.family == "rk3566" or before[1] == after[1]:
+        return once
     group = max(npu.atom_bytes // size, 1)
-    if before[2] == after[2] == 1 and before[1] % group == before[3] % group == 0:
-        return 0
-    return 2 * max(
-        b * aligned(c, group) * h * aligned(w, _ROW) * size for b, c, h, w in (before, after)
-    )
+    flat = before[2] == after[2] == 1
+    if npu.family == "rk3588":
+        if flat and before[1] % group == before[3] % group == 0:
+            return 0
+        return 2 * max(
+            b * aligned(c, group) * h * aligned(w, _ROW) * size for b, c, h, w in (before, after)
+        )
+    if flat:
+        return once if before[0] == 1 and before[1] >= before[3] else 2 * once
+    other = padded_bytes(after, size, npu)
+    return other if after[1] % group == 0 else 2 * max(once, other)
 
 
 def _attention(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
@@ -163,7 +170,7 @@ def _attention(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
 def _matrix(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
     """Both sides of a product in the layout of a convolution's input and weight.
 
-    Exact for rows that are a multiple of 64, within some percent elsewhere.
+    Exact on RK3566, and elsewhere for rows that are a multiple of 64; else within some percent.
     """
     if len(layer.inputs) < 2:
         return 0
@@ -175,7 +182,8 @@ def _matrix(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
     columns = other[3]
     size = element_bytes(first.dtype)
     if npu.family == "rk3566":
-        return batch * rows * (inner + columns + 32) * size + 128
+        copied = rows * max(2 * inner, inner + columns) + inner * columns
+        return batch * copied * size + 128
     if rows % 64:
         wide = max(3 * inner, 2 * inner + columns)
         return batch * aligned(rows, 32) * wide * size + 128
