@@ -75,8 +75,9 @@ def test_perf_and_memory(stand: Stand) -> None:
     governor = next(stand.board.root.glob("sys/class/devfreq/*npu*/governor"), None)
     before = governor.read_text() if governor else ""
     words = ("perf", str(stand.container), "--device", stand.address, "--loops", "3", "--layers")
-    found = told(*words, "--fix-clocks")
+    found = told(*words, "--fix-clocks", "--fail-over", "0.001us", code=14)
     assert (found["label"], found["chip"]) == ("emulated", stand.chip)
+    assert [(gate["label"], gate["ok"]) for gate in found["gates"]] == [("emulated", False)]
     (point,) = found["points"]
     assert point["count"] == 3
     assert 0 < point["minimum"] <= point["median"] <= point["maximum"]
