@@ -240,7 +240,16 @@ class _Work:
                 found = self._of_known(blank, npu, dtype)
         except EngineError as error:
             return replace(blank, problem=error.what, remedy=error.advice)
-        return _with_peaks(found, npu)
+        notes = self._counted_otherwise()
+        return replace(_with_peaks(found, npu), notes=(*found.notes, *notes))
+
+    def _counted_otherwise(self) -> tuple[str, ...]:
+        """Which dtypes there are no figures of."""
+        settings = self._settings
+        asked = {settings.dtype or settings.quantized_dtype, *settings.layer_dtypes.values()}
+        names = sorted(name for name in asked if name in _WIDER and not name.startswith("float"))
+        told = f"There are no figures of {', '.join(names)}: it is counted as float16."
+        return (told,) if names else ()
 
     def _of_known(
         self, blank: ChipEstimate, npu: NpuProfile | None, dtype: NpuDtype

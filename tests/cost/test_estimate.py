@@ -222,3 +222,12 @@ def test_a_row_has_a_layer_of_the_build_where_there_is_one() -> None:
         assert {row.id for row in found.layers} == {"first", "second"}
         convolutions = [row.id for row in found.layers if row.op.startswith("Conv")]
         assert convolutions == ["first", "second"]
+
+
+def test_a_dtype_without_figures_is_told() -> None:
+    found = estimate_chip(graph_of(), "rk3562", CostSettings(quantized_dtype="w8a16"))
+    assert found.dtype == "float16"
+    assert any("w8a16" in note for note in found.notes)
+    assert not any(
+        "counted as" in note for note in estimate_chip(graph_of(), "rk3562", CostSettings()).notes
+    )
