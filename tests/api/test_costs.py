@@ -159,3 +159,12 @@ def test_chips_that_a_model_runs_on(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert all(one.name.upper() in told for one in chips())
     (tmp_path / "text.rknn").write_text("no model")
     assert rknn.list_support_target_platform(str(tmp_path / "text.rknn")) == -1
+
+
+def test_a_layer_that_the_user_put_on_the_cpu_is_there(model: Path) -> None:
+    plain = engine.estimate(model, ["rk3588"], use_cache=False).chips[0]
+    layer = next(row for row in plain.layers if row.target == "NPU" and "Add" in row.op)
+    recipe = engine.Recipe.from_values({"model": str(model), "op_target": {layer.id: "cpu"}})
+    found = engine.estimate(recipe, ["rk3588"], use_cache=False).chips[0]
+    assert found.cpu_layers > plain.cpu_layers
+    assert "CPU" in {row.target for row in found.layers if layer.id in row.layers}
