@@ -9,14 +9,14 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.base.errors import GraphError
-from engine.wire.cost import TensorSpan
+from engine.wire.cost import Interval, TensorSpan
 from engine.wire.graph import Tensor
 from rknntui.app import Workbench
 from rknntui.links import GoToCost, GoToDtype
 from rknntui.screens.chips.roofline import Roof
 from rknntui.screens.chips.scenario import AS_IS, Scenario, read_scenario
 from rknntui.screens.chips.spans import alive_at, peak_of
-from rknntui.screens.chips.text import bar, change, milliseconds, size
+from rknntui.screens.chips.text import bar, change, chip_fields, milliseconds, rate, size
 from rknntui.screens.chips.workspace import Chips
 from tests.tui.conftest import screen_text, until
 from tests.tui.cost_answers import CPU_LAYER, LAYERS, CostAnswers
@@ -325,6 +325,14 @@ async def test_figures_as_texts() -> None:
     assert [change(value) for value in (0.01, 3.21, -12.6)] == ["0 %", "+3.2 %", "-13 %"]
     assert [milliseconds(value) for value in (123.4, 1.234, 0.00001)] == ["123", "1.23", "0"]
     assert [size(value) for value in (12, 1756160, 1 << 40)] == ["12 B", "1.67 MiB", "1.02e+03 GiB"]
+
+
+async def test_rates_and_intervals_fit_their_columns() -> None:
+    assert [rate(value) for value in (1.14, 99.97, 222.4, 9999.6)] == ["1.1", "100", "222", "10.0k"]
+    show = next(f for f in chip_fields(changed=False) if f.key == "range").column.show
+    assert show(Interval(47.3, 43.7, 51.9)) == "43.7–51.9"
+    assert show(Interval(1e4, 9174.0, 11733.0)) == "9.2k–11.7k"
+    assert show(None) == "–"
 
 
 async def test_peak_and_tensors_alive() -> None:

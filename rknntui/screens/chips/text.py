@@ -50,8 +50,10 @@ def milliseconds(value: float) -> str:
 
 
 def rate(value: float) -> str:
-    """Frames a second."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+    """Frames a second: ``9.3``, ``47.3``, ``222``, ``12.5k``."""
+    if value >= 9999.5:
+        return f"{value / 1000:.1f}k"
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}"
 
 
 def size(count: float) -> str:
@@ -88,6 +90,9 @@ def place_style(place: str | None) -> str:
 
 
 def _range(value: Interval) -> str:
+    """``43.7–51.9``, ``9.2k–11.7k``: ten cells nearly always."""
+    if value.high >= 9999.5:
+        return f"{value.low / 1000:.1f}k–{value.high / 1000:.1f}k"
     return f"{rate(value.low)}–{rate(value.high)}"
 
 
@@ -118,7 +123,7 @@ def chip_fields(*, changed: bool) -> tuple[Field, ...]:
         Field("mark", Column("", 1, style=lambda _: "accent", name="compared")),
         Field("chip", Column("chip", 9)),
         Field("fps", Column("FPS", 6, right=True, text=rate)),
-        Field("range", Column("90 %", 9, right=True, text=_range), 0 if not changed else 90),
+        Field("range", Column("90 %", 10, right=True, text=_range), 0 if not changed else 90),
         *(changes if changed else ()),
         Field("time_ms", Column("ms", 6, right=True, text=milliseconds)),
         Field("memory", Column("memory", 8, right=True, text=size)),
