@@ -16,10 +16,14 @@ from engine.wire.cost import (
     Advice,
     AdviceAnswer,
     AdviceParams,
+    Calibrated,
     CheckAnswer,
     CheckRow,
     ChipCheck,
     ChipEstimate,
+    ChipFacts,
+    ChipFigure,
+    Chips,
     EstimateParams,
     Estimates,
     Interval,
@@ -151,6 +155,14 @@ class CostAnswers:
         if method == "cost.check":
             rows = [_check(name, at) for at, name in enumerate(names)]
             return CheckAnswer("digits", tuple(rows))
+        if method == "cost.calibrate":
+            return Calibrated("rk3588", "run-1", 5.0, 4.5, 1.111)
+        if method == "cost.chips":
+            figure = ChipFigure("npu_mhz", "1000 MHz", "the vendor's clock script")
+            names = params.chips
+            return Chips(
+                tuple(ChipFacts(n, 2, "toolkit2", 3, ("w8a8",), (figure,), "fitted") for n in names)
+            )
         return _advice(params)
 
 

@@ -285,6 +285,37 @@ async def test_nothing_waits_for_an_estimate_and_its_error_is_told(
         assert app.clipboard.startswith("rknntui chips ")
 
 
+@pytest.mark.long
+async def test_facts_and_calibration_of_a_chip(app: Workbench, answers: CostAnswers) -> None:
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        await on_chips(pilot)
+        await pilot.press("i")
+        await until(pilot, lambda: "the vendor's clock script" in screen_text(app), "the source")
+        assert "npu_mhz: 1000 MHz" in screen_text(app)
+        await pilot.press("escape")
+        count = len(answers.asked)
+        await pilot.press("K")
+        await until(pilot, lambda: len(answers.asked) >= count + 2, "estimated again")
+        assert [name for name, _ in answers.asked[count:]] == ["cost.calibrate", "cost.estimate"]
+
+
+@pytest.mark.long
+async def test_a_what_if_is_the_way_out_of_a_model_without_sizes(
+    app: Workbench, answers: CostAnswers
+) -> None:
+    answers.refused = GraphError("The input has no fixed size.", remedy="Set input_size_list.")
+    async with app.run_test(size=SIZE) as pilot:
+        await visited(pilot, Chips)
+        await until(pilot, lambda: "✗ The input has no fixed" in screen_text(app), "why")
+        answers.refused = None
+        await pilot.press("w", "down")
+        await press_text(pilot, "16x16")
+        await pilot.press("enter")
+        await until(pilot, lambda: "what if image 1,1,16,16" in screen_text(app), "with a size")
+        assert "✗" not in screen_text(app)
+        assert "rk3588" in screen_text(app)
+
+
 TEXTS = {"dtype": "", "sizes": "", "batch": "", "cores": "", "mhz": ""}
 IMAGE, LAST = Tensor("image", (1, 3, 640, 480), "float32"), Tensor("nhwc", (1, 8, 8, 3), "float32")
 

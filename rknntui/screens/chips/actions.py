@@ -32,6 +32,13 @@ ACTIONS: tuple[Action, ...] = (
     Action("chips.report", "Report…", "Write a report as HTML, CSV or SVG.", ("x",), True),
     Action("chips.reset", "Reset what-if", "Go back to the recipe's own figures.", ("W",)),
     Action("chips.estimate", "Estimate", "Estimate again.", ("r",)),
+    Action("chips.facts", "Facts", "Show what is known of the chip, with the sources.", ("i",)),
+    Action(
+        "chips.calibrate",
+        "Calibrate",
+        "Correct the estimates by the newest measured run of this model (rknntui perf).",
+        ("K",),
+    ),
     *table_actions("chips"),
 )
 

@@ -97,7 +97,10 @@ class Answers:
     @property
     def error(self) -> str:
         """Why an answer for what is looked at is missing, with the remedy; else empty."""
+        varied = self._wanted().scenario != AS_IS
         for key, *_ in self._needs():
+            if varied and AS_IS in key:  # what-if may be the way out of an error
+                continue
             if isinstance(error := self._known.get(key), Exception):
                 remedy = str(getattr(error, "remedy", ""))
                 return f"{getattr(error, 'what', error)} {remedy}".strip()

@@ -15,6 +15,7 @@ from rknntui.screens.chips.actions import ACTIONS, OF_VIEWS
 from rknntui.screens.chips.commands import command_line
 from rknntui.screens.chips.estimates import Answers, Want
 from rknntui.screens.chips.facts import top_facts
+from rknntui.screens.chips.known import calibrate, show_facts
 from rknntui.screens.chips.panes import PANES, Shown, Views
 from rknntui.screens.chips.report import ask_report
 from rknntui.screens.chips.scenario import AS_IS, Scenario, WhatIfDialog
@@ -243,6 +244,14 @@ class Chips(TableWorkspace):
         )
         ask_report(self, params, want.view)
 
+    def action_facts(self) -> None:
+        """Show what is known of the chip."""
+        show_facts(self, self.chip)
+
+    def action_calibrate(self) -> None:
+        """Correct the estimates by the newest run of this model on a board."""
+        calibrate(self, self.answers.model, self.action_estimate)
+
     # -- links -----------------------------------------------------------------------------------
 
     def arrive(self, link: Link) -> None:
@@ -285,11 +294,11 @@ class Chips(TableWorkspace):
     def unavailable_reason(self, method: str) -> str:
         if not self.is_attached:
             return ""
-        if method in ("estimate", "what_if", "report") and not self.answers.model:
+        if method in ("estimate", "what_if", "report", "calibrate") and not self.answers.model:
             return "no model is open ({app.open} opens one)."
         if method == "reset" and self.scenario == AS_IS:
             return "nothing is varied ({chips.what-if} does)."
-        if method in ("mark", "choose", "next_chip", "chip_before") and not self.names:
+        if method in ("mark", "choose", "next_chip", "chip_before", "facts") and not self.names:
             return "there is no estimate yet."
         if method in ("node", "drill", "dtypes") and not self.views.layer_id:
             return "no layer is under the cursor."
