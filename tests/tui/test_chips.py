@@ -124,6 +124,7 @@ async def test_a_node_of_the_model_leads_to_its_cost(app: Workbench, answers: Co
         await until(pilot, lambda: workspace.views.layer_id == CPU_LAYER, "its layer")
 
 
+@pytest.mark.long
 async def test_two_chips_are_compared_layer_by_layer(app: Workbench, answers: CostAnswers) -> None:
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_chips(pilot)
@@ -226,6 +227,7 @@ async def test_what_if_shows_the_change(app: Workbench, answers: CostAnswers) ->
         assert len(answers.asked) == count
 
 
+@pytest.mark.long
 async def test_a_report_is_written_and_commands_say_the_same(
     app: Workbench, answers: CostAnswers, tmp_path: Path
 ) -> None:
@@ -314,6 +316,26 @@ async def test_a_what_if_is_the_way_out_of_a_model_without_sizes(
         await until(pilot, lambda: "what if image 1,1,16,16" in screen_text(app), "with a size")
         assert "✗" not in screen_text(app)
         assert "rk3588" in screen_text(app)
+
+
+async def test_the_engine_s_own_answers_fill_every_view(app: Workbench) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_chips(pilot)
+        figures = [row["fps"] for row in workspace.views.chips.table.records]
+        assert len(figures) == 15
+        assert sum(figure is not None for figure in figures) >= 14
+        await pilot.press("enter")
+        table = workspace.views.costs.table
+        await until(pilot, lambda: table.total >= 10, "the compiler's layers")
+        named = {name for row in table.records for name in row["aliases"]}
+        assert set(LAYERS) <= named | {row["id"] for row in table.records}
+        await to_view(pilot, workspace, "Memory", "▼ peak")
+        assert workspace.views.spans.table.total
+        await to_view(pilot, workspace, "Roofline", "operations a byte")
+        assert "roof: 2048 GOPS, 33.8 GB/s" in screen_text(app)
+        await to_view(pilot, workspace, "Check", "on the NPU,")
+        await pilot.press("v")
+        await until(pilot, lambda: "Advice for rk3588" in screen_text(app), "the advice")
 
 
 TEXTS = {"dtype": "", "sizes": "", "batch": "", "cores": "", "mhz": ""}
