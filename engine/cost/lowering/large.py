@@ -41,8 +41,7 @@ def shorten_strides(graph: LoweringGraph, context: Context) -> None:
         node.attributes["strides"] = list(steps)
         graph.rewire(node, outputs=[middle])
         weight = graph.add_unknown(f"{name}_select_i1", (1, channels, 1, 1), "float32")
-        bias = graph.add_unknown(f"{name}_select_i2", (channels,), "float32")
-        made = Node("Conv", f"{name}_select", "Conv", [middle, weight, bias], [out])
+        made = Node("Conv", f"{name}_select", "Conv", [middle, weight], [out])
         made.attributes = {"strides": list(picks), "group": channels, "depthwise": 1}
         made.sources = node.sources
         graph.insert(made, after=node)

@@ -28,9 +28,9 @@ def rewrite_average_pools(graph: LoweringGraph, context: Context) -> None:
             kernel, strides, pads = _geometry(node)
             if len(kernel) != 2 or (any(pads) and not node.int("count_include_pad")):
                 continue
-            if any(pads) or node.int("ceil_mode"):
+            if node.int("ceil_mode"):
                 continue
-            if kernel == graph.shape(node.inputs[0])[2:]:
+            if kernel == graph.shape(node.inputs[0])[2:] and not any(pads):
                 node.name = graph.fresh(f"{node.name}_2gavg")
                 node.op = node.kind = "GlobalAveragePool"
             elif max(kernel) > _LARGEST or not _has_average(context):
@@ -109,7 +109,7 @@ def _mean_filter(
     node.attributes = {
         "kernel_shape": list(kernel),
         "strides": list(strides),
-        "pads": [0, 0, 0, 0],
+        "pads": list(node.ints("pads", (0, 0, 0, 0))),
         "group": channels,
         "depthwise": 1,
     }

@@ -25,7 +25,7 @@ def _agree(scores: list[BuildScore], placed: float) -> None:
 def test_graphs_of_operators(zoo: Path, builds: dict[Build, list[Row]]) -> None:
     scores = list(score(builds, zoo, graphs=SMALL, platforms=["rk3566", "rk3588", "rv1103b"]))
     assert len(scores) == 5 * len(SMALL)
-    _agree(scores, 0.97)
+    _agree(scores, 0.98)
 
 
 @pytest.mark.long
@@ -33,7 +33,7 @@ def test_every_graph(zoo: Path, builds: dict[Build, list[Row]]) -> None:
     """What the issue asks for, per platform and dtype: an unmatched row is a miss."""
     scores = list(score(builds, zoo))
     assert sum(each.rows for each in scores) > 15_000
-    _agree(scores, 0.96)
+    _agree(scores, 0.975)
     last = totals(scores)[-1]
     assert last.placed >= 0.99 * last.layers
     assert last.ddr >= 0.98 * last.rows
