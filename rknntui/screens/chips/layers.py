@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["ComparePane", "CostPane", "layer_times"]
 
 _BAR = 8
+_ENDS = ("InputOperator", "OutputOperator")
+"""Rows of the compiler that hand the model its input and output: they are always on the CPU."""
 
 
 class CostPane(RecordView):
@@ -131,11 +133,11 @@ def layer_times(found: ChipEstimate) -> dict[str, float]:
 
 
 def _places(found: ChipEstimate) -> dict[str, str]:
-    """Layer id -> sign, where a row of it is not on the NPU."""
+    """Layer id -> sign, where a row of it is not on the NPU, inputs and outputs aside."""
     signs = {"CPU": "!", "none": "✗", "NPU": " "}
     places: dict[str, str] = {}
     for row in found.layers:
         name = row.id or row.name
-        if places.get(name, " ") == " ":
+        if row.op not in _ENDS and places.get(name, " ") == " ":
             places[name] = signs[row.target]
     return places

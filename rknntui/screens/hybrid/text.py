@@ -67,7 +67,7 @@ def layer_fields() -> tuple[Field, ...]:
         Field("time_ms", Column("est. ms", 7, right=True, text=milliseconds), 100),
         Field("lift_ms", Column("+ms", 7, right=True, text=added_ms), 100),
         Field("gain_db", Column("gain dB", 7, right=True, text=number(3)), 100),
-        Field("gain_per_ms", Column("dB/ms", 7, right=True, text=number(3)), 100),
+        Field("gain_per_ms", Column("dB/ms", 7, right=True, text=_per_ms), 100),
         Field("observed_minimum", Column("obs. min", 9, right=True, text=short), 140),
         Field("observed_maximum", Column("obs. max", 9, right=True, text=short), 140),
         Field("lift_bytes", Column("+bytes", 9, right=True, text=added_bytes), 150),
@@ -226,13 +226,17 @@ def row_lines(record: Record | None, width: int) -> list[Line]:
     if record["built_range"] is not None and None not in record["built_range"]:
         low, high = record["built_range"]
         parts.append(f"● range requested; the build has {low:.4g} to {high:.4g}")
-    if record["time_ms"] is not None:
-        parts.append(_cost_text(record))
+    if record["time_ms"] is not None:  # first: a small screen shows one line of these
+        parts.insert(0, _cost_text(record))
     if record["own"] is not None:
         parts.append(f"isolated {decibel_text(record['own'], unit=True)}")
     if record["unmet"]:
         lines.append([(f"✗ not applied: {name_text(record['unmet'])}", "bad")])
     return lines + [[(row, "")] for row in wrap(" · ".join(parts), max(20, width))]
+
+
+def _per_ms(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _cost_text(record: Record) -> str:
