@@ -148,9 +148,28 @@ def _written_channels(
         return aligned(channels, tile) + extra
     if writer.kind == "Resize" and writer.mode not in ("", "nearest"):
         return aligned(channels, _DEPTHWISE_BYTES.get(npu.family, 64) // size)
-    if writer.kind == "Concat" and gathers(writer, npu, lowered):
-        return aligned(channels, tile)
+    if writer.kind == "Concat":
+        return _joined_channels(channels, tile, writer, npu, lowered)
+    if writer.kind == "Split":
+        group = max(npu.atom_bytes // size, 1)
+        parts = [lowered.shape(name) for name in writer.outputs]
+        if any(len(shape) == 4 and shape[1] % group for shape in parts):
+            return aligned(channels, tile)
     return channels
+
+
+def _joined_channels(
+    channels: int, tile: int, writer: LoweredLayer, npu: NpuProfile, lowered: Lowered
+) -> int:
+    """Channels that a Concat writes where an input has a broken group."""
+    if not _breaks_groups(writer, npu, lowered):
+        return channels
+    if gathers(writer, npu, lowered):
+        return aligned(channels, tile)
+    size = element_bytes(lowered.tensors[writer.outputs[0]].dtype)
+    group = max(npu.atom_bytes // size, 1)
+    whole = sum(aligned(lowered.shape(name)[1], group) for name in writer.inputs)
+    return aligned(whole, tile) if npu.family in ("rk3576", "rv1126b") else whole
 
 
 def _splits(size: int, npu: NpuProfile, writer: LoweredLayer, lowered: Lowered) -> bool:
@@ -193,7 +212,11 @@ def gathers(writer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> bool:
 
     Found on the families of RK3566 and RK3588; the others join them in place.
     """
-    if writer.kind != "Concat" or npu.family not in ("rk3566", "rk3588") or not writer.outputs:
+    return npu.family in ("rk3566", "rk3588") and _breaks_groups(writer, npu, lowered)
+
+
+def _breaks_groups(writer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> bool:
+    if writer.kind != "Concat" or not writer.outputs:
         return False
     result = lowered.tensors[writer.outputs[0]]
     shapes = [lowered.shape(name) for name in writer.inputs]

@@ -76,7 +76,7 @@ def _border(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
         return 64
     batch, channels, height, width = tensor.shape
     bordered = (batch, channels, height + 2, width + 2)
-    return padded_bytes(bordered, element_bytes(tensor.dtype), npu)
+    return aligned(padded_bytes(bordered, element_bytes(tensor.dtype), npu))
 
 
 def _spread(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
