@@ -28,6 +28,9 @@ _ALONG = frozenset({"Concat", "Gather", "Slice", "Split"})
 """Along one axis, which moves when a dimension is put in."""
 
 
+_ROWS = frozenset({"AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "MaxPool"})
+"""Over one dimension where the data has three."""
+
 _REDUCED = frozenset({"ReduceMax", "ReduceMin"})
 
 
@@ -45,24 +48,8 @@ def widen(graph: LoweringGraph, context: Context) -> None:
         elif node.op in UNARY or node.op in BINARY:
             if _needs(graph, node) or _short_const(graph, node):
                 _wide(graph, node)
-        elif node.op == "Softmax":
-            _softmax(graph, node)
-        elif node.op == "ArgMax":
-            _wide_pick(graph, node)
-        elif node.op in _REDUCED:
-            _wide_reduce(graph, node)
-        elif node.op == "Slice" and "axis" not in node.attributes:
-            continue
-        elif node.op in _ALONG and _needs(graph, node):
-            rank = len(graph.shape(node.inputs[0]))
-            axis = node.int("axis", 0) % rank
-            if (
-                node.op in ("ArgMax", "ArgMin", "Gather")
-                and len(graph.shape(node.outputs[0])) != rank
-            ):
-                continue
-            _wide(graph, node)
-            node.attributes["axis"] = 3 if rank == 3 and axis == 2 else axis
+        else:
+            _widen_other(graph, node)
     for node in execution_order(graph):
         if node.op == "Transpose":
             _wide_transpose(graph, node)
@@ -127,6 +114,27 @@ def _around(graph: LoweringGraph, node: Node, data: str, shape: tuple[int, ...],
     add_reshape(graph, made, whole, name, result, before=graph.following(node))
 
 
+def _widen_other(graph: LoweringGraph, node: Node) -> None:
+    """A layer that works along an axis, or over one."""
+    if node.op == "Softmax":
+        _softmax(graph, node)
+    elif node.op in _ROWS and len(graph.shape(node.inputs[0])) == 3:
+        _wide_row(graph, node)
+    elif node.op == "ArgMax":
+        _wide_pick(graph, node)
+    elif node.op in _REDUCED:
+        _wide_reduce(graph, node)
+    elif node.op == "Slice" and "axis" not in node.attributes:
+        return
+    elif node.op in _ALONG and _needs(graph, node):
+        rank = len(graph.shape(node.inputs[0]))
+        axis = node.int("axis", 0) % rank
+        if node.op in ("ArgMax", "ArgMin", "Gather") and len(graph.shape(node.outputs[0])) != rank:
+            return
+        _wide(graph, node)
+        node.attributes["axis"] = 3 if rank == 3 and axis == 2 else axis
+
+
 def _wide_transpose(graph: LoweringGraph, node: Node) -> None:
     rank = len(graph.shape(node.inputs[0]))
     if rank not in (2, 3):
@@ -138,6 +146,31 @@ def _wide_transpose(graph: LoweringGraph, node: Node) -> None:
     for at, each in zip(place, perm, strict=True):
         wide[at] = place[each]
     node.attributes["perm"] = list(wide)
+
+
+def _wide_row(graph: LoweringGraph, node: Node) -> None:
+    """A convolution or pool over one dimension is one over a map of height one."""
+    for name, start in (("kernel_shape", 1), ("strides", 1), ("dilations", 1)):
+        values = node.ints(name)
+        if len(values) == 1:
+            node.attributes[name] = [start, *values]
+    pads = node.ints("pads")
+    if len(pads) == 2:
+        node.attributes["pads"] = [0, pads[0], 0, pads[1]]
+    weight = graph.tensors.get(node.inputs[1]) if len(node.inputs) > 1 else None
+    rest = list(node.inputs[1:])
+    if weight is not None and weight.const and len(weight.shape) == 3:
+        shape = (*weight.shape[:2], 1, weight.shape[2])
+        label = fresh(graph, f"{weight.name}_4d")
+        rest[0] = graph.add_tensor(label, shape, weight.dtype, weight.values)
+    x, result = node.inputs[0], node.outputs[0]
+    data = add_reshape(graph, x, four(graph.shape(x)), fresh(graph, f"{x}_rs"), before=node)
+    whole = graph.shape(result)
+    name = fresh(graph, f"{result}-rs")
+    made = graph.add_tensor(name, four(whole), graph.tensors[result].dtype)
+    graph.rewire(node, inputs=[data, *rest], outputs=[made, *node.outputs[1:]])
+    add_reshape(graph, made, whole, name, result, before=graph.following(node))
+    graph.rewrites[f"unsqueeze_to_4d_{node.op.lower()}"] += 1
 
 
 def _wide_pick(graph: LoweringGraph, node: Node) -> None:

@@ -20,10 +20,18 @@ __all__ = ["push_maps", "push_splits"]
 _Shape = tuple[int, ...]
 
 
-def push_maps(graph: LoweringGraph, context: Context) -> bool:
-    """One pass: reshapes that keep batch and channels go behind layers; whether one did."""
+def push_maps(graph: LoweringGraph, context: Context, *, matrices: bool = False) -> bool:
+    """One pass: reshapes that keep batch and channels go behind layers; whether one did.
+
+    Args:
+        graph: changed in place.
+        context: of the lowering.
+        matrices: only behind the convolutions that matrices have become.
+    """
     changed = False
     for node in execution_order(graph):
+        if matrices and not (node.op == "Conv" and node.int("constant") and not node.int("mean")):
+            continue
         shape = _target(graph, node)
         if shape is not None and shape != graph.shape(node.outputs[0]):
             _carry(graph, node, shape)
@@ -83,7 +91,8 @@ def _of_conv(graph: LoweringGraph, node: Node, source: _Shape) -> _Shape | None:
         and set(node.ints("strides", (1, 1))) == {1}
         and not any(node.ints("pads"))
     )
-    if not plain or source[2] != 1:
+    matrix = node.int("constant") and not node.int("mean")
+    if not plain or (source[2] != 1 and not matrix):
         return None
     return (source[0], graph.shape(node.outputs[0])[1], *source[2:])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.layouts import settle_layouts
+from engine.cost.lowering.maps import push_maps
 from engine.cost.lowering.movement import add_transpose, fresh, perm_of
 from engine.cost.lowering.rules import Context
 
@@ -19,6 +20,7 @@ def settle_convolutions(graph: LoweringGraph, context: Context) -> None:
         for node in graph:
             if node.op == "Conv" and node.int("constant"):
                 changed |= _behind(graph, node) or _lifted(graph, node) or _batched(graph, node)
+        changed |= push_maps(graph, context, matrices=True)
         if not changed:
             return
         settle_layouts(graph, context)

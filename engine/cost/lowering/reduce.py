@@ -85,7 +85,7 @@ def make_means(graph: LoweringGraph, context: Context) -> None:
         label = fresh(graph, f"{x}_rs")
         data = add_reshape(graph, x, (before, size, 1, after), label, before=node)
         made = graph.add_tensor(f"{label}_mm", (before, 1, 1, after), dtype)
-        new = Node("exMatMul", made, "exMatMul", [data], [made], {"constant": 1})
+        new = Node("exMatMul", made, "exMatMul", [data], [made], {"constant": 1, "mean": 1})
         new.sources = node.sources
         new.inputs += _weights(graph, new, (1, size, 1, 1), context)
         graph.insert(new, before=node)

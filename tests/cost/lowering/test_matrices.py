@@ -223,3 +223,23 @@ def test_a_thousand_reshapes_and_transposes_in_a_row_end() -> None:
         data = net.add("Transpose", f"t{at}", data, perm=[1, 0, 2])
         data = net.add("Reshape", f"r{at}", data, net.constant(f"s{at}", np.array([2, 6, 10])))
     assert net.lower("rk3588", data, dtype="float16").layers
+
+
+def test_a_convolution_over_one_dimension_is_one_over_a_row() -> None:
+    net = Net(1, 40, 100)
+    net.add(
+        "Conv",
+        "conv",
+        "x",
+        weight(net, "w", 64, 40, 3),
+        weight(net, "b", 64),
+        kernel_shape=[3],
+        pads=[1, 1],
+        strides=[2],
+    )
+    found = net.lower("rk3588", "conv", dtype="float16")
+    assert shapes(found, "Conv:conv") == [(1, 40, 1, 100), (1, 64, 1, 50)]
+    layer = next(each for each in found.layers if each.full_name == "Conv:conv")
+    assert layer.window is not None
+    assert layer.window.kernel == (1, 3)
+    assert layer.window.pads == (0, 1, 0, 1)
