@@ -136,7 +136,7 @@ async def test_problems_are_counted_on_the_tab_and_reached_by_a_key(demo: Path) 
     async with app.run_test(size=SIZE) as pilot:
         workspace = await visited(pilot, Configure)
         await until(pilot, lambda: "dataset" in app.session.all_problems, "a problem")
-        assert "Config!" in screen_text(app)
+        assert "Conf!" in screen_text(app)
         await pilot.press("n")
         assert workspace.form.rows.option is not None
         assert workspace.form.rows.option.name == "dataset"
