@@ -142,15 +142,11 @@ def _sdpa(graph: LoweringGraph, group: list[Node]) -> None:
     first, last = group[0], group[-1]
     query, key = first.inputs[:2]
     value, result = last.inputs[1], last.outputs[0]
-    scale = graph.producer(query)
-    if scale is not None and scale.op in ("Mul", "Div") and graph.only_reader(query) is first:
-        consts = [each for each in scale.inputs if graph.is_const(each)]
-        if (
-            len(consts) == 1
-            and math.prod(graph.shape(consts[0])) == 1
-            and not _foldable(graph, scale)
-        ):
-            query = next(each for each in scale.inputs if each not in consts)
+    for tensor in (query, key):
+        scale = _scale(graph, tensor, first)
+        if scale is not None:
+            data = next(each for each in scale.inputs if not graph.is_const(each))
+            query, key = (data, key) if tensor == query else (query, data)
             group = [scale, *group]
     q = _turned(graph, query, last)
     shape = graph.shape(key)
@@ -174,6 +170,17 @@ def _sdpa(graph: LoweringGraph, group: list[Node]) -> None:
     add_reshape(graph, back, graph.shape(result), f"{made}_tp_rs", result, before=last)
     for node in group:
         graph.remove(node)
+
+
+def _scale(graph: LoweringGraph, tensor: str, reader: Node) -> Node | None:
+    """A factor of one number before the scores that goes into no weight: attention takes it."""
+    maker = graph.producer(tensor)
+    if maker is None or maker.op not in ("Mul", "Div") or graph.only_reader(tensor) is not reader:
+        return None
+    consts = [each for each in maker.inputs if graph.is_const(each)]
+    if len(consts) != 1 or math.prod(graph.shape(consts[0])) != 1 or _foldable(graph, maker):
+        return None
+    return maker
 
 
 def _foldable(graph: LoweringGraph, scale: Node) -> bool:

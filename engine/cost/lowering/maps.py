@@ -54,12 +54,23 @@ def _target(graph: LoweringGraph, node: Node) -> _Shape | None:
         return None
     source = graph.shape(maker.inputs[0])
     if not _keeps(source, graph.shape(features[0])):
-        return None
+        return source if _single(graph, node, source) else None
     if node.op == "Conv":
         return _of_conv(graph, node, source)
     reader = graph.only_reader(result)
     behind = reader is not None and reader.op == "Reshape"
     return source if behind or node.op != "exNorm" else None
+
+
+def _single(graph: LoweringGraph, node: Node, source: _Shape) -> bool:
+    """Whether a layer works number by number, with movements before and behind it."""
+    if len(source) != 4 or node.op not in UNARY | BINARY:
+        return False
+    consts = [each for each in node.inputs if graph.is_const(each)]
+    if any(math.prod(graph.shape(each)) != 1 for each in consts):
+        return False
+    reader = graph.only_reader(node.outputs[0])
+    return reader is not None and reader.op in ("Reshape", "Transpose")
 
 
 def _same_map(graph: LoweringGraph, node: Node, features: list[str]) -> bool:
