@@ -248,27 +248,34 @@ def _turn_before_split(graph: LoweringGraph, node: Node) -> bool:
     x = node.inputs[0]
     if len(graph.shape(x)) != 4:
         return False
-    turns = []
-    for each in node.outputs:
-        found = [reader for reader in graph.readers(each) if reader.op == "Transpose"]
-        if not found or graph.is_output(each):
-            return False
-        turns.append(found)
-    perm = perm_of(turns[0][0], 4)
-    chosen = [next((t for t in found if perm_of(t, 4) == perm), None) for found in turns]
-    if any(each is None for each in chosen):
+    if any(graph.is_output(each) for each in node.outputs):
         return False
+    counts: dict[tuple[int, ...], int] = {}
+    found = [
+        {perm_of(reader, 4): reader for reader in graph.readers(each) if reader.op == "Transpose"}
+        for each in node.outputs
+    ]
+    for perms in found:
+        for each in perms:
+            counts[each] = counts.get(each, 0) + 1
+    perm = max(counts, key=counts.__getitem__, default=(0, 1, 2, 3))
     others = sum(len(graph.readers(each)) > 1 for each in node.outputs)
-    if others == 0 or others >= len(node.outputs):
+    rest = len(node.outputs) - counts.get(perm, 0)
+    if counts.get(perm, 0) < 2 or others + rest == 0 or others + rest >= len(node.outputs):
         return False
+    chosen = [perms.get(perm) for perms in found]
     moved = add_transpose(graph, x, perm, fresh(graph, f"{x}_tp"), before=node)
     outputs = []
     back = tuple(perm.index(each) for each in range(4))
     for each, turn in zip(list(node.outputs), chosen, strict=True):
-        if turn is None:
-            continue
-        result = turn.outputs[0]
-        graph.remove(turn)
+        if turn is not None:
+            result = turn.outputs[0]
+            graph.remove(turn)
+        else:
+            shape = graph.shape(each)
+            result = fresh(graph, f"{each}_sp")
+            dtype = graph.tensors[each].dtype
+            graph.add_tensor(result, tuple(shape[at] for at in perm), dtype)
         outputs.append(result)
         if graph.has_readers(each):
             name = fresh(graph, f"{each}_tp")
