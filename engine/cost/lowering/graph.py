@@ -182,13 +182,14 @@ class LoweringGraph:
             node: len({maker for each in node.inputs if (maker := self.producer(each))})
             for node in self.nodes
         }
+        place = {node: at for at, node in enumerate(missing)}
         queue = deque(node for node, left in missing.items() if not left)
         found = []
         while queue:
             node = queue.popleft()
             found.append(node)
-            readers = dict.fromkeys(each for name in node.outputs for each in self.readers(name))
-            for reader in readers:
+            readers = {each for name in node.outputs for each in self.readers(name)}
+            for reader in sorted(readers, key=place.__getitem__):
                 missing[reader] -= 1
                 if not missing[reader]:
                     queue.append(reader)

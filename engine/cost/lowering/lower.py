@@ -34,6 +34,7 @@ from engine.cost.lowering.merge import (
     divide_by_multiplying,
     merge_branches,
     merge_constants,
+    merge_flattening,
     merge_scales_forward,
 )
 from engine.cost.lowering.order import in_order
@@ -85,6 +86,7 @@ RULES: tuple[Rule, ...] = (
     join_slices,
     shorten_strides,
     tile_filters,
+    merge_flattening,
     write_groups,
     add_biases,
     halve_filters,

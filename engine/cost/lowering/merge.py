@@ -12,8 +12,12 @@ __all__ = [
     "divide_by_multiplying",
     "merge_branches",
     "merge_constants",
+    "merge_flattening",
     "merge_scales_forward",
 ]
+
+_LARGEST_MAP = 5
+"""Rows and columns of a map that a fully connected layer reads as it is."""
 
 _WEIGHTED = ("Conv", "ConvTranspose")
 
@@ -47,9 +51,13 @@ def merge_constants(graph: LoweringGraph, context: Context) -> None:
 
 
 def merge_scales_forward(graph: LoweringGraph, context: Context) -> None:
-    """A constant factor goes into the convolution that alone reads its result."""
+    """A constant factor goes into the convolution that alone reads its result.
+
+    A BatchNormalization, which shifts, too, only where no zeros are padded behind it.
+    """
     for node in graph:
-        if node.op != "Mul" or len(node.inputs) != 2 or graph.is_output(node.outputs[0]):
+        normal = node.op == "BatchNormalization"
+        if not normal and (node.op != "Mul" or len(node.inputs) != 2):
             continue
         data = next((each for each in node.inputs if not graph.is_const(each)), "")
         reader = graph.only_reader(node.outputs[0])
@@ -60,11 +68,43 @@ def merge_scales_forward(graph: LoweringGraph, context: Context) -> None:
             and reader.op == "Conv"
             and reader.inputs[0] == node.outputs[0]
             and graph.is_const(reader.inputs[1])
+            and not (normal and any(reader.ints("pads")))
         ):
+            if normal and len(reader.inputs) < 3:
+                channels = graph.shape(reader.outputs[0])[1]
+                bias = graph.add_unknown(f"{reader.name}_bias", (channels,), "float32")
+                graph.rewire(reader, inputs=[*reader.inputs, bias])
             reader.sources = (*reader.sources, *node.sources)
             graph.remove(node)
             graph.replace_reads(node.outputs[0], data)
             graph.rewrites["fuse_mul_into_conv2"] += 1
+
+
+def merge_flattening(graph: LoweringGraph, context: Context) -> None:
+    """A map of up to 5 x 5 that is made a vector for a 1 x 1 convolution: a kernel of its size."""
+    for node in graph:
+        if node.op != "Reshape":
+            continue
+        shape, out = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+        reader = graph.only_reader(node.outputs[0])
+        if (
+            len(shape) != 4
+            or out != (shape[0], prod(shape[1:]), 1, 1)
+            or shape[2:] == (1, 1)
+            or max(shape[2:]) > _LARGEST_MAP
+            or reader is None
+            or reader.op != "Conv"
+            or graph.shape(reader.inputs[1])[1:] != out[1:]
+        ):
+            continue
+        weight = graph.tensors[reader.inputs[1]]
+        dims = (weight.shape[0], *shape[1:])
+        filters = graph.add_tensor(f"{weight.name}_map", dims, weight.dtype, weight.values)
+        graph.remove(node)
+        reader.sources = (*reader.sources, *node.sources)
+        reader.attributes["kernel_shape"] = list(shape[2:])
+        graph.rewire(reader, inputs=[node.inputs[0], filters, *reader.inputs[2:]])
+        graph.rewrites["fuse_reshape_into_conv"] += 1
 
 
 def merge_branches(graph: LoweringGraph, context: Context) -> None:

@@ -39,13 +39,11 @@ def rewrite_average_pools(graph: LoweringGraph, context: Context) -> None:
 
 def rewrite_global_pools(graph: LoweringGraph, context: Context) -> None:
     """Global pools in steps of at most 7 rows and columns."""
-    for node in graph:
-        if node.op not in ("GlobalAveragePool", "GlobalMaxPool"):
-            continue
-        shape = graph.shape(node.inputs[0])
-        if len(shape) != 4 or shape[2:] == (1, 1):
-            continue
-        _in_steps(graph, node, "_2conv" if node.op == "GlobalAveragePool" else "_tile")
+    for op, suffix in (("GlobalAveragePool", "_2conv"), ("GlobalMaxPool", "_tile")):
+        for node in graph:
+            shape = graph.shape(node.inputs[0]) if node.op == op else ()
+            if len(shape) == 4 and shape[2:] != (1, 1):
+                _in_steps(graph, node, suffix)
 
 
 def rewrite_max_pools(graph: LoweringGraph, context: Context) -> None:

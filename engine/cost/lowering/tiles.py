@@ -117,7 +117,7 @@ def _cut(
         split.name = label
     parts = split.outputs
     results = [graph.add_tensor(f"{out}_tile{at}_conv", shape, dtype) for at in range(len(sizes))]
-    for at, part in enumerate(parts):
+    for at, part in reversed(list(enumerate(parts))):
         _part_of(graph, node, f"{name}_tile{at}", part, results[at], sizes[at], bias=at == 0)
     total = results[0]
     mark = "convtranspose_add" if node.op == "ConvTranspose" else "conv_add"

@@ -172,3 +172,15 @@ def test_hard_swish_and_mish_written_out() -> None:
     ]
     assert "HardSwish:s_2hs" in names(net.lower("rv1103b", end))
     assert "exMish:sp_2exmish" in names(net.lower("rv1103b", end))
+
+
+@pytest.mark.parametrize(("size", "expected"), [(5, (10, 40, 5, 5)), (6, (10, 1440, 1, 1))])
+def test_a_small_map_is_read_by_a_fully_connected_layer_as_it_is(
+    size: int, expected: tuple[int, ...]
+) -> None:
+    net = Net(1, 40, size, size)
+    flat = net.add("Flatten", "f", "start")
+    filters = net.constant("w", np.zeros((10, 40 * size * size), np.float32))
+    shift = net.constant("b", np.zeros(10, np.float32))
+    lowered = net.lower("rk3588", net.add("Gemm", "g", flat, filters, shift, transB=1))
+    assert weight(lowered, "Conv:g#2") == expected
