@@ -73,7 +73,6 @@ RULES: tuple[Rule, ...] = (
     merge_constants,
     merge_scales_forward,
     scale_and_shift,
-    *MATRIX_RULES,
     rewrite_groups,
     merge_branches,
     *MATRIX_RULES,
