@@ -256,8 +256,8 @@ def _turn_before_split(graph: LoweringGraph, node: Node) -> bool:
         for each in node.outputs
     ]
     for perms in found:
-        for each in perms:
-            counts[each] = counts.get(each, 0) + 1
+        for axes in perms:
+            counts[axes] = counts.get(axes, 0) + 1
     perm = max(counts, key=counts.__getitem__, default=(0, 1, 2, 3))
     others = sum(len(graph.readers(each)) > 1 for each in node.outputs)
     rest = len(node.outputs) - counts.get(perm, 0)
