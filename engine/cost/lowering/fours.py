@@ -6,8 +6,9 @@ import math
 
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.matrix import make_matmul
-from engine.cost.lowering.movement import add_reshape, execution_order, fresh, perm_of
+from engine.cost.lowering.movement import add_reshape, fresh, perm_of
 from engine.cost.lowering.rules import Context
+from engine.cost.lowering.sequence import execution_order
 from engine.cost.lowering.views import four
 
 __all__ = ["BINARY", "UNARY", "restore_softmax", "widen"]

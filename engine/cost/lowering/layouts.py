@@ -9,15 +9,9 @@ from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.joins import join_maps
 from engine.cost.lowering.maps import push_maps, push_splits
 from engine.cost.lowering.matrix import absorb_scales, fuse_constants
-from engine.cost.lowering.movement import (
-    add_transpose,
-    execution_order,
-    fresh,
-    is_movement,
-    perm_of,
-    tidy_movements,
-)
+from engine.cost.lowering.movement import add_transpose, fresh, is_movement, perm_of, tidy_movements
 from engine.cost.lowering.rules import Context
+from engine.cost.lowering.sequence import execution_order
 
 __all__ = ["push_norms", "settle_layouts"]
 

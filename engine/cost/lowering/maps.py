@@ -6,14 +6,9 @@ import math
 
 from engine.cost.lowering.fours import BINARY, UNARY
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import (
-    add_reshape,
-    add_transpose,
-    execution_order,
-    fresh,
-    perm_of,
-)
+from engine.cost.lowering.movement import add_reshape, add_transpose, fresh, perm_of
 from engine.cost.lowering.rules import Context
+from engine.cost.lowering.sequence import execution_order
 
 __all__ = ["push_maps", "push_splits"]
 

@@ -14,7 +14,7 @@ from engine.cost.lowering.fours import restore_softmax, widen
 from engine.cost.lowering.joins import drop_zero_sums, join_early
 from engine.cost.lowering.layouts import push_norms, settle_layouts
 from engine.cost.lowering.matrix import make_convolutions
-from engine.cost.lowering.movement import make_reshapes, sort_nodes, tidy_early
+from engine.cost.lowering.movement import make_reshapes, tidy_early
 from engine.cost.lowering.pixels import settle_convolutions
 from engine.cost.lowering.recurrent import make_recurrent
 from engine.cost.lowering.reduce import (
@@ -27,6 +27,7 @@ from engine.cost.lowering.reduce import (
     make_step_picks,
 )
 from engine.cost.lowering.rules import Rule
+from engine.cost.lowering.sequence import sort_nodes
 from engine.cost.lowering.windows import make_windows
 
 __all__ = ["BLOCK_RULES", "MATRIX_RULES"]
