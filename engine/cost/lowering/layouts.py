@@ -20,7 +20,7 @@ _ALONG = frozenset({"Concat", "Slice", "exSoftmax13"})
 
 _MOVABLE = UNARY | BINARY | _ALONG | {"exNorm"}
 
-_ROUNDS = 24
+_ROUNDS = 10
 """Passes over the graph at most; each lets a transpose move as far as it goes."""
 
 
