@@ -39,10 +39,10 @@ WORKSPACES: dict[str, Place] = {
     "quantize": Place("Quantize", "Quant"),
     "accuracy": Place("Accuracy", "Accur"),
     "hybrid": Place("Hybrid"),
+    "chips": Place("Chips"),
     "devices": Place("Devices", "Device"),
     "run": Place("Run"),
     "jobs": Place("Jobs"),
-    "chips": Place("Chips"),
 }
 """Name, which is also the folder in ``rknntui.screens`` and the noun of its actions -> its row."""
 

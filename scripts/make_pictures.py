@@ -81,6 +81,12 @@ class Camera:
         """Wait for a text on the screen."""
         await self.until(lambda: text in _text(self.pilot.app), text)
 
+    async def open(self, workspace: str, *keys: str) -> None:
+        """Show a workspace by its key, then press others there."""
+        from rknntui.workspaces import keys_of
+
+        await self.press(keys_of(workspace)[0], *keys)
+
     async def press(self, *keys: str) -> None:
         """Press keys."""
         await self.pilot.press(*keys)
@@ -109,24 +115,24 @@ async def _before_the_build(camera: Camera, app: Workbench) -> None:
     await camera.press("down", "down", "down")
     await camera.sees("Weights")
     camera.take("model")
-    await camera.press("2")
+    await camera.open("configure")
     await camera.until(lambda: app.session.yaml, "the checked recipe")
     while app.workspace.form.rows.option.name != "mean_values":
         await camera.press("down")
     await camera.sees("Subtracted from every pixel")
     camera.take("configure")
-    await camera.press("3")
+    await camera.open("dataset")
     await camera.sees("✓ -1..1")
     await camera.press("down", "down", "down")
     await camera.sees("003.png →")
     camera.take("dataset")
-    await camera.press("4", "B")
+    await camera.open("quantize", "B")
     await camera.sees("✓ built")
     camera.take("quantize")
 
 
 async def _after_the_build(camera: Camera, size: tuple[int, int]) -> None:
-    await camera.press("5", "r")
+    await camera.open("accuracy", "r")
     await camera.sees("by SQNR")
     await camera.press("enter")
     await camera.sees("integer range")
@@ -135,13 +141,13 @@ async def _after_the_build(camera: Camera, size: tuple[int, int]) -> None:
     await camera.sees("by SQNR")
     camera.take("accuracy")
     await _guide_and_hybrid(camera)
-    await camera.press("8", "n")
+    await camera.open("run", "n")
     await camera.sees("000.png")
     await camera.press("r")
     await camera.sees("Top 5")
     camera.take("run")
     await _chips(camera)
-    await camera.press("9")
+    await camera.open("jobs")
     await camera.sees("hybrid.search")
     camera.take("jobs")
     await camera.press("question_mark")
@@ -153,7 +159,7 @@ async def _after_the_build(camera: Camera, size: tuple[int, int]) -> None:
 
 
 async def _chips(camera: Camera) -> None:
-    await camera.press("0")
+    await camera.open("chips")
     await camera.sees("15 chips in")
     camera.take("chips")
     await camera.press("enter")
@@ -168,7 +174,7 @@ async def _guide_and_hybrid(camera: Camera) -> None:
     await camera.sees("Quantize and compare")
     await camera.sees("r next")
     camera.take("guide")
-    await camera.press("6")
+    await camera.open("hybrid")
     await camera.sees("by SQNR dB")
     await camera.press("space", "down", "m", "m", "space")
     await camera.sees("simulated over")

@@ -18,6 +18,7 @@ from rknntui.screens.chips.scenario import AS_IS, Scenario, read_scenario
 from rknntui.screens.chips.spans import alive_at, peak_of
 from rknntui.screens.chips.text import bar, change, chip_fields, milliseconds, rate, size
 from rknntui.screens.chips.workspace import Chips
+from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, until
 from tests.tui.cost_answers import CPU_LAYER, LAYERS, CostAnswers
 from tests.tui.flow import choose_path, press_text, visited, write_recipe
@@ -106,7 +107,7 @@ async def test_layers_of_a_chip_lead_to_the_other_workspaces(
         await until(pilot, lambda: workspace.views.layer_id == CPU_LAYER, "the layer")
         await pilot.press("d")
         await until(pilot, lambda: app.current == "accuracy", "Accuracy")
-        await pilot.press("0", "H")
+        await pilot.press(keys_of("chips")[0], "H")
         await until(pilot, lambda: app.current == "hybrid", "Hybrid")
         assert GoToDtype(CPU_LAYER).workspace == "hybrid"
 
@@ -274,7 +275,7 @@ async def test_nothing_waits_for_an_estimate_and_its_error_is_told(
         await until(pilot, lambda: app.current == "model", "the keys work")
         answers.refused = GraphError("The input has no fixed size.", remedy="Set input_size_list.")
         answers.open.set()
-        await pilot.press("0")
+        await pilot.press(keys_of("chips")[0])
         told = "✗ The input has no fixed size. Set input_size_list."
         await until(pilot, lambda: told in screen_text(app), "why")
         answers.refused = None

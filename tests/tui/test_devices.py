@@ -27,6 +27,7 @@ from rknntui.bridge import Bridge
 from rknntui.screens.devices.workspace import Devices
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
+from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.flow import choose_path, model_view
 
@@ -95,7 +96,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
 
 
 async def devices(pilot: Any) -> Devices:
-    await pilot.press("7")
+    await pilot.press(keys_of("devices")[0])
     await until(pilot, lambda: isinstance(pilot.app.workspace, Devices), "Devices")
     workspace = pilot.app.workspace
     assert isinstance(workspace, Devices)

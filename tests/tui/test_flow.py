@@ -15,6 +15,7 @@ from engine import RKNN
 from rknntui.app import Workbench
 from rknntui.screens.accuracy.workspace import Accuracy
 from rknntui.screens.run.workspace import Run
+from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path, pictures, press_text, shown, write_recipe
 
@@ -68,7 +69,7 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
         assert isinstance(app.workspace, Accuracy)
 
         # run
-        await pilot.press("8", "n")
+        await pilot.press(keys_of("run")[0], "n")
         await until(pilot, lambda: "stroke" in screen_text(app), "a calibration sample")
         await pilot.press("r")
         await until(pilot, lambda: "Top 5 of" in screen_text(app), "outputs")
@@ -88,7 +89,7 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
         await pilot.press("o")
         await choose_path(pilot, out)
         await until(pilot, lambda: app.session.container == str(out), "the container is open")
-        await pilot.press("8", "e")
+        await pilot.press(keys_of("run")[0], "e")
         await choose_path(pilot, sample)
         await pilot.press("r")
         run = app.workspace
@@ -108,7 +109,7 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
 def test_no_workspace_brings_numbers_or_models_into_the_interface() -> None:
     heavy = "numpy onnx onnx_ir onnxruntime yaml PIL adbutils sympy"
     code = (
-        "import sys; from rknntui.workspaces import load_all; load_all(); "
+        "import sys; from rknntui.workspaces import keys_of, load_all; load_all(); "
         f"print(*sorted(set('{heavy}'.split()) & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -23,6 +23,7 @@ from rknntui.arguments import given_options
 from rknntui.links import GoToNode
 from rknntui.screens.dialogs.dialogs import ChoiceDialog, ConfirmDialog, ErrorDialog
 from rknntui.screens.model.detail import model_lines
+from rknntui.workspaces import keys_of
 from tests.container.vendor import build
 from tests.frontends.darknet import networks as darknet
 from tests.frontends.mxnet.networks import Network
@@ -206,7 +207,7 @@ async def test_hostile_names_steer_no_terminal_in_any_view(tmp_path: Path) -> No
             ("t",),
             ("tab",),
             ("2",),
-            ("9",),
+            (keys_of("jobs")[0],),
         ):
             await pilot.press(*keys)
             await settle(pilot)

@@ -12,6 +12,7 @@ from engine.wire.build import BUILD, BuildParams
 from rknntui.app import Workbench
 from rknntui.screens.jobs.diff import differences
 from rknntui.session.job_view_model import JobView
+from rknntui.workspaces import keys_of
 from tests.safety import PATIENCE
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.terminal import Terminal
@@ -27,7 +28,7 @@ async def test_history_log_rerun_compare_and_stop(demo: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press("9")
+        await pilot.press(keys_of("jobs")[0])
         await until(pilot, lambda: "No jobs yet." in screen_text(app), "the empty history")
         app.session.set_value("dataset", str(demo / "dataset.txt"))
         app.start_job(BUILD, BuildParams(recipe=app.session.recipe), "digits_demo.onnx")
@@ -68,7 +69,7 @@ async def test_esc_asks_and_y_stops(demo: Path, tmp_path: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press("9")
+        await pilot.press(keys_of("jobs")[0])
         app.session.set_value("dataset", str(many))
         app.start_job(BUILD, BuildParams(recipe=app.session.recipe), "digits_demo.onnx")
         await until(
@@ -93,7 +94,7 @@ async def test_a_failed_job_is_explained(demo: Path, tmp_path: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press("9")
+        await pilot.press(keys_of("jobs")[0])
         recipe = {**app.session.recipe, "dataset": str(wrong)}
         app.start_job(BUILD, BuildParams(recipe=recipe), "digits_demo.onnx")
         await until(pilot, lambda: len(app.screen_stack) > 1, "a dialog")
@@ -134,7 +135,7 @@ def test_a_lost_terminal_loses_no_job(demo: Path, tmp_path: Path) -> None:
     second = Terminal()
     try:
         second.wait_for("build ")
-        second.type("9")
+        second.type(keys_of("jobs")[0])
         second.wait_for("found again")
         second.wait_for("done", 60)
         second.type("q")

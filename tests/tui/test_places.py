@@ -74,7 +74,7 @@ async def test_the_tenth_and_eleventh_open_by_their_keys_at_80_columns(
     app = eleven(state_kept=False)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        for key, name in {"0": "chips", "O": "deploy", "1": "model"}.items():
+        for key, name in {"7": "chips", "0": "jobs", "O": "deploy", "1": "model"}.items():
             await pilot.press(key)
             await until(pilot, lambda name=name: app.current == name, name)
             await settle(pilot)
@@ -87,7 +87,7 @@ async def test_the_tenth_and_eleventh_open_by_their_keys_at_80_columns(
         await until(pilot, lambda: CLASSES["deploy"].acted == 1)
         await pilot.press("question_mark")
         await until(pilot, lambda: "Of deploy: b acts." in screen_text(app), "its help")
-        await pilot.press("escape", "ctrl+o", "0")
+        await pilot.press("escape", "ctrl+o", "7")
         await until(pilot, lambda: app.current == "chips", "jump mode")
 
 

@@ -106,7 +106,7 @@ async def test_help_names_the_keys_of_the_focus() -> None:
         assert "In this list" in text
         assert "Find nodes by name" in app.screen.query_one("TextRows").text()
         assert "Open the workspace Jobs." in app.screen.query_one("TextRows").text()
-        await pilot.press("escape", "9", "f1")
+        await pilot.press("escape", keys_of("jobs")[0], "f1")
         await settle(pilot)
         assert "Help: Jobs" in screen_text(app)
 
@@ -169,7 +169,7 @@ async def test_jump_reaches_a_pane_and_survives_a_resize() -> None:
         await pilot.press("s")
         await settle(pilot)
         assert app.focused.id == "detail"
-        await pilot.press("ctrl+o", "9")
+        await pilot.press("ctrl+o", keys_of("jobs")[0])
         await until(pilot, lambda: app.current == "jobs", "the workspace Jobs")
 
 
@@ -202,7 +202,7 @@ async def test_any_size_from_60x18_to_200x60_and_a_polite_word_below() -> None:
             assert len(lines) == size[1]
             assert "No model is open" in "".join(lines)
             assert "Palette" in lines[-1]
-            assert "9 Job" in lines[1]
+            assert f"{keys_of('jobs')[0]} Job" in lines[1]
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -215,7 +215,7 @@ async def test_a_notice_covers_nothing_and_passes_only_a_long_one_has_a_box() ->
         app.notify("accuracy [0]: done", timeout=0.5)
         await until(pilot, lambda: "accuracy [0]: done" in screen_text(app), "the newest notice")
         assert "done in 0.1 s  ·  accuracy" in screen_text(app).splitlines()[0]
-        await pilot.press("9", "1")
+        await pilot.press(keys_of("jobs")[0], "1")
         await settle(pilot)
         assert screen_text(app).splitlines()[1:] == work
         assert not app.screen.query("Toast")
@@ -349,7 +349,7 @@ async def test_the_users_keys_count_and_wrong_ones_are_reported(own_home: Path) 
         assert "terminals send tab for ctrl+i" in said
         assert "Did you mean 'model.search'" in said
         assert "slash means both model.search and model.graph." in said
-        await pilot.press("9")
+        await pilot.press(keys_of("jobs")[0])
         await settle(pilot)
         assert app.current == "model"
         app.screen.query_one("#detail").focus()
@@ -364,7 +364,7 @@ async def test_the_last_state_is_restored(model: Path, opened) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         app.session.set_value("mean_values", [[127.0, 127.0, 127.0, 127.0]])
-        await pilot.press("9")
+        await pilot.press(keys_of("jobs")[0])
         await settle(pilot)
         await pilot.press("q")
     again = Workbench()
@@ -445,7 +445,8 @@ async def test_the_mouse_reaches_tabs_and_keys() -> None:
     app = Workbench()
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot)
-        await pilot.click("TopBar", offset=(67, 1))
+        place = screen_text(app).splitlines()[1].index("Jobs")
+        await pilot.click("TopBar", offset=(place, 1))
         await until(pilot, lambda: app.current == "jobs", "the workspace Jobs")
         await pilot.click("KeyBar", offset=(62, 0))
         await settle(pilot)
