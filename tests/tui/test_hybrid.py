@@ -368,7 +368,7 @@ async def test_proposed_searched_applied_and_verified_in_the_build(
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         workspace = await in_hybrid(pilot)
-        await pilot.press("p")
+        await pilot.press("p", "enter")
         await until(pilot, lambda: app.session.recipe.get("quantized_layers"), "a proposal")
         await pilot.press("R")
         assert "quantized_layers" not in app.session.recipe

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from engine.wire.codec import encode
-from engine.wire.hybrid import SEARCH
+from engine.wire.hybrid import PROPOSE, SEARCH
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_flags
 from rknntui.screens.hybrid.search import search_params
 from rknntui.screens.hybrid.text import added_bytes, added_ms, time_text
 from rknntui.screens.hybrid.workspace import Hybrid
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import visited, write_recipe
+from tests.tui.flow import press_text, visited, write_recipe
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
 
@@ -37,11 +37,25 @@ async def test_layers_have_their_cost_and_a_proposal_its_gain(demo: Path, tmp_pa
         assert {"time_ms", "lift_ms"} <= set(keys)
         assert "gain_db" not in keys  # before a proposal
         await pilot.press("p")
+        await press_text(pilot, "4 ms")
+        await pilot.press("enter")
+        await until(pilot, lambda: "must be a number of ms" in screen_text(app), "what is wrong")
+        await pilot.press(*["backspace"] * 4)
+        await press_text(pilot, "900")
+        await pilot.press("enter")
         await until(pilot, lambda: "gain dB" in screen_text(app), "what each layer gains")
         await until(pilot, lambda: "→" in screen_text(app).splitlines()[2], "before and after")
         gains = [row["gain_db"] for row in workspace.table.records if row["gain_db"] is not None]
         assert len(gains) >= 2
         assert min(gains) > 0
+        asked = [job.params for job in app.session.jobs.values() if job.method == PROPOSE.name]
+        assert [params["budget_ms"] for params in asked] == [900.0]
+        await pilot.press("p")
+        await until(pilot, lambda: "Propose layers to promote" in screen_text(app), "it again")
+        assert app.screen.query_one("Input").value == "900"
+        await pilot.press("escape")
+        assert len(app.screen_stack) == 1
+        assert len([job for job in app.session.jobs.values() if job.method == PROPOSE.name]) == 1
 
 
 async def test_a_budget_of_time_is_asked_for() -> None:

@@ -26,7 +26,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("hybrid.keep", "Use best", "Stop the search and use the best result.", ("K",), True),
     Action("hybrid.range", "Range…", "Set the layer's minimum and maximum.", ("e",), True),
     Action(
-        "hybrid.propose", "Propose", "Promote the layers that the engine proposes.", ("p",), True
+        "hybrid.propose", "Propose…", "Promote the layers that the engine proposes.", ("p",), True
     ),
     Action("hybrid.search", "Search…", "Search for the layers that matter most.", ("f",), True),
     Action("hybrid.build", "Build", "Build with these layers.", ("b",), True),

@@ -18,7 +18,7 @@ from engine.wire.codec import Values, encode
 from engine.wire.hybrid import CURVE, SEARCH, CurvePoint, SearchParams, SearchResult
 from rknntui.keys.commandline import job_flags
 from rknntui.keys.text import key_text, with_keys
-from rknntui.screens.dialogs.dialogs import Dialog
+from rknntui.screens.dialogs.dialogs import Dialog, PromptDialog
 from rknntui.screens.hybrid.text import point_fields, point_record
 from rknntui.widgets.curve_chart import CurveChart, Series
 from rknntui.widgets.facts_line import Fact, FactsLine
@@ -27,12 +27,20 @@ from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
+    from textual.app import App
     from textual.widget import Widget
 
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
 
-__all__ = ["SearchDialog", "SearchPane", "last_search", "search_flags", "search_params"]
+__all__ = [
+    "SearchDialog",
+    "SearchPane",
+    "ask_proposal",
+    "last_search",
+    "search_flags",
+    "search_params",
+]
 
 N = TypeVar("N", int, float)
 
@@ -78,9 +86,7 @@ def search_params(texts: Mapping[str, str], recipe: Values | None = None) -> Sea
     """
     floor = _number(texts["floor_db"], float, "The floor must be a number in dB.")
     budget = _number(texts["budget"], int, "The budget must be a whole number of layers.")
-    budget_ms = _number(
-        texts.get("budget_ms", ""), float, "The budget of time must be a number of ms."
-    )
+    budget_ms = _budget_ms(texts.get("budget_ms", ""))
     seconds = _number(texts["seconds"], float, "The seconds must be a number.")
     lower = texts["lower"].strip().lower()
     if lower not in _YES | _NO:
@@ -98,6 +104,10 @@ def search_params(texts: Mapping[str, str], recipe: Values | None = None) -> Sea
     )
 
 
+def _budget_ms(text: str) -> float | None:
+    return _number(text, float, "The budget of time must be a number of ms.")
+
+
 def _number(text: str, read: Callable[[str], N], what: str) -> N | None:
     try:
         value = read(text) if text.strip() else None
@@ -111,6 +121,30 @@ def _number(text: str, read: Callable[[str], N], what: str) -> N | None:
 def search_flags(texts: Mapping[str, str]) -> list[str]:
     """The flags of ``rknntui hybrid search`` for the dialog's texts."""
     return job_flags(SEARCH.name, encode(search_params({**DEFAULTS, **texts})))
+
+
+def ask_proposal(app: App[None], text: str, start: Callable[[str, float | None], None]) -> None:
+    """Ask for the budget of time of a proposal, which may be empty.
+
+    Args:
+        app: shows the dialog.
+        text: that the line has at first.
+        start: called with the text and the milliseconds; not after Esc.
+    """
+
+    def problem(text: str) -> str:
+        try:
+            _budget_ms(text)
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    def take(text: str | None) -> None:
+        if text is not None:
+            start(text, _budget_ms(text))
+
+    question = "Budget of an inference, ms (estimated); empty: no budget"
+    app.push_screen(PromptDialog("Propose layers to promote", question, text, problem), take)
 
 
 def last_search(session: Session) -> JobView | None:

@@ -35,6 +35,7 @@ from rknntui.screens.hybrid.own import OwnErrors
 from rknntui.screens.hybrid.search import (
     SearchDialog,
     SearchPane,
+    ask_proposal,
     last_search,
     search_flags,
     search_params,
@@ -106,6 +107,7 @@ class Hybrid(TableWorkspace):
         self._outputs: Sequence[OutputFigure] = ()
         self._wanted = ""  # layer that a link leads to
         self._cost = BuildCost()
+        self._budget = ""  # of time, as the last proposal was asked for
         self._over = ""  # which samples the figures of the build are over
         self.own = OwnErrors()
         self.effect = LiveEffect(self, self.draw)
@@ -365,9 +367,14 @@ class Hybrid(TableWorkspace):
         self.start_job(ACCURACY, params, "accuracy of layers")
 
     def action_propose(self) -> None:
-        """Let the engine choose, from the build's errors."""
-        params = ProposeParams(recipe=self.edits.table_of)
-        self.start_job(PROPOSE, params, "hybrid proposal")
+        """Ask for a budget of time; then the engine chooses, from the build's errors."""
+
+        def start(text: str, budget_ms: float | None) -> None:
+            self._budget = text
+            params = ProposeParams(recipe=self.edits.table_of, budget_ms=budget_ms)
+            self.start_job(PROPOSE, params, "hybrid proposal")
+
+        ask_proposal(self.app, self._budget, start)
 
     def _proposed(self, found: Proposal) -> None:
         time = self._cost.take_proposal(found)
