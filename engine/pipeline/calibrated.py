@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import exp, log
+from math import exp, inf, log
 from pathlib import Path
 
 from engine.base.errors import UsageError
@@ -34,6 +34,8 @@ __all__ = [
 _LIMIT = 1 << 16
 _RATIOS = (0.05, 20.0)
 """A ratio outside is no correction: another model, or another clock, was measured."""
+_LONGEST_MS = 1e9
+"""Eleven days: no inference takes so long."""
 
 
 @record
@@ -68,11 +70,27 @@ def _path() -> Path:
 
 
 def kept_calibrations() -> Mapping[str, Calibrated]:
-    """Chip -> its calibration; none where the file is missing or damaged."""
+    """Chip -> its calibration; none where the file is missing or damaged.
+
+    A calibration with a number that :func:`calibration` never gives is left out: an estimate
+    would become negative, endless or none at all.
+    """
     try:
-        return typed(_Kept, json.loads(read_regular(_path(), _LIMIT))).chips
+        found = typed(_Kept, json.loads(read_regular(_path(), _LIMIT))).chips
     except (OSError, ValueError, TypeError, RecursionError):
         return {}
+    return {chip: each for chip, each in found.items() if _possible(each)}
+
+
+def _possible(found: Calibrated) -> bool:
+    """Whether the numbers of a kept calibration are such as a run gives; NaN never is."""
+    spread = 0.0 if found.spread is None else found.spread
+    return (
+        _RATIOS[0] <= found.factor <= _RATIOS[1]
+        and 0 <= spread < inf
+        and 0 < found.measured_ms <= _LONGEST_MS
+        and 0 < found.estimated_ms <= _LONGEST_MS
+    )
 
 
 def save(found: Calibrated) -> None:

@@ -73,6 +73,30 @@ def test_a_damaged_file_calibrates_nothing() -> None:
     assert not kept_calibrations()
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        '"factor": 0',
+        '"factor": -1',
+        '"factor": NaN',
+        '"factor": 1e300',
+        '"factor": 1' + "0" * 400,
+        '"factor": 1, "spread": -3',
+        '"factor": 1, "spread": NaN',
+        '"factor": 1, "measured_ms": 1' + "0" * 400,
+        '"factor": 1, "estimated_ms": Infinity',
+    ],
+)
+def test_a_calibration_with_an_impossible_number_is_left_out(wrong: str) -> None:
+    usual = '"chip": "rk3588", "run": "r", "measured_ms": 1, "estimated_ms": 1'
+    one = f"{{{usual}, {wrong}}}"
+    other = f'{{{usual.replace("rk3588", "rk3566")}, "factor": 1.5}}'
+    state_folder().mkdir(parents=True, exist_ok=True)
+    text = f'{{"chips": {{"rk3588": {one}, "rk3566": {other}}}}}'
+    (state_folder() / "calibration.json").write_text(text)
+    assert list(kept_calibrations()) == ["rk3566"]
+
+
 def test_what_is_too_far_apart_is_another_model() -> None:
     with pytest.raises(UsageError, match="too far apart"):
         calibration(point(1000.0), estimate(10.0), "net.onnx")
