@@ -108,9 +108,9 @@ def npu_dtype(name: str) -> NpuDtype:
     if wanted in _WIDER:
         return "float16"
     raise UsageError(
-        f"There are no cost facts of the dtype {sanitize(name, 60)!r}.",
+        f"There are no estimates in the dtype {sanitize(name, 60)!r}.",
         cause="Estimates know models in int8 (w8a8) and float16.",
-        remedy=did_you_mean(name, (*_INT8, *_WIDER)) or "Estimate in int8 or float16.",
+        remedy="Use int8 or float16.",
     )
 
 
@@ -264,7 +264,7 @@ class _Work:
             return chip_figures(blank, self._counted(npu, dtype), self._settings.npu_mhz)
         design = design_of(blank.chip)
         if design is None:
-            raise UsageError(f"There are no cost facts of {blank.chip}.")
+            raise UsageError(f"Nothing is known that {blank.chip} could be estimated from.")
         found = chip_estimate(
             self._counted1(design, dtype),
             blank.chip,

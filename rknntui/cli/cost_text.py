@@ -39,7 +39,7 @@ def advice_lines(answers: Iterable[AdviceAnswer]) -> list[str]:
             lines += [f"- {sanitize(row.title)}{gain}", f"  {sanitize(row.why, 600)}"]
             lines.append(f"  {sanitize(row.source)}: {sanitize(', '.join(row.layers[:4]), 200)}")
         if not one.advice:
-            lines.append("- nothing is known")
+            lines.append("- no advice of the manuals applies to this model")
     return lines
 
 

@@ -113,7 +113,7 @@ def test_unknown_chips_and_dtypes_are_told_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="no chip 'rk3589'") as error:
         chips_named(("rk3589",))
     assert "rk3588" in error.value.remedy
-    with pytest.raises(UsageError, match="no cost facts of the dtype 'int4'"):
+    with pytest.raises(UsageError, match="no estimates in the dtype 'int4'"):
         npu_dtype("int4")
 
 

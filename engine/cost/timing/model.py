@@ -233,5 +233,5 @@ def _notes(confidence: str, basis: str, share: float, cores: int, width: float) 
             "they gain is assumed."
         )
     if width > 0.3:
-        notes.append(f"It may be off by a factor of {exp(width):.1f}.")
+        notes.append(f"The time may be off by a factor of {exp(width):.1f}.")
     return tuple(notes)
