@@ -217,20 +217,41 @@ def split_heads(graph: LoweringGraph, context: Context) -> None:
     for node in graph:
         if node.op != "Transpose" or node.ints("perm") != (2, 0, 3, 1, 4):
             continue
-        picks = graph.readers(node.outputs[0])
+        unbound = _unbound(graph, node)
+        picks = unbound or graph.readers(node.outputs[0])
         before = graph.producer(node.inputs[0])
         if before is None or before.op != "Reshape" or graph.is_output(node.outputs[0]):
             continue
         if graph.only_reader(before.outputs[0]) is not node:
             continue
         found = [_picked(graph, each) for each in picks]
+        if unbound:
+            found = [0, 1, 2]
         if sorted(found) != [0, 1, 2] or graph.shape(node.outputs[0])[0] != 3:
             continue
         ordered = [picks[found.index(each)] for each in range(3)]
         if graph.shape(node.outputs[0])[1] == 1:
             _split_one(graph, before, node, ordered)
+        elif unbound:
+            _split_unbound(graph, before, node, ordered)
         else:
             _split_batch(graph, node, ordered)
+        for each in (graph.only_reader(node.outputs[0]), node):
+            if each is not None and each in graph and not any(map(graph.has_readers, each.outputs)):
+                graph.remove(each)
+
+
+def _unbound(graph: LoweringGraph, turn: Node) -> list[Node]:
+    """The three Reshapes behind a Split into ones of the first axis, in order; else none."""
+    split = graph.only_reader(turn.outputs[0])
+    if split is None or split.op != "Split" or split.int("axis") != 0:
+        return []
+    whole = graph.shape(turn.outputs[0])
+    picks = [graph.only_reader(each) for each in split.outputs]
+    found = [each for each in picks if each is not None and each.op == "Reshape"]
+    if len(found) != 3 or any(graph.shape(each.outputs[0]) != whole[1:] for each in found):
+        return []
+    return found
 
 
 def _picked(graph: LoweringGraph, node: Node) -> int:
@@ -267,6 +288,30 @@ def _split_one(graph: LoweringGraph, before: Node, turn: Node, picks: list[Node]
     wide = (heads, 3 * depth, 1, rows)
     data = add_reshape(graph, turned, wide, f"{label}_rs", before=turn)
     _split_into(graph, data, f"{turn.outputs[0]}-rs_split", picks, turn, 1)
+    graph.remove(before)
+
+
+def _split_unbound(graph: LoweringGraph, before: Node, turn: Node, picks: list[Node]) -> None:
+    """Of several in a batch: heads are rows of a map, which a Gather puts in order."""
+    if _source(graph, before.inputs[0]) is None:
+        return
+    x, result = before.inputs[0], turn.outputs[0]
+    _, batch, heads, rows, depth = graph.shape(result)
+    width = 3 * heads * depth
+    label = f"{before.outputs[0]}_rs"
+    if graph.shape(x) != (batch, rows, width):
+        x = add_reshape(graph, x, (batch, rows, width), fresh(graph, f"{label}_in"), before=turn)
+    turned = add_transpose(graph, x, (0, 2, 1), fresh(graph, f"{label}_tp"), before=turn)
+    wide = (3 * batch * heads, depth, 1, rows)
+    data = add_reshape(graph, turned, wide, fresh(graph, label), before=turn)
+    dtype = graph.tensors[data].dtype
+    name = f"{result}_swap_gather"
+    order = graph.add_unknown(f"{name}_i1", (wide[0],), "int64")
+    made = graph.add_tensor(fresh(graph, name), wide, dtype)
+    gather = Node("Gather", name, "Gather", [data, order], [made], {"axis": 0})
+    gather.sources = turn.sources
+    graph.insert(gather, before=turn)
+    _split_into(graph, made, f"{result}_swap_split", picks, turn, 0)
     graph.remove(before)
 
 

@@ -75,11 +75,17 @@ def _is_idle(node: Node, graph: LoweringGraph) -> bool:
     if node.op == "MaxPool":
         steps = (*node.ints("kernel_shape"), *node.ints("strides", (1,)))
         return set(steps) == {1} and len(node.outputs) == 1 and old.shape == new.shape
+    if node.op == "BatchNormalization" and len(node.inputs) == 5:
+        given = zip(node.inputs[1:], (1, 0, 0, 1), strict=True)
+        return all(_all_are(graph, each, number) for each, number in given)
     if node.op in ("Concat", "Max", "Mean", "Min", "Sum"):
         return len(node.inputs) == 1
     if node.op in ("Add", "Div", "Mul", "Sub") and len(node.inputs) == 2:
         neutral = 0 if node.op in ("Add", "Sub") else 1
-        return old.shape == new.shape and not old.const and _all_are(graph, node.inputs[1], neutral)
+        # a bias stays one, whatever its numbers
+        bias = len(dims := graph.shape(node.inputs[1])) == 1 < prod(dims)
+        same = old.shape == new.shape and not old.const and not bias
+        return same and _all_are(graph, node.inputs[1], neutral)
     return False
 
 

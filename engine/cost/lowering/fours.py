@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.matrix import make_matmul
@@ -32,8 +33,6 @@ _ALONG = frozenset({"Concat", "Gather", "Slice", "Split"})
 _ROWS = frozenset({"AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "MaxPool"})
 """Over one dimension where the data has three."""
 
-_REDUCED = frozenset({"ReduceMax", "ReduceMin"})
-
 
 def widen(graph: LoweringGraph, context: Context) -> None:
     """Matrices, elementwise layers and those along an axis in four dimensions.
@@ -42,15 +41,27 @@ def widen(graph: LoweringGraph, context: Context) -> None:
     the matrices have their turn behind all others, in the order of execution.
     """
     for node in graph:
-        if node.op in ("Gemm", "MatMul"):
-            make_matmul(graph, node)
-        elif node.op == "Transpose":
-            _wide_transpose(graph, node)
+        if node.op in _OWN_WAY:
+            _OWN_WAY[node.op](graph, node)
+        elif node.op == "HardSwish":
+            continue  # it works in any shape
         elif node.op in UNARY or node.op in BINARY:
             if _needs(graph, node) or _short_const(graph, node):
                 _wide(graph, node)
-        else:
-            _widen_other(graph, node)
+        elif node.op in _ROWS and len(graph.shape(node.inputs[0])) == 3:
+            _wide_row(graph, node)
+        elif node.op == "Slice" and "axis" not in node.attributes:
+            continue
+        elif node.op in _ALONG and _needs(graph, node):
+            rank = len(graph.shape(node.inputs[0]))
+            axis = node.int("axis", 0) % rank
+            if (
+                node.op in ("ArgMax", "ArgMin", "Gather")
+                and len(graph.shape(node.outputs[0])) != rank
+            ):
+                continue
+            _wide(graph, node)
+            node.attributes["axis"] = 3 if rank == 3 and axis == 2 else axis
     for node in execution_order(graph):
         if node.op == "Transpose":
             _wide_transpose(graph, node)
@@ -107,33 +118,20 @@ def _softmax(graph: LoweringGraph, node: Node) -> None:
         node.attributes["axis"] = 3 if axis == rank - 1 else axis
 
 
+def _wide_logarithm(graph: LoweringGraph, node: Node) -> None:
+    rank = len(graph.shape(node.inputs[0]))
+    if rank in (2, 3) and _needs(graph, node):
+        axis = node.int("axis", -1) % rank
+        _wide(graph, node)
+        node.attributes["axis"] = 3 if rank == 3 and axis == 2 else axis
+
+
 def _around(graph: LoweringGraph, node: Node, data: str, shape: tuple[int, ...], name: str) -> None:
     result = node.outputs[0]
     made = graph.add_tensor(fresh(graph, name), shape, graph.tensors[result].dtype)
     graph.rewire(node, inputs=[data], outputs=[made])
     whole = graph.shape(result)
     add_reshape(graph, made, whole, name, result, before=graph.following(node))
-
-
-def _widen_other(graph: LoweringGraph, node: Node) -> None:
-    """A layer that works along an axis, or over one."""
-    if node.op == "Softmax":
-        _softmax(graph, node)
-    elif node.op in _ROWS and len(graph.shape(node.inputs[0])) == 3:
-        _wide_row(graph, node)
-    elif node.op == "ArgMax":
-        _wide_pick(graph, node)
-    elif node.op in _REDUCED:
-        _wide_reduce(graph, node)
-    elif node.op == "Slice" and "axis" not in node.attributes:
-        return
-    elif node.op in _ALONG and _needs(graph, node):
-        rank = len(graph.shape(node.inputs[0]))
-        axis = node.int("axis", 0) % rank
-        if node.op in ("ArgMax", "ArgMin", "Gather") and len(graph.shape(node.outputs[0])) != rank:
-            return
-        _wide(graph, node)
-        node.attributes["axis"] = 3 if rank == 3 and axis == 2 else axis
 
 
 def _wide_transpose(graph: LoweringGraph, node: Node) -> None:
@@ -234,7 +232,7 @@ def _surplus(graph: LoweringGraph, node: Node) -> tuple[int, ...] | None:
     """Axes of one that all of a layer's tensors have beyond four; None where there are none."""
     names = [each for each in (*node.inputs, *node.outputs) if each]
     rank = max(len(graph.shape(each)) for each in names)
-    if node.op not in BINARY and node.op not in UNARY and node.op not in _REDUCED:
+    if node.op not in BINARY and node.op not in UNARY and not node.op.startswith("Reduce"):
         return None
     shapes = [(1,) * (rank - len(graph.shape(each))) + graph.shape(each) for each in names]
     ones = [at for at in range(rank) if all(shape[at] == 1 for shape in shapes)]
@@ -290,3 +288,16 @@ def _wide(graph: LoweringGraph, node: Node) -> None:
             shape = graph.shape(result)
             add_reshape(graph, made, shape, made, result, before=graph.following(node))
     graph.rewrites[f"unsqueeze_to_4d_{node.op.lower()}"] += 1
+
+
+_OWN_WAY: dict[str, Callable[[LoweringGraph, Node], None]] = {
+    "ArgMax": _wide_pick,
+    "Gemm": make_matmul,
+    "LogSoftmax": _wide_logarithm,
+    "MatMul": make_matmul,
+    "ReduceMax": _wide_reduce,
+    "ReduceMin": _wide_reduce,
+    "Softmax": _softmax,
+    "Transpose": _wide_transpose,
+}
+"""Operators that get four dimensions in a way of their own."""

@@ -23,6 +23,8 @@ def drop_zero_sums(graph: LoweringGraph, context: Context) -> None:
         consts = [each for each in node.inputs if graph.is_const(each)]
         if len(consts) != 1 or math.prod(graph.shape(consts[0])) > _SMALL:
             continue
+        if len(graph.shape(consts[0])) == 1 < math.prod(graph.shape(consts[0])):
+            continue  # a bias stays one, whatever its numbers
         other = next(each for each in node.inputs if each not in consts)
         array = graph.array(consts[0])
         if array is None or array.any() or graph.shape(other) != graph.shape(node.outputs[0]):

@@ -15,7 +15,7 @@ from engine.cost.lowering.sequence import execution_order
 
 __all__ = ["push_norms", "settle_layouts"]
 
-_ALONG = frozenset({"Concat", "Slice", "exSoftmax13"})
+_ALONG = frozenset({"Concat", "LogSoftmax", "Slice", "exSoftmax13"})
 """Layers along an axis, which a transpose moves."""
 
 _MOVABLE = UNARY | BINARY | _ALONG | {"exNorm"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.cost.lowering.fours import UNARY
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.layouts import settle_layouts
 from engine.cost.lowering.maps import push_maps
@@ -20,6 +21,8 @@ def settle_convolutions(graph: LoweringGraph, context: Context) -> None:
         for node in graph:
             if node.op == "Conv" and node.int("constant"):
                 changed |= _behind(graph, node) or _lifted(graph, node) or _batched(graph, node)
+            elif node.op in UNARY:
+                changed |= _passed(graph, node)
         changed |= push_maps(graph, context, matrices=True)
         if not changed:
             return
@@ -56,6 +59,29 @@ def _behind(graph: LoweringGraph, node: Node) -> bool:
     graph.rewire(node, inputs=[turn.inputs[0], *node.inputs[1:]], outputs=[made])
     add_transpose(graph, made, perm, turn.name, result, before=following, sources=turn.sources)
     graph.rewrites["swap_transpose_conv"] += 1
+    return True
+
+
+def _passed(graph: LoweringGraph, node: Node) -> bool:
+    """An activation between two such convolutions works before the transpose."""
+    turn = _before(graph, node)
+    if turn is None:
+        return False
+    maker, reader = graph.producer(turn.inputs[0]), graph.only_reader(node.outputs[0])
+    for each in (maker, reader):
+        if each is None or each.op != "Conv" or not each.int("constant"):
+            return False
+    x, result = turn.inputs[0], node.outputs[0]
+    if graph.only_reader(x) is not turn:
+        return False
+    made = fresh(graph, f"{turn.name}_sw")
+    graph.add_tensor(made, graph.shape(x), graph.tensors[result].dtype)
+    following = graph.following(node)
+    graph.remove(turn)
+    graph.rewire(node, inputs=[x, *node.inputs[1:]], outputs=[made])
+    perm = perm_of(turn, 4)
+    add_transpose(graph, made, perm, turn.name, result, before=following, sources=turn.sources)
+    graph.rewrites["swap_transpose_activation"] += 1
     return True
 
 
