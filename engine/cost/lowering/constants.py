@@ -29,6 +29,7 @@ _ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
     "Sub": np.subtract,
     "Abs": np.abs,
     "Ceil": np.ceil,
+    "Cos": np.cos,
     "Exp": np.exp,
     "Floor": np.floor,
     "Log": np.log,
@@ -36,6 +37,7 @@ _ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
     "Not": np.logical_not,
     "Reciprocal": np.reciprocal,
     "Round": np.rint,
+    "Sin": np.sin,
     "Sqrt": np.sqrt,
     "Where": np.where,
 }
@@ -110,6 +112,12 @@ _Arrays = list["np.ndarray | None"]
 
 def _whole(array: np.ndarray | None) -> list[int]:
     return [] if array is None else [int(each) for each in array.reshape(-1)]
+
+
+def _sum_up(node: Node, arrays: _Arrays, x: np.ndarray) -> np.ndarray:
+    if node.int("exclusive") or node.int("reverse"):
+        raise ValueError("not computed")
+    return np.cumsum(x, axis=int(_whole(arrays[1])[0]), dtype=x.dtype)
 
 
 def _divide(node: Node, arrays: _Arrays, x: np.ndarray) -> np.ndarray:
@@ -202,6 +210,7 @@ _MOVES: dict[str, Callable[[Node, _Arrays, np.ndarray], np.ndarray]] = {
     "Cast": _cast,
     "Concat": _concat,
     "ConstantOfShape": _filled,
+    "CumSum": _sum_up,
     "Div": _divide,
     "Expand": _expand,
     "Flatten": _flatten,

@@ -24,6 +24,7 @@ from engine.cost.lowering.channels import (
 )
 from engine.cost.lowering.clean import drop_dead, drop_idle, drop_repeated
 from engine.cost.lowering.conversions import convert_types
+from engine.cost.lowering.dilations import pad_widely, pick_rows
 from engine.cost.lowering.fuse import fuse_activations, fuse_sums
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.groups import rewrite_groups, write_groups
@@ -84,6 +85,8 @@ RULES: tuple[Rule, ...] = (
     split_kernels,
     join_slices,
     shorten_strides,
+    pick_rows,
+    pad_widely,
     tile_filters,
     merge_flattening,
     write_groups,

@@ -7,7 +7,7 @@ from math import prod
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 
-__all__ = ["halve_filters", "tile_filters"]
+__all__ = ["halve_filters", "tile_filters", "tile_sizes"]
 
 _LONGEST = {"rk3588": 11264, "rk3566": 14336}
 """Weights of one filter (kernel x input channels) that one convolution has; else 7168."""
@@ -18,40 +18,59 @@ _MOST_TILES = 4096
 _GROUP_BYTES = 5 * 32768
 """Bytes of the filters that rk3576 works on at once: five banks of its buffer."""
 
+_SPREAD_BYTES = {"rk3588": 614400, "rk3576": 614400}
+"""Bytes of the rows under a dilated filter and of the filters: from 600,768 to 636,384."""
+
 _MOST_CHANNELS = 8192
 """Input channels that rk3566 takes."""
 
 
 def tile_filters(graph: LoweringGraph, context: Context) -> None:
     """A convolution with long filters: Split, one for each tile of channels, Add."""
-    limit = _LONGEST.get(context.family, 7168)
     splits: dict[tuple[str, tuple[int, ...]], Node] = {}
     for node in graph:
-        shape = _dense(graph, node)
-        if shape is None:
-            continue
-        channels, kernel = shape
-        if channels * kernel <= limit or kernel > limit:
-            continue
-        if channels * kernel > limit * _MOST_TILES:
-            continue
-        sizes = _tiles(channels, limit // kernel, context)
+        sizes = tile_sizes(graph, node, context)
         if len(sizes) > 1:
             _cut(graph, node, sizes, splits)
             graph.rewrites["tiling_conv_channelin"] += 1
+
+
+def tile_sizes(graph: LoweringGraph, node: Node, context: Context) -> list[int]:
+    """Channels of each tile; none where a convolution stays whole."""
+    shape = _dense(graph, node)
+    limit = _LONGEST.get(context.family, 7168)
+    if shape is None:
+        return []
+    channels, kernel = shape
+    if channels * kernel <= limit or kernel > limit:
+        return []
+    if channels * kernel > limit * _MOST_TILES:
+        return []
+    dilated = max(node.ints("dilations", (1, 1))) > 1
+    if dilated and limit // kernel < _step(context):
+        return []  # not one group of channels would fit
+    return _tiles(channels, limit // kernel, context)
 
 
 def halve_filters(graph: LoweringGraph, context: Context) -> None:
     """A convolution whose filters fill the buffer: two in float16 over half the channels each."""
     for node in graph:
         shape = _dense(graph, node)
-        if shape is None or not _fills(graph, node, *shape, context):
+        if shape is None:
             continue
         channels = shape[0]
+        most = _most_spread(graph, node, context)
+        if most and channels > most:
+            count = -(-channels // most)
+            _halve(graph, node, [most] * (count - 1) + [channels - most * (count - 1)])
+            graph.rewrites["tile_channel"] += 1
+            continue
+        if not _fills(graph, node, *shape, context):
+            continue
         step = 16 if context.family == "rk3576" else context.npu.atom("float16")
         half = -(-((channels + 1) // 2) // step) * step
         if half < channels:
-            _halve(graph, node, half, channels)
+            _halve(graph, node, [half, channels - half])
             graph.rewrites["tile_channel"] += 1
 
 
@@ -67,8 +86,12 @@ def _dense(graph: LoweringGraph, node: Node) -> tuple[int, int] | None:
     return weight[1 if node.op == "Conv" else 0], kernel
 
 
+def _step(context: Context) -> int:
+    return 8 if context.npu.atom_bytes == 8 else 16
+
+
 def _tiles(channels: int, most: int, context: Context) -> list[int]:
-    step = 8 if context.npu.atom_bytes == 8 else 16
+    step = _step(context)
     most = max(most // step * step, 1)
     count = -(-channels // most)
     if channels % count == 0 and channels // count % step == 0:
@@ -156,11 +179,27 @@ def _part_of(
         graph.insert_behind(made, data)
 
 
-def _halve(graph: LoweringGraph, node: Node, half: int, channels: int) -> None:
+def _most_spread(graph: LoweringGraph, node: Node, context: Context) -> int:
+    """Channels whose rows and filters fit the buffer together where gaps spread the rows.
+
+    0 where the layer fits as it is, or its rows are not spread.
+    """
+    gap = node.ints("dilations", (1, 1))[0]
+    if gap < 2 or context.family not in _SPREAD_BYTES:
+        return 0
+    outputs, channels, *kernel = graph.shape(node.inputs[1])
+    rows = (kernel[0] - 1) * gap + 1
+    each = rows * graph.shape(node.inputs[0])[3] + prod(kernel) * outputs
+    limit = _SPREAD_BYTES[context.family]
+    if each * channels * (1 if context.dtype == "int8" else 2) <= limit:
+        return 0
+    return max(limit // (2 * each) // 8 * 8, 8)
+
+
+def _halve(graph: LoweringGraph, node: Node, sizes: list[int]) -> None:
     data, out, name = node.inputs[0], node.outputs[0], node.name
     batch, _, *size = graph.shape(data)
     dtype, shape = graph.tensors[data].dtype, graph.shape(out)
-    sizes = (half, channels - half)
     parts = [
         graph.add_tensor(f"{name}_split_{at}", (batch, part, *size), dtype)
         for at, part in enumerate(sizes)
@@ -168,7 +207,7 @@ def _halve(graph: LoweringGraph, node: Node, half: int, channels: int) -> None:
     split = Node("Split", name, "Split", [data], parts, {"axis": 1}, sources=node.sources)
     split.dtype = "float16"
     graph.insert(split, before=node)
-    results = [graph.add_tensor(f"{name}_branch{at}_o", shape, dtype) for at in range(2)]
+    results = [graph.add_tensor(f"{name}_branch{at}_o", shape, dtype) for at in range(len(sizes))]
     for at, part in enumerate(parts):
         _part_of(
             graph,
@@ -180,7 +219,12 @@ def _halve(graph: LoweringGraph, node: Node, half: int, channels: int) -> None:
             bias=at == 0,
             dtype="float16",
         )
-    made = Node("Add", name, "Add", results, [out], sources=node.sources)
-    made.dtype = "float16"
     graph.remove(node)
-    graph.insert(made, after=graph.producer(results[1]))
+    total = results[0]
+    for at in range(1, len(results)):
+        label = name if at == 1 else f"{name}_add{at}"
+        wrote = out if at == len(results) - 1 else graph.add_tensor(f"{label}_o", shape, dtype)
+        made = Node("Add", label, "Add", [total, results[at]], [wrote], sources=node.sources)
+        made.dtype = "float16"
+        graph.insert(made, after=graph.producer(results[-1] if at == 1 else total))
+        total = wrote

@@ -160,9 +160,11 @@ def _slice(_: onnx.NodeProto, args: Arrays) -> np.ndarray:
     steps = args[4] if len(args) > 4 else np.ones(len(starts), np.int64)
     window: list[slice] = [slice(None)] * data.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        if step <= 0:
-            raise ValueError("a negative step")
-        window[int(axis)] = slice(int(start), int(end), int(step))
+        if step == 0:
+            raise ValueError("a step of zero")
+        # an end far before the first one, as exporters write it, takes all that is left
+        last = None if step < 0 and end < -data.shape[int(axis)] else int(end)
+        window[int(axis)] = slice(int(start), last, int(step))
     return data[tuple(window)]
 
 
@@ -175,11 +177,30 @@ def _squeeze(_: onnx.NodeProto, args: Arrays) -> np.ndarray:
     return np.squeeze(args[0], axes)
 
 
+def _reshape(node: onnx.NodeProto, args: Arrays) -> np.ndarray:
+    kept = not _attribute(node, "allowzero", 0)
+    dims = [args[0].shape[at] if not n and kept else int(n) for at, n in enumerate(args[1])]
+    return args[0].reshape(dims)
+
+
+def _transpose(node: onnx.NodeProto, args: Arrays) -> np.ndarray:
+    perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), None)
+    return np.transpose(args[0], perm)
+
+
+def _filled(node: onnx.NodeProto, args: Arrays) -> np.ndarray:
+    if int(np.prod(args[0])) > _MAX_ELEMENTS:
+        raise ValueError("too many numbers")
+    fill = next((numpy_helper.to_array(a.t) for a in node.attribute if a.name == "value"), None)
+    return np.full(args[0], 0.0 if fill is None else fill.reshape(-1)[0])
+
+
 _EVALUATORS: dict[str, Evaluator] = {
     "Add": lambda _, a: a[0] + a[1],
     "Sub": lambda _, a: a[0] - a[1],
     "Mul": lambda _, a: a[0] * a[1],
     "Div": _divide,
+    "Mod": lambda _, a: np.mod(a[0], a[1]),
     "Neg": lambda _, a: -a[0],
     "Floor": lambda _, a: np.floor(a[0]),
     "Ceil": lambda _, a: np.ceil(a[0]),
@@ -188,6 +209,9 @@ _EVALUATORS: dict[str, Evaluator] = {
     "Cast": _cast,
     "Identity": lambda _, a: a[0],
     "Gather": lambda n, a: np.take(a[0], a[1], axis=_attribute(n, "axis", 0)),
+    "ConstantOfShape": _filled,
+    "Reshape": _reshape,
+    "Transpose": _transpose,
     "Concat": lambda n, a: np.concatenate(a, axis=_attribute(n, "axis", 0)),
     "Slice": _slice,
     "Squeeze": _squeeze,
