@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -33,6 +34,7 @@ _ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
     "Exp": np.exp,
     "Floor": np.floor,
     "Log": np.log,
+    "Mod": np.mod,
     "Neg": np.negative,
     "Not": np.logical_not,
     "Reciprocal": np.reciprocal,
@@ -41,6 +43,9 @@ _ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
     "Sqrt": np.sqrt,
     "Where": np.where,
 }
+
+_KEPT = frozenset({"DequantizeLinear", "If", "Loop", "QuantizeLinear", "Scan"})
+"""Not constants, whatever they read: weights that are stored in int8 are looked through later."""
 
 _CASTS = {
     1: "float32",
@@ -60,11 +65,30 @@ def fold_constants(nodes: list[Node], tensors: dict[str, Tensor]) -> list[Node]:
     left = []
     for node in nodes:
         made = _folded(node, tensors) if len(node.outputs) == 1 else None
-        if made is None:
+        unknown = _unknown(node, tensors) if made is None else [made]
+        if not unknown:
             left.append(node)
-        else:
-            tensors[made.name] = made
+        for each in unknown:
+            tensors[each.name] = each
     return left
+
+
+def _unknown(node: Node, tensors: dict[str, Tensor]) -> list[Tensor]:
+    """Constants that the compiler computes and no rewrite asks for: zeros stand for them."""
+    read = [tensors.get(each) for each in node.inputs if each]
+    if not read or not all(each is not None and each.const for each in read):
+        return []
+    if node.op in _KEPT:
+        return []
+    made = [tensors.get(each) for each in node.outputs if each]
+    found = [each for each in made if each is not None]
+    if len(found) < len(made):
+        return []
+    return [replace(each, values=_zeros(each), filled=True) for each in found]
+
+
+def _zeros(tensor: Tensor) -> Callable[[], np.ndarray]:
+    return lambda: np.broadcast_to(np.zeros((), tensor.dtype or "float32"), tensor.shape)
 
 
 def _folded(node: Node, tensors: dict[str, Tensor]) -> Tensor | None:

@@ -192,7 +192,7 @@ def _filled(node: onnx.NodeProto, args: Arrays) -> np.ndarray:
     if int(np.prod(args[0])) > _MAX_ELEMENTS:
         raise ValueError("too many numbers")
     fill = next((numpy_helper.to_array(a.t) for a in node.attribute if a.name == "value"), None)
-    return np.full(args[0], 0.0 if fill is None else fill.reshape(-1)[0])
+    return np.full(args[0], np.float32(0) if fill is None else fill.reshape(-1)[0])
 
 
 _EVALUATORS: dict[str, Evaluator] = {
@@ -200,6 +200,8 @@ _EVALUATORS: dict[str, Evaluator] = {
     "Sub": lambda _, a: a[0] - a[1],
     "Mul": lambda _, a: a[0] * a[1],
     "Div": _divide,
+    "Equal": lambda _, a: (a[0] == a[1]).astype(np.int64),
+    "Where": lambda _, a: np.where(a[0], a[1], a[2]),
     "Mod": lambda _, a: np.mod(a[0], a[1]),
     "Neg": lambda _, a: -a[0],
     "Floor": lambda _, a: np.floor(a[0]),
