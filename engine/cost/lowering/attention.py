@@ -226,10 +226,11 @@ def split_heads(graph: LoweringGraph, context: Context) -> None:
             continue
         found = [_picked(graph, each) for each in picks]
         if unbound:
-            found = [0, 1, 2]
-        if sorted(found) != [0, 1, 2] or graph.shape(node.outputs[0])[0] != 3:
+            found = list(range(len(unbound)))
+        count = graph.shape(node.outputs[0])[0]
+        if sorted(found) != list(range(count)) or count < 2:
             continue
-        ordered = [picks[found.index(each)] for each in range(3)]
+        ordered = [picks[found.index(each)] for each in range(count)]
         if graph.shape(node.outputs[0])[1] == 1:
             _split_one(graph, before, node, ordered)
         elif unbound:
@@ -242,14 +243,14 @@ def split_heads(graph: LoweringGraph, context: Context) -> None:
 
 
 def _unbound(graph: LoweringGraph, turn: Node) -> list[Node]:
-    """The three Reshapes behind a Split into ones of the first axis, in order; else none."""
+    """The Reshapes behind a Split into ones of the first axis, in order; else none."""
     split = graph.only_reader(turn.outputs[0])
     if split is None or split.op != "Split" or split.int("axis") != 0:
         return []
     whole = graph.shape(turn.outputs[0])
     picks = [graph.only_reader(each) for each in split.outputs]
     found = [each for each in picks if each is not None and each.op == "Reshape"]
-    if len(found) != 3 or any(graph.shape(each.outputs[0]) != whole[1:] for each in found):
+    if len(found) < len(picks) or any(graph.shape(each.outputs[0]) != whole[1:] for each in found):
         return []
     return found
 
@@ -278,14 +279,14 @@ def _split_one(graph: LoweringGraph, before: Node, turn: Node, picks: list[Node]
     if matrix is None:
         return
     x = before.inputs[0]
-    _, _, heads, rows, depth = graph.shape(turn.outputs[0])
+    count, _, heads, rows, depth = graph.shape(turn.outputs[0])
     matrix.attributes["gathered"] = 1
     label = f"{matrix.outputs[0]}_mm_tp_sw_gather"
-    width = 3 * heads * depth
+    width = count * heads * depth
     if graph.shape(x) != (1, rows, width):
         x = add_reshape(graph, x, (1, rows, width), f"{label}_in", before=turn)
     turned = add_transpose(graph, x, (0, 2, 1), label, before=turn)
-    wide = (heads, 3 * depth, 1, rows)
+    wide = (heads, count * depth, 1, rows)
     data = add_reshape(graph, turned, wide, f"{label}_rs", before=turn)
     _split_into(graph, data, f"{turn.outputs[0]}-rs_split", picks, turn, 1)
     graph.remove(before)
@@ -296,13 +297,13 @@ def _split_unbound(graph: LoweringGraph, before: Node, turn: Node, picks: list[N
     if _source(graph, before.inputs[0]) is None:
         return
     x, result = before.inputs[0], turn.outputs[0]
-    _, batch, heads, rows, depth = graph.shape(result)
-    width = 3 * heads * depth
+    count, batch, heads, rows, depth = graph.shape(result)
+    width = count * heads * depth
     label = f"{before.outputs[0]}_rs"
     if graph.shape(x) != (batch, rows, width):
         x = add_reshape(graph, x, (batch, rows, width), fresh(graph, f"{label}_in"), before=turn)
     turned = add_transpose(graph, x, (0, 2, 1), fresh(graph, f"{label}_tp"), before=turn)
-    wide = (3 * batch * heads, depth, 1, rows)
+    wide = (count * batch * heads, depth, 1, rows)
     data = add_reshape(graph, turned, wide, fresh(graph, label), before=turn)
     dtype = graph.tensors[data].dtype
     name = f"{result}_swap_gather"
@@ -317,8 +318,8 @@ def _split_unbound(graph: LoweringGraph, before: Node, turn: Node, picks: list[N
 
 def _split_batch(graph: LoweringGraph, turn: Node, picks: list[Node]) -> None:
     x = turn.outputs[0]
-    _, batch, heads, rows, depth = graph.shape(x)
-    wide = (3 * batch * heads, rows, 1, depth)
+    count, batch, heads, rows, depth = graph.shape(x)
+    wide = (count * batch * heads, rows, 1, depth)
     data = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=picks[0])
     turned = add_transpose(graph, data, (0, 3, 2, 1), f"{data}_tp", before=picks[0])
     _split_into(graph, turned, f"{picks[-1].name}_2sl_2sp", picks, picks[0], 0)
@@ -328,13 +329,14 @@ def _split_into(
     graph: LoweringGraph, data: str, name: str, picks: list[Node], at: Node, axis: int
 ) -> None:
     shape = list(graph.shape(data))
-    shape[axis] //= 3
+    shape[axis] //= len(picks)
     dtype = graph.tensors[data].dtype
     parts = [
         graph.add_tensor(fresh(graph, f"{name}_{number}"), tuple(shape), dtype)
-        for number in range(3)
+        for number in range(len(picks))
     ]
-    split = graph.add_tensor(f"{name}_sizes", (3,), "int64", _sizes(shape[axis]))
+    sizes = _sizes(shape[axis], len(picks))
+    split = graph.add_tensor(f"{name}_sizes", (len(picks),), "int64", sizes)
     new = Node("Split", name, "Split", [data, split], parts, {"axis": axis})
     new.sources = tuple(each for node in picks for each in node.sources)
     graph.insert(new, before=at)
@@ -347,5 +349,5 @@ def _split_into(
         graph.remove(at)
 
 
-def _sizes(size: int) -> Callable[[], np.ndarray]:
-    return lambda: np.full(3, size, np.int64)
+def _sizes(size: int, count: int) -> Callable[[], np.ndarray]:
+    return lambda: np.full(count, size, np.int64)

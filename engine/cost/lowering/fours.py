@@ -12,7 +12,7 @@ from engine.cost.lowering.rules import Context
 from engine.cost.lowering.sequence import execution_order
 from engine.cost.lowering.views import four
 
-__all__ = ["BINARY", "UNARY", "restore_softmax", "widen"]
+__all__ = ["BINARY", "UNARY", "restore_softmax", "widen", "widen_node"]
 
 UNARY = frozenset(
     {
@@ -30,10 +30,6 @@ _ALONG = frozenset({"Concat", "Gather", "Slice", "Split"})
 """Along one axis, which moves when a dimension is put in."""
 
 
-_ROWS = frozenset({"AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "MaxPool"})
-"""Over one dimension where the data has three."""
-
-
 def widen(graph: LoweringGraph, context: Context) -> None:
     """Matrices, elementwise layers and those along an axis in four dimensions.
 
@@ -47,9 +43,7 @@ def widen(graph: LoweringGraph, context: Context) -> None:
             continue  # it works in any shape
         elif node.op in UNARY or node.op in BINARY:
             if _needs(graph, node) or _short_const(graph, node):
-                _wide(graph, node)
-        elif node.op in _ROWS and len(graph.shape(node.inputs[0])) == 3:
-            _wide_row(graph, node)
+                widen_node(graph, node)
         elif node.op == "Slice" and "axis" not in node.attributes:
             continue
         elif node.op in _ALONG and _needs(graph, node):
@@ -60,7 +54,7 @@ def widen(graph: LoweringGraph, context: Context) -> None:
                 and len(graph.shape(node.outputs[0])) != rank
             ):
                 continue
-            _wide(graph, node)
+            widen_node(graph, node)
             node.attributes["axis"] = 3 if rank == 3 and axis == 2 else axis
     for node in execution_order(graph):
         if node.op == "Transpose":
@@ -114,7 +108,7 @@ def _softmax(graph: LoweringGraph, node: Node) -> None:
         node.attributes["axis"] = 1
     else:
         if _needs(graph, node):
-            _wide(graph, node)
+            widen_node(graph, node)
         node.attributes["axis"] = 3 if axis == rank - 1 else axis
 
 
@@ -122,7 +116,7 @@ def _wide_logarithm(graph: LoweringGraph, node: Node) -> None:
     rank = len(graph.shape(node.inputs[0]))
     if rank in (2, 3) and _needs(graph, node):
         axis = node.int("axis", -1) % rank
-        _wide(graph, node)
+        widen_node(graph, node)
         node.attributes["axis"] = 3 if rank == 3 and axis == 2 else axis
 
 
@@ -139,37 +133,12 @@ def _wide_transpose(graph: LoweringGraph, node: Node) -> None:
     if rank not in (2, 3):
         return
     perm = perm_of(node, rank)
-    _wide(graph, node)
+    widen_node(graph, node)
     place = (0, 1, 3) if rank == 3 else (0, 1)
     wide = list(range(4))
     for at, each in zip(place, perm, strict=True):
         wide[at] = place[each]
     node.attributes["perm"] = list(wide)
-
-
-def _wide_row(graph: LoweringGraph, node: Node) -> None:
-    """A convolution or pool over one dimension is one over a map of height one."""
-    for name, start in (("kernel_shape", 1), ("strides", 1), ("dilations", 1)):
-        values = node.ints(name)
-        if len(values) == 1:
-            node.attributes[name] = [start, *values]
-    pads = node.ints("pads")
-    if len(pads) == 2:
-        node.attributes["pads"] = [0, pads[0], 0, pads[1]]
-    weight = graph.tensors.get(node.inputs[1]) if len(node.inputs) > 1 else None
-    rest = list(node.inputs[1:])
-    if weight is not None and weight.const and len(weight.shape) == 3:
-        shape = (*weight.shape[:2], 1, weight.shape[2])
-        label = fresh(graph, f"{weight.name}_4d")
-        rest[0] = graph.add_tensor(label, shape, weight.dtype, weight.values)
-    x, result = node.inputs[0], node.outputs[0]
-    data = add_reshape(graph, x, four(graph.shape(x)), fresh(graph, f"{x}_rs"), before=node)
-    whole = graph.shape(result)
-    name = fresh(graph, f"{result}-rs")
-    made = graph.add_tensor(name, four(whole), graph.tensors[result].dtype)
-    graph.rewire(node, inputs=[data, *rest], outputs=[made, *node.outputs[1:]])
-    add_reshape(graph, made, whole, name, result, before=graph.following(node))
-    graph.rewrites[f"unsqueeze_to_4d_{node.op.lower()}"] += 1
 
 
 def _wide_pick(graph: LoweringGraph, node: Node) -> None:
@@ -247,7 +216,8 @@ def _short_const(graph: LoweringGraph, node: Node) -> bool:
     return node.op in BINARY and ranks == {4} and short
 
 
-def _wide(graph: LoweringGraph, node: Node) -> None:
+def widen_node(graph: LoweringGraph, node: Node) -> None:
+    """Four dimensions for a node, between reshapes ``T_rs`` and ``OUT-rs``."""
     rank = max(len(graph.shape(each)) for each in (*graph.features(node), *node.outputs))
     surplus = _surplus(graph, node) if rank > 4 else ()
 

@@ -46,6 +46,7 @@ from engine.cost.lowering.pooling import (
     rewrite_max_pools,
 )
 from engine.cost.lowering.read import read_graph
+from engine.cost.lowering.rows import widen_rows
 from engine.cost.lowering.rules import Context, Rule
 from engine.cost.lowering.slices import drop_doubles, join_slices, merge_pads
 from engine.cost.lowering.tiles import halve_filters, tile_filters
@@ -66,6 +67,7 @@ RULES: tuple[Rule, ...] = (
     divide_by_multiplying,
     make_swish,
     make_hardswish,
+    widen_rows,
     merge_pads,
     drop_doubles,
     join_slices,
