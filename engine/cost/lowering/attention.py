@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-
-import numpy as np
 
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
 from engine.cost.lowering.rules import Context
 
-__all__ = ["make_attention", "make_other_attention", "split_heads"]
+__all__ = ["join_masks", "make_attention", "make_other_attention"]
 
 _NO_ATTENTION = frozenset({"rk3566", "rk2118", "rv1106b"})
 """Families without the fused attention."""
@@ -21,6 +18,38 @@ def _next(graph: LoweringGraph, node: Node, op: str) -> Node | None:
     """The only reader of a node, if it is of this type."""
     reader = graph.only_reader(node.outputs[0])
     return reader if reader is not None and reader.op == op else None
+
+
+def join_masks(graph: LoweringGraph, context: Context) -> None:
+    """Two constants that are added to scores, the second in five dimensions, are one."""
+    for node in graph:
+        back = _next(graph, node, "Softmax")
+        second = graph.producer(node.inputs[0]) if back is not None and node.inputs else None
+        if node.op != "Reshape" or second is None or second.op != "Add":
+            continue
+        view = graph.producer(_feature(graph, second))
+        first = graph.producer(view.inputs[0]) if view is not None else None
+        if view is None or view.op != "Reshape" or first is None or first.op != "Add":
+            continue
+        x = _feature(graph, first)
+        chain = (first, view, second)
+        if not x or graph.shape(x) != graph.shape(node.outputs[0]):
+            continue
+        if any(graph.only_reader(each.outputs[0]) is None for each in chain):
+            continue
+        for each in chain[1:]:
+            graph.remove(each)
+        mask = graph.add_unknown(f"{second.name}_i1", graph.shape(x), graph.tensors[x].dtype)
+        first.sources = (*first.sources, *second.sources)
+        graph.rewire(first, inputs=[x, mask], outputs=list(node.outputs))
+        graph.remove(node)
+        graph.rewrites["fuse_two_add"] += 1
+
+
+def _feature(graph: LoweringGraph, node: Node) -> str:
+    """The one input that is no constant; nothing where there are more."""
+    found = graph.features(node)
+    return found[0] if len(found) == 1 and len(node.inputs) == 2 else ""
 
 
 def make_attention(graph: LoweringGraph, context: Context) -> None:
@@ -148,6 +177,13 @@ def _sdpa(graph: LoweringGraph, group: list[Node]) -> None:
             data = next(each for each in scale.inputs if not graph.is_const(each))
             query, key = (data, key) if tensor == query else (query, data)
             group = [scale, *group]
+    scale = graph.producer(key)
+    if scale is not None and scale.op == "Mul" and graph.only_reader(key) is first:
+        consts = [each for each in scale.inputs if graph.is_const(each)]
+        one = len(consts) == 1 and math.prod(graph.shape(consts[0])) == 1
+        if one and not _foldable(graph, scale):
+            key = next(each for each in scale.inputs if each not in consts)
+            group = [scale, *group]
     q = _turned(graph, query, last)
     shape = graph.shape(key)
     wide = (math.prod(shape[:-2]), shape[-2], 1, shape[-1])
@@ -206,148 +242,3 @@ def _turned(graph: LoweringGraph, tensor: str, before: Node) -> str:
     turned = add_transpose(graph, tensor, perm, fresh(graph, f"{tensor}_tp"), before=before)
     wide = (math.prod(shape[:-2]), shape[-1], 1, shape[-2])
     return add_reshape(graph, turned, wide, fresh(graph, f"{turned}_rs"), before=before)
-
-
-def split_heads(graph: LoweringGraph, context: Context) -> None:
-    """Queries, keys and values of one matrix, picked by Gather from (3, B, heads, N, D).
-
-    For a batch of one the matrix's rows are put in order beforehand: the compiler calls it ``#3``,
-    its result is split along channels.
-    """
-    for node in graph:
-        if node.op != "Transpose" or node.ints("perm") != (2, 0, 3, 1, 4):
-            continue
-        unbound = _unbound(graph, node)
-        picks = unbound or graph.readers(node.outputs[0])
-        before = graph.producer(node.inputs[0])
-        if before is None or before.op != "Reshape" or graph.is_output(node.outputs[0]):
-            continue
-        if graph.only_reader(before.outputs[0]) is not node:
-            continue
-        found = [_picked(graph, each) for each in picks]
-        if unbound:
-            found = list(range(len(unbound)))
-        count = graph.shape(node.outputs[0])[0]
-        if sorted(found) != list(range(count)) or count < 2:
-            continue
-        ordered = [picks[found.index(each)] for each in range(count)]
-        if graph.shape(node.outputs[0])[1] == 1:
-            _split_one(graph, before, node, ordered)
-        elif unbound:
-            _split_unbound(graph, before, node, ordered)
-        else:
-            _split_batch(graph, node, ordered)
-        for each in (graph.only_reader(node.outputs[0]), node):
-            if each is not None and each in graph and not any(map(graph.has_readers, each.outputs)):
-                graph.remove(each)
-
-
-def _unbound(graph: LoweringGraph, turn: Node) -> list[Node]:
-    """The Reshapes behind a Split into ones of the first axis, in order; else none."""
-    split = graph.only_reader(turn.outputs[0])
-    if split is None or split.op != "Split" or split.int("axis") != 0:
-        return []
-    whole = graph.shape(turn.outputs[0])
-    picks = [graph.only_reader(each) for each in split.outputs]
-    found = [each for each in picks if each is not None and each.op == "Reshape"]
-    if len(found) < len(picks) or any(graph.shape(each.outputs[0]) != whole[1:] for each in found):
-        return []
-    return found
-
-
-def _picked(graph: LoweringGraph, node: Node) -> int:
-    """The index that a Gather takes of the first axis; -1 of everything else."""
-    if node.op != "Gather" or node.int("axis") != 0 or graph.shape(node.inputs[1]) != ():
-        return -1
-    index = graph.array(node.inputs[1])
-    return -1 if index is None else int(index)
-
-
-def _source(graph: LoweringGraph, tensor: str) -> Node | None:
-    """The MatMul with a constant that a tensor comes from, a bias in between."""
-    maker = graph.producer(tensor)
-    if maker is not None and maker.op == "Add":
-        data = next((each for each in maker.inputs if not graph.is_const(each)), "")
-        maker = graph.producer(data) if graph.only_reader(data) is maker else None
-    if maker is None or maker.op != "MatMul" or not graph.is_const(maker.inputs[1]):
-        return None
-    return maker
-
-
-def _split_one(graph: LoweringGraph, before: Node, turn: Node, picks: list[Node]) -> None:
-    matrix = _source(graph, before.inputs[0])
-    if matrix is None:
-        return
-    x = before.inputs[0]
-    count, _, heads, rows, depth = graph.shape(turn.outputs[0])
-    matrix.attributes["gathered"] = 1
-    label = f"{matrix.outputs[0]}_mm_tp_sw_gather"
-    width = count * heads * depth
-    if graph.shape(x) != (1, rows, width):
-        x = add_reshape(graph, x, (1, rows, width), f"{label}_in", before=turn)
-    turned = add_transpose(graph, x, (0, 2, 1), label, before=turn)
-    wide = (heads, count * depth, 1, rows)
-    data = add_reshape(graph, turned, wide, f"{label}_rs", before=turn)
-    _split_into(graph, data, f"{turn.outputs[0]}-rs_split", picks, turn, 1)
-    graph.remove(before)
-
-
-def _split_unbound(graph: LoweringGraph, before: Node, turn: Node, picks: list[Node]) -> None:
-    """Of several in a batch: heads are rows of a map, which a Gather puts in order."""
-    if _source(graph, before.inputs[0]) is None:
-        return
-    x, result = before.inputs[0], turn.outputs[0]
-    count, batch, heads, rows, depth = graph.shape(result)
-    width = count * heads * depth
-    label = f"{before.outputs[0]}_rs"
-    if graph.shape(x) != (batch, rows, width):
-        x = add_reshape(graph, x, (batch, rows, width), fresh(graph, f"{label}_in"), before=turn)
-    turned = add_transpose(graph, x, (0, 2, 1), fresh(graph, f"{label}_tp"), before=turn)
-    wide = (count * batch * heads, depth, 1, rows)
-    data = add_reshape(graph, turned, wide, fresh(graph, label), before=turn)
-    dtype = graph.tensors[data].dtype
-    name = f"{result}_swap_gather"
-    order = graph.add_unknown(f"{name}_i1", (wide[0],), "int64")
-    made = graph.add_tensor(fresh(graph, name), wide, dtype)
-    gather = Node("Gather", name, "Gather", [data, order], [made], {"axis": 0})
-    gather.sources = turn.sources
-    graph.insert(gather, before=turn)
-    _split_into(graph, made, f"{result}_swap_split", picks, turn, 0)
-    graph.remove(before)
-
-
-def _split_batch(graph: LoweringGraph, turn: Node, picks: list[Node]) -> None:
-    x = turn.outputs[0]
-    count, batch, heads, rows, depth = graph.shape(x)
-    wide = (count * batch * heads, rows, 1, depth)
-    data = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=picks[0])
-    turned = add_transpose(graph, data, (0, 3, 2, 1), f"{data}_tp", before=picks[0])
-    _split_into(graph, turned, f"{picks[-1].name}_2sl_2sp", picks, picks[0], 0)
-
-
-def _split_into(
-    graph: LoweringGraph, data: str, name: str, picks: list[Node], at: Node, axis: int
-) -> None:
-    shape = list(graph.shape(data))
-    shape[axis] //= len(picks)
-    dtype = graph.tensors[data].dtype
-    parts = [
-        graph.add_tensor(fresh(graph, f"{name}_{number}"), tuple(shape), dtype)
-        for number in range(len(picks))
-    ]
-    sizes = _sizes(shape[axis], len(picks))
-    split = graph.add_tensor(f"{name}_sizes", (len(picks),), "int64", sizes)
-    new = Node("Split", name, "Split", [data, split], parts, {"axis": axis})
-    new.sources = tuple(each for node in picks for each in node.sources)
-    graph.insert(new, before=at)
-    for part, pick in zip(parts, picks, strict=True):
-        result = pick.outputs[0]
-        back = add_transpose(graph, part, (0, 3, 2, 1), f"{part}_tp", before=pick)
-        add_reshape(graph, back, graph.shape(result), f"{pick.name}_2sl_rs", result, before=pick)
-        graph.remove(pick)
-    if graph.producer(at.outputs[0]) is at and not graph.has_readers(at.outputs[0]):
-        graph.remove(at)
-
-
-def _sizes(size: int, count: int) -> Callable[[], np.ndarray]:
-    return lambda: np.full(count, size, np.int64)

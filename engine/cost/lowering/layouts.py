@@ -12,13 +12,17 @@ from engine.cost.lowering.matrix import absorb_scales, fuse_constants
 from engine.cost.lowering.movement import add_transpose, fresh, is_movement, perm_of, tidy_movements
 from engine.cost.lowering.rules import Context
 from engine.cost.lowering.sequence import execution_order
+from engine.cost.lowering.views import View, shortest_steps
 
 __all__ = ["push_norms", "settle_layouts"]
 
-_ALONG = frozenset({"Concat", "LogSoftmax", "Slice", "exSoftmax13"})
+_ALONG = frozenset({"Concat", "Gather", "LogSoftmax", "Slice", "exSoftmax13"})
 """Layers along an axis, which a transpose moves."""
 
 _MOVABLE = UNARY | BINARY | _ALONG | {"exNorm"}
+
+_LONGEST = 4
+"""Movements in a row that are looked at."""
 
 _ROUNDS = 10
 """Passes over the graph at most; each lets a transpose move as far as it goes."""
@@ -58,6 +62,8 @@ def _push(graph: LoweringGraph) -> bool:
         if node.op not in _MOVABLE or len(graph.shape(node.outputs[0])) != 4:
             continue
         if node.op == "Slice" and "axis" not in node.attributes:
+            continue
+        if node.op == "Gather" and not node.int("rolled"):
             continue
         features = [each for each in dict.fromkeys(node.inputs) if not graph.is_const(each)]
         if not features or any(len(graph.shape(each)) != 4 for each in features):
@@ -141,6 +147,8 @@ def _gain(graph: LoweringGraph, node: Node, features: list[str], perm: tuple[int
             reader.op == "Transpose" and _perm(reader) == back for reader in graph.readers(each)
         ):
             continue
+        elif _is_undone(graph, each, back):
+            gain += graph.only_reader(each) is node
         else:
             gain -= 1
     result = node.outputs[0]
@@ -151,6 +159,27 @@ def _gain(graph: LoweringGraph, node: Node, features: list[str], perm: tuple[int
         elif reader.op != "Transpose":
             stays = True
     return gain - stays
+
+
+def _is_undone(graph: LoweringGraph, tensor: str, perm: tuple[int, ...]) -> bool:
+    """Whether a tensor comes over movements that a transpose would undo, but for a reshape."""
+    path: list[Node] = []
+    root = tensor
+    while is_movement(maker := graph.producer(root)) and maker is not None and len(path) < _LONGEST:
+        path.append(maker)
+        root = maker.inputs[0]
+    if not any(each.op == "Transpose" for each in path) or path[0].op == "Transpose":
+        return False
+    view = View(graph.shape(root))
+    for each in reversed(path):
+        if each.op == "Transpose":
+            fits = view.transpose(perm_of(each, len(view.shape)))
+        else:
+            fits = view.reshape(graph.shape(each.outputs[0]))
+        if not fits:
+            return False
+    steps = shortest_steps(view) if view.transpose(perm) else None
+    return steps is not None and not any(step.perm for step in steps)
 
 
 def _is_turned(graph: LoweringGraph, tensor: str) -> bool:
@@ -165,7 +194,7 @@ def _carry(graph: LoweringGraph, node: Node, perm: tuple[int, ...]) -> None:
     label = ""
     for each in node.inputs:
         if graph.is_const(each):
-            fixed = node.op == "Slice"
+            fixed = node.op in ("Gather", "Slice")
             inputs.append(each if fixed else _turned_const(graph, each, back, len(perm)))
             continue
         turn = _turn(graph, each)

@@ -48,7 +48,7 @@ from engine.cost.lowering.pooling import (
 from engine.cost.lowering.read import read_graph
 from engine.cost.lowering.rows import widen_rows
 from engine.cost.lowering.rules import Context, Rule
-from engine.cost.lowering.slices import drop_doubles, join_slices, merge_pads
+from engine.cost.lowering.slices import drop_doubles, find_rolls, join_slices, merge_pads
 from engine.cost.lowering.tiles import halve_filters, tile_filters
 from engine.cost.memory.layout import settled
 
@@ -71,6 +71,7 @@ RULES: tuple[Rule, ...] = (
     merge_pads,
     drop_doubles,
     join_slices,
+    find_rolls,
     find_shuffles,
     find_picks,
     merge_constants,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from engine.cost.lowering.attention import make_attention, make_other_attention, split_heads
+from engine.cost.lowering.attention import (
+    join_masks,
+    make_attention,
+    make_other_attention,
+)
 from engine.cost.lowering.blocks import (
     make_gelu,
     make_layer_norms,
@@ -11,6 +15,7 @@ from engine.cost.lowering.blocks import (
     spell_layer_norms,
 )
 from engine.cost.lowering.fours import restore_softmax, widen
+from engine.cost.lowering.heads import split_heads, split_packed
 from engine.cost.lowering.joins import drop_zero_sums, join_early
 from engine.cost.lowering.layouts import push_norms, settle_layouts
 from engine.cost.lowering.matrix import make_convolutions
@@ -46,7 +51,9 @@ MATRIX_RULES: tuple[Rule, ...] = (
     make_reshapes,
     make_recurrent,
     split_heads,
+    split_packed,
     make_windows,
+    join_masks,
     make_attention,
     make_channel_gathers,
     make_step_picks,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 
-__all__ = ["drop_doubles", "join_slices", "merge_pads"]
+__all__ = ["drop_doubles", "find_rolls", "join_slices", "merge_pads"]
 
 _DOUBLES = frozenset({"MaxPool", "Slice", "Transpose"})
 """Operators of which the compiler keeps one where several do the same."""
@@ -91,6 +91,34 @@ def join_slices(graph: LoweringGraph, context: Context) -> None:
         for node in ordered:
             graph.remove(node)
         graph.rewrites["replace_parallel_slice_by_split"] += 1
+
+
+def find_rolls(graph: LoweringGraph, context: Context) -> None:
+    """Parts that are put together in another order are one Gather, ``_2gather`` of the Concat."""
+    for node in graph:
+        if node.op != "Concat" or not node.inputs:
+            continue
+        split = graph.producer(node.inputs[0])
+        if split is None or split.op != "Split" or len(split.outputs) < 2:
+            continue
+        rank = len(graph.shape(split.inputs[0]))
+        axis = node.int("axis") % rank if rank else 0
+        if rank != 4 or sorted(node.inputs) != sorted(split.outputs):
+            continue
+        if axis != split.int("axis") % rank or node.inputs == split.outputs:
+            continue
+        if any(graph.only_reader(each) is not node for each in split.outputs):
+            continue
+        name = graph.fresh(f"{node.name}_2gather")
+        length = graph.shape(node.outputs[0])[axis]
+        order = graph.add_unknown(f"{name}_i1", (length,), "int64")
+        made = Node("Gather", name, "Gather", [split.inputs[0], order], list(node.outputs))
+        made.attributes = {"axis": axis, "rolled": 1}
+        made.sources = (*split.sources, *node.sources)
+        graph.insert(made, before=node)
+        graph.remove(node)
+        graph.remove(split)
+        graph.rewrites["fuse_channel_shuffle_split_concat_to_gather"] += 1
 
 
 def _small(graph: LoweringGraph, tensor: str) -> tuple[int, ...]:

@@ -40,6 +40,10 @@ def _window(graph: LoweringGraph, before: Node, turn: Node) -> None:
     whole = (1, first * second, third * fourth, channels)
     # Joined: windows by pixels -> a map; cut: a map -> windows by pixels.
     end = (first * third, second * fourth)
+    maker = graph.producer(x)
+    if maker is not None and maker.op == "Reshape" and graph.only_reader(x) is before:
+        x = maker.inputs[0]
+        graph.remove(maker)
     flat = add_reshape(graph, x, whole, fresh(graph, f"{x}_rs"), before=turn)
     data = add_transpose(graph, flat, (0, 3, 1, 2), fresh(graph, f"{flat}_tp"), before=turn)
     name = f"{turn.name}_2win"
