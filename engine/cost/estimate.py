@@ -69,6 +69,9 @@ _WIDER = (
 )
 """Those that are counted as float16: it, and what has activations of 16 bits."""
 
+_CLOCKS = (1, 10_000)
+"""MHz that an NPU may have."""
+
 
 @dataclass(frozen=True)
 class CostSettings:
@@ -213,6 +216,7 @@ class _Work:
     """Lowered graphs of one model, kept for the chips of the same family and dtype."""
 
     def __init__(self, graph: LoweringGraph, settings: CostSettings, layers: LayerMap) -> None:
+        _check(settings)
         self._graph, self._settings = graph, settings
         self._ids = ids_of_sources(layers)
         given = {name: npu_dtype(dtype) for name, dtype in settings.layer_dtypes.items()}
@@ -313,6 +317,26 @@ class _Work:
             dtype,
             layer_dtypes={name: each for name, each in self._dtypes.items() if each in npu.dtypes},
             op_target=self._targets,
+        )
+
+
+def _check(settings: CostSettings) -> None:
+    """Refuse what would give a negative or endless time; NaN fails every comparison.
+
+    Raises:
+        UsageError: batch, cores or clock are out of bounds.
+    """
+    clock = settings.npu_mhz
+    if clock is not None and not _CLOCKS[0] <= clock <= _CLOCKS[1]:
+        raise UsageError(
+            f"An NPU's clock of {clock:g} MHz is not possible.",
+            cause=f"It is from {_CLOCKS[0]} to {_CLOCKS[1]} MHz.",
+            remedy="Give it in MHz, as 1000, or leave it out for the chip's highest.",
+        )
+    if settings.batch < 1 or settings.cores < 1:
+        raise UsageError(
+            f"An inference of {settings.batch} at once on {settings.cores} cores is none.",
+            remedy="Give a batch and cores of 1 or more.",
         )
 
 

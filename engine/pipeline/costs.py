@@ -177,7 +177,14 @@ def resized(pipeline: Pipeline, sizes: Sequence[str]) -> Pipeline:
     """
     if not sizes:
         return pipeline
-    given = dict(_size(text) for text in sizes)
+    read = [_size(text) for text in sizes]
+    given = dict(read)
+    if len(given) < len(read) or ("" in given and len(given) > 1):
+        raise UsageError(
+            "Two sizes are given for one input.",
+            cause=f"They are {sanitize(' and '.join(sizes), 300)}.",
+            remedy="Give each input one size, as NAME=1,3,640,640.",
+        )
     recipe = pipeline.recipe
     try:
         inputs = pipeline.loaded.graph.graph.inputs

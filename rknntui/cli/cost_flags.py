@@ -46,6 +46,19 @@ class ChipName(click.ParamType):
         ]
 
 
+class Clock(click.FloatRange):
+    """MHz; NaN, which no comparison refuses, is none."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The clock, or click's usage error."""
+        found: float = super().convert(value, param, ctx)
+        if found != found:
+            self.fail(f"{value!r} is not a clock in MHz.", param, ctx)
+        return found
+
+
 chip_flag = click.option(
     "--chip",
     "chip_names",
@@ -113,7 +126,7 @@ def what_if_flags(cores: str | None = "--cores") -> Callable[[Command], Command]
         ),
         click.option(
             "--npu-mhz",
-            type=click.FloatRange(1, 10_000),
+            type=Clock(1, 10_000),
             help="Of an estimate: clock of the NPU in MHz. Default: the chip's highest.",
         ),
     ]

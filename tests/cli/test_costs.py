@@ -107,6 +107,8 @@ def test_another_input_size_costs_something_else(warm: Run, model: Path) -> None
         assert small.json["chips"][0]["macs"] < plain["macs"]
     assert warm(*asked, "--input-size", "nobody=1,3,32,32").code == 2
     assert warm(*asked, "--input-size", "x=1,3,many").code == 2
+    two = ("--input-size", "1,3,32,32", "--input-size", "1,3,64,64")
+    assert "Two sizes are given" in warm(*asked, *two).err
 
 
 def test_what_if_is_float16_or_another_clock(warm: Run, model: Path) -> None:
@@ -118,6 +120,8 @@ def test_what_if_is_float16_or_another_clock(warm: Run, model: Path) -> None:
     assert half["total_cycles"] > plain["total_cycles"]
     assert slow["time_ms"]["value"] > plain["time_ms"]["value"]
     assert slow["npu_mhz"] == 500
+    for wrong in ("nan", "inf", "0", "-1"):
+        assert warm(*asked, "--npu-mhz", wrong).code == 2
 
 
 def test_a_calibration_needs_a_measured_run(warm: Run, model: Path) -> None:

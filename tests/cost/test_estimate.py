@@ -231,3 +231,32 @@ def test_a_dtype_without_figures_is_told() -> None:
     assert not any(
         "counted as" in note for note in estimate_chip(graph_of(), "rk3562", CostSettings()).notes
     )
+
+
+def test_a_network_of_views_alone_takes_some_time_on_every_chip() -> None:
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Flatten", ["x"], ["y"])],
+        "net",
+        [value("x", TensorProto.FLOAT, [1, 2, 4, 4])],
+        [value("y", TensorProto.FLOAT, [1, 32])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    read = infer_shapes(Graph.from_bytes(model.SerializeToString()))
+    for each in estimate(read, CostSettings()):
+        assert each.time_ms is not None
+        assert each.fps is not None
+        assert 0 < each.time_ms.low < each.time_ms.value < each.time_ms.high
+        assert each.fps.value < 1e6
+
+
+@pytest.mark.parametrize("mhz", [0.0, -5.0, float("nan"), float("inf"), 1e9])
+def test_an_impossible_clock_is_refused(mhz: float) -> None:
+    with pytest.raises(UsageError, match="clock"):
+        estimate(graph_of(), CostSettings(npu_mhz=mhz))
+
+
+@pytest.mark.parametrize("settings", [CostSettings(batch=0), CostSettings(cores=-1)])
+def test_no_batch_and_no_cores_are_refused(settings: CostSettings) -> None:
+    with pytest.raises(UsageError, match="1 or more"):
+        estimate(graph_of(), settings)

@@ -99,6 +99,8 @@ def chip_estimate(
     times = [layer_time(each, on) for each in works]
     notes = [_LOW, _MEMORY]
     milliseconds = sum(each.ms for each in times)
+    if times:  # a network of views alone is an inference still: the start of a layer at least
+        milliseconds = max(milliseconds, on.values["start"] / (on.mhz * 1e3))
     if chip == "rk3399pro":
         crossed = _outside_bytes(lowered)
         link = crossed / (_LINK_GIGABYTES * 1e6)
