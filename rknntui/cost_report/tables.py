@@ -113,4 +113,5 @@ def _safe(cell: Cell) -> Cell:
     if not isinstance(cell, str):
         return cell
     text = sanitize(cell, 500)
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+    # some trim the space before it
+    return f"'{text}" if text.lstrip()[:1] in ("=", "+", "-", "@") else text

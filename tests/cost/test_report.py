@@ -63,6 +63,8 @@ def test_a_name_in_csv_is_no_formula() -> None:
     row = next(csv.DictReader(io.StringIO(report_text(estimates(), ".csv", "layers"))))
     assert row["layer"].startswith("'=")
     assert row["total_cycles"] == "20"
+    row = next(csv.DictReader(io.StringIO(report_text(estimates("\t =1"), ".csv", "layers"))))
+    assert row["layer"].startswith("'")
 
 
 @pytest.mark.parametrize("form", REPORTS)
