@@ -37,7 +37,16 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]*)")
 _TIMES = {"us": 0.001, "µs": 0.001, "ms": 1.0, "": 1.0, "s": 1000.0}
-_BYTES = {"b": 1, "kb": 1000, "kib": 1024, "mb": 1000**2, "mib": 1024**2, "gib": 1024**3, "": 1}
+_BYTES = {
+    "b": 1,
+    "kb": 1000,
+    "kib": 1024,
+    "mb": 1000**2,
+    "mib": 1024**2,
+    "gb": 1000**3,
+    "gib": 1024**3,
+    "": 1,
+}
 _DECIBELS = {"db": 1.0, "": 1.0}
 
 

@@ -88,6 +88,15 @@ def test_a_limit_has_a_unit_that_is_known(warm: Run, model: Path) -> None:
     assert warm("perf", model, "--chip", "rk3588", "--fail-over", "20 apples").code == 2
 
 
+def test_a_flag_that_would_say_nothing_is_refused(warm: Run, model: Path) -> None:
+    assert warm("chips", "--fail-over", "1ms", "-q").code == 2  # a gate that cannot fail
+    assert warm("chips", "--report", "chips.html", "-q").code == 2
+    asked = ("perf", model, "--chip", "rk3588", "-q")
+    assert warm(*asked, "--threads", "2").code == 2
+    assert warm(*asked, "--cores", "0", "--cores", "0_1").code == 2
+    assert warm(*asked, "--cores", "0_1", "--fail-memory", "1GB").code == 0
+
+
 def test_a_report_is_written_once(warm: Run, model: Path, tmp_path: Path) -> None:
     for form in ("csv", "html", "svg"):
         file = tmp_path / f"report.{form}"

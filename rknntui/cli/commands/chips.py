@@ -49,6 +49,8 @@ def command(
     """
     what_if, limits = WhatIf.taken(flags), CostLimits.taken(flags)
     if model is None:
+        if limits or report is not None:
+            raise click.UsageError("Reports and limits are of a model: name one.")
         facts = with_worker(lambda session: _facts(session, chip_names), Narrator(quiet=quiet))
         emit(facts, facts_lines(facts.chips), as_json=as_json)
         return 0

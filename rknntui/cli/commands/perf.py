@@ -185,6 +185,12 @@ def command(
     if chip_names:
         if device is not None:
             raise click.UsageError("--device measures and --chip estimates: give one.", ctx)
+        if threads or batches or loops or seconds or build or fix_clocks or len(cores) > 1:
+            raise click.UsageError(
+                "Several --cores, --threads, --batch, --loops, --seconds, --build and --fix-clocks "
+                "are of measurements: they say nothing with --chip.",
+                ctx,
+            )
         what_if = replace(what_if, cores=cores_of(cores))
         asked = Asked(
             model,
