@@ -56,6 +56,8 @@ def estimate(
         raise ValueError("batch is a whole number from 1 to 1024")
     if not 1 <= cores <= 8:
         raise ValueError("cores is a whole number from 1 to 8")
+    if npu_mhz is not None and not 1 <= npu_mhz <= 10_000:  # NaN is not, either
+        raise ValueError("npu_mhz is a number from 1 to 10000")
     pipeline = resized(
         pipeline_of(_recipe(model), reporter, use_cache, allow_code, "estimate"), input_sizes
     )

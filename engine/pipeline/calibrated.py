@@ -8,6 +8,8 @@ chance, multiplies every estimate of the chip; each of those says so.
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import exp, inf, log
@@ -15,7 +17,7 @@ from pathlib import Path
 
 from engine.base.errors import UsageError
 from engine.base.files import output_errors, read_regular
-from engine.base.paths import private_file, private_folder, state_folder
+from engine.base.paths import private_folder, state_folder
 from engine.base.text import sanitize
 from engine.wire.codec import encode, typed
 from engine.wire.cost import Calibrated, ChipEstimate, Interval
@@ -113,13 +115,19 @@ def forget(chip: str) -> bool:
 
 def _write(chips: Mapping[str, Calibrated]) -> None:
     path = _path()
-    temporary = path.with_name(f".{path.name}.part")
+    content = json.dumps(encode(_Kept(chips)), indent=1).encode("ascii")
     with output_errors(path):
         private_folder(path.parent)
-        temporary.unlink(missing_ok=True)  # of a writer that was killed
-        with private_file(temporary) as stream:
-            stream.write(json.dumps(encode(_Kept(chips)), indent=1).encode("ascii"))
-        temporary.replace(path)
+        # a name of its own: two processes may write at once (0600, made by mkstemp)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 def measured_of(run: str | None, title: str) -> MeasuredPoint:
@@ -174,7 +182,7 @@ def measured_of(run: str | None, title: str) -> MeasuredPoint:
         milliseconds,
         cores,
         batch,
-        clock / 1e6 if clock else None,
+        clock / 1e6 if clock and 0 < clock < inf else None,
         tuple(each / 1000 for each in times),
     )
 

@@ -60,6 +60,8 @@ def test_arguments_that_do_not_fit_raise(model: Path) -> None:
         engine.estimate(model, ["rk9999"])
     with pytest.raises(ValueError, match="batch"):
         engine.estimate(model, batch=0)
+    with pytest.raises(ValueError, match="npu_mhz"):
+        engine.estimate(model, npu_mhz=float("nan"))
     with pytest.raises(UsageError, match="no input"):
         engine.estimate(model, input_sizes=["nobody=1,3,8,8"], use_cache=False)
 

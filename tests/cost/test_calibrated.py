@@ -8,7 +8,7 @@ import pytest
 
 import engine
 from engine.api.typed import pipeline_of
-from engine.base.errors import UsageError
+from engine.base.errors import OutputError, UsageError
 from engine.base.paths import state_folder
 from engine.devices.measure.benchmark import Cell, CellTimes, Reading, cell_result
 from engine.devices.measure.history import save_run
@@ -65,6 +65,13 @@ def test_it_is_kept_for_this_user_alone_and_forgotten() -> None:
     assert forget("rk3588")
     assert not forget("rk3588")
     assert not kept_calibrations()
+
+
+def test_a_failed_write_leaves_nothing_behind() -> None:
+    (state_folder() / "calibration.json").mkdir(parents=True)
+    with pytest.raises(OutputError):
+        save(Calibrated("rk3588", "run", 12.0, 10.0, 1.2))
+    assert [each.name for each in state_folder().iterdir()] == ["calibration.json"]
 
 
 def test_a_damaged_file_calibrates_nothing() -> None:
