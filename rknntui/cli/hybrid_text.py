@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from engine import gain_text, human_bytes, sanitize, sqnr_text
-from engine.wire.hybrid import CurvePoint, Proposal, Ranked, RequestCheck, SearchResult
+from engine.wire.hybrid import CurvePoint, LayerRow, Proposal, Ranked, RequestCheck, SearchResult
 from rknntui.cli.output import table
 
-__all__ = ["check_lines", "curve_lines", "point_cells", "ranking_lines", "time_lines", "wrote_line"]
+__all__ = [
+    "check_lines",
+    "curve_lines",
+    "layer_cost_cells",
+    "point_cells",
+    "ranking_lines",
+    "time_lines",
+    "wrote_line",
+]
 
 
 def wrote_line(path: str | None) -> list[str]:
@@ -49,6 +57,15 @@ def time_lines(found: Proposal) -> list[str]:
     if before is None or after is None:
         return []
     return [f"time on {found.chip}: {before:.3f} ms -> {after:.3f} ms (estimated)"]
+
+
+def layer_cost_cells(row: LayerRow) -> tuple[str, str, str]:
+    """Time of a layer of the table, and what lifting it adds to time and bytes (estimated)."""
+    return (
+        "" if row.time_ms is None else f"{row.time_ms:.4f}",
+        "" if row.lift_ms is None else f"{row.lift_ms:.4f}",
+        "" if row.lift_bytes is None else human_bytes(row.lift_bytes),
+    )
 
 
 def _price_cells(row: Ranked) -> tuple[str, str, str]:

@@ -258,7 +258,8 @@ def _pow(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 
 def _reshape(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     text = reshape_on_cpu(node, work, context)
-    return Reason(text, "Keep the channels a multiple of the group.") if text else None
+    group = context.npu.atom(context.dtype)
+    return Reason(text, f"Make the channels a multiple of {group}.") if text else None
 
 
 def _transpose(node: Node, work: LoweringGraph, context: Context) -> Reason | None:

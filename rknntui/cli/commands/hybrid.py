@@ -41,6 +41,7 @@ from rknntui.cli.flags import json_flag, output_flag, quiet_flag, recipe_flags, 
 from rknntui.cli.hybrid_text import (
     check_lines,
     curve_lines,
+    layer_cost_cells,
     point_cells,
     ranking_lines,
     time_lines,
@@ -359,7 +360,7 @@ def effect(
 @recipe_flags
 @json_flag
 def layers_table(target: Path, as_json: bool, **flags: Any) -> None:
-    """List the layers of a build with dtype, range and SQNR."""
+    """List the layers of a build with dtype, range, SQNR and cost on --target-platform."""
 
     async def action(session: WorkerSession) -> Table:
         recipe = await resolve(session, target, values_of(flags))
@@ -376,11 +377,16 @@ def layers_table(target: Path, as_json: bool, **flags: Any) -> None:
             "" if row.minimum is None else f"{row.minimum:.5g}",
             "" if row.maximum is None else f"{row.maximum:.5g}",
             sqnr_text(row.sqnr_db, unit=False),
+            *(layer_cost_cells(row) if result.chip else ()),
         )
         for row in result.rows
     ]
     columns = ("tensor", "layer", "op", "dtype", "minimum", "maximum", "SQNR dB (simulated)")
-    emit(result, [*table(columns, rows), f"SQNR over {result.over}"], as_json=as_json)
+    costs = ("ms (estimated)", "adds ms (estimated)", "adds bytes") if result.chip else ()
+    lines = [*table((*columns, *costs), rows), f"SQNR over {result.over}"]
+    if result.chip and result.time_ms is not None:
+        lines.append(f"time on {result.chip}: {result.time_ms:.3f} ms (estimated)")
+    emit(result, lines, as_json=as_json)
 
 
 @command.command(

@@ -57,13 +57,16 @@ def rate(value: float) -> str:
 
 
 def size(count: float) -> str:
-    """``117 KiB``, ``1.67 MiB``: three digits, where a column has no room for more."""
-    value = float(count)
-    for unit in ("B", "KiB", "MiB"):
+    """``117 KiB``, ``1.67 MiB``: at most four characters and the unit, the width of a column."""
+    value, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB"):
         if abs(value) < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
-        value /= 1024
-    return f"{value:.3g} GiB"
+            break
+        value, unit = value / 1024, larger
+    if unit == "B" or abs(value) >= 1000:
+        return f"{value:.0f} {unit}"
+    # below 1 a third digit would be a fifth character
+    return f"{value:.{2 if abs(value) < 1 else 3}g} {unit}"
 
 
 def change(value: float) -> str:
@@ -164,7 +167,7 @@ def chip_record(row: ChipEstimate, before: ChipEstimate | None, *, marked: bool)
         "refused_layers": row.refused_layers if known else None,
         "cycles": row.total_cycles or None,
         "dtype": row.dtype or None,
-        "confidence": row.confidence or None,
+        "confidence": None if row.problem else row.confidence or None,
         "cores": row.cores,
         "npu_mhz": row.npu_mhz or None,
         "problem": row.problem or None,
