@@ -230,3 +230,8 @@ def test_the_command_line_shows_and_takes_these_names(
     assert ran.exit_code == 0, ran.output
     (row,) = [r for r in json.loads(ran.stdout)["rows"] if r["tensor"] == fused.tensor]
     assert (row["layer"], row["dtype"]) == (fused.id, "float16")
+    priced = CliRunner().invoke(
+        cli, ["hybrid", "table", *words[:-1], "--target-platform", "rk3588"]
+    )
+    assert "adds ms (estimated)" in priced.stdout.splitlines()[0]
+    assert "time on rk3588: " in priced.stdout

@@ -262,19 +262,19 @@ def _turn_before_split(graph: LoweringGraph, node: Node) -> bool:
     moved = add_transpose(graph, x, perm, fresh(graph, f"{x}_tp"), before=node)
     outputs = []
     back = tuple(perm.index(each) for each in range(4))
-    for each, turn in zip(list(node.outputs), chosen, strict=True):
+    for part, turn in zip(list(node.outputs), chosen, strict=True):
         if turn is not None:
             result = turn.outputs[0]
             graph.remove(turn)
         else:
-            shape = graph.shape(each)
-            result = fresh(graph, f"{each}_sp")
-            dtype = graph.tensors[each].dtype
+            shape = graph.shape(part)
+            result = fresh(graph, f"{part}_sp")
+            dtype = graph.tensors[part].dtype
             graph.add_tensor(result, tuple(shape[at] for at in perm), dtype)
         outputs.append(result)
-        if graph.has_readers(each):
-            name = fresh(graph, f"{each}_tp")
-            add_transpose(graph, result, back, name, each, before=graph.following(node))
+        if graph.has_readers(part):
+            name = fresh(graph, f"{part}_tp")
+            add_transpose(graph, result, back, name, part, before=graph.following(node))
     node.attributes["axis"] = perm.index(node.int("axis") % 4)
     graph.rewire(node, inputs=[moved, *node.inputs[1:]], outputs=outputs)
     graph.rewrites["reduce_tp_in_mesh"] += 1

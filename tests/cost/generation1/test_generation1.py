@@ -177,6 +177,15 @@ def test_float16_is_slower_and_on_the_rv_chips_outside_the_array() -> None:
     assert not slow(work, machine("rk1808"))
 
 
+def test_float16_has_the_wide_interval_as_nearly_all_rates_are_of_int8() -> None:
+    net = Net((1, 64, 32, 32))
+    net.conv(64)
+    narrow, wide = (chip_estimate(counted(net, dtype), "rk1808") for dtype in ("int8", "float16"))
+    assert narrow.time_ms is not None
+    assert wide.time_ms is not None
+    assert wide.time_ms.high / wide.time_ms.value > narrow.time_ms.high / narrow.time_ms.value
+
+
 def test_layers_may_have_a_dtype_of_their_own() -> None:
     net = Net((1, 64, 32, 32))
     net.conv(64)
