@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from engine import human_bytes, sanitize
 from engine.wire.cost import AdviceAnswer, ChipEstimate, ChipFacts, Estimates, Interval
+from rknntui.chip_facts import BASIS, figure_name
 from rknntui.cli.output import table
 
 __all__ = [
@@ -18,13 +19,6 @@ __all__ = [
     "problem_lines",
 ]
 
-CONFIDENCE = {
-    "fitted": "fitted to published rates of this chip",
-    "derived": "derived from a chip of the same design",
-    "structural": "no published rate: not validated",
-    "calibrated": "calibrated by a run of your board",
-}
-"""What an estimate of time stands on, in words."""
 _TENSORS = 30
 """Tensors that the text of a memory has."""
 
@@ -119,7 +113,7 @@ def facts_lines(chips: Sequence[ChipFacts]) -> list[str]:
     ]
     lines = table(columns, rows)
     if len(chips) == 1:
-        figures = [[f.name, f.value, f.source] for f in chips[0].figures]
+        figures = [[figure_name(f.name), f.value, f.source] for f in chips[0].figures]
         lines += ["", *table(("figure", "value", "source"), figures)] if figures else []
     return lines
 
@@ -142,7 +136,7 @@ def layer_cost_lines(found: Estimates) -> list[str]:
         if each.time_ms is not None:
             lines.append(
                 f"time {interval_text(each.time_ms, 2)} ms, frames/s {interval_text(each.fps)}: "
-                f"{CONFIDENCE.get(each.confidence, each.confidence)}"
+                f"{BASIS.get(each.confidence, each.confidence)}"
             )
         if each.memory is not None:
             lines.append(_memory_text(each))

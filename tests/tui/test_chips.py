@@ -294,7 +294,7 @@ async def test_facts_and_calibration_of_a_chip(app: Workbench, answers: CostAnsw
         await on_chips(pilot)
         await pilot.press("i")
         await until(pilot, lambda: "the vendor's clock script" in screen_text(app), "the source")
-        assert "npu_mhz: 1000 MHz" in screen_text(app)
+        assert "NPU clock: 1000 MHz" in screen_text(app)
         await pilot.press("escape")
         count = len(answers.asked)
         await pilot.press("K")

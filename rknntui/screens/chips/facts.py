@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine import human_bytes, sanitize
+from rknntui.chip_facts import BASIS
 from rknntui.keys.text import key_text
 from rknntui.screens.chips.text import change, milliseconds, percent, rate
 from rknntui.widgets.facts_line import Fact
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from rknntui.widgets.strips import Line
 
 __all__ = [
-    "CONFIDENCE",
     "advice_lines",
     "check_lines",
     "chip_lines",
@@ -25,14 +25,6 @@ __all__ = [
     "memory_lines",
     "top_facts",
 ]
-
-CONFIDENCE = {
-    "fitted": "fitted to published rates of this chip",
-    "derived": "derived from a chip of the same design",
-    "structural": "structural, not validated: no rate of this chip was published",
-    "calibrated": "calibrated by a run on your board",
-}
-"""What the confidence of an estimate says."""
 
 
 def top_facts(
@@ -92,7 +84,7 @@ def chip_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
     if chip.problem:
         lines = _told(f"{name}: {chip.problem}", width, "warn")
         return lines + (_told(f"Fix: {chip.remedy}", width, "good") if chip.remedy else [])
-    sure = CONFIDENCE.get(chip.confidence, chip.confidence)
+    sure = BASIS.get(chip.confidence, chip.confidence)
     parts = [f"{name}, {chip.dtype}: {sure}."]
     if chip.time_ms is not None:
         parts.append(f"{_interval(chip.time_ms)} ms in nine of ten cases.")

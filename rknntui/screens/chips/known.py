@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from engine import sanitize
 from engine.wire.cost import COST_CALIBRATE, COST_CHIPS, CalibrateParams, ChipsParams
-from rknntui.screens.chips.facts import CONFIDENCE
+from rknntui.chip_facts import BASIS, figure_name
 from rknntui.screens.chips.text import milliseconds
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ def _lines(facts: ChipFacts) -> list[Line]:
     lines: list[Line] = [
         [(f"Generation {facts.generation}, {facts.toolkit}, {facts.npu_cores} NPU cores", "")],
         [(f"Quantized dtypes: {dtypes}", "")],
-        [(f"Estimates are {CONFIDENCE.get(facts.confidence, facts.confidence)}.", "")],
+        [(f"Estimates are {BASIS.get(facts.confidence, facts.confidence)}.", "")],
         [],
     ]
     for figure in facts.figures:
-        lines.append([(f"{sanitize(figure.name, 60)}: ", "accent"), (figure.value, "head")])
+        lines.append([(f"{figure_name(figure.name)}: ", "accent"), (figure.value, "head")])
         lines.append([(f"  {sanitize(figure.source, 400)}", "dim")])
     return lines
 
