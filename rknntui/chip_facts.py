@@ -1,10 +1,15 @@
-"""Words for what is known of a chip, for the command line and the workspace Chips."""
+"""Words for chips and their estimates, for the command line, reports and the workspace Chips."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from engine import sanitize
 
-__all__ = ["BASIS", "figure_name"]
+if TYPE_CHECKING:
+    from engine.wire.cost import Interval
+
+__all__ = ["BASIS", "figure_name", "interval_text"]
 
 BASIS = {
     "fitted": "fitted to published rates of this chip",
@@ -39,3 +44,16 @@ _FIGURES = {
 def figure_name(name: str) -> str:
     """A figure of ``engine/chips/figures.csv`` in words; its own name where there are none."""
     return _FIGURES.get(name) or sanitize(name, 60)
+
+
+def interval_text(found: Interval | None, digits: int) -> str:
+    """A figure with the interval that holds it nine times in ten: ``1.77 (1.29 to 2.43)``.
+
+    Args:
+        found: the figure; a dash stands for None.
+        digits: behind the point; two more below 0.5, where bounds would be the same otherwise.
+    """
+    if found is None:
+        return "-"
+    digits += 2 * (0 < found.value < 0.5)
+    return f"{found.value:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"

@@ -51,7 +51,10 @@ def start_simulator(
         EngineError: neither is there, or the file is no container of ours.
     """
     for name in ignored_arguments(given):
-        log.warning("init_runtime: %s has no effect in the simulator.", name)
+        if name == "core_mask" and build is not None:
+            log.warning("init_runtime: core_mask counts in estimates; no result changes.")
+        else:
+            log.warning("init_runtime: %s has no effect in the simulator.", name)
     if build is not None:
         return SimulatedModel.of_build(build)
     if loaded is None:

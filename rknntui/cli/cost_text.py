@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from engine import human_bytes, sanitize
-from engine.wire.cost import AdviceAnswer, ChipEstimate, ChipFacts, Estimates, Interval
-from rknntui.chip_facts import BASIS, figure_name
+from engine.wire.cost import AdviceAnswer, ChipEstimate, ChipFacts, Estimates
+from rknntui.chip_facts import BASIS, figure_name, interval_text
 from rknntui.cli.output import table
 
 __all__ = [
     "advice_lines",
     "chip_lines",
     "facts_lines",
-    "interval_text",
     "layer_cost_lines",
     "memory_cost_lines",
     "problem_lines",
@@ -35,13 +34,6 @@ def advice_lines(answers: Iterable[AdviceAnswer]) -> list[str]:
         if not one.advice:
             lines.append("- no advice of the manuals applies to this model")
     return lines
-
-
-def interval_text(found: Interval | None, digits: int = 1) -> str:
-    """A figure with the interval that holds it nine times in ten."""
-    if found is None:
-        return "-"
-    return f"{found.value:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"
 
 
 def chip_lines(found: Estimates) -> list[str]:
@@ -75,7 +67,7 @@ def _row(each: ChipEstimate) -> list[str]:
         each.chip,
         each.dtype,
         str(each.cores),
-        interval_text(each.fps),
+        interval_text(each.fps, 1),
         interval_text(each.time_ms, 2),
         *sizes,
         *(["-"] * 3 if each.problem else map(str, _places(each))),
@@ -135,7 +127,7 @@ def layer_cost_lines(found: Estimates) -> list[str]:
         lines += [_head_line(each, found.model)]
         if each.time_ms is not None:
             lines.append(
-                f"time {interval_text(each.time_ms, 2)} ms, frames/s {interval_text(each.fps)}: "
+                f"time {interval_text(each.time_ms, 2)} ms, frames/s {interval_text(each.fps, 1)}: "
                 f"{BASIS.get(each.confidence, each.confidence)}"
             )
         if each.memory is not None:

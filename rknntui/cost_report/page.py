@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from html import escape
 
 from engine import human_bytes, sanitize
-from engine.wire.cost import ChipEstimate, Estimates, Interval
+from engine.wire.cost import ChipEstimate, Estimates
+from rknntui.chip_facts import interval_text
 from rknntui.cost_report.pictures import chip_bars, layer_bars, memory_map
 
 __all__ = ["page"]
@@ -51,8 +52,8 @@ def _chips(chips: Iterable[ChipEstimate]) -> str:
                 one.chip,
                 one.dtype,
                 str(one.cores),
-                _interval(one.fps, 1),
-                _interval(one.time_ms, 2),
+                interval_text(one.fps, 1),
+                interval_text(one.time_ms, 2),
                 *sizes,
                 str(one.npu_layers),
                 str(one.cpu_layers),
@@ -62,12 +63,6 @@ def _chips(chips: Iterable[ChipEstimate]) -> str:
             ]
         )
     return _table(head, rows, numbers=range(2, 11))
-
-
-def _interval(found: Interval | None, digits: int) -> str:
-    if found is None:
-        return "-"
-    return f"{found.value:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"
 
 
 def _chip(one: ChipEstimate, model: str) -> list[str]:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from engine.wire.cost import ChipEstimate, Estimates, Interval, LayerCost, MemoryCost, TensorSpan
+from rknntui.chip_facts import interval_text
 from rknntui.cost_report import REPORTS, Kind, report_text
 
 HOSTILE = '=1+1</title><script>alert("x")</script>&\x1b[31m'
@@ -71,3 +72,9 @@ def test_a_name_in_csv_is_no_formula() -> None:
 def test_nothing_to_show_is_a_report_still(form: str) -> None:
     for kind in ("chips", "layers", "tensors"):
         assert report_text(Estimates("net.onnx", (), 0.0), form, kind)
+
+
+def test_an_interval_of_microseconds_has_bounds_that_differ() -> None:
+    assert interval_text(Interval(1.77, 1.29, 2.43), 2) == "1.77 (1.29 to 2.43)"
+    assert interval_text(Interval(0.0338, 0.0302, 0.0378), 2) == "0.0338 (0.0302 to 0.0378)"
+    assert interval_text(None, 1) == "-"
