@@ -94,7 +94,9 @@ def _check_of(found: ChipEstimate) -> ChipCheck:
     )
 
 
-def advice(pipeline: Pipeline, chip: str, dtype: str | None = None) -> AdviceAnswer:
+def advice(
+    pipeline: Pipeline, chip: str, dtype: str | None = None, npu_mhz: float | None = None
+) -> AdviceAnswer:
     """Ways to make the model faster on a chip, the largest gain first.
 
     Raises:
@@ -102,7 +104,7 @@ def advice(pipeline: Pipeline, chip: str, dtype: str | None = None) -> AdviceAns
     """
     from engine.cost.estimate import advice as advise
 
-    inputs = cost_inputs(pipeline, WhatIf((chip,), dtype))
+    inputs = cost_inputs(pipeline, WhatIf((chip,), dtype, npu_mhz=npu_mhz))
     found, told = advise(pipeline.loaded.graph.graph, chip, *inputs)
     if found.problem:
         raise UsageError(found.problem, remedy=found.remedy)

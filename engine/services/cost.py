@@ -88,15 +88,16 @@ def advice(params: AdviceParams) -> AdviceAnswer:
     from engine.base.errors import UsageError
     from engine.cost.estimate import chips_named
     from engine.pipeline.costs import advice as advise
+    from engine.pipeline.costs import resized
 
-    pipeline = _pipeline(params)
+    pipeline = resized(_pipeline(params, sized=bool(params.input_sizes)), params.input_sizes)
     name = params.chip or pipeline.recipe.target.target_platform
     if name is None:
         raise UsageError(
             "Advice is for one chip, and none is named.",
             remedy="Name a chip, or set target_platform.",
         )
-    return advise(pipeline, chips_named((name,))[0].name, params.dtype)
+    return advise(pipeline, chips_named((name,))[0].name, params.dtype, params.npu_mhz)
 
 
 @answers(COST_CALIBRATE)

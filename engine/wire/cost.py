@@ -92,10 +92,16 @@ class CostCheckParams(ModelTarget):
 
 @record
 class AdviceParams(ModelTarget):
-    """A model and the chip that it is to be made faster for."""
+    """A model and the chip that it is to be made faster for.
+
+    Attributes:
+        dtype, input_sizes, npu_mhz: as of :class:`EstimateParams`.
+    """
 
     chip: str | None = None
     dtype: str | None = None
+    input_sizes: tuple[Text, ...] = ()
+    npu_mhz: float | None = None
 
 
 @record

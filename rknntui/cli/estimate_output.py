@@ -94,7 +94,17 @@ def show_estimates(
         )
         chips = [one for one in found.chips if asked.advice and not one.problem]
         recipe = await resolve(session, asked.model, asked.given) if chips else None
-        wanted = [AdviceParams(recipe=recipe, chip=one.chip, dtype=one.dtype) for one in chips]
+        what_if = asked.what_if
+        wanted = [
+            AdviceParams(
+                recipe=recipe,
+                chip=one.chip,
+                dtype=one.dtype,
+                input_sizes=what_if.sizes,
+                npu_mhz=what_if.npu_mhz,
+            )
+            for one in chips
+        ]
         return found, [await session.call(COST_ADVICE, one) for one in wanted]
 
     found, advice = with_worker(action, narrator)

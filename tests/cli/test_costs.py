@@ -168,6 +168,12 @@ def test_advice_stands_behind_the_layers(warm: Run, model: Path) -> None:
 
 
 @pytest.mark.long
+def test_advice_is_of_the_clock_that_is_asked_for(warm: Run, model: Path) -> None:
+    asked = ("perf", model, "--chip", "rk3588", "--npu-mhz", "300", "--advice", "--json", "-q")
+    found = warm(*asked).json
+    assert found["advice"][0]["time_ms"] == pytest.approx(found["chips"][0]["time_ms"]["value"])
+
+
 def test_a_search_within_a_budget_of_time(warm: Run, demo: Path) -> None:
     model = next(demo.glob("*.onnx"))
     asked = ("--dataset", demo / "dataset.txt", "-q", "--json")
