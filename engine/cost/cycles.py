@@ -92,7 +92,7 @@ def _array_cycles(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> tup
         steps = max(_parts(depth, width) * _parts(out[1], tile), written)
         return groups * steps, out[0] * pixels * depth * out[1]
     channels = lowered.shape(layer.inputs[0])[1]
-    taps = prod(lowered.shape(layer.consts[0])[2:])
+    taps = prod(traffic.filter_shape(layer, lowered)[2:])
     if layer.depthwise or channels == 1:  # one input channel is worked on as a depthwise one is
         steps = taps * _parts(channels, npu.depthwise[dtype])
         return groups * steps, out[0] * pixels * taps * out[1]

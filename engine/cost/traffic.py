@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from engine.chips.npu import NpuDtype, NpuProfile
     from engine.cost.lowered import Lowered, LoweredLayer
 
-__all__ = ["Places", "Traffic", "compute_dtype", "of_layer", "up"]
+__all__ = ["Places", "Traffic", "compute_dtype", "filter_shape", "of_layer", "up"]
 
 IMAGE_CHANNELS = 4
 """A graph input with at most so many channels is read as an image: pixels, not groups."""
@@ -145,6 +145,14 @@ def of_layer(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, places: Pla
     return Traffic(read + constants, write, constants)
 
 
+def filter_shape(layer: LoweredLayer, lowered: Lowered) -> tuple[int, ...]:
+    """Of a convolution's filters, which may be a feature: computed, or an input of the model."""
+    shape = lowered.shape(layer.consts[0]) if layer.consts else ()
+    if len(shape) > 1 or len(layer.inputs) < 2:
+        return shape
+    return lowered.shape(layer.inputs[1])
+
+
 def _convolution(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, places: Places) -> Traffic:
     dtype = compute_dtype(layer)
     shape, out = lowered.shape(layer.inputs[0]), lowered.shape(layer.outputs[0])
@@ -154,8 +162,10 @@ def _convolution(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, places:
         read += prod(shape) * _size(dtype)
     else:
         read += _feature(layer.inputs[0], lowered, npu, dtype, places)
-    constants = _weight(layer, lowered.shape(layer.consts[0]), out[1], npu, image=image)
-    if len(layer.consts) > 1:
+    weight = filter_shape(layer, lowered)
+    fixed = len(lowered.shape(layer.consts[0])) == len(weight) if layer.consts else False
+    constants = _weight(layer, weight, out[1], npu, image=image) if fixed else 0
+    if len(layer.consts) > fixed:
         constants += _bias(layer, out[1], npu)
     if "PRelu" in layer.op:
         constants += 2 * out[1]
@@ -240,7 +250,7 @@ def _output_channels(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> 
     """
     dtype = compute_dtype(layer)
     shape, out = lowered.shape(layer.inputs[0]), lowered.shape(layer.outputs[0])
-    weight = lowered.shape(layer.consts[0])
+    weight = filter_shape(layer, lowered)
     size, tile = _size(dtype), npu.macs_out[dtype]
     feature = up(shape[1], npu.atom(dtype)) * prod(shape[2:]) * size
     further = 0

@@ -92,9 +92,13 @@ def channels_to_convolutions(graph: LoweringGraph, context: Context) -> None:
                 node.attributes["picks"] = 1
         elif node.op == "ReduceSum" and out == (shape[0], 1, *shape[2:]) and shape[1] > 1:
             _convolution(graph, node, (1, shape[1], 1, 1))
-        elif node.op == "DepthToSpace" and out[1] > 1:
+        elif node.op == "DepthToSpace" and _is_power_of_two(node.int("blocksize", 1)):
             size = node.int("blocksize", 1)
             _convolution(graph, node, (shape[1], out[1], size, size))
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number > 0 and not number & (number - 1)
 
 
 def merge_picks(graph: LoweringGraph, context: Context) -> None:

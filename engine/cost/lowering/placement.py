@@ -159,6 +159,14 @@ def _max_pool(node: Node, work: LoweringGraph, context: Context) -> Reason | Non
     return None
 
 
+def _depth_to_space(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    # blocks of 2, 4 and 8 are transposed convolutions by now
+    return Reason(
+        f"DepthToSpace with blocks of {node.int('blocksize', 1)}: only powers of two are built.",
+        "Use blocks of 2 or 4, or a transposed convolution.",
+    )
+
+
 def _resize(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     if node.attributes.get("mode", "nearest") != "linear" or not node.outputs:
         return None
@@ -270,6 +278,7 @@ def _transpose(node: Node, work: LoweringGraph, context: Context) -> Reason | No
 CHECKS: dict[str, Check] = {
     "AveragePool": _average_pool,
     "Cast": _cast,
+    "DepthToSpace": _depth_to_space,
     "Div": _div,
     "Gather": _gather,
     "MaxPool": _max_pool,

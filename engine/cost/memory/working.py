@@ -155,16 +155,18 @@ def _attention(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
     if len(shape) != 4:
         return 0
     heads, width, _, rows = shape
+    keys = lowered.shape(layer.inputs[1]) if len(layer.inputs) > 1 else shape
+    scores = rows * (keys[3] if len(keys) == 4 else rows)
     wide = npu.family in ("rk3576", "rv1126b") and heads > 1
     if rows % 64:
         rest = 128 * (rows + 8) + (96 * rows if width > 32 else 0)
     else:
         rest = (144 if width > 32 else 48) * rows
     if wide:
-        return 28 * rows * rows + rest * 5 // 2 + 128
+        return 28 * scores + rest * 5 // 2 + 128
     if npu.family == "rk3588":
-        return 10 * rows * rows + rest + 192
-    return 8 * rows * rows + rest + 256
+        return 10 * scores + rest + 192
+    return 8 * scores + rest + 256
 
 
 def _matrix(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
