@@ -37,6 +37,7 @@ from engine.cost.lowering.merge import (
     merge_constants,
     merge_flattening,
     merge_scales_forward,
+    shift_rows,
 )
 from engine.cost.lowering.order import in_order
 from engine.cost.lowering.placement import input_target, output_target, place
@@ -65,6 +66,7 @@ RULES: tuple[Rule, ...] = (
     make_written_hardswish,
     *BLOCK_RULES,
     divide_by_multiplying,
+    shift_rows,
     make_swish,
     make_hardswish,
     widen_rows,

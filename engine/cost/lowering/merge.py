@@ -14,6 +14,7 @@ __all__ = [
     "merge_constants",
     "merge_flattening",
     "merge_scales_forward",
+    "shift_rows",
 ]
 
 _LARGEST_MAP = 5
@@ -127,6 +128,24 @@ def merge_branches(graph: LoweringGraph, context: Context) -> None:
                 graph.move_behind(maker, data)
                 graph.rewrites["fuse_branch_add_into_conv"] += 1
                 break
+
+
+def shift_rows(graph: LoweringGraph, context: Context) -> None:
+    """BatchNormalization of rows behind a matrix: the weight is scaled, the rest is a sum."""
+    for node in graph:
+        if node.op != "BatchNormalization" or len(graph.shape(node.inputs[0])) != 2:
+            continue
+        maker = graph.producer(node.inputs[0])
+        while maker is not None and maker.op in ("Flatten", "Reshape", "Add"):
+            data = next((each for each in maker.inputs if not graph.is_const(each)), "")
+            maker = graph.producer(data) if data else None
+        if maker is None or maker.op != "MatMul" or not graph.is_const(maker.inputs[1]):
+            continue
+        channels = graph.shape(node.inputs[0])[1]
+        shift = graph.add_unknown(f"{node.name}_shift", (channels,), "float32")
+        node.op = node.kind = "Add"
+        node.attributes = {}
+        graph.rewire(node, inputs=[node.inputs[0], shift], outputs=node.outputs[:1])
 
 
 def _keeps_middle(graph: LoweringGraph, node: Node) -> bool:

@@ -138,3 +138,16 @@ def test_what_depends_on_constants_alone_is_one() -> None:
     assert not any(
         each.endswith("fixed") or "fixed#" in each for each in names(net.lower("rk3588", "sum"))
     )
+
+
+def test_a_normalization_of_rows_goes_into_the_matrix_before_it() -> None:
+    net = Net(1, 196, 128)
+    weight = net.constant("w", np.ones((128, 256), np.float32))
+    rows = net.add("Flatten", "flat", net.add("MatMul", "fc", "start", weight), axis=2)
+    given = [net.constant(f"n{at}", np.full(256, 0.5, np.float32)) for at in range(4)]
+    rows = net.add("BatchNormalization", "bn", rows, *given)
+    net.add("Reshape", "back", rows, net.constant("shape", np.array([1, 196, 256])))
+    found = net.lower("rk3588", "back", dtype="float16")
+    assert not any(each.startswith(("BatchNormalization", "Add")) for each in names(found))
+    convolution = next(each for each in found.layers if each.full_name == "Conv:fc#2")
+    assert len(convolution.consts) == 2, "it has a bias now"
