@@ -22,6 +22,8 @@ NAMES = {
     "question_mark": "?",
     "plus": "+",
     "minus": "-",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
     "escape": "Esc",
     "space": "Space",
     "f1": "F1",
