@@ -8,9 +8,15 @@ from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
 from engine.cost.lowering.rules import Context
 
-__all__ = ["join_masks", "make_attention", "make_other_attention"]
+__all__ = [
+    "NO_ATTENTION",
+    "attention_group",
+    "join_masks",
+    "make_attention",
+    "make_other_attention",
+]
 
-_NO_ATTENTION = frozenset({"rk3566", "rk2118", "rv1106b"})
+NO_ATTENTION = frozenset({"rk3566", "rk2118", "rv1106b"})
 """Families without the fused attention."""
 
 
@@ -54,10 +60,10 @@ def _feature(graph: LoweringGraph, node: Node) -> str:
 
 def make_attention(graph: LoweringGraph, context: Context) -> None:
     """MatMul, scale, mask, Softmax, MatMul of four dimensions -> exSDPAttention, ``_2sdpa``."""
-    if context.family in _NO_ATTENTION:
+    if context.family in NO_ATTENTION:
         return
     for node in graph:
-        group = _attention(graph, node) if node.op == "Softmax" else None
+        group = attention_group(graph, node) if node.op == "Softmax" else None
         if group is not None and len(graph.shape(node.inputs[0])) == 4:
             _sdpa(graph, group)
             graph.rewrites["fuse_matmul_softmax_matmul_to_sdpa"] += 1
@@ -65,12 +71,12 @@ def make_attention(graph: LoweringGraph, context: Context) -> None:
 
 def make_other_attention(graph: LoweringGraph, context: Context) -> None:
     """The forms that the compiler finds when matrices are exMatMul already: ``#1_2sdpa``."""
-    if context.family in _NO_ATTENTION:
+    if context.family in NO_ATTENTION:
         return
     for node in graph:
         if node.op != "Softmax":
             continue
-        group = _attention(graph, node)
+        group = attention_group(graph, node)
         turned = _turned_attention(graph, node) if group is None else None
         if group is not None:
             _sdpa(graph, group)
@@ -81,7 +87,8 @@ def make_other_attention(graph: LoweringGraph, context: Context) -> None:
         graph.rewrites["fuse_exmatmul_exsoftmax13_exmatmul_to_sdpa"] += 1
 
 
-def _attention(graph: LoweringGraph, softmax: Node) -> list[Node] | None:
+def attention_group(graph: LoweringGraph, softmax: Node) -> list[Node] | None:
+    """MatMul, scale, mask, Softmax, MatMul around a Softmax; None where it stands elsewhere."""
     rank = len(graph.shape(softmax.inputs[0]))
     if rank < 3 or softmax.int("old") or softmax.int("axis", -1) % rank != rank - 1:
         return None

@@ -79,7 +79,10 @@ def _push(graph: LoweringGraph) -> bool:
         if node.op == "exSoftmax13" and perm is not None and perm[node.int("axis")] not in (1, 3):
             continue
         if perm is not None:
+            mask = _mask(graph, node) if node.op == "exSoftmax13" else None
             _carry(graph, node, perm)
+            if mask is not None:
+                _carry(graph, mask, perm)
             changed = True
     return changed
 
@@ -88,13 +91,25 @@ def _lifted(graph: LoweringGraph, node: Node) -> tuple[int, ...] | None:
     """Of a Softmax between two matrices: the transpose behind it goes before it."""
     if node.op != "exSoftmax13":
         return None
-    maker = graph.producer(node.inputs[0])
     reader = graph.only_reader(node.outputs[0])
-    if maker is None or reader is None or maker.op != "exMatMul" or maker.int("constant"):
+    if reader is None or reader.op != "Transpose":
         return None
-    if reader.op != "Transpose":
+    mask = _mask(graph, node)
+    maker = graph.producer(node.inputs[0] if mask is None else mask.inputs[0])
+    if maker is None or maker.op != "exMatMul" or maker.int("constant"):
         return None
     return _inverse(_perm(reader))
+
+
+def _mask(graph: LoweringGraph, softmax: Node) -> Node | None:
+    """The sum with a constant of four dimensions before a Softmax, which nothing else reads."""
+    node = graph.producer(softmax.inputs[0])
+    if node is None or node.op != "Add" or graph.only_reader(softmax.inputs[0]) is not softmax:
+        return None
+    x, mask = node.inputs
+    if graph.is_const(x) or not graph.is_const(mask) or len(graph.shape(mask)) != 4:
+        return None
+    return node if graph.only_reader(x) is node else None
 
 
 def _turn(graph: LoweringGraph, tensor: str) -> Node | None:

@@ -32,6 +32,7 @@ from engine.cost.lowering.reduce import (
     make_step_picks,
 )
 from engine.cost.lowering.rules import Rule
+from engine.cost.lowering.scores import flatten_scores
 from engine.cost.lowering.sequence import sort_nodes
 from engine.cost.lowering.windows import make_windows
 
@@ -55,6 +56,7 @@ MATRIX_RULES: tuple[Rule, ...] = (
     make_windows,
     join_masks,
     make_attention,
+    flatten_scores,
     make_channel_gathers,
     make_step_picks,
     tidy_early,

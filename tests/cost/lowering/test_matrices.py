@@ -104,6 +104,64 @@ def test_attention_is_two_matrices_on_the_others() -> None:
     assert "scale" in layer.sources
 
 
+def packed(net: Net, batch: int, rows: int, mask: np.ndarray | None) -> str:
+    """Two heads of 32, queries, keys and values beside each other in each head."""
+    size = net.constant("size", np.array([batch, rows, 2, 96]))
+    seen = net.add("Reshape", "view", linear(net, "qkv", "x", 64, 192), size)
+    sizes = net.constant("sizes", np.array([32, 32, 32]))
+    net.add("Split", "split", seen, sizes, outputs=["q", "k", "v"], axis=3)
+    query = net.add("Transpose", "q_turn", "q", perm=[0, 2, 1, 3])
+    key = net.add("Transpose", "k_turn", "k", perm=[0, 2, 3, 1])
+    value = net.add("Transpose", "v_turn", "v", perm=[0, 2, 1, 3])
+    factor = net.constant("s", np.array(0.125, np.float32))
+    scores = net.add("Mul", "scale", net.add("MatMul", "score", query, key), factor)
+    if mask is not None:
+        scores = net.add("Add", "mask", scores, net.constant("m", mask.astype(np.float32)))
+    mixed = net.add("MatMul", "mix", net.add("Softmax", "softmax", scores, axis=-1), value)
+    turned = net.add("Transpose", "merge", mixed, perm=[0, 2, 1, 3])
+    whole = net.constant("whole", np.array([batch, rows, 64]))
+    return linear(net, "o", net.add("Reshape", "join", turned, whole), 64, 64)
+
+
+def test_heads_of_windows_are_batches_where_no_attention_is_fused() -> None:
+    net = Net(4, 16, 64)
+    mask = np.arange(2 * 16 * 16).reshape(1, 2, 16, 16)
+    found = net.lower("rk3566", packed(net, 4, 16, mask), dtype="float16")
+    assert shapes(found, "Reshape:view") == [(4, 192, 1, 16), (24, 32, 1, 16)]
+    assert shapes(found, "Gather:view_tp_gather") == [(24, 32, 1, 16)] * 2
+    assert shapes(found, "Split:split")[1:] == [(8, 32, 1, 16)] * 3
+    assert shapes(found, "Transpose:v_tp") == [(8, 32, 1, 16), (8, 16, 1, 32)]
+    for name in ("Add:mask", "exSoftmax13:softmax"):
+        assert shapes(found, name) == [(8, 16, 1, 16)] * 2
+    layer = next(each for each in found.layers if each.name == "mask")
+    assert found.shape(layer.consts[0]) == (8, 16, 1, 16)
+    moves = [each for each in names(found) if each.startswith(("Reshape", "Transpose"))]
+    assert len(moves) == 7, "no movement between the scores and the second matrix"
+
+
+def test_a_mask_of_all_heads_stays_one_and_one_of_zeros_does_nothing() -> None:
+    net = Net(4, 16, 64)
+    found = net.lower("rk3566", packed(net, 4, 16, np.ones((1, 1, 16, 16))), dtype="float16")
+    layer = next(each for each in found.layers if each.name == "mask")
+    assert found.shape(layer.consts[0]) == (1, 16, 1, 16)
+    for batch, rows in ((4, 16), (1, 64)):
+        net = Net(batch, rows, 64)
+        zeros = np.zeros((batch, 2, rows, rows))
+        found = net.lower("rk3566", packed(net, batch, rows, zeros), dtype="float16")
+        assert "Add:mask" not in names(found)
+        assert "exSoftmax13:softmax" in names(found)
+
+
+def test_one_window_is_split_along_its_channels() -> None:
+    net = Net(1, 16, 64)
+    mask = np.arange(2 * 16 * 16).reshape(1, 2, 16, 16)
+    found = net.lower("rk3566", packed(net, 1, 16, mask), dtype="float16")
+    assert not [each for each in names(found) if each.startswith("Gather")]
+    after = names(found).index("exSoftmax13:softmax")
+    assert names(found)[after - 1] == "Add:mask", "the mask is turned, not the scores"
+    assert shapes(found, "Add:mask") == [(2, 16, 1, 16)] * 2
+
+
 def test_the_last_axis_of_a_layer_norm_becomes_channels() -> None:
     net = Net(1, 64, 256)
     net.add(
