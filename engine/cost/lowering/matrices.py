@@ -14,6 +14,7 @@ from engine.cost.lowering.blocks import (
     make_quick_gelu,
     spell_layer_norms,
 )
+from engine.cost.lowering.ends import hold_ends, release_ends
 from engine.cost.lowering.fours import restore_softmax, widen
 from engine.cost.lowering.heads import split_heads, split_packed
 from engine.cost.lowering.joins import drop_zero_sums, join_early
@@ -50,6 +51,7 @@ BLOCK_RULES: tuple[Rule, ...] = (
 MATRIX_RULES: tuple[Rule, ...] = (
     drop_zero_sums,
     make_reshapes,
+    hold_ends,
     make_recurrent,
     split_heads,
     split_packed,
@@ -73,6 +75,7 @@ MATRIX_RULES: tuple[Rule, ...] = (
     settle_layouts,
     make_convolutions,
     settle_convolutions,
+    release_ends,
     sort_nodes,
 )
 """In the order in which they run, behind the folding and before activations are fused."""

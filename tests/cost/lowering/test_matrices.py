@@ -162,6 +162,39 @@ def test_one_window_is_split_along_its_channels() -> None:
     assert shapes(found, "Add:mask") == [(2, 16, 1, 16)] * 2
 
 
+def rows_first(net: Net, *, turned: bool) -> str:
+    """A block over (16, 1, 64) of an input (1, 16, 64)."""
+    net.nodes = []
+    x = net.add("Transpose", "turn", "x", perm=[1, 0, 2])
+    first = net.add("Relu", "relu", linear(net, "a", x, 64, 64))
+    total = net.add("Add", "sum", x, linear(net, "b", first, 64, 64))
+    gain, shift = weight(net, "gain", 64), weight(net, "shift", 64)
+    last = net.add("LayerNormalization", "norm", total, gain, shift, axis=-1)
+    return net.add("Transpose", "back", last, perm=[1, 0, 2]) if turned else last
+
+
+@pytest.mark.parametrize("turned", [True, False])
+@pytest.mark.parametrize(("chip", "target"), [("rk3566", "CPU"), ("rk3588", "NPU")])
+def test_rows_that_come_first_are_turned_at_both_ends(chip: str, target: str, turned: bool) -> None:
+    net = Net(1, 16, 64)
+    end = rows_first(net, turned=turned)
+    found = net.lower(chip, end, dtype="float16")
+    assert names(found) == [
+        "Reshape:x_rs",
+        "Transpose:turn_tp",
+        "Conv:a/MatMul#2",
+        "Conv:b/MatMul#2_ConvAdd",
+        "exNorm:norm#1",
+        "Transpose:norm#1_rs_tp",
+        f"Reshape:{end}-rs",
+    ]
+    assert shapes(found, "Reshape:x_rs") == [(1, 16, 64), (16, 1, 1, 64)]
+    assert shapes(found, "Transpose:turn_tp") == [(16, 1, 1, 64), (1, 64, 1, 16)]
+    assert shapes(found, "Transpose:norm#1_rs_tp") == [(1, 64, 1, 16), (16, 1, 1, 64)]
+    moves = [each for each in found.layers if each.kind == "Transpose"]
+    assert [each.target for each in moves] == [target] * 2
+
+
 def test_the_last_axis_of_a_layer_norm_becomes_channels() -> None:
     net = Net(1, 64, 256)
     net.add(

@@ -1,0 +1,138 @@
+"""Inputs and outputs of one batch whose rows a Transpose makes batches: (1, N, C) <-> (N, 1, C)."""
+
+from __future__ import annotations
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.movement import add_reshape, add_transpose, fresh, is_movement, perm_of
+from engine.cost.lowering.rules import Context
+
+__all__ = ["hold_ends", "release_ends"]
+
+_HELD = "exReshape"
+"""A Reshape that no other movement joins."""
+
+_LONGEST = 4
+"""Movements between a norm and the end."""
+
+_SWAP = (1, 0, 2)
+
+
+def hold_ends(graph: LoweringGraph, context: Context) -> None:
+    """A Reshape for such a Transpose, which stays; what is behind it sees batches of one row."""
+    for node in graph:
+        if node.op != "Transpose" or node.ints("perm") != _SWAP:
+            continue
+        x, result = node.inputs[0], node.outputs[0]
+        shape = graph.shape(x)
+        if len(shape) != 3:
+            continue
+        if x in graph.inputs and shape[0] == 1 < shape[1]:
+            if graph.only_reader(x) is node and _feeds_matrix(graph, result):
+                _hold_input(graph, node)
+        elif _ends(graph, result) and shape[1] == 1 < shape[0]:
+            norm = _norm_of(graph, x)
+            if norm is not None and norm.op == "exNorm":
+                _hold_output(graph, node)
+            elif norm is not None:
+                following = graph.following(node)
+                graph.remove(node)
+                _hold_rows(graph, x, result, f"{norm.name}#1_rs_tp", following)
+    for result in graph.outputs:
+        shape = graph.shape(result)
+        maker = graph.producer(result)
+        if maker is None or len(shape) != 3 or not shape[1] == 1 < shape[0]:
+            continue
+        norm = _norm_of(graph, result)
+        if norm is not None and _ends(graph, result) and len(maker.outputs) == 1:
+            _hold_norm(graph, result, maker, norm)
+
+
+def _hold_norm(graph: LoweringGraph, result: str, maker: Node, norm: Node) -> None:
+    """An output of several batches behind a norm."""
+    kept = graph.tensors[result]
+    inner = graph.add_tensor(fresh(graph, f"{result}_inner"), kept.shape, kept.dtype)
+    following = graph.following(maker)
+    graph.rewire(maker, outputs=[inner])
+    number = "" if norm.op == "exNorm" else "#1"
+    _hold_rows(graph, inner, result, f"{norm.name}{number}_rs_tp", following)
+
+
+def _hold_rows(graph: LoweringGraph, x: str, result: str, name: str, before: Node | None) -> None:
+    """Batches of one row as they are before the output; ``name`` is of the Transpose to them."""
+    rows, _, wide = graph.shape(x)
+    seen = add_reshape(graph, x, (rows, 1, 1, wide), fresh(graph, f"{x}_rs"), before=before)
+    add_reshape(graph, seen, graph.shape(result), f"{result}-rs", result, before=before)
+    _hold(graph, result, name)
+
+
+def _hold(graph: LoweringGraph, tensor: str, name: str) -> None:
+    """Keep the Reshape that writes a tensor; ``name`` is of the Transpose beside it."""
+    maker = graph.producer(tensor)
+    if maker is not None:
+        maker.op = _HELD
+        maker.attributes["turn"] = name
+    graph.rewrites["fuse_reshape_transpose"] += 1
+
+
+def _ends(graph: LoweringGraph, result: str) -> bool:
+    return graph.is_output(result) and not graph.has_readers(result)
+
+
+def _feeds_matrix(graph: LoweringGraph, tensor: str) -> bool:
+    """Whether matrices read it, and sums with what they give: a recurrent layer has its own way."""
+    readers = graph.readers(tensor)
+    if graph.is_output(tensor) or any(each.op not in ("Add", "MatMul") for each in readers):
+        return False
+    return any(each.op == "MatMul" and graph.is_const(each.inputs[1]) for each in readers)
+
+
+def _norm_of(graph: LoweringGraph, tensor: str) -> Node | None:
+    """The norm that writes it, but for movements."""
+    maker = graph.producer(tensor)
+    for _ in range(_LONGEST):
+        if maker is None or not is_movement(maker):
+            break
+        maker = graph.producer(maker.inputs[0])
+    return maker if maker is not None and maker.op in ("LayerNormalization", "exNorm") else None
+
+
+def _hold_input(graph: LoweringGraph, node: Node) -> None:
+    x, result = node.inputs[0], node.outputs[0]
+    _, rows, wide = graph.shape(x)
+    name = fresh(graph, f"{x}_rs")
+    held = add_reshape(graph, x, (rows, 1, 1, wide), name, before=node, sources=node.sources)
+    _hold(graph, held, f"{result}_tp")
+    back = f"{result}_held"
+    add_reshape(graph, held, (rows, 1, wide), fresh(graph, back), result, before=node)
+    graph.remove(node)
+
+
+def _hold_output(graph: LoweringGraph, node: Node) -> None:
+    x, result = node.inputs[0], node.outputs[0]
+    rows, _, wide = graph.shape(x)
+    sources = node.sources
+    seen = add_reshape(graph, x, (rows, 1, 1, wide), fresh(graph, f"{x}_rs"), before=node)
+    name = fresh(graph, f"{node.name}_held")
+    turned = add_transpose(graph, seen, (1, 0, 2, 3), node.name, name, before=node, sources=sources)
+    following = graph.following(node)
+    graph.remove(node)
+    add_reshape(graph, turned, (1, rows, wide), f"{result}-rs", result, before=following)
+    _hold(graph, result, node.name)
+
+
+def release_ends(graph: LoweringGraph, context: Context) -> None:
+    """What was held is a Reshape again; the Transpose beside it has the name of the old one."""
+    for node in graph:
+        if node.op != _HELD:
+            continue
+        node.op = "Reshape"
+        name = str(node.attributes.pop("turn", ""))
+        ends = graph.is_output(node.outputs[0])
+        turn = graph.producer(node.inputs[0]) if ends else graph.only_reader(node.outputs[0])
+        if turn is None or turn.op != "Transpose":
+            continue
+        turn.name = name
+        shape = graph.shape(turn.inputs[0])
+        if ends and perm_of(turn, len(shape)) == (0, 3, 2, 1) and shape[0] == shape[2] == 1:
+            # It exchanges the dimensions of one as well, which not every NPU does.
+            turn.attributes["perm"] = [2, 3, 0, 1]
