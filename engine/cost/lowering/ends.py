@@ -1,4 +1,4 @@
-"""Inputs and outputs of one batch whose rows a Transpose makes batches: (1, N, C) <-> (N, 1, C)."""
+"""Movements that stay: rows that come first at the ends, five dimensions of heads."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.movement import add_reshape, add_transpose, fresh, is_movement, perm_of
 from engine.cost.lowering.rules import Context
 
-__all__ = ["hold_ends", "release_ends"]
+__all__ = ["HELD", "hold_ends", "release_ends"]
 
-_HELD = "exReshape"
-"""A Reshape that no other movement joins."""
+HELD = ("exReshape", "exTranspose")
+"""A Reshape and a Transpose that no other movement joins."""
 
 _LONGEST = 4
 """Movements between a norm and the end."""
@@ -69,7 +69,7 @@ def _hold(graph: LoweringGraph, tensor: str, name: str) -> None:
     """Keep the Reshape that writes a tensor; ``name`` is of the Transpose beside it."""
     maker = graph.producer(tensor)
     if maker is not None:
-        maker.op = _HELD
+        maker.op = HELD[0]
         maker.attributes["turn"] = name
     graph.rewrites["fuse_reshape_transpose"] += 1
 
@@ -123,10 +123,13 @@ def _hold_output(graph: LoweringGraph, node: Node) -> None:
 def release_ends(graph: LoweringGraph, context: Context) -> None:
     """What was held is a Reshape again; the Transpose beside it has the name of the old one."""
     for node in graph:
-        if node.op != _HELD:
+        if node.op not in HELD:
             continue
-        node.op = "Reshape"
+        node.op = node.op[2:]
         name = str(node.attributes.pop("turn", ""))
+        if not name:
+            _join(graph, node)
+            continue
         ends = graph.is_output(node.outputs[0])
         turn = graph.producer(node.inputs[0]) if ends else graph.only_reader(node.outputs[0])
         if turn is None or turn.op != "Transpose":
@@ -136,3 +139,13 @@ def release_ends(graph: LoweringGraph, context: Context) -> None:
         if ends and perm_of(turn, len(shape)) == (0, 3, 2, 1) and shape[0] == shape[2] == 1:
             # It exchanges the dimensions of one as well, which not every NPU does.
             turn.attributes["perm"] = [2, 3, 0, 1]
+
+
+def _join(graph: LoweringGraph, node: Node) -> None:
+    """Two Reshapes in a row are one."""
+    above = graph.producer(node.inputs[0])
+    if above is None or not above.op == node.op == "Reshape":
+        return
+    if graph.only_reader(above.outputs[0]) is node:
+        graph.remove(above)
+        graph.rewire(node, inputs=[above.inputs[0], *node.inputs[1:]])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from engine.cost.lowering.ends import HELD
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
 from engine.cost.lowering.rules import Context
@@ -197,6 +198,9 @@ def _split_unbound(graph: LoweringGraph, before: Node, turn: Node, picks: list[N
 
 def _split_batch(graph: LoweringGraph, turn: Node, picks: list[Node]) -> None:
     x = turn.outputs[0]
+    before = graph.producer(turn.inputs[0])
+    if before is not None:  # five dimensions stay as they are
+        before.op, turn.op = HELD
     count, batch, heads, rows, depth = graph.shape(x)
     wide = (count * batch * heads, rows, 1, depth)
     data = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=picks[0])

@@ -35,10 +35,14 @@ def reshape_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
 
 def transpose_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
     """Why a Transpose is not on the NPU; empty where it is."""
-    if context.family != "rk3566" or not node.inputs or not node.outputs:
+    if not node.inputs or not node.outputs:
         return ""
     shape, out = work.shape(node.inputs[0]), work.shape(node.outputs[0])
     text = f"Transpose of {_text(shape)} to {_text(out)}"
+    if context.family == "rk3588" and len(shape) == 5:
+        return f"{text}: only four dimensions."
+    if context.family != "rk3566":
+        return ""
     if node.name.endswith("-rs_tp"):
         return f"{text} at the end of the model."
     if len(shape) != 4 or len(out) != 4:

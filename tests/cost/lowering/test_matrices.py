@@ -162,6 +162,29 @@ def test_one_window_is_split_along_its_channels() -> None:
     assert shapes(found, "Add:mask") == [(2, 16, 1, 16)] * 2
 
 
+def test_five_dimensions_of_several_in_a_batch_are_turned_on_the_cpu() -> None:
+    net = Net(4, 49, 64)
+    size = net.constant("size", np.array([4, 49, 3, 2, 32]))
+    seen = net.add("Reshape", "view", linear(net, "qkv", "start", 64, 192), size)
+    turned = net.add("Transpose", "turn", seen, perm=[2, 0, 3, 1, 4])
+    query, key, value = (
+        net.add("Gather", f"g{at}", turned, net.constant(f"i{at}", np.array(at)), axis=0)
+        for at in range(3)
+    )
+    key = net.add("Transpose", "key", key, perm=[0, 1, 3, 2])
+    soft = net.add("Softmax", "softmax", net.add("MatMul", "score", query, key), axis=-1)
+    mixed = net.add("Transpose", "merge", net.add("MatMul", "mix", soft, value), perm=[0, 2, 1, 3])
+    whole = net.constant("whole", np.array([4, 49, 64]))
+    end = linear(net, "o", net.add("Reshape", "join", mixed, whole), 64, 64)
+    found = net.lower("rk3588", end, dtype="float16")
+    assert shapes(found, "Conv:qkv/MatMul#2") == [(1, 64, 4, 49), (1, 192, 4, 49)]
+    assert shapes(found, "Reshape:view") == [(4, 49, 1, 192), (4, 49, 3, 2, 32)]
+    assert shapes(found, "Transpose:turn") == [(4, 49, 3, 2, 32), (3, 4, 2, 49, 32)]
+    assert shapes(found, "Split:g2_2sl_2sp")[0] == (24, 32, 1, 49)
+    targets = {each.name: each.target for each in found.layers if each.kind == "Transpose"}
+    assert [name for name, target in targets.items() if target == "CPU"] == ["turn"]
+
+
 def rows_first(net: Net, *, turned: bool) -> str:
     """A block over (16, 1, 64) of an input (1, 16, 64)."""
     net.nodes = []
