@@ -105,6 +105,7 @@ def priors() -> tuple[Prior, ...]:
         ("cpu_softmax", 20.0, 0.7, "ns an element", "an exponential in float32"),
         ("cpu_reduce", 10.0, 0.7, "ns a byte read", "a scalar loop over a strided layout"),
         ("cpu_transpose", 6.0, 0.7, "ns a byte", "a scalar loop with strided accesses"),
+        ("cpu_reshape", 1.2, 0.3, "ns a byte", "rows are copied in their order"),
         ("cpu_other", 3.0, 0.5, "ns a byte", "a copy between layouts"),
     )
     found += [Prior(*each) for each in shared]
