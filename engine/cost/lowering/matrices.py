@@ -24,13 +24,11 @@ from engine.cost.lowering.movement import make_reshapes, tidy_early
 from engine.cost.lowering.pixels import settle_convolutions
 from engine.cost.lowering.recurrent import make_recurrent
 from engine.cost.lowering.reduce import (
-    make_channel_gathers,
     make_channel_sums,
     make_divisions,
     make_einsums,
     make_means,
     make_slices,
-    make_step_picks,
 )
 from engine.cost.lowering.rules import Rule
 from engine.cost.lowering.scores import flatten_scores
@@ -59,8 +57,6 @@ MATRIX_RULES: tuple[Rule, ...] = (
     join_masks,
     make_attention,
     flatten_scores,
-    make_channel_gathers,
-    make_step_picks,
     tidy_early,
     join_early,
     push_norms,

@@ -8,18 +8,15 @@ from collections.abc import Callable
 import numpy as np
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import add_reshape, add_transpose, fresh, perm_of
+from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
 from engine.cost.lowering.rules import Context
-from engine.cost.lowering.views import View
 
 __all__ = [
-    "make_channel_gathers",
     "make_channel_sums",
     "make_divisions",
     "make_einsums",
     "make_means",
     "make_slices",
-    "make_step_picks",
 ]
 
 
@@ -194,85 +191,6 @@ def _einsum(graph: LoweringGraph, node: Node, terms: tuple[str, str, str]) -> No
         add_transpose(graph, flat, perm, f"{flat}_tp", end, before=node)
     graph.remove(node)
     graph.rewrites["convert_2in_einsum_to_exmatmul"] += 1
-
-
-def make_channel_gathers(graph: LoweringGraph, context: Context) -> None:
-    """Reshape, Transpose, Reshape that only shuffle channels -> Conv ``OUT-gather_2conv``."""
-    for node in graph:
-        if node.op != "Transpose" or node not in graph:
-            continue
-        before = graph.producer(node.inputs[0])
-        after = graph.only_reader(node.outputs[0])
-        if before is None or after is None or before.op != "Reshape" or after.op != "Reshape":
-            continue
-        if graph.only_reader(before.outputs[0]) is not node:
-            continue
-        x, result = before.inputs[0], after.outputs[0]
-        shape = graph.shape(x)
-        if len(shape) != 4 or not _shuffles(graph, (before, node, after), shape):
-            continue
-        channels = shape[1]
-        new = Node("Conv", f"{result}-gather_2conv", "Conv", [x], [result])
-        new.inputs += _weights(graph, new, (channels, channels, 1, 1), context)
-        new.sources = (*before.sources, *node.sources, *after.sources)
-        graph.insert(new, before=after)
-        for each in (before, node, after):
-            graph.remove(each)
-        graph.rewrites["gather_to_conv"] += 1
-
-
-def _shuffles(graph: LoweringGraph, chain: tuple[Node, Node, Node], shape: tuple[int, ...]) -> bool:
-    """Whether only the order of channels changes."""
-    before, turn, after = chain
-    middle = graph.shape(before.outputs[0])
-    if graph.shape(after.outputs[0]) != shape:
-        return False
-    view = View(shape)
-    if not view.reshape(middle) or not view.transpose(perm_of(turn, len(middle))):
-        return False
-    return view.reshape(shape) and view.only_moves(1)
-
-
-def make_step_picks(graph: LoweringGraph, context: Context) -> None:
-    """A MaxPool of one pixel between two transposes picks every n-th channel: Conv 1x1."""
-    for node in graph:
-        if node.op != "MaxPool" or set(node.ints("kernel_shape")) != {1}:
-            continue
-        if any(node.ints("pads")) or len(graph.shape(node.inputs[0])) != 4:
-            continue
-        before = graph.producer(node.inputs[0])
-        after = graph.only_reader(node.outputs[0])
-        if before is None or after is None or before.op != "Transpose" or after.op != "Transpose":
-            continue
-        if graph.only_reader(before.outputs[0]) is not node:
-            continue
-        first, second = perm_of(before, 4), perm_of(after, 4)
-        strides = node.ints("strides", (1, 1))
-        if tuple(first[each] for each in second) != (0, 1, 2, 3):
-            continue
-        moved = [2 + at for at, each in enumerate(strides) if each > 1]
-        if any(first[each] != 1 for each in moved):
-            continue
-        _pick(graph, (before, node, after), context)
-
-
-def _pick(graph: LoweringGraph, chain: tuple[Node, Node, Node], context: Context) -> None:
-    before, node, after = chain
-    x, result = before.inputs[0], after.outputs[0]
-    old, new = graph.shape(x)[1], graph.shape(result)[1]
-    if old == new and not graph.is_output(result):
-        for each in chain:
-            graph.remove(each)
-        graph.replace_reads(result, x)
-        graph.rewrites["remove_invalid_maxpool"] += 1
-        return
-    made = Node("Conv", f"{node.name}_2gather_2conv", "Conv", [x], [result])
-    made.inputs += _weights(graph, made, (new, old, 1, 1), context)
-    made.sources = (*node.sources, *before.sources, *after.sources)
-    graph.insert(made, before=after)
-    for each in chain:
-        graph.remove(each)
-    graph.rewrites["replace_step_pick_maxpool_to_gather"] += 1
 
 
 def make_slices(graph: LoweringGraph, context: Context) -> None:
