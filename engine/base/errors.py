@@ -225,6 +225,20 @@ class RuntimeLibraryError(DeviceError):
     kind = "runtime library"
 
 
+class ToolkitError(EngineError):
+    """A toolkit of the vendor is not set up, is broken, or does not have what is asked for."""
+
+    kind = "toolkit"
+    exit_code = 15
+
+
+class CompilerError(ToolkitError):
+    """The vendor's compiler refused a model, or its process crashed, hung or was ended."""
+
+    kind = "compiler"
+    exit_code = 16
+
+
 class InternalError(EngineError):
     """A mistake of this program; the traceback is in the log file."""
 

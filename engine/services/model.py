@@ -123,7 +123,7 @@ def open_model(params: ModelTarget) -> ModelView:
     if kind == "rknn":
         return _container_view(path)
     if kind in VENDOR_KINDS:
-        from engine.services.vendor import vendor_model
+        from engine.services.vendor_files import vendor_model
 
         return vendor_model(path)
     if kind == "recipe":
@@ -214,7 +214,7 @@ def _asked(params: GraphParams) -> Graph | ReadOnlyGraph | ModelTarget:
             raise UsageError(f"{path.name} is not quantized: it has no quantized graph.")
         return found.graph
     if kind in VENDOR_KINDS:
-        from engine.services.vendor import vendor_graph
+        from engine.services.vendor_files import vendor_graph
 
         return vendor_graph(path)
     if kind == "recipe":

@@ -1,0 +1,1 @@
+"""Environments of the vendor's toolkits: made, adopted, found, checked and removed."""

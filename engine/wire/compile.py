@@ -1,0 +1,150 @@
+"""Models for the real NPU: a build through the vendor's compiler, for one chip or many."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from engine.base.findings import Finding
+from engine.wire.codec import Text, Values, Whole
+from engine.wire.record import record
+
+__all__ = [
+    "CompileParams",
+    "Compiled",
+    "CompiledLayer",
+    "CompiledModels",
+    "OutputAgreement",
+    "QuantizedBy",
+]
+
+QuantizedBy = Literal["ours", "vendor", "nobody"]
+"""Whose quantization is in the compiled model: ``ours`` through Q/DQ pairs; the ``vendor``'s own,
+by its options; ``nobody``: it computes in float16."""
+
+
+@record(kw_only=True)
+class CompileParams:
+    """A recipe, the chips, and where the compiled models go.
+
+    Attributes:
+        recipe: option name -> value.
+        chips: names; the recipe's ``target_platform`` where empty.
+        path: the file to write; with several chips a folder, or a name with ``{chip}`` in it.
+        quantizer: whose quantization; None: ours where the dtype has a way through Q/DQ pairs, else
+            the vendor's, with a finding.
+        toolkit: name of the environment; None: the default of the chip's generation.
+        samples: on how many calibration samples the vendor's simulator is compared with ours.
+        refresh: compile again what is in the cache.
+        force: overwrite files that are there.
+        seconds: until a compilation is ended; None: no limit.
+    """
+
+    recipe: Values
+    path: Text
+    chips: tuple[Text, ...] = ()
+    quantizer: Literal["ours", "vendor"] | None = None
+    toolkit: Text | None = None
+    samples: Annotated[int, Whole(0, 1000)] = 0
+    refresh: bool = False
+    force: bool = False
+    seconds: float | None = None
+
+
+@record(kw_only=True)
+class CompiledLayer:
+    """A layer as the vendor's compiler printed it, beside our estimate of it.
+
+    Attributes:
+        name: the compiler's: ``Conv:/stem``.
+        id: ours (``layer.id``); empty where none of ours is it.
+        op, dtype, target: the compiler's: ``ConvRelu``, ``INT8``, ``NPU``.
+        npu_cycles, total_cycles, read_kb: as printed; None on chips where it prints none.
+        estimated_npu_cycles, estimated_total_cycles, estimated_target: ours; None where there is no
+            layer of this name in our plan.
+    """
+
+    name: str
+    op: str
+    id: str = ""
+    dtype: str = ""
+    target: str = ""
+    npu_cycles: int | None = None
+    total_cycles: int | None = None
+    read_kb: int | None = None
+    estimated_npu_cycles: int | None = None
+    estimated_total_cycles: int | None = None
+    estimated_target: str | None = None
+
+
+@record(kw_only=True)
+class OutputAgreement:
+    """How near the vendor's simulator is to ours on one output; both are simulated.
+
+    Attributes:
+        equal: share of values that are equal, 0 to 1.
+        max_steps: the largest difference in steps of the quantized output; None where it is float.
+        sqnr_db: of the vendor's simulator against float; None: no noise.
+        our_sqnr_db: of ours against float; None: no noise.
+    """
+
+    name: str
+    samples: int
+    cosine: float
+    equal: float
+    max_steps: int | None = None
+    sqnr_db: float | None = None
+    our_sqnr_db: float | None = None
+
+
+@record(kw_only=True)
+class Compiled:
+    """What became of one chip.
+
+    Attributes:
+        chip: its name.
+        path, size, sha256: of the compiled model; empty and 0 where it was not made.
+        side_file: JSON beside it, with what it was made from.
+        toolkit: ``rknn-toolkit2 2.3.2``.
+        quantized_by: see :data:`QuantizedBy`.
+        cached: whether the compiler was not asked again.
+        seconds: of the compiler, measured on this machine.
+        layers: as printed; empty where the compiler printed no table.
+        internal_bytes, weight_bytes: as printed; None where not.
+        estimated_internal_bytes, estimated_weight_bytes: of our plan.
+        npu_cycles, total_cycles: sums over the layers; None where not printed.
+        outputs: the second opinion of the vendor's simulator; empty where not asked for.
+        findings: the compiler's warnings, and where its report and our plan disagree.
+        problem, cause, remedy: why nothing was made; empty where something was.
+        log: file with what the toolkit printed.
+    """
+
+    chip: str
+    path: str = ""
+    size: int = 0
+    sha256: str = ""
+    side_file: str = ""
+    toolkit: str = ""
+    quantized_by: QuantizedBy = "ours"
+    cached: bool = False
+    seconds: float = 0.0
+    layers: tuple[CompiledLayer, ...] = ()
+    internal_bytes: int | None = None
+    weight_bytes: int | None = None
+    estimated_internal_bytes: int | None = None
+    estimated_weight_bytes: int | None = None
+    npu_cycles: int | None = None
+    total_cycles: int | None = None
+    outputs: tuple[OutputAgreement, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    problem: str = ""
+    cause: str = ""
+    remedy: str = ""
+    log: str = ""
+
+
+@record(kw_only=True)
+class CompiledModels:
+    """The answer of :data:`COMPILE`: one for each chip, in the order asked for."""
+
+    model: str
+    chips: tuple[Compiled, ...]

@@ -1,0 +1,119 @@
+"""Environments of the vendor's toolkits: what there is, making, adopting, checking, removing."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from engine.base.findings import Finding
+from engine.wire.codec import Text
+from engine.wire.record import record
+
+__all__ = [
+    "ToolkitAdoptParams",
+    "ToolkitEnvironment",
+    "ToolkitInstallParams",
+    "ToolkitName",
+    "ToolkitRemoved",
+    "ToolkitState",
+    "Toolkits",
+    "ToolkitsParams",
+]
+
+ToolkitState = Literal["ready", "unchecked", "unfinished", "broken", "missing"]
+"""``ready``: its toolkit was imported; ``unchecked``: adopted or changed since it was;
+``unfinished``: its making was interrupted; ``broken``: a package is missing or does not fit;
+``missing``: the folder is gone."""
+
+
+@record(kw_only=True)
+class ToolkitEnvironment:
+    """A Python environment with a toolkit of the vendor.
+
+    Attributes:
+        name: what the user calls it; ``toolkit2`` for the one that is made by default.
+        folder: where it is.
+        python: its interpreter.
+        python_version: of that: ``3.11.7``.
+        generation: 1 (rknn-toolkit) or 2 (rknn-toolkit2).
+        version: of the toolkit: ``2.3.2``; empty where it is not known.
+        managed: whether this program made it, and may remove its files.
+        default: whether it is used for its generation where none is named.
+        state: see :data:`ToolkitState`.
+        findings: what is wrong with it, each with its remedy; names the package.
+        size: bytes on disk; 0 where it was not added up.
+    """
+
+    name: str
+    folder: str
+    python: str
+    python_version: str = ""
+    generation: int = 2
+    version: str = ""
+    managed: bool = True
+    default: bool = False
+    state: ToolkitState = "ready"
+    findings: tuple[Finding, ...] = ()
+    size: int = 0
+
+
+@record
+class ToolkitsParams:
+    """Which are told, all where ``generation`` is None, and whether their sizes are added up."""
+
+    generation: int | None = None
+    sizes: bool = False
+
+
+@record
+class Toolkits:
+    """The environments that are known, the defaults first."""
+
+    environments: tuple[ToolkitEnvironment, ...]
+
+
+@record
+class ToolkitName:
+    """The environment of a name; None: the default of generation 2."""
+
+    name: Text | None = None
+
+
+@record(kw_only=True)
+class ToolkitInstallParams:
+    """An environment to make.
+
+    Attributes:
+        version: of toolkit 2; None: the newest whose pins are known to work.
+        name: None: ``toolkit2``, with the version behind it where another has that name.
+        python: an interpreter of the right version; None: one is looked for.
+        wheels: a folder of wheels: nothing is taken from a network.
+        index: a further package index, such as the one with the CPU build of torch.
+        folder: where; None: the user's data folder of this program.
+        again: make it anew where it is there already.
+    """
+
+    version: str | None = None
+    name: Text | None = None
+    python: Text | None = None
+    wheels: Text | None = None
+    index: Text | None = None
+    folder: Text | None = None
+    again: bool = False
+
+
+@record
+class ToolkitAdoptParams:
+    """The interpreter (or the folder) of an environment that the user made, and its name here."""
+
+    python: Text
+    name: Text | None = None
+
+
+@record
+class ToolkitRemoved:
+    """What was removed: of an adopted environment only its name here."""
+
+    name: str
+    folder: str
+    files_removed: bool
+    freed: int = 0
