@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,9 @@ sys.dont_write_bytecode = False
 if not os.environ.get("CI"):
     settings.register_profile("rknntui", deadline=None)
     settings.load_profile("rknntui")
+
+# Where the vendor's toolkit is follows from the user's home, which every test hides.
+_ENVIRONMENT = dict(os.environ)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -88,8 +92,10 @@ def _home(home: Path) -> Iterator[Path]:
         "LC_ALL": "C.UTF-8",
         "ORT_DISABLE_TELEMETRY": "1",
     }
-    before = {name: os.environ.get(name) for name in ours}
+    before = {name: os.environ.get(name) for name in (*ours, "RKNNTUI_VENDOR")}
     os.environ.update(ours)
+    # who needs the vendor's toolkit asks for it, by the fixture of that name
+    os.environ.pop("RKNNTUI_VENDOR", None)
     yield home
     for name, value in before.items():
         if value is None:
@@ -118,6 +124,30 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"there is no {folder}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def vendor_folder() -> Path:
+    """The environment of the vendor's toolkit 2: ``RKNNTUI_VENDOR``, or that of the user."""
+    program = "from engine.compile.environments import find; print(find(2).folder)"
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        env=_ENVIRONMENT,
+        check=False,
+    )
+    if found.returncode:
+        pytest.skip("there is no environment of the vendor's toolkit: run rknntui vendor install")
+    return Path(found.stdout.strip())
+
+
+@pytest.fixture
+def toolkit2(vendor_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, as the default of generation 2 in this test; its interpreter is ``bin/python``."""
+    monkeypatch.setenv("RKNNTUI_VENDOR", str(vendor_folder))
+    return vendor_folder
 
 
 @pytest.fixture(scope="session")

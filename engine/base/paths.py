@@ -16,6 +16,7 @@ from typing import BinaryIO
 __all__ = [
     "cache_folder",
     "config_folder",
+    "data_folder",
     "log_crash",
     "log_handle",
     "private_file",
@@ -49,8 +50,15 @@ def config_folder() -> Path:
     return Path(platformdirs.user_config_dir(_NAME, appauthor=False))
 
 
+def data_folder() -> Path:
+    """What the user had made here and keeps (``$XDG_DATA_HOME/rknntui``)."""
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir(_NAME, appauthor=False))
+
+
 def user_dirs() -> dict[str, Path]:
-    """All three by name."""
+    """State, cache and settings by name."""
     return {"state": state_folder(), "cache": cache_folder(), "config": config_folder()}
 
 

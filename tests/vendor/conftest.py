@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -14,25 +11,11 @@ import pytest
 from tests.vendor.nets import Net, load_net
 from tests.vendor.toolkit import Toolkit
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "make_vendor_environment.py"
-
-# The environment is found from the user's home, which every test hides.
-_ENVIRONMENT = dict(os.environ)
-
 
 @pytest.fixture(scope="session")
-def vendor_python() -> Path:
-    """The interpreter that ``scripts/make_vendor_environment.py`` made."""
-    found = subprocess.run(
-        [sys.executable, str(SCRIPT), "--check"],
-        capture_output=True,
-        text=True,
-        env=_ENVIRONMENT,
-        check=False,
-    )
-    if found.returncode:
-        pytest.skip(f"{found.stderr.strip()}: run scripts/make_vendor_environment.py")
-    return Path(found.stdout.strip())
+def vendor_python(vendor_folder: Path) -> Path:
+    """The interpreter of the toolkit's environment."""
+    return vendor_folder / "bin" / "python"
 
 
 @pytest.fixture(scope="session")
