@@ -34,7 +34,7 @@ __all__ = [
     "owned_folder",
 ]
 
-Kind = Literal["board", "convert", "jobs", "sweep"]
+Kind = Literal["board", "convert", "jobs", "sweep", "toolkit"]
 """What a folder among the temporary ones is for: only these are found again by their name."""
 _PREFIX = "rknntui-"
 # what mkdtemp makes of our words: a folder that a user named is nobody's leftover

@@ -38,7 +38,8 @@ class Child:
         command: the program and its arguments.
         environment: all its variables.
         name: what it is, for errors: ``The worker``.
-        notice, limit: see :class:`~engine.base.peers.near.Peer`.
+        keep: descriptors that it gets under the same numbers.
+        heard, notice, limit: see :class:`~engine.base.peers.near.Peer`.
 
     Attributes:
         process: the process.
@@ -55,6 +56,8 @@ class Child:
         environment: Mapping[str, str],
         name: str,
         *,
+        keep: Sequence[int] = (),
+        heard: Callable[[bytes], object] | None = None,
         notice: Callable[[Message], object] | None = None,
         limit: int = LINE_LIMIT,
     ) -> None:
@@ -66,6 +69,7 @@ class Child:
                 stdout=pipe,
                 stderr=pipe,
                 env=environment,
+                pass_fds=keep,
                 start_new_session=True,
                 bufsize=0,
             )
@@ -82,7 +86,7 @@ class Child:
             cast("RawIOBase", self.process.stdin),
         )
         errors = cast("RawIOBase", self.process.stderr)
-        self.peer = Peer(reads, writes, errors=errors, notice=notice, limit=limit)
+        self.peer = Peer(reads, writes, errors=errors, heard=heard, notice=notice, limit=limit)
 
     @property
     def alive(self) -> bool:

@@ -84,6 +84,7 @@ class Peer:
             that wraps bytes in packets is a class of its own over this one.
         writes: raw stream to it; may be the same.
         errors: raw stream of what it writes to stderr; its end is kept, see :attr:`last_words`.
+        heard: called with all that comes there, piece by piece.
         notice: called with each message that belongs to no request.
         limit: the longest line that it may send, in bytes.
 
@@ -99,10 +100,12 @@ class Peer:
         writes: RawIOBase,
         *,
         errors: RawIOBase | None = None,
+        heard: Callable[[bytes], object] | None = None,
         notice: Callable[[Message], object] | None = None,
         limit: int = LINE_LIMIT,
     ) -> None:
         self._reads, self._writes, self._errors = reads, writes, errors
+        self._heard = heard
         self._notice = notice
         self._lines = Lines(limit)
         self._calls: dict[int, Call] = {}
@@ -222,6 +225,12 @@ class Peer:
         lines = self._tail.decode("utf-8", "replace").split("\n")
         return next((sanitize(line, _SHOWN) for line in reversed(lines) if line.strip()), "")
 
+    def hear(self, most: int = 1 << 20) -> None:
+        """Take what it has written to stderr by now, without waiting, and not for ever."""
+        for _ in range(max(1, most // _CHUNK)):
+            if self._errors is None or not self._read_errors():
+                return
+
     def _send(self, message: Message) -> None:
         self._outgoing += encode(message)
         self._flush()
@@ -279,22 +288,26 @@ class Peer:
             elif call.progress is not None:
                 call.progress(message)
 
-    def _read_errors(self) -> None:
+    def _read_errors(self) -> bool:
+        """Whether there was anything."""
         if self._errors is None:
-            return
+            return False
         try:
             data = self._errors.read(_CHUNK)
         except OSError:
             data = b""
         if data is None:
-            return
+            return False
         self._tail += data
         del self._tail[:-_TAIL]
+        if data and self._heard is not None:
+            self._heard(data)
         if not data:
             if self._loop is not None:
                 self._loop.remove_reader(self._errors)
             self._errors.close()
             self._errors = None
+        return bool(data)
 
     def _unlisten(self) -> None:
         if self._loop is None:

@@ -1,1 +1,5 @@
-"""The far side of the bridge, which runs in the environment of a vendor's toolkit."""
+"""The bridge to a vendor's toolkit, whose near side is :mod:`engine.compile.toolkit`.
+
+``worker`` is its far side and runs in the environment of the toolkit, ``values`` is what goes over
+it, ``log`` keeps what the toolkit prints.
+"""

@@ -1,0 +1,172 @@
+"""What a vendor's toolkit prints: kept in a file of bounded size, told line by line, looked through
+for what an error should say.
+
+Lines of the toolkit begin with a letter for their level (``E RKNN: [03:04:01.892] ...`` in
+generation 2, ``E [op_optimize:123] ...`` in generation 1); native code prints without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from io import FileIO
+from pathlib import Path
+from typing import Literal
+
+from engine.base.events import LogLine, Reporter
+from engine.base.paths import private_handle
+from engine.base.text import sanitize
+
+__all__ = ["ToolkitLog"]
+
+_HEAD = 64 << 20
+_TAIL = 1 << 20
+_LINE = 1 << 16
+_TOLD = 20_000
+_SHOWN = 500
+
+_LEVELS: dict[str, Literal["debug", "info", "warning", "error"]] = {
+    "D": "debug",
+    "I": "info",
+    "W": "warning",
+    "E": "error",
+    "F": "error",
+}
+_LEVEL = re.compile(r"(?:\x1b\[[0-9;]*m)*([DIWEF])(?: RKNN:|\s*\[|:)\s*(?:\[[0-9:.]+\]\s*)?")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_LAYER = (
+    re.compile(r"(?:node|op|layer) ?name\s*[:=]\s*['\"\[]?([^\s,;'\"\]]+)", re.IGNORECASE),
+    re.compile(
+        r"\b(?:node|layer|op(?:erator)?)\s*[:=]?\s*\(?['\"\[]([^'\"\]]+)['\"\]]", re.IGNORECASE
+    ),
+    re.compile(r"tensor ?name\s*[:=]\s*['\"\[]?([^\s,;'\"\]]+)", re.IGNORECASE),
+)
+_STEP = re.compile(r"(>>>+ start|<<<+ end): (\S+)")
+
+
+class ToolkitLog:
+    """The log of one process.
+
+    The first 64 MiB are in the file, then the last MiB: a toolkit that prints without end fills no
+    disk.
+
+    Args:
+        path: the file; written anew.
+        reporter: told each line as it comes, the first 20 000 of them.
+
+    Attributes:
+        path: the file.
+
+    Raises:
+        OSError: the file could not be made.
+    """
+
+    def __init__(self, path: Path, reporter: Reporter | None) -> None:
+        self.path = path
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        self._file: FileIO | None = FileIO(private_handle(path, flags), "wb")
+        self._reporter = reporter
+        self._size = 0
+        self._written = 0
+        self._tail = bytearray()
+        self._line = bytearray()
+        self._told = 0
+
+    @property
+    def mark(self) -> int:
+        """Where the log stands now, for :meth:`since`."""
+        return self._size
+
+    def add(self, data: bytes) -> None:
+        """Take what was printed; a full disk loses the middle of it, and is no error."""
+        self._size += len(data)
+        self._tail += data
+        del self._tail[:-_TAIL]
+        if self._file is not None and self._written == self._size - len(data):
+            with contextlib.suppress(OSError):
+                self._written += self._file.write(data[: max(0, _HEAD - self._written)])
+        self._tell(data)
+
+    def since(self, mark: int) -> str:
+        """What was printed since :attr:`mark` was asked, without colours; of very much the last."""
+        found = b""
+        if mark < self._written:
+            with contextlib.suppress(OSError), self.path.open("rb") as stream:
+                stream.seek(mark)
+                found = stream.read(self._written - mark)
+        kept = self._size - len(self._tail)
+        end = mark + len(found)
+        if end < self._size:
+            missing = max(0, kept - end)
+            if missing:
+                found += b"\n... %d bytes are left out ...\n" % missing
+            found += bytes(self._tail[max(0, end - kept) :])
+        return _plain(found)
+
+    def last_lines(self, count: int = 6) -> str:
+        """The last lines that say something, the newest last; empty where there is none."""
+        lines = [line.strip() for line in _plain(self._tail[-(1 << 16) :]).split("\n")]
+        said = [line for line in lines if line and not _STEP.search(line)]
+        return "\n".join(sanitize(line, 300) for line in said[-count:])
+
+    def errors(self, count: int = 3) -> str:
+        """The last lines that the toolkit marked as errors."""
+        lines = _plain(self._tail).split("\n")
+        said = [line.strip() for line in lines if _level(line) == "error"]
+        return "\n".join(sanitize(line, 300) for line in said[-count:])
+
+    def layer(self) -> str:
+        """The layer or tensor that the last lines name; empty where they name none."""
+        for line in reversed(_plain(self._tail[-(1 << 14) :]).split("\n")[-12:]):
+            for form in _LAYER:
+                if found := form.search(line):
+                    return sanitize(found[1], 200)
+        return ""
+
+    def step(self) -> str:
+        """The step of the compiler that had begun and not ended, as a verbose log names it."""
+        open_steps: list[str] = []
+        for what, name in _STEP.findall(_plain(self._tail)):
+            if what.startswith(">"):
+                open_steps.append(name)
+            elif name in open_steps:
+                open_steps.remove(name)
+        return sanitize(open_steps[-1], 100) if open_steps else ""
+
+    def close(self) -> None:
+        """Write what is left of the end, and close the file."""
+        if self._line:
+            self._tell(b"\n")
+        if self._file is None:
+            return
+        with contextlib.suppress(OSError):
+            if self._written < self._size:
+                self._file.write(self.since(self._written).encode("utf-8", "replace"))
+        self._file.close()
+        self._file = None
+
+    def _tell(self, data: bytes) -> None:
+        if self._reporter is None or self._told > _TOLD:
+            return
+        *ends, rest = (bytes(self._line) + data).split(b"\n")
+        self._line = bytearray(rest[-_LINE:])
+        for end in ends:
+            # of a bar that is drawn again and again, its last state
+            line = _plain(end.rstrip(b"\r").rpartition(b"\r")[2])
+            if not line.strip():
+                continue
+            self._told += 1
+            if self._told > _TOLD:
+                self._reporter.emit(LogLine(f"What comes from now on is in {self.path} only."))
+                return
+            self._reporter.emit(LogLine(sanitize(line, _SHOWN), _level(line)))
+
+
+def _plain(data: bytes | bytearray) -> str:
+    return _COLOUR.sub("", data.decode("utf-8", "replace"))
+
+
+def _level(line: str) -> Literal["debug", "info", "warning", "error"]:
+    found = _LEVEL.match(line)
+    return _LEVELS[found[1]] if found else "info"

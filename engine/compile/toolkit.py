@@ -1,0 +1,478 @@
+"""The vendor's toolkit as a program that is asked: one process of it, in a folder of its own.
+
+::
+
+    with Toolkit(environments.find(2), folder, reporter) as toolkit:
+        rknn = toolkit.rknn(verbose=True)
+        rknn.call("config", target_platform="rk3588")
+        mark = toolkit.mark
+        if rknn.call("load_onnx", model=str(path)) != 0:
+            raise toolkit.refused("load_onnx", mark)
+
+Nothing of the vendor is imported here: ``bridge/worker.py`` runs in the environment of the toolkit,
+and the two speak the protocol of :mod:`engine.base.peers`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from engine.base.errors import (
+    CompilerError,
+    EngineError,
+    ToolkitError,
+    UsageError,
+    WorkerError,
+    error_from_dict,
+)
+from engine.base.events import NullReporter, Reporter
+from engine.base.files import output_errors
+from engine.base.leftovers import let_go, make_owned
+from engine.base.paths import private_folder
+from engine.base.peers import far
+from engine.base.peers.child import Child
+from engine.base.peers.near import LOOK_SECONDS, Call, PeerEndedError, ladder
+from engine.base.plain import JsonObject
+from engine.base.process import exit_reason
+from engine.base.text import sanitize
+from engine.compile.bridge import values, worker
+from engine.compile.bridge.log import ToolkitLog
+from engine.compile.bridge.values import Arrays, Unpackable, pack, unpack
+from engine.wire.vendor import ToolkitEnvironment
+
+__all__ = ["LOG_NAME", "RemoteRKNN", "Toolkit"]
+
+LOG_NAME = "toolkit.log"
+
+_START_SECONDS = 120.0
+_RELEASE_SECONDS = 10.0
+_TERMINATE_SECONDS = 2.0
+_ANSWER_LIMIT = 64 << 20
+_ENOUGH_ROOM = 1 << 20
+_DROPPED = ("PYTHON", "XDG_", "LC_", "VIRTUAL_ENV", "CONDA_", "LANG")
+
+
+class Toolkit:
+    """One process of a toolkit of the vendor. For one thread at a time; two at once are no trouble.
+
+    Its current folder, its home and its temporary files are in a private folder, which goes at the
+    end, also after a kill. It ends with this process, however that ends.
+
+    Args:
+        environment: where the toolkit is installed.
+        folder: where the private folder is made and the log stays; None makes both among the
+            temporary files, and the log goes too.
+        reporter: told every line that the toolkit prints; asked ten times a second whether to stop.
+        memory: bytes of private memory that it may have; None: no limit.
+
+    Attributes:
+        environment: as given.
+        run_folder: the private folder; files that only the toolkit needs may lie in ``work``, its
+            current folder.
+        work: see there.
+
+    Raises:
+        ToolkitError: the environment is not there, or its Python does not start.
+        OutputError: the folder cannot be made.
+    """
+
+    def __init__(
+        self,
+        environment: ToolkitEnvironment,
+        folder: Path | None = None,
+        reporter: Reporter | None = None,
+        *,
+        memory: int | None = None,
+    ) -> None:
+        self.environment = environment
+        self._reporter = reporter or NullReporter()
+        self._fault: EngineError | None = None
+        self._objects: list[RemoteRKNN] = []
+        if not os.access(environment.python, os.X_OK):
+            raise _gone(environment)
+        with contextlib.ExitStack() as undo:
+            with output_errors(folder or Path(environment.folder)):
+                self.run_folder = (
+                    make_owned("toolkit") if folder is None else make_owned("", folder, "toolkit")
+                )
+                undo.callback(let_go, self.run_folder)
+                self.work = private_folder(self.run_folder / "work")
+                self._arrays_folder = private_folder(self.run_folder / "arrays")
+                code = self._copy_code()
+                self._log = ToolkitLog((folder or self.run_folder) / LOG_NAME, reporter)
+            undo.callback(self._log.close)
+            self._arrays = Arrays(str(self._arrays_folder), "near")
+            theirs, self._lifeline = os.pipe()
+            undo.callback(os.close, self._lifeline)
+            try:
+                self._child = self._start(code, theirs, memory)
+            finally:
+                os.close(theirs)
+            undo.pop_all()
+
+    @property
+    def log(self) -> Path:
+        """The file of all that it printed."""
+        return self._log.path
+
+    @property
+    def mark(self) -> int:
+        """Where the log stands now."""
+        self._child.peer.hear()
+        return self._log.mark
+
+    def since(self, mark: int) -> str:
+        """What was printed since a :attr:`mark`, without colours; of very much the end."""
+        self._child.peer.hear()
+        return self._log.since(mark)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked."""
+        return self._fault is None
+
+    def rknn(
+        self, *, verbose: bool | str = True, verbose_file: str | None = None, seconds: float = 600
+    ) -> RemoteRKNN:
+        """A new object of the vendor's class; the first one imports the toolkit.
+
+        Args:
+            verbose: as the class has it.
+            verbose_file: the same; nothing is needed here, as all that is printed is kept.
+            seconds: how long the import may take.
+
+        Raises:
+            ToolkitError: it cannot be imported.
+            CompilerError: its process ended or took too long.
+            JobCancelledError: the user cancelled.
+        """
+        params: dict[str, Any] = {"verbose": verbose}
+        if verbose_file is not None:
+            params["verbose_file"] = verbose_file
+        answer = self._ask("make", params, "RKNN()", seconds)
+        made = RemoteRKNN(self, int(answer["object"]))
+        self._objects.append(made)
+        return made
+
+    def refused(self, method: str, mark: int, result: object = -1) -> CompilerError:
+        """The error of a method that returned something else than 0: with what it printed."""
+        self._child.peer.hear()
+        said = self._log.errors() if self._log.mark > mark else ""
+        said = said or self._log.last_lines(3)
+        layer = self._log.layer()
+        return CompilerError(
+            f"{method} of the toolkit failed and returned {sanitize(repr(result), 40)}"
+            + (f", at {layer}." if layer else "."),
+            cause=self._circumstances() or (f"It said last: {said}" if said else ""),
+            remedy=f"All that it printed is in {self.log}.",
+        )
+
+    def close(self, *, kill: bool = False) -> None:
+        """Let the process go, or kill it, and remove its folder. Twice is no error."""
+        if not kill and self._fault is None:
+            for one in list(self._objects):
+                with contextlib.suppress(EngineError):
+                    one.release(seconds=_RELEASE_SECONDS)
+        self._fault = self._fault or _closed("let go")
+        self._end(kill=kill)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close(kill=error is not None)
+
+    def ask(
+        self, object_: int, method: str, args: Any, keywords: Any, seconds: float | None
+    ) -> Any:
+        """As :meth:`RemoteRKNN.call`."""
+        try:
+            with output_errors(self._arrays_folder):
+                params = {
+                    "object": object_,
+                    "method": method,
+                    "args": pack(list(args), self._arrays),
+                    "keywords": {k: pack(v, self._arrays) for k, v in keywords.items()},
+                }
+        except Unpackable as error:
+            raise UsageError(
+                f"{method} cannot be asked of the toolkit's process: it was given {error}.",
+                remedy="Give numbers, texts, lists, dicts and numpy arrays of numbers.",
+            ) from None
+        answer = self._ask("call", params, method, seconds)
+        try:
+            return unpack(answer.get("value"), self._arrays)
+        except (Unpackable, OSError) as error:
+            raise self._lost(method, f"sent {error}") from None
+
+    def forget(self, one: RemoteRKNN) -> None:
+        """An object is not used any more."""
+        if one in self._objects:
+            self._objects.remove(one)
+            self._ask("drop", {"object": one.number}, "release", _RELEASE_SECONDS)
+
+    def _ask(
+        self, request: str, params: JsonObject, name: str, seconds: float | None
+    ) -> dict[str, Any]:
+        if self._fault is not None:
+            raise self._fault
+        peer = self._child.peer
+        call = peer.request(request, params)
+        try:
+            found = peer.wait(call, self._look(name, seconds))
+        except PeerEndedError:
+            raise self._ended(name) from None
+        except BaseException as error:
+            self._stop(call, error if isinstance(error, EngineError) else None)
+            raise
+        peer.hear()
+        if "error" in found:
+            raise self._told(name, found["error"])
+        answer: dict[str, Any] = found["result"]
+        return answer
+
+    def _look(self, name: str, seconds: float | None) -> Callable[[], None]:
+        deadline = None if seconds is None else time.monotonic() + seconds
+
+        def look() -> None:
+            self._reporter.check_cancelled()
+            if deadline is not None and time.monotonic() > deadline:
+                raise CompilerError(
+                    f"{name} of the toolkit was stopped: it had worked for more than {seconds:g} s"
+                    + self._place(),
+                    cause=self._said() or "It printed nothing.",
+                    remedy="Allow it more time, or use a smaller model or fewer samples.",
+                )
+
+        return look
+
+    def _told(self, name: str, error: Mapping[str, Any]) -> EngineError:
+        """The error that the far side gave, with what is known here."""
+        told = error_from_dict(dict(error))
+        if told.kind == "worker" or told.kind == "internal":
+            return self._lost(name, f"answered with an error of its own: {told.what}")
+        if isinstance(told, ToolkitError):
+            cause = self._circumstances() or told.cause
+            said = self._said()
+            return type(told)(
+                told.what,
+                cause=" ".join(part for part in (cause, said) if part),
+                remedy=told.remedy,
+            )
+        return told
+
+    def _ended(self, name: str) -> CompilerError:
+        """The process has gone, or does not keep to the protocol, instead of answering."""
+        fault = self._child.peer.fault
+        if fault:
+            return self._lost(name, f"gave no answer that can be read: {fault}")
+        returncode = self._wait_dead(1.0)
+        how, cause = exit_reason(returncode)
+        return self._lost(name, how, cause)
+
+    def _lost(self, name: str, how: str, cause: str = "") -> CompilerError:
+        place = self._place()
+        self._end(kill=True)
+        said = self._said()
+        # "memory ran out" and the like are guesses: an error that the toolkit printed is none
+        parts = (self._circumstances() or ("" if self._log.errors(1) else cause), said)
+        error = CompilerError(
+            f"The process of {self._words} {how} during {name}{place}",
+            cause=" ".join(part for part in parts if part),
+            remedy=f"All that it printed is in {self.log}. Try another chip, dtype or option, or "
+            "leave out the layer; the next call starts a new process.",
+        )
+        self._fault = error
+        return error
+
+    @property
+    def _words(self) -> str:
+        name = "rknn-toolkit" if self.environment.generation == 1 else "rknn-toolkit2"
+        return f"{name} {self.environment.version}".rstrip()
+
+    def _place(self) -> str:
+        """`` at layer X, in step Y.``, as far as the log names them."""
+        self._child.peer.hear()
+        layer, step = self._log.layer(), self._log.step()
+        text = (f", at {layer}" if layer else "") + (f", in its step {step}" if step else "")
+        return text + "."
+
+    def _said(self) -> str:
+        said = self._log.errors(2) or self._log.last_lines(3)
+        return f"It said last: {said}" if said else ""
+
+    def _circumstances(self) -> str:
+        """What is wrong around it, and explains most failures."""
+        if not os.access(self.environment.python, os.X_OK):
+            return f"Its environment {self.environment.folder} is not there any more."
+        for folder in (self.run_folder, self.log.parent):
+            with contextlib.suppress(OSError):
+                found = os.statvfs(folder)
+                if found.f_bavail * found.f_frsize < _ENOUGH_ROOM:
+                    return f"The disk of {folder} is full."
+        return ""
+
+    def _copy_code(self) -> Path:
+        code = private_folder(self.run_folder / "code")
+        for module in (worker, values, far):
+            source = Path(str(module.__file__))
+            (code / source.name).write_bytes(source.read_bytes())
+        return code
+
+    def _start(self, code: Path, lifeline: int, memory: int | None) -> Child:
+        given = {
+            "folder": str(self._arrays_folder),
+            "work": str(self.work),
+            "lifeline": lifeline,
+            "memory": memory,
+        }
+        # -I: neither the current folder nor what the user's variables name is searched for modules
+        python = [self.environment.python, "-I", "-B", "-u"]
+        try:
+            child = Child(
+                [*python, str(code / "worker.py"), json.dumps(given)],
+                _variables(self.run_folder),
+                "The process of the toolkit",
+                keep=(lifeline,),
+                heard=self._log.add,
+                limit=_ANSWER_LIMIT,
+            )
+        except WorkerError as error:
+            raise ToolkitError(
+                f"The Python of {self._words} could not be started: {self.environment.python}",
+                cause=error.what,
+                remedy=f"Check it: rknntui vendor check {self.environment.name}",
+            ) from error
+        return child
+
+    def _stop(self, call: Call, error: EngineError | None) -> None:
+        """End what runs: nothing can be cancelled in there, so it is terminated, then killed."""
+        peer = self._child.peer
+        self._signal(signal.SIGTERM)
+        over = lambda: not peer.open  # noqa: E731
+        for seconds in ladder(over, [partial(self._signal, signal.SIGKILL)], _TERMINATE_SECONDS):
+            peer.pump(seconds)
+        self._fault = error if isinstance(error, CompilerError) else None
+        self._fault = self._fault or _closed("stopped")
+        self._end(kill=True)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process and all that it started."""
+        if self._child.process.returncode is None:  # not reaped: the number is still its own
+            with contextlib.suppress(OSError):
+                os.killpg(self._child.process.pid, number)
+
+    def _wait_dead(self, seconds: float) -> int | None:
+        """Its exit code; what it started is killed while its number is still its own."""
+        end = time.monotonic() + seconds
+        pid = self._child.process.pid
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        while time.monotonic() < end:
+            with contextlib.suppress(ChildProcessError):
+                if os.waitid(os.P_PID, pid, flags) is None:
+                    time.sleep(LOOK_SECONDS / 10)
+                    continue
+            break
+        self._signal(signal.SIGKILL)
+        return self._child.returncode()
+
+    def _end(self, *, kill: bool) -> None:
+        if self._child.peer.open and not kill:
+            self._child.peer.hang_up()
+            self._wait_dead(_TERMINATE_SECONDS)
+        self._signal(signal.SIGKILL)
+        self._child.peer.hear()
+        self._child.end(kill=True)
+        self._log.close()
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        let_go(self.run_folder)
+
+
+class RemoteRKNN:
+    """An object of the vendor's ``RKNN`` class in the toolkit's process.
+
+    Attributes:
+        toolkit: whose it is.
+        number: of it there.
+    """
+
+    def __init__(self, toolkit: Toolkit, number: int) -> None:
+        self.toolkit = toolkit
+        self.number = number
+
+    def call(
+        self, method: str, /, *args: Any, seconds: float | None = None, **keywords: Any
+    ) -> Any:
+        """Call a method by its name, with the vendor's arguments.
+
+        Args:
+            method: of :data:`engine.compile.bridge.worker.METHODS`.
+            args, keywords: None, numbers, texts, paths, bytes, numpy arrays of numbers, and lists,
+                tuples and dicts of these; a class, as ``reg_custom_op`` takes one, as a
+                :class:`~engine.compile.bridge.values.ClassInFile`.
+            seconds: how long it may take; None: no limit.
+
+        Returns:
+            What the method returns, of the same kinds: 0 and -1 are returned as they are.
+
+        Raises:
+            UsageError: there is no such method, or a value cannot be sent.
+            ToolkitError: this toolkit has no such method.
+            CompilerError: it raised, or its process crashed, ended, or took too long. After the
+                last three the toolkit cannot be asked any more.
+            OutputError: no room for its files.
+            JobCancelledError: the user cancelled; the process is gone.
+        """
+        return self.toolkit.ask(self.number, method, args, keywords, seconds)
+
+    def release(self, *, seconds: float | None = None) -> None:
+        """Free what it holds; it cannot be used afterwards.
+
+        Raises:
+            EngineError: as :meth:`call`.
+        """
+        try:
+            self.call("release", seconds=seconds)
+        finally:
+            self.toolkit.forget(self)
+
+
+def _closed(how: str) -> ToolkitError:
+    return ToolkitError(f"The process of the toolkit was {how}.", remedy="Start another one.")
+
+
+def _gone(environment: ToolkitEnvironment) -> ToolkitError:
+    return ToolkitError(
+        f"The Python of the toolkit {environment.name} is not there: {environment.python}",
+        cause="Its environment was removed, moved, or is not finished.",
+        remedy=f"Look at it: rknntui vendor check {environment.name}. Make one: rknntui vendor "
+        "install",
+    )
+
+
+def _variables(folder: Path) -> dict[str, str]:
+    """The environment of the process: the user's, without what changes Python or the home."""
+    home, temporary = private_folder(folder / "home"), private_folder(folder / "temporary")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(_DROPPED)}
+    return kept | {
+        "HOME": str(home),
+        "TMPDIR": str(temporary),
+        "LC_ALL": "C.UTF-8",
+        "ORT_DISABLE_TELEMETRY": "1",
+    }
