@@ -9,14 +9,39 @@ from typing import TYPE_CHECKING
 from engine.api.board_model import BoardModel
 from engine.api.signatures import Parameters
 from engine.api.simulated_model import SimulatedModel, ignored_arguments
-from engine.base.errors import UsageError
+from engine.base.errors import DeviceError, UsageError
 from engine.base.leftovers import owned_file
 
 if TYPE_CHECKING:
     from engine.graph.ir import CustomOperators
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["start_board", "start_simulator"]
+__all__ = ["own_chip", "start_board", "start_simulator"]
+
+
+def own_chip() -> str:
+    """The chip of the machine that this runs on.
+
+    Raises:
+        DeviceError: it is no board with an NPU that is known.
+    """
+    from engine.devices.address import Address
+    from engine.devices.probe.identify import identify
+    from engine.devices.reach import reach
+
+    board = reach(Address("local"))
+    try:
+        found = identify(board)
+    finally:
+        board.close()
+    if not found.chip:
+        raise DeviceError(
+            "This machine is no board with an NPU that is known.",
+            cause="Without a target a model runs on the machine itself.",
+            remedy="Run the script on the board, or name one in reach: init_runtime("
+            "target='rk3588', device_id=...).",
+        )
+    return found.chip
 
 
 def start_board(model: Path | bytes, given: Parameters, generation: int, log: Logger) -> BoardModel:

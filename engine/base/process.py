@@ -19,7 +19,14 @@ from pathlib import Path
 from engine.base.paths import private_handle
 from engine.base.plain import Values
 
-__all__ = ["ProcessId", "child_environment", "engine_command", "exit_reason", "try_lock"]
+__all__ = [
+    "ProcessId",
+    "child_environment",
+    "engine_command",
+    "exit_reason",
+    "is_site_folder",
+    "try_lock",
+]
 
 _THREAD_CAPS = (
     "OMP_NUM_THREADS",
@@ -44,7 +51,7 @@ def child_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
     entries = [
         e for e in environment.get("PYTHONPATH", "").split(os.pathsep) if e.startswith(os.sep)
     ]
-    if not _is_site_folder(root):
+    if not is_site_folder(root):
         entries = [root, *(e for e in entries if e != root)]
     if entries:
         environment["PYTHONPATH"] = os.pathsep.join(entries)
@@ -57,7 +64,8 @@ def child_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
     return environment
 
 
-def _is_site_folder(root: str) -> bool:
+def is_site_folder(root: str) -> bool:
+    """Whether a folder is one that Python searches for installed packages."""
     import site
 
     known = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]

@@ -1,0 +1,53 @@
+"""``rknntui script``: Run a Python script of the vendor's toolkit, unchanged, with this program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from engine import SourceModelError, script_environment
+
+
+@click.command(
+    "script",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog="Example: rknntui script --generation 1 test.py --input photo.jpg",
+)
+@click.option(
+    "--generation",
+    type=click.Choice(["1", "2"]),
+    help="Whose rules hold for RKNN(): 1 (RKNN-Toolkit) or 2 (RKNN-Toolkit2). Without it the "
+    "script's first config decides.",
+)
+@click.option(
+    "--compiler",
+    type=click.Choice(["open", "rockchip"]),
+    help="What export_rknn writes: open (default), a container of ours for simulation; rockchip, a "
+    "model that runs on the NPU, by the vendor's toolkit (rknntui vendor).",
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def command(
+    generation: str | None, compiler: str | None, file: Path, arguments: tuple[str, ...]
+) -> int:
+    """Run FILE with ARGUMENTS: from rknn.api import RKNN, rknn.api.custom_op, rknn.utils and
+    rknnlite.api give this program's.
+
+    The script keeps its own output, keyboard, signals and exit code; nothing is added. It must be
+    your own or one that you trust: it runs with your rights, as python FILE would.
+    """
+    if not file.is_file():
+        raise SourceModelError(
+            f"{file} does not exist." if not file.exists() else f"{file} is not a file.",
+            remedy="Give the path of a Python script.",
+        )
+    environment = script_environment(os.environ, generation=generation, compiler=compiler)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # in place of this process: terminal, signals and exit code are the script's, nothing between
+    os.execve(  # noqa: S606 - a list of words, no shell
+        sys.executable, [sys.executable, str(file), *arguments], environment
+    )

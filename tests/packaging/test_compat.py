@@ -1,0 +1,37 @@
+"""The distribution ``rknntui-rknn-api`` (folder ``compat``): the vendor's names, nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from engine import __version__
+from engine.base.script import DROP_IN
+
+
+def test_it_is_of_this_version_and_of_the_files_that_script_uses(repository: Path) -> None:
+    project = tomllib.loads((repository / "compat/pyproject.toml").read_text())["project"]
+    assert project["version"] == __version__
+    assert project["dependencies"] == [f"rknntui=={__version__}"]
+    for package in ("rknn", "rknnlite"):
+        assert (repository / "compat" / package).resolve() == DROP_IN / package
+
+
+@pytest.mark.long
+def test_the_wheel_has_both_packages(repository: Path, tmp_path: Path) -> None:
+    """Built from its source archive, as pip does."""
+    command = [sys.executable, "-m", "build", "--outdir", str(tmp_path), str(repository / "compat")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        names = {n for n in wheel.namelist() if ".dist-info/" not in n}
+    assert names == {
+        path.relative_to(DROP_IN).as_posix()
+        for package in ("rknn", "rknnlite")
+        for path in (DROP_IN / package).rglob("*.py")
+    }
