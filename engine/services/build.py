@@ -14,6 +14,7 @@ from engine.base.errors import UsageError
 from engine.base.events import ArtifactWritten, LogLine, Reporter, StageFinished, StageStarted
 from engine.base.files import atomic_write, refuse_existing
 from engine.base.trust import trusted_code
+from engine.base.version import __version__
 from engine.report import CONTAINER_NOTE
 from engine.services.handler import runs
 from engine.services.state import WORKER_STATE, get_pipeline, recipe_at, recipe_of
@@ -33,7 +34,9 @@ from engine.wire.build import (
 from engine.wire.model import LOAD, Loaded, LoadParams
 
 if TYPE_CHECKING:
+    from engine.base.findings import Finding
     from engine.build import BuildSummary
+    from engine.compile.tflite import TfliteModel
     from engine.dataset import Preprocess
     from engine.graph.ir import CustomOperators
     from engine.pipeline.pipeline import Pipeline
@@ -57,6 +60,13 @@ FLOAT_ONNX_NOTE = (
     "Float ONNX, opset 19: rknn-toolkit2 builds it in float16 with do_quantization=False."
 )
 """What an export of a build without quantization says."""
+
+
+TFLITE_NOTE = (
+    "TFLite of 8 bits: it runs in TFLite's interpreter and with drivers that take such files, as "
+    "the open NPU driver of the mainline kernel does. It is no file for the vendor's runtime."
+)
+"""What an export of TFLite says, before what each input and output is."""
 
 
 @runs(LOAD)
@@ -190,20 +200,27 @@ def accuracy(params: AccuracyParams, reporter: Reporter) -> Analysis:
 
 @runs(EXPORT)
 def export(params: ExportParams, reporter: Reporter) -> Exported:
-    """Write a build as container or as QDQ ONNX for the vendor's toolkit."""
+    """Write a build as container, as QDQ ONNX for the vendor's toolkit, or as TFLite."""
     recipe, path, form = recipe_of(params.recipe), Path(params.path), params.format
     refuse_existing(path, overwrite=params.force)
     if params.layers:
         return _export_layers(params, reporter)
     last = "container" if form == "rknn" else "quantize"
     pipeline = get_pipeline(recipe, reporter, refresh=params.refresh, last=last)
-    content = pipeline.packed.data if form == "rknn" else vendor_onnx(pipeline)
+    note = CONTAINER_NOTE
+    findings: tuple[Finding, ...] = ()
+    if form == "tflite":
+        model = tflite_model(pipeline)
+        content, findings = model.data, model.findings
+        note = " ".join([TFLITE_NOTE, *map(str, (*model.inputs, *model.outputs))])
+    else:
+        content = pipeline.packed.data if form == "rknn" else vendor_onnx(pipeline)
     atomic_write(path, content, overwrite=params.force)
     reporter.emit(ArtifactWritten(str(path), form, len(content)))
-    note = CONTAINER_NOTE
     if form == "onnx":
         note = ONNX_NOTE if pipeline.quantized_build else FLOAT_ONNX_NOTE
-    return Exported(str(path), form, len(content), hashlib.sha256(content).hexdigest(), note)
+    digest = hashlib.sha256(content).hexdigest()
+    return Exported(str(path), form, len(content), digest, note, findings=findings)
 
 
 def _export_layers(params: ExportParams, reporter: Reporter) -> Exported:
@@ -229,6 +246,23 @@ def _export_layers(params: ExportParams, reporter: Reporter) -> Exported:
     digest = hashlib.sha256(contents[0]).hexdigest()
     more = tuple(str(path) for path in paths[1:])
     return Exported(str(first), "onnx", len(contents[0]), digest, LAYERS_NOTE, more)
+
+
+def tflite_model(pipeline: Pipeline) -> TfliteModel:
+    """The build as TFLite of 8 bits.
+
+    Raises:
+        UsageError: the build is not quantized.
+        UnsupportedOperatorError: a layer has no form in TFLite.
+    """
+    from engine.compile.tflite import to_tflite
+
+    if not pipeline.quantized_build:
+        raise UsageError(
+            "A build without quantization has no TFLite file of 8 bits.",
+            remedy="Build with do_quantization and a dataset, or export QDQ ONNX.",
+        )
+    return to_tflite(pipeline.quantized.graph.graph, f"rknntui {__version__}")
 
 
 def vendor_onnx(pipeline: Pipeline) -> bytes:

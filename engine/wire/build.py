@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from engine.base.findings import Finding
 from engine.build import BuildSummary
 from engine.wire.codec import Text, Values, Whole
 from engine.wire.graph import Saturation
@@ -31,7 +32,7 @@ __all__ = [
     "TopValue",
 ]
 
-ExportForm = Literal["rknn", "onnx"]
+ExportForm = Literal["rknn", "onnx", "tflite"]
 
 
 @record
@@ -74,7 +75,7 @@ class AccuracyParams(ModelTarget):
 
 @record(kw_only=True)
 class ExportParams:
-    """A recipe, the file to write, and its form: the container or QDQ ONNX.
+    """A recipe, the file to write, and its form: the container, QDQ ONNX, or TFLite of 8 bits.
 
     Attributes:
         layers: of ONNX: with the tensors of all layers as outputs, to be compared with a board.
@@ -177,6 +178,7 @@ class Exported:
     sha256: str
     note: str
     more: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 BUILD = Task("build", BuildParams, BuildSummary)

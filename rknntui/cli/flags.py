@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 import click
 
 from engine import OPTIONS, EngineError, Option
+from engine.wire.build import ExportForm
 from rknntui.arguments import absolute
 
 __all__ = [
     "allowed_code",
+    "form_of",
     "inputs_flag",
     "json_flag",
     "output_flag",
@@ -98,6 +100,12 @@ class OptionText(click.ParamType):
             for choice in self.option.choices
             if choice.startswith(wanted)
         ]
+
+
+def form_of(output: Path) -> ExportForm:
+    """The form of an export, by the suffix of its file: a container unless it says another."""
+    forms: dict[str, ExportForm] = {".onnx": "onnx", ".tflite": "tflite"}
+    return forms.get(output.suffix.lower(), "rknn")
 
 
 def recipe_flags(command: Command) -> Command:

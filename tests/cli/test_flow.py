@@ -63,6 +63,10 @@ def test_dataset_recipe_build_accuracy_simulate_export(
 
     onnx = warm("export", "recipe.yaml", "-o", "m.onnx", "--json")
     assert onnx.code == 0, onnx.err
+    tflite = warm("export", "recipe.yaml", "-o", "m.tflite", "--json")
+    assert tflite.code == 0, tflite.err
+    assert tflite.json["format"] == "tflite"
+    assert (tmp_path / "m.tflite").read_bytes()[4:8] == b"TFL3"
     assert warm("export", "recipe.yaml", "-o", "m.rknn").code == 11
     again = warm("export", "recipe.yaml", "-o", "m.rknn", "--force")
     assert (again.code, "from the cache" in again.err) == (0, True)
@@ -76,6 +80,8 @@ def test_without_quantization(rknntui: Run, tmp_path: Path, photos: Path) -> Non
     built = rknntui("build", model, "--no-quantize", "-o", "f.rknn")
     assert built.code == 0, built.err
     assert "every layer is simulated in float" in built.out
+    refused = rknntui("export", model, "--no-quantize", "-o", "f.tflite")
+    assert (refused.code, (tmp_path / "f.tflite").exists()) == (2, False)
     ran = rknntui("simulate", "f.rknn", "-i", photos / "p0.png", "--json")
     assert ran.code == 0, ran.err
 

@@ -14,13 +14,13 @@ from engine.wire.build import (
     BuildParams,
     BuildSummary,
     Exported,
-    ExportForm,
     ExportParams,
 )
 from engine.wire.codec import encode
 from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams
 from engine.wire.recipes import RECIPE_SAVE, SaveParams
 from rknntui.cli.flags import (
+    form_of,
     json_flag,
     output_flag,
     quiet_flag,
@@ -102,7 +102,7 @@ def command(
             costs = (await session.call(COST_ESTIMATE, wanted)).chips
         if output is None:
             return summary, None, costs
-        form: ExportForm = "onnx" if output.suffix.lower() == ".onnx" else "rknn"
+        form = form_of(output)
         file = ExportParams(recipe=recipe, path=str(output.absolute()), format=form, force=force)
         return summary, await session.run_after(EXPORT, file), costs
 

@@ -10,6 +10,7 @@ import click
 from engine import human_bytes
 from engine.wire.build import EXPORT, Exported, ExportForm, ExportParams
 from rknntui.cli.flags import (
+    form_of,
     json_flag,
     output_flag,
     quiet_flag,
@@ -29,8 +30,9 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["rknn", "onnx"]),
-    help="rknn: our container; onnx: QDQ ONNX (opset 19) for rknn-toolkit2. Default: the suffix.",
+    type=click.Choice(["rknn", "onnx", "tflite"]),
+    help="rknn: our container; onnx: QDQ ONNX (opset 19) for rknn-toolkit2; tflite: 8-bit "
+    "TFLite. Default: the suffix.",
 )
 @click.option(
     "--layers",
@@ -53,8 +55,8 @@ def command(
     quiet: bool,
     **flags: Any,
 ) -> None:
-    """Write a build as .rknn container or as QDQ ONNX; builds what the cache does not hold."""
-    chosen: ExportForm = form or ("onnx" if output.suffix.lower() == ".onnx" else "rknn")
+    """Write a build as .rknn container, QDQ ONNX or TFLite; builds what the cache does not hold."""
+    chosen = form or form_of(output)
 
     async def action(session: WorkerSession) -> Exported:
         asked = ExportParams(
@@ -69,5 +71,7 @@ def command(
 
     result = with_worker(action, Narrator(quiet=quiet))
     text = f"{result.path}: {human_bytes(result.bytes)}, SHA-256 {result.sha256}\n{result.note}"
-    text = "\n".join([text, *(f"also {path}" for path in result.more)])
+    more = [f"also {path}" for path in result.more]
+    told = [f"{each.what} {each.remedy}" for each in result.findings]
+    text = "\n".join([text, *more, *told])
     emit(result, text, as_json=as_json)

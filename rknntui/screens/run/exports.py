@@ -35,10 +35,14 @@ def ask_export(workspace: Workspace) -> None:
             workspace.start_job(EXPORT, params, f"export {sanitize(Path(path).name, 80)}")
 
         stem = Path(str(recipe.get("model") or "model")).stem
-        name = f"{stem}.rknn" if form == "rknn" else f"{stem}-qdq.onnx"
+        name = stem + {"rknn": ".rknn", "onnx": "-qdq.onnx", "tflite": "-int8.tflite"}[form]
         ask_new_file(workspace.app, "Export to", Path.cwd() / name, export)
 
-    answers = [("r", ".rknn container", "rknn"), ("q", "QDQ ONNX", "onnx")]
+    answers = [
+        ("r", ".rknn container", "rknn"),
+        ("q", "QDQ ONNX", "onnx"),
+        ("t", "TFLite", "tflite"),
+    ]
     question = f"Choose the file type. {CONTAINER_NOTE}"
     workspace.app.push_screen(ConfirmDialog("Export", question, answers), form_chosen)
 

@@ -1,0 +1,423 @@
+"""Layers that compute value by value, and sums of products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from engine.compile.tflite.emitter import (
+    LAST,
+    PLAIN,
+    Constant,
+    Emitter,
+    Form,
+    Operand,
+    channels_last,
+    refused,
+)
+from engine.compile.tflite.layer import Layer
+from engine.compile.tflite.writer import Quant
+
+__all__ = ["BINARY", "TABLED", "UNARY", "binary", "gemm", "matmul", "prelu", "softmax", "unary"]
+
+BINARY = {
+    "Add": ("ADD", "AddOptions"),
+    "Sub": ("SUB", "SubOptions"),
+    "Mul": ("MUL", "MulOptions"),
+    "Div": ("DIV", "DivOptions"),
+    "Max": ("MAXIMUM", "MaximumMinimumOptions"),
+    "Min": ("MINIMUM", "MaximumMinimumOptions"),
+    "Pow": ("POW", "PowOptions"),
+}
+"""Operator -> its name and its options in TFLite."""
+
+_FLOAT_ONLY = frozenset({"Div", "Pow"})
+"""TFLite has them with floats: they are computed between DEQUANTIZE and QUANTIZE."""
+
+UNARY = {
+    "Relu": "RELU",
+    "LeakyRelu": "LEAKY_RELU",
+    "Sigmoid": "LOGISTIC",
+    "Tanh": "TANH",
+    "HardSwish": "HARD_SWISH",
+    "Elu": "ELU",
+    "Exp": "EXP",
+    "Log": "LOG",
+    "Sqrt": "SQRT",
+    "Abs": "ABS",
+    "Neg": "NEG",
+    "Sin": "SIN",
+    "Cos": "COS",
+    "Floor": "FLOOR",
+    "Ceil": "CEIL",
+    "Gelu": "GELU",
+}
+"""Functions of one value that TFLite has."""
+
+TABLED = frozenset(
+    {*UNARY, "Clip", "Erf", "HardSigmoid", "Mish", "Reciprocal", "Round", "Selu", "Sign"}
+    | {"Softplus", "Softsign", "Celu", "ThresholdedRelu", "Swish"}
+)
+"""Functions of one value: on 8 bits each is a table of 256 entries at most."""
+
+_IN_INT8 = frozenset({"Relu", "Sigmoid", "Tanh"})
+"""Those whose rounding on 8 bits is that of the graph; of LEAKY_RELU it is up to 2 steps off, and
+behind fifty of them the outputs of a detector were 20 steps off.
+"""
+
+_FIXED = {"Sigmoid": Quant((1 / 256,), (-128,)), "Tanh": Quant((1 / 128,), (0,))}
+"""Parameters of outputs that TFLite prescribes."""
+
+_MAX_TABLES = 1 << 13
+"""Tables of 256 bytes of one PRelu: one for each channel, or for each value of a small picture."""
+
+_INT8_TO_INT32 = {"InDataType": 9, "OutDataType": 2}
+"""Numbers of the types in the schema."""
+
+_OPSET = 21
+
+
+def unary(layer: Layer, emitter: Emitter) -> None:
+    """A function of one value: TFLite's own, or on 8 bits a table (GATHER) that is exact."""
+    kind = layer.node.op_type
+    form = emitter.form_of([layer.data])
+    name = UNARY.get(kind)
+    if layer.quantized and (
+        kind not in _IN_INT8 or (kind in _FIXED and layer.target.quant != _FIXED[kind])
+    ):
+        _table(layer, emitter, form)
+        return
+    if kind == "Clip" and not layer.quantized:
+        _clip(layer, emitter, form)
+        return
+    if name is None:
+        raise refused(layer.node, "TFLite does not have it with floats")
+    source = (
+        emitter.read(layer.data, form) if layer.quantized else emitter.as_float(layer.data, form)
+    )
+    made = emitter.output(layer.target, form)
+    options, values = "", {}
+    if kind == "LeakyRelu":
+        options, values = "LeakyReluOptions", {"Alpha": float(layer.attribute("alpha", 0.01))}
+    elif kind == "Gelu":
+        options, values = "GeluOptions", {"Approximate": layer.attribute("approximate") == "tanh"}
+    elif kind == "Elu" and layer.attribute("alpha", 1.0) != 1.0:
+        raise refused(layer.node, "TFLite has it with alpha 1 only")
+    emitter.emit(name, [source], [made], options, values)
+    emitter.settle(layer.target, form, made)
+
+
+def _clip(layer: Layer, emitter: Emitter, form: Form) -> None:
+    source = emitter.as_float(layer.data, form)
+    bounds = [layer.constant(1), layer.constant(2)]
+    for bound, name in zip(bounds, ("MAXIMUM", "MINIMUM"), strict=True):
+        if bound is None:
+            continue
+        other = emitter.constant("bound", bound.real().reshape(1))
+        made = emitter.writer.tensor(
+            f"{layer.target.value.name}/{name.lower()}", emitter.writer.shape(source), "float32"
+        )
+        emitter.emit(name, [source, other], [made], "MaximumMinimumOptions")
+        source = made
+    emitter.settle(layer.target, form, source)
+
+
+def _table(layer: Layer, emitter: Emitter, form: Form) -> None:
+    """GATHER from the outputs of all 256 stored values."""
+    source, out = layer.data.quant, layer.target.quant
+    if source is None or out is None:
+        raise refused(layer.node, "it is not quantized")
+    _gather(layer, emitter, form, _stored(_compute(layer, _reals(source)), out), (1,))
+
+
+def _reals(quant: Quant) -> np.ndarray:
+    """The real values of all 256 stored ones."""
+    steps = (np.arange(-128, 128) - quant.zero_point[0]).astype(np.float32)
+    real: np.ndarray = steps * np.float32(quant.scale[0])
+    return real
+
+
+def _stored(real: np.ndarray, quant: Quant) -> np.ndarray:
+    steps = np.rint(real / np.float32(quant.scale[0])) + quant.zero_point[0]
+    whole: np.ndarray = np.clip(np.nan_to_num(steps, nan=quant.zero_point[0]), -128, 127)
+    return whole.astype(np.int8)
+
+
+def _gather(
+    layer: Layer, emitter: Emitter, form: Form, entries: np.ndarray, tables: tuple[int, ...]
+) -> None:
+    """Look every value up.
+
+    Args:
+        entries: of all tables, one behind the other.
+        tables: the shape of the tables: which one holds where, broadcast over the input.
+    """
+    source = emitter.read(layer.data, form)
+    shape = emitter.writer.shape(source)
+    name = layer.target.value.name or "tensor"
+    whole = emitter.writer.tensor(f"{name}/stored", shape, "int32")
+    emitter.emit("CAST", [source], [whole], "CastOptions", _INT8_TO_INT32)
+    index = emitter.writer.tensor(f"{name}/index", shape, "int32")
+    offsets = 128 + 256 * np.arange(int(np.prod(tables)), dtype=np.int32).reshape(tables)
+    emitter.emit("ADD", [whole, emitter.ints("offsets", offsets)], [index], "AddOptions")
+    table = emitter.constant(f"{name}/table", entries, layer.target.quant)
+    made = emitter.output(layer.target, form)
+    emitter.emit("GATHER", [table, index], [made], "GatherOptions")
+    emitter.settle(layer.target, form, made)
+
+
+def _compute(layer: Layer, real: np.ndarray) -> np.ndarray:
+    """The node's function of some values, by onnx's reference evaluator."""
+    from onnx.reference import ReferenceEvaluator
+
+    node = ir.serde.serialize_node(layer.node)
+    made = onnx.NodeProto()
+    made.CopyFrom(node)
+    made.output[:] = ["y"]
+    constants = []
+    for at, value in enumerate(layer.inputs[1:], start=1):
+        if isinstance(value, Constant):
+            made.input[at] = f"c{at}"
+            constants.append(onnx.numpy_helper.from_array(value.real().reshape(()), f"c{at}"))
+    made.input[0] = "x"
+    kind = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [made],
+        "table",
+        [onnx.helper.make_tensor_value_info("x", kind, real.shape)],
+        [onnx.helper.make_tensor_value_info("y", kind, real.shape)],
+        constants,
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", _OPSET)])
+    with np.errstate(all="ignore"):
+        (found,) = ReferenceEvaluator(model).run(None, {"x": real})
+    return np.asarray(found, dtype=np.float32)
+
+
+# --------------------------------------------------------------------------------------- two inputs
+
+
+def binary(layer: Layer, emitter: Emitter) -> None:
+    """Add, Sub, Mul, Div, Max, Min, Pow, of two inputs that are broadcast."""
+    if len(layer.inputs) != 2:
+        raise refused(layer.node, "TFLite has it with two inputs")
+    kind, options = BINARY[layer.node.op_type]
+    computed = [each for each in layer.inputs if isinstance(each, Operand)]
+    rank = len(layer.target.shape)
+    form = emitter.form_of(computed) if all(len(o.shape) == rank for o in computed) else PLAIN
+    integers = layer.quantized and layer.node.op_type not in _FLOAT_ONLY
+    sources = [_side(each, layer, emitter, form, integers=integers) for each in layer.inputs]
+    same = layer.target.quant if kind in ("MAXIMUM", "MINIMUM") and integers else None
+    if same is not None:
+        sources = [emitter.in_params(each, same) for each in sources]
+    values: dict[str, int | float | bool] = {}
+    if kind in ("ADD", "SUB", "MUL", "DIV"):
+        values["FusedActivationFunction"] = layer.activation
+    if integers or not layer.quantized:
+        made = emitter.output(layer.target, form)
+        emitter.emit(kind, sources, [made], options, values)
+        emitter.settle(layer.target, form, made)
+        return
+    made = emitter.output(layer.target, form)
+    name = f"{emitter.writer.name(made)}/float"
+    between = emitter.writer.tensor(name, emitter.writer.shape(made), "float32")
+    emitter.emit(kind, sources, [between], options, values)
+    emitter.emit("QUANTIZE", [between], [made])
+    emitter.settle(layer.target, form, made)
+
+
+def _side(
+    given: Operand | Constant | None, layer: Layer, emitter: Emitter, form: Form, *, integers: bool
+) -> int:
+    if isinstance(given, Operand):
+        return emitter.read(given, form) if integers else emitter.as_float(given, form)
+    if given is None:
+        raise refused(layer.node, "an input is left out")
+    array, quant = given.array, given.quant
+    if integers and (quant is None or array.dtype != np.int8 or len(quant.scale) > 1):
+        array, quant = _as_int8(given.real())
+    elif not integers:
+        array, quant = given.real(), None
+    return emitter.constant(f"{layer.node.name}/constant", _ordered(array, layer, form), quant)
+
+
+def _as_int8(real: np.ndarray) -> tuple[np.ndarray, Quant]:
+    """A constant on 8 bits, its range with zero in it."""
+    low, high = min(float(real.min()), 0.0), max(float(real.max()), 0.0)
+    scale = (high - low) / 255 or 1.0
+    zero = int(np.clip(np.rint(-128 - low / scale), -128, 127))
+    stored = np.clip(np.rint(real / scale) + zero, -128, 127).astype(np.int8)
+    return stored, Quant((float(np.float32(scale)),), (zero,))
+
+
+def _ordered(array: np.ndarray, layer: Layer, form: Form) -> np.ndarray:
+    """A constant in the order of its layer: what has fewer dimensions is broadcast."""
+    if form is PLAIN or array.size == 1:
+        return array
+    rank = len(layer.target.shape)
+    whole = array.reshape((1,) * (rank - array.ndim) + array.shape)
+    return np.ascontiguousarray(whole.transpose(channels_last(rank)))
+
+
+def prelu(layer: Layer, emitter: Emitter) -> None:
+    """PRelu with a constant slope; on 8 bits a table for each slope, which is exact."""
+    slope = layer.constant(1)
+    if slope is None:
+        raise refused(layer.node, "it has no slope")
+    form = emitter.form_of([layer.data])
+    rank = len(layer.data.shape)
+    real = slope.real()
+    whole = real.reshape((1,) * (rank - real.ndim) + real.shape)
+    if form is LAST:
+        whole = whole.transpose(channels_last(rank))
+    source, out = layer.data.quant, layer.target.quant
+    if source is not None and out is not None and whole.size <= _MAX_TABLES:
+        values = _reals(source)
+        tables = [
+            _stored(np.where(values < 0, values * factor, values), out)
+            for factor in whole.reshape(-1)
+        ]
+        _gather(layer, emitter, form, np.concatenate(tables), whole.shape)
+        return
+    if layer.quantized:
+        raise refused(layer.node, f"it has more than {_MAX_TABLES} slopes")
+    alpha = emitter.constant(f"{layer.node.name}/slope", np.ascontiguousarray(whole[0]))
+    made = emitter.output(layer.target, form)
+    emitter.emit("PRELU", [emitter.as_float(layer.data, form), alpha], [made])
+    emitter.settle(layer.target, form, made)
+
+
+# ------------------------------------------------------------------------------- sums of products
+
+
+def gemm(layer: Layer, emitter: Emitter) -> None:
+    """Gemm with constant weights."""
+    if layer.attribute("transA", 0) or layer.attribute("alpha", 1.0) != 1.0:
+        raise refused(layer.node, "TFLite has neither transA nor alpha")
+    if layer.attribute("beta", 1.0) != 1.0:
+        raise refused(layer.node, "TFLite has no beta")
+    weight = layer.constant(1)
+    if weight is None:
+        raise refused(layer.node, "it has no weights")
+    _dense(layer, emitter, weight, turned=not layer.attribute("transB", 0), bias=layer.constant(2))
+
+
+def matmul(layer: Layer, emitter: Emitter) -> None:
+    """MatMul: FULLY_CONNECTED with constant weights of two dimensions, else BATCH_MATMUL."""
+    second = layer.inputs[1]
+    if isinstance(second, Constant) and second.array.ndim == 2 and len(layer.data.shape) > 1:
+        _dense(layer, emitter, second, turned=True, bias=None)
+        return
+    sides = []
+    for each in layer.inputs:
+        if isinstance(each, Constant) and layer.quantized and each.quant is None:
+            raise refused(layer.node, "its weights are not quantized, its input is")
+        sides.append(_side(each, layer, emitter, PLAIN, integers=layer.quantized))
+    made = emitter.output(layer.target, PLAIN)
+    emitter.emit("BATCH_MATMUL", sides, [made], "BatchMatMulOptions")
+    emitter.settle(layer.target, PLAIN, made)
+
+
+def _dense(
+    layer: Layer, emitter: Emitter, weight: Constant, *, turned: bool, bias: Constant | None
+) -> None:
+    """``x W + b``. With a scale for each output it is a convolution of one point, which every
+    version of TFLite computes so.
+    """
+    array, axis = (weight.array.T, 1) if turned else (weight.array, 0)
+    outputs = array.shape[0]
+    name = f"{layer.node.name}/weights"
+    shape = layer.data.shape
+    source = (
+        emitter.read(layer.data, PLAIN) if layer.quantized else emitter.as_float(layer.data, PLAIN)
+    )
+    values: dict[str, int | float | bool] = {"FusedActivationFunction": layer.activation}
+    if not layer.quantized:
+        real = weight.real().T if turned else weight.real()
+        parameters = [emitter.constant(name, np.ascontiguousarray(real))]
+        parameters.append(_float_bias(emitter, name, bias, outputs))
+        _fully_connected(layer, emitter, [source, *parameters], values)
+        return
+    quant = weight.quant
+    if quant is None:
+        raise refused(layer.node, "its weights are not quantized, its input is")
+    if any(quant.zero_point):
+        raise refused(layer.node, "TFLite takes symmetric weights only (zero point 0)")
+    if len(quant.scale) > 1 and quant.axis != axis:
+        raise refused(layer.node, "its weights have scales along another axis than its outputs")
+    scale = layer.data.quant.scale[0] if layer.data.quant else 1.0
+    scales = np.array(quant.scale, np.float64) * scale
+    kept = Quant(tuple(map(float, scales)), (0,) * scales.size)
+    stored = _integer_bias(bias, scales, outputs)
+    parameters = [emitter.constant(f"{name}/bias", stored, kept)]
+    quant = Quant(quant.scale, quant.zero_point)
+    if len(quant.scale) == 1:
+        whole = emitter.constant(name, np.ascontiguousarray(array), quant)
+        _fully_connected(layer, emitter, [source, whole, *parameters], values)
+        return
+    rows = int(np.prod(shape[:-1]))
+    picture = emitter.reshape(source, (rows, 1, 1, shape[-1]), f"{layer.node.name}/points")
+    whole = emitter.constant(name, array.reshape(outputs, 1, 1, -1), quant)
+    made = emitter.output(layer.target, PLAIN)
+    between = emitter.writer.tensor(
+        f"{emitter.writer.name(made)}/points", (rows, 1, 1, outputs), "int8", layer.target.quant
+    )
+    values |= {"Padding": 1, "StrideH": 1, "StrideW": 1}
+    values |= {"DilationHFactor": 1, "DilationWFactor": 1}
+    emitter.emit("CONV_2D", [picture, whole, *parameters], [between], "Conv2DOptions", values)
+    sizes = emitter.ints("shape", layer.target.shape)
+    emitter.emit("RESHAPE", [between, sizes], [made], "ReshapeOptions")
+    emitter.settle(layer.target, PLAIN, made)
+
+
+def _fully_connected(
+    layer: Layer,
+    emitter: Emitter,
+    inputs: Sequence[int],
+    values: dict[str, int | float | bool],
+) -> None:
+    made = emitter.output(layer.target, PLAIN)
+    if len(layer.target.shape) != 2:
+        values["KeepNumDims"] = True
+    emitter.emit("FULLY_CONNECTED", inputs, [made], "FullyConnectedOptions", values)
+    emitter.settle(layer.target, PLAIN, made)
+
+
+def _float_bias(emitter: Emitter, name: str, bias: Constant | None, outputs: int) -> int:
+    values = np.zeros(outputs, np.float32)
+    if bias is not None:
+        values = np.broadcast_to(bias.real().reshape(-1), (outputs,)).copy()
+    return emitter.constant(f"{name}/bias", values)
+
+
+def _integer_bias(bias: Constant | None, scales: np.ndarray, outputs: int) -> np.ndarray:
+    if bias is None:
+        return np.zeros(outputs, np.int32)
+    if (
+        bias.quant is not None
+        and bias.array.size == outputs
+        and np.allclose(np.array(bias.quant.scale), scales, rtol=1e-5, atol=0)
+    ):
+        return bias.array.reshape(-1).astype(np.int32)
+    steps = np.rint(np.broadcast_to(bias.real().reshape(-1), (outputs,)) / scales)
+    whole: np.ndarray = np.clip(steps, -(2**31), 2**31 - 1)
+    return whole.astype(np.int32)
+
+
+def softmax(layer: Layer, emitter: Emitter) -> None:
+    """Softmax along any axis; TFLite's is along the last."""
+    rank = len(layer.data.shape)
+    axis = int(layer.attribute("axis", -1)) % rank
+    form = LAST if rank > 2 and axis == 1 else PLAIN
+    source = (
+        emitter.read(layer.data, form) if layer.quantized else emitter.as_float(layer.data, form)
+    )
+    if axis not in (1 if form is LAST else rank - 1, rank - 1):
+        raise refused(layer.node, "its axis is neither the channels nor the last")
+    fixed = Quant((1 / 256,), (-128,)) if layer.quantized else None
+    made = emitter.output(layer.target, form, fixed)
+    emitter.emit("SOFTMAX", [source], [made], "SoftmaxOptions", {"Beta": 1.0})
+    emitter.settle(layer.target, form, made)

@@ -1,0 +1,249 @@
+"""Writes a TFLite file: one graph of tensors and operators (schema.fbs, version 3).
+
+The schema's functions are those of the ``tflite`` package; equal constants are stored once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from tflite import BuiltinOperator, BuiltinOptions, TensorType
+
+__all__ = ["Quant", "TfliteWriter"]
+
+_IDENTIFIER = b"TFL3"
+_VERSION = 3
+_LAST_OLD_OPERATOR = 127
+"""Operators up to this one stand in the deprecated byte as well, which old readers read."""
+
+_TYPES = {
+    "float32": TensorType.FLOAT32,
+    "int8": TensorType.INT8,
+    "int32": TensorType.INT32,
+    "int64": TensorType.INT64,
+    "bool": TensorType.BOOL,
+}
+
+
+@dataclass(frozen=True)
+class Quant:
+    """``real = (q - zero_point) * scale``; along ``axis`` where there are several scales."""
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int = 0
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    quant: Quant | None
+    buffer: int
+
+
+@dataclass(frozen=True)
+class _Operator:
+    code: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: str
+    values: tuple[tuple[str, int | float | bool], ...]
+
+
+class TfliteWriter:
+    """Tensors and operators in the order in which they are added.
+
+    Attributes:
+        inputs, outputs: numbers of the graph's tensors.
+    """
+
+    def __init__(self, description: str) -> None:
+        self.inputs: list[int] = []
+        self.outputs: list[int] = []
+        self._description = description
+        self._tensors: list[_Tensor] = []
+        self._names: set[str] = set()
+        self._operators: list[_Operator] = []
+        self._codes: dict[tuple[int, int], int] = {}
+        self._buffers: dict[bytes, int] = {b"": 0}
+        self._constants: dict[tuple[object, ...], int] = {}
+
+    def tensor(
+        self, name: str, shape: Sequence[int], dtype: str, quant: Quant | None = None
+    ) -> int:
+        """Add a tensor that an operator writes; its number. A name that is taken gets a suffix."""
+        return self._add(name, tuple(shape), dtype, quant, 0)
+
+    def constant(self, name: str, array: np.ndarray, quant: Quant | None = None) -> int:
+        """Add a constant; the same one again where it is there already."""
+        data = np.ascontiguousarray(array)
+        raw = data.tobytes()
+        buffer = self._buffers.setdefault(raw, len(self._buffers))
+        key = (buffer, data.shape, data.dtype.name, quant)
+        if key not in self._constants:
+            self._constants[key] = self._add(name, data.shape, data.dtype.name, quant, buffer)
+        return self._constants[key]
+
+    def operator(
+        self,
+        name: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        options: str = "",
+        values: Mapping[str, int | float | bool] | None = None,
+        version: int = 1,
+    ) -> None:
+        """Add an operator.
+
+        Args:
+            name: of the schema: ``CONV_2D``.
+            inputs, outputs: numbers of tensors; -1 for an input that is left out.
+            options: its table of options: ``Conv2DOptions``; empty: none.
+            values: field of that table, as the schema's functions call it -> value.
+            version: of the operator.
+        """
+        builtin: int = getattr(BuiltinOperator, name)
+        code = self._codes.setdefault((builtin, version), len(self._codes))
+        fields = tuple((values or {}).items())
+        self._operators.append(_Operator(code, tuple(inputs), tuple(outputs), options, fields))
+
+    def shape(self, tensor: int) -> tuple[int, ...]:
+        """Of a tensor."""
+        return self._tensors[tensor].shape
+
+    def quant(self, tensor: int) -> Quant | None:
+        """Of a tensor."""
+        return self._tensors[tensor].quant
+
+    def name(self, tensor: int) -> str:
+        """Of a tensor."""
+        return self._tensors[tensor].name
+
+    def _add(
+        self, name: str, shape: tuple[int, ...], dtype: str, quant: Quant | None, buffer: int
+    ) -> int:
+        free, count = name, 1
+        while free in self._names:
+            count += 1
+            free = f"{name}_{count}"
+        self._names.add(free)
+        self._tensors.append(_Tensor(free, tuple(map(int, shape)), dtype, quant, buffer))
+        return len(self._tensors) - 1
+
+    # -- bytes ---------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """The file; the same content gives the same bytes."""
+        builder = flatbuffers.Builder(1 << 16)
+        buffers = [self._buffer(builder, raw) for raw in self._buffers]
+        codes = [self._code(builder, *key) for key in self._codes]
+        tensors = [self._tensor(builder, each) for each in self._tensors]
+        operators = [self._operator(builder, each) for each in self._operators]
+        subgraph = _table(
+            builder,
+            "SubGraph",
+            {
+                "Tensors": _offsets(builder, tensors),
+                "Inputs": _ints(builder, self.inputs),
+                "Outputs": _ints(builder, self.outputs),
+                "Operators": _offsets(builder, operators),
+                "Name": builder.CreateString("main"),
+            },
+        )
+        model = _table(
+            builder,
+            "Model",
+            {
+                "Version": _VERSION,
+                "OperatorCodes": _offsets(builder, codes),
+                "Subgraphs": _offsets(builder, [subgraph]),
+                "Description": builder.CreateString(self._description),
+                "Buffers": _offsets(builder, buffers),
+            },
+        )
+        builder.Finish(model, _IDENTIFIER)
+        return bytes(builder.Output())
+
+    def _buffer(self, builder: flatbuffers.Builder, raw: bytes) -> int:
+        if not raw:
+            return _table(builder, "Buffer", {})
+        # aligned as the runtime maps it
+        builder.StartVector(1, len(raw), 16)
+        builder.head = builder.Head() - len(raw)
+        builder.Bytes[builder.Head() : builder.Head() + len(raw)] = raw
+        return _table(builder, "Buffer", {"Data": builder.EndVector()})
+
+    def _code(self, builder: flatbuffers.Builder, builtin: int, version: int) -> int:
+        values = {
+            "DeprecatedBuiltinCode": min(builtin, _LAST_OLD_OPERATOR),
+            "BuiltinCode": builtin,
+            "Version": version,
+        }
+        return _table(builder, "OperatorCode", values)
+
+    def _tensor(self, builder: flatbuffers.Builder, tensor: _Tensor) -> int:
+        fields: dict[str, int | float | bool] = {
+            "Shape": _ints(builder, tensor.shape),
+            "Type": _TYPES[tensor.dtype],
+            "Buffer": tensor.buffer,
+            "Name": builder.CreateString(tensor.name),
+            "HasRank": True,
+        }
+        if tensor.quant is not None:
+            quant = {
+                "Scale": builder.CreateNumpyVector(np.array(tensor.quant.scale, np.float32)),
+                "ZeroPoint": builder.CreateNumpyVector(np.array(tensor.quant.zero_point, np.int64)),
+                "QuantizedDimension": tensor.quant.axis,
+            }
+            fields["Quantization"] = _table(builder, "QuantizationParameters", quant)
+        return _table(builder, "Tensor", fields)
+
+    def _operator(self, builder: flatbuffers.Builder, operator: _Operator) -> int:
+        fields: dict[str, int | float | bool] = {
+            "OpcodeIndex": operator.code,
+            "Inputs": _ints(builder, operator.inputs),
+            "Outputs": _ints(builder, operator.outputs),
+        }
+        if operator.options:
+            fields["BuiltinOptionsType"] = getattr(BuiltinOptions, operator.options)
+            fields["BuiltinOptions"] = _options(builder, operator)
+        return _table(builder, "Operator", fields)
+
+
+def _options(builder: flatbuffers.Builder, operator: _Operator) -> int:
+    values: dict[str, int | float | bool] = dict(operator.values)
+    shape = values.pop("NewShape", None)
+    if shape is not None:
+        raise ValueError("shapes are given as tensors")
+    return _table(builder, operator.options, values)
+
+
+def _table(builder: flatbuffers.Builder, name: str, fields: Mapping[str, Any]) -> int:
+    """A table of the schema; offsets of what it holds are made before."""
+    made = import_module(f"tflite.{name}")
+    add: Callable[[str], Any] = lambda field: getattr(made, f"{name}Add{field}")  # noqa: E731
+    getattr(made, f"{name}Start")(builder)
+    for field, value in fields.items():
+        add(field)(builder, value)
+    end: int = getattr(made, f"{name}End")(builder)
+    return end
+
+
+def _ints(builder: flatbuffers.Builder, values: Sequence[int]) -> int:
+    offset: int = builder.CreateNumpyVector(np.array(values, np.int32))
+    return offset
+
+
+def _offsets(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    end: int = builder.EndVector()
+    return end
