@@ -69,8 +69,8 @@ class Toolkit:
 
     Args:
         environment: where the toolkit is installed.
-        folder: where the private folder is made and the log stays; None makes both among the
-            temporary files, and the log goes too.
+        folder: where the private folder is made and the log stays, which is written anew: for one
+            toolkit at a time. None makes both among the temporary files, and the log goes too.
         reporter: told every line that the toolkit prints; asked ten times a second whether to stop.
         memory: bytes of private memory that it may have; None: no limit.
 
@@ -127,13 +127,18 @@ class Toolkit:
     @property
     def mark(self) -> int:
         """Where the log stands now."""
-        self._child.peer.hear()
+        self._hear()
         return self._log.mark
 
     def since(self, mark: int) -> str:
         """What was printed since a :attr:`mark`, without colours; of very much the end."""
-        self._child.peer.hear()
+        self._hear()
         return self._log.since(mark)
+
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._child.process.pid
 
     @property
     def alive(self) -> bool:
@@ -165,7 +170,7 @@ class Toolkit:
 
     def refused(self, method: str, mark: int, result: object = -1) -> CompilerError:
         """The error of a method that returned something else than 0: with what it printed."""
-        self._child.peer.hear()
+        self._hear()
         said = self._log.errors() if self._log.mark > mark else ""
         said = said or self._log.last_lines(3)
         layer = self._log.layer()
@@ -299,6 +304,10 @@ class Toolkit:
         self._fault = error
         return error
 
+    def _hear(self) -> None:
+        if self._lifeline >= 0:
+            self._child.peer.hear()
+
     @property
     def _words(self) -> str:
         name = "rknn-toolkit" if self.environment.generation == 1 else "rknn-toolkit2"
@@ -306,7 +315,7 @@ class Toolkit:
 
     def _place(self) -> str:
         """`` at layer X, in step Y.``, as far as the log names them."""
-        self._child.peer.hear()
+        self._hear()
         layer, step = self._log.layer(), self._log.step()
         text = (f", at {layer}" if layer else "") + (f", in its step {step}" if step else "")
         return text + "."
@@ -391,6 +400,8 @@ class Toolkit:
         return self._child.returncode()
 
     def _end(self, *, kill: bool) -> None:
+        if self._lifeline < 0:
+            return  # it was ended before
         if self._child.peer.open and not kill:
             self._child.peer.hang_up()
             self._wait_dead(_TERMINATE_SECONDS)
@@ -398,9 +409,8 @@ class Toolkit:
         self._child.peer.hear()
         self._child.end(kill=True)
         self._log.close()
-        if self._lifeline >= 0:
-            os.close(self._lifeline)
-            self._lifeline = -1
+        os.close(self._lifeline)
+        self._lifeline = -1
         let_go(self.run_folder)
 
 

@@ -33,7 +33,7 @@ _LEVELS: dict[str, Literal["debug", "info", "warning", "error"]] = {
     "E": "error",
     "F": "error",
 }
-_LEVEL = re.compile(r"(?:\x1b\[[0-9;]*m)*([DIWEF])(?: RKNN:|\s*\[|:)\s*(?:\[[0-9:.]+\]\s*)?")
+_LEVEL = re.compile(r"(?:\x1b\[[0-9;]*m)*([DIWEF])(?::|\s)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _LAYER = (
     re.compile(r"(?:node|op|layer) ?name\s*[:=]\s*['\"\[]?([^\s,;'\"\]]+)", re.IGNORECASE),
