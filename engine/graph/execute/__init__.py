@@ -1,5 +1,6 @@
 """Graphs that run in ONNX Runtime."""
 
+from engine.graph.execute.as_compiled import FUSING_LEVEL, as_compiled, fused_roundings
 from engine.graph.execute.lower import is_quantized, lower_for_runtime
 from engine.graph.execute.parted import PartedRun
 from engine.graph.execute.pool import release_pool
@@ -9,8 +10,11 @@ from engine.graph.execute.runtime_model import prepare_for_ort
 from engine.graph.execute.session import Session, open_model, simulation_errors
 
 __all__ = [
+    "FUSING_LEVEL",
     "PartedRun",
     "Session",
+    "as_compiled",
+    "fused_roundings",
     "is_quantized",
     "keep_sums_exact",
     "kernels_saturate",

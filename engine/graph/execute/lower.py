@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from engine.base.errors import GraphError
 from engine.base.text import sanitize
+from engine.graph.execute.means import means_in_stages
 from engine.graph.ir.graph import Graph, no_collection
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import add_constant, constant_of
@@ -61,8 +62,11 @@ def lower_for_runtime(graph: Graph) -> Graph:
     Weights of 4 bits that meet 8-bit activations become int8 with zero point 0: ``q - zero_point``
     is at most 15.
 
+    Means of int8 over large windows are taken in stages, as on the chip (:mod:`.means`).
+
     Names of tensors stay. A graph where nothing of this applies comes back as it is.
     """
+    graph = means_in_stages(graph)
     if not any(
         _gives_int8(node) or _reads_int8_constant(node) or _is_folded(node) or _is_widened(node)
         for node in graph.nodes

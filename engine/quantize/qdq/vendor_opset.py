@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 
 from engine.base.errors import QuantizationError
 from engine.base.text import sanitize
+from engine.graph.execute.means import means_in_stages, quantized_means
 from engine.graph.execute.shared_weights import duplicate_shared_weights
 from engine.graph.ir import Graph, is_custom
 from engine.graph.passes import Editor
@@ -56,7 +56,8 @@ def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
 
     An 8-bit mean over a picture is written as a depthwise convolution, whose weights of 127 are
     exact: the toolkit makes one of every mean, and in a file with parameters of its own it rounds
-    the weights to something else (up to 3 steps off in the result, seen with 2.3.2).
+    the weights to something else (up to 3 steps off in the result, seen with 2.3.2). One over more
+    than 8 rows or columns is taken in stages, as the simulator does.
 
     Every operator has int8 weights and zero points of its own, as ONNX Runtime's setting for exact
     sums needs them.
@@ -64,7 +65,7 @@ def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
     Raises:
         QuantizationError: an operator has no form in opset 19 (named).
     """
-    model = duplicate_shared_weights(_means_as_convolutions(graph)).to_proto()
+    model = duplicate_shared_weights(_means_as_convolutions(means_in_stages(graph))).to_proto()
     kept = sorted({node.domain for node in model.graph.node if is_custom(node)})
     versions = {entry.domain: entry.version for entry in model.opset_import}
     for node in model.graph.node:
@@ -93,7 +94,7 @@ def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
 
 def _means_as_convolutions(graph: Graph) -> Graph:
     """A copy where GlobalAveragePool between 8-bit tensors is a Conv with equal weights."""
-    found = [node for node in graph.nodes if _is_quantized_mean(node)]
+    found = quantized_means(graph)
     if not found:
         return graph
     copy = graph.copy()
@@ -121,22 +122,6 @@ def _means_as_convolutions(graph: Graph) -> Graph:
         inputs = [source, weight.outputs[0]]
         edit.replace_with(node, "Conv", inputs, {"group": channels, "kernel_shape": sizes})
     return Graph(copy.model)
-
-
-def _is_quantized_mean(node: ir.Node) -> bool:
-    """Whether a node is a GlobalAveragePool of known size from an int8 tensor to another."""
-    source = node.inputs[0] if node.op_type == "GlobalAveragePool" else None
-    if source is None or source.shape is None or source.shape.is_dynamic() or len(source.shape) < 3:
-        return False
-    before = source.producer()
-    readers = [use.node.op_type for use in node.outputs[0].uses()]
-    return (
-        before is not None
-        and before.op_type == "DequantizeLinear"
-        and before.inputs[0] is not None
-        and before.inputs[0].dtype == ir.DataType.INT8
-        and readers == ["QuantizeLinear"]
-    )
 
 
 def _require_opset_19(node: onnx.NodeProto) -> None:

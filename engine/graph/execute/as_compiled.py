@@ -1,0 +1,120 @@
+"""A QDQ graph as the vendor's compiler carries it out: without the roundings that it fuses away.
+
+At its level 3, the default, rknn-toolkit2 2.3.2 hands the sum of a convolution to the operator
+behind it without rounding or saturating it to 8 bits first, although the file asks for that. Found
+from outside, by comparing its simulator with ours on nets from every framework
+(``docs/measurements/compiled.md``). Up to level 2 it computes what the file says.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from engine.graph.ir import Graph
+
+__all__ = ["FUSING_LEVEL", "as_compiled", "fused_roundings"]
+
+FUSING_LEVEL = 3
+"""The ``optimization_level`` from which the compiler fuses."""
+
+# Activations that a convolution hands its sum to. Relu and Clip need no rounding before them.
+_ACTIVATIONS = frozenset({"Elu", "HardSwish", "LeakyRelu", "PRelu", "Sigmoid", "Tanh"})
+
+
+def as_compiled(graph: Graph) -> Graph:
+    """A copy whose numbers are those of the compiled model.
+
+    The readers of a rounding that the compiler leaves out take the number before it, and its Q/DQ
+    nodes are gone. A graph without such roundings comes back as it is.
+    """
+    names = [node.name or "" for node in fused_roundings(graph)]
+    if not names:
+        return graph
+    copy = graph.copy()
+    inner = copy.model.graph
+    for name in names:
+        quantize = copy.node(name)
+        dequantize = _only_reader(quantize.outputs[0])
+        source = quantize.inputs[0]
+        if dequantize is None or source is None:
+            continue
+        for use in tuple(dequantize.outputs[0].uses()):
+            use.node.replace_input_with(use.idx, source)
+        inner.remove(dequantize, safe=True)
+        inner.remove(quantize, safe=True)
+    return Graph(copy.model)
+
+
+def fused_roundings(graph: Graph) -> list[ir.Node]:
+    """The QuantizeLinear nodes, each with one DequantizeLinear behind it, that are left out."""
+    found = []
+    joined: set[ir.Node] = set()
+    for node in graph.nodes:
+        quantize = _only_reader(node.outputs[0]) if node.outputs else None
+        if quantize is None or quantize.op_type != "QuantizeLinear":
+            continue
+        dequantize = _only_reader(quantize.outputs[0])
+        if dequantize is None or dequantize.op_type != "DequantizeLinear":
+            continue
+        value = dequantize.outputs[0]
+        if value.is_graph_output():
+            continue  # it is stored
+        readers = [use.node for use in value.uses()]
+        if node.op_type == "Sigmoid":
+            if _gates(node, value):
+                found.append(quantize)
+        elif not _is_dense(node):
+            continue
+        elif len(readers) == 1 and readers[0].op_type in _ACTIVATIONS:
+            found.append(quantize)
+        elif len(readers) == 1 and _adds(readers[0]) and readers[0] not in joined:
+            # of two convolutions the first in the graph's order hands over its sum
+            joined.add(readers[0])
+            found.append(quantize)
+        elif len(readers) == 2 and {reader.op_type for reader in readers} == {"Sigmoid", "Mul"}:
+            found.append(quantize)
+    return found
+
+
+def _is_dense(node: ir.Node) -> bool:
+    """Whether the compiler makes a convolution of all channels of a node."""
+    if node.op_type == "Conv":
+        return node.attributes.get_int("group", 1) == 1
+    return node.op_type in ("Gemm", "MatMul") and _is_constant(node.inputs[1])
+
+
+def _only_reader(value: ir.Value) -> ir.Node | None:
+    nodes = [use.node for use in value.uses()]
+    return nodes[0] if len(nodes) == 1 and not value.is_graph_output() else None
+
+
+def _adds(node: ir.Node) -> bool:
+    """Whether a node adds two tensors that are computed, and rounded both."""
+    sources = [None if value is None else value.producer() for value in node.inputs]
+    return (
+        node.op_type == "Add"
+        and not any(_is_constant(value) for value in node.inputs)
+        and not any(source is not None and _is_dense(source) for source in sources)
+    )
+
+
+def _is_constant(value: ir.Value | None) -> bool:
+    """Whether a value is a constant, in a format of its own or not."""
+    while value is not None and value.const_value is None:
+        source = value.producer()
+        if source is None or source.op_type not in ("DequantizeLinear", "Cast", "Constant"):
+            return False
+        if source.op_type == "Constant":
+            return True
+        value = source.inputs[0]
+    return value is not None
+
+
+def _gates(sigmoid: ir.Node, value: ir.Value) -> bool:
+    """Whether a Sigmoid is only there to be multiplied with its own input."""
+    readers = [use.node for use in value.uses()]
+    return (
+        len(readers) == 1
+        and readers[0].op_type == "Mul"
+        and any(other is sigmoid.inputs[0] for other in readers[0].inputs)
+    )

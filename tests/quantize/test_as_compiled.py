@@ -1,0 +1,108 @@
+"""Quantized graphs as the vendor's compiler and the chip carry them out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.graph.execute import Session, as_compiled, fused_roundings, lower_for_runtime
+from engine.graph.execute.means import LARGEST_WINDOW, means_in_stages, quantized_means
+from engine.graph.ir import Graph, QuantParams, params_of
+from engine.quantize import calibrate, lower_for_vendor, quantize
+from tests.quantize.models import Net
+
+
+def quantized(graph: Graph, feeds: list[dict[str, np.ndarray]]) -> Graph:
+    return quantize(graph, calibrate(graph, feeds)).graph
+
+
+def parameters(graph: Graph, name: str) -> QuantParams:
+    """Of a tensor that a DequantizeLinear writes."""
+    producer = graph.values[name].producer()
+    found = None if producer is None else params_of(producer)
+    assert found is not None
+    return found
+
+
+def activated(net: Net, kind: str) -> str:
+    """A convolution and what is behind it."""
+    x = net.input(1, 4, 6, 6)
+    if kind == "add":
+        return str(net.op("Add", net.conv(x, 4, 4), net.conv(x, 4, 4)))
+    if kind == "swish":
+        y = net.conv(x, 4, 4)
+        return str(net.op("Mul", y, net.op("Sigmoid", y)))
+    y = net.conv(x, 4, 4, group=4 if kind == "depthwise" else 1)
+    if kind == "prelu":
+        return str(net.op("PRelu", y, net.constant(net.normal(4, 1, 1))))
+    return str(net.op("Relu" if kind == "relu" else "LeakyRelu", y))
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [("leaky", 1), ("prelu", 1), ("add", 1), ("swish", 2), ("depthwise", 0), ("relu", 0)],
+)
+def test_what_is_not_rounded(kind: str, count: int) -> None:
+    net = Net()
+    out = activated(net, kind)
+    graph = net.graph(net.conv(out, 4, 4))
+    feeds = net.feeds(3)
+    given = quantized(graph, feeds)
+    assert len(fused_roundings(given)) == count
+    compiled = as_compiled(given)
+    pairs = [sum(n.op_type == "QuantizeLinear" for n in each.nodes) for each in (given, compiled)]
+    assert pairs[0] - pairs[1] == count
+    assert (compiled is given) == (count == 0)
+    exact, one, other = (Session(each).run(feeds[0]) for each in (graph, given, compiled))
+    (name,) = exact
+    assert np.abs(other[name] - one[name]).max() <= 8 * parameters(given, name).scale[0]
+    assert exact[name].shape == other[name].shape
+    assert as_compiled(compiled) is compiled
+
+
+def test_a_tensor_that_is_an_output_is_rounded_for_who_looks_at_it_alone() -> None:
+    net = Net()
+    x = net.input(1, 4, 6, 6)
+    y = net.conv(x, 4, 4)
+    given = quantized(net.graph(net.op("LeakyRelu", y), y), net.feeds(3))
+    assert not fused_roundings(given)  # it is stored: the compiler has to round it
+
+
+@pytest.mark.parametrize("sides", [(9, 9), (25, 5), (29, 11), (56, 56), (13, 130)])
+def test_a_mean_over_a_large_window_in_stages(sides: tuple[int, int]) -> None:
+    net = Net()
+    net.input(1, 3, *sides)
+    graph = net.graph(net.op("GlobalAveragePool", net.op("Relu", net.conv("input0", 3, 3))))
+    feeds = net.feeds(2)
+    given = quantized(graph, feeds)
+    staged = means_in_stages(given)
+    assert {node.name for node in given.nodes} < {node.name for node in staged.nodes}
+    (mean,) = quantized_means(staged)
+    assert mean.inputs[0] is not None
+    assert mean.inputs[0].shape is not None
+    assert max(mean.inputs[0].shape.numpy()[2:]) <= LARGEST_WINDOW
+    for node in staged.nodes:
+        if "/blocks" in (node.name or "") and node.op_type == "Conv":
+            assert max(node.attributes.get_ints("strides")) <= LARGEST_WINDOW - 1
+    # the mean of means is the mean, up to the rounding of the blocks, which averages out
+    (name,) = (value.name for value in given.outputs)
+    source = quantized_means(given)[0].inputs[0]
+    assert source is not None
+    steps = parameters(given, name).scale[0] + parameters(given, source.name or "").scale[0]
+    for feed in feeds:
+        whole = Session(given, lower=False).run(feed)[name]
+        found = Session(given).run(feed)[name]
+        np.testing.assert_allclose(found, whole, atol=steps)
+        file = Session(Graph.from_proto(lower_for_vendor(given))).run(feed)[name]
+        np.testing.assert_array_equal(file, found)
+    kinds = {node.op_type for node in lower_for_vendor(given).graph.node}
+    assert "GlobalAveragePool" not in kinds
+
+
+def test_a_mean_over_a_small_window_stays() -> None:
+    net = Net()
+    net.input(1, 3, 8, 8)
+    graph = net.graph(net.op("GlobalAveragePool", net.conv("input0", 3, 3)))
+    given = quantized(graph, net.feeds(2))
+    assert means_in_stages(given) is given
+    assert len(list(lower_for_runtime(given).nodes)) == len(list(given.nodes))
