@@ -15,6 +15,7 @@ from engine.base.errors import EngineError as EngineError
 from engine.base.errors import GraphError as GraphError
 from engine.base.errors import InternalError as InternalError
 from engine.base.errors import JobCancelledError as JobCancelledError
+from engine.base.errors import KeyNeededError as KeyNeededError
 from engine.base.errors import OutputError as OutputError
 from engine.base.errors import OutputExistsError as OutputExistsError
 from engine.base.errors import PassError as PassError
@@ -26,6 +27,7 @@ from engine.base.errors import SourceModelError as SourceModelError
 from engine.base.errors import UnsupportedOperatorError as UnsupportedOperatorError
 from engine.base.errors import UsageError as UsageError
 from engine.base.errors import WorkerError as WorkerError
+from engine.base.errors import WrongKeyError as WrongKeyError
 from engine.base.errors import error_from_dict as error_from_dict
 from engine.base.events import ArtifactWritten as ArtifactWritten
 from engine.base.events import CallbackReporter as CallbackReporter

@@ -21,6 +21,7 @@ __all__ = [
     "GraphError",
     "InternalError",
     "JobCancelledError",
+    "KeyNeededError",
     "OutputError",
     "OutputExistsError",
     "PassError",
@@ -33,6 +34,7 @@ __all__ = [
     "UnsupportedOperatorError",
     "UsageError",
     "WorkerError",
+    "WrongKeyError",
     "error_from_dict",
 ]
 
@@ -171,6 +173,18 @@ class ContainerError(EngineError):
 
     kind = "container"
     exit_code = 9
+
+
+class KeyNeededError(ContainerError):
+    """A container is encrypted, and nobody gave its key."""
+
+    kind = "key needed"
+
+
+class WrongKeyError(ContainerError):
+    """A container is encrypted with another key than the one that was given."""
+
+    kind = "wrong key"
 
 
 class OutputError(EngineError):

@@ -6,6 +6,7 @@ It is for simulation and inspection and runs on no NPU. Layout: ``docs/container
 from __future__ import annotations
 
 from engine.container.content import Container, ContainerContent, portable_summary
+from engine.container.keys import Key
 from engine.container.magic import MAGIC
 from engine.container.other_formats import other_format
 from engine.container.read import read_container
@@ -15,6 +16,7 @@ __all__ = [
     "MAGIC",
     "Container",
     "ContainerContent",
+    "Key",
     "other_format",
     "portable_summary",
     "read_container",

@@ -21,6 +21,7 @@ SECTIONS = frozenset(
         "quant_table",
         "quant_values",
         "layer_map",
+        "segments",
         "graph",
         "weights",
         "float_graph",
@@ -50,6 +51,8 @@ class ContainerContent:
         target_platform: the chip, or None.
         float_graph: the optimised float graph beside a QDQ graph, so that accuracy can be analysed
             from the file alone; its float weights make the file about five times as large.
+        segments: the layers that a segment ends after, as (uid, layer id) in the order of the
+            layers; empty where the model is one segment.
     """
 
     name: str
@@ -63,6 +66,7 @@ class ContainerContent:
     custom_string: str | None = None
     target_platform: str | None = None
     float_graph: Graph | None = None
+    segments: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,14 +74,16 @@ class Container(ContainerContent):
     """What was read; all checksums held.
 
     Attributes:
-        sha256: of the whole file.
+        sha256: of the whole file, as it lies there.
         size: of the whole file in bytes.
         sections: name -> size in bytes, in the file's order.
+        encryption_level: of an encrypted file, 1 to 3; else None.
     """
 
     sha256: str = ""
     size: int = 0
     sections: tuple[tuple[str, int], ...] = ()
+    encryption_level: int | None = None
 
     @property
     def unknown_sections(self) -> tuple[str, ...]:

@@ -6,13 +6,15 @@ import struct
 from pathlib import Path
 
 from engine.base.errors import ContainerError
-from engine.container.magic import MAGIC
+from engine.container.magic import ENCRYPTED_MAGIC, MAGIC
 
 __all__ = ["other_format", "refuse_other_format"]
 
 
 def other_format(head: bytes) -> str:
-    """A name for a file by its first 64 bytes; empty for a container of ours."""
+    """A name for a file by its first 64 bytes; empty for a container of ours, encrypted or not."""
+    if head[:8] == ENCRYPTED_MAGIC:
+        return ""
     if head[:4] == b"RKNN":
         if head[24:32] == MAGIC:
             return ""

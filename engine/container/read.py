@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,15 @@ from engine.base.text import sanitize
 from engine.build import Provenance
 from engine.container.blob import HEAD_SIZE, Frame, corrupt_error, unpack
 from engine.container.content import Container
+from engine.container.encryption import (
+    HEADER_SIZE,
+    decrypted_chunks,
+    encrypted_size,
+    is_encrypted,
+    read_header,
+)
 from engine.container.graphs import join_graph
+from engine.container.keys import Key, needed_key
 from engine.container.other_formats import refuse_other_format
 from engine.container.tables import join_table
 from engine.container.write import SIZE_LIMIT
@@ -28,27 +37,44 @@ __all__ = ["read_container"]
 _NEEDED = ("about", "recipe", "provenance", "graph", "weights")
 
 
-def read_container(source: Path | bytes) -> Container:
+def read_container(source: Path | bytes, key: Key | None = None) -> Container:
     """What a container holds.
 
     Args:
         source: its path, or its bytes.
+        key: of an encrypted one; None: the one that the process knows
+            (:func:`engine.container.keys.needed_key`).
 
     Raises:
-        ContainerError: missing or unreadable file; a vendor's, an encrypted or another foreign
-            file; written by a newer version; truncated; changed in any byte.
+        ContainerError: missing or unreadable file; a vendor's or another foreign file; written by a
+            newer version; truncated; changed in any byte.
+        KeyNeededError, WrongKeyError: it is encrypted, and no key or another one is given.
     """
     name = sanitize(str(source), 300) if isinstance(source, Path) else "The container"
-    data = _bytes_of(source, name) if isinstance(source, Path) else source
+    stored = _bytes_of(source, name) if isinstance(source, Path) else source
+    data, level = _opened(stored, name, key)
     frame = unpack(data, name)
     for section in _NEEDED:
         if section not in frame.sections:
             raise corrupt_error(name, f"it has no section {section}, and so it")
     with reading(lambda why: corrupt_error(name, f"what its sections say ({why})")):
-        return _container(frame, name, data)
+        return _container(frame, name, stored, level)
 
 
-def _container(frame: Frame, name: str, data: bytes) -> Container:
+def _opened(stored: bytes, name: str, key: Key | None) -> tuple[bytes, int | None]:
+    """The bytes of a container, and the level that it was encrypted with."""
+    if not is_encrypted(stored):
+        return stored, None
+    header = read_header(stored[:HEADER_SIZE], len(stored), name)
+    source = io.BytesIO(memoryview(stored)[HEADER_SIZE:])
+    given = needed_key(f"{name} (level {header.level})") if key is None else key
+    data = b"".join(decrypted_chunks(source, header, name, given))
+    if is_encrypted(data):
+        raise corrupt_error(name, "what is in it (it was encrypted twice)")
+    return data, header.level
+
+
+def _container(frame: Frame, name: str, stored: bytes, level: int | None) -> Container:
     parts = _Parts(frame.sections, name)
     about = parts.mapping("about")
     table = parts.table()
@@ -66,9 +92,11 @@ def _container(frame: Frame, name: str, data: bytes) -> Container:
         float_graph=parts.graph("float_graph", "float_weights")
         if {"float_graph", "float_weights"} <= frame.sections.keys()
         else None,
-        sha256=hashlib.sha256(data).hexdigest(),
-        size=len(data),
+        segments=parts.segments(),
+        sha256=hashlib.sha256(stored).hexdigest(),
+        size=len(stored),
         sections=tuple((key, len(part)) for key, part in frame.sections.items()),
+        encryption_level=level,
     )
 
 
@@ -77,7 +105,7 @@ def _bytes_of(path: Path, name: str) -> bytes:
         if path.is_file():
             with path.open("rb") as stream:  # a vendor's file of 1 GB is refused by its head
                 refuse_other_format(name, stream.read(HEAD_SIZE), path)
-        return read_bounded(path, SIZE_LIMIT, "a container")
+        return read_bounded(path, encrypted_size(SIZE_LIMIT), "a container")
     except SourceModelError as error:
         raise ContainerError(error.what, cause=error.cause, remedy=error.remedy) from error
     except OSError as error:
@@ -125,6 +153,14 @@ class _Parts:
             return None
         return LayerMap.from_json(self.mapping("layer_map"), table or {})
 
+    def segments(self) -> tuple[tuple[int, str], ...]:
+        if "segments" not in self._sections:
+            return ()
+        after = self.mapping("segments").get("after")
+        if not isinstance(after, list):
+            raise corrupt_error(self._name, "section segments")
+        return tuple(_cut(one, self._name) for one in after)
+
     def graph(self, section: str, weights: str) -> Graph:
         return join_graph(self._sections[section], self._sections[weights], self._name, section)
 
@@ -141,6 +177,14 @@ def _typed(value: Any, kind: type, name: str) -> Any:
 
 def _optional_text(value: Any, name: str) -> str | None:
     return None if value is None else str(_typed(value, str, name))
+
+
+def _cut(value: JsonValue, name: str) -> tuple[int, str]:
+    if isinstance(value, list) and len(value) == 2:
+        uid, layer = value
+        if type(uid) is int and uid >= 0 and isinstance(layer, str):
+            return uid, layer
+    raise corrupt_error(name, "section segments")
 
 
 def _pair(value: JsonValue) -> tuple[str, str]:

@@ -44,6 +44,8 @@ def write_container(content: ContainerContent) -> bytes:
         sections["quant_values"] = values
     if content.layers is not None:
         sections["layer_map"] = _json("layer_map", content.layers.to_json())
+    if content.segments:
+        sections["segments"] = _json("segments", {"after": [list(one) for one in content.segments]})
     sections["graph"] = structure
     sections["weights"] = weights
     if content.float_graph is not None:

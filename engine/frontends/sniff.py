@@ -141,6 +141,7 @@ _SAVED_MODEL = ("saved_model", "TensorFlow SavedModel file")
 
 # bytes at 0 -> kind, format
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
+    (b"OPENCRYP", "rknn", "encrypted RKNN TUI container"),
     (b"CYPTRKNN", "rknn_vendor", "encrypted vendor RKNN model"),
     (b"RKNX", "rknn_vendor", "vendor RKNN model (RKNX)"),
     (b"VPMN", "rknn_vendor", "precompiled model of generation 1 (NBG)"),

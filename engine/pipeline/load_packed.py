@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
+from engine.base.files import open_regular
 from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.container import Container, read_container
+from engine.container.encryption import is_encrypted
+from engine.container.keys import needed_key
 from engine.pipeline.cache import LruCache
 from engine.pipeline.fingerprints import file_fingerprint
 
@@ -32,13 +36,14 @@ def unknown_finding(found: Container, path: Path) -> Finding | None:
 
 
 def load_packed(path: Path) -> Container:
-    """A container of ours, kept for as long as its file stays the same.
+    """A container of ours, kept for as long as its file and its key stay the same.
 
     Raises:
         ContainerError: it is missing, foreign or corrupt.
+        KeyNeededError, WrongKeyError: it is encrypted, and no key or another one is given.
     """
     try:
-        stamp = file_fingerprint(path)
+        stamp = f"{file_fingerprint(path)} {_key_digest(path)}"
     except OSError:
         return read_container(path)  # which tells why
     known: Container | None = _opened.get(stamp)
@@ -46,3 +51,11 @@ def load_packed(path: Path) -> Container:
         known = read_container(path)
         _opened.put(stamp, known)
     return known
+
+
+def _key_digest(path: Path) -> str:
+    """Which key opens an encrypted container; empty for any other file."""
+    with open_regular(path) as stream:
+        if not is_encrypted(stream.read(8)):
+            return ""
+    return hashlib.sha256(needed_key(sanitize(str(path), 300)).secret).hexdigest()

@@ -164,7 +164,7 @@ def _container_view(path: Path) -> ModelView:
         kind="rknn",
         path=str(path),
         name=path.name,
-        format="RKNN TUI container",
+        format=_format_of(found),
         sha256=found.sha256,
         inputs=told.inputs,
         outputs=told.outputs,
@@ -176,6 +176,11 @@ def _container_view(path: Path) -> ModelView:
         recipe=recipe,
         summary=summary,
     )
+
+
+def _format_of(found: Container) -> str:
+    level = found.encryption_level
+    return "RKNN TUI container" + ("" if level is None else f", encrypted (level {level})")
 
 
 def _summary_of(found: Container, path: Path) -> tuple[BuildSummary | None, Finding | None]:

@@ -19,16 +19,19 @@ from engine import (
     EngineError,
     Event,
     Job,
+    KeyNeededError,
     RecipeError,
     UsageError,
     Worker,
 )
 from engine.wire.codec import Values
+from engine.wire.encryption import ENCRYPTION_KEY
 from engine.wire.method import Query, Task
 from engine.wire.model import SNIFF, FileKind
 from engine.wire.recipes import RECIPE_LOAD
 from engine.wire.requests import AtPath
 from rknntui.cli.flags import allowed_code
+from rknntui.cli.keys import asked_key, file_key, given_key
 
 __all__ = ["WorkerSession", "is_recipe", "resolve", "sniffed", "with_worker"]
 
@@ -169,14 +172,29 @@ def _wait(job: Job[Any]) -> None:
 def with_worker(
     action: Callable[[WorkerSession], Awaitable[Result]], on_event: Callable[[Event], None]
 ) -> Result:
-    """Start a worker, run ``action`` with it and end it."""
+    """Start a worker, run ``action`` with it and end it.
+
+    An action that meets an encrypted container is begun again with its key, which is that of the
+    command line or the environment, else asked for at the terminal.
+    """
     context = click.get_current_context(silent=True)
     allowed = [] if context is None else allowed_code(context)
 
     async def main() -> Result:
         worker = await Worker.start()
         try:
-            return await _unless_broken(action(WorkerSession(worker, on_event, allowed)))
+            session = WorkerSession(worker, on_event, allowed)
+            named = file_key(context)
+            if named is not None:
+                await session.call(ENCRYPTION_KEY, named)
+            try:
+                return await _unless_broken(action(session))
+            except KeyNeededError:
+                key = given_key(context) or asked_key("the encrypted container")
+                if key is None:
+                    raise
+                await session.call(ENCRYPTION_KEY, key)
+            return await _unless_broken(action(session))
         finally:
             await worker.close()
 

@@ -13,6 +13,7 @@ from engine.wire.model import LOAD, OPEN, Loaded, LoadParams, ModelView
 from engine.wire.requests import ModelTarget
 from rknntui.cli.flags import json_flag, source_flags, target, values_of
 from rknntui.cli.inspect_output import lines
+from rknntui.cli.keys import key_file_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
@@ -27,6 +28,7 @@ from rknntui.cli.session import WorkerSession, with_worker
 @click.option("--layers", is_flag=True, help="List every layer.")
 @click.option("--load", is_flag=True, help="Also convert it and describe the graph.")
 @source_flags
+@key_file_flag
 @json_flag
 def command(target: Path, layers: bool, load: bool, as_json: bool, **flags: Any) -> None:
     """Say what a file is (by its content, not its suffix) and what is in it."""

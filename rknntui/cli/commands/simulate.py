@@ -21,6 +21,7 @@ from rknntui.cli.flags import (
     top_flag,
     values_of,
 )
+from rknntui.cli.keys import key_file_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, sniffed, with_worker
@@ -35,6 +36,7 @@ from rknntui.cli.session import WorkerSession, resolve, sniffed, with_worker
 @top_flag
 @recipe_flags
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
+@key_file_flag
 @json_flag
 @quiet_flag
 def command(

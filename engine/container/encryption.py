@@ -1,0 +1,277 @@
+"""A container of ours, encrypted: AES-256-GCM in chunks, its key derived by scrypt.
+
+All integers little-endian::
+
+    0    "OPENCRYP", u32 version 1, u32 level (1 to 3), u64 P (size of the container in it)
+    24   u32 size of a chunk (2**20), u32 0
+    32   32 random bytes: salt
+    64   HMAC-SHA-256 of the bytes before it, by the second derived key
+    96   SHA-256 of the bytes before it
+    128  the chunks of the container: each as long as a chunk (the last one shorter, never empty),
+         encrypted, with its tag of 16 bytes behind it; the file ends with the last tag
+
+scrypt of the key and the salt gives 64 bytes: the key of AES and that of the HMAC. Chunk i has the
+nonce u64 i, u32 1 for the last one and 0 for the others (each file has a key of its own), and the
+first 128 bytes of the file as associated data: chunks cannot change places, be left out, or move
+to another file, and none can be missing at the end.
+
+What scrypt costs follows from the level alone: no file can ask for more than level 3. What a
+reader checks first is that the file is as long as P says. The SHA-256 tells a damaged head, which
+the HMAC alone could not tell from a wrong key.
+
+Sources: RFC 7914 (scrypt), NIST SP 800-38D (GCM), Hoang, Reyhanitabar, Rogaway, Vizár: Online
+Authenticated-Encryption and its Nonce-Reuse Misuse-Resistance (STREAM, the last chunk's mark).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from engine.base.errors import ContainerError, ShortOfMemoryError, UsageError, WrongKeyError
+from engine.container.keys import Key
+from engine.container.magic import ENCRYPTED_MAGIC
+
+__all__ = [
+    "CHUNK",
+    "HEADER_SIZE",
+    "LEVELS",
+    "EncryptedHeader",
+    "check_level",
+    "decrypted_chunks",
+    "encrypt",
+    "encrypted_size",
+    "is_encrypted",
+    "read_header",
+]
+
+VERSION = 1
+CHUNK = 1 << 20
+HEADER_SIZE = 128
+TAG_SIZE = 16
+_SIZE_LIMIT = 2 << 30
+_FIELDS = struct.Struct("<8sIIQII32s")
+_NONCE = struct.Struct("<QI")
+_DIGEST = 32
+
+LEVELS: dict[int, tuple[int, int]] = {1: (15, 1), 2: (17, 1), 3: (18, 2)}
+"""crypt_level -> scrypt's log2(N) and p, with r = 8: memory of 32, 128 and 256 MiB, and once, four
+and sixteen times the work."""
+_BLOCK = 8
+
+
+@dataclass(frozen=True)
+class EncryptedHeader:
+    """The head of an encrypted container.
+
+    Attributes:
+        level: 1 to 3.
+        size: of the container in it, in bytes.
+        salt: 32 bytes.
+        raw: the 128 bytes.
+    """
+
+    level: int
+    size: int
+    salt: bytes
+    raw: bytes
+
+    @property
+    def file_size(self) -> int:
+        """Of the whole file."""
+        return encrypted_size(self.size)
+
+
+def is_encrypted(head: bytes) -> bool:
+    """Whether a file that begins so is a container of ours, encrypted."""
+    return head[: len(ENCRYPTED_MAGIC)] == ENCRYPTED_MAGIC
+
+
+def encrypted_size(size: int) -> int:
+    """Bytes of the encrypted form of a container of ``size`` bytes."""
+    return HEADER_SIZE + size + TAG_SIZE * _chunks(size)
+
+
+def _chunks(size: int) -> int:
+    return max(1, -(-size // CHUNK))
+
+
+def check_level(level: object) -> int:
+    """``crypt_level`` as a number.
+
+    Raises:
+        UsageError: it is not 1, 2 or 3.
+    """
+    if isinstance(level, bool) or not isinstance(level, int) or level not in LEVELS:
+        raise UsageError(
+            f"crypt_level is {level!r:.40}; it is 1, 2 or 3.",
+            cause="A higher level takes longer to decrypt, and longer to guess a key.",
+            remedy="Use 1, 2 or 3.",
+        )
+    return level
+
+
+def encrypt(
+    source: BinaryIO,
+    size: int,
+    target: BinaryIO,
+    key: Key,
+    level: int = 1,
+    told: Callable[[int], None] = lambda done: None,
+) -> None:
+    """Encrypt ``size`` bytes of a stream into another one; holds one chunk at a time.
+
+    Args:
+        source, target: read and written from where they are.
+        size: of the container, at most 2 GiB.
+        key: from which the keys of this file are derived.
+        level: 1 to 3.
+        told: called with the bytes that are done.
+
+    Raises:
+        UsageError: another level.
+        ContainerError: the container is larger, or ends before ``size`` bytes.
+    """
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    check_level(level)
+    if not 0 < size <= _SIZE_LIMIT:
+        raise ContainerError(
+            f"A container of {size} bytes cannot be encrypted.",
+            cause="Containers have up to 2 GiB.",
+            remedy="Export it again.",
+        )
+    salt = os.urandom(32)
+    fields = _FIELDS.pack(ENCRYPTED_MAGIC, VERSION, level, size, CHUNK, 0, salt)
+    own, seal = _derived(key, salt, level)
+    head = fields + hmac.digest(seal, fields, "sha256")
+    head += hashlib.sha256(head).digest()
+    target.write(head)
+    cipher, count = AESGCM(own), _chunks(size)
+    for index in range(count):
+        wanted = min(CHUNK, size - index * CHUNK)
+        chunk = source.read(wanted)
+        if len(chunk) != wanted:
+            raise ContainerError(
+                "The container became shorter while it was encrypted.",
+                cause="Another program wrote to it.",
+                remedy="Encrypt it again when it is finished.",
+            )
+        target.write(cipher.encrypt(_nonce(index, count), chunk, head))
+        told(index * CHUNK + wanted)
+
+
+def read_header(head: bytes, file_size: int, name: str) -> EncryptedHeader:
+    """The head of an encrypted container, as far as it can be checked without its key.
+
+    Args:
+        head: its first bytes.
+        file_size: of the whole file.
+        name: what messages call it.
+
+    Raises:
+        ContainerError: damaged, cut short, or of a newer version.
+    """
+    if len(head) < HEADER_SIZE:
+        raise _cut_short(name)
+    raw = bytes(head[:HEADER_SIZE])
+    magic, version, level, size, chunk, zero, salt = _FIELDS.unpack_from(raw)
+    if magic != ENCRYPTED_MAGIC or hashlib.sha256(raw[:-_DIGEST]).digest() != raw[-_DIGEST:]:
+        raise _damaged(name, "its head")
+    if version != VERSION:
+        raise ContainerError(
+            f"{name} is an encrypted container of version {version}; this program reads {VERSION}.",
+            cause="It was written by a newer version of this program.",
+            remedy="Update this program.",
+        )
+    if level not in LEVELS or chunk != CHUNK or zero or not 0 < size <= _SIZE_LIMIT:
+        raise _damaged(name, "its head")
+    header = EncryptedHeader(level, size, salt, raw)
+    if file_size < header.file_size:
+        raise _cut_short(name)
+    if file_size > header.file_size:
+        raise _damaged(name, "its end")
+    return header
+
+
+def decrypted_chunks(
+    source: BinaryIO, header: EncryptedHeader, name: str, key: Key
+) -> Iterator[bytes]:
+    """The container, chunk by chunk, each authenticated before it is given.
+
+    What came before an error is to be thrown away.
+
+    Args:
+        source: just behind the head.
+        header: as :func:`read_header` gave it.
+        name: what messages call the file.
+        key: it was encrypted with.
+
+    Raises:
+        WrongKeyError: the key is another one.
+        ContainerError: a chunk was changed, or is missing.
+    """
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    own, seal = _derived(key, header.salt, header.level)
+    signed, mark = header.raw[: _FIELDS.size], header.raw[_FIELDS.size : -_DIGEST]
+    if not hmac.compare_digest(hmac.digest(seal, signed, "sha256"), mark):
+        raise WrongKeyError(
+            f"The key from {key.origin} does not open {name}.",
+            cause="It was encrypted with another key, or somebody forged its head.",
+            remedy="Give the key that it was encrypted with. Of a typed key look at capital "
+            "letters and blanks; of a file every byte counts, but one line end behind it.",
+        )
+    cipher, count = AESGCM(own), _chunks(header.size)
+    for index in range(count):
+        wanted = min(CHUNK, header.size - index * CHUNK) + TAG_SIZE
+        chunk = source.read(wanted)
+        if len(chunk) != wanted:
+            raise _cut_short(name)
+        try:
+            yield cipher.decrypt(_nonce(index, count), chunk, header.raw)
+        except InvalidTag as error:
+            raise _damaged(name, f"part {index + 1} of {count}") from error
+
+
+def _nonce(index: int, count: int) -> bytes:
+    return _NONCE.pack(index, int(index == count - 1))
+
+
+def _derived(key: Key, salt: bytes, level: int) -> tuple[bytes, bytes]:
+    """The key of the cipher and the key of the seal."""
+    exponent, parallel = LEVELS[level]
+    # OpenSSL asks for leave above 32 MiB: 128 N r bytes and a little more
+    room = 128 * _BLOCK * ((1 << exponent) + parallel + 2) + (1 << 20)
+    try:
+        both = hashlib.scrypt(
+            key.secret, salt=salt, n=1 << exponent, r=_BLOCK, p=parallel, maxmem=room, dklen=64
+        )
+    except (MemoryError, ValueError) as error:
+        raise ShortOfMemoryError(
+            f"There was not enough memory to derive the key: level {level} takes {room >> 20} MiB.",
+            remedy="Close other programs, or encrypt with a lower level.",
+        ) from error
+    return both[:32], both[32:]
+
+
+def _damaged(name: str, what: str) -> ContainerError:
+    return ContainerError(
+        f"{name} is damaged: {what} does not hold.",
+        cause="The encrypted file was changed after it was written, by accident or by somebody.",
+        remedy="Copy it again from its source, or encrypt the container again.",
+    )
+
+
+def _cut_short(name: str) -> ContainerError:
+    return ContainerError(
+        f"{name} is cut short.",
+        cause="A copy or download did not finish.",
+        remedy="Copy it again, or encrypt the container again.",
+    )

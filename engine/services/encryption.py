@@ -1,0 +1,90 @@
+"""Answers of the worker about encrypted models: it holds the key, encrypts and decrypts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.base.events import ArtifactWritten, Reporter
+from engine.base.files import refuse_existing, sha256_of
+from engine.base.text import sanitize
+from engine.services.handler import answers, runs
+from engine.wire.encryption import (
+    ENCRYPTION_DECRYPT,
+    ENCRYPTION_ENCRYPT,
+    ENCRYPTION_KEY,
+    Decrypted,
+    DecryptParams,
+    Encrypted,
+    EncryptParams,
+    KeyParams,
+)
+from engine.wire.method import Nothing
+
+__all__ = ["decrypt", "encrypt", "key"]
+
+
+@answers(ENCRYPTION_KEY)
+def key(params: KeyParams) -> Nothing:
+    """Hold a key from now on, or forget the one that is held.
+
+    Raises:
+        UsageError: it is no key.
+    """
+    from engine.container.keys import hold_key, key_of_file, key_of_text
+
+    if params.file is not None:
+        hold_key(key_of_file(Path(params.file)))
+    elif params.text is not None:
+        hold_key(key_of_text(params.text, sanitize(params.origin, 200)))
+    else:
+        hold_key(None)
+    return Nothing()
+
+
+@runs(ENCRYPTION_ENCRYPT)
+def encrypt(params: EncryptParams, reporter: Reporter) -> Encrypted:
+    """Encrypt a container of ours with the key that is held, or a compiled model of the vendor.
+
+    Raises:
+        EngineError: as of :func:`engine.compile.encryption.encrypt_model`.
+    """
+    from engine.compile.encryption import encrypt_model
+
+    made = encrypt_model(
+        Path(params.path),
+        None if params.output is None else Path(params.output),
+        params.level,
+        toolkit=params.toolkit,
+        overwrite=params.force,
+        reporter=reporter,
+    )
+    reporter.emit(ArtifactWritten(str(made.path), "rknn", made.size))
+    return Encrypted(
+        path=str(made.path),
+        size=made.size,
+        sha256=made.sha256,
+        level=params.level,
+        ours=made.ours,
+        toolkit=made.toolkit,
+    )
+
+
+@runs(ENCRYPTION_DECRYPT)
+def decrypt(params: DecryptParams, reporter: Reporter) -> Decrypted:
+    """Decrypt a container of ours with the key that is held.
+
+    Raises:
+        EngineError: as of :func:`engine.container.encrypted_files.decrypt_file`.
+    """
+    from engine.compile.encryption import progress_teller
+    from engine.container.encrypted_files import decrypt_file, decrypted_name
+    from engine.container.keys import needed_key
+
+    path = Path(params.path)
+    target = decrypted_name(path) if params.output is None else Path(params.output)
+    refuse_existing(target, overwrite=params.force)
+    known = needed_key(sanitize(path.name, 200))
+    told = progress_teller(reporter, "decrypt")
+    size = decrypt_file(path, target, known, overwrite=params.force, told=told)
+    reporter.emit(ArtifactWritten(str(target), "rknn", size))
+    return Decrypted(str(target), size, sha256_of(target))

@@ -1,0 +1,99 @@
+"""Encrypted models: making them, opening them, and the key that the worker holds for that."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Annotated
+
+from engine.wire.codec import Text, Whole
+from engine.wire.method import Nothing, Query, Task
+from engine.wire.record import record
+
+__all__ = [
+    "ENCRYPTION_DECRYPT",
+    "ENCRYPTION_ENCRYPT",
+    "ENCRYPTION_KEY",
+    "DecryptParams",
+    "Decrypted",
+    "EncryptParams",
+    "Encrypted",
+    "KeyParams",
+]
+
+
+@record
+class KeyParams:
+    """The key of encrypted containers, held by the worker until it ends; nothing: forget it.
+
+    A query, and no part of a job's request: those are kept in records.
+
+    Attributes:
+        text: what was typed, or stood in the environment.
+        file: the path of a file that holds it.
+        origin: where the text came from, for messages.
+    """
+
+    text: str | None = field(default=None, repr=False)
+    file: Text | None = None
+    origin: Text = "the prompt"
+
+
+@record(kw_only=True)
+class EncryptParams:
+    """A model to encrypt.
+
+    Attributes:
+        path: a container of ours, or a compiled model of the vendor.
+        output: the file to make; None: ``NAME.crypt.rknn`` beside it.
+        level: ``crypt_level``, 1 to 3.
+        toolkit: name of the environment for a compiled model; None: the default.
+        force: overwrite a file that is there.
+    """
+
+    path: Text
+    output: Text | None = None
+    level: Annotated[int, Whole(1, 3)] = 1
+    toolkit: Text | None = None
+    force: bool = False
+
+
+@record(kw_only=True)
+class Encrypted:
+    """What was encrypted.
+
+    Attributes:
+        path, size, sha256: of the file that was made.
+        level: as asked for.
+        ours: whether it is a container of this program; else a compiled model of the vendor.
+        toolkit: of the vendor's that did it; empty for a container.
+    """
+
+    path: str
+    size: int
+    sha256: str
+    level: int
+    ours: bool
+    toolkit: str = ""
+
+
+@record(kw_only=True)
+class DecryptParams:
+    """An encrypted container of ours; ``output`` None: its name without ``.crypt``."""
+
+    path: Text
+    output: Text | None = None
+    force: bool = False
+
+
+@record
+class Decrypted:
+    """The container that was in it."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+ENCRYPTION_KEY = Query("encryption.key", KeyParams, Nothing)
+ENCRYPTION_ENCRYPT = Task("encryption.encrypt", EncryptParams, Encrypted)
+ENCRYPTION_DECRYPT = Task("encryption.decrypt", DecryptParams, Decrypted)

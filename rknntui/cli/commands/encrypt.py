@@ -1,0 +1,87 @@
+"""``rknntui encrypt``: Encrypt a container or a compiled model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from engine import UsageError, human_bytes, sanitize
+from engine.wire.encryption import (
+    ENCRYPTION_ENCRYPT,
+    ENCRYPTION_KEY,
+    Encrypted,
+    EncryptParams,
+)
+from engine.wire.model import SNIFF
+from engine.wire.requests import AtPath
+from rknntui.cli.flags import json_flag, output_flag, quiet_flag
+from rknntui.cli.keys import asked_key, given_key, key_file_flag
+from rknntui.cli.output import emit
+from rknntui.cli.progress import Narrator
+from rknntui.cli.session import WorkerSession, with_worker
+
+
+@click.command(
+    "encrypt",
+    epilog="Examples: rknntui encrypt model.rknn --key-file key.txt; rknntui encrypt model.rknn "
+    "--level 3, which asks for the key. There is no way to read a container without its key.",
+)
+@click.argument("model", type=click.Path(path_type=Path))
+@output_flag("The file to write. Default: NAME.crypt.rknn beside the model.")
+@click.option(
+    "--level",
+    type=click.IntRange(1, 3),
+    default=1,
+    show_default=True,
+    help="A higher level takes longer to decrypt, and longer to guess the key.",
+)
+@key_file_flag
+@click.option("--toolkit", metavar="NAME", help="Environment of the vendor's toolkit, if several.")
+@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
+@json_flag
+@quiet_flag
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    model: Path,
+    output: Path | None,
+    level: int,
+    toolkit: str | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Encrypt MODEL: a container of this program with a key of yours (AES-256-GCM), or a compiled
+    model of the vendor by its toolkit, which needs no key and whose runtime opens it by itself.
+    """
+
+    async def action(session: WorkerSession) -> Encrypted:
+        path = str(model.absolute())
+        if (await session.call(SNIFF, AtPath(path))).kind == "rknn":
+            key = given_key(ctx) or asked_key(sanitize(model.name, 80), twice=True)
+            if key is None:
+                raise UsageError(
+                    "There is no key to encrypt with.",
+                    cause="Standard input is no terminal, and no file is named.",
+                    remedy="Name a file that holds the key with --key-file, or in the environment "
+                    "variable RKNNTUI_KEY_FILE.",
+                )
+            await session.call(ENCRYPTION_KEY, key)
+        asked = EncryptParams(
+            path=path,
+            output=None if output is None else str(output.absolute()),
+            level=level,
+            toolkit=toolkit,
+            force=force,
+        )
+        return await session.run(ENCRYPTION_ENCRYPT, asked)
+
+    found = with_worker(action, Narrator(quiet=quiet))
+    how = "AES-256-GCM, with your key" if found.ours else sanitize(found.toolkit)
+    lines = [
+        f"{sanitize(found.path)}: {human_bytes(found.size)}, SHA-256 {found.sha256}",
+        f"encrypted, level {found.level} ({how})",
+    ]
+    emit(found, lines, as_json=as_json)
