@@ -107,5 +107,6 @@ class Lowered:
     rewrites: Mapping[str, int] = field(default_factory=dict)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
-        """Of a tensor of :attr:`tensors`."""
-        return self.tensors[tensor].shape
+        """Of a tensor; () of one that is not there."""
+        found = self.tensors.get(tensor)
+        return found.shape if found is not None else ()

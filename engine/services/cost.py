@@ -72,9 +72,11 @@ def check(params: CostCheckParams) -> CheckAnswer:
     """
     from engine.cost.estimate import chips_named
     from engine.pipeline.costs import check as checked
+    from engine.pipeline.costs import resized
 
     named = tuple(each.name for each in chips_named(params.chips))
-    return checked(_pipeline(params), named, params.dtype)
+    pipeline = resized(_pipeline(params, sized=bool(params.input_sizes)), params.input_sizes)
+    return checked(pipeline, named, params.dtype)
 
 
 @answers(COST_ADVICE)

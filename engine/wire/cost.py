@@ -84,10 +84,15 @@ class EstimateParams(ModelTarget):
 
 @record
 class CostCheckParams(ModelTarget):
-    """A model, and the chips to check it for; all where empty."""
+    """A model, and the chips to check it for; all where empty.
+
+    Attributes:
+        dtype, input_sizes: as of :class:`EstimateParams`.
+    """
 
     chips: tuple[Text, ...] = ()
     dtype: str | None = None
+    input_sizes: tuple[Text, ...] = ()
 
 
 @record

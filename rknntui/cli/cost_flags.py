@@ -23,6 +23,7 @@ __all__ = [
     "dtype_flag",
     "estimated",
     "load_target",
+    "size_flag",
     "what_if_flags",
 ]
 
@@ -72,6 +73,13 @@ dtype_flag = click.option(
     metavar="DTYPE",
     help="Of an estimate: int8 or float16. Default: as the recipe; float16 where int8 is not.",
 )
+size_flag = click.option(
+    "--input-size",
+    "sizes",
+    multiple=True,
+    metavar="NAME=1,3,640,640",
+    help="Of an estimate: another shape of an input; once per input.",
+)
 
 
 @dataclass(frozen=True)
@@ -117,13 +125,7 @@ def what_if_flags(cores: str | None = "--cores") -> Callable[[Command], Command]
     """
     flags = [
         dtype_flag,
-        click.option(
-            "--input-size",
-            "sizes",
-            multiple=True,
-            metavar="NAME=1,3,640,640",
-            help="Of an estimate: another shape of an input; once per input.",
-        ),
+        size_flag,
         click.option(
             "--npu-mhz",
             type=Clock(1, 10_000),
@@ -149,14 +151,19 @@ def what_if_flags(cores: str | None = "--cores") -> Callable[[Command], Command]
     return add
 
 
-async def load_target(session: WorkerSession, model: Path, given: dict[str, Any]) -> ModelTarget:
+async def load_target(
+    session: WorkerSession, model: Path, given: dict[str, Any], sizes: Sequence[str] = ()
+) -> ModelTarget:
     """The model or recipe, loaded: one of TensorFlow or PyTorch is converted first.
+
+    With other sizes of inputs it is loaded with those, by who is asked for an answer.
 
     Raises:
         EngineError: it cannot be used, or loaded.
     """
     recipe = await resolve(session, model, given)
-    await session.run(LOAD, LoadParams(recipe=recipe))
+    if not sizes:
+        await session.run(LOAD, LoadParams(recipe=recipe))
     return ModelTarget(recipe=recipe)
 
 
@@ -171,10 +178,7 @@ async def estimated(
     spans: bool = False,
 ) -> Estimates:
     """What a model costs on the chips asked for."""
-    if what_if.sizes:
-        found = ModelTarget(recipe=await resolve(session, model, given))
-    else:
-        found = await load_target(session, model, given)
+    found = await load_target(session, model, given, what_if.sizes)
     return await session.call(
         COST_ESTIMATE,
         EstimateParams(

@@ -56,6 +56,14 @@ def test_check_tells_where_layers_run(warm: Run, model: Path) -> None:
     assert len(one["rows"]) == one["cpu_layers"] + one["refused_layers"]
 
 
+def test_check_takes_another_size_of_an_input(warm: Run, model: Path) -> None:
+    asked = ("check", model, "--chip", "rk3588", "-q")
+    assert warm(*asked, "--input-size", "1,1,64,64").code == 0
+    ran = warm(*asked, "--input-size", "1,0,64,64", "--json")
+    assert ran.code != 0
+    assert ran.json["error"]["remedy"]
+
+
 def test_an_unknown_chip_is_told_with_the_nearest(warm: Run, model: Path) -> None:
     ran = warm("chips", model, "--chip", "rk3589", "--json", "-q")
     assert ran.code == 2
@@ -91,6 +99,7 @@ def test_a_limit_has_a_unit_that_is_known(warm: Run, model: Path) -> None:
 def test_a_flag_that_would_say_nothing_is_refused(warm: Run, model: Path) -> None:
     assert warm("chips", "--fail-over", "1ms", "-q").code == 2  # a gate that cannot fail
     assert warm("chips", "--report", "chips.html", "-q").code == 2
+    assert warm("perf", "--history", "--fail-over", "1ms").code == 2
     asked = ("perf", model, "--chip", "rk3588", "-q")
     assert warm(*asked, "--threads", "2").code == 2
     assert warm(*asked, "--cores", "0", "--cores", "0_1").code == 2

@@ -77,15 +77,15 @@ def work_of(layer: LoweredLayer, lowered: Lowered) -> Work:
 def _work(layer: LoweredLayer, lowered: Lowered) -> Work:
     size = 1 if layer.dtype == "int8" else 2
     out = _largest(layer.outputs, lowered)
-    read = sum(prod(_shape(each, lowered)) for each in layer.inputs) * size
-    write = sum(prod(_shape(each, lowered)) for each in layer.outputs) * size
-    weight = sum(prod(_shape(each, lowered)) for each in layer.consts) * size
+    read = sum(prod(lowered.shape(each)) for each in layer.inputs) * size
+    write = sum(prod(lowered.shape(each)) for each in layer.outputs) * size
+    weight = sum(prod(lowered.shape(each)) for each in layer.consts) * size
     elements = prod(out)
     kind = _kind(layer, lowered)
     if kind in ("dense", "depthwise"):
         return _convolution(layer, lowered, kind, read, write, weight)
     if kind == "matmul":
-        shape = _shape(layer.inputs[0], lowered) if layer.inputs else ()
+        shape = lowered.shape(layer.inputs[0]) if layer.inputs else ()
         depth = shape[-1] if shape else 1
         rows = elements // max(1, out[-1] if out else 1)
         return Work(
@@ -119,8 +119,8 @@ def _work(layer: LoweredLayer, lowered: Lowered) -> Work:
 def _convolution(
     layer: LoweredLayer, lowered: Lowered, kind: WorkKind, read: int, write: int, weight: int
 ) -> Work:
-    shape = _shape(layer.inputs[0], lowered)
-    filters = _shape(layer.consts[0], lowered) if layer.consts else ()
+    shape = lowered.shape(layer.inputs[0])
+    filters = lowered.shape(layer.consts[0]) if layer.consts else ()
     out = _largest(layer.outputs, lowered)
     window = layer.window
     kernel = window.kernel[0] * window.kernel[1] if window else 1
@@ -180,16 +180,11 @@ def _side(window: Window) -> int:
 
 def _moves_nothing(layer: LoweredLayer, lowered: Lowered) -> bool:
     """Whether a transpose leaves all values in their order: at most one dimension is not 1."""
-    return sum(each != 1 for each in _shape(layer.inputs[0], lowered)) <= 1
-
-
-def _shape(tensor: str, lowered: Lowered) -> tuple[int, ...]:
-    found = lowered.tensors.get(tensor)
-    return found.shape if found else ()
+    return sum(each != 1 for each in lowered.shape(layer.inputs[0])) <= 1
 
 
 def _largest(names: tuple[str, ...], lowered: Lowered) -> tuple[int, ...]:
-    return max((_shape(each, lowered) for each in names), key=prod, default=())
+    return max((lowered.shape(each) for each in names), key=prod, default=())
 
 
 def _channels(shape: tuple[int, ...]) -> int:

@@ -140,7 +140,7 @@ def _window_values(name: str, layer: LoweredLayer) -> Iterator[tuple[int, str]]:
 
 def _scaled(rule: Limit, layer: LoweredLayer, lowered: Lowered) -> str | None:
     before = _input(layer, lowered)
-    after = _shape(layer.outputs[0], lowered) if layer.outputs else ()
+    after = lowered.shape(layer.outputs[0]) if layer.outputs else ()
     if len(before) != 4 or len(after) != 4 or before[2:] == (1, 1):
         return None
     for old, new in zip(before[2:], after[2:], strict=True):
@@ -175,7 +175,7 @@ def _transposed(
 ) -> Iterator[Broken]:
     """A transposition is broken where every permutation that fits its shapes is."""
     before = _input(layer, lowered)
-    after = _shape(layer.outputs[0], lowered) if layer.outputs else ()
+    after = lowered.shape(layer.outputs[0]) if layer.outputs else ()
     of_chip = next((constants(r.note) for r in rules if r.parameter == "perm_consts"), {})
     broken: list[Broken] = []
     for perm in perms_between(before, after):
@@ -198,12 +198,7 @@ def _permuted(rule: Limit, shape: tuple[int, ...], of_chip: dict[str, int]) -> s
 
 
 def _input(layer: LoweredLayer, lowered: Lowered) -> tuple[int, ...]:
-    return _shape(layer.inputs[0], lowered) if layer.inputs else ()
-
-
-def _shape(name: str, lowered: Lowered) -> tuple[int, ...]:
-    found = lowered.tensors.get(name)
-    return found.shape if found is not None else ()
+    return lowered.shape(layer.inputs[0]) if layer.inputs else ()
 
 
 def _source(rule: Limit) -> str:

@@ -10,7 +10,7 @@ import click
 from engine import sanitize
 from engine.wire.codec import encode
 from engine.wire.cost import COST_CHECK, CheckAnswer, ChipCheck, CostCheckParams
-from rknntui.cli.cost_flags import chip_flag, dtype_flag, load_target
+from rknntui.cli.cost_flags import chip_flag, dtype_flag, load_target, size_flag
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.gates import CostLimits, exit_code, fail_cpu_flag, gate_lines
 from rknntui.cli.output import emit, table
@@ -22,6 +22,7 @@ from rknntui.cli.session import WorkerSession, with_worker
 @click.argument("model", type=click.Path(path_type=Path))
 @chip_flag
 @dtype_flag
+@size_flag
 @fail_cpu_flag
 @recipe_flags
 @json_flag
@@ -30,6 +31,7 @@ def command(
     model: Path,
     chip_names: tuple[str, ...],
     dtype: str | None,
+    sizes: tuple[str, ...],
     fail_cpu: int | None,
     as_json: bool,
     quiet: bool,
@@ -42,8 +44,10 @@ def command(
     """
 
     async def action(session: WorkerSession) -> CheckAnswer:
-        found = await load_target(session, model, values_of(flags))
-        asked = CostCheckParams(recipe=found.recipe, chips=chip_names, dtype=dtype)
+        found = await load_target(session, model, values_of(flags), sizes)
+        asked = CostCheckParams(
+            recipe=found.recipe, chips=chip_names, dtype=dtype, input_sizes=sizes
+        )
         return await session.call(COST_CHECK, asked)
 
     found = with_worker(action, Narrator(quiet=quiet))

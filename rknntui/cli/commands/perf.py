@@ -170,6 +170,8 @@ def command(
     layers on that chip is estimated.
     """
     what_if, limits = WhatIf.taken(flags), CostLimits.taken(flags)
+    if limits and (history or compare is not None):
+        raise click.UsageError("A limit is of a run or an estimate, not of the history.", ctx)
     if history:
         _history(device, as_json=as_json)
         return 0
