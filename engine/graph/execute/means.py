@@ -1,7 +1,7 @@
 """Means over large windows as an NPU computes them: in stages, each rounded to 8 bits.
 
 A compiler makes a depthwise convolution of a mean, and the kernels of those end at 8 rows and
-columns [RKNN-OP 2.3.0, 3.1.6]. A larger one in a file with parameters of its own is split by the
+columns [RKNN-OP 2.3.2, 3.1.6]. A larger one in a file with parameters of its own is split by the
 vendor's toolkit 2.3.2 into pieces without any, which compute in float16, or stop the compilation
 for chips that have none (seen for RV1106).
 """
