@@ -6,9 +6,16 @@ from typing import Literal
 
 from engine.base.findings import Finding
 from engine.wire.codec import Text
+from engine.wire.method import Query, Task
 from engine.wire.record import record
 
 __all__ = [
+    "VENDOR_ADOPT",
+    "VENDOR_CHECK",
+    "VENDOR_DEFAULT",
+    "VENDOR_INSTALL",
+    "VENDOR_KNOWN",
+    "VENDOR_REMOVE",
     "ToolkitAdoptParams",
     "ToolkitEnvironment",
     "ToolkitInstallParams",
@@ -83,12 +90,12 @@ class ToolkitInstallParams:
     """An environment to make.
 
     Attributes:
-        version: of toolkit 2; None: the newest whose pins are known to work.
+        version: of toolkit 2; None: the one that this program is tested with.
         name: None: ``toolkit2``, with the version behind it where another has that name.
         python: an interpreter of the right version; None: one is looked for.
         wheels: a folder of wheels: nothing is taken from a network.
         index: a further package index, such as the one with the CPU build of torch.
-        folder: where; None: the user's data folder of this program.
+        folder: where; None: ``RKNNTUI_VENDOR``, else in the user's data folder of this program.
         again: make it anew where it is there already.
     """
 
@@ -117,3 +124,13 @@ class ToolkitRemoved:
     folder: str
     files_removed: bool
     freed: int = 0
+
+
+VENDOR_KNOWN = Query("vendor.known", ToolkitsParams, Toolkits)
+VENDOR_DEFAULT = Query("vendor.default", ToolkitName, ToolkitEnvironment)
+"""Have an environment used for its generation where none is named."""
+VENDOR_INSTALL = Task("vendor.install", ToolkitInstallParams, ToolkitEnvironment)
+VENDOR_ADOPT = Task("vendor.adopt", ToolkitAdoptParams, ToolkitEnvironment)
+VENDOR_CHECK = Task("vendor.check", ToolkitName, ToolkitEnvironment)
+"""Import its toolkit; the findings name the one package that keeps it from that."""
+VENDOR_REMOVE = Task("vendor.remove", ToolkitName, ToolkitRemoved)

@@ -1,7 +1,7 @@
 """The vendor's toolkit as a program: JSON lines in, JSON lines out, arrays as .npy files.
 
-Runs in the toolkit's own environment (Python 3.11, scripts/make_vendor_environment.py). What the
-toolkit prints goes to the file that is the only argument. Requests:
+Runs in the toolkit's own environment (`rknntui vendor install`). What the toolkit prints goes to
+the file that is the only argument. Requests:
 
     {"do": "build", "name": N, "model": PATH, "config": {...}, "dataset": PATH or null}
     {"do": "export", "name": N, "path": PATH}

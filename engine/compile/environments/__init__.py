@@ -1,6 +1,20 @@
 """Environments of the vendor's toolkits: found, made, adopted, checked, removed."""
 
+from engine.compile.environments.adopting import adopt, make_default, remove
+from engine.compile.environments.checking import check
 from engine.compile.environments.known import find, known
+from engine.compile.environments.making import install
 from engine.compile.environments.places import held
+from engine.compile.environments.pythons import clean_environment
 
-__all__ = ["find", "held", "known"]
+__all__ = [
+    "adopt",
+    "check",
+    "clean_environment",
+    "find",
+    "held",
+    "install",
+    "known",
+    "make_default",
+    "remove",
+]

@@ -28,7 +28,16 @@ from engine.compile.environments.places import (
 from engine.compile.environments.registry import Entry
 from engine.wire.vendor import ToolkitEnvironment, ToolkitState
 
-__all__ = ["DEFAULT_NAME", "INSTALL", "environment_of", "find", "free_name", "known", "named"]
+__all__ = [
+    "DEFAULT_NAME",
+    "INSTALL",
+    "environment_of",
+    "find",
+    "find_any",
+    "free_name",
+    "known",
+    "named",
+]
 
 DEFAULT_NAME = "toolkit2"
 """Of the environment that is made where no name is given."""
@@ -77,13 +86,23 @@ def find(generation: int, name: str | None = None) -> ToolkitEnvironment:
     else:
         suited = [one for one in known() if one.generation == generation]
         if not suited:
-            raise ToolkitError(
-                f"There is no environment of the vendor's {PACKAGES[generation]}.",
-                cause="None was made or adopted yet.",
-                remedy=INSTALL[generation],
-            )
+            raise _none(generation)
         found = suited[0]  # the default comes first
     return _usable(found)
+
+
+def find_any(name: str | None) -> ToolkitEnvironment:
+    """The environment of a name, or the default of generation 2; whatever its state.
+
+    Raises:
+        ToolkitError: there is none.
+    """
+    if name is not None:
+        return named(name)
+    suited = [one for one in known() if one.generation == 2]
+    if not suited:
+        raise _none(2)
+    return suited[0]
 
 
 def named(name: str) -> ToolkitEnvironment:
@@ -100,6 +119,14 @@ def named(name: str) -> ToolkitEnvironment:
             remedy="`rknntui vendor list` shows those that are known.",
         )
     return found[name]
+
+
+def _none(generation: int) -> ToolkitError:
+    return ToolkitError(
+        f"There is no environment of the vendor's {PACKAGES[generation]}.",
+        cause="None was made or adopted yet.",
+        remedy=INSTALL[generation],
+    )
 
 
 def _usable(found: ToolkitEnvironment) -> ToolkitEnvironment:

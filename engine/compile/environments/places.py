@@ -55,7 +55,7 @@ def toolkits_folder() -> Path:
 
 
 def earlier_folder() -> Path:
-    """Where ``scripts/make_vendor_environment.py`` made one before there was a verb for it."""
+    """Where a script made one before there was a verb for it."""
     return cache_folder() / "vendor"
 
 
@@ -160,13 +160,19 @@ def folder_size(folder: Path) -> int:
 
 
 @contextlib.contextmanager
-def held(folder: Path, *, alone: bool = False) -> Iterator[None]:
+def held(folder: Path, *, alone: bool = False) -> Iterator[int]:
     """Hold an environment while it is used, or ``alone`` while it is made or removed.
 
     Any number of compilations hold one at a time. The lock is a file beside the folder, and ends
-    with its process. Where it cannot be made, nobody here can remove the environment either.
+    with the last process that has the descriptor. Where it cannot be made, nobody here can remove
+    the environment either.
+
+    Yields:
+        The descriptor, for a child that works on when this process is killed; -1 where there is no
+        lock.
 
     Raises:
+        OSError: ``alone``, and the folder around it cannot be made or written to.
         ToolkitError: it is held in a way that does not go together with this.
     """
     try:
@@ -177,7 +183,7 @@ def held(folder: Path, *, alone: bool = False) -> Iterator[None]:
     except OSError:
         if alone:
             raise
-        yield
+        yield -1
         return
     try:
         kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
@@ -185,7 +191,7 @@ def held(folder: Path, *, alone: bool = False) -> Iterator[None]:
             fcntl.flock(handle, kind | fcntl.LOCK_NB)
         except OSError as error:
             raise _held_error(folder, alone=alone) from error
-        yield
+        yield handle
     finally:
         os.close(handle)
 

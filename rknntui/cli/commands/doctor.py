@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -11,6 +12,13 @@ from engine.wire.codec import encode
 from engine.wire.devices import DEVICES_EXAMINE, EXAMINED, ExamineParams
 from engine.wire.doctor import DOCTOR, Check, Checks
 from engine.wire.method import Nothing
+from engine.wire.vendor import (
+    VENDOR_CHECK,
+    VENDOR_KNOWN,
+    ToolkitEnvironment,
+    ToolkitName,
+    ToolkitsParams,
+)
 from rknntui.cli.flags import json_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
@@ -34,7 +42,8 @@ from rknntui.doctor import local_checks
 @click.option("--no-test", is_flag=True, help="Do not run the model.")
 @json_flag
 def command(device: str | None, model: Path | None, no_test: bool, as_json: bool) -> None:
-    """Check this machine and installation: Python, libraries, folders, worker, terminal, adb.
+    """Check this machine and installation: Python, libraries, folders, worker, terminal, adb, and
+    the environments of the vendor's toolkits.
 
     With --device a board, from its cable to its driver: transport, chip, rknn_server, runtime
     library, driver, device files, versions, storage and memory; with --model also whether that
@@ -105,10 +114,36 @@ def _examine(asked: ExamineParams, shown: _Shown) -> None:
 def _worker_checks() -> list[Check]:
     from engine import EngineError
 
-    async def action(session: WorkerSession) -> Checks:
-        return await session.call(DOCTOR, Nothing())
+    async def action(session: WorkerSession) -> list[Check]:
+        found = await session.call(DOCTOR, Nothing())
+        return [*found.checks, *await _toolkit_checks(session)]
 
     try:
-        return list(with_worker(action, Narrator()).checks)
+        return with_worker(action, Narrator(quiet=True))
     except EngineError as error:
         return [Check("worker", "bad", error.what, error.remedy)]
+
+
+async def _toolkit_checks(session: WorkerSession) -> list[Check]:
+    """Each environment of a toolkit, tried: its toolkit is imported in a process of its own."""
+    from engine import EngineError
+
+    try:
+        known = await session.call(VENDOR_KNOWN, ToolkitsParams())
+        names = [ToolkitName(one.name) for one in known.environments]
+        found = [_toolkit_check(await session.run(VENDOR_CHECK, name)) for name in names]
+    except EngineError as error:
+        return [Check("vendor's toolkit", "bad", error.what, error.remedy)]
+    install = "To compile for the NPU: rknntui vendor install"
+    return found or [Check("vendor's toolkit", "note", "none", install)]
+
+
+def _toolkit_check(found: ToolkitEnvironment) -> Check:
+    name = f"toolkit {found.name}"
+    worst = next(iter(found.findings), None)
+    if worst is not None:
+        state: Literal["bad", "note"] = "bad" if worst.severity == "error" else "note"
+        return Check(name, state, worst.what, worst.remedy)
+    package = "rknn-toolkit2" if found.generation == 2 else "rknn-toolkit"
+    told = f"{package} {found.version}, Python {found.python_version}, {found.folder}"
+    return Check(name, "ok", told)

@@ -1,0 +1,128 @@
+"""The programs that make an environment: venv and pip, with one log, and why they failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.base.errors import ToolkitError
+from engine.base.events import Progress, Reporter
+from engine.base.paths import private_file, state_folder
+from engine.base.text import sanitize
+from engine.compile.environments.children import dying_with_us, run
+from engine.compile.environments.pins import Pins
+from engine.compile.environments.pythons import clean_environment
+
+__all__ = ["Plan", "Steps"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is made, where and from what.
+
+    Attributes:
+        name: of the environment.
+        folder: of it.
+        pins: its packages.
+        python: the interpreter that makes it.
+        wheels: folder of wheels, where nothing is taken from a network.
+        index: a further package index.
+    """
+
+    name: str
+    folder: Path
+    pins: Pins
+    python: str
+    wheels: Path | None
+    index: str | None
+
+    @property
+    def log(self) -> Path:
+        """Everything that pip says."""
+        return state_folder() / "logs" / f"vendor-{self.name}.log"
+
+
+class Steps:
+    """Programs that make an environment, one after the other, with one log."""
+
+    def __init__(self, plan: Plan, reporter: Reporter, lock: int, temporary: Path) -> None:
+        self._plan, self._reporter = plan, reporter
+        self._keep = (lock,) if lock >= 0 else ()
+        # a wheel of 800 MB must not fill a small /tmp
+        self._environment = clean_environment() | {"TMPDIR": str(temporary)}
+        self._total, self._count = len(plan.pins.first), 0
+
+    def run(self, what: str, python: str, module: str, *arguments: str) -> None:
+        """Run a module of an interpreter.
+
+        Raises:
+            ToolkitError: it failed; says why, as far as its output tells.
+            JobCancelledError: the user cancelled.
+        """
+        told: list[str] = []
+        environment = dict(self._environment)
+        if module == "venv":
+            environment.pop("TMPDIR")  # it lies in what is being made
+        with private_file(self._plan.log, append=True) as log:
+
+            def take(line: str) -> None:
+                log.write(line.encode("utf-8", "replace") + b"\n")
+                told.append(line)
+                del told[:-40]
+                self._tell(line)
+
+            ended = run(
+                dying_with_us(python, module, *arguments),
+                self._reporter,
+                environment=environment,
+                on_line=take,
+                keep=self._keep,
+            )
+        if ended.returncode:
+            raise _failed(what, told, self._plan)
+
+    def _tell(self, line: str) -> None:
+        """Progress, package by package, as pip tells it."""
+        if found := _COLLECTING.match(line):
+            self._count += 1
+            self._note(found[1])
+        elif found := _LOADING.match(line):
+            self._note(f"{found[1]} {found[2]}")
+        elif line.startswith("Installing collected packages"):
+            self._note("unpacking")
+
+    def _note(self, text: str) -> None:
+        done = min(self._count, self._total)
+        self._reporter.emit(Progress("vendor.packages", done, self._total, sanitize(text, 120)))
+
+
+_COLLECTING = re.compile(r"Collecting ([^\s(;]{1,100})")
+_LOADING = re.compile(r"\s+(?:Downloading|Using cached) (?:\S*/)?(\S{1,200}\.whl) (\([^)]{1,30}\))")
+
+
+def _failed(what: str, told: Sequence[str], plan: Plan) -> ToolkitError:
+    """Why pip or venv failed, by what it said last."""
+    text = "\n".join(told)
+    last = [line for line in told if line.strip()][-3:]
+    said = " ".join(line for line in told if line.startswith("ERROR:")) or " ".join(last)
+    cause, remedy = f"It said: {sanitize(said, 600)}", f"All that it said is in {plan.log}."
+    if "No space left on device" in text or "Disk quota exceeded" in text:
+        cause = "The disk or the quota is full."
+        remedy = "Free space, or choose a folder on another disk with --folder."
+    elif re.search(
+        r"NewConnectionError|ConnectTimeout|ReadTimeout|name resolution|ProxyError", text
+    ):
+        cause = "The package index cannot be reached."
+        remedy = (
+            "Look at the network and the proxy, or install from a folder of wheels: --wheels. "
+            f"All that was said is in {plan.log}."
+        )
+    elif found := re.search(r"No matching distribution found for (\S{1,100})", text):
+        cause = f"There is no wheel of {sanitize(found[1])} for this Python and machine."
+        remedy = (
+            "Look whether the index has it, or take another Python with --python. "
+            f"All that was said is in {plan.log}."
+        )
+    return ToolkitError(f"{what} failed.", cause=cause, remedy=remedy)

@@ -1,0 +1,73 @@
+"""Answers and jobs of the worker about the environments of the vendor's toolkits."""
+
+from __future__ import annotations
+
+from engine.base.events import Reporter
+from engine.services.handler import answers, runs
+from engine.wire.vendor import (
+    VENDOR_ADOPT,
+    VENDOR_CHECK,
+    VENDOR_DEFAULT,
+    VENDOR_INSTALL,
+    VENDOR_KNOWN,
+    VENDOR_REMOVE,
+    ToolkitAdoptParams,
+    ToolkitEnvironment,
+    ToolkitInstallParams,
+    ToolkitName,
+    ToolkitRemoved,
+    Toolkits,
+    ToolkitsParams,
+)
+
+__all__ = ["adopt", "check", "default", "install", "known", "remove"]
+
+
+@answers(VENDOR_KNOWN)
+def known(params: ToolkitsParams) -> Toolkits:
+    """The environments that are known; nothing is run to find them."""
+    from engine.compile import environments
+
+    found = environments.known(sizes=params.sizes)
+    wanted = params.generation
+    return Toolkits(tuple(one for one in found if wanted in (None, one.generation)))
+
+
+@answers(VENDOR_DEFAULT)
+def default(params: ToolkitName) -> ToolkitEnvironment:
+    """Have an environment used where none is named."""
+    from engine.compile import environments
+
+    return environments.make_default(params.name)
+
+
+@runs(VENDOR_INSTALL)
+def install(params: ToolkitInstallParams, reporter: Reporter) -> ToolkitEnvironment:
+    """Make an environment of toolkit 2."""
+    from engine.compile import environments
+
+    return environments.install(params, reporter)
+
+
+@runs(VENDOR_ADOPT)
+def adopt(params: ToolkitAdoptParams, reporter: Reporter) -> ToolkitEnvironment:
+    """Take in an environment that the user made."""
+    from engine.compile import environments
+
+    return environments.adopt(params, reporter)
+
+
+@runs(VENDOR_CHECK)
+def check(params: ToolkitName, reporter: Reporter) -> ToolkitEnvironment:
+    """Import the toolkit of an environment."""
+    from engine.compile import environments
+
+    return environments.check(params.name, reporter)
+
+
+@runs(VENDOR_REMOVE)
+def remove(params: ToolkitName, reporter: Reporter) -> ToolkitRemoved:
+    """Remove or forget an environment."""
+    from engine.compile import environments
+
+    return environments.remove(params, reporter)
