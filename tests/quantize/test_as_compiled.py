@@ -99,6 +99,52 @@ def test_a_mean_over_a_large_window_in_stages(sides: tuple[int, int]) -> None:
     assert "GlobalAveragePool" not in kinds
 
 
+@pytest.mark.parametrize("pads", [0, 1])
+def test_an_average_pool_is_a_convolution_in_the_file(pads: int) -> None:
+    net = Net()
+    x = net.conv(net.input(1, 3, 8, 8), 3, 3)
+    pooled = net.op(
+        "AveragePool", x, kernel_shape=[2, 2], strides=[2, 2], pads=[pads] * 4, count_include_pad=1
+    )
+    graph = net.graph(pooled)
+    feeds = net.feeds(3)
+    given = quantized(graph, feeds)
+    model = lower_for_vendor(given)
+    assert [n.op_type for n in model.graph.node if n.name == "AveragePool_2"] == ["Conv"]
+    (name,) = (spec.name for spec in given.outputs)
+    for feed in feeds:
+        file = Session(Graph.from_proto(model)).run(feed)[name]
+        step = parameters(given, name).scale[0]
+        np.testing.assert_allclose(file, Session(given).run(feed)[name], atol=1.01 * step)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"pads": [1] * 4}, {"ceil_mode": 1, "strides": [2, 2]}, {"kernel_shape": [9, 9]}],
+)
+def test_windows_that_count_otherwise_stay(attributes: dict[str, object]) -> None:
+    net = Net()
+    x = net.conv(net.input(1, 3, 12, 12), 3, 3)
+    graph = net.graph(net.op("AveragePool", x, **{"kernel_shape": [2, 2], **attributes}))
+    model = lower_for_vendor(quantized(graph, net.feeds(2)))
+    assert "AveragePool" in {node.op_type for node in model.graph.node}
+
+
+def test_outputs_that_are_read_inside_have_their_own_dequantization() -> None:
+    net = Net()
+    y = net.conv(net.input(1, 4, 6, 6), 4, 4)
+    graph = net.graph(net.op("LeakyRelu", net.conv(y, 4, 4)), y)
+    feeds = net.feeds(3)
+    given = quantized(graph, feeds)
+    model = lower_for_vendor(given)
+    read = {name for node in model.graph.node for name in node.input}
+    outputs = {value.name for value in model.graph.output}
+    assert not outputs & read
+    file, ours = Session(Graph.from_proto(model)), Session(given)
+    for name in outputs:
+        np.testing.assert_array_equal(file.run(feeds[0])[name], ours.run(feeds[0])[name])
+
+
 def test_a_mean_over_a_small_window_stays() -> None:
     net = Net()
     net.input(1, 3, 8, 8)

@@ -3,9 +3,11 @@
 Runs in the toolkit's own environment (`rknntui vendor install`). What the toolkit prints goes to
 the file that is the only argument. Requests:
 
-    {"do": "build", "name": N, "model": PATH, "config": {...}, "dataset": PATH or null}
+    {"do": "build", "name": N, "model": PATH, "config": {...}, "dataset": PATH or null,
+     "verbose": true to have the tables of the compiler printed}
     {"do": "export", "name": N, "path": PATH}
     {"do": "infer", "name": N, "samples": [[PATH, ...], ...], "layout": "nchw", "out": FOLDER}
+    {"do": "release", "name": N}
     {"do": "analyse", "name": N, "inputs": [PATH], "out": FOLDER}
 
 An answer is {"ok": true, ...} or {"ok": false, "error": TEXT}. `infer` writes
@@ -14,6 +16,7 @@ OUT/SAMPLE_OUTPUT.npy.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sys
@@ -35,12 +38,13 @@ def build(built: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     """Configure, load and build; a dataset asks for quantization by the toolkit."""
     from rknn.api import RKNN
 
-    toolkit = RKNN(verbose=False)
-    check("config", toolkit.config(target_platform=PLATFORM, **request["config"]))
+    toolkit = RKNN(verbose=bool(request.get("verbose")))
+    check("config", toolkit.config(**{"target_platform": PLATFORM} | request["config"]))
     check("load_onnx", toolkit.load_onnx(request["model"]))
     dataset = request["dataset"]
     options = {"do_quantization": True, "dataset": dataset} if dataset else {}
     check("build", toolkit.build(**(options or {"do_quantization": False})))
+    ctypes.CDLL(None).fflush(None)  # its tables are printed by native code
     built[request["name"]] = [toolkit, False]
     return {}
 
@@ -61,8 +65,8 @@ def infer(built: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     out = Path(request["out"])
     for index, sample in enumerate(request["samples"]):
         arrays = [np.load(path) for path in sample]
-        layout = [request["layout"]] * len(arrays)
-        found = toolkit.inference(inputs=arrays, data_format=layout)
+        layout = {"data_format": [request["layout"]] * len(arrays)} if request["layout"] else {}
+        found = toolkit.inference(inputs=arrays, **layout)
         if found is None:
             raise RuntimeError("inference gave nothing")
         for output, array in enumerate(found):
@@ -78,7 +82,19 @@ def analyse(built: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-ACTIONS = {"build": build, "export": export, "infer": infer, "analyse": analyse}
+def release(built: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
+    """Forget a model."""
+    built.pop(request["name"])[0].release()
+    return {}
+
+
+ACTIONS = {
+    "build": build,
+    "export": export,
+    "infer": infer,
+    "analyse": analyse,
+    "release": release,
+}
 
 
 def main() -> None:

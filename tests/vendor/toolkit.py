@@ -61,8 +61,14 @@ class Toolkit:
         return made
 
     def build(
-        self, name: str, model: Path, config: dict[str, Any], calibration: np.ndarray | None = None
-    ) -> None:
+        self,
+        name: str,
+        model: Path,
+        config: dict[str, Any],
+        calibration: np.ndarray | None = None,
+        *,
+        verbose: bool = False,
+    ) -> str:
         """Load and build a model.
 
         Args:
@@ -71,19 +77,32 @@ class Toolkit:
             config: of ``RKNN.config``.
             calibration: pixels (N, C, H, W) uint8, for quantization by the toolkit; None keeps the
                 model's own.
+            verbose: whether the compiler prints its tables.
+
+        Returns:
+            What the toolkit printed.
         """
         dataset = None
         if calibration is not None:
             dataset = self.folder() / "dataset.txt"
             names = self._files(dataset.parent, [[sample[None]] for sample in calibration])
             dataset.write_text("".join(f"{row[0]}\n" for row in names), encoding="utf-8")
+        start = self._log.stat().st_size if self._log.exists() else 0
         self._ask(
             do="build",
             name=name,
             model=str(model),
             config=config,
             dataset=None if dataset is None else str(dataset),
+            verbose=verbose,
         )
+        with self._log.open("rb") as stream:
+            stream.seek(start)
+            return stream.read().decode("utf-8", errors="replace")
+
+    def release(self, name: str) -> None:
+        """Forget a model that was built."""
+        self._ask(do="release", name=name)
 
     def export(self, name: str) -> Path:
         """The compiled model, as a file."""

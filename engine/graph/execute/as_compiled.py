@@ -18,7 +18,9 @@ FUSING_LEVEL = 3
 """The ``optimization_level`` from which the compiler fuses."""
 
 # Activations that a convolution hands its sum to. Relu and Clip need no rounding before them.
-_ACTIVATIONS = frozenset({"Elu", "HardSwish", "LeakyRelu", "PRelu", "Sigmoid", "Tanh"})
+_ACTIVATIONS = frozenset(
+    {"Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "PRelu", "Sigmoid", "Softplus", "Tanh"}
+)
 
 
 def as_compiled(graph: Graph) -> Graph:

@@ -1,7 +1,7 @@
 """Means over large windows as an NPU computes them: in stages, each rounded to 8 bits.
 
 A compiler makes a depthwise convolution of a mean, and the kernels of those end at 8 rows and
-columns [RKNN-OP 2.3.2, 3.1.6]. A larger one in a file with parameters of its own is split by the
+columns. A larger one in a file with parameters of its own is split by the
 vendor's toolkit 2.3.2 into pieces without any, which compute in float16, or stop the compilation
 for chips that have none (seen for RV1106).
 """
@@ -23,6 +23,10 @@ LARGEST_WINDOW = 8
 """Rows and columns of the largest kernel of a depthwise convolution."""
 
 _LARGEST_STRIDE = 7
+
+# The scale of blocks against that of what they are means of. With equal scales every other sum of
+# two integers is a tie, which float arithmetic may round to either side; so none is one.
+_NO_TIES = 257 / 256
 
 
 def quantized_means(graph: Graph) -> list[ir.Node]:
@@ -131,7 +135,7 @@ def _add_stage(graph: ir.Graph, node: ir.Node, names: UniqueNames) -> None:
         constant("weight/zero_point", np.array(0, np.int8)),
     ]
     params = [
-        constant("scale", np.asarray(scale.numpy() * grown, np.float32)),
+        constant("scale", np.asarray(scale.numpy() * grown * _NO_TIES, np.float32)),
         constant("zero_point", zero.numpy()),
     ]
     values = tensor("float", ir.DataType.FLOAT, shape)

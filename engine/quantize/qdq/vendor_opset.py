@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx
 
 from engine.base.errors import QuantizationError
 from engine.base.text import sanitize
-from engine.graph.execute.means import means_in_stages, quantized_means
 from engine.graph.execute.shared_weights import duplicate_shared_weights
 from engine.graph.ir import Graph, is_custom
-from engine.graph.passes import Editor
+from engine.quantize.qdq.vendor_form import vendor_form
 
 __all__ = ["VENDOR_IR_VERSION", "VENDOR_OPSET", "lower_for_vendor"]
 
@@ -54,10 +52,7 @@ def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
     class the toolkit wants to be registered as well (``reg_custom_op``). What later versions of
     the format added for tools (metadata of nodes and values) is left out.
 
-    An 8-bit mean over a picture is written as a depthwise convolution, whose weights of 127 are
-    exact: the toolkit makes one of every mean, and in a file with parameters of its own it rounds
-    the weights to something else (up to 3 steps off in the result, seen with 2.3.2). One over more
-    than 8 rows or columns is taken in stages, as the simulator does.
+    Means and outputs are written as :mod:`engine.quantize.qdq.vendor_form` says.
 
     Every operator has int8 weights and zero points of its own, as ONNX Runtime's setting for exact
     sums needs them.
@@ -65,7 +60,7 @@ def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
     Raises:
         QuantizationError: an operator has no form in opset 19 (named).
     """
-    model = duplicate_shared_weights(_means_as_convolutions(means_in_stages(graph))).to_proto()
+    model = duplicate_shared_weights(vendor_form(graph)).to_proto()
     kept = sorted({node.domain for node in model.graph.node if is_custom(node)})
     versions = {entry.domain: entry.version for entry in model.opset_import}
     for node in model.graph.node:
@@ -90,38 +85,6 @@ def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
             remedy="Export a container instead, or export the source model with opset 19 or less.",
         ) from error
     return model
-
-
-def _means_as_convolutions(graph: Graph) -> Graph:
-    """A copy where GlobalAveragePool between 8-bit tensors is a Conv with equal weights."""
-    found = quantized_means(graph)
-    if not found:
-        return graph
-    copy = graph.copy()
-    edit = Editor(copy.model)
-    for name in [node.name or "" for node in found]:
-        node = copy.node(name)
-        source = node.inputs[0]
-        if source is None or source.shape is None:
-            continue
-        channels, *sizes = (dim for dim in source.shape.numpy()[1:])
-        shape = (channels, 1, *sizes)
-        scale = np.float32(1.0 / (127.0 * np.prod(sizes)))
-        weight = edit.insert(
-            "DequantizeLinear",
-            [
-                edit.constant(np.full(shape, 127, dtype=np.int8), f"{name}/weight/quantized"),
-                edit.constant(np.array(scale), f"{name}/weight/scale"),
-                edit.constant(np.array(0, dtype=np.int8), f"{name}/weight/zero_point"),
-            ],
-            before=node,
-            like=source,
-            shape=shape,
-            name=f"{name}/weight/DequantizeLinear",
-        )
-        inputs = [source, weight.outputs[0]]
-        edit.replace_with(node, "Conv", inputs, {"group": channels, "kernel_shape": sizes})
-    return Graph(copy.model)
 
 
 def _require_opset_19(node: onnx.NodeProto) -> None:
