@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 
 from engine.base.findings import Finding
 from engine.wire.codec import Text, Values, Whole
+from engine.wire.method import Task
 from engine.wire.record import record
 
 __all__ = [
+    "COMPILE",
     "CompileParams",
     "Compiled",
     "CompiledLayer",
@@ -115,6 +117,7 @@ class Compiled:
         outputs: the second opinion of the vendor's simulator; empty where not asked for.
         findings: the compiler's warnings, and where its report and our plan disagree.
         problem, cause, remedy: why nothing was made; empty where something was.
+        exit_code: of that problem, as the command line documents it; 0 where there is none.
         log: file with what the toolkit printed.
     """
 
@@ -139,6 +142,7 @@ class Compiled:
     problem: str = ""
     cause: str = ""
     remedy: str = ""
+    exit_code: int = 0
     log: str = ""
 
 
@@ -148,3 +152,6 @@ class CompiledModels:
 
     model: str
     chips: tuple[Compiled, ...]
+
+
+COMPILE = Task("compile", CompileParams, CompiledModels)

@@ -12,10 +12,12 @@ import click
 
 from engine import human_bytes, sqnr_rank, sqnr_text
 from engine.wire.build import BuildSummary
+from engine.wire.compile import Compiled
 from engine.wire.cost import ChipCheck, ChipEstimate
 
 __all__ = [
     "GATE_FAILED",
+    "CompiledLimits",
     "CostLimits",
     "Gate",
     "cost_gate_flags",
@@ -48,6 +50,8 @@ _BYTES = {
     "": 1,
 }
 _DECIBELS = {"db": 1.0, "": 1.0}
+_ENDS = ("InputOperator", "OutputOperator")
+"""Of the compiler's tables: no layers that compute."""
 
 
 class Limit(click.ParamType):
@@ -170,6 +174,55 @@ class CostLimits:
                 _count,
             )
             for one in chips
+        ]
+
+
+@dataclass(frozen=True)
+class CompiledLimits:
+    """Limits of compiled models; figures are those of the vendor's compiler and simulator.
+
+    Attributes:
+        cpu: layers that are not on the NPU, at most.
+        memory: bytes of internal memory and weights, at most.
+        under: SQNR of every output in dB in the vendor's simulator, at least.
+    """
+
+    cpu: int | None = None
+    memory: float | None = None
+    under: float | None = None
+
+    def gates(self, chips: Iterable[Compiled]) -> list[Gate]:
+        """What the compiler's tables say about them; where none was made, nothing is kept."""
+        gates = []
+        for one in chips:
+            off = sum(row.target == "CPU" for row in one.layers if row.op not in _ENDS)
+            known = None not in (one.internal_bytes, one.weight_bytes)
+            total = float((one.internal_bytes or 0) + (one.weight_bytes or 0))
+            if self.cpu is not None:
+                found = float(off) if one.layers else None
+                gates.append(_gate(one.chip, "layers on the CPU", self.cpu, found, _count))
+            if self.memory is not None:
+                found = total if known else None
+                gates.append(_gate(one.chip, "memory", self.memory, found, human_bytes))
+        gates = [replace(each, label="by the compiler") for each in gates]
+        return gates + [each for one in chips for each in self._simulated(one)]
+
+    def _simulated(self, one: Compiled) -> list[Gate]:
+        limit = self.under
+        if limit is None:
+            return []
+        if not one.outputs:
+            return [Gate(one.chip, "SQNR", f"{limit:g} dB", "not known", False, "simulated")]
+        return [
+            Gate(
+                f"{one.chip} {each.name}",
+                "SQNR",
+                f"{limit:g} dB",
+                sqnr_text(each.sqnr_db),
+                sqnr_rank(each.sqnr_db) >= limit,
+                "simulated by the vendor",
+            )
+            for each in one.outputs
         ]
 
 

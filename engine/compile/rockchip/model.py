@@ -1,0 +1,148 @@
+"""A graph of ours as the ONNX file that a toolkit of the vendor is given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import onnx
+from onnx import helper
+
+from engine.quantize import lower_for_vendor
+
+if TYPE_CHECKING:
+    from engine.graph.ir import Graph
+    from engine.graph.layers import LayerMap
+
+__all__ = ["op_targets", "toolkit_onnx"]
+
+_TO_NCHW = (0, 3, 1, 2)
+_TO_NHWC = (0, 2, 3, 1)
+
+
+def toolkit_onnx(graph: Graph, nhwc: frozenset[str] = frozenset()) -> bytes:
+    """The graph as ONNX of opset 19, IR 8.
+
+    Args:
+        graph: with Q/DQ pairs or without.
+        nhwc: inputs of pictures whose channels are last. The toolkit takes axis 1 of every ONNX
+            input for its channels (mean, std, and what a runtime is given), so they become NCHW
+            here; a runtime takes and gives pictures in NHWC all the same.
+
+    Raises:
+        QuantizationError: an operator has no form in opset 19 (named).
+    """
+    model = lower_for_vendor(graph)
+    for name in sorted(nhwc):
+        _channels_first(model.graph, name)
+    return model.SerializeToString(deterministic=True)
+
+
+def _channels_first(graph: onnx.GraphProto, name: str) -> None:
+    """Let an input (N, H, W, C) be (N, C, H, W).
+
+    Where all that reads it, but for a Q/DQ pair, is a Transpose to NCHW, that one goes; else one
+    back is put behind the input, and the toolkit's passes merge it with what follows.
+    """
+    value = next(each for each in graph.input if each.name == name)
+    dims = value.type.tensor_type.shape.dim
+    sizes = [dims[axis].dim_value for axis in _TO_NCHW]
+    for dim, size in zip(dims, sizes, strict=True):
+        dim.dim_value = size
+    tensor = _behind_pair(graph, name)
+    readers = [node for node in graph.node if tensor in node.input]
+    gone = [node for node in readers if _is_transpose(node, _TO_NCHW)]
+    if len(gone) == len(readers) and not any(each.name == tensor for each in graph.output):
+        _drop(graph, {node.output[0]: tensor for node in gone})
+    else:
+        _turn_back(graph, tensor)
+    # shapes of tensors between are the toolkit's to infer again
+    kept = [each for each in graph.value_info if each.name not in _reached(graph, name)]
+    del graph.value_info[:]
+    graph.value_info.extend(kept)
+
+
+def _behind_pair(graph: onnx.GraphProto, name: str) -> str:
+    """The tensor that layers read of an input: behind its Q/DQ pair, where it has one."""
+    for op in ("QuantizeLinear", "DequantizeLinear"):
+        readers = [node for node in graph.node if name in node.input]
+        if len(readers) != 1 or readers[0].op_type != op or readers[0].input[0] != name:
+            break
+        name = readers[0].output[0]
+    return name
+
+
+def _is_transpose(node: onnx.NodeProto, order: tuple[int, ...]) -> bool:
+    return node.op_type == "Transpose" and any(
+        each.name == "perm" and tuple(each.ints) == order for each in node.attribute
+    )
+
+
+def _drop(graph: onnx.GraphProto, renamed: dict[str, str]) -> None:
+    """Remove the nodes that write these tensors, whose readers read others."""
+    kept = [node for node in graph.node if not set(node.output) & renamed.keys()]
+    outputs = {each.name for each in graph.output}
+    for node in kept:
+        for at, name in enumerate(node.input):
+            node.input[at] = renamed.get(name, name)
+    kept += [
+        helper.make_node("Identity", [source], [name], name=f"{name}__same")
+        for name, source in renamed.items()
+        if name in outputs
+    ]
+    _replace(graph, kept)
+
+
+def _turn_back(graph: onnx.GraphProto, tensor: str) -> None:
+    turned = f"{tensor}__nhwc"
+    nodes = list(graph.node)
+    at = next((i + 1 for i, node in enumerate(nodes) if tensor in node.output), 0)
+    for node in nodes[at:]:
+        for index, name in enumerate(node.input):
+            node.input[index] = turned if name == tensor else name
+    back = helper.make_node("Transpose", [tensor], [turned], name=turned, perm=_TO_NHWC)
+    _replace(graph, [*nodes[:at], back, *nodes[at:]])
+
+
+def _replace(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
+    changed = onnx.GraphProto()
+    changed.node.extend(nodes)
+    del graph.node[:]
+    graph.node.extend(changed.node)
+
+
+def _reached(graph: onnx.GraphProto, name: str) -> set[str]:
+    """The input, and what is computed of it up to the first operator that is not moved data."""
+    found = {name}
+    for node in graph.node:
+        moves = node.op_type in ("QuantizeLinear", "DequantizeLinear", "Transpose", "Identity")
+        if moves and found & set(node.input):
+            found.update(node.output)
+    return found
+
+
+def op_targets(
+    model: bytes, entries: dict[str, str], layers: LayerMap | None = None
+) -> dict[str, str]:
+    """The recipe's ``op_target`` by the tensors of the file that is handed over.
+
+    The toolkit wants the output of an operator as it stands in its file: of a quantized layer that
+    is the tensor before it is rounded, and of a convolution with its Relu both, as each is an
+    operator to it.
+
+    Args:
+        model: ONNX.
+        entries: any name of a layer -> where it runs.
+        layers: of the graph; without them names are tensors as they stand.
+    """
+    written = {name for node in onnx.load_from_string(model).graph.node for name in node.output}
+    found: dict[str, str] = {}
+    for name, target in entries.items():
+        layer = None if layers is None else layers.find(name)
+        tensors = (name,) if layer is None or layers is None else layer.tensors
+        for tensor in tensors:
+            stored = None if layers is None else layers.stored.get(tensor)
+            for each in (stored.computed if stored is not None else tensor, tensor):
+                if each in written:
+                    found[each] = target
+                    break
+    return found

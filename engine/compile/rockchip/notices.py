@@ -1,0 +1,167 @@
+"""Warnings and errors of the vendor's toolkit in words that a user understands.
+
+Each row below was seen with toolkit 2.3.2, and what it means was found by what the compiled file
+has. What no row knows is told as it was printed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.base.findings import Finding, Severity
+from engine.base.text import sanitize
+
+__all__ = ["notice_findings"]
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_LINE = re.compile(
+    r"^(?P<level>[WE]) (?:RKNN: \[[0-9:.]+\] |(?:(?P<method>\w{1,40}): )?)(?P<text>.*)$"
+)
+_MOST_LINES = 2_000_000
+_MOST_KINDS = 40
+_NAMES = 6
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A kind of notice.
+
+    Attributes:
+        pattern: of the line behind its time; a group ``name`` is what it is about.
+        what: for the user, with ``{names}``; empty: it is harmless and not told.
+    """
+
+    pattern: re.Pattern[str]
+    code: str = ""
+    severity: Severity = "info"
+    what: str = ""
+    cause: str = ""
+    remedy: str = ""
+
+
+def _harmless(pattern: str) -> _Known:
+    return _Known(re.compile(pattern))
+
+
+_KNOWN: tuple[_Known, ...] = (
+    _harmless(r"Unkown op target: 0"),
+    _harmless(r"LayoutMatchManager: recursion_depth=\d+"),
+    # of what the compiler adds itself: shapes of a Reshape and the like
+    _harmless(r"Warning: Tensor \S*(?:_rs|-rs|_i\d+|ints\S*|tempMC\S*|exSecondary)\S* need parame"),
+    # empty inputs of a Resize
+    _harmless(r"Warning: Tensor (?:scales|roi|empty_placeholder_\d+) need parameter qtype"),
+    _harmless(r"Model initializer tensor data is empty, name: (?:scales|roi|empty_placeholder)"),
+    _harmless(r"TRANSPOSE: mismatch input dims size and perm size"),
+    _harmless(r"Unknow dtype to get bits"),
+    _harmless(r"rknn-toolkit\d? version: "),
+    _harmless(r"=+ WARN\(\d+\) =+"),
+    _harmless(r"(?:load_\w+: )?The config\.(?:mean|std)_values is None"),
+    # the first lines of a Python error, whose last line is told by who asked
+    _harmless(r"Traceback \(most recent call last\)"),
+    # told by our own finding, where it makes a difference
+    _harmless(r"The QAT model is loaded, but the config\.optimization_level"),
+    _harmless(r"The quant_img_RGB2BGR of input"),
+    _Known(
+        re.compile(
+            r"The default (?P<end>input|output) dtype of '(?P<name>.*?)' is changed from "
+            r"'(?P<old>\w+)' to '(?P<new>\w+)'"
+        ),
+        "compiled-port-dtype",
+        what="The compiled model has integers or float16 at its ends: {names}.",
+        cause="The compiler keeps conversions out of the model, as they cost time.",
+        remedy="A program that asks the runtime for float gets float; zero-copy programs read the "
+        "type from the file.",
+    ),
+    _Known(
+        re.compile(r"The output shape of '(?P<name>.*?)' is changed from (?P<shapes>.*) in rknn"),
+        "compiled-output-shape",
+        "warning",
+        "Outputs have another shape than in the source model: {names}.",
+        "remove_reshape is set.",
+        "Let the program that runs it take that shape, or set remove_reshape to no.",
+    ),
+    _Known(
+        re.compile(r"Warning: Tensor (?P<name>\S+) need parameter qtype, type is set to float16"),
+        "compiled-in-float16",
+        what="Tensors without quantization parameters are float16: {names}.",
+        cause="Layers such as Softmax are not quantized.",
+    ),
+    _Known(
+        re.compile(r"The quantize_weight function is about to be deprecated"),
+        "quantize-weight-old",
+        what="The toolkit calls quantize_weight deprecated: quantized_dtype w8a16 is its new name.",
+        remedy="Set quantized_dtype to w8a16, with a dataset, where a later toolkit refuses it.",
+    ),
+    _Known(
+        re.compile(r"Please make sure the model can be dynamic when enable"),
+        "dynamic-input-unchecked",
+        what="The toolkit does not check whether the model can take the shapes of dynamic_input.",
+        remedy="Try each set of shapes on the board.",
+    ),
+)
+
+
+def notice_findings(log: str | Iterable[str]) -> tuple[Finding, ...]:
+    """Findings of what a toolkit printed with the levels W and E.
+
+    Args:
+        log: the text, or its lines; with or without colours.
+
+    Returns:
+        One finding for each kind of notice, which names what it is about.
+    """
+    named: dict[_Known, list[str]] = {}
+    unknown: dict[tuple[str, str], list[str]] = {}
+    for at, line in enumerate(log.splitlines() if isinstance(log, str) else log):
+        if at >= _MOST_LINES:
+            break
+        match = _LINE.match(_COLOUR.sub("", line[:4096]).rstrip())
+        if match is None or not match["text"].strip(" =-"):
+            continue
+        text = match["text"].strip()
+        for kind in _KNOWN:
+            about = kind.pattern.match(text)
+            if about is not None:
+                named.setdefault(kind, []).append(_about(about))
+                break
+        else:
+            # of one kind are those that differ by numbers alone
+            key = (match["level"], re.sub(r"\d+", "N", text))
+            if key in unknown or len(unknown) < _MOST_KINDS:
+                unknown.setdefault(key, []).append(text)
+    told = [_finding(kind, about) for kind, about in named.items() if kind.what]
+    told += [_as_printed(level, texts) for (level, _), texts in unknown.items()]
+    return tuple(told)
+
+
+def _about(match: re.Match[str]) -> str:
+    groups = match.groupdict()
+    name = sanitize(groups.get("name") or "", 80)
+    if groups.get("new"):
+        return f"{name} ({groups['new']})"
+    if groups.get("shapes"):
+        return f"{name} ({sanitize(groups['shapes'], 80)})"
+    return name
+
+
+def _as_printed(level: str, texts: list[str]) -> Finding:
+    times = f" ({len(texts)} times)" if len(texts) > 1 else ""
+    return Finding(
+        "compiler-error" if level == "E" else "compiler-notice",
+        "warning",
+        "compiler",
+        f"The compiler said: {sanitize(texts[0], 300)}{times}",
+        "It is not known here what this means for the model.",
+        "Compare its outputs with the simulator's (--samples).",
+    )
+
+
+def _finding(kind: _Known, about: list[str]) -> Finding:
+    names = list(dict.fromkeys(each for each in about if each))
+    shown = ", ".join(names[:_NAMES])
+    if len(names) > _NAMES:
+        shown += f" and {len(names) - _NAMES} more"
+    what = kind.what.replace("{names}", shown)
+    return Finding(kind.code, kind.severity, "compiler", what, kind.cause, kind.remedy)

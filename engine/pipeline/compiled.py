@@ -1,0 +1,418 @@
+"""A build through the vendor's compiler, for one chip or many."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from engine.base.errors import (
+    EngineError,
+    JobCancelledError,
+    QuantizationError,
+    UsageError,
+)
+from engine.base.events import ArtifactWritten, Event, LogLine, Reporter
+from engine.base.files import atomic_write_all, refuse_existing
+from engine.base.findings import Finding
+from engine.base.plain import JsonValue
+from engine.chips import Chip
+from engine.compile.environments import find
+from engine.compile.rockchip.agreement import Agreement
+from engine.compile.rockchip.checked import check_compiled
+from engine.compile.rockchip.compiler import CompilerRequest, CompilerRun
+from engine.compile.rockchip.notices import notice_findings
+from engine.compile.rockchip.options import ToolkitOptions, choose_quantizer, toolkit_options
+from engine.compile.rockchip.side_file import Origin, side_file, side_path
+from engine.compile.rockchip.table import compiler_table
+from engine.compile.toolkit import Toolkit
+from engine.cost.printed import parse_printed
+from engine.pipeline.compile_logs import LogFolder
+from engine.pipeline.compile_sources import HandedModel
+from engine.pipeline.costs import estimates
+from engine.pipeline.stages.compiled import CompiledModel, compiled_stage
+from engine.pipeline.stages.container import content_of
+from engine.pipeline.stages.estimate import WhatIf
+from engine.quantize import check_dtype, check_layer_dtype
+from engine.wire.compile import Compiled, CompiledModels, OutputAgreement, QuantizedBy
+
+if TYPE_CHECKING:
+    from engine.pipeline.pipeline import Pipeline
+    from engine.wire.cost import ChipEstimate
+    from engine.wire.vendor import ToolkitEnvironment
+
+__all__ = ["CompileOrder", "compile_models", "compiled_paths"]
+
+_PLACE = "{chip}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileOrder:
+    """What is wanted beside the recipe; fields as of :class:`engine.wire.compile.CompileParams`.
+
+    Attributes:
+        chips: with the file of each.
+    """
+
+    chips: Sequence[tuple[Chip, Path]]
+    quantizer: str | None = None
+    toolkit: str | None = None
+    samples: int = 0
+    force: bool = False
+    seconds: float | None = None
+
+
+def compiled_paths(path: Path, model: str, chips: Sequence[Chip]) -> list[tuple[Chip, Path]]:
+    """The file of each chip.
+
+    Args:
+        path: a file; a folder, which is made where it is missing; or a name with ``{chip}`` in it.
+        model: name of the source model's file.
+        chips: at least one.
+
+    Raises:
+        UsageError: several chips would have one file.
+    """
+    stem = Path(model).stem
+    if _PLACE in path.name:
+        return [(chip, path.with_name(path.name.replace(_PLACE, chip.name))) for chip in chips]
+    if path.suffix != ".rknn" or path.is_dir():
+        return [(chip, path / f"{stem}-{chip.name}.rknn") for chip in chips]
+    if len(chips) > 1:
+        raise UsageError(
+            f"{path.name} is one file, and {len(chips)} chips are named.",
+            remedy="Name a folder, or a file with {chip} in its name: " + f"{stem}-{_PLACE}.rknn",
+        )
+    return [(chips[0], path)]
+
+
+def compile_models(pipeline: Pipeline, order: CompileOrder) -> CompiledModels:
+    """Compile a build for every chip; one that fails does not end the others.
+
+    Args:
+        pipeline: of the recipe for the compiler (:func:`channels_first_recipe`).
+        order: what for.
+
+    Raises:
+        EngineError: the build itself fails, or a file is there and may not be replaced.
+        JobCancelledError: the user cancelled.
+    """
+    for _, path in order.chips:
+        _folder_of(path)
+        for each in (path, side_path(path)):
+            refuse_existing(each, overwrite=order.force)
+    with _Compilation(pipeline, order) as compilation:
+        found = tuple(compilation.chip(chip, path) for chip, path in order.chips)
+    return CompiledModels(model=pipeline.source.path.name, chips=found)
+
+
+def _folder_of(path: Path) -> None:
+    """Make the folder of a file; one level, as a misspelled path is no tree to make."""
+    if not path.parent.exists() and path.parent.parent.is_dir():
+        with contextlib.suppress(OSError):  # who writes tells why it is not there
+            path.parent.mkdir()
+
+
+class _Compilation:
+    """A recipe's compilations: what they share is made once."""
+
+    def __init__(self, pipeline: Pipeline, order: CompileOrder) -> None:
+        self._pipeline = pipeline
+        self._order = order
+        self._logs = LogFolder()
+        self._toolkits = _Toolkits(pipeline, self._logs)
+        self._handed: dict[tuple[QuantizedBy, int], HandedModel] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._toolkits.close(kill=error is not None)
+
+    def chip(self, chip: Chip, path: Path) -> Compiled:
+        """The model of a chip, or why there is none."""
+        try:
+            by, notes = choose_quantizer(self._pipeline.recipe, chip, self._order.quantizer)
+            _require_dtypes(self._pipeline, chip, by)
+            environment = find(chip.generation, self._order.toolkit)
+            toolkit = _words(environment)
+        except EngineError as error:
+            return self._failed(Compiled(chip=chip.name), error)
+        blank = Compiled(chip=chip.name, toolkit=toolkit, quantized_by=by)
+        handed = self._handed.setdefault(
+            (by, chip.generation), HandedModel(self._pipeline, by, chip.generation)
+        )
+        _ = handed.graph  # a build that fails has failed for every chip
+        log = self._logs.path(f"{path.stem}.log")
+        try:
+            options = toolkit_options(
+                self._pipeline.recipe,
+                chip,
+                by,
+                handed.plans,
+                handed.op_target,
+                environment.version,
+            )
+            request = CompilerRequest(
+                chip=chip.name,
+                model=handed.onnx,
+                by=by,
+                config=options.config,
+                build=options.build,
+                samples=tuple(handed.raw_samples()) if by == "vendor" else (),
+            )
+            found, cached = self._compiled(chip, handed, request, environment, log)
+            return self._told(blank, handed, request, options, notes, found, path, cached, log)
+        except JobCancelledError:
+            raise
+        except EngineError as error:
+            shown = str(log) if log.exists() else ""
+            return self._failed(replace(blank, log=shown), error)
+
+    def _failed(self, blank: Compiled, error: EngineError) -> Compiled:
+        if isinstance(error, JobCancelledError):
+            raise error
+        self._pipeline.reporter.emit(LogLine(f"{blank.chip}: {error.what}", "error"))
+        return replace(
+            blank,
+            problem=error.what,
+            cause=error.cause,
+            remedy=error.remedy,
+            exit_code=error.exit_code,
+        )
+
+    def _compiled(
+        self,
+        chip: Chip,
+        handed: HandedModel,
+        request: CompilerRequest,
+        environment: ToolkitEnvironment,
+        log: Path,
+    ) -> tuple[CompiledModel, bool]:
+        """The compiled model, out of the cache where it was compiled before."""
+
+        def run(key: str) -> CompiledModel:
+            toolkit = self._toolkits.get(environment)
+            begun = time.perf_counter()
+            one = CompilerRun(toolkit, request, self._order.seconds)
+            try:
+                data = one.compile()
+                seconds = round(time.perf_counter() - begun, 3)
+                outputs = self._second_opinion(one, handed)
+                return CompiledModel(key, data, one.log, seconds, outputs)
+            finally:
+                self._logs.write(log, one.log)
+                with contextlib.suppress(EngineError):
+                    one.release()
+
+        facts: dict[str, JsonValue] = {
+            "chip": chip.name,
+            "request": request.digest,
+            "toolkit": [environment.generation, environment.version, environment.python],
+            "samples": [*self._samples_digest],
+        }
+        stage = compiled_stage(chip.name, facts, run)
+        asked = self._pipeline.with_stage(stage)
+        asked.told = self._pipeline.told
+        found = asked.get(stage)
+        cached = asked.times[-1].cached
+        if cached:
+            self._logs.write(log, found.log)
+        return found, cached
+
+    @cached_property
+    def _samples_digest(self) -> list[str]:
+        """What the second opinion depends on beside the model."""
+        if not self._order.samples:
+            return []
+        pipeline = self._pipeline
+        stage = "quantize" if pipeline.quantized_build else "optimise"
+        return [str(self._order.samples), pipeline.samples.digest, pipeline.key(stage)]
+
+    def _second_opinion(self, run: CompilerRun, handed: HandedModel) -> tuple[OutputAgreement, ...]:
+        """The vendor's simulator, ours and float on the first samples of the dataset."""
+        count = self._order.samples
+        if not count:
+            return ()
+        from engine.graph.execute import Session
+
+        pipeline = self._pipeline
+        quantized = pipeline.quantized if pipeline.quantized_build else None
+        wanted = pipeline.optimised.graph.graph
+        ours = Session(quantized.graph.graph if quantized else wanted)
+        true = Session(wanted)
+        rows = []
+        for spec in wanted.outputs:
+            params = None if quantized is None else quantized.table.get(spec.name)
+            integer = params is not None and params.dtype.startswith(("int", "uint"))
+            rows.append(Agreement(spec.name, params.scale[0] if integer and params else None))
+        feeds = pipeline.feeds(pipeline.dataset.first(count))
+        for raw, feed in zip(handed.raw_samples(count), feeds, strict=False):
+            pipeline.reporter.check_cancelled()
+            theirs = run.simulate(raw)
+            here, float_ = ours.run(feed), true.run(feed)
+            for row, output in zip(rows, theirs, strict=True):
+                row.add(output, here[row.name], float_[row.name])
+        return tuple(row.told() for row in rows)
+
+    @cached_property
+    def _estimates(self) -> Mapping[str, ChipEstimate]:
+        names = tuple(chip.name for chip, _ in self._order.chips)
+        try:
+            untold = self._pipeline.with_recipe(self._pipeline.recipe)  # it has no reporter
+            return {each.chip: each for each in estimates(untold, WhatIf(names)).chips}
+        except EngineError as error:
+            self._pipeline.reporter.emit(LogLine(f"No estimate: {error.what}", "warning"))
+            return {}
+
+    @cached_property
+    def _origin(self) -> Origin:
+        content = content_of(self._pipeline, self._pipeline.optimised.graph.graph)
+        provenance = content.provenance
+        return Origin(
+            model=content.name,
+            recipe=content.recipe,
+            source=provenance.source,
+            dataset=provenance.dataset,
+        )
+
+    def _told(
+        self,
+        blank: Compiled,
+        handed: HandedModel,
+        request: CompilerRequest,
+        options: ToolkitOptions,
+        notes: Sequence[Finding],
+        found: CompiledModel,
+        path: Path,
+        cached: bool,
+        log: Path,
+    ) -> Compiled:
+        """Write the files, and everything that is known of them."""
+        import hashlib
+
+        digest = hashlib.sha256(found.model).hexdigest()
+        side = side_file(self._origin, request, blank.toolkit, path, digest, len(found.model))
+        with self._logs.file(f"{path.stem}.rknn", found.model) as copy:
+            _, misfits = check_compiled(copy, request, handed.inputs, handed.graph.outputs)
+        contents = [(path, found.model), (side_path(path), side)]
+        atomic_write_all(contents, overwrite=self._order.force)
+        self._pipeline.reporter.emit(ArtifactWritten(str(path), "rknn", len(found.model)))
+        estimate = self._estimates.get(blank.chip)
+        table = compiler_table(parse_printed(found.log), estimate, handed.layers)
+        memory = estimate.memory if estimate else None
+        return replace(
+            blank,
+            path=str(path),
+            size=len(found.model),
+            sha256=digest,
+            side_file=str(side_path(path)),
+            cached=cached,
+            seconds=found.seconds,
+            layers=table.layers,
+            internal_bytes=table.internal_bytes,
+            weight_bytes=table.weight_bytes,
+            estimated_internal_bytes=memory.internal if memory else None,
+            estimated_weight_bytes=memory.weight if memory else None,
+            npu_cycles=table.npu_cycles,
+            total_cycles=table.total_cycles,
+            outputs=found.outputs,
+            findings=(
+                *notes,
+                *options.findings,
+                *misfits,
+                *notice_findings(found.log),
+                *table.findings,
+            ),
+            log=str(log) if log.exists() else "",
+        )
+
+
+class _Toolkits:
+    """Processes of toolkits, started where they are needed; one that ended is started again."""
+
+    def __init__(self, pipeline: Pipeline, logs: LogFolder) -> None:
+        self._pipeline = pipeline
+        self._logs = logs
+        self._open: dict[str, Toolkit] = {}
+
+    def get(self, environment: ToolkitEnvironment) -> Toolkit:
+        """One that can be asked.
+
+        Raises:
+            ToolkitError: it does not start.
+        """
+        found = self._open.get(environment.python)
+        if found is None or not found.alive:
+            if found is not None:
+                found.close(kill=True)
+            reporter = _Narrowed(self._pipeline.reporter)
+            found = Toolkit(environment, self._logs.folder, reporter)
+            self._open[environment.python] = found
+        return found
+
+    def close(self, *, kill: bool) -> None:
+        """End all of them."""
+        for one in self._open.values():
+            one.close(kill=kill)
+
+
+class _Narrowed:
+    """A reporter that is told what a toolkit prints as mere lines.
+
+    It marks harmless things as errors; what matters of them becomes a finding of the result.
+    """
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+
+    def emit(self, event: Event) -> None:
+        """Tell it."""
+        if isinstance(event, LogLine) and event.level in ("warning", "error"):
+            event = LogLine(event.text, "info")
+        self._reporter.emit(event)
+
+    def check_cancelled(self) -> None:
+        """Raise where the user cancelled."""
+        self._reporter.check_cancelled()
+
+    def finish_requested(self) -> bool:
+        """Whether the best found so far is enough."""
+        return self._reporter.finish_requested()
+
+
+def _words(environment: ToolkitEnvironment) -> str:
+    name = "rknn-toolkit" if environment.generation == 1 else "rknn-toolkit2"
+    return f"{name} {environment.version}".strip()
+
+
+def _require_dtypes(pipeline: Pipeline, chip: Chip, by: QuantizedBy) -> None:
+    """Refuse what the chip does not have, before anything is built for it.
+
+    Raises:
+        QuantizationError: names the chips that have it.
+    """
+    part = pipeline.recipe.quantization
+    if by == "nobody":
+        wanted = "w8a16" if part.quantize_weight else "float16"
+        if wanted not in chip.dtypes:
+            raise QuantizationError(
+                f"{chip.name} does not compute in {wanted}, and this build is not quantized.",
+                cause=f"It has {', '.join(chip.dtypes)}.",
+                remedy="Set do_quantization to yes, with a dataset.",
+            )
+        return
+    check_dtype(part.quantized_dtype, chip.name)
+    if by == "ours":
+        for dtype in dict.fromkeys((part.quantized_layers or {}).values()):
+            check_layer_dtype(dtype, chip.name)

@@ -1,0 +1,211 @@
+"""``rknntui compile``: Compile a build for chips with the vendor's toolkit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from engine import human_bytes, sanitize, sqnr_text
+from engine.wire.codec import encode
+from engine.wire.compile import COMPILE, Compiled, CompiledModels, CompileParams
+from rknntui.cli.cost_flags import ChipName
+from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, refresh_flag, target, values_of
+from rknntui.cli.gates import (
+    CompiledLimits,
+    exit_code,
+    fail_cpu_flag,
+    fail_memory_flag,
+    fail_under_flag,
+    gate_lines,
+)
+from rknntui.cli.output import emit, table
+from rknntui.cli.progress import Narrator
+from rknntui.cli.session import WorkerSession, resolve, with_worker
+
+_ENDS = ("InputOperator", "OutputOperator")
+_MOST = 40
+
+
+@click.command(
+    "compile",
+    epilog="Example: rknntui compile recipe.yaml --chip rk3588 --chip rv1106 -o out/ --samples 4",
+)
+@target
+@click.option(
+    "--chip",
+    "chip_names",
+    multiple=True,
+    type=ChipName(),
+    metavar="CHIP",
+    help="A chip such as rk3588, once per chip. Default: the recipe's target_platform.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="A folder, a file, or a file name with {chip} in it.",
+)
+@click.option(
+    "--quantizer",
+    type=click.Choice(["ours", "vendor"]),
+    help="Whose quantization the model has. Default: ours where the toolkit takes it over.",
+)
+@click.option("--toolkit", metavar="NAME", help="The environment (rknntui vendor list).")
+@click.option(
+    "--samples",
+    type=click.IntRange(0, 1000),
+    default=0,
+    metavar="N",
+    help="Run the vendor's simulator on N calibration samples and compare it with ours.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1),
+    metavar="S",
+    help="End a step of the toolkit that takes longer. Default: no limit.",
+)
+@fail_cpu_flag
+@fail_memory_flag
+@fail_under_flag
+@recipe_flags
+@refresh_flag
+@click.option("--force", is_flag=True, help="Overwrite files that exist.")
+@json_flag
+@quiet_flag
+def command(
+    target: Path,
+    chip_names: tuple[str, ...],
+    output: Path,
+    quantizer: Literal["ours", "vendor"] | None,
+    toolkit: str | None,
+    samples: int,
+    seconds: float | None,
+    fail_cpu: int | None,
+    fail_memory: float | None,
+    fail_under: float | None,
+    refresh: bool,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+    **flags: Any,
+) -> int:
+    """Compile a build into a vendor .rknn for each chip, with provenance beside it.
+
+    The compiler's own table of layers, cycles and memory stands beside our estimate. A chip that
+    fails does not end the others; the exit code then is that of its error.
+    """
+
+    async def action(session: WorkerSession) -> CompiledModels:
+        asked = CompileParams(
+            recipe=await resolve(session, target, values_of(flags)),
+            path=str(output.absolute()),
+            chips=chip_names,
+            quantizer=quantizer,
+            toolkit=toolkit,
+            samples=samples,
+            refresh=refresh,
+            force=force,
+            seconds=seconds,
+        )
+        return await session.run(COMPILE, asked)
+
+    found = with_worker(action, Narrator(quiet=quiet))
+    gates = CompiledLimits(fail_cpu, fail_memory, fail_under).gates(found.chips)
+    data = encode(found)
+    if gates:
+        data["gates"] = [encode(one) for one in gates]
+    emit(data, [*_lines(found), *gate_lines(gates)], as_json=as_json)
+    return max((one.exit_code for one in found.chips), default=0) or exit_code(gates)
+
+
+def _lines(found: CompiledModels) -> list[str]:
+    made = [one for one in found.chips if one.path]
+    lines = [sanitize(found.model)]
+    lines += ["", *table(_COLUMNS, [_row(one) for one in made])] if made else []
+    for one in found.chips:
+        lines += ["", f"{one.chip}: {sanitize(one.path) or 'not compiled'}", *_details(one)]
+    return lines
+
+
+_COLUMNS = (
+    "chip",
+    "toolkit",
+    "quantized by",
+    "size",
+    "NPU",
+    "CPU",
+    "cycles",
+    "estimated",
+    "internal",
+    "estimated",
+    "weights",
+    "estimated",
+    "seconds",
+)
+
+
+def _row(one: Compiled) -> list[str]:
+    inner = [row for row in one.layers if row.op not in _ENDS]
+    estimated = [row.estimated_total_cycles for row in one.layers]
+    cycles = sum(each or 0 for each in estimated) if any(estimated) else None
+    return [
+        one.chip,
+        one.toolkit,
+        one.quantized_by,
+        human_bytes(one.size),
+        str(sum(row.target == "NPU" for row in inner)) if inner else "-",
+        str(sum(row.target != "NPU" for row in inner)) if inner else "-",
+        "-" if one.total_cycles is None else str(one.total_cycles),
+        "-" if cycles is None else str(cycles),
+        *map(
+            _bytes,
+            (
+                one.internal_bytes,
+                one.estimated_internal_bytes,
+                one.weight_bytes,
+                one.estimated_weight_bytes,
+            ),
+        ),
+        "cached" if one.cached else f"{one.seconds:.1f}",
+    ]
+
+
+def _bytes(value: int | None) -> str:
+    return "-" if value is None else human_bytes(value)
+
+
+def _details(one: Compiled) -> list[str]:
+    if one.problem:
+        return [f"  {text}" for text in (one.problem, one.cause, one.remedy, _log(one)) if text]
+    lines = []
+    off = [row for row in one.layers if row.target != "NPU" and row.op not in _ENDS]
+    cells = [[sanitize(row.id or row.name, 60), row.op, row.dtype, row.target] for row in off]
+    lines += table(("layer", "op", "dtype", "on"), cells[:_MOST])
+    if len(off) > _MOST:
+        lines.append(f"and {len(off) - _MOST} more layers that are not on the NPU")
+    rows = [
+        [
+            sanitize(each.name, 60),
+            str(each.samples),
+            f"{each.cosine:.6f}",
+            f"{100 * each.equal:.3f} %",
+            "-" if each.max_steps is None else str(each.max_steps),
+            sqnr_text(each.sqnr_db),
+            sqnr_text(each.our_sqnr_db),
+        ]
+        for each in one.outputs
+    ]
+    columns = ("output", "samples", "cosine", "equal", "steps", "SQNR, vendor", "SQNR, ours")
+    lines += ["simulated by the vendor and by us:", *table(columns, rows)] if rows else []
+    for each in one.findings:
+        lines.append(f"{each.severity}: {sanitize(each.what, 400)}")
+        if each.severity != "info" and each.remedy:
+            lines.append(f"  {sanitize(each.remedy, 400)}")
+    return [f"  {line}" for line in lines]
+
+
+def _log(one: Compiled) -> str:
+    return f"What the toolkit printed: {one.log}" if one.log else ""

@@ -1,0 +1,71 @@
+"""The file that a toolkit is given: channels first, and operators by their tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from engine.compile.rockchip.model import op_targets, toolkit_onnx
+from engine.frontends.onnx import load_onnx
+from engine.graph.execute.runtime import ort
+from engine.graph.ir import Graph
+from engine.graph.layers import Layer, LayerMap, StoredTensor
+
+
+def net(tmp_path: Path, *, padded: bool = False) -> Graph:
+    """A picture (1, 6, 5, 3), which a Transpose makes NCHW for a convolution."""
+    weights = np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)
+    initializers = [numpy_helper.from_array(weights, "w")]
+    nodes = []
+    last = "x"
+    if padded:
+        initializers.append(numpy_helper.from_array(np.array([0, 1, 1, 0] * 2, np.int64), "pads"))
+        nodes.append(helper.make_node("Pad", [last, "pads"], ["padded"], name="pad"))
+        last = "padded"
+    nodes += [
+        helper.make_node("Transpose", [last], ["t"], name="turn", perm=[0, 3, 1, 2]),
+        helper.make_node("Conv", ["t", "w"], ["c"], name="conv", kernel_shape=[3, 3]),
+        helper.make_node("Relu", ["c"], ["y"], name="relu"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 6, 5, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        initializers,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    model.ir_version = 8
+    path = tmp_path / "net.onnx"
+    onnx.save(onnx.shape_inference.infer_shapes(model), path)
+    return load_onnx(path).graph
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_channels_become_the_first_axis_and_results_stay(tmp_path: Path, padded: bool) -> None:
+    graph = net(tmp_path, padded=padded)
+    picture = np.random.default_rng(1).random((1, 6, 5, 3)).astype(np.float32)
+    plain, turned = toolkit_onnx(graph), toolkit_onnx(graph, frozenset({"x"}))
+    (wanted,) = ort.InferenceSession(plain).run(None, {"x": picture})
+    session = ort.InferenceSession(turned)
+    assert session.get_inputs()[0].shape == [1, 3, 6, 5]
+    (found,) = session.run(None, {"x": np.ascontiguousarray(picture.transpose(0, 3, 1, 2))})
+    np.testing.assert_array_equal(found, wanted)
+    model = onnx.load_from_string(turned)
+    onnx.checker.check_model(model, full_check=True)
+    turns = [node for node in model.graph.node if node.op_type == "Transpose"]
+    assert len(turns) == (2 if padded else 0)
+    assert [each.version for each in model.opset_import] == [19]
+
+
+def test_an_operator_is_named_by_the_tensor_before_it_is_rounded(tmp_path: Path) -> None:
+    data = toolkit_onnx(net(tmp_path))
+    layer = Layer("conv", "Conv", "weighted", ("conv", "relu"), ("c",), ("z",), ())
+    stored = {"z": StoredTensor("z", "y", "z/quantized", "z", "int8")}
+    found = op_targets(data, {"conv": "cpu"}, LayerMap((layer,), stored))
+    assert found == {"c": "cpu", "y": "cpu"}
+    assert op_targets(data, {"t": "cpu", "nowhere": "npu"}) == {"t": "cpu"}

@@ -1,0 +1,105 @@
+"""The compiler's table beside our plan. Rows as toolkit 2.3.2 printed them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.compile.rockchip.table import compiler_table
+from engine.cost.printed import parse_printed
+from engine.wire.cost import ChipEstimate, LayerCost, MemoryCost
+
+ROWS = (
+    "                 Network Layer Information Table",
+    "0 InputOperator INT8 CPU \\ (1,3,8,8) 0/0/0 0 InputOperator:x",
+    "1 ConvRelu INT8 NPU (1,3,8,8),(16,3,3,3),(16) (1,16,8,8) 22/1728/1728 227 Conv:stem",
+    "2 Reshape INT8 CPU (1,16,8,8) (1,16,64) 0/0/0 1 Reshape:stem_o/float-rs",
+    "3 exDataConvert FLOAT16 NPU (1,16,64) (1,16,64) 5/0/5 1 exDataConvert:a/DequantizeLinear",
+    "4 OutputOperator FLOAT16 CPU (1,16,64) \\ 0/0/0 1 OutputOperator:y",
+    "Total Weight Memory Size: 2KB",
+    "Total Internal Memory Size: 4KB",
+)
+LOG = "".join(f"D RKNN: [03:02:13.556] {row}\n" for row in ROWS)
+
+
+def cost(name: str, op: str, target: str = "NPU", total: int = 0, id_: str = "stem") -> LayerCost:
+    return LayerCost(
+        id=id_,
+        layers=(id_,),
+        name=name,
+        op=op,
+        dtype="int8",
+        target="CPU" if target == "CPU" else "NPU",
+        reason="",
+        remedy="",
+        shapes_in="",
+        shape_out="",
+        ddr_cycles=0,
+        npu_cycles=total,
+        total_cycles=total,
+        read_bytes=0,
+        write_bytes=0,
+        weight_bytes=0,
+        macs=0,
+        time_ms=0.0,
+        bound="compute",
+    )
+
+
+PLAN = ChipEstimate(
+    chip="rk3588",
+    generation=2,
+    dtype="int8",
+    cores=1,
+    batch=1,
+    npu_mhz=1000.0,
+    confidence="fitted",
+    memory=MemoryCost(4096, 2048, 6144),
+    layers=(
+        cost("InputOperator:x", "InputOperator", "CPU"),
+        cost("Conv:stem", "ConvRelu", total=1728),
+        cost("Reshape:stem_o_rs", "Reshape", "CPU"),
+        cost("exDataConvert:a__cvt_int8_float16", "exDataConvert", total=5, id_="a"),
+        cost("OutputOperator:y", "OutputOperator", "CPU"),
+    ),
+)
+
+
+def test_layers_meet_by_name_but_for_what_pairs_add() -> None:
+    found = compiler_table(parse_printed(LOG), PLAN)
+    assert found.findings == ()
+    stem, reshape, converted = found.layers[1:4]
+    assert (stem.id, stem.total_cycles, stem.estimated_total_cycles) == ("stem", 1728, 1728)
+    assert (reshape.estimated_target, reshape.total_cycles) == ("CPU", None)
+    assert (converted.id, converted.estimated_total_cycles) == ("a", 5)
+    assert (found.internal_bytes, found.weight_bytes) == (4096, 2048)
+    assert (found.npu_cycles, found.total_cycles) == (1728, 1733)
+
+
+def test_disagreements_are_told_by_layer() -> None:
+    layers = (
+        *PLAN.layers[:1],
+        cost("Conv:stem", "ConvRelu", total=2000),
+        cost("Reshape:stem_o_rs", "Reshape", "NPU"),
+        cost("Pool:gone", "MaxPool", id_="gone"),
+    )
+    plan = replace(PLAN, layers=layers, memory=MemoryCost(4096, 9999, 1))
+    found = compiler_table(parse_printed(LOG), plan).findings
+    assert {each.code for each in found} == {"plan-differs"}
+    text = {each.where: each.what for each in found}
+    assert "1728 cycles by the compiler, 2000 by the plan" in "".join(e.what for e in found)
+    assert any("runs on the CPU; the plan says NPU" in each.what for each in found)
+    assert "that the compiler did not make" in text["gone"]
+    assert any("that the plan does not have" in each.what for each in found)
+    assert "2048 bytes by the compiler, 9999 by the plan" in text["rk3588"]
+
+
+def test_many_disagreements_are_cut() -> None:
+    layers = tuple(cost(f"Conv:c{i}", "Conv", id_=f"c{i}") for i in range(100))
+    found = compiler_table(parse_printed(LOG), replace(PLAN, layers=layers)).findings
+    assert len(found) == 31
+    assert "further layers" in found[-1].what
+
+
+def test_a_log_without_a_table_is_no_table() -> None:
+    found = compiler_table(parse_printed("nothing was printed"), PLAN)
+    assert (found.layers, found.total_cycles, found.findings) == ((), None, ())
