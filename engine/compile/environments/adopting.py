@@ -52,6 +52,7 @@ def adopt(params: ToolkitAdoptParams, reporter: Reporter) -> ToolkitEnvironment:
     generation, version = generation_of(seen)
     if not generation:
         raise ToolkitError(findings[0].what, cause=findings[0].cause, remedy=findings[0].remedy)
+    python = seen.executable or python  # a shim of pyenv leads to another one tomorrow
     known_ones = {one.name: one for one in known()}
     before = next((one for one in known_ones.values() if one.python == python), None)
     if before is not None and before.managed:
@@ -97,14 +98,14 @@ def _interpreter(given: str) -> str:
                 remedy="Name the folder of an environment, or its interpreter.",
             )
     else:
-        found = given if path.exists() else shutil.which(given)
+        found = str(path) if path.exists() else shutil.which(given)
     if found is None or not os.access(found, os.X_OK):
         raise ToolkitError(
             f"There is no program {given}.",
             cause="The path is misspelled, or it may not be run.",
             remedy="Name the interpreter (bin/python) of the environment, or its folder.",
         )
-    return os.path.abspath(Path(found).expanduser())  # noqa: PTH100
+    return os.path.abspath(found)  # noqa: PTH100
 
 
 def remove(params: ToolkitName, reporter: Reporter) -> ToolkitRemoved:

@@ -72,6 +72,7 @@ def facts() -> "Dict[str, Any]":
     return {
         "version": platform.python_version(),
         "implementation": platform.python_implementation(),
+        "executable": sys.executable,
         "prefix": sys.prefix,
         "base_prefix": sys.base_prefix,
         "machine": platform.machine(),

@@ -199,13 +199,14 @@ def _make(plan: Plan, reporter: Reporter, lock: int) -> None:
         private_folder(plan.log.parent)
         private_file(plan.log).close()
     steps = Steps(plan, reporter, lock, temporary)
-    with _stage(reporter, 0):
-        steps.run("Making the environment", plan.python, "venv", str(plan.folder))
+    with _stage(reporter, 0) as (stage, title):
+        steps.run(stage, title, [plan.python, "venv", str(plan.folder)])
     temporary.mkdir()
-    with _stage(reporter, 1):
-        steps.run("Installing what the toolkit needs", *pip, *plan.pins.first)
-    with _stage(reporter, 2):
-        steps.run("Installing the toolkit", *pip, "--no-deps", *plan.pins.second)
+    first, second = plan.pins.first, plan.pins.second
+    with _stage(reporter, 1) as (stage, title):
+        steps.run(stage, title, [*pip, *first], len(first))
+    with _stage(reporter, 2) as (stage, title):
+        steps.run(stage, title, [*pip, "--no-deps", *second], len(second))
     shutil.rmtree(temporary)
     with _stage(reporter, 3):
         found = examine(environment_of(_entry(plan)), reporter, keep=False)
@@ -215,11 +216,11 @@ def _make(plan: Plan, reporter: Reporter, lock: int) -> None:
 
 
 @contextlib.contextmanager
-def _stage(reporter: Reporter, index: int) -> Iterator[None]:
+def _stage(reporter: Reporter, index: int) -> Iterator[tuple[str, str]]:
     stage, title = _STAGES[index]
     begun = time.monotonic()
     reporter.emit(StageStarted(stage, title, index, len(_STAGES)))
-    yield
+    yield stage, title
     reporter.emit(StageFinished(stage, time.monotonic() - begun))
 
 

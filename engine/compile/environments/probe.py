@@ -71,6 +71,7 @@ class Probe:
         packages: normalized name -> what is installed.
         attempts: of the imports that were asked for, in order.
         said: the end of what the imports printed.
+        executable: the interpreter as it knows itself; empty where that is no file.
     """
 
     version: str
@@ -80,6 +81,7 @@ class Probe:
     packages: Mapping[str, Package] = field(default_factory=dict)
     attempts: tuple[Attempt, ...] = ()
     said: str = ""
+    executable: str = ""
 
 
 def probe(
@@ -165,12 +167,14 @@ def _read(python: str, lines: Sequence[str], how: str, said: str) -> Probe:
         raise _no_python(python, how, [*said.splitlines(), *lines])
     if begun:
         attempts.append(Attempt(begun, ended=how))
+    executable = str(facts.get("executable", ""))
     return Probe(
         version=sanitize(str(facts.get("version", "")), 40),
         prefix=os.path.normpath(str(facts["prefix"])),
         machine=sanitize(str(facts.get("machine", "")), 40),
         libc=sanitize(" ".join(map(str, facts.get("libc") or ())), 40),
         packages=_packages(facts.get("distributions")),
+        executable=executable if os.access(executable, os.X_OK) else "",
         attempts=tuple(attempts),
         said=said,
     )

@@ -14,6 +14,7 @@ from engine.base.text import sanitize
 from engine.compile.environments.children import dying_with_us, run
 from engine.compile.environments.pins import Pins
 from engine.compile.environments.pythons import clean_environment
+from engine.compile.environments.requirements import normal_name
 
 __all__ = ["Plan", "Steps"]
 
@@ -52,15 +53,25 @@ class Steps:
         self._keep = (lock,) if lock >= 0 else ()
         # a wheel of 800 MB must not fill a small /tmp
         self._environment = clean_environment() | {"TMPDIR": str(temporary)}
-        self._total, self._count = len(plan.pins.first), 0
+        self._stage, self._total = "", 0
+        self._seen: set[str] = set()
 
-    def run(self, what: str, python: str, module: str, *arguments: str) -> None:
+    def run(self, stage: str, what: str, command: Sequence[str], total: int = 0) -> None:
         """Run a module of an interpreter.
+
+        Args:
+            stage: that its progress is of.
+            what: it does, for errors.
+            command: interpreter, module and arguments.
+            total: packages that it will take.
 
         Raises:
             ToolkitError: it failed; says why, as far as its output tells.
             JobCancelledError: the user cancelled.
         """
+        python, module, *arguments = command
+        self._stage, self._total = stage, total
+        self._seen.clear()
         told: list[str] = []
         environment = dict(self._environment)
         if module == "venv":
@@ -85,20 +96,21 @@ class Steps:
 
     def _tell(self, line: str) -> None:
         """Progress, package by package, as pip tells it."""
-        if found := _COLLECTING.match(line):
-            self._count += 1
-            self._note(found[1])
+        if found := _TAKEN.match(line):
+            name = found[1] or found[2]
+            self._seen.add(normal_name(re.split(r"[=<>!~\[(-]", name)[0]))
+            self._note(name)
         elif found := _LOADING.match(line):
             self._note(f"{found[1]} {found[2]}")
         elif line.startswith("Installing collected packages"):
             self._note("unpacking")
 
     def _note(self, text: str) -> None:
-        done = min(self._count, self._total)
-        self._reporter.emit(Progress("vendor.packages", done, self._total, sanitize(text, 120)))
+        done = min(len(self._seen), self._total)
+        self._reporter.emit(Progress(self._stage, done, self._total, sanitize(text, 120)))
 
 
-_COLLECTING = re.compile(r"Collecting ([^\s(;]{1,100})")
+_TAKEN = re.compile(r"\s*(?:Collecting ([^\s(;]{1,100})|Processing \S*/([^\s/]{1,200})\.whl)")
 _LOADING = re.compile(r"\s+(?:Downloading|Using cached) (?:\S*/)?(\S{1,200}\.whl) (\([^)]{1,30}\))")
 
 

@@ -1,0 +1,28 @@
+"""Pins of stand-ins, in place of the vendor's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.compile.environments import pins
+from tests.compile.environments.standins import PINS, VERSION
+
+
+@pytest.fixture
+def stand_in_pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """For the Python of these tests: toolkits 2.3.2 and 2.4.0, each with two small packages.
+
+    The stand-in does not ask for setuptools, and has it from the environment itself.
+    """
+    folder = tmp_path / "pinned"
+    folder.mkdir()
+    for version in ("2.3.2", "2.4.0"):
+        text = PINS.format(version=version).replace("rknn-", "setuptools==75.0\nrknn-")
+        (folder / f"rknn-toolkit2-{version}-py{VERSION}.txt").write_text(text, "utf-8")
+    monkeypatch.setattr(pins, "_FOLDER", folder)
+    pins.all_pins.cache_clear()
+    yield folder
+    pins.all_pins.cache_clear()
