@@ -47,6 +47,7 @@ from engine.base.text import sanitize
 from engine.compile.bridge import values, worker
 from engine.compile.bridge.log import ToolkitLog
 from engine.compile.bridge.values import Arrays, Unpackable, pack, unpack
+from engine.compile.environments import using
 from engine.wire.vendor import ToolkitEnvironment
 
 __all__ = ["LOG_NAME", "RemoteRKNN", "Toolkit"]
@@ -100,6 +101,9 @@ class Toolkit:
         if not os.access(environment.python, os.X_OK):
             raise _gone(environment)
         with contextlib.ExitStack() as undo:
+            # `vendor remove` says then that it is in use
+            self._use = undo.enter_context(contextlib.ExitStack())
+            self._use.enter_context(using(environment))
             with output_errors(folder or Path(environment.folder)):
                 self.run_folder = (
                     make_owned("toolkit") if folder is None else make_owned("", folder, "toolkit")
@@ -412,6 +416,7 @@ class Toolkit:
         os.close(self._lifeline)
         self._lifeline = -1
         let_go(self.run_folder)
+        self._use.close()
 
 
 class RemoteRKNN:

@@ -4,7 +4,7 @@ from engine.compile.environments.adopting import adopt, make_default, remove
 from engine.compile.environments.checking import check
 from engine.compile.environments.known import find, known
 from engine.compile.environments.making import install
-from engine.compile.environments.places import held
+from engine.compile.environments.places import held, using
 from engine.compile.environments.pythons import clean_environment
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "known",
     "make_default",
     "remove",
+    "using",
 ]

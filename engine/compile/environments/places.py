@@ -14,6 +14,7 @@ from pathlib import Path
 from engine.base.errors import ToolkitError
 from engine.base.files import atomic_write, read_regular
 from engine.base.paths import cache_folder, data_folder, private_folder
+from engine.wire.vendor import ToolkitEnvironment
 
 __all__ = [
     "ENVIRONMENT_VARIABLE",
@@ -31,6 +32,7 @@ __all__ = [
     "read_ready",
     "site_time",
     "toolkits_folder",
+    "using",
     "write_ready",
 ]
 
@@ -194,6 +196,19 @@ def held(folder: Path, *, alone: bool = False) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def using(environment: ToolkitEnvironment) -> Iterator[None]:
+    """Hold an environment while its toolkit runs: our own verb does not remove it meanwhile.
+
+    Nothing is written beside one that the user made, as nobody here removes that.
+
+    Raises:
+        ToolkitError: it is being made or removed.
+    """
+    with held(Path(environment.folder)) if environment.managed else contextlib.nullcontext():
+        yield
 
 
 def _held_error(folder: Path, *, alone: bool) -> ToolkitError:

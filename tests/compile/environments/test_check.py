@@ -16,7 +16,9 @@ from engine.base.errors import JobCancelledError, ToolkitError, UsageError
 from engine.base.events import CallbackReporter, NullReporter
 from engine.compile.environments import adopt, check, far_probe, find, known, make_default, remove
 from engine.compile.environments.judging import judge
+from engine.compile.environments.places import READY, held
 from engine.compile.environments.probe import Attempt, Package, Probe, probe
+from engine.compile.toolkit import Toolkit
 from engine.wire.vendor import ToolkitAdoptParams, ToolkitName
 from tests.compile.environments.standins import Stand, environment, put, site_of, toolkit
 
@@ -64,6 +66,18 @@ def test_one_that_the_user_made(place: Path) -> None:
     assert not gone.files_removed
     assert known() == ()
     assert sorted(place.rglob("*")) == before
+
+
+def test_one_that_runs_is_not_removed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = place / READY
+    mark.write_text("x", "utf-8")
+    monkeypatch.setenv("RKNNTUI_VENDOR", str(place))
+    found = find(2)
+    assert found.managed
+    with Toolkit(found), pytest.raises(ToolkitError, match="in use"):
+        remove(ToolkitName(), NullReporter())
+    with held(place, alone=True):  # it is free again
+        mark.unlink()
 
 
 def test_what_is_no_environment_of_a_toolkit(place: Path, tmp_path: Path) -> None:
