@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from logging import Logger
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from engine.api.signatures import Parameters
 from engine.base.errors import UsageError
 from engine.base.text import sanitize
 from engine.chips import chip as chip_facts
+from engine.devices.address import Address
 from engine.devices.agent.bundle import bundle
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
@@ -27,15 +29,17 @@ from engine.devices.measure.measured import (
     Label,
     MeasuredPerf,
     MemoryUse,
+    SystemMemory,
     Versions,
     memory_not_available,
 )
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.devices.probe.identify import BoardIdentity
 from engine.devices.probe.versions import read_versions
+from engine.devices.toolkit.board import memory_by_toolkit, toolkit_known
 from engine.devices.transport import Transport
 
-__all__ = ["BoardModel"]
+__all__ = ["BoardModel", "given_inputs"]
 
 _WARMUP = 5
 _LOOPS = 10
@@ -172,12 +176,13 @@ class BoardModel:
             label=self.label,
         )
 
-    def memory(self) -> MemoryUse:
-        """What the model takes.
+    def memory(self) -> MemoryUse | SystemMemory:
+        """What the model takes; in generation 1 the vendor's toolkit is asked, where it is known.
 
         Raises:
             UsageError: ``init_runtime`` was called without ``eval_mem``.
-            RuntimeLibraryError: the runtime has no such query, as in generation 1.
+            RuntimeLibraryError: the runtime has no such query, and there is no toolkit to ask.
+            ToolkitError, DeviceError: the toolkit cannot be used, or fails.
         """
         if not self._given["eval_mem"]:
             raise UsageError(
@@ -185,7 +190,7 @@ class BoardModel:
                 remedy="Call init_runtime with eval_mem=True.",
             )
         if self._opened.generation == 1:
-            raise memory_not_available()
+            return self._memory_by_toolkit()
         found = self._runtime.memory()
         return MemoryUse.of(
             weight=found.weight, internal=found.internal, dma=found.dma, label=self.label
@@ -220,19 +225,42 @@ class BoardModel:
     def _inputs(
         self, inputs: Any, data_format: Any, data_type: Any, pass_through: Any
     ) -> list[BoardInput]:
-        wanted = self._opened.inputs
-        arrays = [inputs] if isinstance(inputs, np.ndarray) else inputs
-        if not isinstance(arrays, Sequence) or len(arrays) != len(wanted):
-            raise UsageError(
-                f"The model has {len(wanted)} inputs.",
-                remedy="Give a list of numpy arrays, one per input, in the model's order.",
-            )
-        formats = _each(data_format, len(wanted), "data_format")
-        through = _each(pass_through, len(wanted), "inputs_pass_through")
-        return [
-            _board_input(index, array, attributes, formats[index], data_type, through[index])
-            for index, (array, attributes) in enumerate(zip(arrays, wanted, strict=True))
-        ]
+        return given_inputs(inputs, self._opened.inputs, data_format, data_type, pass_through)
+
+    def _memory_by_toolkit(self) -> SystemMemory:
+        """As the vendor's toolkit asks rknn_server, which the C API of generation 1 cannot."""
+        if self._board.kind != "adb" or not toolkit_known():
+            raise memory_not_available()
+        address = Address("adb", self._board.name)
+        chip = self._identity.chip or str(self._given["target"]).lower()
+        found = memory_by_toolkit(self._opened.file.path, address, chip)
+        return replace(found, label=self.label)
+
+
+def given_inputs(
+    inputs: Any,
+    wanted: Sequence[TensorAttributes],
+    data_format: Any,
+    data_type: Any,
+    pass_through: Any,
+) -> list[BoardInput]:
+    """The inputs of ``inference``, one array for each of a model's.
+
+    Raises:
+        UsageError: they are too many or too few, or none.
+    """
+    arrays = [inputs] if isinstance(inputs, np.ndarray) else inputs
+    if not isinstance(arrays, Sequence) or len(arrays) != len(wanted):
+        raise UsageError(
+            f"The model has {len(wanted)} inputs.",
+            remedy="Give a list of numpy arrays, one per input, in the model's order.",
+        )
+    formats = _each(data_format, len(wanted), "data_format")
+    through = _each(pass_through, len(wanted), "inputs_pass_through")
+    return [
+        _board_input(index, array, attributes, formats[index], data_type, through[index])
+        for index, (array, attributes) in enumerate(zip(arrays, wanted, strict=True))
+    ]
 
 
 def _board_input(

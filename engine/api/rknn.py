@@ -22,6 +22,7 @@ from engine.report import CONTAINER_NOTE, summary_text
 if TYPE_CHECKING:
     from engine.api.board_model import BoardModel
     from engine.api.simulated_model import SimulatedModel
+    from engine.api.toolkit_model import ToolkitModel
     from engine.options import Values
     from engine.pipeline.pipeline import Pipeline
     from engine.wire.cost import ChipEstimate
@@ -83,7 +84,7 @@ class RKNN:
         self._container: bytes | None = None
         self._loaded: Path | None = None
         self._running: SimulatedModel | None = None
-        self._board: BoardModel | None = None
+        self._board: BoardModel | ToolkitModel | None = None
         self._core_mask: object = None
 
     def __getattr__(self, name: str) -> Any:
@@ -413,7 +414,8 @@ class RKNN:
         On the board of ``init_runtime``'s target: measured. In the simulator: weights and tensors
         of the build on its ``target_platform``, estimated.
 
-        Both: is_print=True. Generation 1's C API has no such figure.
+        Both: is_print=True. Generation 1's C API has no such figure:
+        there the vendor's toolkit is asked, where ``rknntui vendor adopt`` has named one.
         """
         given = bind("eval_memory", self.generation, args, keywords)
         if self._board is None:
@@ -455,7 +457,7 @@ class RKNN:
 
         return list_support_target_platform(rknn_model, self._log)
 
-    def _on_board(self) -> BoardModel:
+    def _on_board(self) -> BoardModel | ToolkitModel:
         if self._board is None:
             raise UsageError(
                 "This needs a board.", remedy="Call init_runtime with the target of a board first."

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from engine.api.board_model import BoardModel
 from engine.api.signatures import Parameters
 from engine.api.simulated_model import SimulatedModel, ignored_arguments
+from engine.api.toolkit_model import ToolkitModel
 from engine.base.errors import DeviceError, UsageError
 from engine.base.leftovers import owned_file
+from engine.devices.toolkit.board import toolkit_address
 
 if TYPE_CHECKING:
     from engine.graph.ir import CustomOperators
@@ -44,7 +46,9 @@ def own_chip() -> str:
     return found.chip
 
 
-def start_board(model: Path | bytes, given: Parameters, generation: int, log: Logger) -> BoardModel:
+def start_board(
+    model: Path | bytes, given: Parameters, generation: int, log: Logger
+) -> BoardModel | ToolkitModel:
     """Load a model on a board.
 
     Args:
@@ -56,6 +60,10 @@ def start_board(model: Path | bytes, given: Parameters, generation: int, log: Lo
     Raises:
         EngineError: there is no such board, or it cannot run this model.
     """
+    device = given["device_id"]
+    address = toolkit_address(None if device is None else str(device), generation)
+    if address is not None and isinstance(model, Path):
+        return ToolkitModel(model, address, given, generation, log)
     if isinstance(model, Path):
         return BoardModel.start(model, given, generation, log)
     with owned_file("board", "model.rknn", model) as path:

@@ -45,7 +45,7 @@ from engine.base.plain import JsonObject
 from engine.base.process import exit_reason
 from engine.base.text import sanitize
 from engine.compile.bridge import values, worker
-from engine.compile.bridge.log import ToolkitLog
+from engine.compile.bridge.log import ToolkitLog, new_log
 from engine.compile.bridge.values import Arrays, Unpackable, pack, unpack
 from engine.compile.environments import using
 from engine.wire.vendor import ToolkitEnvironment
@@ -59,6 +59,11 @@ _RELEASE_SECONDS = 10.0
 _TERMINATE_SECONDS = 2.0
 _ANSWER_LIMIT = 64 << 20
 _ENOUGH_ROOM = 1 << 20
+_COMPILER_ADVICE = "Try another chip, dtype or option, or leave out the layer."
+_ADVICE = dict.fromkeys(
+    ("RKNN()", "list_devices", "init_runtime", "inference", "eval_perf", "eval_memory"),
+    "Check the toolkit (rknntui vendor check) and, where there is one, the board and its cable.",
+)
 _DROPPED = ("PYTHON", "XDG_", "LC_", "VIRTUAL_ENV", "CONDA_", "LANG")
 
 
@@ -71,7 +76,8 @@ class Toolkit:
     Args:
         environment: where the toolkit is installed.
         folder: where the private folder is made and the log stays, which is written anew: for one
-            toolkit at a time. None makes both among the temporary files, and the log goes too.
+            toolkit at a time. None: among the temporary files, and the log with those of this
+            program, of which the last ones stay.
         reporter: told every line that the toolkit prints; asked ten times a second whether to stop.
         memory: bytes of private memory that it may have; None: no limit.
 
@@ -112,7 +118,8 @@ class Toolkit:
                 self.work = private_folder(self.run_folder / "work")
                 self._arrays_folder = private_folder(self.run_folder / "arrays")
                 code = self._copy_code()
-                self._log = ToolkitLog((folder or self.run_folder) / LOG_NAME, reporter)
+                path = new_log(environment.name) if folder is None else folder / LOG_NAME
+                self._log = ToolkitLog(path, reporter)
             undo.callback(self._log.close)
             self._arrays = Arrays(str(self._arrays_folder), "near")
             theirs, self._lifeline = os.pipe()
@@ -302,8 +309,7 @@ class Toolkit:
         error = CompilerError(
             f"The process of {self._words} {how} during {name}{place}",
             cause=" ".join(part for part in parts if part),
-            remedy=f"All that it printed is in {self.log}. Try another chip, dtype or option, or "
-            "leave out the layer; the next call starts a new process.",
+            remedy=f"All that it printed is in {self.log}. {_ADVICE.get(name, _COMPILER_ADVICE)}",
         )
         self._fault = error
         return error

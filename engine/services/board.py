@@ -34,9 +34,15 @@ def about(params: AboutParams) -> About:
 def run(params: RunParams, reporter: Reporter) -> Ran:
     """Run one sample on a board."""
     from engine.devices.run.run import run_on_board
+    from engine.devices.toolkit.board import toolkit_address
+    from engine.devices.toolkit.jobs import run_by_job
     from engine.services.board_models import model_source
 
-    return run_on_board(params, model_source(params, params.build, reporter), reporter)
+    address = toolkit_address(params.device)
+    source = model_source(params, params.build, reporter)
+    if address is not None:
+        return run_by_job(address, params, source, reporter)
+    return run_on_board(params, source, reporter)
 
 
 @runs(BOARD_LIVE)
@@ -52,6 +58,12 @@ def live(params: LiveParams, reporter: Reporter) -> Lived:
 def memory(params: MemoryParams, reporter: Reporter) -> MemoryReport:
     """What a model takes on a board."""
     from engine.devices.run.memory import memory_on_board
+    from engine.devices.toolkit.board import toolkit_address
+    from engine.devices.toolkit.jobs import memory_by_job, with_allocations
     from engine.services.board_models import model_source
 
-    return memory_on_board(params, model_source(params, None, reporter), reporter)
+    address = toolkit_address(params.device)
+    source = model_source(params, None, reporter)
+    if address is not None:
+        return memory_by_job(address, source, reporter)
+    return with_allocations(memory_on_board(params, source, reporter), source, reporter)

@@ -20,6 +20,7 @@ __all__ = [
     "LIVE_LOOK",
     "About",
     "AboutParams",
+    "AllocatedMemory",
     "BoardFacts",
     "BoardState",
     "FigureLabel",
@@ -273,10 +274,23 @@ class MemoryParams(ModelTarget):
 
 
 @record
+class AllocatedMemory:
+    """What generation 1's ``eval_memory`` tells, in bytes: the most that was allocated at one time,
+    and the sum of all allocations since the model was loaded, of the system and of the NPU.
+    """
+
+    system_maximum: int
+    system_total: int
+    npu_maximum: int
+    npu_total: int
+
+
+@record
 class MemoryReport:
     """What a model takes on a board.
 
     Attributes:
+        allocated: of generation 1, as the vendor's toolkit tells it; else None.
         memory: None where the runtime has no such query, with the reason.
         text: in the form of the manual; empty without figures.
         model_bytes: size of the file.
@@ -292,6 +306,7 @@ class MemoryReport:
     text: str = ""
     model_bytes: int = 0
     system: SystemMemory | None = None
+    allocated: AllocatedMemory | None = None
 
 
 BOARD_ABOUT = Query("board.about", AboutParams, About)

@@ -294,7 +294,7 @@ class Peer:
             return False
         try:
             data = self._errors.read(_CHUNK)
-        except OSError:
+        except (OSError, ValueError):  # gone, or closed with the rest of a program that ends
             data = b""
         if data is None:
             return False

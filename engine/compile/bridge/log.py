@@ -10,21 +10,23 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from io import FileIO
 from pathlib import Path
 from typing import Literal
 
 from engine.base.events import LogLine, Reporter
-from engine.base.paths import private_handle
+from engine.base.paths import private_folder, private_handle, state_folder
 from engine.base.text import sanitize
 
-__all__ = ["ToolkitLog"]
+__all__ = ["ToolkitLog", "new_log"]
 
 _HEAD = 64 << 20
 _TAIL = 1 << 20
 _LINE = 1 << 16
 _TOLD = 20_000
 _SHOWN = 500
+_KEPT_LOGS = 8
 
 _LEVELS: dict[str, Literal["debug", "info", "warning", "error"]] = {
     "D": "debug",
@@ -43,6 +45,24 @@ _LAYER = (
     re.compile(r"tensor ?name\s*[:=]\s*['\"\[]?([^\s,;'\"\]]+)", re.IGNORECASE),
 )
 _STEP = re.compile(r"(>>>+ start|<<<+ end): (\S+)")
+
+
+def new_log(name: str) -> Path:
+    """The file of a log that nobody gave a place, beside this program's own; the last eight stay.
+
+    Args:
+        name: of the environment.
+
+    Raises:
+        OSError: the folder cannot be made.
+    """
+    folder = private_folder(state_folder() / "logs")
+    logs = sorted(folder.glob("toolkit-*.log"), key=lambda path: path.name)
+    for path in logs[: -_KEPT_LOGS + 1]:
+        with contextlib.suppress(OSError):
+            path.unlink()
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9:09}"
+    return folder / f"toolkit-{stamp}-{name}.log"
 
 
 class ToolkitLog:

@@ -17,8 +17,9 @@ from engine.wire.devices import LayerTime
 if TYPE_CHECKING:
     from engine.devices.board.runtime import BoardRuntime
     from engine.devices.board.tensors import BoardInput
+    from engine.devices.measure.perf_report import PerfReport
 
-__all__ = ["LayerTimes", "read_layer_times", "time_layers"]
+__all__ = ["LayerTimes", "layer_times_of", "read_layer_times", "time_layers"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,11 @@ def read_layer_times(text: str, find: FindLayers) -> LayerTimes:
         find: the layers of the build. Where it fails the table is told without them: the times are
             measured, whatever became of their names.
     """
-    report = parse_perf_text(text)
+    return layer_times_of(parse_perf_text(text), find, text)
+
+
+def layer_times_of(report: PerfReport, find: FindLayers, text: str = "") -> LayerTimes:
+    """As :func:`read_layer_times`, of a table that was read already."""
     if not report.rows:
         return LayerTimes(text=text, notes=("The runtime printed no table of layers.",))
     notes: list[str] = []

@@ -293,7 +293,8 @@ def memory_not_available() -> RuntimeLibraryError:
         "eval_memory is not available on this runtime.",
         cause="The C API of generation 1 (librknn_runtime.so) has no query for memory; the "
         "vendor's toolkit asks rknn_server in a way of its own.",
-        remedy="Ask the vendor's toolkit, or look at the board's free memory in the monitor.",
+        remedy="Name the vendor's generation 1 toolkit once (rknntui vendor adopt PYTHON): then it "
+        "is asked. Or look at the board's free memory in the monitor.",
     )
 
 

@@ -18,11 +18,12 @@ from engine.devices.measure.benchmark import CellResult, plan_benchmark, run_ben
 from engine.devices.measure.benchmark_runs import fix_clocks_of, measure_on, state_by_agent
 from engine.devices.measure.history import save_run
 from engine.devices.measure.layer_times import LayerTimes, read_layer_times, time_layers
+from engine.devices.measure.measured_point import measured_point
 from engine.devices.measure.measured_run import Conditions, MeasuredRun
 from engine.devices.measure.memory import memory_of
 from engine.devices.model_source import ModelSource
 from engine.devices.stages import BoardStages
-from engine.wire.devices import MeasuredPoint, Performance, PerfParams
+from engine.wire.devices import Performance, PerfParams
 
 __all__ = ["measure_performance"]
 
@@ -100,37 +101,13 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
         chip=chip,
         runtime=opened.api_version,
         driver=opened.driver_version,
-        points=tuple(_point(cell) for cell in cells),
+        points=tuple(map(measured_point, cells)),
         left_out=tuple(f"{each.cell}: {each.reason}" for each in plan.left_out),
         layers=table.rows,
         text=table.text,
         memory=memory_of(opened, board.label).figures,
         notes=tuple(notes),
         kept=_keep(_measured(source, board, opened, cells, table, notes), reporter),
-    )
-
-
-def _point(result: CellResult) -> MeasuredPoint:
-    cell, timings = result.cell, result.timings
-    if timings is None:
-        return MeasuredPoint(cell.cores, cell.threads, failed=result.failed, batch=cell.batch)
-    return MeasuredPoint(
-        cell.cores,
-        cell.threads,
-        timings.count,
-        timings.minimum,
-        timings.median,
-        timings.p90,
-        timings.p99,
-        timings.maximum,
-        timings.low,
-        timings.high,
-        result.frames_per_second,
-        dict(result.after.clocks),
-        dict(result.after.celsius),
-        result.throttled,
-        result.notes,
-        batch=cell.batch,
     )
 
 

@@ -2,8 +2,8 @@
 
 NTB is a USB channel of the vendor's own between ``rknn_server`` on the board and
 ``npu_transfer_proxy`` on this machine. The proxy lists the boards (:func:`ask_proxy`); only the
-vendor's generation 1 toolkit talks to them. :func:`engine.devices.reach.reach` is the place where a
-transport over the bridge to that toolkit comes in.
+vendor's generation 1 toolkit talks to them, and :mod:`engine.devices.toolkit` has it do so. It runs
+models and nothing else: there is no transport to such a board.
 """
 
 from __future__ import annotations
@@ -148,8 +148,9 @@ def missing(name: str) -> DeviceError:
     """Why a board cannot be used over NTB, and what to do instead."""
     return DeviceError(
         f"The board {name} is reached by NTB, which this program does not speak itself.",
-        cause="NTB belongs to the vendor: only the generation 1 toolkit (rknn-toolkit 1.7) talks "
-        "to a board over it.",
-        remedy="Switch the board to adb: write usb_adb_en into its /etc/init.d/.usb_config and "
-        "restart it. A board that has NTB only runs with the vendor's toolkit.",
+        cause="NTB belongs to the vendor: only the generation 1 toolkit (rknn-toolkit) talks to a "
+        "board over it, and it does so for run, perf and memory.",
+        remedy="Name the toolkit's Python once: rknntui vendor adopt PYTHON, then give "
+        f"--device ntb:{name}. Or switch the board to adb: write usb_adb_en into its "
+        "/etc/init.d/.usb_config and restart it.",
     )

@@ -52,7 +52,7 @@ def command(
 
     MODEL is a .rknn that the vendor's toolkit compiled for the board's chip. An emulated board
     also takes a container of this program, or a recipe. Generation 1's runtime has no figures of a
-    model: then the reason is said, and the memory of the system.
+    model: the vendor's toolkit is asked for them, where `rknntui vendor adopt` has named one.
 
     With --chip, nothing is measured: MODEL is a model file or a recipe, and its weights and the
     tensors between its layers are placed as the vendor's compiler does it (estimated).
@@ -81,6 +81,7 @@ def command(
         lines.append(memory_line(found.memory, found.label))
     if not found.text:
         lines.append(f"model file: {human_bytes(found.model_bytes)}")
-    lines.append(system_line(found.system))
+    if found.system is not None or found.allocated is None:
+        lines.append(system_line(found.system))
     emit(found, lines, as_json=as_json)
     return 0

@@ -10,6 +10,7 @@ import pytest
 from engine.base.errors import CompilerError, ToolkitError, UsageError
 from engine.base.events import CallbackReporter, Event, LogLine
 from engine.base.leftovers import clear_leftovers
+from engine.base.paths import state_folder
 from engine.compile.bridge import worker
 from engine.compile.toolkit import LOG_NAME, RemoteRKNN, Toolkit
 from engine.wire.vendor import ToolkitEnvironment
@@ -104,12 +105,14 @@ def test_only_the_log_stays(start: Start, source: Path, kept: Path, tmp_path: Pa
     assert not (Path.cwd() / "check_quantize.onnx").exists()
 
 
-def test_without_a_folder_nothing_stays(standin: ToolkitEnvironment) -> None:
-    with Toolkit(standin) as toolkit:
-        toolkit.rknn()
-        folder = toolkit.run_folder
-        assert toolkit.log.parent == folder
-    assert not folder.exists()
+def test_without_a_folder_the_log_goes_to_our_own(standin: ToolkitEnvironment) -> None:
+    for _ in range(9):
+        with Toolkit(standin) as toolkit:
+            folder = toolkit.run_folder
+        assert not folder.exists()
+    logs = sorted((state_folder() / "logs").glob("toolkit-*-standin.log"))
+    assert len(logs) == 8
+    assert toolkit.log == logs[-1]
 
 
 def test_an_object_is_not_another(start: Start, source: Path, tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ def _layer_list(platforms, mean, std):
     sides = [("input", 0), ("output", 1)]
     return {
         "network_platform": "onnx", "ori_network_platform": "onnx", "name": "stand-in",
-        "version": "1.3.2", "target_platform": list(platforms),
+        "version": "1.3.2", "ovxlib_version": "1.1.30", "target_platform": list(platforms),
         "mean_value": list(mean), "mean_value_chns": [3], "std_value": list(std),
         "reorder": [0, 1, 2],
         "nodes": [{"lid": "relu_1", "name": "relu", "op": "VSI_NN_OP_RELU", "nn": {}}],

@@ -1,0 +1,242 @@
+"""The bridge with the vendor's real toolkit: what it computes, how it ends, what is left of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from engine.base.errors import CompilerError, EngineError, JobCancelledError
+from engine.base.events import CallbackReporter, Event, LogLine
+from engine.compile.toolkit import LOG_NAME, RemoteRKNN, Toolkit
+from engine.graph.execute.runtime import ort
+from engine.wire.vendor import ToolkitEnvironment
+from tests.compile.bridge.test_faults import small_disk
+
+pytestmark = [pytest.mark.vendor, pytest.mark.long]
+
+SHAPE = (1, 3, 16, 16)
+
+
+@pytest.fixture(scope="module")
+def environment(vendor_python: Path) -> ToolkitEnvironment:
+    folder = vendor_python.parents[1]
+    return ToolkitEnvironment(name="toolkit2", folder=str(folder), python=str(vendor_python))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Two convolutions with a ReLU between, and one calibration sample beside them."""
+    rng = np.random.default_rng(0)
+    shapes = {"w0": (8, 3, 3, 3), "w1": (8, 8, 3, 3)}
+    weights = [
+        numpy_helper.from_array((rng.standard_normal(shape) * 0.2).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], name="first", pads=[1] * 4),
+        helper.make_node("Relu", ["a"], ["b"], name="relu"),
+        helper.make_node("Conv", ["b", "w1"], ["y"], name="second", pads=[1] * 4),
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", SHAPE), ("y", (1, 8, 16, 16)))
+    ]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], weights)
+    opset = [helper.make_opsetid("", 13)]
+    path = tmp_path / "a net's $(touch x).onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    np.save(tmp_path / "sample.npy", rng.standard_normal(SHAPE).astype(np.float32))
+    (tmp_path / "dataset.txt").write_text("sample.npy\n")
+    return path
+
+
+def loaded(toolkit: Toolkit, source: Path, chip: str) -> RemoteRKNN:
+    rknn = toolkit.rknn(verbose=True)
+    assert rknn.call("config", target_platform=chip) in (0, None)
+    assert rknn.call("load_onnx", model=source) == 0
+    return rknn
+
+
+def build(rknn: RemoteRKNN, source: Path, **how: Any) -> Any:
+    dataset = source.with_name("dataset.txt")
+    return rknn.call("build", do_quantization=True, dataset=dataset, **how)
+
+
+def everything(toolkit: Toolkit, source: Path, target: Path) -> None:
+    """All stages; a method that refuses is an error here."""
+    rknn = loaded(toolkit, source, "rk3566")
+    if build(rknn, source) or rknn.call("export_rknn", target):
+        raise toolkit.refused("build", 0)
+
+
+def own_folder(tmp_path: Path, name: str = "kept") -> Path:
+    folder = tmp_path / name
+    folder.mkdir()
+    return folder
+
+
+def check_only_log(folder: Path) -> None:
+    assert [path.name for path in folder.iterdir()] == [LOG_NAME]
+
+
+def test_it_computes_what_onnxruntime_does(
+    environment: ToolkitEnvironment, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = own_folder(tmp_path, "here")
+    monkeypatch.chdir(here)
+    sample = np.load(tmp_path / "sample.npy")
+    with Toolkit(environment, own_folder(tmp_path)) as toolkit:
+        rknn = loaded(toolkit, source, "rk3588")
+        mark = toolkit.mark
+        assert build(rknn, source) == 0
+        report = toolkit.since(mark)
+        assert rknn.call("export_rknn", tmp_path / "net.rknn") == 0
+        assert rknn.call("init_runtime") == 0
+        (found,) = rknn.call("inference", inputs=[sample], data_format=["nchw"])
+        with pytest.raises(CompilerError) as caught:
+            rknn.call("eval_memory")
+        assert "eval_memory of the toolkit raised" in caught.value.what
+        assert "Traceback" not in caught.value.what
+        assert toolkit.alive
+    (expected,) = ort.InferenceSession(source).run(None, {"x": sample})
+    cosine = (found * expected).sum() / np.linalg.norm(found) / np.linalg.norm(expected)
+    assert cosine > 0.99
+    assert "Conv:first" in report or "first" in report
+    assert (tmp_path / "net.rknn").read_bytes()[:4] == b"RKNN"
+    assert list(here.iterdir()) == []
+    check_only_log(toolkit.log.parent)
+
+
+def test_int8_for_rk2118_aborts_and_is_told_with_its_layer(
+    environment: ToolkitEnvironment, source: Path, tmp_path: Path
+) -> None:
+    with Toolkit(environment, own_folder(tmp_path)) as toolkit:
+        rknn = loaded(toolkit, source, "rk2118")
+        with pytest.raises(CompilerError) as caught:
+            build(rknn, source)
+        assert "was killed by SIGABRT during build, at x" in caught.value.what
+        assert "Meet unsupported conv, input tensor name: x" in caught.value.cause
+        assert str(toolkit.log) in caught.value.remedy
+    check_only_log(toolkit.log.parent)
+
+
+class Killer:
+    """Kills the toolkit as soon as its log has a line with certain words."""
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+        self.toolkit: Toolkit | None = None
+        self.done = False
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, LogLine) and self.words in event.text and not self.done:
+            self.done = True
+            assert self.toolkit is not None
+            os.kill(self.toolkit.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["rknn-toolkit2 version", "Loading", "GraphPreparing", "start: rknn::", "OpEmit"],
+)
+def test_killed_at_every_stage(
+    words: str, environment: ToolkitEnvironment, source: Path, tmp_path: Path
+) -> None:
+    killer = Killer(words)
+    with Toolkit(environment, own_folder(tmp_path), CallbackReporter(killer)) as toolkit:
+        killer.toolkit = toolkit
+        with pytest.raises(CompilerError, match="was killed by SIGKILL during ") as caught:
+            everything(toolkit, source, tmp_path / "net.rknn")
+        assert killer.done
+        assert caught.value.cause
+    check_only_log(toolkit.log.parent)
+    assert not (tmp_path / "net.rknn").exists()
+
+
+def test_cancelled_and_out_of_time(
+    environment: ToolkitEnvironment, source: Path, tmp_path: Path
+) -> None:
+    building = threading.Event()
+    reporter = CallbackReporter(lambda _: None, building.is_set)
+    with Toolkit(environment, own_folder(tmp_path), reporter) as toolkit:
+        rknn = loaded(toolkit, source, "rk3588")
+        building.set()
+        with pytest.raises(JobCancelledError):
+            build(rknn, source)
+        pid = toolkit.pid
+    assert not Path(f"/proc/{pid}").exists()
+    with Toolkit(environment, own_folder(tmp_path, "again")) as toolkit:
+        rknn = loaded(toolkit, source, "rk3588")
+        with pytest.raises(CompilerError, match="had worked for more than 0 s"):
+            build(rknn, source, seconds=0)
+    check_only_log(toolkit.log.parent)
+
+
+def test_two_at_once(environment: ToolkitEnvironment, source: Path, tmp_path: Path) -> None:
+    folders = [own_folder(tmp_path, name) for name in ("one", "two")]
+    with Toolkit(environment, folders[0]) as one, Toolkit(environment, folders[1]) as two:
+        first, second = (loaded(each, source, "rk3588") for each in (one, two))
+        threads = [threading.Thread(target=build, args=(each, source)) for each in (first, second)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for rknn, folder in zip((first, second), folders, strict=True):
+            assert rknn.call("export_rknn", folder / "net.rknn") == 0
+    models = [(folder / "net.rknn").stat().st_size for folder in folders]
+    assert models[0] == models[1]
+
+
+@pytest.fixture
+def removable(environment: ToolkitEnvironment, tmp_path: Path) -> ToolkitEnvironment:
+    """The same environment under a folder of links, which can be taken away."""
+    real, folder = Path(environment.folder), tmp_path / "environment"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python").symlink_to(Path(environment.python).resolve())
+    shutil.copy(real / "pyvenv.cfg", folder)
+    (folder / "lib").symlink_to(real / "lib")
+    return ToolkitEnvironment(
+        name="removable", folder=str(folder), python=str(folder / "bin" / "python")
+    )
+
+
+def test_the_environment_is_removed_under_it(
+    removable: ToolkitEnvironment, source: Path, tmp_path: Path
+) -> None:
+    folder = Path(removable.folder)
+    with Toolkit(removable, own_folder(tmp_path)) as toolkit:
+        toolkit.rknn()
+        (folder / "lib").unlink()
+        shutil.rmtree(folder)
+        with pytest.raises(EngineError) as caught:
+            everything(toolkit, source, tmp_path / "net.rknn")
+        assert f"environment {folder} is not there any more" in caught.value.cause
+
+
+def fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
+        while stream.write(bytes(4096)):
+            pass
+
+
+def test_a_full_disk_is_named(
+    environment: ToolkitEnvironment, source: Path, tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        with Toolkit(environment, disk) as toolkit:
+            toolkit.rknn()
+            fill(toolkit.work / "fill")
+            with pytest.raises(EngineError) as caught:
+                everything(toolkit, source, disk / "net.rknn")
+            assert "full" in caught.value.cause
+        check_only_log(disk)
