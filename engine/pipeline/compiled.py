@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,29 +18,29 @@ from engine.base.errors import (
     QuantizationError,
     UsageError,
 )
-from engine.base.events import ArtifactWritten, Event, LogLine, Reporter
+from engine.base.events import ArtifactWritten, LogLine
 from engine.base.files import atomic_write_all, refuse_existing
 from engine.base.findings import Finding
 from engine.base.plain import JsonValue
 from engine.chips import Chip
 from engine.compile.environments import find
-from engine.compile.rockchip.agreement import Agreement
 from engine.compile.rockchip.checked import check_compiled
 from engine.compile.rockchip.compiler import CompilerRequest, CompilerRun
 from engine.compile.rockchip.notices import notice_findings
 from engine.compile.rockchip.options import ToolkitOptions, choose_quantizer, toolkit_options
 from engine.compile.rockchip.side_file import Origin, side_file, side_path
 from engine.compile.rockchip.table import compiler_table
-from engine.compile.toolkit import Toolkit
 from engine.cost.printed import parse_printed
 from engine.pipeline.compile_logs import LogFolder
 from engine.pipeline.compile_sources import HandedModel
+from engine.pipeline.compile_toolkits import Toolkits, toolkit_words
 from engine.pipeline.costs import estimates
+from engine.pipeline.second_opinion import fused_findings, second_opinion
 from engine.pipeline.stages.compiled import CompiledModel, compiled_stage
 from engine.pipeline.stages.container import content_of
 from engine.pipeline.stages.estimate import WhatIf
 from engine.quantize import check_dtype, check_layer_dtype
-from engine.wire.compile import Compiled, CompiledModels, OutputAgreement, QuantizedBy
+from engine.wire.compile import Compiled, CompiledModels, QuantizedBy
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
@@ -125,7 +126,7 @@ class _Compilation:
         self._pipeline = pipeline
         self._order = order
         self._logs = LogFolder()
-        self._toolkits = _Toolkits(pipeline, self._logs)
+        self._toolkits = Toolkits(pipeline.reporter, self._logs.folder)
         self._handed: dict[tuple[QuantizedBy, int], HandedModel] = {}
 
     def __enter__(self) -> Self:
@@ -142,10 +143,10 @@ class _Compilation:
     def chip(self, chip: Chip, path: Path) -> Compiled:
         """The model of a chip, or why there is none."""
         try:
+            environment = find(chip.generation, self._order.toolkit)
             by, notes = choose_quantizer(self._pipeline.recipe, chip, self._order.quantizer)
             _require_dtypes(self._pipeline, chip, by)
-            environment = find(chip.generation, self._order.toolkit)
-            toolkit = _words(environment)
+            toolkit = toolkit_words(environment)
         except EngineError as error:
             return self._failed(Compiled(chip=chip.name), error)
         blank = Compiled(chip=chip.name, toolkit=toolkit, quantized_by=by)
@@ -208,7 +209,7 @@ class _Compilation:
             try:
                 data = one.compile()
                 seconds = round(time.perf_counter() - begun, 3)
-                outputs = self._second_opinion(one, handed)
+                outputs = second_opinion(one, handed, self._order.samples)
                 return CompiledModel(key, data, one.log, seconds, outputs)
             finally:
                 self._logs.write(log, one.log)
@@ -238,32 +239,6 @@ class _Compilation:
         pipeline = self._pipeline
         stage = "quantize" if pipeline.quantized_build else "optimise"
         return [str(self._order.samples), pipeline.samples.digest, pipeline.key(stage)]
-
-    def _second_opinion(self, run: CompilerRun, handed: HandedModel) -> tuple[OutputAgreement, ...]:
-        """The vendor's simulator, ours and float on the first samples of the dataset."""
-        count = self._order.samples
-        if not count:
-            return ()
-        from engine.graph.execute import Session
-
-        pipeline = self._pipeline
-        quantized = pipeline.quantized if pipeline.quantized_build else None
-        wanted = pipeline.optimised.graph.graph
-        ours = Session(quantized.graph.graph if quantized else wanted)
-        true = Session(wanted)
-        rows = []
-        for spec in wanted.outputs:
-            params = None if quantized is None else quantized.table.get(spec.name)
-            integer = params is not None and params.dtype.startswith(("int", "uint"))
-            rows.append(Agreement(spec.name, params.scale[0] if integer and params else None))
-        feeds = pipeline.feeds(pipeline.dataset.first(count))
-        for raw, feed in zip(handed.raw_samples(count), feeds, strict=False):
-            pipeline.reporter.check_cancelled()
-            theirs = run.simulate(raw)
-            here, float_ = ours.run(feed), true.run(feed)
-            for row, output in zip(rows, theirs, strict=True):
-                row.add(output, here[row.name], float_[row.name])
-        return tuple(row.told() for row in rows)
 
     @cached_property
     def _estimates(self) -> Mapping[str, ChipEstimate]:
@@ -299,8 +274,6 @@ class _Compilation:
         log: Path,
     ) -> Compiled:
         """Write the files, and everything that is known of them."""
-        import hashlib
-
         digest = hashlib.sha256(found.model).hexdigest()
         side = side_file(self._origin, request, blank.toolkit, path, digest, len(found.model))
         with self._logs.file(f"{path.stem}.rknn", found.model) as copy:
@@ -329,6 +302,7 @@ class _Compilation:
             outputs=found.outputs,
             findings=(
                 *notes,
+                *fused_findings(handed),
                 *options.findings,
                 *misfits,
                 *notice_findings(found.log),
@@ -336,64 +310,6 @@ class _Compilation:
             ),
             log=str(log) if log.exists() else "",
         )
-
-
-class _Toolkits:
-    """Processes of toolkits, started where they are needed; one that ended is started again."""
-
-    def __init__(self, pipeline: Pipeline, logs: LogFolder) -> None:
-        self._pipeline = pipeline
-        self._logs = logs
-        self._open: dict[str, Toolkit] = {}
-
-    def get(self, environment: ToolkitEnvironment) -> Toolkit:
-        """One that can be asked.
-
-        Raises:
-            ToolkitError: it does not start.
-        """
-        found = self._open.get(environment.python)
-        if found is None or not found.alive:
-            if found is not None:
-                found.close(kill=True)
-            reporter = _Narrowed(self._pipeline.reporter)
-            found = Toolkit(environment, self._logs.folder, reporter)
-            self._open[environment.python] = found
-        return found
-
-    def close(self, *, kill: bool) -> None:
-        """End all of them."""
-        for one in self._open.values():
-            one.close(kill=kill)
-
-
-class _Narrowed:
-    """A reporter that is told what a toolkit prints as mere lines.
-
-    It marks harmless things as errors; what matters of them becomes a finding of the result.
-    """
-
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter = reporter
-
-    def emit(self, event: Event) -> None:
-        """Tell it."""
-        if isinstance(event, LogLine) and event.level in ("warning", "error"):
-            event = LogLine(event.text, "info")
-        self._reporter.emit(event)
-
-    def check_cancelled(self) -> None:
-        """Raise where the user cancelled."""
-        self._reporter.check_cancelled()
-
-    def finish_requested(self) -> bool:
-        """Whether the best found so far is enough."""
-        return self._reporter.finish_requested()
-
-
-def _words(environment: ToolkitEnvironment) -> str:
-    name = "rknn-toolkit" if environment.generation == 1 else "rknn-toolkit2"
-    return f"{name} {environment.version}".strip()
 
 
 def _require_dtypes(pipeline: Pipeline, chip: Chip, by: QuantizedBy) -> None:

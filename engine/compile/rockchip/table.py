@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ _SAME = 0.01
 _MOST_FINDINGS = 30
 _ENDS = ("InputOperator", "OutputOperator")
 _CONVERSION = "exDataConvert"
+_FIRST_STAGE = re.compile(r"/blocks/Conv$")
+_LAST_STAGE = re.compile(r"(?:_2gavg_2conv1|(?<!gavg)_2conv0)$")
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,9 @@ def _pairs(printed: Sequence[PrintedLayer], costs: Sequence[LayerCost]) -> list[
 
 
 def _plain(name: str) -> str:
-    return name.replace("/float", "").replace("-", "_")
+    """What a name has in common in both; means are convolutions, large ones in two stages."""
+    name = _FIRST_STAGE.sub("_2gavg_2conv0", name.replace("/float", "").replace("-", "_"))
+    return _LAST_STAGE.sub("", name)
 
 
 def _disagreements(found: CompilerTable, alone: Sequence[LayerCost]) -> Iterator[Finding]:

@@ -191,7 +191,7 @@ def _details(one: Compiled) -> list[str]:
             sanitize(each.name, 60),
             str(each.samples),
             f"{each.cosine:.6f}",
-            f"{100 * each.equal:.3f} %",
+            "-" if each.max_steps is None else f"{100 * each.equal:.3f} %",
             "-" if each.max_steps is None else str(each.max_steps),
             sqnr_text(each.sqnr_db),
             sqnr_text(each.our_sqnr_db),

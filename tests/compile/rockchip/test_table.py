@@ -75,6 +75,24 @@ def test_layers_meet_by_name_but_for_what_pairs_add() -> None:
     assert (found.npu_cycles, found.total_cycles) == (1728, 1733)
 
 
+def test_means_are_convolutions_under_two_names() -> None:
+    rows = (
+        "Network Layer Information Table",
+        "1 Conv INT8 NPU (1,8,4,4),(1,8,4,4),(8) (1,8,1,1) 1/7/7 1 Conv:/small",
+        "2 Conv INT8 NPU (1,8,16,16),(1,8,8,8),(8) (1,8,2,2) 1/8/8 1 Conv:/large/blocks/Conv",
+        "3 Conv INT8 NPU (1,8,2,2),(1,8,2,2),(8) (1,8,1,1) 1/9/9 1 Conv:/large",
+    )
+    layers = (
+        cost("Conv:/small_2conv0", "Conv", total=7, id_="/small"),
+        cost("Conv:/large_2gavg_2conv0", "Conv", total=8, id_="/large"),
+        cost("Conv:/large_2gavg_2conv1", "Conv", total=9, id_="/large"),
+    )
+    log = "".join(f"D RKNN: [03:02:13.556] {row}\n" for row in rows)
+    found = compiler_table(parse_printed(log), replace(PLAN, layers=layers, memory=None))
+    assert [row.estimated_total_cycles for row in found.layers] == [7, 8, 9]
+    assert found.findings == ()
+
+
 def test_disagreements_are_told_by_layer() -> None:
     layers = (
         *PLAN.layers[:1],
