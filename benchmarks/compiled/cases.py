@@ -34,7 +34,6 @@ class Case:
         high, wide: of the input, in pixels; 0: windows of speech.
         mean, std: of every channel.
         channels: of the input.
-        last: whether the input has its channels last.
         options: more of the recipe.
     """
 
@@ -45,7 +44,6 @@ class Case:
     mean: float = 0.0
     std: float = 1.0
     channels: int = 3
-    last: bool = False
     options: tuple[tuple[str, object], ...] = ()
 
 
@@ -55,16 +53,18 @@ def _mtcnn(number: int, side: int) -> Case:
     return Case(f"mtcnn{number}-mxnet", model, side, side, 127.5, 128, options=sizes)
 
 
+# With channels last a Transpose stays at the input, and a Pad of its own on the CPU.
+_NCHW = (("input_is_nchw", True),)
 _RFB = "version-RFB-320_without_postprocessing"
 _ALL = (
     Case("rfb320-onnx", f"zoo/onnx/{_RFB}.onnx", 240, 320, 127, 128),
     Case("rfb320-caffe", "zoo/caffe/RFB-320.prototxt", 240, 320, 127, 128),
-    Case("rfb320-tflite", f"zoo/tflite/{_RFB}.tflite", 240, 320, 127, 128, last=True),
+    Case("rfb320-tflite", f"zoo/tflite/{_RFB}.tflite", 240, 320, 127, 128, options=_NCHW),
     Case("yolo-fastest-darknet", "zoo/darknet/yolo-fastest-1.1.cfg", 320, 320, 0, 255),
     _mtcnn(1, 12),
     _mtcnn(2, 24),
     _mtcnn(3, 48),
-    Case("keywords-tensorflow", "zoo/tensorflow/kws_dscnn.pb", channels=1, last=True),
+    Case("keywords-tensorflow", "zoo/tensorflow/kws_dscnn.pb", channels=1, options=_NCHW),
     Case("digits-onnx", "zoo/digits/digits.onnx", 32, 32, 127.5, 127.5, channels=1),
     Case("resnet8-onnx", "bench/models/resnet8.onnx", 32, 32),
     Case("vww96-onnx", "bench/models/vww96.onnx", 96, 96, 0, 255),
@@ -78,8 +78,7 @@ class Loaded:
     """A case with its samples.
 
     Attributes:
-        calibration, evaluation: samples (N, ...) in the layout of the model's input: pixels uint8,
-            or float32 where there are none.
+        calibration, evaluation: samples (N, C, H, W), pixels in uint8 or speech in float32.
         dataset: list of the files of the calibration.
     """
 
@@ -135,7 +134,7 @@ def _speech(role: str) -> np.ndarray:
     found = []
     for name, key in (("tf_kws_dscnn", "x"), ("tflite_kws_dscnn_float", "in0:input_1")):
         with np.load(zoo_folder() / "ref" / f"{name}.npz") as archive:
-            found.append(archive[key])
+            found.append(archive[key].transpose(0, 3, 1, 2))
     random = np.random.default_rng(0 if role == "calib" else 1)
     shares = random.uniform(-0.2, 1.2, (20, 1, 1, 1))
     noise = random.normal(0, 0.5, (20, *found[0].shape[1:]))
@@ -152,8 +151,7 @@ def _samples(case: Case, role: str) -> np.ndarray:
         with Image.open(path) as image:
             shown = image.convert("RGB").resize((case.wide, case.high), Image.Resampling.BILINEAR)
         pixels.append(np.asarray(shown))
-    array = np.stack(pixels)
-    return array if case.last else np.ascontiguousarray(array.transpose(0, 3, 1, 2))
+    return np.ascontiguousarray(np.stack(pixels).transpose(0, 3, 1, 2))
 
 
 def load_case(name: str, folder: Path) -> Loaded:
