@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.base.errors import ContainerError, UsageError
+from engine.base.errors import ContainerError
 from engine.base.events import NullReporter, Progress, Reporter
 from engine.base.files import open_regular, refuse_existing, sha256_of
 from engine.base.text import sanitize
@@ -69,16 +69,18 @@ def encrypt_model(
     told = reporter or NullReporter()
     target = output or encrypted_name(path)
     refuse_existing(target, overwrite=overwrite)
-    kind = _kind(path)
-    if not kind:
+    if not _kind(path):
         known = key or needed_key(f"What becomes of {sanitize(path.name, 200)}")
         size = encrypt_file(
             path, target, known, level, overwrite=overwrite, told=progress_teller(told, "encrypt")
         )
         return EncryptedModel(target, size, sha256_of(target), ours=True)
-    raise UsageError(
-        f"{sanitize(path.name, 200)} is {kind}, which the vendor's toolkit alone can encrypt."
+    from engine.compile.encrypt_compiled import encrypt_compiled
+
+    size, name = encrypt_compiled(
+        path, target, level, toolkit=toolkit, overwrite=overwrite, reporter=told
     )
+    return EncryptedModel(target, size, sha256_of(target), ours=False, toolkit=name)
 
 
 def progress_teller(reporter: Reporter, stage: str) -> Callable[[int, int], None]:
