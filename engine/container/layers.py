@@ -155,6 +155,7 @@ def _connected(
     """The layers, and the connections of their inputs and outputs to tensors."""
     nodes: list[dict[str, object]] = []
     connections: list[dict[str, object]] = []
+    uids = {layer.id: uid for uid, layer in enumerate(layers.layers)}
     for node in graph.nodes:
         if node.op_type in _FOLDED:
             continue
@@ -171,7 +172,9 @@ def _connected(
             ]
         layer = layers.by_node.get(node.name or "")
         lid = node.name or "" if layer is None else layer.id
-        nodes.append(_node(node, number, len(inputs), tensors) | {"lid": lid})
+        # as eval_perf and `rknntui segment` show it; a node that is nobody's has none
+        uid = number if not uids else -1 if layer is None else uids[layer.id]
+        nodes.append(_node(node, uid, len(inputs), tensors) | {"lid": lid})
     return nodes, connections
 
 
@@ -231,7 +234,7 @@ def _mark(entry: dict[str, object], quant: QuantParams) -> None:
     }
 
 
-def _node(node: ir.Node, number: int, inputs: int, tensors: _Tensors) -> dict[str, object]:
+def _node(node: ir.Node, uid: int, inputs: int, tensors: _Tensors) -> dict[str, object]:
     attributes: dict[str, object] = {k: _attribute(v) for k, v in node.attributes.items()}
     attributes |= _quant_attributes(node, tensors)
     if node.domain:
@@ -239,7 +242,7 @@ def _node(node: ir.Node, number: int, inputs: int, tensors: _Tensors) -> dict[st
     return {
         "op": node.op_type,
         "name": node.name or "",
-        "uid": number,
+        "uid": uid,
         "input_num": inputs,
         "output_num": len(node.outputs),
         "nn": {"attributes": attributes},

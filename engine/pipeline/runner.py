@@ -13,10 +13,12 @@ from engine.base.content import reading
 from engine.base.errors import ContainerError
 from engine.base.plain import JsonObject
 from engine.base.text import sanitize
-from engine.graph.execute import Session
+from engine.graph.execute import SegmentedSession, Session
 from engine.graph.ir import Graph, QuantParams, TensorSpec
 from engine.graph.layers import LayerMap
+from engine.graph.segments import places_of
 from engine.pipeline.load_packed import load_packed
+from engine.quantize import layers_of
 
 if TYPE_CHECKING:
     from engine.container import Container
@@ -35,7 +37,8 @@ class Runnable:
         name: of the model.
         quantized: whether it runs in integers; else in float32.
         graph: that runs.
-        session: the simulator's, opened already, so that a run can be timed.
+        session: the simulator's, opened already, so that a run can be timed; in segments where the
+            container is cut into some.
         table: quantization parameters, empty without quantization.
         recipe: of a container, as stored in it.
         layers: of the graph; None in a container of version 0.1.
@@ -45,7 +48,7 @@ class Runnable:
     name: str
     quantized: bool
     graph: Graph
-    session: Session
+    session: Session | SegmentedSession
     table: Mapping[str, QuantParams] = field(default_factory=dict)
     recipe: JsonObject = field(default_factory=dict)
     layers: LayerMap | None = None
@@ -102,12 +105,20 @@ class Runnable:
     @classmethod
     def _of_content(cls, found: Container, operators: CustomOperators | None) -> Runnable:
         graph = found.graph.with_operators(operators) if operators else found.graph
+        session: Session | SegmentedSession
+        if found.segments:
+            from engine.compile.segments.containers import segments_of
+
+            places = places_of(graph, found.layers or layers_of(graph))
+            session = SegmentedSession(graph, places, segments_of(found))
+        else:
+            session = Session(graph)
         return cls(
             found.sha256,
             found.name,
             found.quantized,
             graph,
-            Session(graph),
+            session,
             found.table or {},
             found.recipe,
             found.layers,

@@ -45,6 +45,7 @@ from engine.wire.model import (
 )
 from engine.wire.names import VENDOR_KINDS
 from engine.wire.requests import AtPath, ModelTarget
+from engine.wire.segments import Segment
 
 if TYPE_CHECKING:
     from engine.container import Container
@@ -175,7 +176,16 @@ def _container_view(path: Path) -> ModelView:
         findings=tuple(each for each in (unknown, unread) if each is not None),
         recipe=recipe,
         summary=summary,
+        segments=_segments_of(found),
     )
+
+
+def _segments_of(found: Container) -> tuple[Segment, ...] | None:
+    if not found.segments:
+        return None
+    from engine.compile.segments import segments_of, segments_told
+
+    return segments_told(found, segments_of(found))
 
 
 def _format_of(found: Container) -> str:

@@ -9,6 +9,7 @@ from engine.wire.graph import Tensor, VendorQuant
 from engine.wire.method import Nothing, Query, Task
 from engine.wire.record import record
 from engine.wire.requests import AtPath, ModelTarget
+from engine.wire.segments import Segment
 
 __all__ = [
     "LOAD",
@@ -141,6 +142,7 @@ class ModelView:
         preflight: of a source model.
         vendor: what only a vendor's file has, name -> fact, nested.
         loaded: whether a source model's graph is there.
+        segments: of a container that is cut into some.
     """
 
     kind: str
@@ -160,6 +162,7 @@ class ModelView:
     preflight: Omit[Preflight] = None
     vendor: Omit[Values] = None
     loaded: Omit[bool] = None
+    segments: Omit[tuple[Segment, ...]] = None
 
 
 @record

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from engine import Finding, human_bytes, sanitize, shape_text, summary_text
 from engine.wire.graph import GraphView, Tensor
 from engine.wire.model import Loaded, ModelView, Preflight
+from engine.wire.segments import Segment
 from rknntui.cli.output import table
 from rknntui.model_facts import fact_rows, port_text
 
-__all__ = ["lines"]
+__all__ = ["finding_lines", "lines", "segment_lines"]
 
 _SHOWN = 12
 
@@ -29,7 +30,9 @@ def lines(
         ]
     if view.kind != "rknnop":
         text += _content(view)
-    text += _findings(view.findings)
+    if view.segments:
+        text += segment_lines(view.segments)
+    text += finding_lines(view.findings)
     if loaded is not None:
         text += _load(loaded)
     if graph is not None:
@@ -95,7 +98,8 @@ def _counts(operators: Mapping[str, int]) -> str:
     return ", ".join(f"{sanitize(op, 60)} {count}" for op, count in counts)
 
 
-def _findings(findings: Iterable[Finding]) -> list[str]:
+def finding_lines(findings: Iterable[Finding]) -> list[str]:
+    """A line for each finding, and one for its remedy."""
     text = []
     for finding in findings:
         text.append(f"{finding.severity}: {sanitize(finding.where)}: {sanitize(finding.what)}")
@@ -106,9 +110,23 @@ def _findings(findings: Iterable[Finding]) -> list[str]:
     return text
 
 
+def segment_lines(segments: Sequence[Segment], title: str = "") -> list[str]:
+    """The segments of a model, one a line."""
+    timed = any(one.time_ms is not None for one in segments)
+    head = ["segment", "uids", "ends after", "layers", "crossing", *(["ms"] if timed else [])]
+    rows = []
+    for number, one in enumerate(segments):
+        row = [str(number), f"{one.first}-{one.last}", sanitize(one.ends, 60), str(one.layers)]
+        count = len(one.crossing)
+        row.append(f"{human_bytes(one.crossing_bytes)} in {count}" if count else "-")
+        rows.append(row + ([f"{one.time_ms:.3f}" if one.time_ms is not None else "-"] * timed))
+    line = f"{len(segments)} segment{'s' * (len(segments) != 1)}"
+    return [f"{line} ({title})" if title else line, *table(head, rows)]
+
+
 def _load(loaded: Loaded) -> list[str]:
     how = "from the cache" if loaded.cached else f"in {loaded.seconds:.2f} s"
     text = ["", f"loaded {how}: {loaded.nodes} nodes, {_counts(loaded.operators)}"]
     text += [f"  input {_tensor(tensor)}" for tensor in loaded.inputs]
     text += [f"  output {_tensor(tensor)}" for tensor in loaded.outputs]
-    return [*text, *_findings(loaded.findings)]
+    return [*text, *finding_lines(loaded.findings)]

@@ -174,6 +174,7 @@ class _Reader:
                 inputs=tuple(links[number].inputs),
                 outputs=tuple(tensor for _, tensor in sorted(links[number].outputs.items())),
                 attributes=_attributes(node),
+                uid=_uid(node),
             )
             for number, node in enumerate(nodes)
         )
@@ -286,3 +287,9 @@ def _quant(dtype: JsonObject) -> VendorQuant | None:
         zero_point=as_ints(zero if isinstance(zero, list) else [zero]) if zero is not None else (),
         fraction=fraction if type(fraction) is int else None,
     )
+
+
+def _uid(node: JsonObject) -> int | None:
+    """What ``eval_perf`` shows as Uid; in files of toolkit 1.3.0 and 1.7.5 each layer has one."""
+    found = node.get("uid")
+    return found if type(found) is int and 0 <= found < 1 << 31 else None

@@ -141,6 +141,7 @@ class VendorLayer:
         attributes: as the compiler left them (padding may be trimmed).
         source_attributes: as the source model had them, where the file keeps them.
         note: what the compiler wrote beside it, where that is text.
+        uid: of the layer list, as the performance report of generation 1 shows it; else None.
     """
 
     name: str
@@ -150,6 +151,7 @@ class VendorLayer:
     attributes: tuple[tuple[str, Any], ...] = ()
     source_attributes: tuple[tuple[str, Any], ...] = ()
     note: str = ""
+    uid: int | None = None
 
     @property
     def source_name(self) -> str:

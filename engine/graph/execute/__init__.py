@@ -7,11 +7,13 @@ from engine.graph.execute.pool import release_pool
 from engine.graph.execute.precision import keep_sums_exact, kernels_saturate, opposing_signs
 from engine.graph.execute.runtime import ort
 from engine.graph.execute.runtime_model import prepare_for_ort
+from engine.graph.execute.segmented import SegmentedSession
 from engine.graph.execute.session import Session, open_model, simulation_errors
 
 __all__ = [
     "FUSING_LEVEL",
     "PartedRun",
+    "SegmentedSession",
     "Session",
     "as_compiled",
     "fused_roundings",

@@ -183,7 +183,22 @@ class RKNN:
         return -1 if self._model is None else 0
 
     def export_rknn_sync_model(self, input_model=None, sync_uids=None, output_model=None):
-        return 0 if input_model and os.path.isfile(input_model) else -1
+        """A layer SYNC behind each layer of these uids; an unknown uid is not looked for."""
+        _fault("export_rknn_sync_model")
+        try:
+            with open(input_model, "rb") as stream:
+                model = _read_container(stream.read())
+        except (OSError, TypeError, ValueError, struct.error) as error:
+            _say("E", "export_rknn_sync_model: %s" % error)
+            return -1
+        for node in list(model["nodes"]):
+            if node.get("uid") in (sync_uids or []):
+                place, number = model["nodes"].index(node) + 1, len(model["nodes"])
+                sync = {"lid": "sync_%d" % number, "name": "sync", "op": "RKNN_OP_SYNC", "nn": {}}
+                model["nodes"].insert(place, sync)
+        with open(output_model or input_model, "wb") as stream:
+            stream.write(_container(model, b""))
+        return 0
 
     def export_rknn_precompile_model(self, export_path=None):
         if self._target in (None, "simulator"):
@@ -255,7 +270,9 @@ def _layer_list(platforms, mean, std):
         "version": "1.3.2", "ovxlib_version": "1.1.30", "target_platform": list(platforms),
         "mean_value": list(mean), "mean_value_chns": [3], "std_value": list(std),
         "reorder": [0, 1, 2],
-        "nodes": [{"lid": "relu_1", "name": "relu", "op": "VSI_NN_OP_RELU", "nn": {}}],
+        "nodes": [
+            {"lid": "relu_1", "name": "relu", "op": "VSI_NN_OP_RELU", "uid": 1, "nn": {}}
+        ],
         "norm_tensor": tensors, "const_tensor": [], "virtual_tensor": [],
         "connection": [
             {"node_id": 0, "left": side, "left_tensor_id": 0,

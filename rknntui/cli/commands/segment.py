@@ -1,0 +1,113 @@
+"""``rknntui segment``: Cut a model into segments that other models may run between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from engine import human_bytes, sanitize
+from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
+from rknntui.cli.flags import json_flag, output_flag, quiet_flag
+from rknntui.cli.gates import Limit
+from rknntui.cli.inspect_output import finding_lines, segment_lines
+from rknntui.cli.keys import key_file_flag
+from rknntui.cli.output import emit, table
+from rknntui.cli.progress import Narrator
+from rknntui.cli.session import WorkerSession, with_worker
+
+
+@click.command(
+    "segment",
+    epilog="Examples: rknntui segment model.rknn --chip rk1808; rknntui segment model.rknn "
+    "--max-time 5ms -o parts.rknn; rknntui segment model.rknn --after 12 --after 30 -o parts.rknn",
+)
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "--after",
+    "after",
+    multiple=True,
+    metavar="UID",
+    help="Uid (or, of a container, name) of a layer that a segment ends after; once per segment.",
+)
+@click.option(
+    "--max-time",
+    "max_ms",
+    type=Limit("time", {"us": 1e-3, "ms": 1.0, "s": 1e3}, "5ms"),
+    metavar="TIME",
+    help="Propose the fewest segments of which none takes longer (estimated), such as 5ms.",
+)
+@click.option("--chip", metavar="CHIP", help="Chip of the times. Default: the container's own.")
+@output_flag("The file to write. Without it, what would be written is told.")
+@key_file_flag
+@click.option("--toolkit", metavar="NAME", help="Environment of the vendor's toolkit, if several.")
+@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
+@json_flag
+@quiet_flag
+def command(
+    model: Path,
+    after: tuple[str, ...],
+    max_ms: float | None,
+    chip: str | None,
+    output: Path | None,
+    toolkit: str | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """List the layers of MODEL with what a cut behind each costs, and cut it into segments.
+
+    MODEL is a container of this program, cut here and simulated segment by segment, or a compiled
+    model of generation 1, cut by the vendor's toolkit.
+    """
+
+    async def action(session: WorkerSession) -> Segments:
+        asked = SegmentsParams(
+            path=str(model.absolute()),
+            after=after,
+            max_ms=max_ms,
+            chip=chip,
+            output=None if output is None else str(output.absolute()),
+            toolkit=toolkit,
+            force=force,
+        )
+        return await session.run(SEGMENTS_CUT, asked)
+
+    found = with_worker(action, Narrator(quiet=quiet))
+    emit(found, _lines(found, list_layers=not after and max_ms is None), as_json=as_json)
+
+
+def _lines(found: Segments, *, list_layers: bool) -> list[str]:
+    lines: list[str] = []
+    if list_layers:
+        lines += _layer_lines(found)
+    if found.segments:
+        title = f"times estimated for {found.chip}" if found.chip else "no chip, so no times"
+        lines += [*([""] * bool(lines)), *segment_lines(found.segments, title)]
+    lines += finding_lines(found.findings)
+    if found.path:
+        how = f" by {sanitize(found.toolkit)}" if found.toolkit else ""
+        size = human_bytes(found.size)
+        lines.append(f"{sanitize(found.path)}: {size}, SHA-256 {found.sha256}{how}")
+    return lines
+
+
+def _layer_lines(found: Segments) -> list[str]:
+    head = ["uid", "layer", "op"]
+    if found.ours:
+        head += ["crossing"]
+    if found.chip:
+        head += ["ms"]
+    rows = []
+    for layer in found.layers:
+        row = [str(layer.uid), sanitize(layer.id, 80), sanitize(layer.op, 40)]
+        if found.ours:
+            row.append(human_bytes(layer.crossing_bytes or 0))
+        if found.chip:
+            joined = " +" if layer.with_next else ""
+            row.append("-" if layer.time_ms is None else f"{layer.time_ms:.3f}{joined}")
+        rows.append(row)
+    lines = table(head, rows)
+    if any(layer.with_next for layer in found.layers):
+        lines.append("+ computed together with the next layer (estimated)")
+    return lines
