@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from engine.api.later_toolkits import LATER_CONFIG, NO_EFFECT, REFUSED, refused_config
 from engine.api.signatures import Parameters
 from engine.api.status import path_text
 from engine.base.errors import RecipeError, UsageError
@@ -15,14 +16,8 @@ from engine.options import GENERATION_1_DTYPES, option
 
 __all__ = ["Configuration", "build_changes", "configure", "detect_generation", "refuse_pre_compile"]
 
-_LATER_1 = {
-    "quantize_input_node": "inputs of a quantized build are quantized here in any case, wherever "
-    "a layer takes them so",
-    "output_optimize": "it is about how fast a board gives its outputs",
-}
-"""Arguments of later toolkits of generation 1 that no simulation shows -> why."""
 _ONLY_1 = frozenset(
-    {"channel_mean_value", "reorder_channel", "need_horizontal_merge", *_LATER_1},
+    {"channel_mean_value", "reorder_channel", "need_horizontal_merge", *LATER_CONFIG},
 )
 _ALSO_V110 = frozenset({"batch_size", "epochs"})
 _FAMILIES = {"rk1808": 0, "rk3399pro": 0, "rv1109": 1, "rv1126": 1}
@@ -134,11 +129,15 @@ def configure(generation: int, given: Parameters, named: Collection[str] = ()) -
     for name, value in given.items():
         if name == "target_platform":
             continue
-        if name in _LATER_1:
-            if value:
+        if name in REFUSED:
+            refused_config(name, value)
+            continue
+        if name in NO_EFFECT:
+            default, why = NO_EFFECT[name]
+            if value != default:
                 made.warnings.append(
                     f"config {name}, of later toolkits of generation 1, has no effect in the "
-                    f"simulation: {_LATER_1[name]}."
+                    f"simulation: {why}."
                 )
             continue
         declared = option(name)
@@ -225,7 +224,7 @@ def build_changes(generation: int, given: Parameters) -> Values:
     changes: dict[str, Value] = {
         "do_quantization": quantize,
         "rknn_batch_size": None if batch == -1 else batch,  # -1: of later toolkits, the same
-        "auto_hybrid": given.get("auto_hybrid", False),
+        "auto_hybrid": bool(given.get("auto_hybrid") or given["auto_hybrid_quant"]),
     }
     if dataset is not None:
         changes["dataset"] = path_text(dataset, "dataset")

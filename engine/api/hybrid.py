@@ -34,8 +34,34 @@ def step1_changes(given: Parameters) -> Values:
     }
 
 
-def run_step1(pipeline: Pipeline, given: Parameters, log: logging.Logger) -> None:
+_OLD_EXPORT = "torch-jit-export"
+
+
+def step1_name(pipeline: Pipeline, generation: int) -> str | None:
+    """The name of the files of step 1, where it is not that of the model's file.
+
+    Generation 1 names those of an ONNX file after its graph. Known is the one name that its
+    examples rely on (``common_function_demos/accuracy_analysis``): ``torchjitexport``, of files
+    that PyTorch up to 1.8 exported. All others are named after the file.
+    """
+    if generation != 1 or pipeline.source.path.suffix.lower() != ".onnx":
+        return None
+    import onnx
+
+    graph = onnx.load(pipeline.source.path, load_external_data=False).graph
+    return _OLD_EXPORT.replace("-", "") if graph.name == _OLD_EXPORT else None
+
+
+def run_step1(
+    pipeline: Pipeline, given: Parameters, log: logging.Logger, name: str | None = None
+) -> None:
     """Write the three files into the current folder, as the vendor does.
+
+    Args:
+        pipeline: of the loaded model.
+        given: the arguments of ``hybrid_quantization_step1``.
+        log: takes what was proposed.
+        name: of the files; None: as the model's file.
 
     Raises:
         EngineError: the model cannot be quantized, or a file not be written.
@@ -60,6 +86,7 @@ def run_step1(pipeline: Pipeline, given: Parameters, log: logging.Logger) -> Non
         proposal_dataset_size=size,
         custom_hybrid=pairs,
         overwrite=True,  # as the vendor's does
+        name=name,
     )
     for row in () if found is None else found.ranking:
         gain = gain_text(row.gain_db)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from engine.api.later_toolkits import LATER_METHODS
 from engine.api.log import close_log, open_log
 from engine.api.script import Script
 from engine.api.signatures import Parameters, bind, passed_names
@@ -88,11 +89,12 @@ class RKNN:
         self._core_mask: object = None
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _LATER:
+        if name not in _LATER and name not in LATER_METHODS:
             raise AttributeError(f"'RKNN' object has no attribute {name!r}")
 
         def later(*_args: Any, **_keywords: Any) -> int:
-            self._log.error("%s: This version does not have it. %s", name, _LATER[name])
+            remedy = LATER_METHODS.get(name) or _LATER[name]
+            self._log.error("%s: This version does not have it. %s", name, remedy)
             return -1
 
         return later
@@ -269,11 +271,12 @@ class RKNN:
         Generation 1: dataset. Generation 2: dataset, rknn_batch_size=None, proposal=False,
         proposal_dataset_size=1, custom_hybrid=None.
         """
-        from engine.api.hybrid import run_step1, step1_changes
+        from engine.api.hybrid import run_step1, step1_changes, step1_name
 
         given = bind("hybrid_quantization_step1", self.generation, args, keywords)
         self._script.require_source()
-        run_step1(self._pipeline(step1_changes(given)), given, self._log)
+        pipeline = self._pipeline(step1_changes(given))
+        run_step1(pipeline, given, self._log, step1_name(pipeline, self.generation))
         return 0
 
     @returns_status(-1)

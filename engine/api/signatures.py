@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.api.later_toolkits import LATER_CONFIG
 from engine.base.errors import UsageError
 from engine.base.text import did_you_mean
 
@@ -229,8 +230,7 @@ KEYWORDS: dict[tuple[str, int], Parameters] = {
         "std_values": None,
         "quantized_algorithm": "normal",
         "model_pruning": False,
-        "quantize_input_node": False,
-        "output_optimize": 0,
+        **LATER_CONFIG,
         **_OURS,
     },
     ("config", 2): {"batch_size": 100, "epochs": -1, **_OURS},
@@ -243,6 +243,8 @@ KEYWORDS: dict[tuple[str, int], Parameters] = {
     ("load_darknet", 2): _DARKNET,
     ("load_pytorch", 1): {"route": "auto"},
     ("load_pytorch", 2): {"inputs": None, "outputs": None, "route": "auto"},
+    ("build", 1): {"auto_hybrid": False, "auto_hybrid_quant": False},
+    ("build", 2): {"auto_hybrid_quant": False, "pre_compile": False},
     ("hybrid_quantization_step2", 2): {"dataset": None, "pre_compile": False},
     ("init_runtime", 1): {"target_sub_class": None, "rknn2precompile": False},
     ("init_runtime", 2): {"target_sub_class": None, "rknn2precompile": False},

@@ -85,6 +85,7 @@ def write_step1(
     proposal_dataset_size: int = 1,
     custom_hybrid: Sequence[Sequence[str]] | None = None,
     overwrite: bool = False,
+    name: str | None = None,
 ) -> tuple[StepFiles, Proposal | None]:
     """Calibrate, quantize, and write structure, data and configuration.
 
@@ -95,6 +96,7 @@ def write_step1(
         proposal_dataset_size: how many samples it looks at.
         custom_hybrid: pairs of names; every layer between them is lifted.
         overwrite: whether files that exist may be replaced.
+        name: of the files, without what they end with; None: as the model's file.
 
     Returns:
         the files, and what was proposed, where that was asked for.
@@ -114,7 +116,7 @@ def write_step1(
             remedy="Set quantized_layers in the recipe instead; it works with dynamic_input.",
         )
     generation = scheme_of(quantize_settings(pipeline).dtype).generation
-    files = StepFiles.of(folder, pipeline.source.path.stem, generation)
+    files = StepFiles.of(folder, name or pipeline.source.path.stem, generation)
     with output_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for path in vars(files).values():

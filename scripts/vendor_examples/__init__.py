@@ -1,0 +1,1 @@
+"""The vendor's public examples, run unchanged: see ``run_vendor_examples.py``."""
