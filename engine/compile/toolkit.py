@@ -16,12 +16,11 @@ and the two speak the protocol of :mod:`engine.base.peers`.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import signal
+import tempfile
 import time
+import weakref
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -31,40 +30,31 @@ from engine.base.errors import (
     EngineError,
     ToolkitError,
     UsageError,
-    WorkerError,
     error_from_dict,
 )
 from engine.base.events import NullReporter, Reporter
 from engine.base.files import output_errors
 from engine.base.leftovers import let_go, make_owned
-from engine.base.paths import private_folder
-from engine.base.peers import far
-from engine.base.peers.child import Child
-from engine.base.peers.near import LOOK_SECONDS, Call, PeerEndedError, ladder
+from engine.base.peers.near import PeerEndedError
 from engine.base.plain import JsonObject
 from engine.base.process import exit_reason
 from engine.base.text import sanitize
-from engine.compile.bridge import values, worker
 from engine.compile.bridge.log import ToolkitLog, new_log
+from engine.compile.bridge.process import ToolkitProcess
 from engine.compile.bridge.values import Arrays, Unpackable, pack, unpack
-from engine.compile.environments import using
 from engine.wire.vendor import ToolkitEnvironment
 
 __all__ = ["LOG_NAME", "RemoteRKNN", "Toolkit"]
 
 LOG_NAME = "toolkit.log"
 
-_START_SECONDS = 120.0
 _RELEASE_SECONDS = 10.0
-_TERMINATE_SECONDS = 2.0
-_ANSWER_LIMIT = 64 << 20
 _ENOUGH_ROOM = 1 << 20
 _COMPILER_ADVICE = "Try another chip, dtype or option, or leave out the layer."
 _ADVICE = dict.fromkeys(
     ("RKNN()", "list_devices", "init_runtime", "inference", "eval_perf", "eval_memory"),
     "Check the toolkit (rknntui vendor check) and, where there is one, the board and its cable.",
 )
-_DROPPED = ("PYTHON", "XDG_", "LC_", "VIRTUAL_ENV", "CONDA_", "LANG")
 
 
 class Toolkit:
@@ -83,9 +73,7 @@ class Toolkit:
 
     Attributes:
         environment: as given.
-        run_folder: the private folder; files that only the toolkit needs may lie in ``work``, its
-            current folder.
-        work: see there.
+        run_folder: the private folder.
 
     Raises:
         ToolkitError: the environment is not there, or its Python does not start.
@@ -106,28 +94,18 @@ class Toolkit:
         self._objects: list[RemoteRKNN] = []
         if not os.access(environment.python, os.X_OK):
             raise _gone(environment)
-        with contextlib.ExitStack() as undo:
-            # `vendor remove` says then that it is in use
-            self._use = undo.enter_context(contextlib.ExitStack())
-            self._use.enter_context(using(environment))
-            with output_errors(folder or Path(environment.folder)):
-                self.run_folder = (
-                    make_owned("toolkit") if folder is None else make_owned("", folder, "toolkit")
-                )
-                undo.callback(let_go, self.run_folder)
-                self.work = private_folder(self.run_folder / "work")
-                self._arrays_folder = private_folder(self.run_folder / "arrays")
-                code = self._copy_code()
-                path = new_log(environment.name) if folder is None else folder / LOG_NAME
-                self._log = ToolkitLog(path, reporter)
+        with contextlib.ExitStack() as undo, output_errors(folder or Path(tempfile.gettempdir())):
+            self.run_folder = (
+                make_owned("toolkit") if folder is None else make_owned("", folder, "toolkit")
+            )
+            undo.callback(let_go, self.run_folder)
+            path = new_log(environment.name) if folder is None else folder / LOG_NAME
+            self._log = ToolkitLog(path, reporter)
             undo.callback(self._log.close)
-            self._arrays = Arrays(str(self._arrays_folder), "near")
-            theirs, self._lifeline = os.pipe()
-            undo.callback(os.close, self._lifeline)
-            try:
-                self._child = self._start(code, theirs, memory)
-            finally:
-                os.close(theirs)
+            self._process = ToolkitProcess(environment, self.run_folder, self._log, memory)
+            self._arrays = Arrays(str(self._process.arrays), "near")
+            # also of one that nobody closed, at the latest with the interpreter
+            weakref.finalize(self, self._process.end, kill=True)
             undo.pop_all()
 
     @property
@@ -138,18 +116,23 @@ class Toolkit:
     @property
     def mark(self) -> int:
         """Where the log stands now."""
-        self._hear()
+        self._process.hear()
         return self._log.mark
 
     def since(self, mark: int) -> str:
         """What was printed since a :attr:`mark`, without colours; of very much the end."""
-        self._hear()
+        self._process.hear()
         return self._log.since(mark)
 
     @property
     def pid(self) -> int:
         """Of its process."""
-        return self._child.process.pid
+        return self._process.pid
+
+    @property
+    def work(self) -> Path:
+        """Its current folder, in the private one: for files that only the toolkit needs."""
+        return self._process.work
 
     @property
     def alive(self) -> bool:
@@ -181,7 +164,7 @@ class Toolkit:
 
     def refused(self, method: str, mark: int, result: object = -1) -> CompilerError:
         """The error of a method that returned something else than 0: with what it printed."""
-        self._hear()
+        self._process.hear()
         said = self._log.errors() if self._log.mark > mark else ""
         said = said or self._log.last_lines(3)
         layer = self._log.layer()
@@ -199,7 +182,7 @@ class Toolkit:
                 with contextlib.suppress(EngineError):
                     one.release(seconds=_RELEASE_SECONDS)
         self._fault = self._fault or _closed("let go")
-        self._end(kill=kill)
+        self._process.end(kill=kill)
 
     def __enter__(self) -> Self:
         return self
@@ -217,7 +200,7 @@ class Toolkit:
     ) -> Any:
         """As :meth:`RemoteRKNN.call`."""
         try:
-            with output_errors(self._arrays_folder):
+            with output_errors(self._process.arrays):
                 params = {
                     "object": object_,
                     "method": method,
@@ -246,16 +229,17 @@ class Toolkit:
     ) -> dict[str, Any]:
         if self._fault is not None:
             raise self._fault
-        peer = self._child.peer
+        peer = self._process.peer
         call = peer.request(request, params)
         try:
             found = peer.wait(call, self._look(name, seconds))
         except PeerEndedError:
             raise self._ended(name) from None
         except BaseException as error:
-            self._stop(call, error if isinstance(error, EngineError) else None)
+            self._process.stop()
+            self._fault = error if isinstance(error, CompilerError) else _closed("stopped")
             raise
-        peer.hear()
+        self._process.hear()
         if "error" in found:
             raise self._told(name, found["error"])
         answer: dict[str, Any] = found["result"]
@@ -293,16 +277,16 @@ class Toolkit:
 
     def _ended(self, name: str) -> CompilerError:
         """The process has gone, or does not keep to the protocol, instead of answering."""
-        fault = self._child.peer.fault
+        fault = self._process.peer.fault
         if fault:
             return self._lost(name, f"gave no answer that can be read: {fault}")
-        returncode = self._wait_dead(1.0)
+        returncode = self._process.returncode()
         how, cause = exit_reason(returncode)
         return self._lost(name, how, cause)
 
     def _lost(self, name: str, how: str, cause: str = "") -> CompilerError:
         place = self._place()
-        self._end(kill=True)
+        self._process.end(kill=True)
         said = self._said()
         # "memory ran out" and the like are guesses: an error that the toolkit printed is none
         parts = (self._circumstances() or ("" if self._log.errors(1) else cause), said)
@@ -314,10 +298,6 @@ class Toolkit:
         self._fault = error
         return error
 
-    def _hear(self) -> None:
-        if self._lifeline >= 0:
-            self._child.peer.hear()
-
     @property
     def _words(self) -> str:
         name = "rknn-toolkit" if self.environment.generation == 1 else "rknn-toolkit2"
@@ -325,7 +305,7 @@ class Toolkit:
 
     def _place(self) -> str:
         """`` at layer X, in step Y.``, as far as the log names them."""
-        self._hear()
+        self._process.hear()
         layer, step = self._log.layer(), self._log.step()
         text = (f", at {layer}" if layer else "") + (f", in its step {step}" if step else "")
         return text + "."
@@ -344,85 +324,6 @@ class Toolkit:
                 if found.f_bavail * found.f_frsize < _ENOUGH_ROOM:
                     return f"The disk of {folder} is full."
         return ""
-
-    def _copy_code(self) -> Path:
-        code = private_folder(self.run_folder / "code")
-        for module in (worker, values, far):
-            source = Path(str(module.__file__))
-            (code / source.name).write_bytes(source.read_bytes())
-        return code
-
-    def _start(self, code: Path, lifeline: int, memory: int | None) -> Child:
-        given = {
-            "folder": str(self._arrays_folder),
-            "work": str(self.work),
-            "lifeline": lifeline,
-            "memory": memory,
-        }
-        # -I: neither the current folder nor what the user's variables name is searched for modules
-        python = [self.environment.python, "-I", "-B", "-u"]
-        try:
-            child = Child(
-                [*python, str(code / "worker.py"), json.dumps(given)],
-                _variables(self.run_folder),
-                "The process of the toolkit",
-                keep=(lifeline,),
-                heard=self._log.add,
-                limit=_ANSWER_LIMIT,
-            )
-        except WorkerError as error:
-            raise ToolkitError(
-                f"The Python of {self._words} could not be started: {self.environment.python}",
-                cause=error.what,
-                remedy=f"Check it: rknntui vendor check {self.environment.name}",
-            ) from error
-        return child
-
-    def _stop(self, call: Call, error: EngineError | None) -> None:
-        """End what runs: nothing can be cancelled in there, so it is terminated, then killed."""
-        peer = self._child.peer
-        self._signal(signal.SIGTERM)
-        over = lambda: not peer.open  # noqa: E731
-        for seconds in ladder(over, [partial(self._signal, signal.SIGKILL)], _TERMINATE_SECONDS):
-            peer.pump(seconds)
-        self._fault = error if isinstance(error, CompilerError) else None
-        self._fault = self._fault or _closed("stopped")
-        self._end(kill=True)
-
-    def _signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process and all that it started."""
-        if self._child.process.returncode is None:  # not reaped: the number is still its own
-            with contextlib.suppress(OSError):
-                os.killpg(self._child.process.pid, number)
-
-    def _wait_dead(self, seconds: float) -> int | None:
-        """Its exit code; what it started is killed while its number is still its own."""
-        end = time.monotonic() + seconds
-        pid = self._child.process.pid
-        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        while time.monotonic() < end:
-            with contextlib.suppress(ChildProcessError):
-                if os.waitid(os.P_PID, pid, flags) is None:
-                    time.sleep(LOOK_SECONDS / 10)
-                    continue
-            break
-        self._signal(signal.SIGKILL)
-        return self._child.returncode()
-
-    def _end(self, *, kill: bool) -> None:
-        if self._lifeline < 0:
-            return  # it was ended before
-        if self._child.peer.open and not kill:
-            self._child.peer.hang_up()
-            self._wait_dead(_TERMINATE_SECONDS)
-        self._signal(signal.SIGKILL)
-        self._child.peer.hear()
-        self._child.end(kill=True)
-        self._log.close()
-        os.close(self._lifeline)
-        self._lifeline = -1
-        let_go(self.run_folder)
-        self._use.close()
 
 
 class RemoteRKNN:
@@ -485,15 +386,3 @@ def _gone(environment: ToolkitEnvironment) -> ToolkitError:
         remedy=f"Look at it: rknntui vendor check {environment.name}. Make one: rknntui vendor "
         "install",
     )
-
-
-def _variables(folder: Path) -> dict[str, str]:
-    """The environment of the process: the user's, without what changes Python or the home."""
-    home, temporary = private_folder(folder / "home"), private_folder(folder / "temporary")
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(_DROPPED)}
-    return kept | {
-        "HOME": str(home),
-        "TMPDIR": str(temporary),
-        "LC_ALL": "C.UTF-8",
-        "ORT_DISABLE_TELEMETRY": "1",
-    }

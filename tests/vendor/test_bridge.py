@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from engine.base.errors import CompilerError, EngineError, JobCancelledError
 from engine.base.events import CallbackReporter, Event, LogLine
+from engine.compile.bridge.values import ClassInFile
 from engine.compile.toolkit import LOG_NAME, RemoteRKNN, Toolkit
 from engine.graph.execute.runtime import ort
 from engine.wire.vendor import ToolkitEnvironment
@@ -195,6 +196,43 @@ def test_two_at_once(environment: ToolkitEnvironment, source: Path, tmp_path: Pa
             assert rknn.call("export_rknn", folder / "net.rknn") == 0
     models = [(folder / "net.rknn").stat().st_size for folder in folders]
     assert models[0] == models[1]
+
+
+OPERATOR = """
+import numpy as np
+
+class cstDouble:
+    op_type = "cstDouble"
+
+    def shape_infer(self, node, in_shapes, in_dtypes):
+        return in_shapes.copy(), in_dtypes.copy()
+
+    def compute(self, node, inputs):
+        return [np.asarray(inputs[0]) * 2]
+"""
+
+
+def test_a_custom_operator_of_a_file(environment: ToolkitEnvironment, tmp_path: Path) -> None:
+    """[RKNN-T2 2.3.0, 2.16]"""
+    file = tmp_path / "numpy.py"  # a name that is taken
+    file.write_text(OPERATOR)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in "xy"]
+    graph = helper.make_graph(
+        [helper.make_node("cstDouble", ["x"], ["y"], name="own")], "net", ends[:1], ends[1:]
+    )
+    opset = [helper.make_opsetid("", 13)]
+    model = tmp_path / "custom.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), model)
+    with Toolkit(environment, own_folder(tmp_path)) as toolkit:
+        rknn = toolkit.rknn()
+        rknn.call("config", target_platform="rk3588")
+        assert rknn.call("reg_custom_op", ClassInFile(str(file), "cstDouble")) == 0
+        assert rknn.call("load_onnx", model=model) == 0
+        assert rknn.call("build", do_quantization=False) == 0
+        assert rknn.call("init_runtime") == 0
+        sample = np.ones(SHAPE, np.float32)
+        (found,) = rknn.call("inference", inputs=[sample], data_format=["nchw"])
+    np.testing.assert_allclose(found, sample * 2, rtol=1e-3)
 
 
 @pytest.fixture

@@ -44,6 +44,8 @@ _LAYER = (
     ),
     re.compile(r"tensor ?name\s*[:=]\s*['\"\[]?([^\s,;'\"\]]+)", re.IGNORECASE),
 )
+_BANNER = "-toolkit2 version: "
+"""Of a line that toolkit 2 prints at every level, as a heading of its log."""
 _STEP = re.compile(r"(>>>+ start|<<<+ end): (\S+)")
 
 
@@ -133,7 +135,7 @@ class ToolkitLog:
     def errors(self, count: int = 3) -> str:
         """The last lines that the toolkit marked as errors."""
         lines = _plain(self._tail).split("\n")
-        said = [line.strip() for line in lines if _level(line) == "error"]
+        said = [line.strip() for line in lines if _level(line) == "error" and _BANNER not in line]
         return "\n".join(sanitize(line, 300) for line in said[-count:])
 
     def layer(self) -> str:

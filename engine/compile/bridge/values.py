@@ -248,6 +248,14 @@ def unpack(value: Any, arrays: Arrays, depth: int = 0) -> Any:
 
 def _class(path: str, name: str) -> Any:
     """A class of a Python file of the user, as ``reg_custom_op`` takes it."""
-    from runpy import run_path
+    from importlib.util import module_from_spec, spec_from_file_location
 
-    return run_path(path, run_name=os.path.splitext(os.path.basename(path))[0])[name]
+    # a name that no other module has: "numpy.py" is a file name like any other
+    module_name = "rknntui_class_{}".format(len(sys.modules))
+    spec = spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise Unpackable("a class of {}, which is no Python file".format(path))
+    module = module_from_spec(spec)
+    sys.modules[module_name] = module  # where who looks for its source finds it
+    spec.loader.exec_module(module)
+    return getattr(module, name)

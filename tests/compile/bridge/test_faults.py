@@ -299,6 +299,19 @@ rknn.call("build", do_quantization=False)
 """
 
 
+def test_one_that_nobody_closed_goes_with_the_interpreter(
+    standin: ToolkitEnvironment, kept: Path, source: Path
+) -> None:
+    words = [sys.executable, "-c", textwrap.dedent(NEAR), standin.folder, standin.python]
+    done = subprocess.run(
+        [*words, str(kept), str(source)], capture_output=True, text=True, check=True
+    )
+    pid, _, folder = done.stdout.strip().partition(" ")
+    assert not ProcessId.of(int(pid)).alive
+    assert not Path(folder).exists()
+    assert [path.name for path in kept.iterdir()] == [LOG_NAME]
+
+
 def test_it_ends_with_the_near_side_however_that_ends(
     standin: ToolkitEnvironment, kept: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

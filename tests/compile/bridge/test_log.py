@@ -10,7 +10,7 @@ from engine.base.events import CallbackReporter, Event, LogLine
 from engine.compile.bridge.log import ToolkitLog
 
 ABORTED = b"""\
-\x1b[1;34mI rknn-toolkit2 version: 2.3.2\x1b[0m
+\x1b[1;34mE rknn-toolkit2 version: 2.3.2\x1b[0m
 D RKNN: [03:04:01.888] >>>>>> start: rknn::RKNNSubgraphManager
 D RKNN: [03:04:01.888] <<<<<<<< end: rknn::RKNNSubgraphManager
 D RKNN: [03:04:01.892] >>>>>> start: OpEmit
