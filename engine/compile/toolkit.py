@@ -39,14 +39,12 @@ from engine.base.peers.near import PeerEndedError
 from engine.base.plain import JsonObject
 from engine.base.process import exit_reason
 from engine.base.text import sanitize
-from engine.compile.bridge.log import ToolkitLog, new_log
+from engine.compile.bridge.log import LOG_NAME, ToolkitLog, new_log
 from engine.compile.bridge.process import ToolkitProcess
 from engine.compile.bridge.values import Arrays, Unpackable, pack, unpack
 from engine.wire.vendor import ToolkitEnvironment
 
 __all__ = ["LOG_NAME", "RemoteRKNN", "Toolkit"]
-
-LOG_NAME = "toolkit.log"
 
 _RELEASE_SECONDS = 10.0
 _ENOUGH_ROOM = 1 << 20
@@ -65,9 +63,9 @@ class Toolkit:
 
     Args:
         environment: where the toolkit is installed.
-        folder: where the private folder is made and the log stays, which is written anew: for one
-            toolkit at a time. None: among the temporary files, and the log with those of this
-            program, of which the last ones stay.
+        folder: where the private folder is made and the log stays: ``toolkit.log``, written anew,
+            or ``toolkit-2.log`` where another toolkit works there now. None: among the temporary
+            files, and the log with those of this program, of which the last ones stay.
         reporter: told every line that the toolkit prints; asked ten times a second whether to stop.
         memory: bytes of private memory that it may have; None: no limit.
 
@@ -99,8 +97,11 @@ class Toolkit:
                 make_owned("toolkit") if folder is None else make_owned("", folder, "toolkit")
             )
             undo.callback(let_go, self.run_folder)
-            path = new_log(environment.name) if folder is None else folder / LOG_NAME
-            self._log = ToolkitLog(path, reporter)
+            self._log = (
+                ToolkitLog(new_log(environment.name), reporter)
+                if folder is None
+                else ToolkitLog.in_folder(folder, reporter)
+            )
             undo.callback(self._log.close)
             self._process = ToolkitProcess(environment, self.run_folder, self._log, memory)
             self._arrays = Arrays(str(self._process.arrays), "near")

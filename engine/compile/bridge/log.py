@@ -8,6 +8,8 @@ generation 2, ``E [op_optimize:123] ...`` in generation 1); native code prints w
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import re
 import time
@@ -19,7 +21,9 @@ from engine.base.events import LogLine, Reporter
 from engine.base.paths import private_folder, private_handle, state_folder
 from engine.base.text import sanitize
 
-__all__ = ["ToolkitLog", "new_log"]
+__all__ = ["LOG_NAME", "ToolkitLog", "new_log"]
+
+LOG_NAME = "toolkit.log"
 
 _HEAD = 64 << 20
 _TAIL = 1 << 20
@@ -27,6 +31,8 @@ _LINE = 1 << 16
 _TOLD = 20_000
 _SHOWN = 500
 _KEPT_LOGS = 8
+_MOST_LOGS = 100
+_BAR_SECONDS = 2.0
 
 _LEVELS: dict[str, Literal["debug", "info", "warning", "error"]] = {
     "D": "debug",
@@ -36,6 +42,7 @@ _LEVELS: dict[str, Literal["debug", "info", "warning", "error"]] = {
     "F": "error",
 }
 _LEVEL = re.compile(r"(?:\x1b\[[0-9;]*m)*([DIWEF])(?::|\s)")
+_BAR = re.compile(r"\|[ #\u2580-\u259f]*\| *")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _LAYER = (
     re.compile(r"(?:node|op|layer) ?name\s*[:=]\s*['\"\[]?([^\s,;'\"\]]+)", re.IGNORECASE),
@@ -74,26 +81,34 @@ class ToolkitLog:
     disk.
 
     Args:
-        path: the file; written anew.
+        path: the file; written anew. While this log is open, no other one is written there.
         reporter: told each line as it comes, the first 20 000 of them.
 
     Attributes:
         path: the file.
 
     Raises:
+        BlockingIOError: another log is being written there.
         OSError: the file could not be made.
     """
 
     def __init__(self, path: Path, reporter: Reporter | None) -> None:
         self.path = path
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        self._file: FileIO | None = FileIO(private_handle(path, flags), "wb")
+        file = FileIO(private_handle(path, os.O_RDWR | os.O_CREAT), "rb+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.truncate(0)
+        except OSError:
+            file.close()
+            raise
+        self._file: FileIO | None = file
         self._reporter = reporter
         self._size = 0
         self._written = 0
         self._tail = bytearray()
         self._line = bytearray()
         self._told = 0
+        self._drawn = time.monotonic()
 
     @property
     def mark(self) -> int:
@@ -168,6 +183,20 @@ class ToolkitLog:
         self._file.close()
         self._file = None
 
+    @classmethod
+    def in_folder(cls, folder: Path, reporter: Reporter | None) -> ToolkitLog:
+        """The log of a toolkit that works in a folder: ``toolkit.log``, or ``toolkit-2.log`` where
+        another toolkit works there now.
+
+        Raises:
+            OSError: the file could not be made.
+        """
+        for number in range(2, _MOST_LOGS):
+            name = LOG_NAME if number == 2 else f"toolkit-{number - 1}.log"
+            with contextlib.suppress(BlockingIOError):
+                return cls(folder / name, reporter)
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(folder))
+
     def _tell(self, data: bytes) -> None:
         if self._reporter is None or self._told > _TOLD:
             return
@@ -175,13 +204,20 @@ class ToolkitLog:
         self._line = bytearray(rest[-_LINE:])
         for end in ends:
             # of a bar that is drawn again and again, its last state
-            line = _plain(end.rstrip(b"\r").rpartition(b"\r")[2])
-            if not line.strip():
-                continue
-            self._told += 1
-            if self._told > _TOLD:
-                self._reporter.emit(LogLine(f"What comes from now on is in {self.path} only."))
-                return
+            self._tell_line(end.rstrip(b"\r").rpartition(b"\r")[2])
+        drawn = rest.rstrip(b"\r").rpartition(b"\r")[2] if b"\r" in rest else b""
+        if drawn and time.monotonic() - self._drawn > _BAR_SECONDS:
+            self._tell_line(drawn)
+
+    def _tell_line(self, data: bytes) -> None:
+        line = _BAR.sub(" ", _plain(data))
+        if not line.strip() or self._reporter is None or self._told > _TOLD:
+            return
+        self._told += 1
+        self._drawn = time.monotonic()
+        if self._told > _TOLD:
+            self._reporter.emit(LogLine(f"What comes from now on is in {self.path} only."))
+        else:
             self._reporter.emit(LogLine(sanitize(line, _SHOWN), _level(line)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -280,3 +281,31 @@ def test_the_ladder_stops_where_it_is_over() -> None:
     )
     assert taken == ["a"]
     assert waits == [0.1, 0.1]
+
+
+def test_all_that_a_child_prints_is_heard_and_it_keeps_descriptors() -> None:
+    """More than a pipe holds comes whole, and a descriptor has the same number there."""
+    heard = bytearray()
+    reads, writes = os.pipe()
+    script = (
+        "import os, sys; os.write(int(sys.argv[1]), b'kept'); "
+        "[os.write(2, b'%07d\\n' % n) for n in range(50000)]"
+    )
+    child = Child(
+        [sys.executable, "-I", "-c", script, str(writes)],
+        dict(os.environ),
+        "It",
+        keep=(writes,),
+        heard=heard.extend,
+    )
+    os.close(writes)
+    deadline = time.monotonic() + PATIENCE
+    while len(heard) < 400_000 and time.monotonic() < deadline:
+        child.peer.hear(1 << 16)
+        time.sleep(0.001)
+    child.peer.hear()
+    assert os.read(reads, 10) == b"kept"
+    assert bytes(heard) == b"".join(b"%07d\n" % n for n in range(50_000))
+    assert child.peer.last_words == "0049999"
+    child.end(kill=True)
+    os.close(reads)

@@ -70,6 +70,33 @@ def test_lines_come_whole_with_their_level(log: ToolkitLog, told: list[Event]) -
     assert log.path.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_bar_is_told_now_and_then(
+    log: ToolkitLog, told: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.compile.bridge.log._BAR_SECONDS", -1.0)
+    log.add("\rI Quantizating :  33%|███▍      | 1/3 [00:01<00:02]\r".encode())
+    log.add("I Quantizating :  66%|██████▋   | 2/3 [00:02<00:01]".encode())
+    log.add("\rI Quantizating : 100%|██████████| 3/3 [00:03<00:00]\n".encode())
+    assert [one.text for one in told if isinstance(one, LogLine)] == [
+        "I Quantizating :  33% 1/3 [00:01<00:02]",
+        "I Quantizating :  66% 2/3 [00:02<00:01]",
+        "I Quantizating : 100% 3/3 [00:03<00:00]",
+    ]
+
+
+def test_two_in_one_folder_have_two_logs(tmp_path: Path) -> None:
+    first, second = (ToolkitLog.in_folder(tmp_path, None) for _ in range(2))
+    first.add(b"one\n")
+    second.add(b"two\n")
+    for log in (first, second):
+        log.close()
+    assert (tmp_path / "toolkit.log").read_text() == "one\n"
+    assert (tmp_path / "toolkit-2.log").read_text() == "two\n"
+    again = ToolkitLog.in_folder(tmp_path, None)
+    again.close()
+    assert (tmp_path / "toolkit.log").read_text() == ""
+
+
 def test_bytes_that_are_no_text_are_shown_as_such(log: ToolkitLog, told: list[Event]) -> None:
     log.add(b"\xff\xfe\x00\x1b]0;title\x07 \xe2\x80\xae\n" + b"x" * 200_000 + b"\n")
     assert all(isinstance(one, LogLine) and one.text.isprintable() for one in told)
