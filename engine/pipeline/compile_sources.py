@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engine.compile.rockchip.generation1 import generation_1_onnx
 from engine.compile.rockchip.model import op_targets, toolkit_onnx
 from engine.dataset import InputPlan, Preprocess
 from engine.pipeline.samples import RecipeSamples
@@ -92,6 +93,14 @@ class HandedModel:
             QuantizationError: an operator has no form that the toolkit loads.
         """
         return toolkit_onnx(self.graph, self.nhwc)
+
+    def onnx_for(self, version: str) -> bytes:
+        """The file for a version of the toolkit.
+
+        Raises:
+            QuantizationError: as :attr:`onnx`.
+        """
+        return generation_1_onnx(self.onnx, version) if self.generation == 1 else self.onnx
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:

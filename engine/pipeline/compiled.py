@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["CompileOrder", "compile_models", "compiled_paths"]
 
 _PLACE = "{chip}"
+_TABLE = "Network Layer Information Table"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +167,7 @@ class _Compilation:
             )
             request = CompilerRequest(
                 chip=chip.name,
-                model=handed.onnx,
+                model=handed.onnx_for(environment.version),
                 by=by,
                 config=options.config,
                 build=options.build,
@@ -282,7 +283,8 @@ class _Compilation:
         atomic_write_all(contents, overwrite=self._order.force)
         self._pipeline.reporter.emit(ArtifactWritten(str(path), "rknn", len(found.model)))
         estimate = self._estimates.get(blank.chip)
-        table = compiler_table(parse_printed(found.log), estimate, handed.layers)
+        printed = parse_printed(_first_shapes(found.log))
+        table = compiler_table(printed, estimate, handed.layers)
         memory = estimate.memory if estimate else None
         return replace(
             blank,
@@ -310,6 +312,13 @@ class _Compilation:
             ),
             log=str(log) if log.exists() else "",
         )
+
+
+def _first_shapes(log: str) -> str:
+    """The log up to the tables of the second set of shapes: the plan is of the first one."""
+    first = log.find(_TABLE)
+    second = log.find(_TABLE, first + 1)
+    return log if second < 0 else log[:second]
 
 
 def _require_dtypes(pipeline: Pipeline, chip: Chip, by: QuantizedBy) -> None:

@@ -62,6 +62,9 @@ _KNOWN: tuple[_Known, ...] = (
     _harmless(r"Traceback \(most recent call last\)"),
     # told by our own finding, where it makes a difference
     _harmless(r"The QAT model is loaded, but the config\.optimization_level"),
+    # of dynamic_input: a pass that is left out, and that there is a graph for each set of shapes
+    _harmless(r"The 'dynamic_input' function is enabled, disable"),
+    _harmless(r"subgraphs in rknn greater than 1"),
     _harmless(r"The quant_img_RGB2BGR of input"),
     _Known(
         re.compile(

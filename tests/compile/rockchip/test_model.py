@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from engine.compile.rockchip.generation1 import generation_1_onnx
 from engine.compile.rockchip.model import op_targets, toolkit_onnx
 from engine.frontends.onnx import load_onnx
 from engine.graph.execute.runtime import ort
@@ -69,3 +70,15 @@ def test_an_operator_is_named_by_the_tensor_before_it_is_rounded(tmp_path: Path)
     found = op_targets(data, {"conv": "cpu"}, LayerMap((layer,), stored))
     assert found == {"c": "cpu", "y": "cpu"}
     assert op_targets(data, {"t": "cpu", "nowhere": "npu"}) == {"t": "cpu"}
+
+
+@pytest.mark.parametrize(("version", "opset"), [("1.3.2+standin", 9), ("1.7.5", 11)])
+def test_generation_1_is_given_an_older_opset(tmp_path: Path, version: str, opset: int) -> None:
+    data = toolkit_onnx(net(tmp_path))
+    older = generation_1_onnx(data, version)
+    model = onnx.load_from_string(older)
+    assert [each.version for each in model.opset_import] == [opset]
+    onnx.checker.check_model(model)
+    picture = np.random.default_rng(1).random((1, 6, 5, 3)).astype(np.float32)
+    found, wanted = (ort.InferenceSession(each).run(None, {"x": picture}) for each in (older, data))
+    np.testing.assert_array_equal(found[0], wanted[0])
