@@ -49,8 +49,9 @@ class HandedModel:
 
     Attributes:
         pipeline: of the build.
-        by: whose quantization it will have: with ``ours`` it has Q/DQ pairs; the ``vendor``
-            quantizes the source model, as it was loaded.
+        by: whose quantization it will have: with ``ours`` it has Q/DQ pairs (those of the source
+            model where that came with them); the ``vendor`` quantizes the source model, as it was
+            loaded.
         generation: of the toolkit.
     """
 
@@ -61,7 +62,7 @@ class HandedModel:
     @cached_property
     def graph(self) -> Graph:
         """The graph."""
-        if self.by == "ours":
+        if self.by == "ours" and self.pipeline.quantized_build:
             return self.pipeline.quantized.graph.graph
         if self.by == "vendor":
             return self.pipeline.loaded.graph.graph
@@ -70,7 +71,7 @@ class HandedModel:
     @cached_property
     def layers(self) -> LayerMap:
         """The layers of the build."""
-        if self.by == "ours":
+        if self.by == "ours" and self.pipeline.quantized_build:
             return self.pipeline.quantized.layers
         return plan(self.pipeline.optimised.graph.graph).layers
 

@@ -39,7 +39,7 @@ from engine.pipeline.second_opinion import fused_findings, second_opinion
 from engine.pipeline.stages.compiled import CompiledModel, compiled_stage
 from engine.pipeline.stages.container import content_of
 from engine.pipeline.stages.estimate import WhatIf
-from engine.quantize import check_dtype, check_layer_dtype
+from engine.quantize import check_dtype, check_layer_dtype, is_quantized_source
 from engine.wire.compile import Compiled, CompiledModels, QuantizedBy
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class _Compilation:
         """The model of a chip, or why there is none."""
         try:
             environment = find(chip.generation, self._order.toolkit)
-            by, notes = choose_quantizer(self._pipeline.recipe, chip, self._order.quantizer)
+            by, notes = self._quantizer(chip)
             _require_dtypes(self._pipeline, chip, by)
             toolkit = toolkit_words(environment)
         except EngineError as error:
@@ -180,6 +180,25 @@ class _Compilation:
         except EngineError as error:
             shown = str(log) if log.exists() else ""
             return self._failed(replace(blank, log=shown), error)
+
+    def _quantizer(self, chip: Chip) -> tuple[QuantizedBy, tuple[Finding, ...]]:
+        """Whose quantization the model of a chip has.
+
+        Raises:
+            UsageError: as of :func:`choose_quantizer`.
+        """
+        pipeline = self._pipeline
+        found = choose_quantizer(pipeline.recipe, chip, self._order.quantizer)
+        if found[0] != "nobody" or not is_quantized_source(pipeline.optimised.graph.graph):
+            return found
+        told = Finding(
+            "source-quantization-compiled",
+            "info",
+            chip.name,
+            "The model came quantized: its own scales and zero points are compiled.",
+            "do_quantization is off, and its Q/DQ pairs stay.",
+        )
+        return "ours", (told,)
 
     def _failed(self, blank: Compiled, error: EngineError) -> Compiled:
         if isinstance(error, JobCancelledError):
@@ -337,7 +356,8 @@ def _require_dtypes(pipeline: Pipeline, chip: Chip, by: QuantizedBy) -> None:
                 remedy="Set do_quantization to yes, with a dataset.",
             )
         return
-    check_dtype(part.quantized_dtype, chip.name)
+    if pipeline.quantized_build:
+        check_dtype(part.quantized_dtype, chip.name)
     if by == "ours":
         for dtype in dict.fromkeys((part.quantized_layers or {}).values()):
             check_layer_dtype(dtype, chip.name)
