@@ -265,7 +265,11 @@ class _Compilation:
         names = tuple(chip.name for chip, _ in self._order.chips)
         try:
             untold = self._pipeline.with_recipe(self._pipeline.recipe)  # it has no reporter
-            return {each.chip: each for each in estimates(untold, WhatIf(names)).chips}
+            came_quantized = not untold.quantized_build and is_quantized_source(
+                untold.optimised.graph.graph
+            )
+            what_if = WhatIf(names, "int8" if came_quantized else None)
+            return {each.chip: each for each in estimates(untold, what_if).chips}
         except EngineError as error:
             self._pipeline.reporter.emit(LogLine(f"No estimate: {error.what}", "warning"))
             return {}

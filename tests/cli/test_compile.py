@@ -1,0 +1,82 @@
+"""``rknntui compile`` on the command line, with the stand-in of the generation 1 toolkit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.compile.environments import registry
+from engine.compile.environments.registry import Entry
+from engine.wire.compile import Compiled, CompiledLayer, OutputAgreement
+from rknntui.cli.gates import CompiledLimits
+from rknntui.demo import demo_folder
+from tests.cli.conftest import Run
+from tests.compile.standin import make_environment
+
+DEMO = demo_folder()
+FLAGS = (
+    DEMO / "digits_demo.onnx",
+    "--dataset",
+    DEMO / "dataset.txt",
+    "--mean-values",
+    "127.5",
+    "--std-values",
+    "127.5",
+    "--quantized-dtype",
+    "asymmetric_quantized-u8",
+    "--chip",
+    "rk1808",
+)
+
+
+def test_without_a_toolkit_the_exit_code_is_15(warm: Run, tmp_path: Path) -> None:
+    ran = warm("compile", *FLAGS, "-o", tmp_path / "net.rknn", "--json")
+    assert ran.code == 15
+    (one,) = ran.json["chips"]
+    assert one["problem"].startswith("There is no environment of the vendor's rknn-toolkit")
+    ran = warm("compile", *FLAGS, "-o", tmp_path / "net.rknn", "--fail-cpu", "0")
+    assert ran.code == 15
+    assert "not compiled" in ran.out
+    assert "FAILED: layers on the CPU of rk1808 is not known" in ran.out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.long
+def test_files_and_table(rknntui: Run, tmp_path: Path) -> None:
+    made = make_environment(tmp_path / "environment")
+    with registry.changed() as entries:
+        entries["old"] = Entry("old", made.folder, made.python, generation=1)
+    out = tmp_path / "{chip}.rknn"
+    ran = rknntui("compile", *FLAGS, "-o", out)
+    assert ran.code == 0, ran.err
+    assert "quantized by" in ran.out
+    assert "The vendor's toolkit quantizes this model itself" in ran.out
+    assert (tmp_path / "rk1808.rknn").read_bytes()[:4] == b"RKNN"
+    assert (tmp_path / "rk1808.rknn.json").is_file()
+    assert rknntui("compile", *FLAGS, "-o", out).code == 11
+    several = rknntui("compile", *FLAGS, "--chip", "rk3588", "-o", tmp_path / "one.rknn")
+    assert several.code == 2
+    assert "{chip}" in several.err
+
+
+def test_gates_are_of_the_compilers_figures() -> None:
+    layers = (
+        CompiledLayer(name="InputOperator:x", op="InputOperator", target="CPU"),
+        CompiledLayer(name="Conv:a", op="Conv", target="NPU"),
+        CompiledLayer(name="Softmax:b", op="exSoftmax13", target="CPU"),
+    )
+    output = OutputAgreement(name="y", samples=1, cosine=1.0, equal=1.0, sqnr_db=30.0)
+    one = Compiled(
+        chip="rk3588",
+        layers=layers,
+        internal_bytes=1000,
+        weight_bytes=24,
+        outputs=(output,),
+    )
+    kept = CompiledLimits(1, 1024, 30.0).gates([one])
+    assert [each.ok for each in kept] == [True] * 3
+    assert [each.ok for each in CompiledLimits(0, 1023, 30.1).gates([one])] == [False] * 3
+    unknown = CompiledLimits(9, 1e9, 0.0).gates([Compiled(chip="rv1106")])
+    assert [each.ok for each in unknown] == [False] * 3
+    assert CompiledLimits().gates([one]) == []
