@@ -35,7 +35,6 @@ _LATER = dict.fromkeys(
         "export_rknn_sync_model",
         "export_rknn_precompile_model",
         "export_encrypted_rknn_model",
-        "codegen",
     ),
     "It comes in a later version.",
 )
@@ -496,6 +495,19 @@ class RKNN:
             self._log.info("%s", text, extra={"plain": True})
         if verdict:
             self._log.warning("accuracy_analysis: %s", verdict)
+        return 0
+
+    @returns_status(-1)
+    def codegen(self, *args: Any, **keywords: Any) -> int:
+        """Write a C++ project that runs the model on a board, with its golden outputs.
+
+        Generation 2: output_path, inputs=None (paths of jpg, png or npy), overwrite=False. Ours:
+        language='cpp' or 'python', task (what the model is), chip, model (the compiled one).
+        """
+        from engine.api.generate import generate_project
+
+        given = bind("codegen", self.generation, args, keywords)
+        generate_project(self._build, self._loaded, given, self._log, self._reporter)
         return 0
 
     def list_devices(self) -> tuple[list[str], list[str]]:

@@ -211,6 +211,8 @@ POSITIONAL: dict[tuple[str, int], Parameters] = {
     ("eval_perf", 2): {"is_print": True, "fix_freq": True},
     ("eval_memory", 1): {"is_print": True},
     ("eval_memory", 2): {"is_print": True},
+    ("codegen", 1): {"output_path": NEEDED, "inputs": None, "overwrite": False},
+    ("codegen", 2): {"output_path": NEEDED, "inputs": None, "overwrite": False},
     ("accuracy_analysis", 1): {
         "inputs": NEEDED,
         "output_dir": SNAPSHOT,
@@ -223,6 +225,8 @@ POSITIONAL: dict[tuple[str, int], Parameters] = {
         "device_id": None,
     },
 }
+
+_CODEGEN: Parameters = {"language": "cpp", "task": "none", "chip": None, "model": None}
 
 KEYWORDS: dict[tuple[str, int], Parameters] = {
     ("config", 1): {
@@ -259,6 +263,8 @@ KEYWORDS: dict[tuple[str, int], Parameters] = {
         "compiled": None,
     },
     ("accuracy_analysis", 2): {"calc_qnt_error": True, "compiled": None},
+    ("codegen", 1): _CODEGEN,
+    ("codegen", 2): _CODEGEN,
 }
 """What other versions of the vendor's code have, and our own additions, by keyword only."""
 

@@ -1,0 +1,346 @@
+"""From a build, a container or a compiled model to what a generated project is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engine.base.errors import UsageError
+from engine.base.events import NullReporter, Progress, Reporter, StageFinished, StageStarted
+from engine.base.files import read_regular
+from engine.base.text import sanitize
+from engine.compile.codegen.project import (
+    Array,
+    Board,
+    Project,
+    ProjectInput,
+    ProjectOutput,
+    Sample,
+)
+from engine.dataset import Dataset, InputPlan, Preprocess, dataset_from_paths, samples
+from engine.devices.board.tensors import TensorAttributes
+from engine.devices.run.inputs import board_inputs
+from engine.frontends.darknet.cfg import read_cfg
+
+if TYPE_CHECKING:
+    from engine.graph.ir import TensorSpec
+    from engine.pipeline.pipeline import Pipeline
+    from engine.pipeline.runner import Runnable
+    from engine.recipe import Recipe
+
+__all__ = [
+    "MOST_SAMPLES",
+    "Anchors",
+    "calibration_of",
+    "chip_of",
+    "darknet_anchors",
+    "made_from",
+    "project_of_compiled",
+    "project_of_run",
+]
+
+Anchors = dict[str, object]
+"""Of a Darknet network: ``anchors`` and ``scale``, each output -> its values."""
+
+MOST_SAMPLES = 100
+"""Golden samples of a project, at most."""
+_STAGE = "codegen"
+_CFG_BYTES = 16 << 20
+_TAKEN = ("float32", "float16", "int8", "uint8", "int16")
+_ALSO_2 = ("uint16", "int32", "uint32", "int64", "bool")
+
+
+def chip_of(given: str | None, recipe: Recipe | None, compiled: Path | None) -> str:
+    """The chip that a project is for: as the user says, else the compiled model, else the recipe.
+
+    Raises:
+        UsageError: nobody says it.
+        ContainerError: the compiled model cannot be read.
+    """
+    from engine.container.vendor.inspect import inspect_vendor
+
+    chips = () if compiled is None else inspect_vendor(compiled).chips
+    told = given or (chips[0] if chips else None)
+    if told is None and recipe is not None:
+        told = recipe.target.target_platform
+    if told is None:
+        raise UsageError(
+            "For which chip the project is, nobody says.",
+            remedy="Give --chip, or target_platform in the recipe.",
+        )
+    return told
+
+
+def calibration_of(pipeline: Pipeline) -> Dataset | None:
+    """The calibration samples of a build; None where it names none."""
+    return pipeline.dataset if pipeline.samples.is_named else None
+
+
+def made_from(model: str, chip: str) -> str:
+    """How the compiled model of a project is made, for its README."""
+    return (
+        f"`rknntui compile RECIPE --chip {chip} -o out/`, with the recipe of {model}, makes it by "
+        "the vendor's toolkit."
+    )
+
+
+def project_of_run(
+    runnable: Runnable,
+    preprocess: Preprocess,
+    board: Board,
+    files: Sequence[Path],
+    calibration: Dataset | None = None,
+    *,
+    normalise: bool = False,
+    compiled: Path | None = None,
+    made_from: str = "",
+    reporter: Reporter | None = None,
+) -> Project:
+    """A project whose golden outputs are what the simulator gives.
+
+    Args:
+        runnable: the build, or a container of ours.
+        preprocess: how files become inputs.
+        board: that the project is for.
+        files: of the samples, one for each input, samples one after the other.
+        calibration: whose first sample is taken where no files are given; None: random values.
+        normalise: whether the project applies mean and std, as the compiled model lacks them.
+        compiled: the compiled model to copy in.
+        made_from: how it is made, for the README.
+        reporter: told of each sample.
+
+    Raises:
+        DatasetError: a file cannot be read or does not fit.
+        UsageError: too many samples, or the chip takes no inputs of such a type.
+        SimulationError: the graph does not run.
+    """
+    reporter = reporter or NullReporter()
+    specs = runnable.inputs
+    plans = preprocess.plans(specs)
+    if files:
+        dataset: Dataset | None = dataset_from_paths(list(files), len(specs))
+    else:
+        dataset = None if calibration is None else calibration.first(1)
+    count = 1 if dataset is None else len(dataset)
+    if count > MOST_SAMPLES:
+        raise UsageError(f"{count} samples were given.", remedy=f"Give at most {MOST_SAMPLES}.")
+    reporter.emit(StageStarted(_STAGE, "Golden outputs", 0, 1))
+    found = []
+    layouts: list[bool] = []
+    for number in range(count):
+        reporter.check_cancelled()
+        if dataset is None:
+            given, feed = _random(specs, plans, normalise=normalise)
+        else:
+            entry = dataset.entries[number]
+            given = _given(entry, specs, plans, preprocess, board)
+            feed = samples(dataset, specs, preprocess, reporter)[number]
+        if normalise:
+            given = [_normalised(feed[plan.name], plan) for plan in plans]
+        layouts = [nhwc for _, nhwc in given]
+        arrays = tuple(_taken(array, board) for array, _ in given)
+        outputs = runnable.run(feed)
+        golden = tuple(np.asarray(each, np.float32) for each in outputs.values())
+        found.append(Sample(arrays, golden))
+        reporter.emit(Progress(_STAGE, number + 1, count, "samples"))
+    reporter.emit(StageFinished(_STAGE, 0.0))
+    inputs = tuple(
+        _input(plan, array, nhwc, normalise=normalise)
+        for plan, array, nhwc in zip(plans, found[0].inputs, layouts, strict=True)
+    )
+    shapes = zip(runnable.outputs, found[0].outputs, strict=True)
+    return Project(
+        model=runnable.name,
+        board=board,
+        inputs=inputs,
+        outputs=tuple(ProjectOutput(spec.name, tuple(array.shape)) for spec, array in shapes),
+        samples=tuple(found),
+        made_from=made_from,
+        compiled=compiled,
+    )
+
+
+def _given(
+    entry: Sequence[Path],
+    specs: Sequence[TensorSpec],
+    plans: Sequence[InputPlan],
+    preprocess: Preprocess,
+    board: Board,
+) -> list[tuple[Array, bool]]:
+    """What a board is given for files, and whether the channels come last."""
+    wanted = [
+        _attributes(i, spec, plan) for i, (spec, plan) in enumerate(zip(specs, plans, strict=True))
+    ]
+    inputs, _ = board_inputs(entry, wanted, preprocess, generation=board.generation)
+    return [
+        # of pictures that were saved with their channels first, too
+        (each.array.transpose(0, 2, 3, 1), True)
+        if plan.takes_images and each.layout == "NCHW"
+        else (each.array, each.layout == "NHWC")
+        for each, plan in zip(inputs, plans, strict=True)
+    ]
+
+
+def _attributes(index: int, spec: TensorSpec, plan: InputPlan) -> TensorAttributes:
+    shape = tuple(spec.shape)
+    if plan.takes_images:
+        shape = (shape[0], plan.height, plan.width, plan.channels)
+    layout = "NHWC" if plan.takes_images else plan.layout or "UNDEFINED"
+    return TensorAttributes(
+        index=index,
+        name=spec.name,
+        shape=shape,
+        layout=layout,
+        dtype="UINT8",
+        quantization="NONE",
+        fractional_length=0,
+        zero_point=0,
+        scale=1.0,
+        elements=0,
+        size=0,
+        size_with_stride=0,
+        width_stride=0,
+        height_stride=0,
+        pass_through=False,
+    )
+
+
+def _random(
+    specs: Sequence[TensorSpec], plans: Sequence[InputPlan], *, normalise: bool
+) -> tuple[list[tuple[Array, bool]], dict[str, Array]]:
+    """Values from a fixed seed: whole numbers from 0 to 255 where pictures fit, else 0 to 1."""
+    source = np.random.default_rng(0)
+    given: list[tuple[Array, bool]] = []
+    feed: dict[str, Array] = {}
+    for spec, plan in zip(specs, plans, strict=True):
+        if plan.takes_images:
+            size = (plan.height, plan.width, plan.channels)
+            pixels = source.integers(0, 256, size, dtype=np.uint8)
+            given.append((np.broadcast_to(pixels, (spec.shape[0], *size)), True))
+            own = plan if plan.reorder is None else replace(plan, reorder=None)
+            order = plan.channel_order
+            feed[spec.name] = own.normalise_pixels(pixels if order is None else pixels[..., order])
+            continue
+        dtype = np.dtype(spec.dtype)
+        real = source.random(spec.shape, dtype=np.float32)
+        array: Array = real.astype(dtype) if dtype.kind == "f" else np.zeros(spec.shape, dtype)
+        given.append((array, plan.layout == "NHWC"))
+        feed[spec.name] = replace(plan, reorder=None).normalise(array)
+    return given, feed
+
+
+def _normalised(array: Array, plan: InputPlan) -> tuple[Array, bool]:
+    """An input after mean and std, with its channels last where it is a picture."""
+    if plan.layout == "NCHW" and plan.takes_images:
+        return np.ascontiguousarray(array.transpose(0, 2, 3, 1)), True
+    return array, plan.layout == "NHWC"
+
+
+def _taken(array: Array, board: Board) -> Array:
+    """An array of a type that the board's C API takes."""
+    known = _TAKEN if board.generation == 1 else (*_TAKEN, *_ALSO_2)
+    if str(array.dtype) not in known:
+        array = array.astype(np.float32)
+    return np.ascontiguousarray(array)
+
+
+def _input(plan: InputPlan, array: Array, nhwc: bool, *, normalise: bool) -> ProjectInput:
+    shape = tuple(array.shape)
+    if not plan.takes_images or len(shape) != 4:
+        return ProjectInput(plan.name, shape, nhwc)
+    picture = (shape[0], plan.height, plan.width, plan.channels)
+    # generation 1's order of channels is in the compiled model
+    order: tuple[int, ...] = (2, 1, 0) if plan.swap and plan.channels == 3 else ()
+    if normalise and plan.channel_order is not None:
+        order = tuple(plan.channel_order)
+    return ProjectInput(
+        plan.name,
+        shape,
+        nhwc,
+        picture=nhwc and shape == picture,
+        width=plan.width,
+        height=plan.height,
+        channels=plan.channels,
+        order=order,
+        filter=plan.resize_filter,
+        fit=plan.resize_fit,
+        pad=(plan.mean or ()) if plan.resize_fit == "pad" else (),
+        normalise=normalise,
+        mean=(plan.mean or ()) if normalise else (),
+        std=(plan.std or ()) if normalise else (),
+    )
+
+
+def darknet_anchors(recipe: Recipe, outputs: int) -> Anchors:
+    """Anchors and scale of each output of a Darknet network; empty for other models.
+
+    Args:
+        recipe: whose model it is.
+        outputs: how many the model has; a cfg with another number of heads tells nothing.
+    """
+    model = recipe.source.model
+    path = None if model is None else Path(model)
+    if path is None or path.suffix.lower() != ".cfg" or outputs < 1:
+        return {}
+    config = read_cfg(read_regular(path, _CFG_BYTES), sanitize(path.name))
+    heads = [section for section in config.layers if section.type == "yolo"]
+    if len(heads) != outputs:
+        return {}
+    anchors: dict[int, tuple[float, ...]] = {}
+    scale: dict[int, float] = {}
+    for number, head in enumerate(heads):
+        flat = head.reals("anchors")
+        mask = head.integers("mask") or tuple(range(len(flat) // 2))
+        if any(not 0 <= 2 * each + 1 < len(flat) for each in mask):
+            return {}
+        anchors[number] = tuple(float(flat[2 * each + i]) for each in mask for i in (0, 1))
+        scale[number] = float(head.real("scale_x_y", 1.0))
+    return {"anchors": anchors, "scale": scale}
+
+
+def project_of_compiled(path: Path, board: Board, made_from: str = "") -> Project:
+    """A project of a compiled model alone: it has no golden samples.
+
+    Raises:
+        ContainerError: the file cannot be read.
+        UsageError: it does not tell its inputs and outputs.
+    """
+    from engine.container.vendor.inspect import inspect_vendor
+
+    told = inspect_vendor(path)
+    inputs, outputs = (
+        [(port.tensor.name, tuple(port.tensor.shape)) for port in ports]
+        for ports in (told.inputs, told.outputs)
+    )
+    if not inputs or not outputs:
+        raise UsageError(
+            f"{sanitize(str(path), 200)} does not tell its inputs and outputs.",
+            remedy="Give the recipe or the build that it was made from as TARGET, and this file "
+            "with --model.",
+        )
+    return Project(
+        model=path.name,
+        board=board,
+        inputs=tuple(_of_port(name, shape) for name, shape in inputs),
+        outputs=tuple(ProjectOutput(name, shape) for name, shape in outputs),
+        made_from=made_from,
+        compiled=path,
+    )
+
+
+def _of_port(name: str, shape: tuple[int, ...]) -> ProjectInput:
+    (plan,) = Preprocess().plans([_spec(name, shape)])
+    if not plan.takes_images:
+        return ProjectInput(name, shape, nhwc=plan.layout == "NHWC")
+    size = (shape[0], plan.height, plan.width, plan.channels)
+    return _input(plan, np.broadcast_to(np.uint8(0), size), True, normalise=False)
+
+
+def _spec(name: str, shape: tuple[int, ...]) -> TensorSpec:
+    from engine.graph.ir import TensorSpec
+
+    return TensorSpec(name, tuple(shape), "uint8")
