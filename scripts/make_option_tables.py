@@ -33,14 +33,7 @@ ELSEWHERE = {
         "simulator",
         "Whether `input_size_list` names the batch; unset, both forms are taken.",
     ),
-    "quantize_input_node": (
-        "compiler",
-        "Of later toolkits of generation 1: only a warning, as a build quantizes its inputs.",
-    ),
-    "output_optimize": (
-        "compiler",
-        "Of later toolkits of generation 1: how fast a board gives its outputs; only a warning.",
-    ),
+    "auto_hybrid_quant": ("simulator", "`auto_hybrid` under the name of the model zoo."),
     "convert_engine": (
         "refused",
         "One converter reads all models; another engine's name is refused.",
@@ -98,10 +91,16 @@ def _defaults(name: str, by_method: dict[str, dict[int, Any]]) -> str:
 
 def _where(name: str) -> tuple[str, str]:
     """Where an argument has its effect, and what it does here."""
+    from engine.api.later_toolkits import NO_EFFECT, REFUSED
     from engine.options import OPTIONS
 
     if name in ELSEWHERE:
         return ELSEWHERE[name]
+    later = "Of later toolkits of generation 1"
+    if name in NO_EFFECT:
+        return "compiler", f"{later}; only a warning: {NO_EFFECT[name][1]}."
+    if name in REFUSED:
+        return "refused", f"{later}. {REFUSED[name][1]}"
     declared = next(o for o in OPTIONS if o.name == AS_OPTION.get(name, name))
     what = f"(ours) {declared.help}" if declared.extension else declared.help
     if name in AS_OPTION:

@@ -37,7 +37,7 @@ NO_EFFECT: Mapping[str, tuple[Any, str]] = {
     "restart": (False, "a build always starts from the loaded model, and keeps its stages"),
     "quantized_moving_alpha": (0.01, "no algorithm here has it"),
     "quantized_divergence_nbins": (1024, "the histograms of kl_divergence have their own bins"),
-    "mmse_epoch": (3, "mmse here searches until it finds nothing better"),
+    "mmse_epoch": (3, "mmse here has no rounds to count"),
     "input_fitting": ("scale", "pictures are scaled to the size of the input"),
 }
 """Arguments of ``config`` that change no number here -> default, why."""

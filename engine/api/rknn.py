@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from engine.api.compiled import compiler_of, export_compiled
 from engine.api.later_toolkits import LATER_METHODS
 from engine.api.log import close_log, open_log
 from engine.api.script import Script
@@ -53,9 +54,11 @@ class RKNN:
         verbose: log details too; ``'Debug'`` is the same.
         verbose_file: with ``verbose``, also log to this file.
         generation: 1 for RKNN-Toolkit (RK1808, RK3399Pro, RV1109, RV1126), 2 for RKNN-Toolkit2.
+        compiler: what ``export_rknn`` writes: ``open``, a container of ours; ``rockchip``, what the
+            vendor's toolkit compiles for the NPU. None: as RKNNTUI_COMPILER says, else ``open``.
 
     Raises:
-        UsageError: ``generation`` is something else.
+        UsageError: ``generation`` or ``compiler`` is something else.
         OutputError: ``verbose_file`` cannot be written.
     """
 
@@ -73,9 +76,11 @@ class RKNN:
         verbose_file: str | None = None,
         *,
         generation: int | None = None,
+        compiler: str | None = None,
     ) -> None:
         if generation not in (None, 1, 2):
             raise UsageError(f"generation is {generation!r}; it must be 1 or 2.")
+        self._compiler = compiler_of(compiler)
         self._log = open_log(verbose, verbose_file)
         self._generation = generation
         self._reporter = CallbackReporter(self._on_event)
@@ -296,15 +301,28 @@ class RKNN:
 
     @returns_status(-1)
     def export_rknn(self, export_path: Any, **keywords: Any) -> int:
-        """Write the build as a container of ours, for simulation and inspection; it overwrites."""
+        """Write the build as a container of ours, for simulation and inspection; it overwrites.
+
+        With the compiler ``rockchip`` (see the class) the vendor's toolkit compiles the build for
+        ``target_platform``, and the file runs on its NPU.
+        """
         if keywords:
             self._log.warning("export_rknn: %s has no effect.", ", ".join(keywords))
         if self._container is None:
             raise UsageError("There is nothing to export.", remedy="Call build first.")
         path = Path(path_text(export_path, "export_path"))
+        if self._compiler == "rockchip" and self._build is not None:
+            export_compiled(self._build, self._target(), path, self._log)
+            return 0
         atomic_write(path, self._container, overwrite=True)
         self._log.warning("export_rknn: %s", CONTAINER_NOTE)
         return 0
+
+    def _target(self) -> str | None:
+        """The chip of ``config``, or of generation 1 its default."""
+        if self._script.config is None:
+            return "rk1808" if self.generation == 1 else None
+        return self._script.config.values.get("target_platform")
 
     @returns_status(-1)
     def load_rknn(self, *args: Any, **keywords: Any) -> int:

@@ -1,0 +1,73 @@
+"""``export_rknn`` with the compiler ``rockchip``: the vendor's toolkit makes what an NPU runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.api import RKNN
+from engine.base.errors import UsageError
+
+pytestmark = pytest.mark.usefixtures("place")
+
+
+def built(**config: object) -> RKNN:
+    rknn = RKNN(compiler="rockchip")
+    assert rknn.config(**config) is None
+    assert rknn.load_onnx("arcface.onnx") == 0
+    assert rknn.build(do_quantization=True, dataset="dataset.txt") == 0
+    return rknn
+
+
+def test_which_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RKNNTUI_COMPILER", raising=False)
+    assert RKNN()._compiler == "open"
+    assert RKNN(compiler="rockchip")._compiler == "rockchip"
+    monkeypatch.setenv("RKNNTUI_COMPILER", "rockchip")
+    assert RKNN()._compiler == "rockchip"
+    assert RKNN(compiler="open")._compiler == "open"
+    with pytest.raises(UsageError, match="rockchip"):
+        RKNN(compiler="rockchop")
+    monkeypatch.setenv("RKNNTUI_COMPILER", "gcc")
+    with pytest.raises(UsageError, match="open, rockchip"):
+        RKNN()
+
+
+def test_without_a_toolkit_nothing_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("RKNNTUI_VENDOR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    rknn = built(target_platform="rk3588")
+    assert rknn.export_rknn("model.rknn") == -1
+    assert "rknntui vendor" in capsys.readouterr().err
+    assert not Path("model.rknn").exists()
+
+
+def test_without_a_chip(capsys: pytest.CaptureFixture[str]) -> None:
+    assert built().export_rknn("model.rknn") == -1
+    assert "Give target_platform=" in capsys.readouterr().err
+
+
+@pytest.mark.long
+@pytest.mark.vendor
+def test_the_vendors_toolkit_compiles(
+    vendor_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from engine.container.vendor import inspect_vendor
+
+    monkeypatch.setenv("RKNNTUI_VENDOR", str(vendor_folder))
+    rknn = built(target_platform="rk3588", mean_values=[[1, 2, 3]])
+    for _ in range(2):  # it overwrites, as the vendor's
+        assert rknn.export_rknn("model.rknn") == 0
+    assert "is compiled for rk3588 by rknn-toolkit2" in capsys.readouterr().err
+    assert "RK3588" in str(inspect_vendor(Path("model.rknn")).platforms).upper()
+    assert rknn.hybrid_quantization_step1("dataset.txt") == 0
+    steps = ("arcface.model", "arcface.data", "arcface.quantization.cfg")
+    assert rknn.hybrid_quantization_step2(*steps) == 0
+    assert rknn.export_rknn("hybrid.rknn") == 0
+    assert rknn.load_rknn("hybrid.rknn") == 0
+    assert rknn.init_runtime() == -1  # a board's, as the vendor's manual says
