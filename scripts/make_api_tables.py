@@ -86,6 +86,10 @@ ARGUMENTS: Mapping[tuple[str, str], str] = {
     ("accuracy_analysis", "dump_file_type"): "`tensor` and `npy`: both are written in any case",
     ("accuracy_analysis", "compiled"): "ours: the model of `rknntui export --layers`",
     ("accuracy_analysis", "output_dir"): MANUAL + "; None: `./snapshot`",
+    ("codegen", "language"): "ours: `cpp`, as the vendor's, or `python`",
+    ("codegen", "task"): "ours: what the model is, for the post-processing",
+    ("codegen", "chip"): "ours: another than `target_platform`",
+    ("codegen", "model"): "ours: a compiled model that the project takes",
     ("build", "rknn_batch_size"): MANUAL + "; -1 of later toolkits: unchanged",
 }
 """Arguments that are no option of a recipe, and not simply as the manual."""
