@@ -18,7 +18,6 @@ from engine.base.events import Reporter
 __all__ = ["Ended", "dying_with_us", "run"]
 
 _LOOK_SECONDS = 0.2
-_GRACE_SECONDS = 2.0
 _CHUNK = 1 << 16
 _LINE_LIMIT = 1 << 20
 
@@ -135,12 +134,10 @@ def _follow(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End its whole group, also what outlived it."""
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_SECONDS)
+    """Kill its whole group, also what outlived it.
+
+    It is not asked first: it has nothing to save, and a job that is cancelled has two seconds.
+    """
     # its group lives as long as one of its processes; until it is waited for, so does its number
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

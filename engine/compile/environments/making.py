@@ -51,6 +51,7 @@ _STAGES = (
     ("vendor.check", "Importing the toolkit"),
 )
 _GIB = 1 << 30
+_ROOM_PYTHON = 200 << 20
 _ROOM_CPU = int(2.5 * _GIB)
 """What is taken while it is made with the CPU build of torch: 1.6 GiB stay."""
 _ROOM_CUDA = 9 * _GIB
@@ -77,16 +78,15 @@ def install(params: ToolkitInstallParams, reporter: Reporter) -> ToolkitEnvironm
         return there
     python, version = find_python([one.python for one in suited], params.python)
     pins = next(one for one in suited if one.python == version)
-    wheels = Path(params.wheels).absolute() if params.wheels else None
+    wheels = check_wheels(Path(params.wheels).absolute(), pins) if params.wheels else ()
     plan = Plan(name, folder, pins, python, wheels, params.index)
-    needed = _needed_room(plan)
     with output_errors(folder), held(folder, alone=True) as lock:
         if not params.again and (there := _found_ready(name, folder, suited, reporter)):
             return there  # another program made it meanwhile
         existed = folder.exists()
         clear(folder, reporter)
         try:
-            _check_room(folder, needed, plan, reporter)
+            _check_room(plan, reporter)
             _make(plan, reporter, lock)
         except BaseException:
             _leave_nothing(folder, keep=existed)
@@ -156,15 +156,12 @@ def _found_ready(
 # -------------------------------------------------------------------------------------------- room
 
 
-def _needed_room(plan: Plan) -> int:
-    """Bytes that making takes at most; looks through the wheels, so that none is missing."""
-    if plan.wheels is not None:
+def _check_room(plan: Plan, reporter: Reporter) -> None:
+    needed = _ROOM_CPU
+    if plan.wheels:
         # unpacked they take three to four times their size
-        return 4 * check_wheels(plan.wheels, plan.pins) + (200 << 20)
-    return _ROOM_CPU
-
-
-def _check_room(folder: Path, needed: int, plan: Plan, reporter: Reporter) -> None:
+        needed = 4 * sum(one.path.stat().st_size for one in plan.wheels) + _ROOM_PYTHON
+    folder = plan.folder
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise ToolkitError(
@@ -172,7 +169,7 @@ def _check_room(folder: Path, needed: int, plan: Plan, reporter: Reporter) -> No
             cause="The toolkit with its packages, torch above all, is large.",
             remedy="Free space, or choose a folder on another disk with --folder.",
         )
-    large = plan.wheels is None and plan.index is None and platform.machine() == "x86_64"
+    large = not plan.wheels and plan.index is None and platform.machine() == "x86_64"
     if large and free < _ROOM_CUDA:
         text = (
             f"{human_bytes(free)} are free. PyPI's torch for x86-64 is the build for CUDA, with "
@@ -189,11 +186,6 @@ def _make(plan: Plan, reporter: Reporter, lock: int) -> None:
     inner = str(python_of(plan.folder))
     pip = [inner, "pip", "install", "--no-input", "--disable-pip-version-check"]
     pip += ["--only-binary=:all:", "--no-warn-script-location", "--progress-bar=off"]
-    if plan.wheels is not None:
-        # --isolated: no index and no folder of the user's configuration counts
-        pip += ["--isolated", "--no-index", "--no-cache-dir", "--find-links", str(plan.wheels)]
-    elif plan.index is not None:
-        pip += ["--extra-index-url", plan.index]
     temporary = plan.folder / _TEMPORARY
     with output_errors(plan.log):
         private_folder(plan.log.parent)
@@ -202,11 +194,12 @@ def _make(plan: Plan, reporter: Reporter, lock: int) -> None:
     with _stage(reporter, 0) as (stage, title):
         steps.run(stage, title, [plan.python, "venv", str(plan.folder)])
     temporary.mkdir()
-    first, second = plan.pins.first, plan.pins.second
+    first, second = plan.pip_arguments()
+    late = len(plan.pins.second)
     with _stage(reporter, 1) as (stage, title):
-        steps.run(stage, title, [*pip, *first], len(first))
+        steps.run(stage, title, [*pip, *first], plan.count - late)
     with _stage(reporter, 2) as (stage, title):
-        steps.run(stage, title, [*pip, "--no-deps", *second], len(second))
+        steps.run(stage, title, [*pip, *second], late)
     shutil.rmtree(temporary)
     with _stage(reporter, 3):
         found = examine(environment_of(_entry(plan)), reporter, keep=False)

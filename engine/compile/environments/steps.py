@@ -15,6 +15,7 @@ from engine.compile.environments.children import dying_with_us, run
 from engine.compile.environments.pins import Pins
 from engine.compile.environments.pythons import clean_environment
 from engine.compile.environments.requirements import normal_name
+from engine.compile.environments.wheels import Wheel
 
 __all__ = ["Plan", "Steps"]
 
@@ -28,7 +29,7 @@ class Plan:
         folder: of it.
         pins: its packages.
         python: the interpreter that makes it.
-        wheels: folder of wheels, where nothing is taken from a network.
+        wheels: what is installed, where nothing is taken from a network; else empty.
         index: a further package index.
     """
 
@@ -36,8 +37,29 @@ class Plan:
     folder: Path
     pins: Pins
     python: str
-    wheels: Path | None
+    wheels: tuple[Wheel, ...]
     index: str | None
+
+    @property
+    def count(self) -> int:
+        """Packages, as far as they are known before pip looks for them."""
+        return len(self.wheels or self.pins.all)
+
+    def pip_arguments(self) -> tuple[list[str], list[str]]:
+        """What pip is told to install in its two steps."""
+        first, second = list(self.pins.first), ["--no-deps", *self.pins.second]
+        if self.wheels:
+            # as they were found: torch asks for a newer setuptools than the toolkit works with, and
+            # without an index pip cannot take first the one and then the other
+            late = {normal_name(one.partition("==")[0]) for one in self.pins.second}
+            files = {str(one.path): one.name in late for one in self.wheels}
+            first = ["--no-deps", *(path for path, is_late in files.items() if not is_late)]
+            second = ["--no-deps", *(path for path, is_late in files.items() if is_late)]
+            # --isolated: no index and no folder of the user's configuration counts
+            options = ["--isolated", "--no-index", "--no-cache-dir"]
+        else:
+            options = ["--extra-index-url", self.index] if self.index else []
+        return [*options, *first], [*options, *second]
 
     @property
     def log(self) -> Path:

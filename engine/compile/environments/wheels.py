@@ -99,11 +99,11 @@ def wheels_in(folder: Path) -> list[Wheel]:
     return [wheel for path in paths if (wheel := Wheel.of(path)) is not None]
 
 
-def check_wheels(folder: Path, pins: Pins) -> int:
+def check_wheels(folder: Path, pins: Pins) -> tuple[Wheel, ...]:
     """Look whether everything is there.
 
     Returns:
-        Bytes of the wheels that will be installed.
+        What is to be installed, with what the pinned packages ask for beside the pins.
 
     Raises:
         ToolkitError: a wheel is missing; names all that are, and how to get them.
@@ -122,18 +122,20 @@ def check_wheels(folder: Path, pins: Pins) -> int:
             taken[normal_name(name)] = max(suited, key=lambda one: "+" in one.version)
         else:
             missing.append(f"{name}=={version}")
-    missing += _further(
-        list(taken.values()), fitting, {normal_name(name) for name in pins.all}, pins
-    )
-    if missing:
-        raise _missing_error(folder, missing, pins, machine)
-    return sum(wheel.path.stat().st_size for wheel in taken.values())
+    further, absent = _further(list(taken.values()), fitting, pins)
+    if missing or absent:
+        raise _missing_error(folder, [*missing, *absent], pins, machine)
+    return *taken.values(), *further
 
 
 def _further(
-    taken: Sequence[Wheel], fitting: dict[str, list[Wheel]], pinned: set[str], pins: Pins
-) -> list[str]:
-    """What the wheels themselves ask for beside the pins, as torch does for its CUDA libraries."""
+    taken: Sequence[Wheel], fitting: dict[str, list[Wheel]], pins: Pins
+) -> tuple[list[Wheel], list[str]]:
+    """What the wheels themselves ask for beside the pins, as torch does for its CUDA libraries.
+
+    Returns:
+        Wheels that are there, and requirements for which there is none.
+    """
     facts = {
         "python_version": pins.python,
         "platform_system": "Linux",
@@ -144,8 +146,9 @@ def _further(
         "platform_python_implementation": "CPython",
     }
     without = {normal_name(one.partition("==")[0]) for one in pins.second}
-    missing: dict[str, str] = {}
-    waiting, seen = list(taken), set(pinned)
+    found: list[Wheel] = []
+    missing: list[str] = []
+    waiting, seen = list(taken), {normal_name(name) for name in pins.all}
     while waiting:
         wheel = waiting.pop()
         if wheel.name in without:  # pip does not look at its requirements either
@@ -158,9 +161,10 @@ def _further(
             suited = [one for one in fitting.get(wanted.name, ()) if wanted.takes(one.version)]
             if suited:
                 waiting.append(suited[-1])
+                found.append(suited[-1])
             else:
-                missing[wanted.name] = f"{wanted} (of {wheel.name} {wheel.version})"
-    return list(missing.values())
+                missing.append(f"{wanted} (of {wheel.name} {wheel.version})")
+    return found, missing
 
 
 def _requires(path: Path) -> Iterator[str]:

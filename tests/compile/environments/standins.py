@@ -72,7 +72,10 @@ def wheel(folder: Path, stand: Stand, tag: str = "py3-none-any") -> Path:
 def wheels(folder: Path, version: str = "2.3.2") -> Path:
     """What the stand-in pins need."""
     wheel(folder, Stand("base-part", files={"base_part.py": ""}))
-    wheel(folder, Stand("middle-part", "2.1", ["base-part>=1.0"], {"middle_part.py": ""}))
+    # as torch: it wants a newer setuptools than the toolkit works with
+    asks = ["base-part>=1.0", "setuptools>=77", "further"]
+    wheel(folder, Stand("middle-part", "2.1", asks, {"middle_part.py": ""}))
+    wheel(folder, Stand("further", "0.1", files={"further.py": ""}))
     pkg_resources = Stand("setuptools", "75.0", files={"pkg_resources.py": ""})
     wheel(folder, pkg_resources)
     wheel(folder, toolkit(version))
