@@ -19,12 +19,14 @@ from importlib.resources import files
 from pathlib import Path
 import engine, rknntui
 from engine.chips import chips
+from engine.compile.environments.pins import pins_of
 from rknntui.demo import demo_recipe, demo_test_samples
 place = Path(sys.argv[1])
 for package in (engine, rknntui):
     assert Path(package.__file__).is_relative_to(place), package.__file__
 assert [t for t in (files("rknntui") / "themes").iterdir() if t.name.endswith(".toml")]
 assert chips()
+assert pins_of(None)
 recipe = demo_recipe()
 for path in (Path(recipe["model"]), Path(recipe["dataset"]), demo_test_samples()):
     assert path.is_relative_to(place) and path.is_file(), path
