@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +67,9 @@ class Plan:
     def log(self) -> Path:
         """Everything that pip says."""
         return state_folder() / "logs" / f"vendor-{self.name}.log"
+
+
+_FULL = 8 << 20
 
 
 class Steps:
@@ -142,7 +147,7 @@ def _failed(what: str, told: Sequence[str], plan: Plan) -> ToolkitError:
     last = [line for line in told if line.strip()][-3:]
     said = " ".join(line for line in told if line.startswith("ERROR:")) or " ".join(last)
     cause, remedy = f"It said: {sanitize(said, 600)}", f"All that it said is in {plan.log}."
-    if "No space left on device" in text or "Disk quota exceeded" in text:
+    if _is_full(plan.folder) or "No space left on device" in text or "Disk quota" in text:
         cause = "The disk or the quota is full."
         remedy = "Free space, or choose a folder on another disk with --folder."
     elif re.search(
@@ -160,3 +165,10 @@ def _failed(what: str, told: Sequence[str], plan: Plan) -> ToolkitError:
             f"All that was said is in {plan.log}."
         )
     return ToolkitError(f"{what} failed.", cause=cause, remedy=remedy)
+
+
+def _is_full(folder: Path) -> bool:
+    """Whether hardly anything more fits there: what venv runs does not say so itself."""
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage(folder).free < _FULL
+    return False
