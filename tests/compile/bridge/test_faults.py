@@ -65,10 +65,7 @@ def check_gone(toolkit: Toolkit, before: ProcessId) -> None:
 
 @pytest.mark.parametrize(
     "stage",
-    [
-        one if one in ("build", "RKNN") else pytest.param(one, marks=pytest.mark.long)
-        for one in STAGES
-    ],
+    [one if one == "build" else pytest.param(one, marks=pytest.mark.long) for one in STAGES],
 )
 def test_killed_at_every_stage(
     stage: str, start: Start, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -183,6 +180,7 @@ def test_a_runaway_printer_fills_no_disk(
     assert "bytes are left out" in toolkit.log.read_text()
 
 
+@pytest.mark.long
 def test_memory_beyond_the_limit_is_an_error_of_its_own(
     start: Start, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,7 +268,13 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("kind", BROKEN)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        one if one in ("prints", "no program") else pytest.param(one, marks=pytest.mark.long)
+        for one in BROKEN
+    ],
+)
 def test_a_python_that_is_none(kind: str, tmp_path: Path, start: Start) -> None:
     script, words = BROKEN[kind]
     python = tmp_path / "python"

@@ -191,7 +191,13 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        one if one == "init_runtime:abort" else pytest.param(one, marks=pytest.mark.long)
+        for one in FAULTS
+    ],
+)
 def test_a_toolkit_that_fails(
     fault: str,
     toolkit: ToolkitEnvironment,
