@@ -44,6 +44,7 @@ from engine.wire.compile import Compiled, CompiledModels, QuantizedBy
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
+    from engine.recipe import Recipe
     from engine.wire.cost import ChipEstimate
     from engine.wire.vendor import ToolkitEnvironment
 
@@ -59,9 +60,11 @@ class CompileOrder:
 
     Attributes:
         chips: with the file of each.
+        recipe: the user's, for the side file; None: the pipeline's.
     """
 
     chips: Sequence[tuple[Chip, Path]]
+    recipe: Recipe | None = None
     quantizer: str | None = None
     toolkit: str | None = None
     samples: int = 0
@@ -276,7 +279,8 @@ class _Compilation:
 
     @cached_property
     def _origin(self) -> Origin:
-        content = content_of(self._pipeline, self._pipeline.optimised.graph.graph)
+        graph = self._pipeline.optimised.graph.graph
+        content = content_of(self._pipeline, graph, self._order.recipe)
         provenance = content.provenance
         return Origin(
             model=content.name,

@@ -47,6 +47,7 @@ def compile(params: CompileParams, reporter: Reporter) -> CompiledModels:  # noq
     )
     order = CompileOrder(
         chips=paths,
+        recipe=recipe,
         quantizer=params.quantizer,
         toolkit=params.toolkit,
         samples=params.samples,

@@ -100,6 +100,7 @@ def test_one_build_becomes_files_for_several_chips(tmp_path: Path) -> None:
             one.chip,
             "rknntui",
         )
+        assert side["recipe"]["target"]["target_platform"] == "rk3588"
         assert str(tmp_path) not in json.dumps(side)
         assert str(Path.home()) not in json.dumps(side)
         assert Path(one.log).read_text(encoding="utf-8").count("Layer Information Table") == 1

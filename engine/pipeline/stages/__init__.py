@@ -1,7 +1,7 @@
 """The stages of a build: the one list, from which every other list of stages follows.
 
-A further stage (a compiled model) is a module here and a row in
-:data:`STAGES`; ``pipeline.get(STAGE)`` gives its result.
+A further stage is a module here and a row in :data:`STAGES`; ``pipeline.get(STAGE)`` gives its
+result. A compiled model (``compiled.py``) has no row: its stage is made for a chip and a toolkit.
 """
 
 from __future__ import annotations
