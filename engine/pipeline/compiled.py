@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from engine.base.errors import (
+    CompilerError,
     EngineError,
     JobCancelledError,
     QuantizationError,
@@ -40,7 +41,7 @@ from engine.pipeline.stages.compiled import CompiledModel, compiled_stage
 from engine.pipeline.stages.container import content_of
 from engine.pipeline.stages.estimate import WhatIf
 from engine.quantize import check_dtype, check_layer_dtype, is_quantized_source
-from engine.wire.compile import Compiled, CompiledModels, QuantizedBy
+from engine.wire.compile import Compiled, CompiledModels, OutputAgreement, QuantizedBy
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
@@ -232,8 +233,8 @@ class _Compilation:
             try:
                 data = one.compile()
                 seconds = round(time.perf_counter() - begun, 3)
-                outputs = second_opinion(one, handed, self._order.samples)
-                return CompiledModel(key, data, one.log, seconds, outputs)
+                outputs, why = _simulated(one, handed, self._order.samples)
+                return CompiledModel(key, data, one.log, seconds, outputs, why)
             finally:
                 self._logs.write(log, one.log)
                 with contextlib.suppress(EngineError):
@@ -332,12 +333,35 @@ class _Compilation:
             findings=(
                 *notes,
                 *fused_findings(handed),
+                *_not_simulated(found.not_simulated),
                 *options.findings,
                 *misfits,
                 *notice_findings(found.log),
                 *table.findings,
             ),
             log=str(log) if log.exists() else "",
+        )
+
+
+def _simulated(
+    run: CompilerRun, handed: HandedModel, count: int
+) -> tuple[tuple[OutputAgreement, ...], str]:
+    """The second opinion, or why there is none: the model is compiled all the same."""
+    try:
+        return second_opinion(run, handed, count), ""
+    except CompilerError as error:
+        return (), " ".join(part for part in (error.what, error.cause) if part)
+
+
+def _not_simulated(why: str) -> Iterator[Finding]:
+    if why:
+        yield Finding(
+            "not-simulated-by-vendor",
+            "warning",
+            "compiler",
+            "The model is compiled, and the vendor's simulator did not run it on the samples.",
+            why,
+            "Leave --samples out, or compare on a board: rknntui compare.",
         )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from engine.base.findings import Finding
 from engine.compile.rockchip.agreement import Agreement
 from engine.graph.execute import FUSING_LEVEL, Session, as_compiled, fused_roundings
@@ -46,13 +48,16 @@ def second_opinion(
         params = None if quantized is None else quantized.table.get(spec.name)
         integer = params is not None and params.dtype.startswith(("int", "uint"))
         rows.append(Agreement(spec.name, params.scale[0] if integer and params else None))
+    batch = pipeline.recipe.quantization.rknn_batch_size or 1
     feeds = pipeline.feeds(pipeline.dataset.first(count))
     for raw, feed in zip(handed.raw_samples(count), feeds, strict=False):
         pipeline.reporter.check_cancelled()
-        theirs = run.simulate(raw)
+        # a compiled batch of several is given the sample as often, and the first of them counts
+        theirs = run.simulate([np.repeat(array, batch, axis=0) for array in raw])
         simulated, float_ = ours.run(feed), true.run(feed)
         for row, output in zip(rows, theirs, strict=True):
-            row.add(output, simulated[row.name], float_[row.name])
+            first = output.reshape(batch, -1)[0] if batch > 1 else output
+            row.add(first, simulated[row.name], float_[row.name])
     return tuple(row.told() for row in rows)
 
 

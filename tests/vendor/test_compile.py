@@ -161,6 +161,13 @@ def test_the_vendor_quantizes_what_has_no_way_through_pairs(tmp_path: Path) -> N
     assert scales[0] == pytest.approx(scales[1], rel=1e-3)
 
 
+def test_a_batch_of_several_is_compared_by_its_first_sample(tmp_path: Path) -> None:
+    recipe = {**demo_recipe(), "rknn_batch_size": 4}
+    (one,) = compiled(tmp_path / "four.rknn", recipe, chips=("rk3588",), samples=2).chips
+    assert [row.samples for row in one.outputs] == [2]
+    assert all(row.cosine > 0.9999 for row in one.outputs)
+
+
 def test_without_quantization_it_is_float16(tmp_path: Path) -> None:
     recipe = {**demo_recipe(), "do_quantization": False}
     made, refused = compiled(tmp_path / "out", recipe, chips=("rk3566", "rv1106"), samples=2).chips

@@ -32,6 +32,7 @@ class CompiledModel:
         log: what the toolkit printed.
         seconds: that it took, measured.
         outputs: the vendor's simulator beside ours; empty where it was not asked.
+        not_simulated: why it did not run though it was asked; empty where it did.
     """
 
     key: str
@@ -39,10 +40,11 @@ class CompiledModel:
     log: str
     seconds: float
     outputs: tuple[OutputAgreement, ...] = ()
+    not_simulated: str = ""
 
     def to_files(self) -> Files:
         """For the cache."""
-        facts = json.dumps(encode(_Facts(self.seconds, self.outputs)))
+        facts = json.dumps(encode(_Facts(self.seconds, self.outputs, self.not_simulated)))
         return {
             "model.rknn": self.model,
             "log.txt": self.log.encode("utf-8", "backslashreplace"),
@@ -54,13 +56,15 @@ class CompiledModel:
         """From the cache."""
         facts = typed(_Facts, json.loads(files["facts.json"]))
         log = files["log.txt"].decode("utf-8", "replace")
-        return cls(key, files["model.rknn"], log, facts.seconds, facts.outputs)
+        told = facts.outputs, facts.not_simulated
+        return cls(key, files["model.rknn"], log, facts.seconds, *told)
 
 
 @record
 class _Facts:
     seconds: float
     outputs: tuple[OutputAgreement, ...] = field(default=())
+    not_simulated: str = ""
 
 
 def compiled_stage(
