@@ -7,7 +7,7 @@ Tables: `convolutions` (what the compiler prints for rk3566, rk3588 and rv1106, 
 and the vendor's own, both in the vendor's simulator, on the same photographs). Each measurement is
 one line of DIR/results.jsonl; what stands there is not measured again. --report measures nothing.
 
-The toolkit is that of scripts/make_vendor_environment.py (RKNNTUI_VENDOR). Models and photographs
+The toolkit is the default one of generation 2 (`rknntui vendor list`). Models and photographs
 are those of the shared folder beside the checkout. All outputs are simulated, none is of a board.
 `mmse` takes the vendor minutes on large inputs.
 """
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -30,7 +29,7 @@ from benchmarks.compiled.agreement import compare_layers, compare_whole, simulat
 from benchmarks.compiled.cases import CASES, Loaded, load_case
 from benchmarks.compiled.report import report
 from benchmarks.compiled.tables import beside_plan, convolutions, not_in_integers
-from benchmarks.zoo import REPOSITORY
+from engine.compile.environments import find
 from engine.cost.printed import parse_printed
 from engine.graph.execute import FUSING_LEVEL, Session, as_compiled
 from engine.graph.ir import Graph
@@ -185,12 +184,8 @@ def main() -> int:
     if results.exists():
         rows = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
     if not given.report:
-        script = REPOSITORY / "scripts" / "make_vendor_environment.py"
-        python = subprocess.run(
-            [sys.executable, str(script), "--check"], capture_output=True, text=True, check=True
-        ).stdout.strip()
         (work / "toolkit").mkdir()
-        toolkit = Toolkit(Path(python), work / "toolkit")
+        toolkit = Toolkit(Path(find(2).python), work / "toolkit")
         measure = Measure(toolkit, work)
         for key, make in _turns(measure, given.models, given.tables):
             if any(key.items() <= row.items() for row in rows):

@@ -60,6 +60,18 @@ def test_what_is_not_rounded(kind: str, count: int) -> None:
     assert as_compiled(compiled) is compiled
 
 
+def test_of_two_sums_the_one_on_the_first_branch_is_not_rounded() -> None:
+    """The order is along a branch to its end, not that of the file."""
+    net = Net()
+    x = net.input(1, 4, 6, 6)
+    first = net.conv(x, 4, 4)
+    other = net.conv(x, 4, 4)
+    deep = net.conv(net.op("Relu", first), 4, 4)
+    graph = net.graph(net.conv(net.op("Add", other, deep), 4, 4))
+    (found,) = fused_roundings(quantized(graph, net.feeds(3)))
+    assert found.name == f"{deep}/QuantizeLinear"
+
+
 def test_a_tensor_that_is_an_output_is_rounded_for_who_looks_at_it_alone() -> None:
     net = Net()
     x = net.input(1, 4, 6, 6)

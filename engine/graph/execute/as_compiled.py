@@ -51,7 +51,7 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
     """The QuantizeLinear nodes, each with one DequantizeLinear behind it, that are left out."""
     found = []
     joined: set[ir.Node] = set()
-    for node in graph.nodes:
+    for node in _depth_first(graph):
         quantize = _only_reader(node.outputs[0]) if node.outputs else None
         if quantize is None or quantize.op_type != "QuantizeLinear":
             continue
@@ -70,11 +70,35 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
         elif len(readers) == 1 and readers[0].op_type in _ACTIVATIONS:
             found.append(quantize)
         elif len(readers) == 1 and _adds(readers[0]) and readers[0] not in joined:
-            # of two convolutions the first in the graph's order hands over its sum
+            # of two convolutions the first hands over its sum
             joined.add(readers[0])
             found.append(quantize)
         elif len(readers) == 2 and {reader.op_type for reader in readers} == {"Sigmoid", "Mul"}:
             found.append(quantize)
+    return found
+
+
+def _depth_first(graph: Graph) -> list[ir.Node]:
+    """The nodes in the order of the toolkit: along each branch as far as it goes, then the next.
+
+    Branches come in the order of the file.
+    """
+    nodes = [n for n in graph.nodes if not (n.outputs and _is_constant(n.outputs[0]))]
+    place = {node: at for at, node in enumerate(nodes)}
+    waits = {}
+    for node in nodes:
+        sources = {value.producer() for value in node.inputs if value is not None}
+        waits[node] = len(sources & place.keys())
+    stack = [node for node in reversed(nodes) if not waits[node]]
+    found = []
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        readers = {use.node for out in node.outputs for use in out.uses()} & place.keys()
+        for reader in sorted(readers, key=place.__getitem__, reverse=True):
+            waits[reader] -= 1
+            if not waits[reader]:
+                stack.append(reader)
     return found
 
 
