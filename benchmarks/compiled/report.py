@@ -82,18 +82,19 @@ def _quantizers(rows: Rows) -> str:
     columns = [f"theirs {a}" for a in ("normal", "kl_divergence", "mmse")]
     columns += ["ours normal", "ours accurate"]
     lines: list[list[str]] = []
-    gains: dict[str, list[float]] = {"ours normal": [], "ours accurate": []}
     for name, by in found.items():
         lines.append([name, *("; ".join(f"{x:.2f}" for x in by.get(c, [])) for c in columns)])
-        for column, gain in gains.items():
-            if column in by and columns[0] in by:
-                pairs = zip(by[column], by[columns[0]], strict=True)
-                gain.append(statistics.mean(one - other for one, other in pairs))
-    table = _table(("model", *columns), lines)
-    notes = [
-        f"{column} against theirs normal, mean over the outputs of a model: median over "
-        f"{len(gain)} models {statistics.median(gain):+.2f} dB"
-        for column, gain in gains.items()
-        if gain
-    ]
-    return "\n\n".join(part for part in (table, *notes) if part)
+    notes = []
+    for column in ("ours normal", "ours accurate"):
+        for other in columns[:3]:
+            gains = [
+                statistics.mean(one - two for one, two in zip(by[column], by[other], strict=True))
+                for by in found.values()
+                if column in by and other in by
+            ]
+            if gains:
+                notes.append(
+                    f"{column} against {other}, mean over the outputs of a model: median over "
+                    f"{len(gains)} models {statistics.median(gains):+.2f} dB"
+                )
+    return "\n\n".join([_table(("model", *columns), lines), *notes]) if lines else ""

@@ -34,10 +34,7 @@ def case(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[st
         ("rfb320-caffe", "normal", "rk3588"),
         ("rfb320-tflite", "normal", "rk3566"),
         ("yolo-fastest-darknet", "normal", "rv1106"),
-        ("mtcnn1-mxnet", "accurate", "rv1106"),
-        ("mtcnn2-mxnet", "normal", "rk3588"),
         ("mtcnn3-mxnet", "accurate", "rk3566"),
-        ("keywords-tensorflow", "normal", "rk3588"),
         ("keywords-tensorflow", "accurate", "rv1106"),
     ],
 )
@@ -64,7 +61,7 @@ def test_all_convolutions_are_int8_on_the_npu(
 
 
 @pytest.mark.parametrize("algorithm", ["normal", "accurate"])
-@pytest.mark.parametrize("name", ["mtcnn2-mxnet", "mtcnn3-mxnet", "keywords-tensorflow"])
+@pytest.mark.parametrize("name", ["mtcnn3-mxnet", "keywords-tensorflow"])
 def test_its_simulator_has_our_numbers(
     name: str, algorithm: str, case: Callable[[str], Loaded], toolkit: Toolkit, tmp_path: Path
 ) -> None:
