@@ -57,6 +57,12 @@ METHODS: Mapping[str, str] = {
     "list_support_target_platform": MANUAL + "; also for generation 2",
     "register_op": MANUAL + "; the operator is opaque, see [custom operators](custom-operators.md)",
     "reg_custom_op": MANUAL + "; also for generation 1",
+    "export_rknn_sync_model": MANUAL + ", through the vendor's toolkit of generation 1; ours: "
+    "containers of ours are cut here ([segments](deploy.md#segments))",
+    "export_rknn_precompile_model": MANUAL + ", through the vendor's toolkit of generation 1 and a "
+    "board ([precompiled models](deploy.md#precompiled-models))",
+    "export_encrypted_rknn_model": MANUAL + ", through toolkit 2; ours: containers of ours with a "
+    "key ([encryption](deploy.md#encryption))",
 }
 """Methods without a line here are as the manual, or come later."""
 
@@ -68,10 +74,16 @@ ARGUMENTS: Mapping[tuple[str, str], str] = {
     ("RKNN", "compiler"): "ours",
     ("config", "custom_string"): MANUAL + "; it is in the container too",
     ("config", "target_platform"): MANUAL + "; None: in generation 1 rk1808",
-    ("load_rknn", "load_model_in_npu"): "refused: the file is sent once and kept on the board",
+    ("load_rknn", "load_model_in_npu"): MANUAL + ", of generation 1; a board has to be the target",
+    ("load_rknn", "key_file"): "ours",
+    ("build", "pre_compile"): MANUAL + ", through the vendor's toolkit of generation 1; our build "
+    "of the same is simulated",
+    ("hybrid_quantization_step2", "pre_compile"): MANUAL + ", through the vendor's toolkit of "
+    "generation 1, from files of its own step 1",
+    ("export_encrypted_rknn_model", "key_file"): "ours",
     ("init_runtime", "target"): MANUAL,
     ("init_runtime", "device_id"): MANUAL + "; ours: `ssh:USER@HOST` and `local`",
-    ("init_runtime", "perf_debug"): _BOARD,
+    ("init_runtime", "perf_debug"): "on a board; without one the estimate of generation 1 has uids",
     ("init_runtime", "eval_mem"): _BOARD,
     ("init_runtime", "async_mode"): _BOARD,
     ("init_runtime", "core_mask"): "on a board; without one it counts in estimates",
@@ -147,6 +159,7 @@ NAMED: Mapping[str, Mapping[str, Any]] = {
         "input_model": inspect.Parameter.empty,
         "output_model": None,
         "crypt_level": 1,
+        "key_file": None,
     },
     "codegen": {"output_path": inspect.Parameter.empty, "inputs": None, "overwrite": False},
     "load_keras": {"model": inspect.Parameter.empty, "convert_engine": "Keras"},

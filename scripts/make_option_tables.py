@@ -69,6 +69,7 @@ def _arguments() -> dict[str, dict[str, dict[int, Any]]]:
                     found.setdefault(name, {}).setdefault(method, {})[generation] = default
     found.pop("load_model_in_npu", None)  # of load_rknn, which loads what is built
     found.pop("path", None)
+    found.pop("key_file", None)
     return found
 
 

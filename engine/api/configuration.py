@@ -14,7 +14,7 @@ from engine.base.text import did_you_mean, sanitize
 from engine.chips import chip, chips
 from engine.options import GENERATION_1_DTYPES, option
 
-__all__ = ["Configuration", "build_changes", "configure", "detect_generation", "refuse_pre_compile"]
+__all__ = ["Configuration", "build_changes", "configure", "detect_generation"]
 
 _ONLY_1 = frozenset(
     {"channel_mean_value", "reorder_channel", "need_horizontal_merge", *LATER_CONFIG},
@@ -200,23 +200,8 @@ def _second(platform: Any) -> str | None:
     return names[0]
 
 
-def refuse_pre_compile(given: Parameters) -> None:
-    """Raises UsageError where ``pre_compile`` is asked for."""
-    if given.get("pre_compile"):
-        raise UsageError(
-            "pre_compile is not available.",
-            cause="A precompiled model runs on hardware only.",
-            remedy="Keep False; the vendor's compiler makes such models.",
-        )
-
-
 def build_changes(generation: int, given: Parameters) -> Values:
-    """What the arguments of ``build``, by name, change of the recipe.
-
-    Raises:
-        UsageError: ``pre_compile`` is asked for.
-    """
-    refuse_pre_compile(given)
+    """What the arguments of ``build``, by name, change of the recipe."""
     batch, dataset = given["rknn_batch_size"], given["dataset"]
     quantize = bool(given["do_quantization"])
     if quantize and dataset is None and generation == 1:

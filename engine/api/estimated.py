@@ -7,6 +7,7 @@ Every printed text says ``estimated`` in its title. Forms: ``eval_perf`` of the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from engine.wire.cost import ChipEstimate, LayerCost
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["EstimatedMemory", "EstimatedPerf", "cores_of", "estimate_of_build"]
+__all__ = ["EstimatedMemory", "EstimatedPerf", "cores_of", "estimate_of_build", "uids_of_build"]
 
 _WIDE = "=" * 72
 _RULE = "-" * 120
@@ -57,12 +58,30 @@ def estimate_of_build(build: Pipeline, core_mask: object = 0) -> ChipEstimate:
     return found
 
 
+def uids_of_build(build: Pipeline) -> dict[str, int]:
+    """``layer.id`` -> uid: its place among the layers of the build's container."""
+    from engine.quantize import layers_of
+
+    layers = (
+        build.quantized.layers if build.quantized_build else layers_of(build.deployed.graph)
+    ).layers
+    return {layer.id: uid for uid, layer in enumerate(layers)}
+
+
 @dataclass(frozen=True)
 class EstimatedPerf:
-    """The answer of ``eval_perf``; ``generation``: whose form is used."""
+    """The answer of ``eval_perf``.
+
+    Attributes:
+        generation: whose form is used.
+        estimate: of the build.
+        uids: of its layers; where they are given, generation 1's form is that of hardware, with
+            operators and uids.
+    """
 
     generation: int
     estimate: ChipEstimate
+    uids: Mapping[str, int] | None = None
 
     @property
     def microseconds(self) -> float:
@@ -93,10 +112,17 @@ class EstimatedPerf:
         return 0.0 if self.estimate.fps is None else self.estimate.fps.value
 
     def _first(self) -> list[str]:
-        """As the vendor's simulator of generation 1 prints it."""
-        lines = [f"{'Layer ID':<12}{'Name':<60}Time(us)"]
-        for at, row in enumerate(self.estimate.layers):
-            lines.append(f"{at:<12}{sanitize(row.name, 58):<60}{row.time_ms * 1000:.0f}")
+        """As the vendor's simulator of generation 1 prints it; with uids as its boards do."""
+        if self.uids is None:
+            lines = [f"{'Layer ID':<12}{'Name':<60}Time(us)"]
+            for at, row in enumerate(self.estimate.layers):
+                lines.append(f"{at:<12}{sanitize(row.name, 58):<60}{row.time_ms * 1000:.0f}")
+        else:
+            lines = [f"{'Layer ID':<12}{'Name':<60}{'Operator':<24}{'Uid':<10}Time(us)"]
+            for at, row in enumerate(self.estimate.layers):
+                uid = max((self.uids[one] for one in row.layers if one in self.uids), default="")
+                name, op = sanitize(row.name, 58), sanitize(row.op, 22)
+                lines.append(f"{at:<12}{name:<60}{op:<24}{uid:<10}{row.time_ms * 1000:.0f}")
         lines.append(f"Total Time(us): {self.microseconds:.0f}")
         lines.append(f"FPS({self.estimate.npu_mhz:.0f}MHz): {self._rate():.2f}")
         return [*lines, _WIDE]

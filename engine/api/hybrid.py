@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.api.configuration import refuse_pre_compile
 from engine.api.signatures import Parameters
 from engine.api.status import path_text
 from engine.base.errors import UsageError
@@ -107,7 +106,6 @@ def run_step2(
     """
     from engine.pipeline.hybrid_steps import build_step2
 
-    refuse_pre_compile(given)
     dataset = given.get("dataset")
     done = build_step2(
         Path(path_text(given["model_input"], "model_input")),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from engine.api.compiled import compiler_of, export_compiled
+from engine.api.deployment import Deployment, converts, model_on_board
 from engine.api.later_toolkits import LATER_METHODS
 from engine.api.log import close_log, open_log
 from engine.api.script import Script
@@ -30,16 +31,6 @@ if TYPE_CHECKING:
     from engine.wire.cost import ChipEstimate
 
 __all__ = ["RKNN"]
-
-_LATER = dict.fromkeys(
-    (
-        "export_rknn_sync_model",
-        "export_rknn_precompile_model",
-        "export_encrypted_rknn_model",
-    ),
-    "It comes in a later version.",
-)
-"""Methods of the vendor's class that this version does not have, and what to do instead."""
 
 
 class RKNN:
@@ -91,14 +82,16 @@ class RKNN:
         self._running: SimulatedModel | None = None
         self._board: BoardModel | ToolkitModel | None = None
         self._core_mask: object = None
+        self._deployment = Deployment(self._log, self._reporter)
+        self._in_npu: str | None = None
+        self._perf_debug = False
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _LATER and name not in LATER_METHODS:
+        if name not in LATER_METHODS:
             raise AttributeError(f"'RKNN' object has no attribute {name!r}")
 
         def later(*_args: Any, **_keywords: Any) -> int:
-            remedy = LATER_METHODS.get(name) or _LATER[name]
-            self._log.error("%s: This version does not have it. %s", name, remedy)
+            self._log.error("%s: This version does not have it. %s", name, LATER_METHODS[name])
             return -1
 
         return later
@@ -140,6 +133,7 @@ class RKNN:
         for warning in made.warnings:
             self._log.warning("%s", warning)
         self._script.config, self._script.refused = made, False
+        self._deployment.note("config", self._generation, args, keywords)
         return None
 
     @returns_status(-1)
@@ -163,6 +157,7 @@ class RKNN:
 
         path = Path(path_text(op_path, "op_path"))
         self._script.operators = registered_package(self._script.operators, path, self._log)
+        self._deployment.note("register_op", self.generation, (op_path,), {})
 
     @returns_status(-1)
     def load_onnx(self, *args: Any, **keywords: Any) -> int:
@@ -224,6 +219,7 @@ class RKNN:
     def _load(self, method: str, args: tuple[Any, ...], keywords: Parameters) -> int:
         given = bind(method, self.generation, args, keywords)
         self._script.take_source(method, given)
+        self._deployment.note(method, self.generation, args, keywords)
         self._forget_build()
         try:
             pipeline = self._pipeline({"do_quantization": False})
@@ -235,7 +231,8 @@ class RKNN:
         return 0
 
     def _forget_build(self) -> None:
-        self._build = self._container = self._loaded = None
+        self._build = self._container = self._loaded = self._in_npu = None
+        self._deployment.forget_model()
         self._forget_runtime()
 
     def _forget_runtime(self) -> None:
@@ -251,7 +248,8 @@ class RKNN:
     def build(self, *args: Any, **keywords: Any) -> int:
         """Build the loaded model.
 
-        Generation 1: do_quantization=True, dataset, pre_compile=False, rknn_batch_size=1.
+        Generation 1: do_quantization=True, dataset, pre_compile=False, rknn_batch_size=1; with
+        pre_compile the vendor's toolkit of generation 1 makes what export_rknn writes.
         Generation 2: do_quantization=True, dataset, rknn_batch_size=None, auto_hybrid=False.
         """
         from engine.api.configuration import build_changes
@@ -260,10 +258,14 @@ class RKNN:
         given = bind("build", self.generation, args, keywords)
         self._script.require_source()
         changes = build_changes(self.generation, given)
+        pre_compile = self._deployment.require(given, self.generation)
         self._build = self._container = None
+        self._deployment.forget_model()
         self._forget_runtime()
         pipeline = self._pipeline(changes)
         result = build(pipeline)
+        if pre_compile:
+            self._deployment.build(args, keywords)
         self._build, self._container = pipeline, result.container
         self._log.info("%s", summary_text(result.summary), extra={"plain": True})
         return 0
@@ -293,24 +295,32 @@ class RKNN:
         from engine.api.hybrid import run_step2
 
         given = bind("hybrid_quantization_step2", self.generation, args, keywords)
+        pre_compile = self._deployment.require(given, self.generation)
         self._build = self._container = None
+        self._deployment.forget_model()
         self._forget_runtime()
+        if pre_compile:
+            self._deployment.step2(args, keywords)
+            return 0
         done = run_step2(given, self._log, self._reporter, self._script.operators)
         self._build, self._container = done.result.pipeline, done.result.container
         return 0
 
     @returns_status(-1)
     def export_rknn(self, export_path: Any, **keywords: Any) -> int:
-        """Write the build as a container of ours, for simulation and inspection; it overwrites.
+        """Write the build as a container of ours, for simulation and inspection, or what build made
+        with pre_compile; it overwrites.
 
         With the compiler ``rockchip`` (see the class) the vendor's toolkit compiles the build for
         ``target_platform``, and the file runs on its NPU.
         """
         if keywords:
             self._log.warning("export_rknn: %s has no effect.", ", ".join(keywords))
+        path = Path(path_text(export_path, "export_path"))
+        if self._deployment.export(path):
+            return 0
         if self._container is None:
             raise UsageError("There is nothing to export.", remedy="Call build first.")
-        path = Path(path_text(export_path, "export_path"))
         if self._compiler == "rockchip" and self._build is not None:
             export_compiled(self._build, self._target(), path, self._log)
             return 0
@@ -325,25 +335,77 @@ class RKNN:
         return self._script.config.values.get("target_platform")
 
     @returns_status(-1)
+    def export_rknn_precompile_model(self, export_path: Any = None) -> int:
+        """Write what a board of generation 1 precompiles of a model, which load_rknn loaded and
+        init_runtime(target=..., rknn2precompile=True) sent; by the vendor's toolkit.
+        """
+        self._deployment.export_precompiled(export_path)
+        return 0
+
+    @returns_status(-1)
+    def export_rknn_sync_model(
+        self, input_model: Any = None, sync_uids: Any = None, output_model: Any = None
+    ) -> int:
+        """Cut a model into segments behind the layers of ``sync_uids``, as eval_perf prints them.
+
+        A container of ours here; a model of generation 1 by the vendor's toolkit. Without
+        ``output_model`` it goes into ``input_model``.
+        """
+        from engine.api.deployment import export_sync_model
+
+        told = export_sync_model(input_model, sync_uids, output_model, self._reporter)
+        self._log.info("export_rknn_sync_model: %s", told)
+        return 0
+
+    @returns_status(-1)
+    def export_encrypted_rknn_model(
+        self,
+        input_model: Any,
+        output_model: Any = None,
+        crypt_level: Any = 1,
+        *,
+        key_file: Any = None,
+    ) -> int:
+        """Encrypt a compiled model by the vendor's toolkit, or a container of ours with a key.
+
+        Without ``output_model`` it is NAME.crypt.rknn beside it. The key is that of ``key_file``
+        (ours), else that of the environment (RKNNTUI_KEY_FILE, RKNNTUI_KEY).
+        """
+        from engine.api.deployment import export_encrypted_model
+
+        export_encrypted_model(
+            input_model, output_model, crypt_level, key_file, self._log, self._reporter
+        )
+        return 0
+
+    @returns_status(-1)
     def load_rknn(self, *args: Any, **keywords: Any) -> int:
         """Load a compiled model of the vendor to run it on a board, or a container of ours to
-        simulate it.
+        simulate it: path, load_model_in_npu=False, which is True for a path on the board.
+
+        Ours: key_file=None, with the key of an encrypted container.
         """
+        from engine.container.keys import hold_key, key_of_file
         from engine.devices.board.model_file import model_file
         from engine.pipeline.load_packed import load_packed
 
         given = bind("load_rknn", self.generation, args, keywords)
-        if given["load_model_in_npu"]:
-            raise UsageError(
-                "A model that is in the memory of an NPU cannot be loaded.",
-                remedy="Leave load_model_in_npu at False; the file is sent once and kept.",
-            )
         path = Path(path_text(given["path"], "path"))
-        if model_file(path).ours:
+        if given["load_model_in_npu"] and self._generation == 2:
+            raise UsageError(
+                "load_model_in_npu is of generation 1.",
+                remedy="Leave it at False; the file is sent once and kept on the board.",
+            )
+        if given["key_file"] is not None:
+            hold_key(key_of_file(Path(path_text(given["key_file"], "key_file"))))
+        if not given["load_model_in_npu"] and model_file(path).ours:
             load_packed(path)
         self._script.forget_source()
         self._forget_build()
-        self._loaded = path
+        if given["load_model_in_npu"]:
+            self._in_npu = str(path)
+        else:
+            self._loaded = path
         return 0
 
     @returns_status(-1)
@@ -358,14 +420,20 @@ class RKNN:
         from engine.api.runtime import start_board, start_simulator
 
         given = bind("init_runtime", self.generation, args, keywords)
-        if self._build is None and self._loaded is None:
+        if self._build is None and self._loaded is None and self._in_npu is None:
             raise UsageError(
                 "There is nothing to run.", remedy="Call build or load_rknn before init_runtime."
             )
         self._forget_runtime()
+        self._deployment.close()
         self._core_mask = given.get("core_mask")
-        if given["target"] is not None:
-            model = self._loaded or self._container or b""
+        self._perf_debug = bool(given["perf_debug"])
+        model: Path | bytes = self._loaded or self._container or b""
+        if self._in_npu is not None:
+            model = model_on_board(self._in_npu, given["target"], given["device_id"])
+        if converts(given):
+            self._deployment.convert(model, given)
+        elif given["target"] is not None:
             self._board = start_board(model, given, self.generation, self._log)
         else:
             self._running = start_simulator(
@@ -411,7 +479,8 @@ class RKNN:
         if self._board is None:
             from engine.api.estimated import EstimatedPerf
 
-            told = EstimatedPerf(self.generation, self._estimate())
+            uids = self._uids() if self._perf_debug and self.generation == 1 else None
+            told = EstimatedPerf(self.generation, self._estimate(), uids)
             if given["is_print"]:
                 self._log.warning("%s", told.printed(), extra={"plain": True})
             return told.value()
@@ -456,6 +525,12 @@ class RKNN:
     def get_sdk_version(self) -> str | None:
         """Versions of the board's runtime, server and driver, as the manual prints them."""
         return self._on_board().versions().value()
+
+    def _uids(self) -> dict[str, int] | None:
+        """Layer of the build -> its uid, as the segments of its container are named by."""
+        from engine.api.estimated import uids_of_build
+
+        return None if self._build is None else uids_of_build(self._build)
 
     def _estimate(self) -> ChipEstimate:
         """Of the build in the simulator."""
@@ -538,4 +613,5 @@ class RKNN:
         """Forget the model and close the log file."""
         self._script = Script(self._reporter)
         self._forget_build()
+        self._deployment = Deployment(self._log, self._reporter)
         close_log(self._log)

@@ -84,7 +84,9 @@ def start_simulator(
         EngineError: neither is there, or the file is no container of ours.
     """
     for name in ignored_arguments(given):
-        if name == "core_mask" and build is not None:
+        if name == "perf_debug" and generation == 1 and build is not None:
+            log.warning("init_runtime: with perf_debug eval_perf shows uids (estimated).")
+        elif name == "core_mask" and build is not None:
             log.warning("init_runtime: core_mask counts in estimates; no result changes.")
         else:
             log.warning("init_runtime: %s has no effect in the simulator.", name)

@@ -250,6 +250,8 @@ KEYWORDS: dict[tuple[str, int], Parameters] = {
     ("build", 1): {"auto_hybrid": False, "auto_hybrid_quant": False},
     ("build", 2): {"auto_hybrid_quant": False, "pre_compile": False},
     ("hybrid_quantization_step2", 2): {"dataset": None, "pre_compile": False},
+    ("load_rknn", 1): {"key_file": None},  # ours
+    ("load_rknn", 2): {"key_file": None},
     ("init_runtime", 1): {"target_sub_class": None, "rknn2precompile": False},
     ("init_runtime", 2): {"target_sub_class": None, "rknn2precompile": False},
     ("eval_perf", 1): {"fix_freq": False},

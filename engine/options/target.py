@@ -43,7 +43,8 @@ class Target(Section):
         generations=(1,),
         stage="container",
         role="refused",
-        reason="Such a model cannot be simulated; only the vendor's toolkit can make it.",
+        reason="Such a model cannot be simulated; RKNN.build(pre_compile=True) has the vendor's "
+        "toolkit of generation 1 make it.",
     )
 
 

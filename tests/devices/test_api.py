@@ -119,7 +119,8 @@ def test_the_calls_of_generation_1(
             for pixels in (image, np.zeros_like(image))
         },
     )
-    ready(board("rk1808"), libraries(1), model, known)
+    made = board("rk1808")
+    ready(made, libraries(1), model, known)
     rknn = RKNN(generation=1)
     assert rknn.load_rknn(str(model)) == 0
     # the only board there is
@@ -134,6 +135,21 @@ def test_the_calls_of_generation_1(
     assert rknn.eval_perf(**wide, data_type="text") == -1
     assert rknn.eval_memory() == -1
     assert "not available on this runtime" in capfd.readouterr().err
+
+    # a model that lies on the board already, by its path there
+    (made.root / "userdata").mkdir(exist_ok=True)
+    (made.root / "userdata/there.rknn").write_bytes(model.read_bytes())
+    assert rknn.load_rknn("/userdata/there.rknn", load_model_in_npu=True) == 0
+    assert rknn.init_runtime() == -1
+    assert "no board is named" in capfd.readouterr().err
+    assert rknn.init_runtime(target="rk1808") == 0
+    again = rknn.inference(inputs=[image])
+    assert again is not None
+    np.testing.assert_array_equal(again[0], outputs[0])
+    assert rknn.load_rknn("/userdata/none.rknn", load_model_in_npu=True) == 0
+    assert rknn.init_runtime(target="rk1808") == -1
+    assert "none.rknn" in capfd.readouterr().err
+    assert RKNN(generation=2).load_rknn("/x.rknn", load_model_in_npu=True) == -1
     rknn.release()
 
 
