@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import subprocess
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from onnx import helper
 
 from engine.container import write_container
+from engine.container.encryption import encrypt
+from engine.container.keys import key_of_text
 from engine.graph.ir import Graph
 from tests.container.build import FLOAT, content, model, qdq_graph
 
@@ -134,3 +137,19 @@ def test_netron_names_what_is_wrong_with_a_file(tools: tuple[str, str], tmp_path
     )
     assert done.returncode == 1
     assert "Error" in done.stderr
+
+
+def test_netron_says_that_it_does_not_know_an_encrypted_container(
+    tools: tuple[str, str], tmp_path: Path
+) -> None:
+    data, sealed = write_container(content()), io.BytesIO()
+    encrypt(io.BytesIO(data), len(data), sealed, key_of_text("secret"))
+    path = tmp_path / "a.rknn"
+    path.write_bytes(sealed.getvalue())
+    node, netron = tools
+    done = subprocess.run(
+        [node, str(READER), netron, str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "Unsupported file content" in done.stderr
+    assert not done.stdout  # and shows nothing of it

@@ -137,6 +137,19 @@ def rknn(zoo: Path) -> Attack:
     return Attack(read, (*vendor, own))
 
 
+def encrypted(zoo: Path) -> Attack:
+    """An encrypted container, read with its key; what derives the key costs nothing here."""
+    from engine.container import encryption, read_container, write_container
+    from engine.container.keys import key_of_text
+    from tests.container.build import content
+
+    encryption.LEVELS.update({1: (1, 1), 2: (2, 1), 3: (1, 2)})
+    key, data, sealed = key_of_text("secret"), write_container(content()), io.BytesIO()
+    encryption.encrypt(io.BytesIO(data), len(data), sealed, key)
+    own = Case("own.rknn", {"own.rknn": (sealed.getvalue(), False)})
+    return Attack(lambda path: read_container(path, key), (own,))
+
+
 def rknnop(zoo: Path) -> Attack:
     from engine.container.vendor import inspect_op_package
 
@@ -229,7 +242,7 @@ def recording(_zoo: Path) -> Attack:
 READERS: Mapping[str, Callable[[Path], Attack]] = {
     read.__name__: read
     for read in (
-        *(caffe, darknet, mxnet, tflite, onnx, rknn, rknnop, recipe, dataset, npz),
+        *(caffe, darknet, mxnet, tflite, onnx, rknn, encrypted, rknnop, recipe, dataset, npz),
         *(labelled, recording),
     )
 }
