@@ -91,6 +91,7 @@ def test_chosen_layers(warm: Run, model: Path, tmp_path: Path, plain: bytes) -> 
     assert read_container(model).segments == ((1, layers.layers[1].id),)
 
 
+@pytest.mark.long
 def test_what_does_not_go(warm: Run, model: Path, tmp_path: Path, zoo: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     first = zoo / "rknn_vendor/resize_area_toolkit1.rknn"

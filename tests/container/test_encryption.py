@@ -92,7 +92,7 @@ def test_the_cost_follows_from_the_level_as_documented() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.one_of(st.integers(1, 100), st.sampled_from([CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK])),
     st.binary(min_size=1, max_size=40),
@@ -110,7 +110,7 @@ def test_any_content_comes_back(size: int, secret: bytes, level: int) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_every_changed_bit_is_noticed(data: st.DataObject) -> None:
     made = bytearray(sealed(GOOD[:3000]))
@@ -166,15 +166,17 @@ def remade(**changes: int) -> bytes:
         ({"level": 2}, "does not open"),
     ],
 )
+@pytest.mark.usefixtures("quick")
 def test_hostile_heads_cost_nothing(changes: dict[str, int], says: str) -> None:
     data = remade(**changes)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ContainerError, match=says):
         opened(data)
-    # no more than the highest level takes, which is what it takes to tell a wrong key
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < (300 << 10)
+    # what is said of size and cost is never believed
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < (50 << 10)
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_file_that_is_no_container(tmp_path: Path) -> None:
     path = tmp_path / "a.rknn"
     for data, says in (
@@ -206,6 +208,7 @@ def test_a_file_that_is_no_container(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["a.rknn"]
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_damaged_file_leaves_no_plain_part_behind(tmp_path: Path) -> None:
     data = bytearray(sealed(bytes(3 * CHUNK)))
     data[-1] ^= 1  # the last part: all before it was decrypted
@@ -230,7 +233,7 @@ do(Path("in.rknn"), Path("out.rknn"), key_of_text("correct horse"), overwrite=Tr
 """
 
 
-@pytest.mark.parametrize("verb", ["encrypt", "decrypt"])
+@pytest.mark.parametrize("verb", [pytest.param("encrypt", marks=pytest.mark.long), "decrypt"])
 def test_killed_in_the_middle(verb: str, tmp_path: Path, repository: Path) -> None:
     plain = GOOD[:64] + bytes(4 * CHUNK)
     (tmp_path / "in.rknn").write_bytes(plain if verb == "encrypt" else sealed(plain))
@@ -256,6 +259,7 @@ def test_names_of_the_manual() -> None:
     assert decrypted_name(Path("other.rknn")) == Path("other.plain.rknn")
 
 
+@pytest.mark.usefixtures("quick")
 def test_where_keys_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, secret = tmp_path / "net.rknn", tmp_path / "key"
     path.write_bytes(sealed(GOOD))
@@ -287,6 +291,7 @@ def test_where_keys_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         key_of_file(tmp_path / "none")
 
 
+@pytest.mark.long
 def test_memory_stays_at_a_few_chunks(tmp_path: Path, repository: Path) -> None:
     """64 MiB within 50 MiB of address space beyond what the imports and scrypt take."""
     with (tmp_path / "in.rknn").open("wb") as stream:

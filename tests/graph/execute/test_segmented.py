@@ -135,7 +135,7 @@ def test_integers_cross_between_the_segments_of_a_quantized_graph() -> None:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_what_crosses_is_what_later_layers_read(data: st.DataObject) -> None:
     """Against the definition: float graphs, each node a layer."""
