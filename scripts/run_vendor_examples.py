@@ -140,30 +140,45 @@ def run(example: Example, place: Path, packages: str | None) -> Outcome:
     return Outcome(example, code, time.monotonic() - start, log, tuple(made))
 
 
-def table(outcomes: list[Outcome]) -> str:
-    """Markdown, a row for each example."""
-    lines = []
-    for short, (repository, _) in REPOSITORIES.items():
-        rows = [one for one in outcomes if one.example.repository == short]
-        if not rows:
-            continue
-        lines += [
-            "",
-            f"## {repository}",
-            "",
-            "| example | stand-in for | runs | exit code | what is told |",
-            "|---|---|---|---|---|",
-        ]
-        for one in rows:
-            cells = (
-                f"`{' '.join((one.example.script, *one.example.arguments))}`",
-                ", ".join(f"`{name}`" for name in one.standing_in) or "-",
-                one.verdict,
-                str(one.code if one.code < 128 else one.code - 256),
-                one.said.replace("|", "\\|")[:240] or "-",
-            )
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+def rows_of(outcomes: list[Outcome]) -> dict[str, dict[str, str]]:
+    """Repository -> first cell -> row of the table."""
+    found: dict[str, dict[str, str]] = {}
+    for one in outcomes:
+        repository = REPOSITORIES[one.example.repository][0]
+        first = f"`{' '.join((one.example.script, *one.example.arguments))}`"
+        cells = (
+            first,
+            ", ".join(f"`{name}`" for name in one.standing_in) or "-",
+            one.verdict,
+            str(one.code if one.code < 128 else one.code - 256),
+            one.said.replace("|", "\\|")[:240] or "-",
+        )
+        found.setdefault(repository, {})[first] = f"| {' | '.join(cells)} |"
+    return found
+
+
+def page_with(page: str, found: dict[str, dict[str, str]]) -> str:
+    """The page with these rows; rows of examples that did not run now stay."""
+    head = page.partition("\n## ")[0].rstrip("\n")
+    parts = [head]
+    for repository, _ in REPOSITORIES.values():
+        section = page.partition(f"\n## {repository}\n")[2].partition("\n## ")[0]
+        rows = {
+            line.split(" | ")[0].removeprefix("| "): line
+            for line in section.splitlines()
+            if line.startswith("| `")
+        }
+        rows |= found.get(repository, {})
+        if rows:
+            parts += [
+                "",
+                f"## {repository}",
+                "",
+                "| example | stand-in for | runs | exit code | what is told |",
+                "|---|---|---|---|---|",
+                *rows.values(),
+            ]
+    return "\n".join(parts) + "\n"
 
 
 def main() -> int:
@@ -195,8 +210,8 @@ def main() -> int:
             told = f": {done.said[:160]}" if done.said else ""
             print(f"{done.seconds:6.1f} s  {done.verdict:14}  {name}{told}", flush=True)
     if options.write:
-        head = options.write.read_text().partition("\n## ")[0].rstrip("\n") + "\n"
-        options.write.write_text(head + table(outcomes))
+        page = page_with(options.write.read_text(), rows_of(outcomes))
+        options.write.write_text(page)
     return 0
 
 

@@ -45,8 +45,8 @@ class CaffeFiles:
 def load(source: SourceModel, reporter: Reporter) -> Loaded:
     """Convert a Caffe model to a graph of the pinned opset.
 
-    Inputs keep their names, shapes and NCHW layout; outputs are those of Caffe, sorted by name,
-    unless the options name others.
+    Inputs keep their names, shapes and NCHW layout; outputs are those of Caffe, in the order of
+    the layers that make them, unless the options name others.
 
     Raises:
         SourceModelError: damaged, incomplete, files that do not belong together, or options that

@@ -180,7 +180,8 @@ def _name_values(specs: list[LayerSpec], net: Net, labels: set[str], source: str
             continue
         net.layers.append(replace(spec, reads=reads, makes=tuple(makes)))
     net.blobs = current
-    net.outputs = sorted(value for value in open_values if value not in labels | silenced)
+    # in the order of the layers that make them, as the vendor's toolkits give them
+    net.outputs = [value for value in open_values if value not in labels | silenced]
 
 
 def _changes_nothing(spec: LayerSpec, top: str) -> bool:

@@ -46,6 +46,16 @@ def test_a_layer_in_place_keeps_the_name_of_the_blob_for_its_last_value(tmp_path
     assert np.array_equal(values[1], values[2])
 
 
+def test_outputs_are_in_the_order_of_their_last_layers(tmp_path: Path) -> None:
+    """As toolkit 2.3.2 gives them, which its example of a VGG-SSD counts on."""
+    net = inputs(data=X.shape)
+    for name in ("zeta", "alpha", "mid"):
+        net += layer("AbsVal", "data", name, "", f"make_{name}")
+    assert [spec.name for spec in load(tmp_path, net, {}).graph.outputs] == ["zeta", "alpha", "mid"]
+    net += layer("ReLU", "zeta", "zeta", "", "again")
+    assert [spec.name for spec in load(tmp_path, net, {}).graph.outputs] == ["alpha", "mid", "zeta"]
+
+
 def test_dropout_in_place_and_layers_that_change_the_input(tmp_path: Path) -> None:
     net = inputs(data=X.shape) + layer("Power", "data", "data", "power_param { scale: 2 }", "twice")
     net += layer("ReLU", "data", "r", "", "relu") + layer("Dropout", "r", "r", "", "drop")
@@ -53,7 +63,7 @@ def test_dropout_in_place_and_layers_that_change_the_input(tmp_path: Path) -> No
     loaded = load(tmp_path, net, {})
     assert [spec.name for spec in loaded.graph.inputs] == ["data"]
     found = run(loaded, X)
-    assert list(found) == ["a", "b", "fc:weight"]
+    assert list(found) == ["fc:weight", "a", "b"]
     assert np.array_equal(found["a"], np.maximum(2 * X, 0))
     cut = load(tmp_path, net, {}, outputs=("data", "drop", "a"))
     assert np.array_equal(run(cut, X)["data/twice"], 2 * X)
