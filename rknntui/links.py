@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GoTo",
+    "GoToCompiled",
     "GoToCost",
+    "GoToDeploy",
     "GoToDtype",
     "GoToLayer",
     "GoToNode",
@@ -69,6 +71,23 @@ class GoToDtype(Link):
 
     layer: str
     workspace = "hybrid"
+
+
+@dataclass(eq=False)
+class GoToDeploy(Link):
+    """Show a view of Deploy; of ``chip``, where one is named: it is marked."""
+
+    view: str = "Compile"
+    chip: str = ""
+    workspace = "deploy"
+
+
+@dataclass(eq=False)
+class GoToCompiled(Link):
+    """Run a compiled model, by the path of its file, in Run."""
+
+    path: str
+    workspace = "run"
 
 
 @dataclass(eq=False)

@@ -3,7 +3,8 @@
 The main worker builds, simulates and runs. What looks at boards has workers of its own, so that a
 build does not delay the list of boards, nor a board that does not answer a build. They import no
 ONNX before a model is looked at: about 35 MB each, started when they are first asked. A model that
-runs live on a board has one more, which does import it: it goes on beside a build.
+runs live on a board has one more, which does import it: it goes on beside a build. So does the
+making of a toolkit's environment, which takes minutes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Literal
 
 __all__ = ["MAIN", "Place", "in_background", "place_of"]
 
-Place = Literal["main", "look", "boards", "live"]
+Place = Literal["main", "look", "boards", "live", "toolkits"]
 
 MAIN: Place = "main"
 _PLACES: dict[str, Place] = {
@@ -24,6 +25,10 @@ _PLACES: dict[str, Place] = {
     "board.live": "live",
     "monitor.watch": "boards",
     "monitor.replay": "boards",
+    **dict.fromkeys(
+        (f"vendor.{word}" for word in ("known", "default", "install", "check", "adopt", "remove")),
+        "toolkits",
+    ),
 }
 _BACKGROUND = ("board.live", "devices.examine", "monitor.watch", "monitor.replay")
 

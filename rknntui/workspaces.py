@@ -40,9 +40,10 @@ WORKSPACES: dict[str, Place] = {
     "accuracy": Place("Accuracy", "Accur"),
     "hybrid": Place("Hybrid"),
     "chips": Place("Chips"),
+    "deploy": Place("Deploy"),
     "devices": Place("Devices", "Device"),
     "run": Place("Run"),
-    "jobs": Place("Jobs"),
+    "jobs": Place("Jobs", letter="J"),
 }
 """Name, which is also the folder in ``rknntui.screens`` and the noun of its actions -> its row."""
 

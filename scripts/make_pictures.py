@@ -147,6 +147,7 @@ async def _after_the_build(camera: Camera, size: tuple[int, int]) -> None:
     await camera.sees("Top 5")
     camera.take("run")
     await _chips(camera)
+    await _deploy(camera)
     await camera.open("jobs")
     await camera.sees("hybrid.search")
     camera.take("jobs")
@@ -165,6 +166,35 @@ async def _chips(camera: Camera) -> None:
     await camera.press("enter")
     await camera.sees("Layers on")
     camera.take("chip-layers")
+
+
+async def _deploy(camera: Camera) -> None:
+    """The chips after a compilation; without a toolkit (RKNNTUI_VENDOR) what says so."""
+    from engine.wire.compile import COMPILE
+
+    for old in Path.cwd().glob("digits_demo-rk*"):  # of the other size: they would be asked about
+        old.unlink()
+    await camera.open("deploy", "v")
+    await camera.sees("rk3588")
+    if "RKNNTUI_VENDOR" not in os.environ:
+        print("no toolkit: these pictures of Deploy are not for the docs", file=sys.stderr)
+        for name in ("deploy", "deploy-layers"):
+            camera.take(name)
+        return
+    await camera.sees("✓ 2.")
+    await camera.press("G", "space", "k", "k", "space", "j", "j")
+    await camera.press("n")
+    await camera.sees("Second opinion")
+    await camera.press("ctrl+u", "4", "enter", "r")
+    await camera.sees("Compile to")
+    await camera.press("enter")
+    app = camera.pilot.app
+    await camera.until(lambda: app.session.last_of(COMPILE), "the compiled models")
+    await camera.until(lambda: app.session.running is None, "the end of the job")
+    camera.take("deploy")
+    await camera.press("enter")
+    await camera.sees("rows printed")
+    camera.take("deploy-layers")
 
 
 async def _guide_and_hybrid(camera: Camera) -> None:

@@ -48,7 +48,7 @@ DATASET_DEPENDS = frozenset(
 )
 """Options whose change outdates what is known of the dataset."""
 
-RESULTS = ("build", "accuracy", "evaluate", "sweep")
+RESULTS = ("build", "accuracy", "evaluate", "sweep", "compile")
 """Jobs whose last result stays on the screen, also of an earlier run."""
 
 BUILT = ("rknn", *VENDOR_KINDS)

@@ -22,8 +22,8 @@ from rknntui.screens.base.workspace import Workspace
 from rknntui.workspaces import CLASSES, WORKSPACES, Place, load_all
 from tests.tui.conftest import screen_text, settle, until
 
-MORE = {"deploy": Place("Deploy", letter="O")}
-"""With it there are eleven, which is what the workbench is drawn for."""
+MORE = {"fleet": Place("Fleet", letter="O")}
+"""With it there are twelve: the line of tabs has room for one more than there are."""
 
 
 def workspace_module(name: str) -> ModuleType:
@@ -47,8 +47,8 @@ def workspace_module(name: str) -> ModuleType:
 
 
 @pytest.fixture
-def eleven(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Workbench]]:
-    """A workbench of eleven workspaces: a row and a module for a new one."""
+def twelve(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Workbench]]:
+    """A workbench of twelve workspaces: a row and a module for a new one."""
     load_all()
     known = dict(REGISTRY._actions)
     for name, place in MORE.items():
@@ -68,56 +68,62 @@ def eleven(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Workbench]]:
 
 
 @pytest.mark.usefixtures("no_engine")
-async def test_the_tenth_and_eleventh_open_by_their_keys_at_80_columns(
-    eleven: type[Workbench],
+async def test_those_beyond_the_ninth_open_by_their_keys_at_80_columns(
+    twelve: type[Workbench],
 ) -> None:
-    app = eleven(state_kept=False)
+    app = twelve(state_kept=False)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        for key, name in {"7": "chips", "0": "jobs", "O": "deploy", "1": "model"}.items():
+        for key, name in {
+            "7": "chips",
+            "0": "run",
+            "J": "jobs",
+            "O": "fleet",
+            "1": "model",
+        }.items():
             await pilot.press(key)
             await until(pilot, lambda name=name: app.current == name, name)
             await settle(pilot)
             if name in MORE:
                 assert f"this is {name}" in screen_text(app)
         await pilot.press("alt+O")
-        await until(pilot, lambda: app.current == "deploy")
+        await until(pilot, lambda: app.current == "fleet")
         assert "b Act" in screen_text(app).splitlines()[-1]
         await pilot.press("b")
-        await until(pilot, lambda: CLASSES["deploy"].acted == 1)
+        await until(pilot, lambda: CLASSES["fleet"].acted == 1)
         await pilot.press("question_mark")
-        await until(pilot, lambda: "Of deploy: b acts." in screen_text(app), "its help")
+        await until(pilot, lambda: "Of fleet: b acts." in screen_text(app), "its help")
         await pilot.press("escape", "ctrl+o", "7")
         await until(pilot, lambda: app.current == "chips", "jump mode")
 
 
 @pytest.mark.usefixtures("no_engine")
 @pytest.mark.parametrize("width", [80, 120])
-async def test_every_tab_of_eleven_is_in_the_line_with_its_key(
-    eleven: type[Workbench], width: int
+async def test_every_tab_of_twelve_is_in_the_line_with_its_key(
+    twelve: type[Workbench], width: int
 ) -> None:
-    app = eleven(state_kept=False)
+    app = twelve(state_kept=False)
     async with app.run_test(size=(width, 24)) as pilot:
         await settle(pilot)
         line = screen_text(app).splitlines()[1]
         tabs = [
-            f" {key_text(f'go.{name}')} {place.title[:4]}" for name, place in WORKSPACES.items()
+            f" {key_text(f'go.{name}')} {place.title[:3]}" for name, place in WORKSPACES.items()
         ]
-        assert len(tabs) == 11
+        assert len(tabs) == 12
         places = [line.index(tab) for tab in tabs]
         assert places == sorted(places)
         bar = app.screen.query_one("TopBar")
         assert bar._tabs[-1][1] <= width
         await pilot.click("TopBar", offset=(places[-1] + 2, 1))
-        await until(pilot, lambda: app.current == "deploy", "a click on the last tab")
+        await until(pilot, lambda: app.current == "fleet", "a click on the last tab")
 
 
-def test_the_key_of_a_workspace_is_no_other_action_s(eleven: type[Workbench]) -> None:
+def test_the_key_of_a_workspace_is_no_other_action_s(twelve: type[Workbench]) -> None:
     load_all()
     taken = {k for action in REGISTRY for k in action.keys if action.noun != "go"}
     keys = [k for name in WORKSPACES for k in REGISTRY.keys_of(f"go.{name}")]
     assert not taken & set(keys)
-    assert len(keys) == len(set(keys)) == 22
+    assert len(keys) == len(set(keys)) == 24
 
 
 def test_a_text_names_the_key_that_the_user_has(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +152,7 @@ async def test_texts_and_tabs_follow_the_keymap(own_home: Path) -> None:
         '[keys]\n"app.open" = "f3"\n"go.quantize" = "f4"\n"quantize.build" = "ctrl+b"\n'
     )
     app = Workbench(state_kept=False)
-    async with app.run_test(size=(100, 24)) as pilot:
+    async with app.run_test(size=(120, 24)) as pilot:
         await until(pilot, lambda: "F3  open a model" in screen_text(app), "what opens a model")
         assert " F4 Quantize" in screen_text(app)
         await pilot.press("5")

@@ -61,22 +61,23 @@ async def test_exports_qdq_onnx_and_asks_before_it_replaces(
         await visited(pilot, Run)
         await pilot.press("x")
         await until(pilot, lambda: "runs on no NPU" in screen_text(app), "what it is good for")
-        await pilot.press("q")
+        await pilot.press("down", "r")
         await choose_path(pilot, out)
-        await until(pilot, lambda: "do_quantization=False" in screen_text(app), "how it is used")
+        await until(pilot, lambda: "SHA-256" in screen_text(app), "what was written")
+        assert "do_quantization=False" in screen_text(app)  # how it is used
         await pilot.press("escape")
         model = onnx.load(out)
         assert {o.domain: o.version for o in model.opset_import}[""] == 19
         assert any(node.op_type == "QuantizeLinear" for node in model.graph.node)
 
         out.write_bytes(b"mine")
-        await pilot.press("x", "q")
+        await pilot.press("enter")
         await choose_path(pilot, out)
         await until(pilot, lambda: type(app.screen).__name__ == "ConfirmDialog", "a question")
         assert out.read_bytes() == b"mine"
         await pilot.press("n")
         assert out.read_bytes() == b"mine"
-        await pilot.press("x", "q")
+        await pilot.press("enter")
         await choose_path(pilot, out)
         await until(pilot, lambda: "exists. Replace" in screen_text(app), "a question")
         await pilot.press("y")

@@ -30,6 +30,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("chips.next-chip", "Next chip", "Show the next chip.", ("right_square_bracket",)),
     Action("chips.chip-before", "Chip before", "Show the chip before.", ("left_square_bracket",)),
     Action("chips.report", "Report…", "Write a report as HTML, CSV or SVG.", ("x",), True),
+    Action("chips.compile", "Compile…", "Compile the model for the chip (Deploy).", ("D",)),
     Action("chips.reset", "Reset what-if", "Go back to the recipe's own figures.", ("W",)),
     Action("chips.estimate", "Estimate", "Estimate again.", ("r",)),
     Action("chips.facts", "Facts", "Show what is known of the chip, with the sources.", ("i",)),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual import on
-from textual.containers import Container, Vertical
-from textual.message import Message
 
 from rknntui.keys.text import with_keys
+from rknntui.screens.base.views import LOW, Views
 from rknntui.screens.chips import facts
 from rknntui.screens.chips.advice import AdvicePane, CheckPane
 from rknntui.screens.chips.layers import ComparePane, CostPane
@@ -18,11 +17,9 @@ from rknntui.screens.chips.listing import ChipsPane
 from rknntui.screens.chips.memory import SpansPane
 from rknntui.screens.chips.roofline import RooflinePane
 from rknntui.screens.chips.scenario import AS_IS
-from rknntui.widgets.line_list import Rows, TextRows
-from rknntui.widgets.view_bar import ViewBar
+from rknntui.widgets.line_list import Rows
 
 if TYPE_CHECKING:
-    from textual.app import ComposeResult
     from textual.widget import Widget
 
     from engine.wire.cost import ChipEstimate
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
     from rknntui.widgets.records import RecordTable
     from rknntui.widgets.strips import Line
 
-__all__ = ["PANES", "Shown", "Views"]
+__all__ = ["PANES", "ChipViews", "Shown"]
 
 PANES = {
     "Chips": "chips-pane",
@@ -42,10 +39,7 @@ PANES = {
     "Advice": "advice-pane",
 }
 """View -> its pane."""
-_LOW = 32
-_FEW_LINES, _MANY_LINES = 4, 8
 _LEAST_LINES = 2
-"""Below all chips, which a screen of 24 lines shows whole."""
 _NONE = "No model is open.\n\n{app.open} opens a model or a recipe."
 _WAITING = "Estimating …"
 _EMPTY = {
@@ -84,57 +78,24 @@ class Shown:
         return self.answers.estimate(self.want.chip) if varied else None
 
 
-class Views(Vertical):
+class ChipViews(Views):
     """One of seven views."""
 
-    DEFAULT_CSS = """
-    Views {
-        height: 1fr;
-        & #chips-body { height: 1fr; }
-        & #chips-body > * { display: none; }
-        & #chips-body > #chips-pane { display: block; }
-        & #chips-notes { height: auto; padding: 0 1; }
-    }
-    """
-
-    class Changed(Message):
-        """Another view is shown, or the cursor is elsewhere."""
-
-        def __init__(self, *, view: bool) -> None:
-            super().__init__()
-            self.view = view
+    VIEWS = PANES
+    NOTES_FOCUS = False
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self._shown: Shown | None = None
 
-    def compose(self) -> ComposeResult:
-        yield ViewBar(tuple(PANES), id="chips-views")
-        with Container(id="chips-body"):
-            yield ChipsPane(id="chips-pane")
-            yield CostPane(id="cost-pane")
-            yield ComparePane(id="side-pane")
-            yield SpansPane(id="spans-pane")
-            yield RooflinePane(id="roofline-pane")
-            yield CheckPane(id="check-pane")
-            yield AdvicePane(id="advice-pane")
-        yield TextRows(id="chips-notes")
-
-    def on_mount(self) -> None:
-        notes = self.query_one("#chips-notes", TextRows)
-        notes.SHOW_CURSOR = False
-        notes.can_focus = False
-        notes.display = False
-
-    @property
-    def bar(self) -> ViewBar:
-        """The names of the views."""
-        return self.query_one(ViewBar)
-
-    @property
-    def view(self) -> str:
-        """The one that is shown."""
-        return self.bar.current
+    def panes(self) -> Iterator[Widget]:
+        yield ChipsPane(id="chips-pane")
+        yield CostPane(id="cost-pane")
+        yield ComparePane(id="side-pane")
+        yield SpansPane(id="spans-pane")
+        yield RooflinePane(id="roofline-pane")
+        yield CheckPane(id="check-pane")
+        yield AdvicePane(id="advice-pane")
 
     @property
     def chips(self) -> ChipsPane:
@@ -225,48 +186,35 @@ class Views(Vertical):
         problem = getattr(known, "problem", "")
         return str(problem) or _EMPTY.get(self.view, "No layer.")
 
-    def tell(self) -> None:
-        """Show what is said beside the figures, in the width of now."""
+    @property
+    def first_focus(self) -> Widget:
+        return self.spans.chart if self.view == "Memory" else self.table
+
+    def most_notes(self) -> int:
+        """Few below all chips, which a screen of 24 lines shows whole."""
+        few = self.view == "Chips" and self.app.size.height < LOW
+        return _LEAST_LINES if few else super().most_notes()
+
+    def notes(self, width: int) -> list[Line]:
         shown = self._shown
         if shown is None:
-            return
-        width = max(20, self.size.width - 4)
+            return []
         record = self.table.record
-        lines: list[Line]
         match self.view:
             case "Layers":
-                lines = facts.layer_lines(record, shown.estimate, width)
+                return facts.layer_lines(record, shown.estimate, width)
             case "Memory":
-                lines = facts.memory_lines(shown.estimate, width)
+                return facts.memory_lines(shown.estimate, width)
             case "Check":
                 check = shown.answers.check(shown.want.chip, shown.want.scenario)
-                lines = facts.check_lines(record, check, width)
+                return facts.check_lines(record, check, width)
             case "Advice":
                 advice = shown.answers.advice(shown.want.chip, shown.want.scenario)
-                lines = facts.advice_lines(record, advice, width)
+                return facts.advice_lines(record, advice, width)
             case "Chips":
-                lines = facts.chip_lines(self.chips.estimate, width)
+                return facts.chip_lines(self.chips.estimate, width)
             case _:
-                lines = facts.chip_lines(shown.estimate, width)
-        notes = self.query_one("#chips-notes", TextRows)
-        notes.display = bool(lines)
-        few = _LEAST_LINES if self.view == "Chips" else _FEW_LINES
-        most = few if self.app.size.height < _LOW else _MANY_LINES
-        notes.styles.height = min(len(lines), most)
-        notes.set_lines(lines)
-
-    def on_resize(self) -> None:
-        """Wrap anew."""
-        self.call_after_refresh(self.tell)
-
-    @on(ViewBar.Changed)
-    def _view_changed(self, event: ViewBar.Changed) -> None:
-        event.stop()
-        for name, selector in PANES.items():
-            self.query_one(f"#{selector}").display = name == event.name
-        target: Widget = self.spans.chart if event.name == "Memory" else self.table
-        target.focus()
-        self.post_message(self.Changed(view=True))
+                return facts.chip_lines(shown.estimate, width)
 
     @on(Rows.Highlighted)
     def _moved(self) -> None:

@@ -9,14 +9,15 @@ from textual import on
 from textual.app import ComposeResult
 
 from engine.wire.cost import EstimateParams
-from rknntui.links import GoToCost, GoToDtype, GoToLayer, GoToNode
+from rknntui.links import GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode
 from rknntui.screens.base.tables import TableWorkspace
+from rknntui.screens.base.views import Views
 from rknntui.screens.chips.actions import ACTIONS, OF_VIEWS
 from rknntui.screens.chips.commands import command_line
 from rknntui.screens.chips.estimates import Answers, Want
 from rknntui.screens.chips.facts import top_facts
 from rknntui.screens.chips.known import calibrate, show_facts
-from rknntui.screens.chips.panes import PANES, Shown, Views
+from rknntui.screens.chips.panes import PANES, ChipViews, Shown
 from rknntui.screens.chips.report import ask_report
 from rknntui.screens.chips.scenario import AS_IS, Scenario, WhatIfDialog
 from rknntui.widgets.facts_line import FactsLine
@@ -60,12 +61,12 @@ class Chips(TableWorkspace):
 
     def compose(self) -> ComposeResult:
         yield FactsLine(id="chips-facts")
-        yield Views(id="chips-panes")
+        yield ChipViews(id="chips-panes")
 
     @property
-    def views(self) -> Views:
+    def views(self) -> ChipViews:
         """The seven views."""
-        return self.query_one(Views)
+        return self.query_one(ChipViews)
 
     @property
     def overview(self) -> Estimates | None:
@@ -277,6 +278,10 @@ class Chips(TableWorkspace):
         """Show the layer in Hybrid."""
         self._link(GoToDtype)
 
+    def action_compile(self) -> None:
+        """Compile for the chip in Deploy."""
+        self.post_message(GoToDeploy("Compile", self.chip))
+
     def _link(self, kind: type[GoToNode] | type[GoToLayer] | type[GoToDtype]) -> None:
         if layer := self.views.layer_id:
             self.post_message(kind(layer))
@@ -298,6 +303,8 @@ class Chips(TableWorkspace):
             return "no model is open ({app.open} opens one)."
         if method == "reset" and self.scenario == AS_IS:
             return "nothing is varied ({chips.what-if} does)."
+        if method == "compile" and not self.answers.model:
+            return "no model is open ({app.open} opens one)."
         if method in ("mark", "choose", "next_chip", "chip_before", "facts") and not self.names:
             return "there is no estimate yet."
         if method in ("node", "drill", "dtypes") and not self.views.layer_id:

@@ -223,6 +223,7 @@ class PromptDialog(Dialog):
         question: above the line.
         value: that the line has at first.
         problem: tells why a text cannot be taken; empty where it can.
+        hidden: whether dots stand for what is typed, as for a key.
     """
 
     KEYS_TEXT = "Enter accept · Esc cancel"
@@ -234,8 +235,11 @@ class PromptDialog(Dialog):
         question: str = "",
         value: str = "",
         problem: Callable[[str], str] = lambda _: "",
+        *,
+        hidden: bool = False,
     ) -> None:
         super().__init__()
+        self._hidden = hidden
         self._problem = problem
         self.TITLE_TEXT = title
         self._question = question
@@ -243,7 +247,7 @@ class PromptDialog(Dialog):
 
     def compose(self) -> ComposeResult:
         parts: list[Any] = [Static(self._question, markup=False)] if self._question else []
-        entry = Input(self._value, compact=True)
+        entry = Input(self._value, compact=True, password=self._hidden)
         entry.cursor_blink = False
         yield self.box(*parts, entry, Static("", id="prompt-problem", markup=False))
 

@@ -41,6 +41,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("hybrid.drill", "Histograms", "Show histograms of the layer's values.", ("d",)),
     Action("hybrid.node", "Node", "Go to the layer in the graph (Model).", ("n",)),
     Action("hybrid.cost", "Cost", "Show what the layer costs on a chip (Chips).", ("C",)),
+    Action("hybrid.compile", "Compile…", "Compile the build for an NPU (Deploy).", ("D",)),
     Action("hybrid.stop", "Stop…", "Stop the search, after a confirmation.", ("escape",)),
     *table_actions("hybrid"),
 )

@@ -24,7 +24,7 @@ from engine.wire.hybrid import (
 from engine.wire.requests import ModelTarget
 from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text
-from rknntui.links import GoToCost, GoToDtype, GoToLayer, GoToNode, RunAction
+from rknntui.links import GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode, RunAction
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.hybrid import plan
 from rknntui.screens.hybrid.actions import ACTIONS
@@ -439,6 +439,10 @@ class Hybrid(TableWorkspace):
         """Show the layer in Chips."""
         if self.chosen is not None:
             self.post_message(GoToCost(self.chosen))
+
+    def action_compile(self) -> None:
+        """Compile the build in Deploy."""
+        self.post_message(GoToDeploy("Compile"))
 
     def arrive(self, link: Link) -> None:
         if isinstance(link, GoToDtype):

@@ -19,7 +19,7 @@ from engine.wire.sweep import SWEEP, Sweep
 from rknntui.keys.actions import Action
 from rknntui.keys.commandline import command_for, job_command
 from rknntui.keys.text import with_keys
-from rknntui.links import GoTo, GoToLayer, GoToNode, GoToOption, RunAction
+from rknntui.links import GoTo, GoToDeploy, GoToLayer, GoToNode, GoToOption
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.quantize import text
 from rknntui.screens.quantize.build import BuildStarter
@@ -87,6 +87,7 @@ class Quantize(TableWorkspace):
             True,
         ),
         Action("quantize.export", "Export…", "Write the build to a file.", ("x",), True),
+        Action("quantize.compile", "Compile…", "Compile the build for an NPU (Deploy).", ("D",)),
         Action("quantize.refresh", "Rebuild", "Rebuild without the cache.", ("B",)),
         *table_actions("quantize"),
     )
@@ -373,8 +374,12 @@ class Quantize(TableWorkspace):
             self.notify(f"Applied to the recipe: {record['title']}. {keys}")
 
     def action_export(self) -> None:
-        """Export in Run."""
-        self.post_message(RunAction("run.export"))
+        """Show the forms of a build in Deploy."""
+        self.post_message(GoToDeploy("Export"))
+
+    def action_compile(self) -> None:
+        """Compile the build in Deploy."""
+        self.post_message(GoToDeploy("Compile"))
 
     @on(Rows.Chosen, "#summary")
     def _summary_chosen(self) -> None:

@@ -21,7 +21,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("run.node", "Node", "Go to the layer in the graph (Model).", ("m",), True),
     Action("run.drill", "Histograms", "Show histograms of the layer's values.", ("d",), True),
     Action("run.save", "Save npy…", "Run, and write each output to an npy file.", ("w",), True),
-    Action("run.export", "Export…", "Export a .rknn container or QDQ ONNX.", ("x",), True),
+    Action("run.export", "Export…", "Export or compile the build (Deploy).", ("x",), True),
     Action("run.layers", "Time layers", "Have the board time each layer.", ("R",)),
     Action("run.compiled", "Compiled model…", "Choose the compiled model for the board.", ("c",)),
     Action("run.cores", "Cores…", "Choose the NPU cores that run the model.", ("C",)),

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from textual import on
-from textual.containers import Container, Vertical
-from textual.message import Message
 
 from rknntui.keys.text import with_keys
+from rknntui.screens.base.views import Views
 from rknntui.screens.run import facts
 from rknntui.screens.run.compare import ComparePane
 from rknntui.screens.run.layers import LayersPane
 from rknntui.screens.run.memory import MemoryPane
 from rknntui.screens.run.outputs import OutputsPane
 from rknntui.screens.run.text import EMPTY
-from rknntui.widgets.line_list import Rows, TextRows
+from rknntui.widgets.line_list import Rows
 from rknntui.widgets.view_bar import ViewBar
 
 if TYPE_CHECKING:
-    from textual.app import ComposeResult
+    from textual.widget import Widget
 
     from engine.wire.board import Ran
     from engine.wire.build import Simulated
     from rknntui.widgets.records import RecordTable
+    from rknntui.widgets.strips import Line
 
 __all__ = ["PANES", "Results"]
 
@@ -34,11 +35,9 @@ PANES = {
     "Compare": "compare-pane",
 }
 """View -> its pane."""
-_LOW = 32
-_FEW_LINES, _MANY_LINES = 4, 8
 
 
-class Results(Vertical):
+class Results(Views):
     """One of four views.
 
     Attributes:
@@ -46,46 +45,18 @@ class Results(Vertical):
         error: why live runs stopped; empty where they did not.
     """
 
-    DEFAULT_CSS = """
-    Results {
-        height: 1fr;
-        & #run-body { height: 1fr; }
-        & #layers-pane, & #memory-pane, & #compare-pane { display: none; }
-        & #run-notes { height: auto; padding: 0 1; }
-    }
-    """
-
-    class Changed(Message):
-        """Another view is shown, or the cursor is on another layer."""
+    VIEWS = PANES
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self.run: Simulated | Ran | None = None
         self.error = ""
 
-    def compose(self) -> ComposeResult:
-        yield ViewBar(tuple(PANES), id="run-views")
-        with Container(id="run-body"):
-            yield OutputsPane(id="outputs-pane")
-            yield LayersPane(id="layers-pane")
-            yield MemoryPane(id="memory-pane")
-            yield ComparePane(id="compare-pane")
-        yield TextRows(id="run-notes")
-
-    def on_mount(self) -> None:
-        notes = self.query_one("#run-notes", TextRows)
-        notes.SHOW_CURSOR = False
-        notes.display = False
-
-    @property
-    def bar(self) -> ViewBar:
-        """The names of the views."""
-        return self.query_one(ViewBar)
-
-    @property
-    def view(self) -> str:
-        """The one that is shown."""
-        return self.bar.current
+    def panes(self) -> Iterator[Widget]:
+        yield OutputsPane(id="outputs-pane")
+        yield LayersPane(id="layers-pane")
+        yield MemoryPane(id="memory-pane")
+        yield ComparePane(id="compare-pane")
 
     @property
     def outputs(self) -> OutputsPane:
@@ -138,36 +109,27 @@ class Results(Vertical):
             (self.compared, "Compare"),
         ):
             pane.table.set_empty(with_keys(EMPTY[name]))
-        width = max(20, self.size.width - 4)
+        super().tell()
+
+    @property
+    def first_focus(self) -> Widget:
+        return self.table
+
+    def notes(self, width: int) -> list[Line]:
         match self.view:
             case "Layers":
-                lines = facts.layer_lines(self.timed.result, self.error, width)
+                return facts.layer_lines(self.timed.result, self.error, width)
             case "Memory":
-                lines = facts.memory_lines(self.memory.result, width)
+                return facts.memory_lines(self.memory.result, width)
             case "Compare":
-                lines = facts.compared_lines(self.compared.result, width)
+                return facts.compared_lines(self.compared.result, width)
             case _:
-                lines = facts.note_lines(self.run, width)
-        notes = self.query_one("#run-notes", TextRows)
-        notes.display = bool(lines)
-        notes.styles.height = min(
-            len(lines), _FEW_LINES if self.app.size.height < _LOW else _MANY_LINES
-        )
-        notes.set_lines(lines, keep_cursor=True)
-
-    def on_resize(self) -> None:
-        """Wrap anew."""
-        self.call_after_refresh(self.tell)
+                return facts.note_lines(self.run, width)
 
     @on(ViewBar.Changed)
-    def _view_changed(self, event: ViewBar.Changed) -> None:
-        event.stop()
-        for name, selector in PANES.items():
-            self.query_one(f"#{selector}").display = name == event.name
-        self.table.focus()
+    def _other_view(self) -> None:
         self.tell()
-        self.post_message(self.Changed())
 
     @on(Rows.Highlighted, "#layer-times, #compared")
     def _moved(self) -> None:
-        self.post_message(self.Changed())
+        self.post_message(self.Changed(view=False))

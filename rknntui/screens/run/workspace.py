@@ -1,4 +1,4 @@
-"""Workspace Run: an input through the simulator or a board, what came out, and the exports."""
+"""Workspace Run: an input through the simulator or a board, and what came out."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from textual.app import ComposeResult
 
 from engine import sanitize
 from engine.wire.board import BOARD_MEMORY, BOARD_RUN, LiveLook, MemoryReport, Ran
-from engine.wire.build import EXPORT, SIMULATE, Exported, Simulated
+from engine.wire.build import SIMULATE, Simulated
 from engine.wire.compare import COMPARE_BOARD, Comparison
 from engine.wire.dataset import DATASET_LIST, ListParams, Samples
 from rknntui.keys.text import key_text
-from rknntui.links import GoToLayer, GoToNode
+from rknntui.links import GoToCompiled, GoToDeploy, GoToLayer, GoToNode
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.dialogs.new_file import ask_new_file
 from rknntui.screens.run import facts
 from rknntui.screens.run.actions import ACTIONS, OF_VIEWS
-from rknntui.screens.run.exports import ask_export, show_exported
 from rknntui.screens.run.inputs import InputsPane
 from rknntui.screens.run.layers import errors_of
 from rknntui.screens.run.live import LiveRun
@@ -35,6 +34,7 @@ from rknntui.widgets.records import RecordTable
 if TYPE_CHECKING:
     from engine.wire.build import SimulatedOutput
     from engine.wire.method import Task
+    from rknntui.links import Link
     from rknntui.session.job_view_model import JobView
     from rknntui.session.messages import JobChanged, JobEnded, ResultFound
 
@@ -43,7 +43,7 @@ __all__ = ["Run"]
 P = TypeVar("P")
 R = TypeVar("R")
 
-_TASKS = {task.name for task in (SIMULATE, EXPORT, BOARD_RUN, BOARD_MEMORY, COMPARE_BOARD)}
+_TASKS = {task.name for task in (SIMULATE, BOARD_RUN, BOARD_MEMORY, COMPARE_BOARD)}
 
 
 class Run(TableWorkspace):
@@ -56,8 +56,8 @@ class Run(TableWorkspace):
         "a compiled .rknn: the open one, or that of {run.compiled}; an emulated board also the "
         "build of the recipe. Layers: the runtime's own times, {run.live} repeats them. Memory: "
         "what the model takes there. Compare: reference (golden), simulator and board on the same "
-        "bytes; ✗ marks the first layer that diverges. {run.export} exports a container or QDQ "
-        "ONNX, from which the vendor's toolkit makes a model for the NPU."
+        "bytes; ✗ marks the first layer that diverges. {run.export} leads to Deploy, which exports "
+        "the build and compiles it for an NPU."
     )
     FIRST_FOCUS = "#inputs"
     ACTIONS = ACTIONS
@@ -161,10 +161,7 @@ class Run(TableWorkspace):
         if self.live.ended(message):
             return
         job = self.session.jobs.get(message.job)
-        if isinstance(message.result, Exported):
-            if self.shown:
-                show_exported(self.app, message.result)
-        elif job is not None and self.subject.started(job):
+        if job is not None and self.subject.started(job):
             match message.result:
                 case Simulated() | Ran() as result:
                     self._take(job, result)
@@ -344,6 +341,13 @@ class Run(TableWorkspace):
         """Show fewer values."""
         self.results.outputs.step(-1)
 
+    def arrive(self, link: Link) -> None:
+        """Take a compiled model that another workspace made; where no board is used, choose one."""
+        if isinstance(link, GoToCompiled):
+            self._changed(compiled=link.path)
+            if self.target is None:
+                self.action_target()
+
     # -- inputs ----------------------------------------------------------------------------------
 
     @on(Rows.Chosen, "#inputs")
@@ -367,8 +371,8 @@ class Run(TableWorkspace):
         ask_new_file(self.app, "Folder for the outputs (Ctrl+S)", start, self._run, folder=True)
 
     def action_export(self) -> None:
-        """Choose the form, then the file."""
-        ask_export(self)
+        """Show the forms of a build in Deploy."""
+        self.post_message(GoToDeploy("Export"))
 
     # -- what the shell asks ---------------------------------------------------------------------
 

@@ -1,0 +1,94 @@
+"""The views of what was compiled: the chips, the layers of one, and the second opinion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rknntui.screens.deploy.jobs import WithJob
+from rknntui.screens.deploy.text import (
+    agreement_fields,
+    agreement_records,
+    chip_fields,
+    chip_record,
+    layer_fields,
+    layer_records,
+)
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import RecordTable
+
+if TYPE_CHECKING:
+    from engine.wire.compile import Compiled
+    from rknntui.screens.deploy.targets import Targets
+    from rknntui.screens.deploy.toolkits import KnownToolkits
+
+__all__ = ["AgreementPane", "CompilePane", "LayersPane"]
+
+
+class CompilePane(WithJob):
+    """A row for each chip; while a job compiles, its stages and log below."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        self.table = RecordTable(chip_fields(), id="compile-chips", what="compiled")
+        super().__init__(RecordView("Chips", self.table), id=id)
+
+    def take(self, targets: Targets, toolkits: KnownToolkits) -> None:
+        """Show the chips, and what would compile for each."""
+        states, named = targets.states, targets.settings.toolkit
+        records = [
+            chip_record(
+                name,
+                marked=name in targets.marked,
+                toolkit=toolkits.text_for(generation, named),
+                state=states.get(name) or _ended(targets.found.get(name)),
+                found=targets.found.get(name),
+            )
+            for name, generation in targets.generations.items()
+        ]
+        self.table.set_records(records, keep="chip")
+
+    @property
+    def chip(self) -> str:
+        """The chip under the cursor; empty for none."""
+        record = self.table.record
+        return "" if record is None else str(record["chip"])
+
+
+def _ended(found: Compiled | None) -> str:
+    if found is None:
+        return "–"
+    if found.problem:
+        return "✗ failed"
+    return "✓ cached" if found.cached else "✓ compiled"
+
+
+class LayersPane(RecordView):
+    """The layers of a compiled model as the compiler printed them, beside our estimate."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        table = RecordTable(layer_fields(), id="compiled-layers", what="compiled-layers")
+        super().__init__("Layers (printed and estimated)", table, id=id)
+
+    def take(self, found: Compiled | None) -> None:
+        """Show the layers of a chip."""
+        where = f" of {found.chip}" if found is not None else ""
+        self.set_title(f"Layers{where} (printed by the compiler, estimated by us)")
+        self.table.set_records(layer_records(found.layers) if found is not None else [])
+
+    @property
+    def layer_id(self) -> str:
+        """Id of the build's layer under the cursor; empty where the row has none."""
+        record = self.table.record
+        return "" if record is None else str(record["id"])
+
+
+class AgreementPane(RecordView):
+    """The outputs of the vendor's simulator beside those of ours."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        table = RecordTable(agreement_fields(), id="agreement", what="agreement")
+        super().__init__("Second opinion of the vendor's simulator (simulated)", table, id=id)
+
+    def take(self, found: Sequence[Compiled]) -> None:
+        """Show the outputs of chips."""
+        self.table.set_records(agreement_records(found))

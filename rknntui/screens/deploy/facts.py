@@ -1,0 +1,181 @@
+"""The line on top of Deploy, and what its views say below their tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine import human_bytes, sanitize
+from rknntui.keys.text import key_text
+from rknntui.screens.chips.text import change, percent
+from rknntui.screens.deploy.text import TOLERATED, bytes_pair, compared, toolkit_sign
+from rknntui.widgets.facts_line import Fact
+from rknntui.widgets.findings import finding_lines, wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine.wire.codegen import Generated
+    from engine.wire.compile import Compiled
+    from engine.wire.vendor import ToolkitEnvironment
+    from rknntui.session.job_view_model import JobView
+    from rknntui.widgets.records import Record
+    from rknntui.widgets.strips import Line
+
+__all__ = [
+    "compiled_lines",
+    "error_lines",
+    "generated_lines",
+    "job_error",
+    "layer_lines",
+    "running_facts",
+    "toolkit_lines",
+]
+
+APPLIES = "deploy.apply-remedy"
+
+
+def running_facts(job: JobView) -> tuple[Fact, ...]:
+    """How far a job is."""
+    stage = job.stage
+    parts = [Fact(f"▶ {sanitize(job.title, 120)}"), Fact(f"{job.fraction:.0%}")]
+    if stage is not None:
+        note = f" {sanitize(stage.note, 80)}" if stage.note else ""
+        parts.append(Fact(f"{sanitize(stage.title, 80)}{note}", (), 1))
+    state = "stopping" if job.cancelling else f"{key_text('deploy.back')} stops it"
+    return (*parts, Fact(state, (), 2))
+
+
+def error_lines(error: tuple[str, str, str], width: int) -> list[Line]:
+    """What, likely cause and fix of an error."""
+    what, cause, remedy = error
+    lines = wrapped(f"✗ {what}", width, "bad")
+    lines += wrapped(f"Likely cause: {cause}", width, "dim") if cause else []
+    return lines + (wrapped(f"Fix: {remedy}", width, "good") if remedy else [])
+
+
+def job_error(error: Mapping[str, str | int]) -> tuple[str, str, str]:
+    """(what, cause, remedy) of a job's record of an error, safe to show."""
+    what, cause, remedy = (
+        sanitize(str(error.get(part) or ""), 2000) for part in ("what", "cause", "remedy")
+    )
+    return what, cause, remedy
+
+
+def compiled_lines(found: Compiled | None, width: int, *, whole: bool = False) -> list[Line]:
+    """What became of a chip: why nothing, or the file, totals, and what was found.
+
+    Args:
+        found: what became of it.
+        width: cells.
+        whole: with the files, and every finding.
+    """
+    if found is None:
+        return []
+    lines: list[Line] = []
+    if found.problem:
+        error = (found.problem, found.cause, found.remedy)
+        what, cause, remedy = (sanitize(part, 2000) for part in error)
+        lines += error_lines((f"{found.chip}: {what}", cause, remedy), width)
+    else:
+        lines += wrapped(_totals(found), width, "")
+    lines += finding_lines(found.findings, width, APPLIES)
+    if not found.problem:
+        lines += wrapped(_made(found), width, "dim")
+    if whole:
+        for label, path in (("side file", found.side_file), ("log", found.log)):
+            lines += wrapped(f"{label}: {sanitize(path, 400)}", width, "dim") if path else []
+    return lines
+
+
+def _totals(found: Compiled) -> str:
+    """What the compiler printed, beside our estimate."""
+    parts = []
+    if found.total_cycles is not None:
+        text = f"cycles {found.total_cycles:,} printed"
+        if (known := compared(found.layers)) is not None:
+            text += f", {known.estimated:,} estimated"
+            moved = percent(known.printed, known.estimated)
+            text += f" ({change(moved)}" if moved is not None else " ("
+            text += f" over {known.layers} of {known.of} layers)"
+        parts.append(text)
+    weights = bytes_pair("weights", found.weight_bytes, found.estimated_weight_bytes)
+    internal = bytes_pair("internal", found.internal_bytes, found.estimated_internal_bytes)
+    parts += [part for part in (weights, internal) if part]
+    if not parts:
+        parts.append("the compiler printed no totals for this chip")
+    return f"{found.chip}: {' · '.join(parts)}"
+
+
+def _made(found: Compiled) -> str:
+    """File, size, digest, toolkit, whose quantization, time."""
+    by = {"ours": "quantized here", "vendor": "quantized by the vendor", "nobody": "float16"}
+    time = "from the cache" if found.cached else f"compiled in {found.seconds:.1f} s (measured)"
+    parts = [
+        sanitize(found.path, 400),
+        human_bytes(found.size) if found.size else "",
+        f"SHA-256 {found.sha256[:16]}…" if found.sha256 else "",
+        sanitize(found.toolkit, 60),
+        by[found.quantized_by],
+        time,
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def layer_lines(record: Record | None, found: Compiled | None, width: int) -> list[Line]:
+    """How the layer under the cursor differs from our estimate, and how many do."""
+    if record is None or found is None:
+        return []
+    rows = found.layers
+    known = [row for row in rows if row.estimated_target is not None]
+    moved = sum(row.estimated_target != row.target for row in known)
+    other = sum(_is_off(row.total_cycles, row.estimated_total_cycles) for row in known)
+    counts = (
+        f"{found.chip}: {len(rows)} rows printed, {len(known)} estimated; {moved} on another "
+        f"target, {other} with other cycles (more than {TOLERATED:g} %)."
+    )
+    where = record["target"] or "?"
+    parts = [f"{record['printed']}: on {where}"]
+    if record["estimated_target"] is None:
+        parts.append("no layer of our plan")
+    elif record["estimated_target"] != where:
+        parts[0] += f", estimated on {record['estimated_target']}"
+    for label, printed, estimated in (
+        ("NPU cycles", record["npu_cycles"], record["estimated_npu"]),
+        ("cycles", record["total_cycles"], record["estimated_total"]),
+    ):
+        if printed is not None:
+            text = f"{label} {printed:,} printed"
+            parts.append(text + (f", {estimated:,} estimated" if estimated is not None else ""))
+    style = {"✗": "bad", "≠": "warn"}.get(str(record["sign"]), "")
+    return wrapped(" · ".join(parts), width, style) + wrapped(counts, width, "dim")
+
+
+def _is_off(printed: int | None, estimated: int | None) -> bool:
+    moved = percent(printed, estimated)
+    return moved is not None and abs(moved) > TOLERATED
+
+
+def toolkit_lines(row: ToolkitEnvironment | None, width: int) -> list[Line]:
+    """State, interpreter and findings of an environment."""
+    if row is None:
+        return []
+    sign, style = toolkit_sign(row.state)
+    about = {
+        "ready": "its toolkit was imported",
+        "unchecked": f"not imported yet; {key_text('deploy.start')} checks it",
+        "unfinished": f"its making was interrupted; {key_text('deploy.install')} makes it anew",
+        "broken": "a package is missing or does not fit",
+        "missing": f"its folder is gone; {key_text('deploy.remove')} takes it out of the list",
+    }[row.state]
+    lines: list[Line] = wrapped(f"{sign} {sanitize(row.name, 60)}: {about}", width, style)
+    lines += wrapped(f"Python: {sanitize(row.python, 400)}", width, "dim")
+    return lines + finding_lines(row.findings, width, APPLIES)
+
+
+def generated_lines(result: Generated | None, width: int) -> list[Line]:
+    """Where the project is, and what a user should know."""
+    if result is None:
+        return []
+    count = len(result.files)
+    text = f"✓ {count} file{'' if count == 1 else 's'} in {sanitize(result.path, 400)}"
+    return [*wrapped(text, width, "good"), *finding_lines(result.findings, width, APPLIES)]

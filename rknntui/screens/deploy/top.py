@@ -1,0 +1,57 @@
+"""The line on top of Deploy, and the command line that does what a view does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rknntui.screens.deploy.facts import running_facts
+from rknntui.screens.deploy.forms import export_command
+from rknntui.screens.deploy.request import file_name
+from rknntui.widgets.facts_line import Fact
+
+if TYPE_CHECKING:
+    from rknntui.screens.deploy.workspace import Deploy
+
+__all__ = ["command_line", "top_facts"]
+
+_OF_CHIPS = ("Compile", "Layers", "Agreement")
+
+
+def top_facts(deploy: Deploy) -> tuple[Fact, ...]:
+    """The job that runs; else the toolkits, what would be compiled, or the open model."""
+    job, view, model = deploy.job, deploy.views.view, deploy.session.model
+    if job is not None and job.running:
+        return running_facts(job)
+    if view == "Toolkits":
+        rows = deploy.toolkits.rows
+        if rows is None:
+            return (Fact("looking …"),)
+        ready = sum(row.state == "ready" for row in rows)
+        return (Fact(f"{len(rows)} toolkit{'' if len(rows) == 1 else 's'}, {ready} ready"),)
+    if model is None:
+        return (Fact("no model is open"),)
+    if view not in _OF_CHIPS:
+        return (Fact(model.name),)
+    targets = deploy.targets
+    quantizer, opinion, toolkit = targets.settings.words
+    count = len(targets.marked)
+    what = f"{count} chips marked" if count > 1 else targets.chip or "no chip"
+    facts = (Fact(what), Fact(quantizer), Fact(opinion, (), 2), Fact(toolkit, (), 1))
+    return tuple(fact for fact in facts if fact.text)
+
+
+def command_line(deploy: Deploy) -> list[str]:
+    """The words; empty where nothing is open."""
+    views = deploy.views
+    match views.view:
+        case "Export":
+            return export_command(deploy, views.exports.form)
+        case "Toolkits":
+            row = views.toolkits.environment
+            return ["rknntui", "vendor", *(("check", row.name) if row else ("install",))]
+        case "Code":
+            project = views.code.project
+            return project.command_line(deploy.session, project.path(deploy))
+        case _:
+            request = deploy.targets.request
+            return request.command_line(deploy.session, file_name(deploy, request.chips))

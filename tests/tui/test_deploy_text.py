@@ -1,0 +1,74 @@
+"""The rows and states of Deploy."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.base.events import Progress, StageFinished, StageStarted
+from engine.wire.compile import CompiledLayer
+from rknntui.keys.commandline import job_command
+from rknntui.screens.deploy.files import read_cuts
+from rknntui.screens.deploy.jobs import chip_states
+from rknntui.screens.deploy.text import agreement_records, layer_records
+from rknntui.session.job_view_model import JobView
+from tests.tui.deploy_answers import compiled
+
+
+def test_layers_are_ordered_by_how_much_they_disagree() -> None:
+    def row(name: str, total: int, estimated: int | None, target: str = "NPU") -> CompiledLayer:
+        return CompiledLayer(
+            name=name,
+            op="Conv",
+            target=target,
+            total_cycles=total,
+            estimated_total_cycles=estimated,
+            estimated_target=None if estimated is None else "NPU",
+        )
+
+    rows = (row("same", 100, 100), row("none", 9, None), row("more", 150, 100))
+    rows += (row("cpu", 100, 100, "CPU"), row("less", 20, 100), row("near", 1005, 1000))
+    found = [(record["name"], record["sign"]) for record in layer_records(rows)]
+    assert found == [
+        ("cpu", "✗"),
+        ("less", "≠"),
+        ("more", "≠"),
+        ("same", " "),
+        ("none", " "),
+        ("near", " "),
+    ]
+    assert agreement_records([compiled("rk3588")])[0]["equal"] == pytest.approx(99.95)
+
+
+def test_a_chip_s_state_is_that_of_its_own_stages() -> None:
+    job = JobView("1", "compile", "t", 0.0)
+    for event in (
+        StageStarted("compiled-rk3566", "Compile for rk3566", 0, 3),
+        StageFinished("compiled-rk3566", 1.0, False),
+        StageStarted("compiled-rk3588", "Compile for rk3588", 1, 3),
+    ):
+        job.apply(event)
+    chips = ("rk3566", "rk3588", "rv1106")
+    assert list(chip_states(job, chips).values()) == ["✓ compiled", "▶ compiles", "waiting"]
+    job.apply(Progress("compiled-rk3588", 1, 4))
+    assert chip_states(job, chips)["rk3588"] == "▶ 25%"
+    assert chip_states(job, ("rv1106b", "rk356"))["rk356"] == "waiting"  # not by a part of a name
+
+
+def test_jobs_have_their_command_line() -> None:
+    recipe = {"model": "net.onnx"}
+    asked = {"recipe": recipe, "chips": ["rk3566", "rk3588"], "path": "out", "samples": 4}
+    words = "rknntui compile net.onnx --chip rk3566 --chip rk3588 --samples 4 -o out"
+    assert job_command("compile", asked) == words.split()
+    asked = {"recipe": recipe, "language": "cpp", "task": "none", "path": "p", "inputs": ["a.png"]}
+    words = "rknntui codegen net.onnx --language cpp --task none --inputs a.png -o p"
+    assert job_command("codegen", asked) == words.split()
+
+
+def test_where_a_model_is_cut_is_read_from_a_line() -> None:
+    assert read_cuts("12, 30") == (("12", "30"), None)
+    assert read_cuts("/conv1 /conv2") == (("/conv1", "/conv2"), None)
+    assert read_cuts("5 ms") == ((), 5.0)
+    assert read_cuts("0.5ms") == ((), 0.5)
+    for wrong in ("", "-1 ms", "many ms"):
+        with pytest.raises(ValueError, match="ms"):
+            read_cuts(wrong)
