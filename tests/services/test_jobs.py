@@ -256,7 +256,7 @@ async def test_bad_input_is_told_and_the_worker_stays(
         ("simulate", {**good, "inputs": []}, DatasetError, "0 files"),
         ("export", {**good, "path": "/proc/x.rknn"}, OutputError, "/proc/x.rknn"),
         ("export", {**good, "path": str(tmp_path / "no" / "x.rknn")}, OutputError, "no"),
-        ("export", {**good, "path": "x", "format": "tflite"}, UsageError, "tflite"),
+        ("export", {**good, "path": "x", "format": "keras"}, UsageError, "keras"),
     ]
     for method, params, kind, text in cases:
         with pytest.raises(kind) as caught:
