@@ -29,8 +29,9 @@ __all__ = [
 ]
 
 CONTAINER_NOTE = (
-    "This .rknn file is for simulation and inspection; it runs on no NPU. For a real NPU export "
-    "the QDQ ONNX file (--format onnx) and load it with rknn-toolkit2 and do_quantization=False."
+    "This .rknn file is for simulation and inspection; it runs on no NPU. For a real NPU compile "
+    "the build with `rknntui compile`, or export QDQ ONNX and load it with rknn-toolkit2 and "
+    "do_quantization=False."
 )
 """What every export of a container says, in all front ends."""
 
