@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -32,14 +32,14 @@ from engine.compile.rockchip.options import ToolkitOptions, choose_quantizer, to
 from engine.compile.rockchip.side_file import Origin, side_file, side_path
 from engine.compile.rockchip.table import compiler_table
 from engine.cost.printed import parse_printed
+from engine.graph.ir import Graph
 from engine.pipeline.compile_logs import LogFolder
 from engine.pipeline.compile_sources import HandedModel
 from engine.pipeline.compile_toolkits import Toolkits, toolkit_words
-from engine.pipeline.costs import estimates
 from engine.pipeline.second_opinion import fused_findings, second_opinion
 from engine.pipeline.stages.compiled import CompiledModel, compiled_stage
 from engine.pipeline.stages.container import content_of
-from engine.pipeline.stages.estimate import WhatIf
+from engine.pipeline.stages.estimate import WhatIf, cost_inputs
 from engine.quantize import check_dtype, check_layer_dtype, is_quantized_source
 from engine.wire.compile import Compiled, CompiledModels, OutputAgreement, QuantizedBy
 
@@ -264,19 +264,25 @@ class _Compilation:
         stage = "quantize" if pipeline.quantized_build else "optimise"
         return [str(self._order.samples), pipeline.samples.digest, pipeline.key(stage)]
 
-    @cached_property
-    def _estimates(self) -> Mapping[str, ChipEstimate]:
-        names = tuple(chip.name for chip, _ in self._order.chips)
+    def _estimate(self, chip: str, handed: HandedModel) -> ChipEstimate | None:
+        """The plan for the file that the compiler was given, which is not quite the source model:
+        a mean stands in it as convolutions, and pairs of Q and DQ are seen through.
+        """
+        from engine.cost.estimate import estimate_chip
+
+        untold = self._pipeline.with_recipe(self._pipeline.recipe)  # it has no reporter
+        came_quantized = not untold.quantized_build and is_quantized_source(
+            untold.optimised.graph.graph
+        )
+        batch = untold.recipe.quantization.rknn_batch_size or 1
+        what_if = WhatIf((chip,), "int8" if came_quantized else None, batch)
         try:
-            untold = self._pipeline.with_recipe(self._pipeline.recipe)  # it has no reporter
-            came_quantized = not untold.quantized_build and is_quantized_source(
-                untold.optimised.graph.graph
-            )
-            what_if = WhatIf(names, "int8" if came_quantized else None)
-            return {each.chip: each for each in estimates(untold, what_if).chips}
+            settings, layers = cost_inputs(untold, what_if)
+            file = Graph.from_bytes(handed.onnx)
+            return estimate_chip(file, chip, settings, layers)
         except EngineError as error:
             self._pipeline.reporter.emit(LogLine(f"No estimate: {error.what}", "warning"))
-            return {}
+            return None
 
     @cached_property
     def _origin(self) -> Origin:
@@ -310,7 +316,7 @@ class _Compilation:
         contents = [(path, found.model), (side_path(path), side)]
         atomic_write_all(contents, overwrite=self._order.force)
         self._pipeline.reporter.emit(ArtifactWritten(str(path), "rknn", len(found.model)))
-        estimate = self._estimates.get(blank.chip)
+        estimate = self._estimate(blank.chip, handed)
         printed = parse_printed(_first_shapes(found.log))
         table = compiler_table(printed, estimate, handed.layers)
         memory = estimate.memory if estimate else None
