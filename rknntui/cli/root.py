@@ -20,8 +20,9 @@ Exit codes:
     4  model file               12  worker process ended
     5  unsupported operator     13  a board cannot be reached or used
     6  dataset                  14  a gate failed (--fail-...)
-    7  quantization             70  internal error
-                               130  cancelled
+    7  quantization             15  a toolkit of the vendor is not set up, or broken
+   70  internal error           16  the vendor's compiler refused the model, or crashed
+  130  cancelled
 """
 
 EXAMPLES = """\b
@@ -32,6 +33,7 @@ Examples:
     rknntui build model.onnx --dataset photos/ --mean-values 127,127,127 --std-values 128,128,128
     rknntui build recipe.yaml --json | jq .outputs
     rknntui export recipe.yaml -o model.rknn
+    rknntui compile recipe.yaml --chip rk3588 -o out/
 """
 
 
@@ -84,7 +86,8 @@ def cli(ctx: click.Context, version: bool) -> None:
     """Load, quantize, simulate and export models for Rockchip NPUs.
 
     Without a verb: the workbench, on a model, recipe or .rknn file where one is given.
-    Standard output is data, standard error is narration; every verb has --json.
+    Standard output is data, standard error is narration; every verb but script
+    and completion has --json.
     """
     if version:
         from engine import __version__

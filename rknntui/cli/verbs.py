@@ -19,7 +19,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "inspect": ("inspect", "Show what a file is and what it contains."),
     "export": (
         "export",
-        "Write a build as .rknn container or as QDQ ONNX for the vendor's compiler.",
+        "Write a build as .rknn container, QDQ ONNX for the vendor's compiler, or TFLite.",
     ),
     "dataset": ("dataset", "Make or check a calibration dataset."),
     "recipe": ("recipe", "Write, check, show or compare recipes."),
