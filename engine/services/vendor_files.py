@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ __all__ = ["vendor_graph", "vendor_model"]
 
 
 def vendor_model(path: Path) -> ModelView:
-    """The model view of a vendor's file of any kind.
+    """The model view of a vendor's file of any kind, with what its side file says.
 
     Raises:
         ContainerError: it is damaged, or of a form that is not known.
@@ -28,7 +29,14 @@ def vendor_model(path: Path) -> ModelView:
     from engine.container.vendor import OpPackage, vendor_view
 
     seen = _inspected(path)
-    return _package_view(path, seen) if isinstance(seen, OpPackage) else vendor_view(seen)
+    if isinstance(seen, OpPackage):
+        return _package_view(path, seen)
+    from engine.compile.rockchip.side_file import compiled_from
+
+    view = vendor_view(seen)
+    origin, doubts = compiled_from(path, view.sha256)
+    told = {**(view.vendor or {}), "compiled_from": origin} if origin else view.vendor
+    return replace(view, vendor=told, findings=(*view.findings, *doubts))
 
 
 def vendor_graph(path: Path) -> ReadOnlyGraph:

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.base.files import read_regular
+from engine.base.findings import Finding
 from engine.base.plain import JsonObject, JsonValue
+from engine.base.text import sanitize
 from engine.base.version import __version__
 from engine.recipe import canonical_json
 from engine.wire.compile import QuantizedBy
@@ -19,9 +22,14 @@ from engine.wire.compile import QuantizedBy
 if TYPE_CHECKING:
     from engine.compile.rockchip.compiler import CompilerRequest
 
-__all__ = ["SIDE_VERSION", "Origin", "side_file", "side_path"]
+__all__ = ["SIDE_VERSION", "Origin", "compiled_from", "side_file", "side_path"]
 
 SIDE_VERSION = 1
+
+_LIMIT = 4 * 2**20
+# what a reader is told of one, in this order
+_TOLD = ("tool", "toolkit", "chip", "quantized_by", "model", "recipe_sha256", "onnx_sha256")
+_FILES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +87,58 @@ def side_file(
         "recipe": dict(origin.recipe),
     }
     return (json.dumps(named, indent=1, ensure_ascii=True) + "\n").encode("ascii")
+
+
+def compiled_from(model: Path, sha256: str) -> tuple[JsonObject, tuple[Finding, ...]]:
+    """What the side file of a compiled model says, and what is wrong with that file.
+
+    Args:
+        model: the compiled file.
+        sha256: of its bytes.
+
+    Returns:
+        Fact -> text, empty where there is no side file of ours; findings (``side-file-unreadable``,
+        ``side-file-of-another``).
+    """
+    path = side_path(model)
+    try:
+        side = json.loads(read_regular(path, _LIMIT))
+    except FileNotFoundError:
+        return {}, ()
+    except (OSError, ValueError, RecursionError):
+        return {}, (_doubt("unreadable", path, "cannot be read", "It was changed, or is no JSON."),)
+    if not isinstance(side, dict) or "side_file_version" not in side:
+        return {}, ()
+    if side.get("sha256") != sha256:
+        why = "The model was compiled or copied again without it, or one of the two was changed."
+        return {}, (_doubt("of-another", path, "is of another compiled model", why),)
+    facts: dict[str, JsonValue] = {name: _text(side.get(name)) for name in _TOLD}
+    source = side.get("source")
+    facts["source"] = [_file(one) for one in source[:_FILES]] if isinstance(source, list) else []
+    facts["dataset"] = _file(side.get("dataset"))
+    return facts, ()
+
+
+def _doubt(code: str, path: Path, what: str, cause: str) -> Finding:
+    return Finding(
+        f"side-file-{code}",
+        "warning",
+        sanitize(path.name),
+        f"The side file {what}, so that it is not known what the model was made from.",
+        cause,
+        "Compile again (rknntui compile), or copy both files of one run.",
+    )
+
+
+def _file(named: object) -> str:
+    """A file of a side file with the begin of its SHA-256; empty where it is none."""
+    if not isinstance(named, dict):
+        return ""
+    return f"{_text(named.get('file'))} (SHA-256 {_text(named.get('sha256'))[:16]})"
+
+
+def _text(value: object) -> str:
+    return sanitize(value, 200) if isinstance(value, str) else ""
 
 
 def _by(by: QuantizedBy) -> str:
