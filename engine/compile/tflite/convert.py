@@ -237,7 +237,7 @@ def _float_layers(names: list[str]) -> tuple[Finding, ...]:
             "tflite-float-layers",
             "warning",
             names[0],
-            f"{len(names)} layers are float in the TFLite file: {shown}{more}.",
+            f"Float in the TFLite file (layers: {len(names)}): {shown}{more}.",
             cause="The build computes them in float16, which is float32 in the file.",
             remedy="A driver for int8 runs them on the CPU; cut the model before them, or quantize "
             "them with the hybrid table.",
