@@ -179,7 +179,13 @@ def _bytes(value: int | None) -> str:
 
 def _details(one: Compiled) -> list[str]:
     if one.problem:
-        return [f"  {text}" for text in (one.problem, one.cause, one.remedy, _log(one)) if text]
+        told = (
+            ("", one.problem),
+            ("likely cause: ", one.cause),
+            ("fix: ", one.remedy),
+            ("", _log(one)),
+        )
+        return [f"  {title}{text}" for title, text in told if text]
     lines = []
     off = [row for row in one.layers if row.target != "NPU" and row.op not in _ENDS]
     cells = [[sanitize(row.id or row.name, 60), row.op, row.dtype, row.target] for row in off]
@@ -203,7 +209,7 @@ def _details(one: Compiled) -> list[str]:
     for each in one.findings:
         lines.append(f"{each.severity}: {sanitize(each.what, 400)}")
         if each.severity != "info" and each.remedy:
-            lines.append(f"  {sanitize(each.remedy, 400)}")
+            lines.append(f"  fix: {sanitize(each.remedy, 400)}")
     return [f"  {line}" for line in lines]
 
 
