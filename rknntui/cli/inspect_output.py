@@ -14,6 +14,8 @@ from rknntui.model_facts import fact_rows, port_text
 __all__ = ["finding_lines", "lines", "segment_lines"]
 
 _SHOWN = 12
+_SEEN = ("kind", "size", "encryption_level", "compiled_from")
+"""Facts of an encrypted file of the vendor."""
 
 
 def lines(
@@ -23,12 +25,15 @@ def lines(
     text = [f"{sanitize(view.name)}: {sanitize(view.format)}", f"SHA-256 {view.sha256}"]
     if view.preflight:
         text += _recognised(view.preflight)
-    if view.vendor:
-        text += [
-            f"{'  ' * depth}{name}:{' ' if fact else ''}{fact}"
-            for depth, name, fact in fact_rows(view.vendor)
-        ]
-    if view.kind != "rknnop":
+    facts = view.vendor or {}
+    hidden = facts.get("kind") == "encrypted"
+    if hidden:  # all else is not known, which is not the same as none
+        facts = {name: facts[name] for name in _SEEN if name in facts}
+    text += [
+        f"{'  ' * depth}{name}:{' ' if fact else ''}{fact}"
+        for depth, name, fact in fact_rows(facts)
+    ]
+    if view.kind != "rknnop" and not hidden:
         text += _content(view)
     if view.segments:
         text += segment_lines(view.segments)

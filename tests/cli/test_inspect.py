@@ -6,6 +6,7 @@ The commands run in this process over one worker, as starting one takes a second
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -258,8 +259,34 @@ def test_vendor_files(inspect: Inspect, tmp_path: Path, kind: str) -> None:
     assert told.json["vendor"]
     words = inspect(path)
     assert words.code == 0
-    assert ("operators: " in words.out) is (kind != "op-package")
+    assert ("operators: " in words.out) is (kind not in ("op-package", "encrypted"))
     assert inspect(path, "--load").code in (4, 9)
+
+
+def test_of_an_encrypted_file_is_told_what_can_be_seen_alone(
+    inspect: Inspect, tmp_path: Path
+) -> None:
+    file = tmp_path / "m.rknn"
+    file.write_bytes(build.encrypted(2))
+    text = inspect(file).out
+    assert "encryption level: 2" in text
+    assert "layers, " not in text
+    assert "dynamic" not in text
+
+
+def test_a_compiled_file_is_told_with_its_side_file(inspect: Inspect, tmp_path: Path) -> None:
+    file = tmp_path / "m.rknn"
+    file.write_bytes(build.npu())
+    side = {
+        "side_file_version": 1,
+        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "toolkit": "rknn-toolkit2 9",
+    }
+    beside = tmp_path / "m.rknn.json"
+    beside.write_text(json.dumps(side), encoding="ascii")
+    assert "compiled from:\n  toolkit: rknn-toolkit2 9\n" in inspect(file).out
+    beside.write_text(json.dumps(side | {"sha256": "00"}), encoding="ascii")
+    assert "side file is of another" in inspect(file).out
 
 
 @pytest.mark.parametrize(
