@@ -15,7 +15,7 @@ import onnx_ir as ir
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.compile.tflite import convolutions, elementwise, moves, pools, resizing
+from engine.compile.tflite import convolutions, elementwise, matrices, moves, pools, resizing
 from engine.compile.tflite.emitter import LAST, PLAIN, Emitter, Form, Operand
 from engine.compile.tflite.layer import Layer, layer_of, quant_of, shape_of
 from engine.compile.tflite.writer import Quant, TfliteWriter
@@ -38,8 +38,8 @@ _EMITTED: Mapping[str, Callable[[Layer, Emitter], None]] = {
     "Conv": convolutions.conv,
     "ConvTranspose": convolutions.conv_transpose,
     "Gather": moves.gather,
-    "Gemm": elementwise.gemm,
-    "MatMul": elementwise.matmul,
+    "Gemm": matrices.gemm,
+    "MatMul": matrices.matmul,
     "PRelu": elementwise.prelu,
     "Pad": moves.pad,
     "Resize": resizing.resize,

@@ -14,12 +14,12 @@ from engine.compile.tflite.sliding import (
     as_float,
     finish,
     four_dimensions,
-    input_scale,
     output_size,
     padded,
     sizes_of,
     window_of,
 )
+from engine.compile.tflite.weights import float_bias, integer_bias, weight_quant
 from engine.compile.tflite.writer import Quant
 
 __all__ = ["conv", "conv_transpose"]
@@ -108,18 +108,10 @@ def _weight(layer: Layer, axis: int = 0) -> Constant:
     weight = layer.constant(1)
     if weight is None or weight.array.ndim not in (3, 4):
         raise refused(layer.node, "its weights are not those of one or two dimensions")
-    quant = weight.quant
-    if quant is None:
-        if layer.quantized:
-            raise refused(layer.node, "its weights are not quantized, its input is")
+    if layer.quantized:
+        weight_quant(layer, weight, axis)
         return weight
-    if not layer.quantized:
-        return Constant(weight.real(), None)
-    if any(quant.zero_point):
-        raise refused(layer.node, "TFLite takes symmetric weights only (zero point 0)")
-    if len(quant.scale) > 1 and quant.axis != axis:
-        raise refused(layer.node, "its weights have scales along another axis than its outputs")
-    return weight
+    return weight if weight.quant is None else Constant(weight.real(), None)
 
 
 def _parameters(
@@ -130,25 +122,13 @@ def _parameters(
     name = name.removesuffix("/dequantized")
     bias = layer.constant(2)
     if weight.quant is None:
-        values = np.zeros(outputs, np.float32) if bias is None else bias.real().reshape(-1)
         return [
             emitter.constant(name, stored.astype(np.float32)),
-            emitter.constant(f"{name}/bias", values),
+            emitter.constant(f"{name}/bias", float_bias(bias, outputs)),
         ]
     quant = Quant(weight.quant.scale, weight.quant.zero_point, axis)
-    scales = np.array(weight.quant.scale, np.float64) * input_scale(layer)
-    if bias is None:
-        array = np.zeros(outputs, np.int32)
-    elif bias.quant is not None and bias.array.dtype == np.int32 and _near(bias.quant, scales):
-        array = bias.array.reshape(-1)
-    else:
-        array = np.clip(np.rint(bias.real().reshape(-1) / scales), -(2**31), 2**31 - 1)
-    kept = Quant(tuple(map(float, scales)), (0,) * scales.size)
+    array, kept = integer_bias(layer, weight.quant, bias, outputs)
     return [
         emitter.constant(name, stored, quant),
-        emitter.constant(f"{name}/bias", array.astype(np.int32), kept),
+        emitter.constant(f"{name}/bias", array, kept),
     ]
-
-
-def _near(quant: Quant, scales: np.ndarray) -> bool:
-    return bool(np.allclose(np.array(quant.scale), scales, rtol=1e-5, atol=0))

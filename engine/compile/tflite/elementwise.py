@@ -1,8 +1,6 @@
-"""Layers that compute value by value, and sums of products."""
+"""Layers that compute value by value, and Softmax."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import onnx
@@ -21,7 +19,7 @@ from engine.compile.tflite.emitter import (
 from engine.compile.tflite.layer import Layer
 from engine.compile.tflite.writer import Quant
 
-__all__ = ["BINARY", "TABLED", "UNARY", "binary", "gemm", "matmul", "prelu", "softmax", "unary"]
+__all__ = ["BINARY", "TABLED", "UNARY", "binary", "input_tensor", "prelu", "softmax", "unary"]
 
 BINARY = {
     "Add": ("ADD", "AddOptions"),
@@ -209,7 +207,7 @@ def binary(layer: Layer, emitter: Emitter) -> None:
     rank = len(layer.target.shape)
     form = emitter.form_of(computed) if all(len(o.shape) == rank for o in computed) else PLAIN
     integers = layer.quantized and layer.node.op_type not in _FLOAT_ONLY
-    sources = [_side(each, layer, emitter, form, integers=integers) for each in layer.inputs]
+    sources = [input_tensor(each, layer, emitter, form, integers=integers) for each in layer.inputs]
     same = layer.target.quant if kind in ("MAXIMUM", "MINIMUM") and integers else None
     if same is not None:
         sources = [emitter.in_params(each, same) for each in sources]
@@ -229,9 +227,14 @@ def binary(layer: Layer, emitter: Emitter) -> None:
     emitter.settle(layer.target, form, made)
 
 
-def _side(
+def input_tensor(
     given: Operand | Constant | None, layer: Layer, emitter: Emitter, form: Form, *, integers: bool
 ) -> int:
+    """The tensor of an input, in a form; a constant is written, on 8 bits where ``integers``.
+
+    Raises:
+        UnsupportedOperatorError: the input is left out.
+    """
     if isinstance(given, Operand):
         return emitter.read(given, form) if integers else emitter.as_float(given, form)
     if given is None:
@@ -288,123 +291,6 @@ def prelu(layer: Layer, emitter: Emitter) -> None:
     made = emitter.output(layer.target, form)
     emitter.emit("PRELU", [emitter.as_float(layer.data, form), alpha], [made])
     emitter.settle(layer.target, form, made)
-
-
-# ------------------------------------------------------------------------------- sums of products
-
-
-def gemm(layer: Layer, emitter: Emitter) -> None:
-    """Gemm with constant weights."""
-    if layer.attribute("transA", 0) or layer.attribute("alpha", 1.0) != 1.0:
-        raise refused(layer.node, "TFLite has neither transA nor alpha")
-    if layer.attribute("beta", 1.0) != 1.0:
-        raise refused(layer.node, "TFLite has no beta")
-    weight = layer.constant(1)
-    if weight is None:
-        raise refused(layer.node, "it has no weights")
-    _dense(layer, emitter, weight, turned=not layer.attribute("transB", 0), bias=layer.constant(2))
-
-
-def matmul(layer: Layer, emitter: Emitter) -> None:
-    """MatMul: FULLY_CONNECTED with constant weights of two dimensions, else BATCH_MATMUL."""
-    second = layer.inputs[1]
-    if isinstance(second, Constant) and second.array.ndim == 2 and len(layer.data.shape) > 1:
-        _dense(layer, emitter, second, turned=True, bias=None)
-        return
-    sides = []
-    for each in layer.inputs:
-        if isinstance(each, Constant) and layer.quantized and each.quant is None:
-            raise refused(layer.node, "its weights are not quantized, its input is")
-        sides.append(_side(each, layer, emitter, PLAIN, integers=layer.quantized))
-    made = emitter.output(layer.target, PLAIN)
-    emitter.emit("BATCH_MATMUL", sides, [made], "BatchMatMulOptions")
-    emitter.settle(layer.target, PLAIN, made)
-
-
-def _dense(
-    layer: Layer, emitter: Emitter, weight: Constant, *, turned: bool, bias: Constant | None
-) -> None:
-    """``x W + b``. With a scale for each output it is a convolution of one point, which every
-    version of TFLite computes so.
-    """
-    array, axis = (weight.array.T, 1) if turned else (weight.array, 0)
-    outputs = array.shape[0]
-    name = f"{layer.node.name}/weights"
-    shape = layer.data.shape
-    source = (
-        emitter.read(layer.data, PLAIN) if layer.quantized else emitter.as_float(layer.data, PLAIN)
-    )
-    values: dict[str, int | float | bool] = {"FusedActivationFunction": layer.activation}
-    if not layer.quantized:
-        real = weight.real().T if turned else weight.real()
-        parameters = [emitter.constant(name, np.ascontiguousarray(real))]
-        parameters.append(_float_bias(emitter, name, bias, outputs))
-        _fully_connected(layer, emitter, [source, *parameters], values)
-        return
-    quant = weight.quant
-    if quant is None:
-        raise refused(layer.node, "its weights are not quantized, its input is")
-    if any(quant.zero_point):
-        raise refused(layer.node, "TFLite takes symmetric weights only (zero point 0)")
-    if len(quant.scale) > 1 and quant.axis != axis:
-        raise refused(layer.node, "its weights have scales along another axis than its outputs")
-    scale = layer.data.quant.scale[0] if layer.data.quant else 1.0
-    scales = np.array(quant.scale, np.float64) * scale
-    kept = Quant(tuple(map(float, scales)), (0,) * scales.size)
-    stored = _integer_bias(bias, scales, outputs)
-    parameters = [emitter.constant(f"{name}/bias", stored, kept)]
-    quant = Quant(quant.scale, quant.zero_point)
-    if len(quant.scale) == 1:
-        whole = emitter.constant(name, np.ascontiguousarray(array), quant)
-        _fully_connected(layer, emitter, [source, whole, *parameters], values)
-        return
-    rows = int(np.prod(shape[:-1]))
-    picture = emitter.reshape(source, (rows, 1, 1, shape[-1]), f"{layer.node.name}/points")
-    whole = emitter.constant(name, array.reshape(outputs, 1, 1, -1), quant)
-    made = emitter.output(layer.target, PLAIN)
-    between = emitter.writer.tensor(
-        f"{emitter.writer.name(made)}/points", (rows, 1, 1, outputs), "int8", layer.target.quant
-    )
-    values |= {"Padding": 1, "StrideH": 1, "StrideW": 1}
-    values |= {"DilationHFactor": 1, "DilationWFactor": 1}
-    emitter.emit("CONV_2D", [picture, whole, *parameters], [between], "Conv2DOptions", values)
-    sizes = emitter.ints("shape", layer.target.shape)
-    emitter.emit("RESHAPE", [between, sizes], [made], "ReshapeOptions")
-    emitter.settle(layer.target, PLAIN, made)
-
-
-def _fully_connected(
-    layer: Layer,
-    emitter: Emitter,
-    inputs: Sequence[int],
-    values: dict[str, int | float | bool],
-) -> None:
-    made = emitter.output(layer.target, PLAIN)
-    if len(layer.target.shape) != 2:
-        values["KeepNumDims"] = True
-    emitter.emit("FULLY_CONNECTED", inputs, [made], "FullyConnectedOptions", values)
-    emitter.settle(layer.target, PLAIN, made)
-
-
-def _float_bias(emitter: Emitter, name: str, bias: Constant | None, outputs: int) -> int:
-    values = np.zeros(outputs, np.float32)
-    if bias is not None:
-        values = np.broadcast_to(bias.real().reshape(-1), (outputs,)).copy()
-    return emitter.constant(f"{name}/bias", values)
-
-
-def _integer_bias(bias: Constant | None, scales: np.ndarray, outputs: int) -> np.ndarray:
-    if bias is None:
-        return np.zeros(outputs, np.int32)
-    if (
-        bias.quant is not None
-        and bias.array.size == outputs
-        and np.allclose(np.array(bias.quant.scale), scales, rtol=1e-5, atol=0)
-    ):
-        return bias.array.reshape(-1).astype(np.int32)
-    steps = np.rint(np.broadcast_to(bias.real().reshape(-1), (outputs,)) / scales)
-    whole: np.ndarray = np.clip(steps, -(2**31), 2**31 - 1)
-    return whole.astype(np.int32)
 
 
 def softmax(layer: Layer, emitter: Emitter) -> None:
