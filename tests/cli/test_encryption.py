@@ -7,6 +7,7 @@ import pty
 import select
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,8 @@ def key(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def forgotten(warm: Run) -> None:
-    """The worker of the module holds no key of an earlier test."""
+def forgotten(warm: Run) -> Iterator[None]:
+    """The worker holds no key of an earlier test, nor later ones a key of this."""
     import asyncio
 
     from engine.wire.encryption import ENCRYPTION_KEY, KeyParams
@@ -44,6 +45,8 @@ def forgotten(warm: Run) -> None:
         worker = await session.Worker.start()
         await worker.call(ENCRYPTION_KEY, KeyParams())
 
+    asyncio.run(forget())
+    yield
     asyncio.run(forget())
 
 

@@ -114,7 +114,11 @@ def test_variables_of_the_script() -> None:
 
 
 @pytest.mark.parametrize(
-    ("package", "distribution"), [("rknn.api", "rknn-toolkit2"), ("rknnlite", "rknn-toolkit-lite2")]
+    ("package", "distribution"),
+    [
+        ("rknn.api", "rknn-toolkit2"),
+        pytest.param("rknnlite", "rknn-toolkit-lite2", marks=pytest.mark.long),
+    ],
 )
 def test_beside_the_vendors_package_ours_is_refused(
     package: str, distribution: str, tmp_path: Path

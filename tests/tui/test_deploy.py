@@ -181,6 +181,7 @@ async def test_chips_are_marked_compiled_and_shown_with_printed_and_estimated_fi
         )
 
 
+@pytest.mark.long
 async def test_a_chip_opens_its_layers_those_that_disagree_first(
     app: Workbench, answers: DeployAnswers
 ) -> None:
@@ -285,6 +286,7 @@ async def test_without_a_toolkit_the_view_names_the_key_that_installs_one(
         await until(pilot, lambda: "✓ ready" in screen_text(app), "the toolkit")
 
 
+@pytest.mark.long
 async def test_toolkits_are_checked_adopted_and_removed_after_a_question(
     app: Workbench, answers: DeployAnswers, tmp_path: Path
 ) -> None:

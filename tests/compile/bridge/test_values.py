@@ -39,7 +39,7 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(value=PLAIN)
 def test_plain_values(value: Any) -> None:
     found = unpack(json.loads(json.dumps(pack(value, Arrays(".", "x")))), Arrays(".", "y"))

@@ -107,12 +107,24 @@ def test_what_is_no_environment_of_a_toolkit(place: Path, tmp_path: Path) -> Non
     [
         ("no onnx", "onnx", "onnx is missing", "pip install 'onnx>=1.16.1'"),
         ("numpy 2", "numpy", "numpy 2.2.6 does not fit", "pip install 'numpy<=1.26.4'"),
-        ("setuptools 82", "setuptools", "has no pkg_resources", "pip install 'setuptools<81'"),
+        pytest.param(
+            "setuptools 82",
+            "setuptools",
+            "has no pkg_resources",
+            "pip install 'setuptools<81'",
+            marks=pytest.mark.long,
+        ),
         ("a crash", "onnx", "was killed by SIGSEGV", "--force-reinstall"),
         ("a library", "onnx", "this system has no libGL.so.1", "apt-get install libgl1"),
-        ("glibc", "onnx", "needs GLIBC_2.99", "newer system"),
-        ("damage", "onnx", "SyntaxError", "--force-reinstall"),
-        ("the toolkit itself", "rknn-toolkit2", "ZeroDivisionError", "--force-reinstall"),
+        pytest.param("glibc", "onnx", "needs GLIBC_2.99", "newer system", marks=pytest.mark.long),
+        pytest.param("damage", "onnx", "SyntaxError", "--force-reinstall", marks=pytest.mark.long),
+        pytest.param(
+            "the toolkit itself",
+            "rknn-toolkit2",
+            "ZeroDivisionError",
+            "--force-reinstall",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_the_one_bad_package_is_named(
