@@ -14,6 +14,7 @@ from engine.api.deployment import Deployment, converts, model_on_board
 from engine.api.later_toolkits import LATER_METHODS
 from engine.api.log import close_log, open_log
 from engine.api.script import Script
+from engine.api.session import Session
 from engine.api.signatures import Parameters, bind, passed_names
 from engine.api.status import path_text, returns_status
 from engine.base.errors import UsageError
@@ -23,12 +24,8 @@ from engine.base.text import sanitize
 from engine.report import CONTAINER_NOTE, summary_text
 
 if TYPE_CHECKING:
-    from engine.api.board_model import BoardModel
-    from engine.api.simulated_model import SimulatedModel
-    from engine.api.toolkit_model import ToolkitModel
     from engine.options import Values
     from engine.pipeline.pipeline import Pipeline
-    from engine.wire.cost import ChipEstimate
 
 __all__ = ["RKNN"]
 
@@ -79,12 +76,9 @@ class RKNN:
         self._build: Pipeline | None = None
         self._container: bytes | None = None
         self._loaded: Path | None = None
-        self._running: SimulatedModel | None = None
-        self._board: BoardModel | ToolkitModel | None = None
-        self._core_mask: object = None
+        self._session = Session(self._log)
         self._deployment = Deployment(self._log, self._reporter)
         self._in_npu: str | None = None
-        self._perf_debug = False
 
     def __getattr__(self, name: str) -> Any:
         if name not in LATER_METHODS:
@@ -233,13 +227,7 @@ class RKNN:
     def _forget_build(self) -> None:
         self._build = self._container = self._loaded = self._in_npu = None
         self._deployment.forget_model()
-        self._forget_runtime()
-
-    def _forget_runtime(self) -> None:
-        self._running = None
-        board, self._board = self._board, None
-        if board is not None:
-            board.close()
+        self._session.close()
 
     def _pipeline(self, changes: Values) -> Pipeline:
         return self._script.pipeline(self.generation, changes)
@@ -261,7 +249,7 @@ class RKNN:
         pre_compile = self._deployment.require(given, self.generation)
         self._build = self._container = None
         self._deployment.forget_model()
-        self._forget_runtime()
+        self._session.close()
         pipeline = self._pipeline(changes)
         result = build(pipeline)
         if pre_compile:
@@ -298,7 +286,7 @@ class RKNN:
         pre_compile = self._deployment.require(given, self.generation)
         self._build = self._container = None
         self._deployment.forget_model()
-        self._forget_runtime()
+        self._session.close()
         if pre_compile:
             self._deployment.step2(args, keywords)
             return 0
@@ -417,27 +405,23 @@ class RKNN:
         A board runs what load_rknn loaded: the vendor's compiled model. ``device_id`` is as of
         list_devices, or ``ssh:user@host``, or ``local``.
         """
-        from engine.api.runtime import start_board, start_simulator
-
         given = bind("init_runtime", self.generation, args, keywords)
         if self._build is None and self._loaded is None and self._in_npu is None:
             raise UsageError(
                 "There is nothing to run.", remedy="Call build or load_rknn before init_runtime."
             )
-        self._forget_runtime()
+        self._session.close()
         self._deployment.close()
-        self._core_mask = given.get("core_mask")
-        self._perf_debug = bool(given["perf_debug"])
         model: Path | bytes = self._loaded or self._container or b""
         if self._in_npu is not None:
             model = model_on_board(self._in_npu, given["target"], given["device_id"])
         if converts(given):
             self._deployment.convert(model, given)
         elif given["target"] is not None:
-            self._board = start_board(model, given, self.generation, self._log)
+            self._session.start_board(model, given, self.generation)
         else:
-            self._running = start_simulator(
-                self._build, self._loaded, given, self.generation, self._script.operators, self._log
+            self._session.start_simulator(
+                self._build, self._loaded, given, self.generation, self._script.operators
             )
         return 0
 
@@ -449,20 +433,7 @@ class RKNN:
         Generation 2: inputs, data_format=None (all NHWC), inputs_pass_through=None.
         Outputs are float32 in the model's own layout: simulated, or those of the board.
         """
-        given = bind("inference", self.generation, args, keywords)
-        how = {
-            "data_format": given["data_format"],
-            "data_type": given["data_type"],
-            "pass_through": given["inputs_pass_through"],
-        }
-        if self._board is not None:
-            return self._board.run(given["inputs"], **how)
-        if self._running is None:
-            raise UsageError("The runtime is not ready.", remedy="Call init_runtime first.")
-        outputs, warnings = self._running.run(given["inputs"], **how)
-        for warning in warnings:
-            self._log.warning("%s", warning)
-        return list(outputs.values())
+        return self._session.run(bind("inference", self.generation, args, keywords))
 
     @returns_status(-1)
     def eval_perf(self, *args: Any, **keywords: Any) -> Any:
@@ -476,25 +447,7 @@ class RKNN:
         Generation 2: is_print=True, fix_freq=True: the clocks are restored afterwards.
         """
         given = bind("eval_perf", self.generation, args, keywords)
-        if self._board is None:
-            from engine.api.estimated import EstimatedPerf
-
-            uids = self._uids() if self._perf_debug and self.generation == 1 else None
-            told = EstimatedPerf(self.generation, self._estimate(), uids)
-            if given["is_print"]:
-                self._log.warning("%s", told.printed(), extra={"plain": True})
-            return told.value()
-        found = self._on_board().perf(
-            given["inputs"],
-            data_format=given["data_format"],
-            data_type=given["data_type"],
-            loops=given["loop_cnt"],
-            fix_clocks=bool(given["fix_freq"]),
-            log=self._log,
-        )
-        if given["is_print"]:
-            self._log.warning("%s", found.printed(), extra={"plain": True})
-        return found.value()
+        return self._session.perf(given, self.generation)
 
     @returns_status(-1)
     def eval_memory(self, *args: Any, **keywords: Any) -> Any:
@@ -507,41 +460,12 @@ class RKNN:
         there the vendor's toolkit is asked, where ``rknntui vendor adopt`` has named one.
         """
         given = bind("eval_memory", self.generation, args, keywords)
-        if self._board is None:
-            from engine.api.estimated import EstimatedMemory
-
-            told = EstimatedMemory(self.generation, self._estimate())
-            if given["is_print"]:
-                size = len(self._container or b"")
-                self._log.warning("%s", told.printed(size), extra={"plain": True})
-            return told.value()
-        board = self._on_board()
-        found = board.memory()
-        if given["is_print"]:
-            self._log.warning("%s", found.printed(board.model_bytes), extra={"plain": True})
-        return found.value()
+        return self._session.memory(given, self.generation, len(self._container or b""))
 
     @returns_status(None)
     def get_sdk_version(self) -> str | None:
         """Versions of the board's runtime, server and driver, as the manual prints them."""
-        return self._on_board().versions().value()
-
-    def _uids(self) -> dict[str, int] | None:
-        """Layer of the build -> its uid, as the segments of its container are named by."""
-        from engine.api.estimated import uids_of_build
-
-        return None if self._build is None else uids_of_build(self._build)
-
-    def _estimate(self) -> ChipEstimate:
-        """Of the build in the simulator."""
-        from engine.api.estimated import estimate_of_build
-
-        if self._running is None or self._build is None:
-            raise UsageError(
-                "This needs a board, or a build in the simulator.",
-                remedy="Call init_runtime after build, or with the target of a board.",
-            )
-        return estimate_of_build(self._build, self._core_mask)
+        return self._session.board.versions().value()
 
     @returns_status(-1)
     def list_support_target_platform(self, rknn_model: Any = None) -> Any:
@@ -551,13 +475,6 @@ class RKNN:
         from engine.api.platforms import list_support_target_platform
 
         return list_support_target_platform(rknn_model, self._log)
-
-    def _on_board(self) -> BoardModel | ToolkitModel:
-        if self._board is None:
-            raise UsageError(
-                "This needs a board.", remedy="Call init_runtime with the target of a board first."
-            )
-        return self._board
 
     @returns_status(-1)
     def accuracy_analysis(self, *args: Any, **keywords: Any) -> int:
@@ -578,8 +495,8 @@ class RKNN:
                 cause="It comes after build or hybrid_quantization_step2.",
                 remedy="Call build first.",
             )
-        if given.get("target") is not None and self._board is not None:
-            self._forget_runtime()  # a board runs one model at a time
+        if given.get("target") is not None and self._session.on_board:
+            self._session.close()  # a board runs one model at a time
             self._log.warning(
                 "accuracy_analysis: the board of init_runtime is let go; call init_runtime again."
             )
