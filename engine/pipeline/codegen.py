@@ -125,29 +125,9 @@ def project_of_run(
         dataset: Dataset | None = dataset_from_paths(list(files), len(specs))
     else:
         dataset = None if calibration is None else calibration.first(1)
-    count = 1 if dataset is None else len(dataset)
-    if count > MOST_SAMPLES:
-        raise UsageError(f"{count} samples were given.", remedy=f"Give at most {MOST_SAMPLES}.")
-    reporter.emit(StageStarted(_STAGE, "Golden outputs", 0, 1))
-    found = []
-    layouts: list[bool] = []
-    for number in range(count):
-        reporter.check_cancelled()
-        if dataset is None:
-            given, feed = _random(specs, plans, normalise=normalise)
-        else:
-            entry = dataset.entries[number]
-            given = _given(entry, specs, plans, preprocess, board)
-            feed = samples(dataset, specs, preprocess, reporter)[number]
-        if normalise:
-            given = [_normalised(feed[plan.name], plan) for plan in plans]
-        layouts = [nhwc for _, nhwc in given]
-        arrays = tuple(_taken(array, board) for array, _ in given)
-        outputs = runnable.run(feed)
-        golden = tuple(np.asarray(each, np.float32) for each in outputs.values())
-        found.append(Sample(arrays, golden))
-        reporter.emit(Progress(_STAGE, number + 1, count, "samples"))
-    reporter.emit(StageFinished(_STAGE, 0.0))
+    found, layouts = _golden_samples(
+        runnable, dataset, plans, preprocess, board, normalise=normalise, reporter=reporter
+    )
     inputs = tuple(
         _input(plan, array, nhwc, normalise=normalise)
         for plan, array, nhwc in zip(plans, found[0].inputs, layouts, strict=True)
@@ -162,6 +142,44 @@ def project_of_run(
         made_from=made_from,
         compiled=compiled,
     )
+
+
+def _golden_samples(
+    runnable: Runnable,
+    dataset: Dataset | None,
+    plans: Sequence[InputPlan],
+    preprocess: Preprocess,
+    board: Board,
+    *,
+    normalise: bool,
+    reporter: Reporter,
+) -> tuple[list[Sample], list[bool]]:
+    """Each sample with the simulator's outputs; and of which inputs the channels come last."""
+    count = 1 if dataset is None else len(dataset)
+    if count > MOST_SAMPLES:
+        raise UsageError(f"{count} samples were given.", remedy=f"Give at most {MOST_SAMPLES}.")
+    specs = runnable.inputs
+    stream = None if dataset is None else samples(dataset, specs, preprocess, reporter)
+    reporter.emit(StageStarted(_STAGE, "Golden outputs", 0, 1))
+    found = []
+    layouts: list[bool] = []
+    for number in range(count):
+        reporter.check_cancelled()
+        if dataset is None or stream is None:
+            given, feed = _random(specs, plans, normalise=normalise)
+        else:
+            given = _given(dataset.entries[number], specs, plans, preprocess, board)
+            feed = stream[number]
+        if normalise:
+            given = [_normalised(feed[plan.name], plan) for plan in plans]
+        layouts = [nhwc for _, nhwc in given]
+        arrays = tuple(_taken(array, board) for array, _ in given)
+        outputs = runnable.run(feed)
+        golden = tuple(np.asarray(each, np.float32) for each in outputs.values())
+        found.append(Sample(arrays, golden))
+        reporter.emit(Progress(_STAGE, number + 1, count, "samples"))
+    reporter.emit(StageFinished(_STAGE, 0.0))
+    return found, layouts
 
 
 def _given(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
 
 __all__ = ["c_number", "c_string", "identifier", "plain_line"]
 
@@ -44,8 +43,3 @@ def c_number(value: float) -> str:
 def plain_line(text: str) -> str:
     """Text that fits a comment or a line of a README: no control characters, no line breaks."""
     return "".join(c if c.isprintable() else "?" for c in text)[:300]
-
-
-def c_list(values: Iterable[str]) -> str:
-    """Values between braces."""
-    return "{" + ", ".join(values) + "}"
