@@ -96,18 +96,7 @@ def cut_vendor_model(
         CompilerError: it failed.
         OutputError: the file cannot be written.
     """
-    known = [layer.uid for layer in vendor_layers(path)]
-    unknown = [uid for uid in uids if uid not in known]
-    if unknown or not uids:
-        raise UsageError(
-            f"{sanitize(path.name, 200)} has no layer with the uid {unknown[0]}."
-            if unknown
-            else "No uid is given to cut after.",
-            cause=f"Its layers have the uids {', '.join(map(str, sorted(known)[:_SHOWN]))}"
-            + (f" and {len(known) - _SHOWN} more." if len(known) > _SHOWN else "."),
-            remedy="Take uids from the Uid column of eval_perf (perf_debug=True), or from "
-            "`rknntui segment MODEL`.",
-        )
+    _check_uids(path, uids)
     refuse_existing(output, overwrite=overwrite)
     place = environment or find(1, toolkit)
     before = sha256_of(path)
@@ -129,6 +118,21 @@ def cut_vendor_model(
             )
         size = run.keep(made, output, overwrite=overwrite)
         return CutModel(output, size, sha256_of(output), run.name)
+
+
+def _check_uids(path: Path, uids: Sequence[int]) -> None:
+    known = [layer.uid for layer in vendor_layers(path)]
+    unknown = [uid for uid in uids if uid not in known]
+    if unknown or not uids:
+        raise UsageError(
+            f"{sanitize(path.name, 200)} has no layer with the uid {unknown[0]}."
+            if unknown
+            else "No uid is given to cut after.",
+            cause=f"Its layers have the uids {', '.join(map(str, sorted(known)[:_SHOWN]))}"
+            + (f" and {len(known) - _SHOWN} more." if len(known) > _SHOWN else "."),
+            remedy="Take uids from the Uid column of eval_perf (perf_debug=True), or from "
+            "`rknntui segment MODEL`.",
+        )
 
 
 def _is_cut(made: Path, before: str) -> bool:
