@@ -8,6 +8,7 @@ import pytest
 
 from engine.api import RKNN
 from engine.api.signatures import KEYWORDS, NEEDED, POSITIONAL, bind
+from tests.api.test_signatures import DEFAULTS
 
 # The manuals' lists [RKNN-T1 1.3.2, 3.6; RKNN-T2 1.1.0, 3.5; RKNN-T2 2.3.0, 2], with the defaults
 # that they state; OPEN: required, or not stated.
@@ -96,28 +97,7 @@ V110: dict[str, dict[str, object]] = {
 V230: dict[str, dict[str, object]] = {
     "RKNN": {"verbose": OPEN, "verbose_file": OPEN},
     "release": {},
-    "config": {
-        "mean_values": None,
-        "std_values": None,
-        "quant_img_RGB2BGR": False,
-        "quantized_dtype": "w8a8",
-        "quantized_algorithm": "normal",
-        "quantized_method": "channel",
-        "float_dtype": "float16",
-        "optimization_level": 3,
-        "target_platform": None,
-        "custom_string": None,
-        "remove_weight": False,
-        "compress_weight": False,
-        "single_core_mode": False,
-        "model_pruning": False,
-        "op_target": None,
-        "dynamic_input": None,
-        "quantize_weight": False,
-        "remove_reshape": False,
-        "sparse_infer": False,
-        "enable_flash_attention": False,
-    },
+    "config": DEFAULTS["config", 2],
     "load_caffe": {"model": OPEN, "blobs": OPEN, "input_name": None},
     "load_tensorflow": {
         "tf_pb": OPEN,
