@@ -68,9 +68,9 @@ class _Kept:
         """Leave the worker running for the next command."""
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def kept_worker(session_home: Path) -> Iterator[tuple[asyncio.Runner, Worker]]:
-    """One real worker, and its loop, for the commands of all modules here."""
+    """One real worker, and its loop, for the commands of all modules."""
     with asyncio.Runner() as runner:
         worker = runner.run(Worker.start())
         yield runner, worker
@@ -81,7 +81,7 @@ def kept_worker(session_home: Path) -> Iterator[tuple[asyncio.Runner, Worker]]:
 def commands_share_a_worker(
     kept_worker: tuple[asyncio.Runner, Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Commands in this process ask the worker of the package, whose cache is not the test's."""
+    """Commands in this process ask the worker of the session, whose cache is not the test's."""
     runner, worker = kept_worker
 
     class Started:
