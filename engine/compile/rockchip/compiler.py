@@ -122,10 +122,7 @@ class CompilerRun:
         if not self._simulates:
             self._ask("init_runtime")
             self._simulates = True
-        rknn = self._rknn
-        if rknn is None:
-            raise CompilerError("The model is not compiled yet.")
-        found = rknn.call(
+        found = self._compiled().call(
             "inference",
             inputs=[np.ascontiguousarray(each) for each in sample],
             data_format=["nchw"] * len(sample),
@@ -141,11 +138,16 @@ class CompilerRun:
             self._rknn.release(seconds=60)
         self._rknn = None
 
+    def _compiled(self) -> RemoteRKNN:
+        if self._rknn is None:
+            raise CompilerError(
+                "There is no compiled model in the toolkit.", remedy="Call compile first."
+            )
+        return self._rknn
+
     def _ask(self, method: str, /, *args: object, **keywords: object) -> None:
-        mark, rknn = self._toolkit.mark, self._rknn
-        if rknn is None:
-            raise CompilerError("The model is not compiled yet.")
-        found = rknn.call(method, *args, seconds=self._seconds, **keywords)
+        mark = self._toolkit.mark
+        found = self._compiled().call(method, *args, seconds=self._seconds, **keywords)
         if found not in (0, None):
             raise self._toolkit.refused(method, mark, found)
 
