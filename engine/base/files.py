@@ -63,9 +63,13 @@ def _output_error(path: Path, error: OSError) -> OutputError:
             cause="The folder is read-only or belongs to another user.",
             remedy="Choose a folder that you have permission to write to.",
         )
-    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+    if error.errno == errno.ENOENT:
         return OutputError(
             what, cause="The folder does not exist.", remedy=f"Make {path.parent} first."
+        )
+    if error.errno == errno.ENOTDIR:  # making the folder cannot help: its name is taken
+        return OutputError(
+            what, cause=_READ_CAUSES[errno.ENOTDIR], remedy="Choose another folder or name."
         )
     if error.errno == errno.EFBIG:
         return OutputError(

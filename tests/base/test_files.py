@@ -122,3 +122,11 @@ def test_digest(tmp_path: Path) -> None:
     path.write_bytes(b"")
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     assert sha256_of(path) == empty
+
+
+def test_a_file_where_the_folder_should_be_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_bytes(b"")
+    with pytest.raises(OutputError, match="Not a directory") as caught:
+        atomic_write(tmp_path / "taken" / "a.bin", b"x")
+    assert caught.value.cause == "A part of the path is a file, not a folder."
+    assert "Make" not in caught.value.remedy  # its name is taken: it cannot be made
