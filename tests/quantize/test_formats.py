@@ -214,3 +214,9 @@ def test_the_documentation_has_the_same_table() -> None:
         assert float(share) == pytest.approx(scheme.share, rel=0.06)
         assert having.split() == [c.name for c in chips() if name in c.dtypes] or having == "none"
         assert (having == "none") == (not any(name in c.dtypes for c in chips()))
+
+
+def test_a_chip_of_float16_only_names_the_option_that_there_is() -> None:
+    with pytest.raises(QuantizationError, match="rk2118 does not have") as caught:
+        check_dtype("w8a8", "rk2118")
+    assert "do_quantization" in caught.value.remedy  # float16 is no value of quantized_dtype

@@ -357,6 +357,12 @@ def _having(has: Callable[[Chip], bool]) -> list[str]:
 
 def _refused(dtype: str, one: Chip, having: list[str], known: Iterable[str]) -> QuantizationError:
     others = f"Chips with it: {', '.join(having)}." if having else "No chip has it."
+    if set(known) == {"float16"}:  # no choice of quantized_dtype: such a chip takes float builds
+        return QuantizationError(
+            f"{one.name} does not have the dtype {dtype}.",
+            cause=f"It computes in float16 only. {others}",
+            remedy="Set do_quantization to no (--no-quantize), or choose another chip.",
+        )
     return QuantizationError(
         f"{one.name} does not have the dtype {dtype}.",
         cause=f"It has {', '.join(known)}. {others}",
