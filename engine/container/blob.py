@@ -30,7 +30,16 @@ from engine.base.errors import ContainerError
 from engine.container.magic import MAGIC
 from engine.container.other_formats import refuse_other_format
 
-__all__ = ["BLOB_VERSION", "HEAD_SIZE", "Frame", "aligned", "pack", "section_offsets", "unpack"]
+__all__ = [
+    "BLOB_VERSION",
+    "HEAD_SIZE",
+    "Frame",
+    "aligned",
+    "check_head",
+    "pack",
+    "section_offsets",
+    "unpack",
+]
 
 BLOB_VERSION = 1
 HEAD_SIZE = 64
@@ -103,20 +112,24 @@ def pack(sections: Mapping[str, bytes | bytearray], layers: bytes) -> bytes:
     return b"".join(parts)
 
 
-def unpack(data: bytes, name: str) -> Frame:
-    """Take a container apart; nothing is copied.
+def check_head(head: bytes, file_size: int, name: str) -> int:
+    """Whether a file of this size can be a whole container, by its first 64 bytes.
 
     Args:
-        data: the whole file.
+        head: the first 64 bytes, or all where there are fewer.
+        file_size: bytes of the whole file.
         name: what messages call it.
 
+    Returns:
+        The size of the part that has the sections.
+
     Raises:
-        ContainerError: foreign, newer, truncated or changed in any byte.
+        ContainerError: foreign, newer, damaged in its head, or cut short.
     """
-    refuse_other_format(name, data[:HEAD_SIZE])
-    if len(data) < HEAD_SIZE + _PREFIX.size:
+    refuse_other_format(name, head)
+    if file_size < HEAD_SIZE + _PREFIX.size:
         raise _truncated(name)
-    _, zero, version, size, _, blob_version, reserved = _HEAD.unpack_from(data)
+    _, zero, version, size, _, blob_version, reserved = _HEAD.unpack_from(head)
     if blob_version > BLOB_VERSION:
         raise ContainerError(
             f"{name} has the container version {blob_version}; this program reads {BLOB_VERSION}.",
@@ -130,8 +143,22 @@ def unpack(data: bytes, name: str) -> Frame:
         bytes(28),
     )
     _require(head_fits and size % _ALIGN == 0, name, "its head")
-    if len(data) < HEAD_SIZE + size + 8:
+    if file_size < HEAD_SIZE + size + 8:
         raise _truncated(name)
+    return int(size)
+
+
+def unpack(data: bytes, name: str) -> Frame:
+    """Take a container apart; nothing is copied.
+
+    Args:
+        data: the whole file.
+        name: what messages call it.
+
+    Raises:
+        ContainerError: foreign, newer, truncated or changed in any byte.
+    """
+    size = check_head(data[:HEAD_SIZE], len(data), name)
     view = memoryview(data)
     blob = view[HEAD_SIZE : HEAD_SIZE + size]
     json_size, json_digest, entries = _table(blob, name)

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from engine.base.errors import ContainerError, UsageError
 from engine.base.files import atomic_write, open_regular
 from engine.base.text import sanitize
-from engine.container.blob import HEAD_SIZE
+from engine.container.blob import HEAD_SIZE, check_head
 from engine.container.encryption import (
     HEADER_SIZE,
     check_level,
@@ -82,8 +82,9 @@ def encrypt_file(
                 remedy="Decrypt it first to use another key or another level.",
             )
         refuse_other_format(name, head, path)
-        source.seek(0)
         size = os.fstat(source.fileno()).st_size
+        check_head(head, size, name)  # a damaged one would come back as it went in
+        source.seek(0)
 
         def write(stream: BinaryIO) -> None:
             encrypt(source, size, stream, key, level, lambda done: told(done, size))

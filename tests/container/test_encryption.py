@@ -196,6 +196,11 @@ def test_a_file_that_is_no_container(tmp_path: Path) -> None:
     path.write_bytes(GOOD)
     with pytest.raises(UsageError, match="not encrypted"):
         decrypt_file(path, tmp_path / "out.rknn", KEY)
+    for damaged, says in ((GOOD[:200], "cut short"), (GOOD[:8] + b"\xff" * 16 + GOOD[24:], "head")):
+        path.write_bytes(damaged)
+        with pytest.raises(ContainerError, match=says):  # not only whoever has decrypted it again
+            encrypt_file(path, tmp_path / "out.rknn", KEY)
+    path.write_bytes(GOOD)
     for level in (0, 4, True, "1"):
         with pytest.raises(UsageError, match="crypt_level"):
             encrypt_file(path, tmp_path / "out.rknn", KEY, level)  # type: ignore[arg-type]
