@@ -314,6 +314,9 @@ class Workbench(QuietCrashApp):
 
         if not self.is_running:
             return
+        if self.opener.lacks_key(error):
+            self.do(self.opener.ask_again(error))
+            return
         shown = self.screen
         if not (isinstance(shown, ErrorDialog) and str(shown.error) == str(error)):
             self.push_screen(error_screen(error))

@@ -46,8 +46,10 @@ class Opener:
         Raises:
             EngineError: it cannot be read.
         """
+        from rknntui.screens.dialogs.key_prompt import with_key
+
         with self._shown(path):
-            await self._open(path, given)
+            await with_key(self._app, lambda: self._open(path, given))
 
     async def _open(self, path: str, given: Mapping[str, object] | None) -> None:
         from pathlib import Path
@@ -87,6 +89,7 @@ class Opener:
         Raises:
             EngineError: it cannot be read.
         """
+        from rknntui.screens.dialogs.key_prompt import with_key
         from rknntui.screens.dialogs.trust_prompt import ask_trust
         from rknntui.session import open_flow
 
@@ -102,7 +105,7 @@ class Opener:
             kept = draft_of(state)
             await ask_trust(self._app, kept.recipe if kept is not None else {})
             with self._shown(str(kept.recipe.get("model") or "") if kept is not None else ""):
-                await open_flow.restore(session, bridge, state)
+                await with_key(self._app, lambda: open_flow.restore(session, bridge, state))
 
     @contextmanager
     def _shown(self, path: str) -> Iterator[None]:
@@ -140,6 +143,26 @@ class Opener:
             self._watch = FileWatcher(self._app.post_message)
         self._watch.follow(self._app.session)
 
+    def lacks_key(self, error: Exception) -> bool:
+        """Whether an error is about the key of the open container: the worker that had it ended,
+        or was given the one of another container since.
+        """
+        container = self._app.session.container
+        if container is None or getattr(error, "kind", "") not in ("key needed", "wrong key"):
+            return False
+        return container.rpartition("/")[2] in str(error)
+
+    async def ask_again(self, error: Exception) -> None:
+        """A job lacked the key of the open container: ask for it, for the next time.
+
+        Raises:
+            EngineError: there is no worker to give it to.
+        """
+        from rknntui.screens.dialogs.key_prompt import ask_key
+
+        if await ask_key(self._app, error):
+            self._app.notify("The worker has the key again: start the job again.")
+
     def stop(self) -> None:
         """Watch nothing any more."""
         if self._watch is not None:
@@ -151,6 +174,7 @@ class Opener:
         Raises:
             EngineError: a file is gone or broken now.
         """
+        from rknntui.screens.dialogs.key_prompt import with_key
         from rknntui.screens.dialogs.trust_prompt import ask_trust, recipe_at
         from rknntui.session.open_flow import reload_changed
 
@@ -159,7 +183,8 @@ class Opener:
         built = session.summary is not None
         again = session.recipe_path if "recipe" in changed else None
         await ask_trust(app, await recipe_at(app, again) if again else session.recipe)
-        await reload_changed(session, app.bridge, changed)
+        if not await with_key(app, lambda: reload_changed(session, app.bridge, changed)):
+            return
         if built and session.container is None and not session.all_problems:
             from engine.wire.build import BUILD, BuildParams
 
