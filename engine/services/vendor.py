@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.base.events import Reporter
+from engine.base.events import Reporter, StageStarted
 from engine.services.handler import answers, runs
 from engine.wire.vendor import (
     VENDOR_ADOPT,
@@ -54,6 +54,7 @@ def adopt(params: ToolkitAdoptParams, reporter: Reporter) -> ToolkitEnvironment:
     """Take in an environment that the user made."""
     from engine.compile import environments
 
+    reporter.emit(StageStarted("vendor.check", "Importing the toolkit", 0, 1))
     return environments.adopt(params, reporter)
 
 
@@ -62,6 +63,7 @@ def check(params: ToolkitName, reporter: Reporter) -> ToolkitEnvironment:
     """Import the toolkit of an environment."""
     from engine.compile import environments
 
+    reporter.emit(StageStarted("vendor.check", "Importing the toolkit", 0, 1))
     return environments.check(params.name, reporter)
 
 
