@@ -210,6 +210,7 @@ async def test_a_chip_opens_its_layers_those_that_disagree_first(
         assert workspace.views.view == "Compile"
         await pilot.press("enter", "v")
         await until(pilot, lambda: "99.95" in screen_text(app), "the second opinion")
+        assert "99.95 % of the values equal, none more than" in screen_text(app)
 
 
 @pytest.mark.long
@@ -236,11 +237,16 @@ async def test_a_chip_that_fails_says_why_in_place_and_the_others_are_made(
         workspace.views.compiled.table.select_record("chip", "rk3588")
         await pilot.press("space")
         await done(pilot, workspace)
+        await until(pilot, lambda: "✗ failed: rk2118" in screen_text(app), "told on top")
+        workspace.views.compiled.table.select_record("chip", "rk1808")
+        await until(pilot, lambda: "of generation 1, and no toolkit" in screen_text(app), "why not")
+        workspace.views.compiled.table.select_record("chip", "rk3562")
+        await until(pilot, lambda: "rk3562: not compiled yet; r" in screen_text(app), "the keys")
+        assert "✓ compiled" in screen_text(app)
         workspace.views.compiled.table.select_record("chip", "rk2118")
         await until(pilot, lambda: "✗ rk2118: The compiler aborted" in screen_text(app), "why")
         assert "Likely cause: It has no int8" in screen_text(app)
         assert "Fix: Compile in float16." in screen_text(app)
-        assert "✓ compiled" in screen_text(app)
         assert "Run" in grey_keys(app) or workspace.disabled_reason("run")
 
 
@@ -326,6 +332,10 @@ async def test_a_project_is_written_with_what_the_user_says_the_model_is(
         await pilot.press("enter", "down", "enter", "down", "enter", "down", "enter")
         await until(pilot, lambda: workspace.views.code.project.task == "classification", "set")
         assert MODEL_TASKS["classification"] in screen_text(app)
+        assert "no chip is chosen" in workspace.disabled_reason("start")
+        assert "! none" in screen_text(app)
+        await pilot.press("down", "enter", "down", "enter")
+        await until(pilot, lambda: workspace.views.code.project.chip, "the chip")
         await pilot.press("r")
         await until(pilot, lambda: "✓ 4 files in" in screen_text(app), "the files")
         asked = answers.asked[-1][1]

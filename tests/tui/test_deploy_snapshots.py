@@ -54,6 +54,6 @@ async def test_deploy(recipe: Path, size: tuple[int, int], monkeypatch: pytest.M
             await pilot.press("v")
             await until(pilot, lambda shown=shown: shown in screen_text(app), view)
             await holds(pilot, f"deploy-{view}")
-        await pilot.press("v", "r")
+        await pilot.press("v", "down", "down", "enter", "end", "enter", "r")
         await until(pilot, lambda: "golden.bin" in screen_text(app), "the files")
         await holds(pilot, "deploy-code")

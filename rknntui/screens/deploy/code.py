@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from engine import sanitize
 from engine.wire.codegen import CODEGEN, MODEL_TASKS, CodegenParams, Generated, Language, ModelTask
 from rknntui.keys.commandline import command_for
+from rknntui.keys.text import with_keys
 from rknntui.screens.accuracy.inputs import start_folder
 from rknntui.screens.deploy.forms import stem_of
 from rknntui.widgets.record_view import RecordView
@@ -97,15 +98,17 @@ _TITLES = {
 }
 
 
-def _shown(project: Project, name: str, path: str) -> tuple[str, str]:
-    """(value, what it means) of a setting."""
+def _shown(project: Project, name: str, path: str, chip: str) -> tuple[str, str]:
+    """(value, what it means) of a setting; ``chip`` as of ``CodePane.chip``."""
     match name:
         case "language":
             return project.language, LANGUAGES[project.language]
         case "task":
             return project.task, MODEL_TASKS[project.task]
         case "chip":
-            return project.chip or "recipe", "target_platform of the recipe" * (not project.chip)
+            if not chip:
+                return "! none", "the recipe names none: Enter chooses one"
+            return chip, "" if project.chip else "as the recipe or the file says"
         case "model":
             told = "" if project.model else "the project says which command makes it"
             return project.model or "none yet", told
@@ -160,15 +163,25 @@ class CodePane(Vertical):
             return ""
         return str(Path(self.result.path) / str(record["file"]))
 
+    def chip(self, session: Session) -> str:
+        """The chip that the project is for; empty where nothing names one."""
+        if self.project.chip:
+            return self.project.chip
+        if self.project.model or session.container is not None:
+            return "of the file"
+        return str(session.recipe.get("target_platform") or "")
+
     def draw(self, workspace: Workspace) -> None:
         """Show the settings, and the files of the last project."""
         path = self.project.path(workspace)
         records = []
+        chip = self.chip(workspace.session)
         for name in _SETTINGS:
-            value, about = _shown(self.project, name, path)
+            value, about = _shown(self.project, name, path, chip)
             records.append({"key": name, "title": _TITLES[name], "value": value, "about": about})
         self.settings.set_records(records, keep="key")
         files: Iterable[str] = self.result.files if self.result is not None else ()
+        self.files.set_empty(with_keys("No project is written yet: {deploy.start} writes it."))
         self.files.set_records([{"file": name} for name in files], keep="file")
 
     def forget(self) -> None:

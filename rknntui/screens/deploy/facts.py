@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rknntui.widgets.strips import Line
 
 __all__ = [
+    "agreement_lines",
     "compiled_lines",
     "error_lines",
     "generated_lines",
@@ -153,6 +154,23 @@ def layer_lines(record: Record | None, found: Compiled | None, width: int) -> li
 def _is_off(printed: int | None, estimated: int | None) -> bool:
     moved = percent(printed, estimated)
     return moved is not None and abs(moved) > TOLERATED
+
+
+def agreement_lines(record: Record | None, width: int) -> list[Line]:
+    """What the figures of the output under the cursor say; all are simulated."""
+    if record is None:
+        return []
+    steps, equal = record["max_steps"], record["equal"]
+    if steps is None:
+        text = "a float output, of which few values are equal bit by bit: its cosine tells"
+    elif steps == 0:
+        text = "every int8 value is equal"
+    else:
+        text = f"{equal:.2f} % of the values equal, none more than {steps:,} steps apart"
+    samples = f"{record['samples']:,} sample{'' if record['samples'] == 1 else 's'}"
+    lines = wrapped(f"{record['chip']} {record['name']}, over {samples}: {text}.", width, "")
+    meaning = "dB: SQNR of the build's simulation and of the vendor's simulator against float."
+    return lines + wrapped(meaning, width, "dim")
 
 
 def toolkit_lines(row: ToolkitEnvironment | None, width: int) -> list[Line]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual import on
 
+from engine import sanitize
 from rknntui.keys.text import with_keys
 from rknntui.screens.base.views import Views
 from rknntui.screens.deploy import facts
@@ -177,7 +178,8 @@ class DeployViews(Views):
                 lines = facts.layer_lines(self.layer_rows.table.record, found, width)
                 return [*_outdated(shown, width), *lines]
             case "Agreement":
-                return _outdated(shown, width)
+                lines = facts.agreement_lines(self.agreement.table.record, width)
+                return [*_outdated(shown, width), *lines]
             case "Toolkits":
                 if shown.working is not None and shown.working.running:
                     return []
@@ -201,8 +203,30 @@ class DeployViews(Views):
         if shown.toolkits.rows == ():
             rows = with_keys(_NO_TOOLKIT).replace("\n\n", " ")
             lines += wrapped(f"! {rows}", width, "warn")
-        found = shown.targets.found.get(self.compiled.chip)
+        chip = self.compiled.chip
+        found = shown.targets.found.get(chip)
+        if found is None and chip and not lines:
+            return self._not_compiled(shown, chip, width)
         return [*lines, *_outdated(shown, width), *facts.compiled_lines(found, width)]
+
+    def _not_compiled(self, shown: Shown, chip: str, width: int) -> list[Line]:
+        """What a chip lacks, or the keys that compile for it."""
+        generation, named = shown.targets.generations[chip], shown.targets.settings.toolkit
+        known, toolkits = shown.toolkits.rows is not None, shown.toolkits
+        if known and toolkits.for_generation(generation, named) is None:
+            which = f"toolkit {sanitize(named, 60)}" if named else "toolkit"
+            sets = "installs or " if generation > 1 else ""
+            text = (
+                f"! {chip} is of generation {generation}, and no {which} of that is set up: "
+                f"Toolkits {sets}adopts one ({{deploy.adopt}} there)."
+            )
+            return wrapped(with_keys(text), width, "warn")
+        text = "{deploy.start} compiles for it alone"
+        if shown.targets.marked:
+            text = "{deploy.start} compiles for the marked chips"
+        if chip not in shown.targets.marked:
+            text += ", {deploy.mark} marks this one too"
+        return wrapped(with_keys(f"{chip}: not compiled yet; {text}."), width, "dim")
 
     @on(Rows.Highlighted)
     def _moved(self) -> None:

@@ -70,7 +70,11 @@ def _no_start(method: str, deploy: Deploy) -> str:
     if session.model is None:
         return _NO_MODEL
     if view == "Code":
-        return ""
+        return (
+            ""
+            if views.code.chip(session)
+            else "no chip is chosen (Enter on the line chip chooses one)."
+        )
     if session.container is not None:
         return _CONTAINER.format("export" if view == "Export" else "compile")
     return _no_compiler(deploy) if view != "Export" else ""

@@ -36,7 +36,9 @@ def top_facts(deploy: Deploy) -> tuple[Fact, ...]:
     quantizer, opinion, toolkit = targets.settings.words
     count = len(targets.marked)
     what = f"{count} chips marked" if count > 1 else targets.chip or "no chip"
-    facts = (Fact(what), Fact(quantizer), Fact(opinion, (), 2), Fact(toolkit, (), 1))
+    failed = ", ".join(name for name, row in targets.found.items() if row.problem)
+    lost = Fact(f"✗ failed: {failed}" if failed else "")
+    facts = (Fact(what), lost, Fact(quantizer), Fact(opinion, (), 2), Fact(toolkit, (), 1))
     return tuple(fact for fact in facts if fact.text)
 
 
