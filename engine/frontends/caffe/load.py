@@ -58,9 +58,9 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     files = read_files(source)
     net, stored = files.net, files.stored
     reporter.check_cancelled()
-    outputs = _wanted_outputs(net, options)
-    inputs = wanted_inputs(net, options, outputs)
     findings = list(net.findings)
+    outputs = _wanted_outputs(net, options, findings)
+    inputs = wanted_inputs(net, options, outputs)
     values = initial_values([value.name for value in inputs], options.input_initial_val)
     inputs = sized(inputs, options, values, findings)
     layers, needed = needed_layers(net.layers, outputs, [value.name for value in inputs])
@@ -138,7 +138,7 @@ def _check_options(source: SourceModel) -> None:
         )
 
 
-def _wanted_outputs(net: Net, options: LoadOptions) -> list[str]:
+def _wanted_outputs(net: Net, options: LoadOptions, findings: list[Finding]) -> list[str]:
     if options.outputs:
         values = [net.value_of(name, "'outputs'") for name in options.outputs]
         for index, value in enumerate(values):
@@ -153,7 +153,31 @@ def _wanted_outputs(net: Net, options: LoadOptions) -> list[str]:
             "The net has no outputs: every blob is read by a layer, or belongs to training.",
             remedy="Name blobs in 'outputs'.",
         )
-    return net.outputs
+    constant = _constants(net)
+    left = [value for value in net.outputs if value not in constant]
+    if not left or len(left) == len(net.outputs):
+        return net.outputs
+    names = ", ".join(sanitize(value, 100) for value in net.outputs if value in constant)
+    findings.append(
+        Finding(
+            code="constant-outputs",
+            severity="info",
+            where=names,
+            what=f"The outputs {names} hold the same values for every input and were left out.",
+            cause="Prior boxes depend on sizes only; the vendor's toolkit leaves them out as well.",
+            remedy="Name the blobs in 'outputs' to have them.",
+        )
+    )
+    return left
+
+
+def _constants(net: Net) -> set[str]:
+    """Values that are made of prior boxes alone, which depend on sizes and on no data."""
+    found: set[str] = set()
+    for spec in net.layers:
+        if spec.type == "PriorBox" or (spec.reads and found.issuperset(spec.reads)):
+            found.update(spec.makes)
+    return found
 
 
 def _check_complete(

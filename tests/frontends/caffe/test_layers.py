@@ -496,7 +496,11 @@ def test_prior_box(
         "PriorBox", "x data", "priors", f"prior_box_param {{ {params} }}", "priors"
     )
     net += layer("ReLU", "x", "y") + layer("ReLU", "data", "z", name="other")
-    found = run(load(tmp_path, net), floats(1, 1, 4, 6, 7), floats(2, 1, 3, 40, 60))
+    plain = load(tmp_path, net)
+    assert [spec.name for spec in plain.graph.outputs] == ["y", "z"]
+    assert "constant-outputs" in {each.code for each in plain.findings}
+    named = load(tmp_path, net, outputs=("priors", "y", "z"))
+    found = run(named, floats(1, 1, 4, 6, 7), floats(2, 1, 3, 40, 60))
     wanted = reference.prior_box(
         (6, 7), (40, 60), sizes, ratios, steps, offset, flip=flip, clip=clip
     )
