@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +71,17 @@ class Runnable:
         """
         found = self.session.run(feeds)
         return {spec.name: found[spec.name] for spec in self.outputs}
+
+    def as_compiled(self) -> Runnable:
+        """The same without the roundings between layers that the vendor's compiler fuses.
+
+        At level 3 it makes one layer of, say, a convolution and an addition, and rounds once. Such
+        layers run in float between their roundings here, which takes longer.
+        """
+        from engine.graph.execute import as_compiled
+
+        graph = as_compiled(self.graph)
+        return self if graph is self.graph else replace(self, graph=graph, session=Session(graph))
 
     @classmethod
     def of_build(cls, pipeline: Pipeline) -> Runnable:

@@ -158,6 +158,8 @@ def simulate(params: SimulateParams, reporter: Reporter) -> Simulated:
 
     given = _paths(params.inputs)
     runnable, preprocess, stages = _runnable(params, reporter)
+    if params.as_compiled:
+        runnable = runnable.as_compiled()
     save = None if params.save is None else Path(params.save)
     names = [spec.name for spec in runnable.outputs]
     files = output_files(names, save, force=params.force)

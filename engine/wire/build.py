@@ -49,12 +49,14 @@ class SimulateParams(ModelTarget):
     Attributes:
         save: folder for the outputs as npy.
         top: how many of the largest values are told.
+        as_compiled: leave out the roundings that the vendor's compiler fuses at level 3.
     """
 
     inputs: tuple[Text, ...]
     save: Text | None = None
     top: Annotated[int, Whole(0, 10_000)] = 5
     force: bool = False
+    as_compiled: bool = False
 
 
 @record

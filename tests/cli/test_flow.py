@@ -60,6 +60,7 @@ def test_dataset_recipe_build_accuracy_simulate_export(
         assert logits.shape == (1, 10)
         assert int(logits.argmax()) == ran.json["outputs"][0]["top"][0]["index"]
     assert warm("simulate", "m.rknn", "-i", picture, "--save", "out").code == 11
+    assert warm("simulate", "m.rknn", "-i", picture, "--as-compiled").code == 0
 
     onnx = warm("export", "recipe.yaml", "-o", "m.onnx", "--json")
     assert onnx.code == 0, onnx.err

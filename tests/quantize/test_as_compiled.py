@@ -8,6 +8,7 @@ import pytest
 from engine.graph.execute import Session, as_compiled, fused_roundings, lower_for_runtime
 from engine.graph.execute.means import LARGEST_WINDOW, means_in_stages, quantized_means
 from engine.graph.ir import Graph, QuantParams, params_of
+from engine.pipeline.runner import Runnable
 from engine.quantize import calibrate, lower_for_vendor, quantize
 from tests.quantize.models import Net
 
@@ -58,6 +59,19 @@ def test_what_is_not_rounded(kind: str, count: int) -> None:
     assert np.abs(other[name] - one[name]).max() <= 8 * parameters(given, name).scale[0]
     assert exact[name].shape == other[name].shape
     assert as_compiled(compiled) is compiled
+
+
+def test_a_runnable_graph_has_the_numbers_of_the_compiled_one() -> None:
+    net = Net()
+    graph = net.graph(net.conv(activated(net, "add"), 4, 4))
+    feeds = net.feeds(2)
+    given = quantized(graph, feeds)
+    plain = Runnable("key", "model", quantized=True, graph=given, session=Session(given))
+    (wanted,) = Session(as_compiled(given)).run(feeds[0]).values()
+    (found,) = plain.as_compiled().run(feeds[0]).values()
+    np.testing.assert_array_equal(found, wanted)
+    exact = Runnable("key", "model", quantized=False, graph=graph, session=Session(graph))
+    assert exact.as_compiled() is exact
 
 
 def test_of_two_sums_the_one_on_the_first_branch_is_not_rounded() -> None:

@@ -35,6 +35,11 @@ from rknntui.cli.session import WorkerSession, resolve, sniffed, with_worker
 @save_flag
 @top_flag
 @recipe_flags
+@click.option(
+    "--as-compiled",
+    is_flag=True,
+    help="Without the roundings that the vendor's compiler fuses at level 3.",
+)
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @key_file_flag
 @json_flag
@@ -44,6 +49,7 @@ def command(
     files: tuple[Path, ...],
     save: Path | None,
     top: int,
+    as_compiled: bool,
     force: bool,
     as_json: bool,
     quiet: bool,
@@ -61,6 +67,7 @@ def command(
             save=None if save is None else str(save.absolute()),
             top=top,
             force=force,
+            as_compiled=as_compiled,
         )
         return await session.run(SIMULATE, asked)
 
