@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
@@ -23,21 +24,32 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# A run that was started by nohup or by `&` in a script ignores these, and hands that on to every
+# program that a test starts, which then does not end by Ctrl-C.
+for _signal in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        signal.signal(
+            _signal, signal.default_int_handler if _signal is signal.SIGINT else signal.SIG_DFL
+        )
+
 # The clock of a shared machine proves nothing. Under CI hypothesis has a profile of its own.
 if not os.environ.get("CI"):
     settings.register_profile("rknntui", deadline=None)
     settings.load_profile("rknntui")
 
 # Where the vendor's toolkit is follows from the user's home, which every test hides.
-_ENVIRONMENT = dict(os.environ)
+ENVIRONMENT = dict(os.environ)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
-REQUIRED = frozenset({"zoo", "netron", "adb", "sshd", "vendor", "cc", "torch", "tensorflow"})
+REQUIRED = frozenset(
+    {"zoo", "netron", "adb", "sshd", "vendor", "cc", "boards", "torch", "tensorflow"}
+)
 """Markers of tests that need something from outside; ``.ci/run`` accepts no skip of theirs."""
 
-EXTRAS = frozenset({"torch", "tensorflow"})
-"""Markers of tests of a framework; ``.ci/run`` asks for them in one environment only."""
+EXTRAS = frozenset({"torch", "tensorflow", "boards"})
+"""Markers of tests of a framework, and of the vendor's board-side libraries, whose agent is in C;
+``.ci/run`` asks for them in one environment only."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -135,7 +147,7 @@ def vendor_folder() -> Path:
         capture_output=True,
         text=True,
         cwd=REPOSITORY,
-        env=_ENVIRONMENT,
+        env=ENVIRONMENT,
         check=False,
     )
     if found.returncode:

@@ -89,3 +89,17 @@ def test_without_rights_it_says_what_to_install(repository: Path, tmp_path: Path
     assert done.returncode == 1
     assert "missing: adb" in done.stdout
     assert "apt-get install" in done.stdout
+
+
+def test_boards_are_not_made_without_the_vendors_files(repository: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["/bin/sh", str(repository / ".ci" / "boards")],
+        env=os.environ
+        | {"RKNNTUI_SHARED": str(tmp_path / "none"), "RKNNTUI_BOARDS": str(tmp_path / "room")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"there is no {tmp_path / 'none'}" in done.stdout
+    assert not (tmp_path / "room").exists()
