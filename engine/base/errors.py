@@ -13,6 +13,7 @@ from engine.base.text import sanitize
 __all__ = [
     "ContainerError",
     "DatasetError",
+    "DeviceAccessError",
     "DeviceError",
     "DeviceLostError",
     "DeviceStorageError",
@@ -219,6 +220,12 @@ class DeviceLostError(DeviceError):
     """A board that was there has gone: cable, reboot, network, or its server."""
 
     kind = "device lost"
+
+
+class DeviceAccessError(DeviceError):
+    """A board does not let this user or this machine in, or it is not the one that is known."""
+
+    kind = "device access"
 
 
 class DeviceTimeoutError(DeviceError):

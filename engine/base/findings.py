@@ -8,9 +8,12 @@ from typing import Literal
 from engine.base.errors import EngineError
 from engine.base.plain import JsonValue, Values
 
-__all__ = ["Finding", "Severity"]
+__all__ = ["EXTERNAL_WEIGHTS", "Finding", "Severity"]
 
 Severity = Literal["info", "warning", "error"]
+
+EXTERNAL_WEIGHTS = "external-weights"
+"""Code of the finding that lists the files beside a model that it takes weights from."""
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,8 @@ def open_cluster(where: ClusterAddress | None, workers: int) -> Iterator[Cluster
 
     Args:
         where: of a cluster that runs; None starts one of processes on this machine, on loopback,
-            over TLS with a certificate of its own, and without HTTP.
+            over TLS with a certificate of its own, and without HTTP. Its processes write to one
+            folder of the user's own (0700), gone at the end, and import nothing from it.
         workers: processes of the local one, of one thread each.
 
     Raises:
@@ -178,8 +179,18 @@ def open_cluster(where: ClusterAddress | None, workers: int) -> Iterator[Cluster
     from distributed import Client
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(dask.config.set(_CONFIG))
-        target, security = _local(stack, workers) if where is None else _remote(where)
+        try:
+            # Dask's own place is one in TMPDIR whose name every user knows: whoever makes it first
+            # owns what every node reads, locks and imports
+            own = stack.enter_context(owned_folder("sweep"))
+        except OSError as error:
+            raise WorkerError(
+                "The folder of the sweep could not be made.",
+                cause=f"The folder for temporary files: {sanitize(str(error), 200)}",
+                remedy="Make room there, or set TMPDIR to another folder.",
+            ) from error
+        stack.enter_context(dask.config.set({**_CONFIG, "temporary-directory": str(own)}))
+        target, security = _local(stack, workers, own) if where is None else _remote(where)
         try:
             client = stack.enter_context(
                 Client(
@@ -200,10 +211,10 @@ def open_cluster(where: ClusterAddress | None, workers: int) -> Iterator[Cluster
         yield Cluster(client)
 
 
-def _local(stack: contextlib.ExitStack, workers: int) -> tuple[Any, Any]:
-    from distributed import Nanny, Security, SpecCluster
+def _local(stack: contextlib.ExitStack, workers: int, own: Path) -> tuple[Any, Any]:
+    from distributed import Security, SpecCluster
 
-    from engine.jobs.cluster_nodes import QuietScheduler, QuietWorker
+    from engine.jobs.cluster_nodes import QuietNanny, QuietScheduler, QuietWorker
 
     _room_for_files(_FILES + workers * _FILES_EACH)
     # native libraries would start a thread a core in every process
@@ -215,9 +226,13 @@ def _local(stack: contextlib.ExitStack, workers: int) -> tuple[Any, Any]:
             "nthreads": 1,
             "memory_limit": 0,
             "worker_class": QuietWorker,
-            # not the folder in /tmp whose name every user knows
-            "local_directory": str(stack.enter_context(owned_folder("sweep"))),
-            "env": {**one, "ORT_DISABLE_TELEMETRY": "1", "PYTHONSAFEPATH": "1"},
+            "local_directory": str(own),
+            "env": {
+                **one,
+                "ORT_DISABLE_TELEMETRY": "1",
+                "PYTHONSAFEPATH": "1",
+                "TMPDIR": str(own),
+            },
             "silence_logs": 50,
             **place,
         }
@@ -226,7 +241,8 @@ def _local(stack: contextlib.ExitStack, workers: int) -> tuple[Any, Any]:
             lambda: SpecCluster(
                 scheduler={"cls": QuietScheduler, "options": {"port": 0, **place}},
                 workers={
-                    number: {"cls": Nanny, "options": dict(worker)} for number in range(workers)
+                    number: {"cls": QuietNanny, "options": dict(worker)}
+                    for number in range(workers)
                 },
                 security=security,
                 silence_logs=50,

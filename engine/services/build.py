@@ -13,6 +13,7 @@ from engine.base.content import reading
 from engine.base.errors import UsageError
 from engine.base.events import ArtifactWritten, LogLine, Reporter, StageFinished, StageStarted
 from engine.base.files import atomic_write, refuse_existing
+from engine.base.findings import EXTERNAL_WEIGHTS
 from engine.base.trust import trusted_code
 from engine.base.version import __version__
 from engine.report import CONTAINER_NOTE
@@ -210,10 +211,10 @@ def export(params: ExportParams, reporter: Reporter) -> Exported:
     last = "container" if form == "rknn" else "quantize"
     pipeline = get_pipeline(recipe, reporter, refresh=params.refresh, last=last)
     note = CONTAINER_NOTE
-    findings: tuple[Finding, ...] = ()
+    findings = _pulled_in(pipeline)
     if form == "tflite":
         model = tflite_model(pipeline)
-        content, findings = model.data, model.findings
+        content, findings = model.data, (*findings, *model.findings)
         note = " ".join([TFLITE_NOTE, *map(str, (*model.inputs, *model.outputs))])
     else:
         content = pipeline.packed.data if form == "rknn" else vendor_onnx(pipeline)
@@ -247,7 +248,15 @@ def _export_layers(params: ExportParams, reporter: Reporter) -> Exported:
         reporter.emit(ArtifactWritten(str(path), "onnx", len(content)))
     digest = hashlib.sha256(contents[0]).hexdigest()
     more = tuple(str(path) for path in paths[1:])
-    return Exported(str(first), "onnx", len(contents[0]), digest, LAYERS_NOTE, more)
+    findings = _pulled_in(pipeline)
+    return Exported(
+        str(first), "onnx", len(contents[0]), digest, LAYERS_NOTE, more, findings=findings
+    )
+
+
+def _pulled_in(pipeline: Pipeline) -> tuple[Finding, ...]:
+    """What lists the files beside the model whose content goes into what is exported."""
+    return tuple(f for f in pipeline.loaded.findings if f.code == EXTERNAL_WEIGHTS)
 
 
 def tflite_model(pipeline: Pipeline) -> TfliteModel:

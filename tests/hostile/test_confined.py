@@ -79,12 +79,41 @@ def test_a_file_inside_the_folder_is_read(place: str, tmp_path: Path) -> None:
     assert any(array is not None and np.array_equal(array, SECRET) for array in found)
 
 
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("location", [".ssh/id_rsa", "sub/w", ".netrc", "link", "linked/w"])
+def test_what_is_hidden_or_deeper_is_never_read(location: str, place: str, tmp_path: Path) -> None:
+    for folder in (".ssh", "sub"):
+        (tmp_path / folder).mkdir()
+    for name in (".ssh/id_rsa", "sub/w", ".netrc"):
+        (tmp_path / name).write_bytes(SECRET.tobytes())
+    (tmp_path / "link").symlink_to(".netrc")
+    (tmp_path / "linked").symlink_to("sub")
+    path = tmp_path / "m.onnx"
+    path.write_bytes(PLACES[place](location).SerializeToString())
+    with pytest.raises(SourceModelError, match="hidden or in a subfolder"):
+        load_onnx(path)
+
+
+def test_files_that_a_model_pulls_in_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_bytes(SECRET.tobytes())
+    path = tmp_path / "m.onnx"
+    path.write_bytes(in_node("notes.txt").SerializeToString())
+    seen = (
+        load_onnx(path).findings,
+        inspect_file(path).model.findings,
+        inspect_source(find_source(path, None, LoadOptions())).findings,
+    )
+    for findings in seen:
+        (told,) = [each for each in findings if each.code == "external-weights"]
+        assert "'notes.txt'" in told.what
+
+
 @pytest.mark.parametrize("location", ["x" * 5000, "x/" * 2000, "loop/x"])
 def test_names_that_no_file_can_have(location: str, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     path = tmp_path / "m.onnx"
     path.write_bytes(in_node(location).SerializeToString())
-    with pytest.raises(SourceModelError, match="keeps weights in"):
+    with pytest.raises(SourceModelError, match=r"keeps weights in|in a subfolder"):
         load_onnx(path)
 
 

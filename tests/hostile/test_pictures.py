@@ -130,6 +130,15 @@ def test_a_jpeg_that_is_cut(progressive: bool, flat: bool, tmp_path: Path) -> No
         refused(path, "cannot be decoded")
 
 
+def test_a_jpeg_of_many_scans(tmp_path: Path) -> None:
+    """A scan of a few bytes makes the decoder go over all pixels once more."""
+    whole, path = jpeg(progressive=True), tmp_path / "a.jpg"
+    last = whole.rindex(b"\xff\xda")
+    path.write_bytes(whole[:-2] + whole[last:-2] * 200 + whole[-2:])
+    assert "scans" in image_fault(path)
+    refused(path, "scans")
+
+
 def test_whoever_lets_pillow_fill_in_does_not_change_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,3 +59,19 @@ def test_one_that_does_not_run_is_not_written(
     with pytest.raises(QuantizationError, match="does not run in ONNX Runtime"):
         export({"recipe": recipe, "path": str(path), "format": "onnx"}, NullReporter())
     assert not path.exists()
+
+
+@pytest.mark.parametrize("layers", [True, False])
+def test_an_export_lists_the_files_that_the_model_pulled_in(tmp_path: Path, layers: bool) -> None:
+    recipe = _recipe(tmp_path)
+    proto = onnx.load(recipe["model"])
+    onnx.save(
+        proto,
+        recipe["model"],
+        save_as_external_data=True,
+        location="weights.bin",
+        size_threshold=0,
+    )
+    asked = {"recipe": recipe, "path": str(tmp_path / "o.onnx"), "format": "onnx", "layers": layers}
+    (told,) = export(asked, NullReporter())["findings"]
+    assert "'weights.bin'" in told["what"]

@@ -270,7 +270,8 @@ def tls(tmp_path: Path) -> Iterator[ClusterAddress]:
 
     def started(program: str, *more: str) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-m", f"distributed.cli.dask_{program}", *common, *more]
-        return subprocess.Popen(words, stderr=subprocess.DEVNULL)
+        own = {**os.environ, "TMPDIR": str(tmp_path)}  # not /tmp/dask-scratch-space
+        return subprocess.Popen(words, stderr=subprocess.DEVNULL, env=own)
 
     scheduler = started("scheduler", "--port", "0")
     worker = started("worker", "--nthreads", "1")

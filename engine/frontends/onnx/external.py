@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -13,18 +13,22 @@ import onnx_ir as ir
 
 from engine.base.errors import SourceModelError
 from engine.base.files import sha256_of
+from engine.base.findings import EXTERNAL_WEIGHTS, Finding
 from engine.base.text import human_bytes, sanitize
 from engine.frontends.onnx.subgraphs import stored
 from engine.graph.ir.constants import MAX_PROTO_BYTES
 
 __all__ = [
     "attach_mapped",
+    "external_locations",
     "external_tensors",
     "load_external",
     "map_external",
+    "told_files",
 ]
 
 _MAPPED_FROM = 1 << 20
+_SHOWN = 20
 
 
 def external_tensors(
@@ -34,6 +38,39 @@ def external_tensors(
     for _, tensor in stored(graph, functions):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             yield tensor
+
+
+def external_locations(
+    graph: onnx.GraphProto, functions: Iterable[onnx.FunctionProto] = ()
+) -> list[str]:
+    """The files that a model asks for, as it writes them, each once, in order."""
+    found = {
+        entry.value: None
+        for tensor in external_tensors(graph, functions)
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    return list(found)
+
+
+def told_files(model: str, locations: Sequence[str]) -> list[Finding]:
+    """A finding that lists the files beside the model that it takes weights from; none where there
+    are none. What is exported carries their content: the user sees which they are.
+    """
+    if not locations:
+        return []
+    shown = ", ".join(repr(sanitize(each, 100)) for each in locations[:_SHOWN])
+    more = f" and {len(locations) - _SHOWN} more" if len(locations) > _SHOWN else ""
+    return [
+        Finding(
+            code=EXTERNAL_WEIGHTS,
+            severity="info",
+            where=model,
+            what=f"The model takes weights from other files of its folder: {shown}{more}.",
+            cause="Its content becomes part of what is built and exported.",
+            remedy="Look whether these are files of the model.",
+        )
+    ]
 
 
 @dataclass(frozen=True)
@@ -57,8 +94,8 @@ def load_external(
         (location as the model writes it, SHA-256 of the whole file) of every file read, in order.
 
     Raises:
-        SourceModelError: a file is missing, too short, or outside the model's folder (symbolic
-            links are followed before that is judged).
+        SourceModelError: a file is missing, too short, hidden, or not in the model's own folder
+            (symbolic links are followed before that is judged).
     """
     files: dict[str, Path] = {}
     places = [
@@ -188,6 +225,15 @@ def _confined(model: Path, location: str) -> Path:
             f"{model} asks for weights in {shown!r}, outside its own folder.",
             cause="Such a path could read any file of this machine, so it is refused.",
             remedy="Put the weights beside the model and save it with relative paths.",
+        )
+    parts = Path(location).parts
+    if len(parts) != 1 or place.parent != folder or parts[0][0] == "." or place.name[0] == ".":
+        raise SourceModelError(
+            f"{model} asks for weights in {shown!r}, which is hidden or in a subfolder.",
+            cause="In a home folder such a path could read a key or a password: only files beside "
+            "the model are read.",
+            remedy="Put the weights beside the model, in a file whose name begins with no dot, "
+            "and save it again.",
         )
     if not there:
         raise SourceModelError(

@@ -17,6 +17,7 @@ from engine.frontends.onnx.axes import fix_inputs, input_dims
 from engine.frontends.onnx.canonicalize import canonicalize, unsupported
 from engine.frontends.onnx.control import is_structural
 from engine.frontends.onnx.details import SourceInspection
+from engine.frontends.onnx.external import external_locations, told_files
 from engine.frontends.onnx.extract import sort_nodes
 from engine.frontends.onnx.read import SourceFile, read_onnx
 from engine.graph.ir.constants import OPSET
@@ -77,11 +78,13 @@ def _look(
     initial: Sequence[Any] | None,
     operators: CustomOperators | None,
 ) -> SourceInspection:
+    elsewhere = external_locations(file.proto.graph, file.proto.functions)
     canonicalize(file.proto)
     graph = file.proto.graph
     assign_custom_domain(file.proto, operators)
     refused = unsupported(graph, file.opset, operators)
     findings = [
+        *told_files(file.path.name, elsewhere),
         *_unsupported(refused),
         *_ordered(graph),
         *_sized(graph, sizes, initial),

@@ -19,7 +19,7 @@ from engine.frontends.onnx.axes import fix_inputs
 from engine.frontends.onnx.canonicalize import canonicalize, refuse_unsupported
 from engine.frontends.onnx.contrib import write_out
 from engine.frontends.onnx.control import expand
-from engine.frontends.onnx.external import attach_mapped, map_external
+from engine.frontends.onnx.external import attach_mapped, map_external, told_files
 from engine.frontends.onnx.extract import extract_subgraph, sort_nodes
 from engine.frontends.onnx.opset import needs_rewrite, rewrite_old_operators, to_pinned_opset
 from engine.frontends.onnx.ort_differences import complete, rewrite_for_ort
@@ -168,7 +168,7 @@ def _forget_shapes(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
 
 
 def _notes(file: SourceFile, graph: Graph, unused: Sequence[str]) -> list[Finding]:
-    findings = []
+    findings = told_files(file.path.name, [name for name, _ in file.files[1:]])
     if file.opset != OPSET:
         findings.append(
             Finding(

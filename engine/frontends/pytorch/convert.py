@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.base.errors import EngineError, SourceModelError
 from engine.base.events import Reporter
-from engine.base.findings import Finding
+from engine.base.findings import EXTERNAL_WEIGHTS, Finding
 from engine.base.peers.far import Message
 from engine.base.text import sanitize
 from engine.frontends import converter_process
@@ -41,7 +41,8 @@ _GROWTH_PER_BYTE = 32
 _GROWTH_PER_BYTE_OF_INPUT = 256
 _MAX_ELEMENTS = 1 << 28
 _REFERENCE = "reference.npz"
-_OWN_BUSINESS = ("opset-converted",)  # findings about the file in between, which no user has
+_OWN_BUSINESS = ("opset-converted", EXTERNAL_WEIGHTS)
+# findings about the file in between, which no user has
 _UNKNOWN = "output-size-unknown"
 _SIZES = Pipeline("sizes", (ConstantNodes, StaticShapes, ConstantSubgraphs))
 

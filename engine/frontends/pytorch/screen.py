@@ -11,7 +11,9 @@ functions that nothing calls too. Standard library only; nothing is executed.
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -26,6 +28,7 @@ _MAX_CODE = 8 << 20
 _MAX_PICKLE = 256 << 20
 _PLAIN = re.compile(r"[\n\x20-\x7e]*\Z")
 _NATIVE = "torch.classes."
+_TYPE = re.compile(r"#\s*type\s*:")
 _LEGACY = "model.json"
 _CODE = "code/"
 _SELF_MADE = ("torch", "ops", "CONSTANTS", OWN)
@@ -145,7 +148,24 @@ def _unit(name: str, record: str, data: bytes) -> Unit:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _odd(name, f"{record} is not TorchScript: {error}") from error
+    if (line := _type_comment(text)) > 0:
+        found = _Refusal("a type comment, which declares what this program does not read", line)
+        raise _refused(name, found, _Place(record, line, ""))
     return Unit(record, record[len(_CODE) : -len(".py")].replace("/", "."), tree)
+
+
+def _type_comment(text: str) -> int:
+    """The line of a ``# type:`` comment; 0 where there is none.
+
+    PyTorch takes the declaration of a parameter from it, so that what is looked up here as a method
+    of one class would be that of another. PyTorch itself writes annotations.
+    """
+    if not _TYPE.search(text):
+        return 0
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return next(
+        (at.start[0] for at in tokens if at.type == tokenize.COMMENT and _TYPE.match(at.string)), 0
+    )
 
 
 def _screen_scope(scope: Scope) -> None:

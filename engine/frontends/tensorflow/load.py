@@ -11,7 +11,7 @@ import numpy as np
 from engine.base.errors import SimulationError, SourceModelError, UnsupportedOperatorError
 from engine.base.events import Reporter
 from engine.base.files import sha256_of
-from engine.base.findings import Finding
+from engine.base.findings import EXTERNAL_WEIGHTS, Finding
 from engine.base.peers.far import Message
 from engine.base.text import sanitize
 from engine.frontends import converter_process
@@ -97,7 +97,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         quantized = any(f.code == "fake-quant-kept" for f in findings)
         nchw = options.input_is_nchw
         findings.append(_compared(loaded.graph, path, answer, nchw=nchw, quantized=quantized))
-    kept = [f for f in loaded.findings if f.code != "opset-converted"]
+    kept = [f for f in loaded.findings if f.code not in ("opset-converted", EXTERNAL_WEIGHTS)]
     producer = f"TensorFlow (GraphDef {graph.producer})" if graph.producer else "TensorFlow"
     files = ((source.model.name, sha256_of(source.model)),)
     info = SourceInfo("tensorflow", format_of(graph), files, producer)

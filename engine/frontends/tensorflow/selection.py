@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.base.errors import SourceModelError
@@ -213,11 +213,12 @@ def calls(graph: GraphFile, node: Node) -> list[Node]:
     """The nodes of all functions that a node calls, directly or through others.
 
     Raises:
-        SourceModelError: a function is damaged.
+        SourceModelError: a function is damaged, or calls itself.
     """
     found: list[Node] = []
     waiting = _called(graph, node)
     seen = set(waiting)
+    reached: dict[str, list[str]] = {}
     while waiting:
         name = waiting.pop()
         try:
@@ -229,11 +230,44 @@ def calls(graph: GraphFile, node: Node) -> list[Node]:
                 remedy="Get the file again, or freeze the model again.",
             ) from error
         found.extend(body)
-        for inner in body:
-            fresh = [one for one in _called(graph, inner) if one not in seen]
-            seen.update(fresh)
-            waiting.extend(fresh)
+        called = [one for inner in body for one in _called(graph, inner)]
+        reached[name] = called
+        fresh = [one for one in dict.fromkeys(called) if one not in seen]
+        seen.update(fresh)
+        waiting.extend(fresh)
+    _refuse_recursion(reached)
     return found
+
+
+def _refuse_recursion(called: Mapping[str, Sequence[str]]) -> None:
+    """TensorFlow writes functions out where they are called: one that calls itself kills it.
+
+    Raises:
+        SourceModelError: one does, directly or through others.
+    """
+    left = {name: set(others) & called.keys() for name, others in called.items()}
+    callers: dict[str, list[str]] = {name: [] for name in called}
+    for name, others in left.items():
+        for other in others:
+            callers[other].append(name)
+    done = [name for name, others in left.items() if not others]
+    while done:
+        name = done.pop()
+        del left[name]
+        for caller in callers[name]:
+            left[caller].discard(name)
+            if not left[caller]:
+                done.append(caller)
+    if left:
+        name, seen = min(left), set[str]()
+        while name not in seen:  # what only calls a function that calls itself is none
+            seen.add(name)
+            name = min(left[name])
+        raise SourceModelError(
+            f"The function {sanitize(name, 80)!r} of the graph calls itself.",
+            cause="No model is exported so: TensorFlow has no end of writing it out.",
+            remedy="Get the file again, or freeze the model again.",
+        )
 
 
 def _called(graph: GraphFile, node: Node) -> list[str]:

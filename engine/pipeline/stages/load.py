@@ -63,6 +63,7 @@ LOAD: Stage[LoadedModel] = Stage(
     title="Load the model",
     run=_load,
     codec=Codec(LoadedModel.to_files, _from_files),
+    version=2,  # external data beside the model only, and listed
     contents=_contents,
     facts=lambda pipeline: pipeline.source.extra(),
     is_valid=_is_valid,

@@ -160,6 +160,8 @@ def test_an_archive_that_two_readers_would_see_differently_is_refused(
         ({"code/x.py": b"class A(B):\n  pass\n"}, "another base"),
         ({"code/a b.py": b"class A(Module):\n  pass\n"}, "not a name of a module"),
         ({"code/x.py": b"x" * (9 << 20)}, "more than 8.00 MiB"),
+        ({"code/x.py": b"def f(a):\n  # type: (Tensor) -> Tensor\n  return a\n"}, "a type comment"),
+        ({"code/x.py": b"def f(a):\n  return a  #type : ignore\n"}, "a type comment"),
         ({"data.pkl": b"\x80\x02c__torch__.torch.classes.c10d\nFileStore\n."}, "c10d.FileStore"),
         ({"data.pkl": b"\x80\x02c__torch__.torch\nclasses.c10d.FileStore\n."}, "c10d.FileStore"),
     ],
@@ -258,3 +260,15 @@ def test_limits_grow_with_the_file_and_the_inputs() -> None:
     assert convert._limits(4 << 20, [[1, 3, 1024, 1024]])[1] > 4 << 30
     # sizes that no model has do not lift them
     assert convert._limits(2048, [[1 << 60, 1 << 60]])[1] < 300 << 30
+
+
+def test_a_text_that_looks_like_a_type_comment_is_none() -> None:
+    screened({"code/x.py": b'def f(a: Tensor) -> str:\n  return "# type: (Tensor)"\n'})
+
+
+@pytest.mark.parametrize(
+    "name", ["_reshape_alias", "ctc_loss", "_ctc_loss", "_fused_moving_avg_obs_fq_helper"]
+)
+def test_operators_that_read_beyond_their_buffers_are_not_taken(name: str) -> None:
+    with pytest.raises(EngineError, match=name):
+        screened({"code/x.py": f"def f(a: Tensor) -> Tensor:\n  return torch.{name}(a)\n".encode()})

@@ -257,3 +257,33 @@ def test_a_bomb_of_predefined_constants_is_not_unpacked(tmp_path: Path) -> None:
     path.write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(SourceModelError, match="not a file of predefined"):
         read_predef(path)
+
+
+@pytest.mark.parametrize(
+    ("calls_of", "culprit"),
+    [({"f": ["f"]}, "f"), ({"a": ["z"], "z": ["y", "x"], "y": ["z"], "x": []}, "[yz]")],
+    ids=["itself", "through others"],
+)
+def test_a_function_that_calls_itself_is_refused(
+    calls_of: dict[str, list[str]], culprit: str, tmp_path: Path
+) -> None:
+    """TensorFlow's process would end by SIGSEGV."""
+    library = b"".join(
+        wire.message(
+            1,
+            wire.message(1, wire.message(1, name))
+            # node_def = 3 of a function, and a node has the same fields as one of the graph
+            + b"".join(wire.message(3, node_body(f"n{at}", op)) for at, op in enumerate(called)),
+        )
+        for name, called in calls_of.items()
+    )
+    first = next(iter(calls_of))
+    graph = wire.graph(wire.placeholder("x", [4]), wire.node("y", first, ["x"]))
+    model = source(tmp_path, graph + wire.message(2, library))
+    with pytest.raises(SourceModelError, match=f"function '{culprit}' of the graph calls itself"):
+        load(model, NullReporter())
+
+
+def node_body(name: str, op: str) -> bytes:
+    """A NodeDef without its tag."""
+    return wire.message(1, name) + wire.message(2, op)
