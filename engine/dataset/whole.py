@@ -24,6 +24,11 @@ _LARGEST_RATIO = 1032
 _FEW_BYTES = 1 << 10
 # more than any JPEG of 89 million pixels has; what follows the end marker is of no interest
 _LARGEST_FILE = 1 << 29
+# markers of a frame (ITU-T T.81, table B.1)
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+# scans of one JPEG, and pixels of all its scans: twelve scans of the largest picture
+_MOST_SCANS = 100
+_MOST_SCANNED = 12 * 89_478_485
 # the rows that a pass of an interlaced PNG has, and the last two of another one
 _LAST_ROWS = 2
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
@@ -90,15 +95,20 @@ def require_whole(path: Path, image: Image.Image) -> None:
         OSError, and others: as Pillow's decoders raise.
     """
     ImageFile.LOAD_TRUNCATED_IMAGES = False  # whoever imported Pillow before may have set it
+    if image.format in ("JPEG", "MPO"):
+        with path.open("rb") as stream:
+            data = stream.read(_LARGEST_FILE)
+        if image.info.get("progressive"):
+            _refuse_many_scans(data)
+        image.load()
+        _require_scans(data, image)
+        return
     image.load()
     if image.format == "PNG":
         with path.open("rb") as stream:
             head = _png(stream)
             if head.interlaced or _empty_rows(image):
                 _require_rows(stream, head)
-    elif image.format in ("JPEG", "MPO"):
-        with path.open("rb") as stream:
-            _require_scans(stream.read(_LARGEST_FILE), image)
 
 
 def _png(stream: BinaryIO) -> _Png:
@@ -151,7 +161,7 @@ def _require_rows(stream: BinaryIO, head: _Png) -> None:
 
 def _require_scans(data: bytes, image: Image.Image) -> None:
     """Decode again with noise before the end marker: pixels that change were never there."""
-    end = _end_of_scans(data)
+    end, _, _ = _end_of_scans(data)
     if end < 0:
         raise ValueError("it has no end marker")
     if not image.info.get("progressive") and not _flat_end(image):
@@ -163,24 +173,39 @@ def _require_scans(data: bytes, image: Image.Image) -> None:
             raise ValueError("its data end before its pixels do")
 
 
-def _end_of_scans(data: bytes) -> int:
-    """Where the end marker is; -1 where there is none."""
-    at = 2
+def _refuse_many_scans(data: bytes) -> None:
+    """Each scan of a progressive JPEG goes over all pixels, and an empty one has a few bytes.
+
+    Encoders write about ten; ITU-T T.81 sets no bound.
+    """
+    _, scans, pixels = _end_of_scans(data)
+    if scans > _MOST_SCANS or scans * pixels > _MOST_SCANNED:
+        raise ValueError(f"it has {scans} scans of {pixels} pixels, more than any encoder writes")
+
+
+def _end_of_scans(data: bytes) -> tuple[int, int, int]:
+    """Where the end marker is, -1 where there is none; the scans before it; pixels of the frame."""
+    at, scans, pixels = 2, 0, 0
     while 0 <= at < len(data) - 1:
         kind = data[at + 1]
         if data[at] != 0xFF:
-            return -1
+            return -1, scans, pixels
         if kind == 0xD9:
-            return at
+            return at, scans, pixels
         if kind == 0xFF or kind == 0x01 or 0xD0 <= kind <= 0xD8:
             at += 1 if kind == 0xFF else 2
             continue
+        if kind in _FRAMES:
+            high, wide = data[at + 5 : at + 7], data[at + 7 : at + 9]
+            pixels = int.from_bytes(high, "big") * int.from_bytes(wide, "big")
         at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
-        if kind == 0xDA:  # entropy-coded data, to the next marker that is none of a restart
+        if kind == 0xDA:
+            scans += 1
+            # entropy-coded data, to the next marker that is none of a restart
             at = data.find(b"\xff", at)
             while 0 <= at < len(data) - 1 and (data[at + 1] == 0 or 0xD0 <= data[at + 1] <= 0xD7):
                 at = data.find(b"\xff", at + 2)
-    return -1
+    return -1, scans, pixels
 
 
 def _flat_end(image: Image.Image) -> bool:

@@ -49,6 +49,7 @@ HEADS = {
     "a bracket": GOOD.replace("(", "(("),
     "an open text": GOOD.replace("'}", "").replace(", }", ", 'a"),
     "nested": "(" * 400,
+    "nested minus": GOOD.replace("(3,", f"({'-' * 9000}3,"),
     "huge": GOOD.replace("(3,", f"({1 << 60},"),
     "negative": GOOD.replace("(3,", "(-3,"),
     "long": GOOD.replace("(3,", f"({'9' * 4000},"),

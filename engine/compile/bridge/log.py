@@ -70,7 +70,8 @@ def new_log(name: str) -> Path:
     for path in logs[: -_KEPT_LOGS + 1]:
         with contextlib.suppress(OSError):
             path.unlink()
-    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9:09}"
+    seconds, rest = divmod(time.time_ns(), 10**9)  # one look at the clock: names sort by time
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(seconds))}-{rest:09}"
     return folder / f"toolkit-{stamp}-{name}.log"
 
 

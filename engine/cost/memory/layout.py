@@ -152,8 +152,7 @@ def _written_channels(
         return _joined_channels(channels, tile, writer, npu, lowered)
     if writer.kind == "Split":
         group = max(npu.atom_bytes // size, 1)
-        parts = [lowered.shape(name) for name in writer.outputs]
-        if any(len(shape) == 4 and shape[1] % group for shape in parts):
+        if lowered.split_steps[writer.outputs[0]] % group:  # a part has a broken group
             return aligned(channels, tile)
     return channels
 

@@ -90,7 +90,10 @@ def _check(stream: BinaryIO, size: int) -> None:
         if version not in _HEADERS:
             raise ValueError(f"its version {version} is not known")
     with reading(lambda _: ContentError("its head is damaged")):
-        shape, _, dtype = _HEADERS[version](stream)
+        try:
+            shape, _, dtype = _HEADERS[version](stream)
+        except MemoryError:  # Python's parser says so of what is nested deeply; a head is 64 KiB
+            raise ValueError("its head is nested too deeply") from None
     with reading():
         if dtype.hasobject:
             raise ValueError("it contains Python objects")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -284,17 +286,33 @@ def test_build_and_run_scripts(tmp_path: Path) -> None:
         assert done.stderr
 
 
+@pytest.mark.parametrize("name", ["all", "install", "rknn_stub"])
+def test_models_called_like_a_target_of_cmake_build(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "app"
+    generate(replace(project_of(scores()), model=f"{name}.onnx"), path)
+    done = subprocess.run(
+        [path / "build.sh", "native"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (path / "install-native" / f"model_{name}").is_file()
+
+
 def test_run_over_adb(tmp_path: Path) -> None:
-    """The words that adb is given, each whole, whatever the serial number is."""
+    """The words that adb is given, each whole, whatever the serial number is; the board's shell and
+    its files are this machine's.
+    """
     path, tools = tmp_path / "my app", tmp_path / "bin"
     generate(project_of(scores()), path)
     (path / "install-native").mkdir()
-    (path / "install-native" / "small_model").write_text("x")
-    (path / "model" / "small_model.rknn").write_text("x")
+    program = path / "install-native" / "small_model"
+    program.write_text("#!/bin/sh\ncat model/small_model.rknn && ls data && exit 1\n")
+    program.chmod(0o755)
+    (path / "model" / "small_model.rknn").write_text("the model\n")
     tools.mkdir()
     (tools / "adb").write_text(
         f'#!/bin/sh\nfor w in "$@"; do printf "<%s>" "$w"; done >> "{tmp_path}/log"\n'
-        f'echo >> "{tmp_path}/log"\ncase "$*" in *exit=*) echo ran; echo exit=1;; esac\n'
+        f'echo >> "{tmp_path}/log"\nshift 2\ncase "$1" in\n'
+        '  shell) sh -c "$2" ;;\n  push) cp -r "$2" "$3" ;;\nesac\n'
     )
     (tools / "adb").chmod(0o755)
     done = subprocess.run(
@@ -305,8 +323,33 @@ def test_run_over_adb(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1, done.stderr
-    assert "ran" in done.stdout
+    assert "the model" in done.stdout
     lines = (tmp_path / "log").read_text().splitlines()
     assert all(line.startswith("<-s><se rial;x>") for line in lines)
-    assert f"<push><{path}/install-native/small_model></tmp/small_model/>" in lines[1]
-    assert "cd /tmp/small_model && " in lines[-1]
+    assert lines[0] == "<-s><se rial;x><shell><mktemp -d /tmp/small_model.XXXXXX>"
+    removed = re.fullmatch(r".*<rm -rf (/tmp/small_model\.[A-Za-z0-9]{6})>", lines[-1])
+    assert removed, lines[-1]
+    assert f"<push><{program}><{removed[1]}/>" in lines[2]
+    assert not Path(removed[1]).exists(), "nothing stays on the board"
+
+
+def test_run_over_adb_into_a_named_folder(tmp_path: Path) -> None:
+    """That one is the user's and stays."""
+    path, board = tmp_path / "app", tmp_path / "board"
+    generate(project_of(scores()), path)
+    (path / "install-native").mkdir()
+    (path / "install-native" / "small_model").write_text("#!/bin/sh\nexit 0\n")
+    (path / "install-native" / "small_model").chmod(0o755)
+    (path / "model" / "small_model.rknn").write_text("x")
+    adb = tmp_path / "adb"
+    adb.write_text('#!/bin/sh\ncase "$1" in shell) sh -c "$2" ;; push) cp -r "$2" "$3" ;; esac\n')
+    adb.chmod(0o755)
+    done = subprocess.run(
+        [path / "run.sh", "adb", "--kind", "native", "--folder", str(board)],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (board / "model" / "small_model.rknn").read_text() == "x"

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from engine.base.errors import GraphError, SimulationError, UsageError
 from engine.graph.execute import Session, lower_for_runtime, ort
@@ -321,3 +321,31 @@ def test_zeros_around_a_max_pool_stay_zeros() -> None:
     found = Session(proto.SerializeToString()).run({"x": -np.ones((1, 2, 6, 6), np.float32)})
     assert found["y"].max() == 0
     assert found["y"].min() == -1
+
+
+def test_an_int8_input_behind_a_reshape_runs() -> None:
+    """ONNX Runtime makes a graph of it that it refuses itself."""
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["real"]),
+        helper.make_node("Reshape", ["real", "sizes"], ["y"]),
+    ]
+    weights = [
+        numpy_helper.from_array(np.float32(0.5), "scale"),
+        numpy_helper.from_array(np.int8(3), "zero"),
+        numpy_helper.from_array(np.array([2, 2]), "sizes"),
+    ]
+    value = helper.make_tensor_value_info
+    proto = helper.make_model(
+        helper.make_graph(
+            nodes,
+            "net",
+            [value("x", TensorProto.INT8, [1, 4])],
+            [value("y", TensorProto.FLOAT, [2, 2])],
+            weights,
+        ),
+        opset_imports=[helper.make_opsetid("", 21)],
+        ir_version=10,
+    )
+    session = Session(infer_shapes(Graph.from_proto(proto)))
+    found = session.run({"x": np.array([[-128, 3, 4, 127]], np.int8)})
+    np.testing.assert_array_equal(found["y"], [[-65.5, 0], [0.5, 62]])

@@ -1,0 +1,78 @@
+"""The work of an estimate grows with the model: counted in lines that run, never in seconds."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+from engine.cost.estimate import CostSettings, estimate
+from engine.graph.ir import Graph, infer_shapes
+
+PARTS = 150
+
+
+def branches(kind: str, count: int) -> Graph:
+    """A tensor of ``count`` channels, cut into single ones and joined again."""
+    parts, outs = [f"s{at}" for at in range(count)], [f"r{at}" for at in range(count)]
+    nodes: list[NodeProto] = []
+    weights = []
+    if kind == "Split":
+        nodes.append(helper.make_node("Split", ["x"], parts, axis=1, num_outputs=count))
+    else:
+        weights.append(numpy_helper.from_array(np.array([1], np.int64), "axes"))
+        for at, part in enumerate(parts):
+            for name, value in ((f"b{at}", at), (f"e{at}", at + 1)):
+                weights.append(numpy_helper.from_array(np.array([value], np.int64), name))
+            nodes.append(helper.make_node("Slice", ["x", f"b{at}", f"e{at}", "axes"], [part]))
+    nodes += [
+        helper.make_node("Relu", [part], [out]) for part, out in zip(parts, outs, strict=True)
+    ]
+    nodes.append(helper.make_node("Concat", outs, ["y"], axis=1))
+    value = helper.make_tensor_value_info
+    shape = [1, count, 4, 4]
+    graph = helper.make_graph(
+        nodes,
+        "wide",
+        [value("x", TensorProto.FLOAT, shape)],
+        [value("y", TensorProto.FLOAT, shape)],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    return infer_shapes(Graph.from_proto(model))
+
+
+def lines_run(graph: Graph, chip: str) -> Counter[str]:
+    """How many lines ran in each function of the engine."""
+    ran: Counter[str] = Counter()
+
+    def local(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            ran[f"{frame.f_globals.get('__name__')}.{frame.f_code.co_name}"] += 1
+        return local
+
+    def entered(frame: FrameType, event: str, _: Any) -> Any:
+        return local if str(frame.f_globals.get("__name__")).startswith("engine.") else None
+
+    before = sys.gettrace()
+    sys.settrace(entered)
+    try:
+        estimate(graph, CostSettings(chips=(chip,)))
+    finally:
+        sys.settrace(before)
+    return ran
+
+
+@pytest.mark.parametrize("chip", ["rk3588", "rk1808"])
+@pytest.mark.parametrize("kind", ["Split", "Slice"])
+def test_twice_the_branches_are_twice_the_work(kind: str, chip: str) -> None:
+    lines_run(branches(kind, 4), chip)  # what is read once
+    few, many = (lines_run(branches(kind, count), chip) for count in (PARTS, 2 * PARTS))
+    grown = {name: (few[name], ran) for name, ran in many.items() if ran > PARTS * 4}
+    assert grown
+    assert not {name: both for name, both in grown.items() if both[1] > 2.3 * both[0] + 100}
