@@ -11,10 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from engine.base.errors import DeviceError
+from engine.base.errors import (
+    DeviceAccessError,
+    DeviceError,
+    DeviceLostError,
+    DeviceTimeoutError,
+)
 from engine.base.peers.near import Call, Peer
 
-__all__ = ["Completed", "Conversation", "Moved", "Transport", "TransportKind"]
+__all__ = ["UNREACHABLE", "Completed", "Conversation", "Moved", "Transport", "TransportKind"]
+
+UNREACHABLE = (DeviceAccessError, DeviceLostError, DeviceTimeoutError)
+"""Errors of the way to a board. They say nothing of what was asked for: whoever can do without that
+lets them through."""
 
 TransportKind = Literal["adb", "ssh", "local", "ntb"]
 
@@ -62,7 +71,8 @@ class Transport(Protocol):
     """One board and the way to it.
 
     Every method raises :class:`~engine.base.errors.DeviceLostError` where the board has gone,
-    :class:`~engine.base.errors.DeviceTimeoutError` where it does not answer in time, and
+    :class:`~engine.base.errors.DeviceTimeoutError` where it does not answer in time,
+    :class:`~engine.base.errors.DeviceAccessError` where it does not let us in, and
     :class:`~engine.base.errors.DeviceStorageError` where a file cannot be read or written there.
     None of them blocks for longer than it says.
 

@@ -19,6 +19,7 @@ from engine import (
     EngineError,
     Event,
     Job,
+    JobCancelledError,
     KeyNeededError,
     RecipeError,
     UsageError,
@@ -111,7 +112,15 @@ class WorkerSession:
                 stack.callback(loop.remove_signal_handler, signal.SIGTSTP)
             async for event in job.events():
                 tell(event)
-            return await job.result()
+            result = await job.result()
+            # a signal of the last moment, which the loop has not told us of yet
+            for _ in range(3):
+                await asyncio.sleep(0)
+            if stop.cancels:  # what follows a job that was cancelled too late does not start either
+                raise JobCancelledError(
+                    "The job was cancelled.", remedy="Start it again when ready."
+                )
+            return result
 
 
 class _Stop:
@@ -129,6 +138,11 @@ class _Stop:
         self._asked = 0
         # kept so that they are not collected while they run
         self._cancels: set[asyncio.Task[None]] = set()
+
+    @property
+    def cancels(self) -> bool:
+        """Whether it was asked for more than the result so far."""
+        return self._asked > (1 if self._finish_first else 0)
 
     def __call__(self) -> None:
         """A signal came; the second one kills."""

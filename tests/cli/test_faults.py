@@ -179,6 +179,7 @@ def test_a_reader_that_went_away_is_no_failure(tmp_path: Path) -> None:
     assert ran.returncode == 0
 
 
+@pytest.mark.long
 def test_names_that_are_no_utf8_and_steer_terminals(tmp_path: Path) -> None:
     name = b"b\xe9d\x1b[31m[red]\nx.onnx"
     (tmp_path / os.fsdecode(name)).symlink_to(MODEL)

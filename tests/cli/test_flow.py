@@ -87,6 +87,7 @@ def test_without_quantization(rknntui: Run, tmp_path: Path, photos: Path) -> Non
     assert ran.code == 0, ran.err
 
 
+@pytest.mark.long
 def test_same_bytes_from_another_folder_and_spelling(
     rknntui: Run, tmp_path: Path, photos: Path
 ) -> None:

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from rknntui.demo import demo_folder
 from tests.cli.conftest import ROOT
 
@@ -29,6 +31,7 @@ def _cpu_ticks_of_children(pid: int) -> int:
     return total
 
 
+@pytest.mark.long
 def test_ctrl_z_lets_a_search_wait_and_fg_lets_it_go_on(tmp_path: Path) -> None:
     child = subprocess.Popen(
         [

@@ -98,6 +98,7 @@ def test_what_is_no_script(tmp_path: Path) -> None:
     code, out, err = run("none.py", cwd=tmp_path)
     assert (code, out) == (4, "")
     assert err == "error: none.py does not exist.\n  fix: Give the path of a Python script.\n"
+    assert "\x1b" not in run("\x1b[31mnone.py", cwd=tmp_path)[2]
     assert run(".", cwd=tmp_path)[0] == 4
     assert run("--generation", "3", "test.py", cwd=tmp_path)[0] == 2
 

@@ -6,11 +6,13 @@ import asyncio
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.base.errors import JobCancelledError
 from engine.jobs.history import list_jobs
+from engine.jobs.job import Job
 from engine.wire.build import BUILD, BuildParams
 from rknntui.cli.session import WorkerSession, with_worker
 from tests.safety import ends
@@ -39,3 +41,26 @@ def test_ctrl_c_before_the_worker_has_the_job(demo: Path) -> None:
     with ends(), pytest.raises(JobCancelledError):
         with_worker(action, lambda _: None)
     assert [record.state for record in list_jobs()] == ["cancelled"]
+
+
+def test_ctrl_c_in_the_last_moment_of_a_job(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job ended "done", the signal was lost, and the next query ran for half a minute."""
+    result = Job.result
+
+    async def ended(job: Job[Any]) -> Any:
+        found = await result(job)
+        os.kill(os.getpid(), signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(Job, "result", ended)
+    asked: list[str] = []
+
+    async def action(session: WorkerSession) -> None:
+        recipe = {"model": str(demo / "digits_demo.onnx"), "dataset": str(demo / "dataset.txt")}
+        await session.run(BUILD, BuildParams(recipe=recipe))
+        asked.append("what follows")
+
+    with ends(), pytest.raises(JobCancelledError):
+        with_worker(action, lambda _: None)
+    assert [record.state for record in list_jobs()] == ["done"]
+    assert not asked

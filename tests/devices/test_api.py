@@ -37,6 +37,7 @@ def rknn() -> Iterator[RKNN]:
     made.release()
 
 
+@pytest.mark.long
 def test_the_calls_of_generation_2(
     rknn: RKNN,
     board: Boards,
@@ -153,6 +154,7 @@ def test_the_calls_of_generation_1(
     rknn.release()
 
 
+@pytest.mark.long
 def test_a_container_of_ours_runs_on_no_real_npu(
     rknn: RKNN, board: Boards, libraries: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -192,6 +192,7 @@ def settings(emulator: BoardEmulator, text: str) -> None:
     (folder / SETTINGS).write_text(f"{text}\n")
 
 
+@pytest.mark.long
 @pytest.mark.adb
 @pytest.mark.cc
 @pytest.mark.parametrize("android", [False, pytest.param(True, marks=pytest.mark.long)])

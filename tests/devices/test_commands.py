@@ -20,6 +20,7 @@ from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
 from engine.devices.emulator.runtime.build import compiler
 from engine.devices.transports.adb.transport import AdbTransport
+from tests.devices.adb.stand_in import StandIn, okay
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
 from tests.devices.demo_container import LAYER, demo_container, digits, simulated
@@ -83,6 +84,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.mark.long
 @pytest.mark.adb
 def test_a_board_is_listed_and_examined(board: Boards) -> None:
     made = board("rk3566", model="a[b]\x1b[31mc")
@@ -119,6 +121,15 @@ def test_boards_that_cannot_be_examined_are_told_with_what_to_do(board: Boards) 
     done = run("doctor", "--device", "adb:; reboot")
     assert done.returncode == 2
     assert "is not the address of a board" in done.stderr
+
+
+@pytest.mark.adb
+def test_a_server_that_is_none_is_no_empty_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    with StandIn({"host:devices-l": okay("<html>\n")}) as stand_in:
+        monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(stand_in.server.port))
+        done = run("devices", "list")
+    assert done.returncode == 13
+    assert "is no adb server" in done.stdout
 
 
 def test_a_port_that_is_taken_is_said() -> None:

@@ -18,6 +18,7 @@ __all__ = ["recipe"]
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "size",
     [SIZES[0], *(pytest.param(size, marks=pytest.mark.long) for size in SIZES[1:])],

@@ -416,6 +416,7 @@ async def test_a_board_is_watched_with_extremes_and_why_it_was_lost(
         await until(pilot, lambda: not app.is_running, "nothing is asked")
 
 
+@pytest.mark.long
 async def test_marked_boards_are_watched_at_another_rate_and_recorded(
     answers: Answers, watches: Watches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,7 +71,7 @@ async def test_boards_are_listed_asked_examined_watched_and_recorded(
 
         await pilot.press("R")
         await choose_path(pilot, tmp_path / "seen.jsonl")
-        await until(pilot, lambda: "replay seen.jsonl" in screen_text(app), "it again")
+        # it is as short as the watch was: its beginning may not be seen
         await until(pilot, lambda: "end of the recording" in screen_text(app), "all of it")
         assert "max 90 %" in screen_text(app)
 

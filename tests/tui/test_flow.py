@@ -116,6 +116,7 @@ def test_no_workspace_brings_numbers_or_models_into_the_interface() -> None:
     assert done.stdout.split() == []
 
 
+@pytest.mark.long
 async def test_a_dataset_that_changed_on_disk_is_read_again(demo: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, demo, 3)
     listed = tmp_path / "dataset.txt"

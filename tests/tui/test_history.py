@@ -56,6 +56,7 @@ async def ran(worker: Worker, method: str, params: dict[str, Any]) -> None:
     await job.result()
 
 
+@pytest.mark.long
 async def test_a_restart_shows_the_log_the_scores_and_the_comparison(
     recipe: dict[str, Any], worker: Worker
 ) -> None:
@@ -157,6 +158,7 @@ async def test_nothing_is_not_built_while_it_is_built(recipe: dict[str, Any]) ->
         assert "The job was cancelled" not in screen_text(app)
 
 
+@pytest.mark.long
 async def test_accuracy_and_hybrid_have_the_same_layers_by_any_name(
     recipe: dict[str, Any], worker: Worker
 ) -> None:

@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 from rknntui.app import Workbench
+from rknntui.screens.dialogs.dialogs import ConfirmDialog
 from rknntui.screens.run.workspace import Run
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path, visited, write_recipe
@@ -79,7 +80,7 @@ async def test_exports_qdq_onnx_and_asks_before_it_replaces(
         assert out.read_bytes() == b"mine"
         await pilot.press("enter")
         await choose_path(pilot, out)
-        await until(pilot, lambda: "exists. Replace" in screen_text(app), "a question")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "a question")
         await pilot.press("y")
         await until(pilot, lambda: "SHA-256" in screen_text(app), "the new file")
         assert out.read_bytes() != b"mine"

@@ -99,6 +99,7 @@ def test_everything_is_sent_again_after_another_program_or_a_resize() -> None:
     assert sent.count == 3 * every
 
 
+@pytest.mark.long
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
 async def test_entering_a_workspace_sends_each_cell_once(demo: Path, tmp_path: Path) -> None:

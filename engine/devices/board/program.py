@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError
+from engine.base.errors import DeviceError
 from engine.base.text import sanitize
 from engine.devices.agent.built import TARGETS, BuiltAgent, agent_folder, find_built, target_of
 from engine.devices.board.layout import agent_name, find_python
@@ -15,7 +15,7 @@ from engine.devices.probe.elf import Elf
 from engine.devices.probe.identify import EMULATED_MARK
 from engine.devices.probe.libraries import processors
 from engine.devices.probe.reading import elf_of, first_line, output, read_bytes
-from engine.devices.transport import Transport
+from engine.devices.transport import UNREACHABLE, Transport
 
 __all__ = ["AgentProgram", "board_processors", "choose_program", "find_native"]
 
@@ -92,7 +92,7 @@ def choose_program(transport: Transport, bundle: bytes) -> AgentProgram:
     """
     try:
         return AgentProgram(bundle, python=find_python(transport))
-    except (DeviceLostError, DeviceTimeoutError):
+    except UNREACHABLE:
         raise
     except DeviceError as error:
         agent = find_native(transport, error)
@@ -151,7 +151,7 @@ def _has_loader(transport: Transport, agent: BuiltAgent) -> bool:
         return True  # programs of an emulated board are those of this machine
     try:
         return transport.read(name, limit=4) is not None
-    except (DeviceLostError, DeviceTimeoutError):
+    except UNREACHABLE:
         raise
     except DeviceError:  # it is there and only the board's own programs may read it
         return True

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from engine.base.errors import (
     DeviceError,
-    DeviceLostError,
-    DeviceTimeoutError,
     EngineError,
     JobCancelledError,
 )
@@ -35,7 +33,7 @@ from engine.devices.probe.compatibility import ModelFacts
 from engine.devices.probe.identify import BoardIdentity, identify
 from engine.devices.probe.state import read_state
 from engine.devices.probe.versions import Versions, read_versions
-from engine.devices.transport import Transport
+from engine.devices.transport import UNREACHABLE, Transport
 from engine.wire.board import BoardState
 from engine.wire.doctor import Check
 
@@ -185,7 +183,7 @@ def _python(case: Case) -> Iterator[Check]:
     """What the program that runs models on the board is run by."""
     try:
         yield Check("python", "ok", find_python(case.transport))
-    except (DeviceLostError, DeviceTimeoutError):
+    except UNREACHABLE:
         raise
     except DeviceError as error:
         yield _agent_in_c(case, error)
@@ -195,7 +193,7 @@ def _agent_in_c(case: Case, no_python: DeviceError) -> Check:
     """What runs models on a board without Python."""
     try:
         agent = find_native(case.transport, no_python)
-    except (DeviceLostError, DeviceTimeoutError):
+    except UNREACHABLE:
         raise
     except DeviceError as error:
         return Check("python", "bad", error.what, f"{error.cause} {error.remedy}")

@@ -17,6 +17,7 @@ from engine.base.text import did_you_mean, sanitize
 from engine.chips import Chip, chip, chips
 from engine.devices.measure.conditions import Reading, changes
 from engine.devices.measure.timings import Timings, percentile, timings_of
+from engine.devices.probe.versions import MINI_CHIPS
 from engine.wire.devices import CORES
 
 __all__ = [
@@ -225,6 +226,8 @@ def _impossible(cell: Cell, found: Chip, built: Sequence[int]) -> str:
     """Why a point cannot be measured; empty where it can."""
     if problem := core_problem(cell.core_mask, found):
         return problem
+    if cell.threads > 1 and found.name in MINI_CHIPS:
+        return f"{found.name}'s runtime library runs a model on one thread."
     if cell.batch not in built:
         models = ", ".join(map(str, built)) or "none"
         return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,13 @@ from engine.devices.probe.state import once_paths, parse, watch_paths
 from engine.wire.board import BoardState
 
 if TYPE_CHECKING:
+    from engine.devices.board.results import RunResult
     from engine.devices.board.runtime import BoardRuntime
     from engine.devices.board.tensors import BoardInput
 
 __all__ = ["fix_clocks_of", "measure_on", "state_by_agent"]
+
+_PART_US = 1e6
 
 
 def measure_on(
@@ -45,17 +49,40 @@ def measure_on(
             # a chip with one core has no call for it
             runtime.open(model, core_mask=None if cell.cores == "auto" else cell.core_mask)
             loaded.append((cell.cores, cell.batch))
-        warmup, loops = plan.warmup, plan.loops
-        if loops is None:
-            first = runtime.run(inputs, loops=max(warmup, 1), threads=cell.threads, outputs=False)
-            # of every thread the same number of runs
-            loops, warmup = loops_for(plan.seconds or 0.0, first.wall_us), 0
+        run = partial(runtime.run, inputs, threads=cell.threads, outputs=False)
+        if plan.loops is not None:
+            before = Reading.of(look())
+            found = run(warmup=plan.warmup, loops=plan.loops)
+            after = Reading.of(look())
+            return CellTimes(found.wall_us, before, after, found.elapsed_us or None)
+        first = run(loops=max(plan.warmup, 1))
         before = Reading.of(look())
-        found = runtime.run(inputs, warmup=warmup, loops=loops, threads=cell.threads, outputs=False)
+        times, elapsed = _run_for(run, (plan.seconds or 0.0) * 1e6, cell.threads, first.wall_us)
         after = Reading.of(look())
-        return CellTimes(found.wall_us, before, after, found.elapsed_us or None)
+        return CellTimes(times, before, after, elapsed)
 
     return measure
+
+
+def _run_for(
+    run: Callable[..., RunResult], wanted: float, threads: int, warmup: Sequence[float]
+) -> tuple[list[float], float]:
+    """Run for so many microseconds of the board's clock; its times, and how long it was.
+
+    In parts of a second at most: a board that becomes slower overruns by one of them.
+    """
+    times: list[float] = []
+    elapsed, part = 0.0, wanted
+    usual = sorted(warmup)
+    while elapsed < wanted:
+        # of every thread the same number of runs
+        found = run(loops=loops_for(min(part, _PART_US) / 1e6, usual))
+        times += found.wall_us
+        took = max(found.elapsed_us, sum(found.wall_us) / threads, 1.0)
+        elapsed += took
+        part = wanted - elapsed
+        usual = [took * threads / max(len(found.wall_us), 1)]
+    return times, elapsed
 
 
 def fix_clocks_of(runtime: BoardRuntime, chip: str | None) -> list[str]:

@@ -8,7 +8,13 @@ from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
-from engine.base.errors import DeviceError, JobCancelledError, OutputError, UsageError
+from engine.base.errors import (
+    DeviceError,
+    JobCancelledError,
+    OutputError,
+    RuntimeLibraryError,
+    UsageError,
+)
 from engine.base.events import LogLine, Progress, Reporter
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
@@ -59,6 +65,12 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
             loops=params.loops,
             seconds=params.seconds,
         )
+        if not plan.cells:
+            raise UsageError(
+                "No point of the grid can be measured on this chip.",
+                cause=" ".join(dict.fromkeys(each.reason for each in plan.left_out)),
+                remedy="Choose other cores, batches or threads.",
+            )
         model = held.enter_context(source.file_for(board))
         with stages.stage(_SEND) as stage:
             runtime = BoardRuntime(board.transport, chip=chip, check=check)
@@ -81,11 +93,12 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
                 for result in run_benchmark(plan, measure):
                     cells.append(result)
                     reporter.emit(Progress(stage, len(cells), len(plan.cells), str(result.cell)))
+                _require_times(cells)
             if params.layers:
                 with stages.stage(_LAYERS):
                     text = time_layers(runtime, model, inputs, warmup=params.warmup)
         except (DeviceError, JobCancelledError) as error:
-            if cells:
+            if any(each.timings for each in cells):
                 early = (*notes, f"It ended early: {error.what}")
                 _keep(_measured(source, board, opened, cells, LayerTimes(), early), reporter)
                 told = f"{len(cells)} of {len(plan.cells)} points were measured and are kept"
@@ -109,6 +122,20 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
         notes=tuple(notes),
         kept=_keep(_measured(source, board, opened, cells, table, notes), reporter),
     )
+
+
+def _require_times(cells: Sequence[CellResult]) -> None:
+    """A run without a single time is no result, and is not kept.
+
+    Raises:
+        RuntimeLibraryError: every point failed; says why the first one did.
+    """
+    if not any(each.timings for each in cells):
+        raise RuntimeLibraryError(
+            "Nothing was measured: the board refused to run the model at every point.",
+            cause=cells[0].failed if cells else "",
+            remedy="Try `rknntui run`; if that fails too, run `rknntui doctor --device`.",
+        )
 
 
 def _inputs(opened: OpenModel, batch: int = 1) -> list[BoardInput]:

@@ -7,7 +7,7 @@ at least as new as the toolkit that built the model, and ``_RULES`` holds what n
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -22,7 +22,16 @@ from engine.devices.probe.versions import MINI_CHIPS, Component, Version, Versio
 if TYPE_CHECKING:
     from engine.container.vendor import VendorModel
 
-__all__ = ["SAME_NPU", "ModelFacts", "Toolkit1", "match", "required_by_toolkit1", "toolkit1_table"]
+__all__ = [
+    "SAME_NPU",
+    "ModelFacts",
+    "Toolkit1",
+    "container_table",
+    "loads",
+    "match",
+    "required_by_toolkit1",
+    "toolkit1_table",
+]
 
 SAME_NPU = (
     ("rk1808", "rk3399pro"),
@@ -48,6 +57,7 @@ class ModelFacts:
         toolkit: version that built it, as written; empty where it is not known.
         dynamic: whether it has several sets of input shapes.
         size: of the file in bytes.
+        container: version of the file's container; None where it is not known.
         ours: whether it is a container of this program, which emulated boards alone run.
     """
 
@@ -57,6 +67,7 @@ class ModelFacts:
     toolkit: str = ""
     dynamic: bool = False
     size: int = 0
+    container: int | None = None
     ours: bool = False
 
     @classmethod
@@ -69,6 +80,7 @@ class ModelFacts:
             toolkit=model.toolkit,
             dynamic=model.dynamic,
             size=model.size,
+            container=model.container_version,
         )
 
     @classmethod
@@ -111,6 +123,38 @@ def toolkit1_table() -> tuple[Toolkit1, ...]:
         )
         for row in csv.DictReader(text.splitlines())
     )
+
+
+@cache
+def container_table() -> Mapping[tuple[str, int], tuple[tuple[Version, bool], ...]]:
+    """What releases of generation 2's runtimes did with models, as it was measured.
+
+    Name of the library and version of a file's container -> whether each release loads it, oldest
+    first.
+    """
+    text = (
+        resources.files("engine.devices.probe")
+        .joinpath("data", "containers.csv")
+        .read_text("utf-8")
+    )
+    found: dict[tuple[str, int], list[tuple[Version, bool]]] = {}
+    for row in csv.DictReader(text.splitlines()):
+        key = (row["library"], int(row["container"]))
+        found.setdefault(key, []).append((_version(row["version"]), row["loads"] == "yes"))
+    return {key: tuple(sorted(rows)) for key, rows in found.items()}
+
+
+def loads(library: str, release: Version, container: int) -> bool | None:
+    """Whether a runtime loads a container of this version; None where that was not measured.
+
+    What a release loads, later ones load, too; what one does not load, earlier ones do not.
+    """
+    rows = container_table().get((library, container), ())
+    if any(works for measured, works in rows if measured <= release):
+        return True
+    if any(not works for measured, works in rows if measured >= release):
+        return False
+    return None
 
 
 def _version(text: str) -> Version:
@@ -222,15 +266,31 @@ def _versions_for(
     runtime = versions.runtime
     has = runtime.version if runtime else None
     if runtime and has and toolkit is not None and generation == 2 and has < toolkit:
-        yield Finding(
-            "runtime-old",
-            "error",
-            runtime.path,
-            f"{runtime} is older than toolkit {toolkit}, which built the model.",
-            "An older runtime refuses it: E RKNN: 6, 1, Invalid RKNN model version 6.",
+        works = None if model.container is None else loads(runtime.name, has, model.container)
+        remedy = (
             f"Copy {runtime.name}.so of the toolkit's release {toolkit} to {runtime.path}, or "
-            f"build the model with toolkit {has}.",
+            f"build the model with toolkit {has}."
         )
+        if works is False:
+            yield Finding(
+                "runtime-old",
+                "error",
+                runtime.path,
+                f"{runtime} does not load models of toolkit {toolkit} (measured).",
+                f"The file's container has version {model.container}. librknnrt says: Invalid RKNN "
+                "model version; some releases of librknnmrt crash.",
+                remedy,
+            )
+        elif works is None:
+            yield Finding(
+                "runtime-unmeasured",
+                "warning",
+                runtime.path,
+                f"{runtime} is older than toolkit {toolkit}, which built the model.",
+                "The version of the file's container decides; whether this release loads it was "
+                "not measured.",
+                f"Try it. If it is refused: {remedy}",
+            )
     if generation == 2:
         occasions = ["dynamic"] if model.dynamic else []
         occasions += ["large"] if model.size > LARGE else []

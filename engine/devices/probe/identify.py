@@ -23,7 +23,7 @@ __all__ = ["EMULATED_MARK", "BoardIdentity", "ChipFound", "chip_of", "identify",
 EMULATED_MARK = "/etc/rknntui-emulated"
 """A file that only boards of ``rknntui devices emulate`` have."""
 
-OTHER_NAMES = {"rk1806": "rk1808"}
+OTHER_NAMES = {"rk1806": "rk1808", "rk3582": "rk3588"}
 """SoCs without facts of their own: RK1806 has the NPU of RK1808."""
 
 _COMPATIBLE = ("/proc/device-tree/compatible", "/sys/firmware/devicetree/base/compatible")

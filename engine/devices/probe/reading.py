@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError
+from engine.base.errors import DeviceError
 from engine.base.text import sanitize
 from engine.devices.probe.elf import Elf, read_elf
-from engine.devices.transport import Completed, Transport
+from engine.devices.transport import UNREACHABLE, Completed, Transport
 
 __all__ = [
     "ATTRIBUTE_LIMIT",
@@ -41,7 +41,7 @@ def _optional(ask: Callable[[], T]) -> T | None:
     """What a transport answers; None where the board has not got it or keeps it to root."""
     try:
         return ask()
-    except (DeviceLostError, DeviceTimeoutError):
+    except UNREACHABLE:
         raise
     except DeviceError:
         return None

@@ -13,14 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from engine.base.errors import DeviceLostError, DeviceStorageError, DeviceTimeoutError
+from engine.base.errors import DeviceStorageError
 from engine.base.text import sanitize
 from engine.chips import chip as chip_facts
 from engine.devices.probe.clocks import chip_clocks
 from engine.devices.probe.reading import ATTRIBUTE_LIMIT, first_line, ran
 from engine.devices.probe.together import read_together
 from engine.devices.probe.versions import MINI_CHIPS
-from engine.devices.transport import Transport
+from engine.devices.transport import UNREACHABLE, Transport
 from engine.wire.board import BoardState, SystemMemory, Temperature
 
 __all__ = ["StateReader", "once_paths", "parse", "read_state", "watch_paths"]
@@ -183,7 +183,7 @@ def _number(text: str | None, factor: int) -> int | None:
 def _load(seen: _Seen) -> tuple[float, ...] | None:
     """``NPU load:  63%``, or ``NPU load:  Core0: 63%, Core1: 65%, Core2: 64%,``.
 
-    Old drivers say more than 100.
+    Old drivers say more than 100: what they mean by that is not known, and no load is shown.
     """
     for path in _LOADS:
         text = (seen.values.get(path) or "")[:500]
@@ -200,7 +200,7 @@ def _load(seen: _Seen) -> tuple[float, ...] | None:
             found = [float(single[1])]
         else:
             continue
-        return tuple(min(percent, 100.0) for percent in found)
+        return tuple(found) if max(found) <= 100 else None
     return None
 
 
@@ -337,7 +337,7 @@ class StateReader:
             self._reasons.pop(path, None)
             try:
                 content = self._transport.read(path, limit=ATTRIBUTE_LIMIT)
-            except (DeviceLostError, DeviceTimeoutError):
+            except UNREACHABLE:
                 raise
             except DeviceStorageError as error:
                 self._reasons[path] = str(error)

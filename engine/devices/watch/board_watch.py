@@ -9,8 +9,6 @@ from contextlib import ExitStack, closing
 
 from engine.base.errors import (
     DeviceError,
-    DeviceLostError,
-    DeviceTimeoutError,
     EngineError,
     JobCancelledError,
 )
@@ -22,7 +20,7 @@ from engine.devices.board.session import BoardSession
 from engine.devices.probe.facts import board_facts
 from engine.devices.probe.identify import identify
 from engine.devices.probe.state import StateReader, once_paths, parse, watch_paths
-from engine.devices.transport import Transport
+from engine.devices.transport import UNREACHABLE, Transport
 from engine.devices.watch.times import BoardTimes
 from engine.wire.board import BoardFacts, BoardState
 from engine.wire.monitor import BoardNote, BoardSample
@@ -128,7 +126,7 @@ class BoardWatch:
         if board.converses:
             try:
                 yield from self._streamed(board, chip)
-            except (DeviceLostError, DeviceTimeoutError):
+            except UNREACHABLE:
                 raise
             except DeviceError as error:
                 if self._answered:

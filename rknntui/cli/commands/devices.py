@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import threading
 from dataclasses import asdict
@@ -36,7 +37,8 @@ def command() -> None:
 def list_boards(ssh: tuple[str, ...], as_json: bool) -> None:
     """List the boards in reach: by adb, by NTB, on USB, and this machine where it is one.
 
-    An adb server that is not up is started. Nothing is connected, no network is searched.
+    An adb server that is not up is started; exit code 13 where it does not serve. Nothing is
+    connected, no network is searched.
     """
 
     async def action(session: WorkerSession) -> Listing:
@@ -50,6 +52,9 @@ def list_boards(ssh: tuple[str, ...], as_json: bool) -> None:
         lines += [f"{device.id}: {note}" for note in (*notes, *device.warnings)]
     lines += [f"{notice.what} {notice.remedy}".strip() for notice in found.notices]
     emit(found, lines, as_json=as_json)
+    # without adb there may be boards by other ways; a server that does not serve hides some
+    if shutil.which("adb") and any(notice.code == "adb-server" for notice in found.notices):
+        raise click.exceptions.Exit(DeviceError.exit_code)
 
 
 @command.group("agent")

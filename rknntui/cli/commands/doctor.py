@@ -64,7 +64,8 @@ def command(device: str | None, model: Path | None, no_test: bool, as_json: bool
         _examine(ExamineParams(device, path, path is not None and not no_test), shown)
     bad = [check for check in shown.checks if check.state == "bad"]
     data = {"ok": not bad, "checks": [encode(check) for check in shown.checks]}
-    emit(data, "everything in order" if not bad else f"{len(bad)} problems", as_json=as_json)
+    problems = f"{len(bad)} problem{'s' if len(bad) != 1 else ''}"
+    emit(data, problems if bad else "everything in order", as_json=as_json)
     if bad:
         raise click.exceptions.Exit(1)
 

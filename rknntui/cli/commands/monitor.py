@@ -139,6 +139,8 @@ class _View:
 
     def _sample(self, sample: BoardSample) -> None:
         facts = self._facts.get(sample.device)
+        if sample.state is None:
+            facts = None  # what could not be read was not measured
         label = {} if facts is None else {"label": facts.label}
         if self._object("sample", encode(sample), **label):
             return

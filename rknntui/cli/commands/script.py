@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from engine import SourceModelError, script_environment
+from engine import SourceModelError, sanitize, script_environment
 
 
 @click.command(
@@ -41,7 +41,7 @@ def command(
     """
     if not file.is_file():
         raise SourceModelError(
-            f"{file} does not exist." if not file.exists() else f"{file} is not a file.",
+            f"{sanitize(str(file), 200)} {'is not a file' if file.exists() else 'does not exist'}.",
             remedy="Give the path of a Python script.",
         )
     environment = script_environment(os.environ, generation=generation, compiler=compiler)

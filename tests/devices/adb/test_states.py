@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
+
 import pytest
 
 from engine.base.errors import (
+    DeviceAccessError,
     DeviceError,
     DeviceLostError,
     DeviceStorageError,
@@ -58,6 +64,13 @@ def test_every_line_of_the_list_is_read() -> None:
     assert UDEV_RULE in found[2].state.remedy
 
 
+@pytest.mark.parametrize("text", ["<html>\n", "hello\nworld\n", "\x1b[2J"])
+def test_a_list_that_is_none_is_no_empty_one(text: str) -> None:
+    with pytest.raises(DeviceError, match="is no adb server"):
+        attached(text)
+    assert attached("\n") == ()
+
+
 def test_a_hostile_list_is_bounded() -> None:
     line = "a" * 200 + " device transport_id:99999999999999999999\n"
     found = attached(line * 1000 + "\x1b[2J device\n")
@@ -75,12 +88,12 @@ def test_a_hostile_list_is_bounded() -> None:
         ("more than one device/emulator", DeviceError, "several boards"),
         (
             "device unauthorized.\nThis adb server's $ADB_VENDOR_KEYS is not set",
-            DeviceError,
+            DeviceAccessError,
             "does not accept this machine",
         ),
         (
             "insufficient permissions for device: user in plugdev group",
-            DeviceError,
+            DeviceAccessError,
             UDEV_RULE,
         ),
         ("\x1b]0;owned\x07", DeviceError, "refused a request"),
@@ -164,3 +177,31 @@ def test_what_a_board_says_of_its_files_has_a_cause(text: str, cause: str) -> No
     assert error.remedy
     assert "5.00 MiB" in error.what
     assert "\x1b" not in error.what
+
+
+LISTENER = """
+import os, socket, sys
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can listen as another user")
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_server_of_another_user_is_refused_by_name(host: str) -> None:
+    words = [sys.executable, "-I", "-S", "-c", LISTENER]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(words, text=True, **pipes) as stranger:  # type: ignore[call-overload]
+        port = int(stranger.stdout.readline())
+        with pytest.raises(DeviceError, match=r"is not yours: it is of .*user 65534"):
+            AdbServer(host, port).connect(Deadline(5.0))
+        stranger.stdin.close()
+
+
+def test_the_users_own_server_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as own:
+        AdbServer(port=own.getsockname()[1]).connect(Deadline(5.0)).close()

@@ -148,6 +148,18 @@ def test_a_program_of_another_user_is_refused(
     with socket.create_connection(("127.0.0.1", made.port)) as peer:
         assert owner.same_user(peer.getsockname(), made.port)
     assert not owner.same_user(("127.0.0.1", 1), made.port), "nobody is there"
+    # what its program closed is listed as of user 0, and would pass for root's
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        peer = socket.create_connection(("127.0.0.1", port))
+        name = peer.getsockname()
+        connected, _ = server.accept()
+        with connected:
+            assert owner.same_user(name, port)
+            peer.close()
+            with monkeypatch.context() as as_root:
+                as_root.setattr(owner.os, "getuid", lambda: 0)
+                assert not owner.same_user(name, port)
     monkeypatch.setattr(emulator, "same_user", lambda *_: False)
     link = Host(made.port)
     with pytest.raises((EOFError, ConnectionError)):

@@ -104,7 +104,7 @@ def recipe_for(folder: Path, chip: str) -> Path:
 
 @pytest.fixture(autouse=True)
 def patience() -> Iterator[None]:
-    with ends(2 * PATIENCE):
+    with ends(4 * PATIENCE):
         yield
 
 

@@ -76,6 +76,8 @@ def test_what_cannot_be_measured_has_a_reason() -> None:
     assert "rknn_batch_size=4" in reasons["cores 0, batch 4, threads 1"]
     (out,) = plan_benchmark("rv1106", cores=["0"]).left_out
     assert out.reason == "rv1106 has one core: there is none to choose."
+    (out,) = plan_benchmark("rv1106", threads=[1, 2]).left_out
+    assert out.reason == "rv1106's runtime library runs a model on one thread."
 
 
 @pytest.mark.parametrize(

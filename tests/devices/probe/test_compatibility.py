@@ -12,6 +12,8 @@ from engine.container.vendor import inspect_vendor
 from engine.devices.probe.compatibility import (
     SAME_NPU,
     ModelFacts,
+    container_table,
+    loads,
     match,
     required_by_toolkit1,
     toolkit1_table,
@@ -61,16 +63,47 @@ def test_what_fits_has_no_findings() -> None:
         ("1.5.2", "no version", True),
     ],
 )
-def test_the_runtime_is_at_least_as_new_as_the_toolkit(
+def test_a_runtime_older_than_the_toolkit_is_to_be_tried(
     runtime: str, toolkit: str, fits: bool
 ) -> None:
+    """Of a file whose container is not known."""
     model = ModelFacts(generation=2, chips=("rk3588",), toolkit=toolkit)
     found = match(software(runtime=runtime, server=runtime), model, "rk3588")
-    errors = [finding for finding in found if finding.severity == "error"]
-    assert codes(tuple(errors)) == ([] if fits else ["runtime-old"])
+    told = tuple(finding for finding in found if finding.code.startswith("runtime"))
+    assert codes(told) == ([] if fits else ["runtime-unmeasured"])
     if not fits:
-        assert "Invalid RKNN model version 6" in errors[0].cause
-        assert errors[0].remedy
+        assert told[0].severity == "warning"
+        assert "Try it" in told[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("runtime", "code"),
+    [
+        ("1.2.0", "runtime-old"),
+        ("1.4.0", "runtime-old"),
+        ("1.5.0", "runtime-unmeasured"),
+        ("1.5.2", ""),
+        ("1.6.0", ""),
+        ("2.2.0", ""),
+    ],
+)
+def test_the_version_of_the_container_decides(runtime: str, code: str) -> None:
+    model = ModelFacts(generation=2, chips=("rk3588",), toolkit="2.3.2", container=6)
+    found = match(software(runtime=runtime, server=runtime), model, "rk3588")
+    assert [c for c in codes(found) if c.startswith("runtime")] == ([code] if code else [])
+    if code == "runtime-old":
+        assert "Invalid RKNN model version" in found[0].cause
+
+
+def test_what_was_measured_of_containers() -> None:
+    assert set(container_table()) == {("librknnrt", 6), ("librknnmrt", 4100)}
+    for rows in container_table().values():
+        worked = [works for _, works in rows]
+        assert worked == sorted(worked), "a later release would do less than an earlier one"
+    newest = Version.parse("2.3.2")
+    assert newest is not None
+    assert loads("librknnmrt", newest, 4100) is True
+    assert loads("librknnmrt", newest, 4200) is None
 
 
 @pytest.mark.parametrize(
@@ -187,7 +220,7 @@ def test_copies_that_differ_and_releases_that_differ() -> None:
 
 
 def test_the_gravest_comes_first() -> None:
-    model = ModelFacts("net", 2, ("rk3588",), "2.3.2")
+    model = ModelFacts("net", 2, ("rk3588",), "2.3.2", container=6)
     found = match(software(runtime="1.4.0", driver="0.8.2", server="1.6.0"), model, "rk3588")
     assert [finding.severity for finding in found] == ["error", "warning", "info"]
 
@@ -202,6 +235,7 @@ def test_the_vendors_own_files_tell_their_toolkit(zoo: Path) -> None:
     assert toolkit is not None
     exact = software(runtime=str(toolkit), server=str(toolkit))
     assert "runtime-old" not in codes(match(exact, model, "rk3588"))
+    assert model.container == 6
     old = software(runtime="1.0.0", server="1.0.0")
     assert codes(match(old, model, "rk3588"))[0] == "runtime-old"
     both = ModelFacts.of_vendor(inspect_vendor(folder / "dual_residual_RK3566_RK3568.rknn"))

@@ -34,6 +34,7 @@ ARM64 = Elf("ARM64", 64)
         (["rockchip,tb-rk1808m0", "rockchip,rk1808"], "rk1808", "rk1808"),
         (["rockchip,tb-rk1808s0"], "rk1808", "rk1808"),
         (["rockchip,rk1806-evb"], "rk1806", "rk1808"),
+        (["rockchip,rk3582-evb"], "rk3582", "rk3588"),
         (["rockchip,rk3399pro-evb-v11", "rockchip,rk3399pro"], "rk3399pro", "rk3399pro"),
         (["rockchip,rk3399-board", "rockchip,rk3399pro"], "rk3399pro", "rk3399pro"),
         (["Rockchip,RK3588"], "rk3588", "rk3588"),

@@ -21,8 +21,8 @@ MOUNTED = {"/proc/mounts": "none /sys/kernel/debug debugfs rw 0 0\n"}
         ("NPU load:  37%", (37.0,)),
         ("NPU load:  Core0: 63%, Core1: 65%, Core2: 64%,\n", (63.0, 65.0, 64.0)),
         ("NPU load:  Core0:  0%, Core1:  0%,", (0.0, 0.0)),
-        ("NPU load:  164%", (100.0,)),
-        ("NPU load:  Core0: 101%, Core1: 5%,", (100.0, 5.0)),
+        ("NPU load:  164%", None),
+        ("NPU load:  Core0: 101%, Core1: 5%,", None),
         ("NPU load:  -3%", None),
         ("", None),
         ("100@1000000000Hz", None),
@@ -54,6 +54,7 @@ def test_the_load_of_devfreq_is_never_believed_nor_read() -> None:
         ),
         ({LOAD: "hello\x1b[2J"}, f"{LOAD} says 'hello[2J'"),
         ({LOAD: ""}, f"{LOAD} is empty"),
+        ({LOAD: "NPU load:  164%"}, f"{LOAD} says 'NPU load:  164%'"),
     ],
 )
 def test_why_there_is_no_load(values: dict[str, str | None], reason: str) -> None:

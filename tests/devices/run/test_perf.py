@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.base.errors import DeviceLostError, UsageError
+from engine.base.errors import DeviceLostError, RuntimeLibraryError, UsageError
 from engine.base.events import CallbackReporter, Event, LogLine, NullReporter, Progress
 from engine.devices.emulator.runtime.answers import ANY_INPUT, TensorFacts
 from engine.devices.measure.history import list_runs, load_run
@@ -80,3 +80,14 @@ def test_a_model_of_another_batch_is_refused(batched: Path, model: Path) -> None
     wrong = {"batch": 2, "model": str(batched)}
     with pytest.raises(UsageError, match="is for 4 frames at once, not for 2"):
         perf({"device": "local", "model": str(model), "batches": [wrong]}, NullReporter())
+
+
+@pytest.mark.cc
+def test_a_run_without_a_single_time_is_an_error_and_is_not_kept(
+    here: MakeBoard, model: Path
+) -> None:
+    here(answers(results={}))
+    with pytest.raises(RuntimeLibraryError, match="Nothing was measured") as caught:
+        perf({"device": "local", "model": str(model), "threads": [1, 2]}, NullReporter())
+    assert "RKNN_ERR_INPUT_INVALID" in caught.value.cause
+    assert list(list_runs()) == []

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import asyncssh
 import pytest
 
+from engine.base.errors import DeviceAccessError
+from engine.devices.address import Address
 from engine.devices.doctor.diagnose import STEPS, diagnose
 from engine.devices.probe.elf import read_elf
 from engine.devices.probe.identify import identify
 from engine.devices.probe.state import read_state
 from engine.devices.transports.ssh import SshTransport
+from tests.devices.ssh.server import Sshd
 
 pytestmark = pytest.mark.sshd
 
@@ -40,3 +46,40 @@ def test_what_this_machine_has_not_got_comes_with_reasons(board: SshTransport) -
     for name in ("npu_load", "npu_clock", "npu_governor"):
         if getattr(state, name) is None:
             assert missing[name]
+
+
+def unknown(sshd: Sshd) -> None:
+    (sshd.home / ".ssh" / "known_hosts").unlink()
+
+
+def changed(sshd: Sshd) -> None:
+    sshd.accept_host_key(asyncssh.generate_private_key("ssh-ed25519"))
+
+
+def refused(sshd: Sshd) -> None:
+    key = sshd.home / ".ssh" / "id_ed25519"
+    asyncssh.generate_private_key("ssh-ed25519").write_private_key(str(key))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (unknown, "The host key of"),
+        (changed, "shows another host key"),
+        (refused, "does not accept the user's keys"),
+    ],
+)
+def test_a_failed_login_is_the_first_thing_that_is_told(
+    sshd: Sshd, spoil: Callable[[Sshd], None], said: str
+) -> None:
+    """It is no board of an unknown chip."""
+    spoil(sshd)
+    address = Address.parse(f"ssh:127.0.0.1:{sshd.port}")
+    with closing(SshTransport(address)) as board:
+        with pytest.raises(DeviceAccessError, match=said):
+            identify(board)
+        found = diagnose(board)
+    first = found.checks[0]
+    assert (first.name, first.state) == ("transport", "bad")
+    assert said in first.found
+    assert not any(check.state == "ok" for check in found.checks)

@@ -1,6 +1,7 @@
 """The runtime library of either generation: found, loaded and called."""
 
 import ctypes
+import mmap
 import os
 from typing import Any, List, Optional, Sequence
 
@@ -77,13 +78,32 @@ def load(paths: Sequence[str], generation: Optional[int], noise: Noise) -> "Libr
     )
 
 
+# librknnmrt exports these in every release from 1.3.0b0 to 2.3.2, and each fails there: -5,
+# "context config invalid!"; "not supported in mini runtime"
+_MINI_LACKS = frozenset(
+    ["rknn_inputs_set", "rknn_outputs_get", "rknn_outputs_release", "rknn_dup_context"]
+)
+
+
+def _is_mini(path: str) -> bool:
+    """Whether a library is the smallest runtime, by the version that it writes."""
+    with open(path, "rb") as stream:
+        if not os.fstat(stream.fileno()).st_size:
+            return False
+        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return content.find(b"librknnmrt version") >= 0
+
+
 class Library:
     """A loaded runtime library; functions that it may lack are looked up when they are called.
 
     Attributes:
         path: where it is on the board.
         generation: 1 or 2.
+        mini: whether it is librknnmrt of RV1103 and RV1106: memory of the NPU alone, one thread.
     """
+
+    mini = False
 
     def __init__(self, path: str, library: Any, noise: Noise) -> None:
         self.path = path
@@ -93,10 +113,11 @@ class Library:
         first = name.startswith("librknn_runtime") or name == "librknn_api.so"
         self.generation = 1 if first or self.has("rknn_inputs_map") else 2
         self._structures = abi.GENERATIONS[self.generation]
+        self.mini = _is_mini(board_path(path))
 
     def has(self, name: str) -> bool:
-        """Whether it has a function of this name."""
-        return hasattr(self._library, name)
+        """Whether it has a function of this name that works."""
+        return hasattr(self._library, name) and not (self.mini and name in _MINI_LACKS)
 
     def new(self, name: str) -> Any:
         """A structure of the header of its generation, all zero."""

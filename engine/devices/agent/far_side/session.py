@@ -32,6 +32,9 @@ class Session:
         self._noise = noise
         self._library = None  # type: Optional[Library]
         self._contexts = []  # type: List[Any]
+        # since the first context was made: its memory was asked for, memory was bound to it
+        self._told_memory = False
+        self._bound = False
         self._model = ""
         self._content = None  # type: Optional[bytes]
         self._flags = 0
@@ -57,6 +60,7 @@ class Session:
         self._content = _model_content(self._model, library.generation)
         context = library.init(self._model, self._content, self._flags)
         self._contexts = [context]
+        self._told_memory = self._bound = False
         try:
             return self._describe(library, context, params)
         except Exception:
@@ -82,6 +86,7 @@ class Session:
             if library.asked(context, abi.Query.CUSTOM_STRING, string) is not None:
                 custom = _text(string.string)
             sizes = library.new("rknn_mem_size")
+            self._told_memory = True
             if library.asked(context, abi.Query.MEM_SIZE, sizes) is None:
                 notes.append("This runtime library does not tell the model's memory.")
             else:
@@ -124,6 +129,7 @@ class Session:
                 kind=KIND,
             )
         sizes = library.new("rknn_mem_size")
+        self._told_memory = True
         return _memory(library.query(self._contexts[0], abi.Query.MEM_SIZE, sizes))
 
     def close(self, _request: Any = None) -> Message:
@@ -150,6 +156,15 @@ class Session:
         loops = _whole(params, "loops", 1, 1, _MOST_LOOPS)
         warmup = _whole(params, "warmup", 0, 0, _MOST_LOOPS)
         threads = _whole(params, "threads", 1, 1, _MOST_THREADS)
+        if threads > 1 and library.mini:
+            what = "The runtime library of this board runs a model on one thread, not on {}."
+            why = "It has no call that makes another context of a model."
+            raise Refused(what.format(threads), why, "Measure it with one thread.", kind=KIND)
+        if library.mini and self._bound:
+            self._load_anew(library)
+        self._bound = True
+        if len(self._contexts) < threads and self._told_memory and library.has("rknn_dup_context"):
+            self._load_anew(library)
         while len(self._contexts) < threads:
             self._contexts.append(self._another(library))
         kind = CopyLane if library.copies else ZeroCopyLane  # type: Any
@@ -171,6 +186,17 @@ class Session:
             "elapsed_us": team.elapsed_us,
             "perf": last.perf,
         }
+
+    def _load_anew(self, library: Library) -> None:
+        """Load the model again: librknnrt 1.5.2 and 1.6.0 die by SIGSEGV where a context is
+        duplicated that was asked for its memory.
+        """
+        while self._contexts:
+            library.destroy(self._contexts.pop())
+        self._contexts.append(library.init(self._model, self._content, self._flags))
+        self._told_memory = self._bound = False
+        if self._core_mask is not None:
+            self._set_core_mask(self._contexts[0])
 
     def _another(self, library: Library) -> Any:
         """A context for one more thread."""

@@ -1,6 +1,6 @@
 """Runs on memory that the NPU reads and writes itself: the only way of the smallest libraries.
 
-``librknnmrt.so`` of RV1103 and RV1106 has neither ``rknn_inputs_set`` nor ``rknn_outputs_get``.
+``rknn_inputs_set`` and ``rknn_outputs_get`` of ``librknnmrt.so`` (RV1103, RV1106) only fail.
 Outputs are the native ones in NHWC; floats are computed here.
 """
 

@@ -100,6 +100,7 @@ static void describe(struct model *model, struct text *result) {
   for (uint32_t i = 0; i < model->n_output; i++)
     add_attr(result, &model->outputs[i], from->generation, !i);
   text_add(result, "],\"memory\":");
+  model->told_memory = second;
   int told = second && from->query(context, QUERY_MEM_SIZE, &sizes, sizeof sizes) >= 0;
   if (told)
     add_memory(result, &sizes);
@@ -182,6 +183,7 @@ static int method_memory(struct text *result, struct failure *failure) {
   if (opened->library.generation == 1)
     return fail(failure, RUNTIME, "The C interface of generation 1 has no such query.", "",
                 "The memory of a model is not available on this runtime.");
+  opened->told_memory = 1;
   if (library_query(&opened->library, opened->contexts[0], QUERY_MEM_SIZE, &sizes, sizeof sizes,
                     failure))
     return -1;
@@ -270,6 +272,11 @@ static int run_given(struct request *request, struct runs *runs, struct text *re
       number_of(request, "loops", 1, MOST_LOOPS, &runs->loops, failure) ||
       number_of(request, "threads", 1, MOST_THREADS, &threads, failure))
     return -1;
+  if (threads > 1 && opened->library.mini)
+    return fail(failure, RUNTIME, "It has no call that makes another context of a model.",
+                "Measure it with one thread.",
+                "The runtime library of this board runs a model on one thread, not on %d.",
+                (int)threads);
   runs->threads = (int)threads;
   runs->want_outputs = folder && folder->kind != JSON_NULL;
   if (runs->want_outputs && !(path = path_of(request, folder, failure))) return -1;

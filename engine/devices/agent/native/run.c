@@ -346,6 +346,20 @@ static int another(struct model *model, struct failure *failure) {
   return 0;
 }
 
+/* The model loaded anew: librknnrt 1.5.2 and 1.6.0 die by SIGSEGV where a context is duplicated that
+ * was asked for its memory; librknnmrt refuses to run where memory of an input that it converts was
+ * bound a second time ("not support input dtype=UINT8"). */
+static int load_anew(struct model *model, struct failure *failure) {
+  while (model->n_context > 0) model->library.destroy(model->contexts[--model->n_context]);
+  if (library_init(&model->library, model->path, model->content, model->size, model->flags,
+                   &model->contexts[0], failure))
+    return -1;
+  model->n_context = 1;
+  model->told_memory = model->bound = 0;
+  choose_cores(model, model->contexts[0]);
+  return 0;
+}
+
 static void free_memory(const struct model *model, struct lane *lane) {
   for (uint32_t i = 0; lane->in && i < model->n_input; i++)
     if (lane->in[i]) model->library.destroy_mem(lane->context, lane->in[i]);
@@ -359,6 +373,13 @@ int runs_work(struct model *model, struct runs *runs, struct failure *failure) {
   struct lane lanes[MOST_THREADS] = {0};
   struct team team = {.model = model, .runs = runs};
   int started = 0;
+  int anew = !model->n_context; /* it failed the last time */
+  anew |= model->library.mini && model->bound;
+  if (anew && load_anew(model, failure)) return -1;
+  model->bound = 1;
+  if (model->n_context < runs->threads && model->told_memory && model->library.dup_context &&
+      load_anew(model, failure))
+    return -1;
   while (model->n_context < runs->threads)
     if (another(model, failure)) return -1;
   size_t all = (size_t)(runs->loops * runs->threads);

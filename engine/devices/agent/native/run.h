@@ -17,6 +17,8 @@ struct model {
   struct attr *inputs, *outputs;
   rknn_context contexts[MOST_THREADS];
   int n_context;
+  /* Since the first context was made: whether its memory was asked for, and memory bound to it. */
+  int told_memory, bound;
 };
 
 struct given {

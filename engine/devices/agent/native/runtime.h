@@ -114,6 +114,7 @@ struct library {
   void *handle;
   char path[WORDS];
   int generation;
+  int mini; /* librknnmrt of RV1103 and RV1106: memory of the NPU alone, and one thread */
   void *init; /* of four arguments in generation 1, of five in generation 2 */
   int (*dup_context)(rknn_context *, rknn_context *);
   int (*destroy)(rknn_context);

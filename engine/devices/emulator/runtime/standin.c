@@ -40,6 +40,30 @@ API int rknn_init(rknn_context *handle, void *model, uint32_t size, uint32_t fla
   return *handle ? 0 : ERR_MALLOC_FAIL;
 }
 
+#ifdef MINI
+/* As librknnmrt 1.3.0b0 to 2.3.2: exported, and of no use. */
+API int rknn_dup_context(rknn_context *from, rknn_context *to) {
+  (void)from, (void)to;
+  fprintf(stderr, "E RKNN: rknn_dup_context not supported in mini runtime!\n");
+  return ERR_PARAM_INVALID;
+}
+
+API int rknn_inputs_set(rknn_context handle, uint32_t count, rknn_input inputs[]) {
+  (void)handle, (void)count, (void)inputs;
+  fprintf(stderr, "E RKNN: rknn_inputs_set, context config invalid!\n");
+  return ERR_PARAM_INVALID;
+}
+
+API int rknn_outputs_get(rknn_context handle, uint32_t count, rknn_output outputs[], void *extend) {
+  (void)handle, (void)count, (void)outputs, (void)extend;
+  fprintf(stderr, "E RKNN: rknn_outputs_get, context config invalid!\n");
+  return ERR_PARAM_INVALID;
+}
+
+/* How the real one is known; it is in the text of its version. */
+API const char rknn_version_text[] = "librknnmrt version: emulated";
+#endif
+
 #if GENERATION == 2
 #ifndef MINI
 API int rknn_dup_context(rknn_context *from, rknn_context *to) {

@@ -9,6 +9,7 @@ import subprocess
 from dataclasses import dataclass
 
 from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError
+from engine.devices.loopback import Entry, is_loopback, listeners, user
 from engine.devices.transports.adb.link import Deadline, Link, RefusedError
 from engine.devices.transports.adb.states import Attached, attached, refusal
 
@@ -16,6 +17,7 @@ __all__ = ["AdbServer"]
 
 _START_SECONDS = 10.0
 _LOCAL = ("127.0.0.1", "localhost", "::1")
+"""Where ``adb start-server`` makes one listen."""
 
 
 @dataclass(frozen=True)
@@ -98,17 +100,57 @@ class AdbServer:
         """A connection to it; it is started where it is not up.
 
         Raises:
-            DeviceError: there is none.
+            DeviceError: there is none, or it is another user's.
         """
         if not self.is_up(deadline.left):
             self.start(min(_START_SECONDS, deadline.left))
+        before = self._own_listeners()
         import adbutils  # 0.2 s of a start
 
         try:
             client = adbutils.AdbClient(host=self.host, port=self.port)
-            return Link(client.make_connection(timeout=max(deadline.left, 0.01)).conn)
+            link = Link(client.make_connection(timeout=max(deadline.left, 0.01)).conn)
         except (adbutils.AdbError, OSError, subprocess.SubprocessError) as error:
             raise self._gone() from error
+        # the same sockets before and after: nobody else was there when the connection was made
+        try:
+            same = self._own_listeners() == before
+        except DeviceError:
+            link.close()
+            raise
+        if not same:
+            link.close()
+            raise self._gone()
+        return link
+
+    def _own_listeners(self) -> frozenset[Entry]:
+        """The sockets that listen where this object looks for the server, which hears every model
+        and whose boards are believed; none for a server of another machine: the user named it.
+
+        Raises:
+            DeviceError: one is neither the user's own nor root's, or nobody can tell.
+        """
+        if not is_loopback(self.host):
+            return frozenset()
+        found = listeners(self.host, self.port)
+        others = sorted({e.owner for e in found} - {0, os.geteuid()})
+        if found and not others:
+            return found
+        if not found and not self.is_up():
+            raise self._gone()
+        if not found:
+            raise DeviceError(
+                f"Whose the adb server at {self.name} is cannot be told.",
+                cause="It ended, or it listens outside of what /proc/net/tcp shows here.",
+                remedy="Try again, or start your own at another port: set ANDROID_ADB_SERVER_PORT.",
+            )
+        names = ", ".join(user(number) for number in others)
+        raise DeviceError(
+            f"The adb server at {self.name} is not yours: it is of {names}.",
+            cause="Another user of this machine started it. Whoever runs it sees every model that "
+            "is sent, and decides what a board seems to answer.",
+            remedy="Start your own at another port: set ANDROID_ADB_SERVER_PORT to a free one.",
+        )
 
     def ask(self, service: str, deadline: Deadline) -> str:
         """The text that answers a request to the server itself.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.base.errors import DeviceError, DeviceLostError, DeviceStorageError
+from engine.base.errors import DeviceAccessError, DeviceError, DeviceLostError, DeviceStorageError
 from engine.base.text import human_bytes, sanitize
 from engine.wire.devices import AdbStateName
 
@@ -147,6 +147,9 @@ def attached(text: str) -> tuple[Attached, ...]:
 
     A state may have blanks and brackets (``no permissions (...); see [...]``): tags are taken from
     the end of a line.
+
+    Raises:
+        DeviceError: no line of it is one of an adb server.
     """
     found = []
     for line in text.split("\n")[:_BOARDS]:
@@ -164,6 +167,12 @@ def attached(text: str) -> tuple[Attached, ...]:
         state = state_of(" ".join(words).strip())
         numbered = int(number) if re.fullmatch(r"[0-9]{1,9}", number) else None
         found.append(Attached(match[1], state, tags, numbered))
+    if text.strip() and not found:
+        raise DeviceError(
+            f"What answers there is no adb server: it lists {sanitize(text.strip(), 80)!r}.",
+            cause="Another program listens on the adb server's port.",
+            remedy="Look what it is (`ss -ltnp`), end it, and run `adb start-server`.",
+        )
     return tuple(found)
 
 
@@ -193,7 +202,7 @@ def refusal(board: str, text: str) -> DeviceError:
     ):
         if word in lower:
             state = _STATES[name]
-            kind = DeviceLostError if name in ("offline", "connecting") else DeviceError
+            kind = DeviceLostError if name in ("offline", "connecting") else DeviceAccessError
             return kind(f"The board {board} {state.what}.", cause=state.cause, remedy=state.remedy)
     return DeviceError(
         f"The adb server refused a request for the board {board}: {sanitize(text, 200)}.",

@@ -13,7 +13,13 @@ from typing import Any, cast
 import asyncssh
 from asyncssh.public_key import get_default_public_key_algs
 
-from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError, UsageError
+from engine.base.errors import (
+    DeviceAccessError,
+    DeviceError,
+    DeviceLostError,
+    DeviceTimeoutError,
+    UsageError,
+)
 from engine.base.text import sanitize
 from engine.devices.address import Address
 from engine.devices.transports.ssh.known_hosts import GLOBAL_FILES, USER_FILES, KnownHosts
@@ -90,11 +96,11 @@ async def log_in(address: Address, hops: int = 0) -> Login:
         hops: how many hosts have been logged in to on the way to another one.
 
     Raises:
-        DeviceError: it did not let us in, or is not known.
+        DeviceAccessError: it did not let us in, or is not known.
         DeviceLostError: there is no way to it.
     """
     if hops > _HOPS:
-        raise DeviceError(
+        raise DeviceAccessError(
             f"The way to {shown_name(address)} has more than {_HOPS} hosts.",
             cause="ProxyJump of ~/.ssh/config leads in a circle.",
             remedy="Except the jump host itself: Host * !JUMPHOST.",
@@ -225,7 +231,7 @@ def _hop_address(address: Address, hop: str) -> Address:
     try:
         return Address.parse(f"ssh:{hop.strip().removeprefix('ssh://')}")
     except UsageError as error:
-        raise DeviceError(
+        raise DeviceAccessError(
             f"The way to {shown_name(address)} cannot be read.",
             cause=f"ProxyJump of ~/.ssh/config has {hop!r}.",
             remedy="Write [USER@]HOST[:PORT] there.",
@@ -239,14 +245,14 @@ def _login_error(address: Address, known: KnownHosts | None, error: Exception) -
             return _revoked(name)
         return _changed_key(address, known) if known and known.listed else _unknown_host(address)
     if isinstance(error, asyncssh.KeyExchangeFailed):
-        return DeviceError(
+        return DeviceAccessError(
             f"{name} and this program have no way of encrypting in common.",
             cause=f"Its SSH server is very old, or set up unusually: {said}.",
             remedy="Bring its SSH server up to date, or allow its algorithms in ~/.ssh/config "
             "(KexAlgorithms, HostKeyAlgorithms, Ciphers, MACs).",
         )
     if isinstance(error, asyncssh.PermissionDenied):
-        return DeviceError(
+        return DeviceAccessError(
             f"{name} does not accept the user's keys.",
             cause="None of them is in its authorized_keys, the user name is another one, or the "
             "key has a passphrase and is not in the agent. Passwords are not asked for.",
@@ -267,7 +273,7 @@ def _login_error(address: Address, known: KnownHosts | None, error: Exception) -
             cause="It is switched off or restarting, or no SSH server runs there.",
             remedy=f"Check the board, and try: {ssh_command(address)}",
         )
-    return DeviceError(
+    return DeviceAccessError(
         f"The settings for {name} cannot be used: {said}.",
         cause="A line of ~/.ssh/config, or a key that it names, cannot be read.",
         remedy="Correct it, or remove the line.",
@@ -283,16 +289,16 @@ def unanswered(address: Address) -> DeviceTimeoutError:
     )
 
 
-def _unknown_host(address: Address) -> DeviceError:
-    return DeviceError(
+def _unknown_host(address: Address) -> DeviceAccessError:
+    return DeviceAccessError(
         f"The host key of {shown_name(address)} is not known.",
         cause="Nobody has logged in there from here yet, so nothing tells that it is the board.",
         remedy=f"Log in once and accept its key: {ssh_command(address)}",
     )
 
 
-def _changed_key(address: Address, known: KnownHosts) -> DeviceError:
-    return DeviceError(
+def _changed_key(address: Address, known: KnownHosts) -> DeviceAccessError:
+    return DeviceAccessError(
         f"WARNING: {shown_name(address)} shows another host key than the one that is known.",
         cause="The board was set up anew, another one has its address, or somebody stands between "
         "and would read along.",
@@ -301,8 +307,8 @@ def _changed_key(address: Address, known: KnownHosts) -> DeviceError:
     )
 
 
-def _revoked(name: str) -> DeviceError:
-    return DeviceError(
+def _revoked(name: str) -> DeviceAccessError:
+    return DeviceAccessError(
         f"WARNING: {name} shows a host key that is revoked.",
         cause="known_hosts says that this key must not be trusted any more.",
         remedy="Ask who looks after the board.",
