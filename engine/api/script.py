@@ -72,7 +72,7 @@ class Script:
         Raises:
             RecipeError: an option does not fit, or contradicts another.
         """
-        from engine.pipeline.cache import StageCache
+        from engine.base.cache import StageCache
         from engine.pipeline.pipeline import Pipeline
         from engine.pipeline.source import RecipeSource
         from engine.pipeline.stages import STAGES

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from engine.api.simulated_model import SimulatedModel
+from engine.base.cache import StageCache
 from engine.base.events import LogLine, NullReporter, Reporter
 from engine.build import BuildSummary
 from engine.pipeline.build import build
-from engine.pipeline.cache import StageCache
 from engine.pipeline.pipeline import Pipeline
 from engine.pipeline.source import RecipeSource
 from engine.pipeline.stages import STAGES

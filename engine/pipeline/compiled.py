@@ -25,12 +25,14 @@ from engine.base.findings import Finding
 from engine.base.plain import JsonValue
 from engine.chips import Chip
 from engine.compile.environments import find
+from engine.compile.kept_builds import keep_build
 from engine.compile.rockchip.checked import check_compiled
 from engine.compile.rockchip.compiler import CompilerRequest, CompilerRun
 from engine.compile.rockchip.notices import notice_findings
 from engine.compile.rockchip.options import ToolkitOptions, choose_quantizer, toolkit_options
 from engine.compile.rockchip.side_file import Origin, side_file, side_path
 from engine.compile.rockchip.table import compiler_table
+from engine.container import write_container
 from engine.cost.printed import parse_printed
 from engine.graph.ir import Graph
 from engine.pipeline.compile_logs import LogFolder
@@ -284,6 +286,11 @@ class _Compilation:
             self._pipeline.reporter.emit(LogLine(f"No estimate: {error.what}", "warning"))
             return None
 
+    def _container(self, chip: str) -> bytes:
+        """The build as a container for a chip: what an emulated board runs in place of the file."""
+        content = content_of(self._pipeline, self._pipeline.deployed.graph, self._order.recipe)
+        return write_container(replace(content, target_platform=chip))
+
     @cached_property
     def _origin(self) -> Origin:
         graph = self._pipeline.optimised.graph.graph
@@ -315,6 +322,8 @@ class _Compilation:
             _, misfits = check_compiled(copy, request, handed.inputs, handed.graph.outputs)
         contents = [(path, found.model), (side_path(path), side)]
         atomic_write_all(contents, overwrite=self._order.force)
+        if blank.quantized_by != "vendor":
+            keep_build(digest, self._container(blank.chip))
         self._pipeline.reporter.emit(ArtifactWritten(str(path), "rknn", len(found.model)))
         estimate = self._estimate(blank.chip, handed)
         printed = parse_printed(_first_shapes(found.log))

@@ -6,9 +6,9 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.base.cache import LruCache
 from engine.base.errors import SourceModelError
 from engine.base.files import missing_error, sha256_of
-from engine.pipeline.cache import LruCache
 
 if TYPE_CHECKING:
     from engine.dataset import Dataset

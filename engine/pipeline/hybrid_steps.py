@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.base.cache import LruCache, StageCache
 from engine.base.errors import RecipeError, UsageError
 from engine.base.events import ArtifactWritten, NullReporter, Reporter
 from engine.base.files import (
@@ -38,7 +39,6 @@ from engine.hybrid import (
     write_data,
 )
 from engine.pipeline.build import BuildResult, build
-from engine.pipeline.cache import LruCache, StageCache
 from engine.pipeline.hybrid_stages import StepSamples, stages_of
 from engine.pipeline.layers import quantize_settings, resolve_promotion_dtype
 from engine.pipeline.pipeline import Pipeline

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from engine.base.cache import LruCache
 from engine.base.files import open_regular
 from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.container import Container, read_container
 from engine.container.encryption import is_encrypted
 from engine.container.keys import needed_key
-from engine.pipeline.cache import LruCache
 from engine.pipeline.fingerprints import file_fingerprint
 
 __all__ = ["load_packed", "unknown_finding"]

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from engine.base.cache import LruCache, StageCache
 from engine.base.errors import EngineError, UsageError
 from engine.base.events import NullReporter, Reporter, StageFinished, StageStarted
 from engine.base.findings import Finding
@@ -22,7 +23,6 @@ from engine.base.malloc import trim
 from engine.base.plain import JsonObject
 from engine.base.version import __version__
 from engine.build import StageTime
-from engine.pipeline.cache import LruCache, StageCache
 from engine.pipeline.results import (
     Calibration,
     Deployed,

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.base.cache import LruCache, StageCache
 from engine.base.errors import RecipeError, SourceModelError, UsageError
 from engine.base.events import Reporter
 from engine.base.trust import trusted_code
 from engine.options import Values
-from engine.pipeline.cache import LruCache, StageCache
 from engine.pipeline.pipeline import Pipeline
 from engine.pipeline.results import LoadedModel
 from engine.pipeline.source import RecipeSource

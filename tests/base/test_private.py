@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from engine.base import leftovers
+from engine.base.cache import StageCache
 from engine.base.files import atomic_write
 from engine.base.leftovers import clear_leftovers, make_owned, owned_folder
 from engine.base.paths import (
@@ -26,7 +27,6 @@ from engine.base.paths import (
 )
 from engine.base.trust import trust_file
 from engine.jobs.record import new_record
-from engine.pipeline.cache import StageCache
 
 pytestmark = pytest.mark.usefixtures("own_home")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.pipeline.cache import LruCache, StageCache, cache_limit
+from engine.base.cache import LruCache, StageCache, cache_limit
 
 FILES = {"a.bin": b"\0" * 1000, "b.json": b"{}"}
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from engine.base.cache import StageCache
 from engine.base.errors import UsageError
 from engine.base.events import CallbackReporter, Event, StageFinished, StageStarted
 from engine.base.findings import Finding
 from engine.options import OPTIONS
 from engine.pipeline.build import build
-from engine.pipeline.cache import StageCache
 from engine.pipeline.pipeline import Codec, Pipeline, Stage, reported_stages
 from engine.pipeline.stages import STAGES
 from engine.recipe import Recipe

@@ -20,6 +20,7 @@ import pytest
 import pytest_asyncio
 
 from engine.api import RKNN
+from engine.base.cache import StageCache
 from engine.base.errors import (
     ContainerError,
     DatasetError,
@@ -43,7 +44,6 @@ from engine.base.process import ProcessId, child_environment
 from engine.jobs import history
 from engine.jobs.client import Worker, run_job
 from engine.pipeline.build import build
-from engine.pipeline.cache import StageCache
 from engine.pipeline.pipeline import Pipeline, reported_stages
 from engine.pipeline.stages import STAGES
 from engine.recipe import Recipe

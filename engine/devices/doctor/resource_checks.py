@@ -19,7 +19,11 @@ from engine.wire.doctor import Check
 __all__ = ["check_conflicts", "check_memory", "check_room"]
 
 ROOM = 64 << 20
-"""Bytes of free memory or storage below which a usual model finds no place."""
+"""Bytes of free memory or storage below which a usual model finds no place; a quarter on RV1103 and
+RV1106, which have 64 to 256 MiB in all."""
+
+_BESIDE = 4 << 20
+"""Bytes of the agent, inputs and outputs beside a model."""
 
 BUSY_PERCENT = 5.0
 """Load of the NPU from which on somebody else uses it."""
@@ -88,9 +92,15 @@ def _proxy_here(proc: Path) -> tuple[bool, tuple[int, ...]]:
     return there, tuple(sorted(pids))
 
 
+def _usual(case: Case) -> int:
+    return ROOM // 4 if case.chip in MINI_CHIPS else ROOM
+
+
 def check_room(case: Case) -> Iterator[Check]:
     """Where on the board a model finds a place."""
-    needed = max(ROOM, int(case.model.size * 1.1) if case.model else 0)
+    needed = _usual(case)
+    if case.model is not None:
+        needed = int(case.model.size * 1.1) + _BESIDE
     free = _free(case)
     if free is None:
         yield Check("room", "note", "free space cannot be read", "Look with df -Pk on the board.")
@@ -135,7 +145,7 @@ def check_memory(case: Case) -> Iterator[Check]:
         yield Check("memory", "note", f"cannot be read: {reason}")
         return
     found = f"{human_bytes(memory.available)} of {human_bytes(memory.total or 0)} available"
-    needed = max(ROOM if case.chip not in MINI_CHIPS else ROOM // 4, _size(case.model))
+    needed = max(_usual(case), _size(case.model))
     busy = load is not None and max(load) > BUSY_PERCENT
     if busy and load is not None:
         found += f"; the NPU is busy: {', '.join(f'{core:.0f}%' for core in load)}"

@@ -92,7 +92,8 @@ def check_runtime(case: Case) -> Iterator[Check]:
             ),
         )
         return
-    found = f"{runtime}{f' ({runtime.build})' if runtime.build else ''}, {runtime.path}"
+    build = "" if "emulated" in runtime.build else runtime.build  # its own text says so already
+    found = f"{runtime}{f' ({build})' if build else ''}, {runtime.path}"
     elf = elf_of(case.transport, runtime.path)
     if elf and identity.userland and elf != identity.userland:
         yield Check(

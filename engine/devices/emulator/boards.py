@@ -1,8 +1,10 @@
 """The boards that can be emulated, and what a program can read on each of them.
 
 Sources: compatible strings, nodes and clocks as in Rockchip's device trees and the manuals'
-``scaling_frequency.sh``; versions as in the vendor's table of compatible releases. What no source
-says is marked. Every model string says that the board is emulated.
+``scaling_frequency.sh``; versions as in the vendor's table of compatible releases; memory of RV1103
+and RV1106 as in their packages (data sheets: RV1103G1, RV1106G2), beside 128 MiB of SPI NAND; that
+of the others is what such boards are sold with. What no source says is marked. Every model string
+says that the board is emulated.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ class Board:
         library: where Linux has the runtime library; Android has it in ``/vendor/lib64``.
         server: where Linux has rknn_server.
         version: of runtime and server.
+        memory, flash: MiB of its RAM, and of the file system that programs write to.
     """
 
     chip: str
@@ -56,6 +59,23 @@ class Board:
     library: str = "/usr/lib/librknnrt.so"
     server: str = "/usr/bin/rknn_server"
     version: str = "2.3.2"
+    memory: int = 2048
+    flash: int = 4096
+
+    @property
+    def memory_text(self) -> str:
+        """The lines of ``/proc/meminfo``; the shares are those of an RK3588 that does nothing."""
+        total = self.memory * 991
+        lines = {
+            "MemTotal": total,
+            "MemFree": total * 4 // 5,
+            "MemAvailable": total * 8 // 9,
+            "Buffers": total // 256,
+            "Cached": total * 3 // 40,
+            "CmaTotal": (cma := min(16384, total // 4)),
+            "CmaFree": cma * 3 // 4,
+        }
+        return "".join(f"{name + ':':<16}{value:8} kB\n" for name, value in lines.items())
 
     @property
     def driver(self) -> str:
@@ -82,8 +102,8 @@ class Board:
         """What ``strings`` finds of the version in rknn_server."""
         version = version or self.version
         if self.generation == 1:
-            return f"{version} (8b94b4f build: 2023-06-26 15:03:52)"
-        return f"rknn_server version: {version} (1842325 build@2025-03-30T09:54:34)"
+            return f"{version} (8b94b4f build: 2023-06-26 15:03:52 {LABEL})"
+        return f"rknn_server version: {version} (1842325 build@2025-03-30T09:54:34 {LABEL})"
 
     def load_text(self, percent: tuple[int, ...]) -> str:
         """The line of rknpu's ``load``; the comma at its end is the kernel's."""
@@ -113,6 +133,7 @@ def _first(chip: str, board: str, model: str, hertz: int) -> Board:
         old_adbd=True,
         library="/usr/lib/librknn_runtime.so",
         version="1.7.5",
+        memory=1024,
     )
 
 
@@ -128,6 +149,8 @@ def _mini(chip: str, board: str, model: str) -> Board:
         old_adbd=True,
         library="/oem/usr/lib/librknnmrt.so",
         server="/oem/usr/bin/rknn_server",
+        memory=128,
+        flash=128,
     )
 
 
@@ -136,12 +159,14 @@ _ALL = (
         _second("rk3588", "evb1-lp4-v10", "RK3588 EVB1 LP4 V10", "fdab0000.npu", 3),
         policies=((0, 1_800_000), (4, 2_256_000), (6, 2_256_000)),
         ddr_hertz=2_112_000_000,
+        memory=8192,
     ),
     replace(
         _second("rk3576", "evb1-v10", "RK3576 EVB1 V10", "27700000.npu", 2),
         kernel="6.1.75",
         policies=((0, 1_800_000), (4, 2_016_000)),
         ddr_hertz=2_112_000_000,
+        memory=4096,
     ),
     replace(
         _second("rk3566", "evb2-lp4x-v10", "RK3566 EVB2 LP4X V10", "fde40000.npu"),
@@ -168,6 +193,7 @@ _ALL = (
     replace(
         _mini("rv1103", "38x38-ipc-v10", "RV1103G 38x38 IPC V10"),
         compatible=("rockchip,rv1103g-38x38-ipc-v10", "rockchip,rv1106"),
+        memory=64,
     ),
     _first("rv1126", "evb-ddr3-v13", "RV1126 EVB DDR3 V13", 934_000_000),
     _first("rv1109", "evb-ddr3-v13", "RV1109 EVB DDR3 V13", 594_000_000),
@@ -186,6 +212,7 @@ _ALL = (
         policies=((0, 1_416_000), (4, 1_800_000)),
         library="/usr/lib/librknn_api.so",
         server="/usr/bin/npu_transfer_proxy",
+        memory=4096,
     ),
 )
 

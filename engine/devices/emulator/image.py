@@ -259,13 +259,7 @@ class BoardImage:
 
     def _kernel(self) -> None:
         board, write = self._board, self._sandbox.write
-        write(
-            "/proc/meminfo",
-            "MemTotal:        8119956 kB\nMemFree:         6508432 kB\n"
-            "MemAvailable:    7211008 kB\nBuffers:           32104 kB\n"
-            "Cached:           612020 kB\nCmaTotal:          16384 kB\n"
-            "CmaFree:           12288 kB\n",
-        )
+        write("/proc/meminfo", board.memory_text)
         write("/proc/version", f"Linux version {board.kernel} ({LABEL}@board)\n")
         write(
             "/proc/stat", "cpu  1000 0 500 98000 10 0 5 0 0 0\ncpu0 1000 0 500 98000 10 0 5 0 0 0\n"

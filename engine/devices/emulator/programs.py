@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engine.devices.emulator.boards import Board
-from engine.devices.emulator.sandbox import DISK_SIZE
 
 __all__ = ["links", "python_script", "stand_ins"]
 
@@ -132,16 +131,16 @@ fi
 exec /bin/sh "$@"
 """
 
-_DF = f"""\
+_DF = """\
 #!/bin/sh
 free=$(cat "$BOARD_STATE/free")
-total={DISK_SIZE >> 10}
-free=$((${{free:-{DISK_SIZE >> 1}}} / 1024))
+total=TOTAL
+free=$((${free:-$((total * 512))} / 1024))
 echo 'Filesystem     1024-blocks     Used Available Capacity Mounted on'
 for word in "$@"; do
   case "$word" in
     -*) continue;;
-    "$BOARD_ROOT"/*) shown=${{word#"$BOARD_ROOT"}};;
+    "$BOARD_ROOT"/*) shown=${word#"$BOARD_ROOT"};;
     *) shown=/;;
   esac
   if [ ! -e "$BOARD_ROOT$shown" ]; then
@@ -193,7 +192,11 @@ def stand_ins(board: Board, properties: Mapping[str, str] | None, *, user: str) 
         properties: what ``getprop`` knows, on Android.
         user: ``root`` or ``shell``.
     """
-    scripts = {"df": _DF, "sh": _SHELL, "uname": _uname(board)}
+    scripts = {
+        "df": _DF.replace("TOTAL", str(board.flash << 10)),
+        "sh": _SHELL,
+        "uname": _uname(board),
+    }
     for name in _WRITERS:
         if path := shutil.which(name, path="/usr/bin:/bin"):
             scripts[name] = _WRITER.replace("NAME", name).replace("HERE", path)

@@ -18,10 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from engine.devices.emulator.faults import Faults
 
-__all__ = ["DISK_SIZE", "Sandbox"]
-
-DISK_SIZE = 4 << 30
-"""Bytes that the file system of a board says it has."""
+__all__ = ["Sandbox"]
 
 _TOP = [
     "bin",

@@ -118,7 +118,7 @@ class Component:
         name: ``rknn_server``, ``librknnrt``, ``rknpu`` ...
         path: where it was read.
         version: None where the file is there and tells none.
-        build: commit and date as written.
+        build: commit and date as written; an emulated board's says that it is emulated.
     """
 
     name: str
@@ -127,7 +127,8 @@ class Component:
     build: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name} {self.version or 'of an unknown version'}"
+        emulated = " (emulated)" if "emulated" in self.build else ""
+        return f"{self.name} {self.version or 'of an unknown version'}{emulated}"
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from engine.chips import chips
+from engine.devices.doctor.diagnose import diagnose
 from engine.devices.emulator.boards import BOARDS, elf_header
 from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.emulator.image import Software
+from engine.devices.transports.adb.transport import AdbTransport
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
 from tests.safety import PATIENCE
@@ -107,6 +109,29 @@ def test_versions_are_found_as_the_manual_says(adb_server: AdbServer, board: Boa
     assert "rknn_server\n" in said
     library = (made.root / "usr/lib/librknnrt.so").read_bytes()
     assert library.startswith(elf_header("aarch64"))
+
+
+@pytest.mark.adb
+@pytest.mark.parametrize(("chip", "mebibytes"), [("rv1103", 64), ("rv1106", 128)])
+def test_a_small_board_is_as_small_as_a_real_one(
+    adb_server: AdbServer, board: Boards, tmp_path: Path, chip: str, mebibytes: int
+) -> None:
+    made = board(chip)
+    said = shell(adb_server, made, "cat /proc/meminfo; df -Pk /userdata")
+    values = dict(re.findall("([A-Za-z]+): +([0-9]+) kB", said))
+    total = int(values["MemTotal"])
+    assert 0.9 * mebibytes * 1024 < total < mebibytes * 1024
+    assert int(values["MemFree"]) < int(values["MemAvailable"]) < total
+    assert int(values["CmaTotal"]) <= total // 4
+    assert "131072" in said.splitlines()[-1].split()[1]
+    words = f"grep -a -o -m1 'rknn_server version: [ -~]*' {made.image.server}"
+    said = shell(adb_server, made, words)
+    assert said.strip().endswith("emulated)")
+    checks = {
+        each.name: each for each in diagnose(AdbTransport.open(made.address), proc=tmp_path).checks
+    }
+    assert checks["room"].state == checks["memory"].state == "ok"
+    assert checks["server"].found.startswith("rknn_server 2.3.2 (emulated) runs")
 
 
 @pytest.mark.adb

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -11,6 +13,8 @@ import numpy as np
 import pytest
 
 from engine.base.errors import ContainerError, RuntimeLibraryError, UsageError
+from engine.base.files import sha256_of
+from engine.compile.kept_builds import keep_build
 from engine.container import read_container
 from engine.devices.address import Address
 from engine.devices.board.runtime import BoardRuntime
@@ -25,6 +29,9 @@ from engine.devices.measure.perf_layers import layer_rows
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.ssh import SshTransport
+from engine.graph.execute import Session, as_compiled
+from rknntui.demo import demo_folder
+from tests.conftest import REPOSITORY
 from tests.container.vendor import build as vendor
 from tests.devices.conftest import Boards
 from tests.devices.demo_container import (
@@ -152,12 +159,73 @@ def test_what_cannot_be_simulated_is_refused(
     with BoardRuntime(board, chip="rk3588") as runtime:
         with pytest.raises(RuntimeLibraryError, match="MODEL_INVALID") as refused:
             runtime.open(compiled, library=library)
-        assert "compiled by the vendor's toolkit, and no simulator can run" in refused.value.cause
+        assert "no simulator can run that code, and the build" in refused.value.cause
+        assert "rknntui compile --quantizer ours" in refused.value.cause
         with pytest.raises(RuntimeLibraryError, match="MODEL_INVALID") as refused:
             runtime.open(broken, library=library)
         assert "no answers for this model" in refused.value.cause
         runtime.open(containers("rk3566"), library=library)  # no setting says which chip it is on
         equal(runtime, containers("rk3566"), digits(1)[0])
+
+
+def equal_as_compiled(runtime: BoardRuntime, container: Path, array: np.ndarray) -> None:
+    """The board's output is that of the build, rounded where the compiled model rounds."""
+    graph = read_container(container).graph
+    fused = as_compiled(graph)
+    assert fused is not graph
+    pixels = array.astype(np.float32).transpose(0, 3, 1, 2) / np.float32(16)
+    (expected,) = Session(fused).run({graph.inputs[0].name: pixels}, ["logits"]).values()
+    (found,) = runtime.run([BoardInput(array)]).outputs
+    np.testing.assert_array_equal(found.array, expected)
+
+
+@pytest.mark.cc
+def test_for_a_compiled_model_its_build_runs(
+    local: tuple[FakeBoard, str], containers: Callable[..., Path], tmp_path: Path
+) -> None:
+    board, library = local
+    compiled = tmp_path / "compiled.rknn"
+    compiled.write_bytes(vendor.npu())
+    keep_build(sha256_of(compiled), containers().read_bytes())
+    with BoardRuntime(board, chip="rk3588") as runtime:
+        runtime.open(compiled, library=library)
+        equal_as_compiled(runtime, containers(), digits(1)[0])
+
+
+@pytest.mark.long
+@pytest.mark.vendor
+@pytest.mark.cc
+@pytest.mark.parametrize("quantizer", ["ours", "vendor"])
+def test_what_the_toolkit_compiled_runs(
+    local: tuple[FakeBoard, str],
+    containers: Callable[..., Path],
+    toolkit2: Path,
+    tmp_path: Path,
+    quantizer: str,
+) -> None:
+    board, library = local
+    demo, path = demo_folder(), tmp_path / "compiled.rknn"
+    words = [
+        str(demo / "digits_demo.onnx"), "--chip", "rk3588", "-o", str(path),
+        "--dataset", str(demo / "dataset.txt"), "--mean-values", "[[0]]", "--std-values", "[[16]]",
+        "--quantizer", quantizer,
+    ]  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "rknntui", "compile", *words],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    with BoardRuntime(board, chip="rk3588") as runtime:
+        if quantizer == "vendor":
+            with pytest.raises(RuntimeLibraryError) as refused:
+                runtime.open(path, library=library)
+            assert "the toolkit itself quantized it" in refused.value.cause
+        else:
+            runtime.open(path, library=library)
+            equal_as_compiled(runtime, containers(), digits(1)[0])
 
 
 @pytest.mark.cc

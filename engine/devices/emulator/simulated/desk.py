@@ -192,7 +192,7 @@ class AnswerDesk:
         """
         from engine.devices.emulator.simulated.model import read_model
 
-        model = self._models.get(digest) or read_model(path, self._board)
+        model = self._models.get(digest) or read_model(path, self._board, digest)
         kept = self.folder / f"{digest}.rknn"
         if not kept.exists():
             part = kept.with_suffix(".part")
@@ -222,7 +222,7 @@ class AnswerDesk:
                     cause="Several others were opened in the meantime.",
                     remedy="Open it again.",
                 )
-            model = read_model(kept, self._board)
+            model = read_model(kept, self._board, request.digest)
         self._keep(request.digest, model)
         outputs = model.run(request.inputs, request.bend)
         target = self.folder / request.result

@@ -1,7 +1,8 @@
 """A container of ours on an emulated board: what its runtime library tells of it, and its results.
 
 The results are the simulator's, bit by bit: the same graph, the same sessions, inputs treated as
-``RKNN.inference`` without a target treats them.
+``RKNN.inference`` without a target treats them. For a compiled file stands the build that it comes
+from, with the roundings of a compiled model (``rknntui simulate --as-compiled``).
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from engine.base.content import reading
 from engine.base.errors import ContainerError, DeviceError
-from engine.base.files import open_regular
+from engine.base.files import open_regular, sha256_of
 from engine.base.text import sanitize
 from engine.chips import chip
+from engine.compile.kept_builds import kept_build
 from engine.container import other_format, read_container
 from engine.dataset import Preprocess
 from engine.devices.emulator.runtime.answers import Answers
@@ -24,26 +26,33 @@ from engine.devices.emulator.simulated.bend import bent_graph, read_bend
 from engine.devices.emulator.simulated.costs import layer_rows, memory_of, run_times
 from engine.devices.emulator.simulated.tensors import GivenInput, inputs_of, outputs_of
 from engine.devices.probe.compatibility import SAME_NPU
-from engine.graph.execute import Session
+from engine.graph.execute import FUSING_LEVEL, Session, as_compiled
 from engine.quantize import layers_of
 from engine.recipe import Recipe, portable_values
 
 if TYPE_CHECKING:
     from engine.container import Container
     from engine.devices.emulator.boards import Board
+    from engine.graph.ir import Graph
 
 __all__ = ["SimulatedBoardModel", "read_model"]
 
 _HEAD = 64
 
 
-def read_model(path: Path, board: Board) -> SimulatedBoardModel:
-    """A model that is to run on an emulated board.
+def read_model(path: Path, board: Board, digest: str = "") -> SimulatedBoardModel:
+    """A model that is to run on an emulated board; of a compiled one the build that was kept.
+
+    Args:
+        path: of the model.
+        board: with its chip and its runtime library.
+        digest: SHA-256 of the file; empty computes it where it is needed.
 
     Raises:
         ContainerError: it cannot be read, or no simulator can run it.
         DeviceError: no runtime library could describe it.
     """
+    build: bytes | None = None
     try:
         with open_regular(path) as stream:
             head = stream.read(_HEAD)
@@ -53,12 +62,18 @@ def read_model(path: Path, board: Board) -> SimulatedBoardModel:
             remedy="Check the path, and that you have permission to read it.",
         ) from error
     if other_format(head):
-        raise ContainerError(
-            "It was compiled by the vendor's toolkit, and no simulator can run that code.",
-            remedy="Give the emulated board a container of this program, or prepared answers.",
-        )
+        build = kept_build(digest or sha256_of(path))
+        if build is None:
+            raise ContainerError(
+                "It was compiled by the vendor's toolkit: no simulator can run that code, and the "
+                "build that it comes from is not kept here.",
+                cause="Another machine or user compiled it, the toolkit itself quantized it, or it "
+                "is the oldest of more builds than are kept.",
+                remedy="Compile it here with rknntui compile --quantizer ours, or give the board "
+                "the build: rknntui build.",
+            )
     with reading(_damaged):
-        return SimulatedBoardModel(read_container(path), board)
+        return SimulatedBoardModel(read_container(build or path), board, compiled=build is not None)
 
 
 def _damaged(why: str) -> ContainerError:
@@ -71,12 +86,13 @@ class SimulatedBoardModel:
     Args:
         container: of ours.
         board: with its chip and its runtime library.
+        compiled: it stands for a compiled model, which rounds less at level 3.
 
     Raises:
         EngineError: it does not run, or no library could describe it.
     """
 
-    def __init__(self, container: Container, board: Board) -> None:
+    def __init__(self, container: Container, board: Board, *, compiled: bool = False) -> None:
         self._container, self._board = container, board
         self._layers = container.layers or layers_of(container.graph)
         values = portable_values(container.recipe)
@@ -88,7 +104,8 @@ class SimulatedBoardModel:
         self._outputs = outputs_of(
             container, self._layers, channels_last=stand_in_of(board.library) == "librknnmrt.so"
         )
-        self._session = Session(container.graph)
+        self._fused = compiled and recipe.quantization.optimization_level >= FUSING_LEVEL
+        self._session = self._session_for(container.graph)
         self._bent: tuple[str, Session] | None = None
 
     @property
@@ -158,8 +175,11 @@ class SimulatedBoardModel:
         if self._bent is None or self._bent[0] != bend:
             found = read_bend(bend, self._layers)
             graph = bent_graph(self._container, self._layers, found)
-            self._bent = bend, Session(graph)
+            self._bent = bend, self._session_for(graph)
         return self._bent[1]
+
+    def _session_for(self, graph: Graph) -> Session:
+        return Session(as_compiled(graph) if self._fused else graph)
 
     def __repr__(self) -> str:
         return f"SimulatedBoardModel({sanitize(self._container.name, 80)!r})"
