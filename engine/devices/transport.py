@@ -19,11 +19,23 @@ from engine.base.errors import (
 )
 from engine.base.peers.near import Call, Peer
 
-__all__ = ["UNREACHABLE", "Completed", "Conversation", "Moved", "Transport", "TransportKind"]
+__all__ = [
+    "LINE_LIMIT",
+    "UNREACHABLE",
+    "Completed",
+    "Conversation",
+    "Moved",
+    "Transport",
+    "TransportKind",
+]
 
 UNREACHABLE = (DeviceAccessError, DeviceLostError, DeviceTimeoutError)
 """Errors of the way to a board. They say nothing of what was asked for: whoever can do without that
 lets them through."""
+
+LINE_LIMIT = 4 << 20
+"""The longest line that a program of a board may send, in bytes. Tensors travel as files; the
+longest of the rest are the table of layers of a large model, and the times of many runs."""
 
 TransportKind = Literal["adb", "ssh", "local", "ntb"]
 

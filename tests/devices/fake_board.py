@@ -19,7 +19,7 @@ from engine.base.errors import (
 )
 from engine.base.peers.child import Child
 from engine.base.peers.near import LOOK_SECONDS, Call, Peer
-from engine.devices.transport import Completed, Moved, TransportKind
+from engine.devices.transport import LINE_LIMIT, Completed, Moved, TransportKind
 
 ELF = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\x3e\x00"
 """The first bytes of a library for this machine's processor."""
@@ -182,7 +182,7 @@ class FakeBoard:
     ) -> FakeTalk:
         self._look()
         variables = os.environ | dict(environment or {})
-        talk = FakeTalk(self, Child(_resolved(words), variables, "The agent", limit=1 << 20))
+        talk = FakeTalk(self, Child(_resolved(words), variables, "The agent", limit=LINE_LIMIT))
         self.talks.append(talk)
         return talk
 

@@ -92,6 +92,7 @@ class Peer:
         open: whether its stream has not ended and held to the protocol until now.
         fault: which rule of the protocol it broke; empty where it did not.
         greeting: what it said of itself first.
+        received: bytes that came from it.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Peer:
         self.open = True
         self.fault = ""
         self.greeting: Message = {}
+        self.received = 0
         for stream in (reads, writes, errors):
             if stream is not None:
                 os.set_blocking(stream.fileno(), False)
@@ -254,6 +256,7 @@ class Peer:
             data = b""
         if data is None:
             return
+        self.received += len(data)
         try:
             for line in self._lines.feed(data):
                 self._take(line)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError
 from engine.base.peers.far import Message
-from engine.base.peers.near import LOOK_SECONDS, PeerEndedError
+from engine.base.peers.near import LOOK_SECONDS, Peer, PeerEndedError
 from engine.base.plain import JsonObject
 from engine.base.text import sanitize
 from engine.devices.board.answers import hang_error, misfit_error
@@ -16,6 +16,38 @@ from engine.devices.transport import Conversation, Transport
 __all__ = ["LiveAgent"]
 
 GREETING_SECONDS = 30.0
+
+
+_MESSAGES, _MESSAGES_A_SECOND = 5_000, 1_000
+_BYTES, _BYTES_A_SECOND = 64 << 20, 4 << 20
+"""What one request may bring before its answer: a board that says more would fill the memory of
+whoever shows it."""
+
+
+class _Allowance:
+    """Counts what a request brings.
+
+    Args:
+        peer: who answers it.
+    """
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer, self._bytes, self._begun = peer, peer.received, time.monotonic()
+        self._messages = 0
+
+    def take(self) -> None:
+        """One message more.
+
+        Raises:
+            DeviceError: it is one too many.
+        """
+        self._messages += 1
+        seconds = time.monotonic() - self._begun
+        if (
+            self._messages > _MESSAGES + _MESSAGES_A_SECOND * seconds
+            or self._peer.received - self._bytes > _BYTES + _BYTES_A_SECOND * seconds
+        ):
+            raise misfit_error(f"{self._messages} messages in {seconds:.1f} s are too many")
 
 
 class LiveAgent:
@@ -98,10 +130,12 @@ class LiveAgent:
         """
         conversation = self.start()
         heard = time.monotonic()
+        allowance = _Allowance(conversation.peer)
 
         def hear(message: Message) -> None:
             nonlocal heard
             heard = time.monotonic()
+            allowance.take()
             if progress is not None:
                 progress(message)
 
@@ -131,7 +165,13 @@ class LiveAgent:
         """
         conversation = self.start()
         waiting: list[Message] = []
-        call = conversation.peer.request(method, params, waiting.append)
+        allowance = _Allowance(conversation.peer)
+
+        def hear(message: Message) -> None:
+            allowance.take()
+            waiting.append(message)
+
+        call = conversation.peer.request(method, params, hear)
         heard = time.monotonic()
         try:
             while call.answer is None or waiting:

@@ -15,7 +15,7 @@ from engine.base.peers.far import Message, ProtocolError, decode
 from engine.base.plain import JsonObject
 from engine.base.text import sanitize
 from engine.devices.board.answers import hang_error, mapping, misfit_error
-from engine.devices.transport import Completed, Moved, Transport
+from engine.devices.transport import LINE_LIMIT, Completed, Moved, Transport
 from engine.devices.transports.endings import ending
 
 __all__ = ["OneShotAgent", "Step"]
@@ -23,7 +23,7 @@ __all__ = ["OneShotAgent", "Step"]
 Step = tuple[str, JsonObject]
 """A method of the agent and its parameters."""
 
-_REPLY_LIMIT = 64 << 20
+_REPLY_LIMIT = 2 * LINE_LIMIT
 _START_SECONDS = 30.0
 
 

@@ -141,14 +141,19 @@ def read_memory(data: JsonObject) -> DeviceMemory:
 
 
 def told_progress(
-    progress: Callable[[RunProgress], object], most: int
+    progress: Callable[[RunProgress], object], total: int, before: int
 ) -> Callable[[Message], object]:
-    """What takes the progress of `run`, at most ``most`` inferences, and tells it as a type."""
+    """What takes the progress of a part of a run and tells it as a type.
+
+    Args:
+        progress: takes it.
+        total: inferences of the whole run.
+        before: those of the parts before.
+    """
 
     def tell(message: Message) -> None:
-        total = whole(message, "total", 0, most)
-        done = whole(message, "done", 0, most)
-        progress(RunProgress(done, total, times(message, "wall_us", most)))
+        done = whole(message, "done", 0, total - before)
+        progress(RunProgress(before + done, total, times(message, "wall_us", total)))
 
     return tell
 

@@ -46,6 +46,8 @@ RUN_SECONDS = 60.0
 _SHORT_SECONDS = 30.0
 _UNHEARD_SECONDS = 2.0
 _MOST_LOOPS = 100_000
+_RUNS_OF_A_PART = 50_000
+"""Inferences whose two times are far shorter than a line of the protocol may be."""
 _MOST_THREADS = 32
 _TEXT_LIMIT = 1 << 20
 _CLOCKS = "clocks.json"
@@ -251,35 +253,39 @@ class BoardRuntime:
         _within("warmup", warmup, 0, _MOST_LOOPS)
         _within("loops", loops, 1, _MOST_LOOPS)
         _within("threads", threads, 1, _MOST_THREADS)
-        sent = send_inputs(self._session, model, inputs)
         session = self._session
-        params: JsonObject = {
-            "inputs": sent,
-            "outputs": session.at(OUTPUTS) if outputs else None,
+        sent: JsonObject = {
+            "inputs": send_inputs(session, model, inputs),
             "want_float": want_float,
-            "warmup": warmup,
-            "loops": loops,
             "threads": threads,
         }
-        # nothing is heard of a warm-up, nor of anything in one-shot mode
-        unheard = warmup if self._transport.converses else warmup + loops
-        seconds += _UNHEARD_SECONDS * unheard
-        hear = None if progress is None else told_progress(progress, threads * loops)
-        try:
-            answer = session.ask("run", params, seconds=seconds, progress=hear, before=[opening])
-        except DeviceTimeoutError:
-            self._hung = True
-            raise
-        most = loops * threads
-        return RunResult(
-            outputs=receive_outputs(session, model, answer, want_float=want_float)
-            if outputs
-            else (),
-            wall_us=times(answer, "wall_us", most),
-            run_us=times(answer, "run_us", most),
-            elapsed_us=number(answer, "elapsed_us"),
-            perf=long_text(answer, "perf"),
-        )
+        # the times of a part are one line of the protocol
+        most = min(loops, max(1, _RUNS_OF_A_PART // threads))
+        answers: list[JsonObject] = []
+        for begun in range(0, loops, most):
+            part = min(most, loops - begun)
+            last = begun + part == loops
+            params: JsonObject = {
+                **sent,
+                "outputs": session.at(OUTPUTS) if outputs and last else None,
+                "warmup": 0 if begun else warmup,
+                "loops": part,
+            }
+            # nothing is heard of a warm-up, nor of anything in one-shot mode
+            unheard = 0 if begun else warmup
+            unheard += 0 if self._transport.converses else part
+            hear = None
+            if progress is not None:
+                hear = told_progress(progress, threads * loops, threads * begun)
+            limit = seconds + _UNHEARD_SECONDS * unheard
+            try:
+                answers.append(
+                    session.ask("run", params, seconds=limit, progress=hear, before=[opening])
+                )
+            except DeviceTimeoutError:
+                self._hung = True
+                raise
+        return _result(session, model, answers, most * threads, want_float if outputs else None)
 
     def _require_open(self) -> tuple[OpenModel, Step]:
         if self._transport.converses and not self._session.running:
@@ -373,6 +379,33 @@ class BoardRuntime:
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
+
+
+def _result(
+    session: BoardSession,
+    model: OpenModel,
+    answers: Sequence[JsonObject],
+    most: int,
+    want_float: bool | None,
+) -> RunResult:
+    """What the parts of a run give together; outputs and layers are those of the last.
+
+    Args:
+        session, model: that ran.
+        answers: of the parts.
+        most: inferences of one.
+        want_float: as for a run; None: no outputs were asked for.
+    """
+    last = answers[-1]
+    return RunResult(
+        outputs=()
+        if want_float is None
+        else receive_outputs(session, model, last, want_float=want_float),
+        wall_us=tuple(us for answer in answers for us in times(answer, "wall_us", most)),
+        run_us=tuple(us for answer in answers for us in times(answer, "run_us", most)),
+        elapsed_us=sum(number(answer, "elapsed_us") for answer in answers),
+        perf=long_text(last, "perf"),
+    )
 
 
 def _within(name: str, value: int, low: int, high: int) -> None:

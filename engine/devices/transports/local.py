@@ -20,7 +20,7 @@ from engine.base.errors import DeviceError, DeviceTimeoutError, WorkerError
 from engine.base.files import atomic_write, open_regular
 from engine.base.peers.child import Child
 from engine.base.peers.near import LOOK_SECONDS, Call, Peer
-from engine.devices.transport import Completed, Moved, TransportKind
+from engine.devices.transport import LINE_LIMIT, Completed, Moved, TransportKind
 from engine.devices.transports.source import Source
 from engine.devices.transports.storage import storage_error, too_large
 from engine.devices.transports.words import check_environment, check_words
@@ -155,7 +155,7 @@ class LocalTransport:
         check_environment(environment)
         variables = {**self._environment, **(environment or {})}
         try:
-            child = Child(self._command(words), variables, words[0])
+            child = Child(self._command(words), variables, words[0], limit=LINE_LIMIT)
         except WorkerError as error:
             raise DeviceError(error.what, cause=error.cause, remedy=error.remedy) from error
         conversation = LocalConversation(child, words[0])

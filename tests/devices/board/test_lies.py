@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from engine.base.errors import (
 )
 from engine.devices.board.layout import find_folder
 from engine.devices.board.model_file import ModelFile
-from engine.devices.board.results import read_open_model
+from engine.devices.board.results import RunProgress, read_open_model
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
+from engine.devices.transport import LINE_LIMIT
 from tests.devices.board.running import IMAGE, changed, opened
 from tests.devices.fake_agent import INPUT, OPEN, OUTPUT, fake_agent
 from tests.devices.fake_board import FakeBoard
@@ -145,9 +147,46 @@ def test_lies_about_progress_end_the_run(
 
 
 def test_a_line_without_an_end_takes_no_memory(talking: FakeBoard, model: Path) -> None:
-    runtime, _found = opened(talking, model, shout={"run": 2 << 20})
-    with closing(runtime), pytest.raises(DeviceError, match="a line is too long"):
-        runtime.run([BoardInput(IMAGE)])
+    runtime, _found = opened(talking, model, shout={"run": 64 << 20})
+    tracemalloc.start()
+    try:
+        with closing(runtime), pytest.raises(DeviceError, match="a line is too long"):
+            runtime.run([BoardInput(IMAGE)])
+        assert tracemalloc.get_traced_memory()[1] < 3 * LINE_LIMIT
+    finally:
+        tracemalloc.stop()
+
+
+def test_messages_without_an_end_are_refused(talking: FakeBoard, model: Path) -> None:
+    progress = {"done": 0, "total": 1, "wall_us": []}
+    heard: list[object] = []
+    runtime, _found = opened(talking, model, progress={"run": [progress] * 200_000})
+    with closing(runtime), pytest.raises(DeviceError, match="are too many"):
+        runtime.run([BoardInput(IMAGE)], progress=heard.append)
+    assert 5_000 <= len(heard) < 100_000
+
+
+def test_large_messages_are_refused(talking: FakeBoard, model: Path) -> None:
+    progress = {"done": 0, "total": 1, "wall_us": [], "beside": "x" * (1 << 20)}
+    runtime, _found = opened(talking, model, progress={"run": [progress] * 400})
+    with closing(runtime), pytest.raises(DeviceError, match="are too many"):
+        runtime.run([BoardInput(IMAGE)], progress=lambda _: None)
+
+
+def test_a_long_run_goes_in_parts(
+    talking: FakeBoard, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.devices.board.runtime._RUNS_OF_A_PART", 40)
+    told: list[RunProgress] = []
+    runtime, _found = opened(talking, model)
+    with closing(runtime):
+        found = runtime.run([BoardInput(IMAGE)], loops=100, progress=told.append)
+    assert len(found.wall_us) == len(found.run_us) == 100
+    assert found.wall_us[38:42] == (138, 139, 100, 101)  # what it answers begins anew
+    assert found.elapsed_us == sum(found.wall_us)
+    assert len(found.outputs) == 1
+    assert [each.done for each in told] == list(range(1, 101))
+    assert {each.total for each in told} == {100}
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from engine.base.errors import DeviceError, DeviceLostError
 from engine.base.peers.child import GOODBYE_SECONDS, LADDER_SECONDS
 from engine.base.peers.near import Call, Peer, ladder
 from engine.base.text import sanitize
+from engine.devices.transport import LINE_LIMIT
 from engine.devices.transports.adb.link import Deadline, Link
 from engine.devices.transports.adb.shell import (
     CLOSE_INPUT,
@@ -153,7 +154,7 @@ class AdbConversation:
         self._said = _Said(link.socket)
         # a descriptor of its own: who waits for both streams registers each
         self._told = _Told(link.socket.dup())
-        self.peer = Peer(self._said, self._told)
+        self.peer = Peer(self._said, self._told, limit=LINE_LIMIT)
 
     def lost(self) -> DeviceError:
         """Why no answer will come: how the program ended, and what it said last."""

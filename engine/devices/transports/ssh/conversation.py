@@ -17,6 +17,7 @@ import asyncssh
 
 from engine.base.errors import DeviceError, DeviceLostError
 from engine.base.peers.near import Call, Peer, ladder
+from engine.devices.transport import LINE_LIMIT
 from engine.devices.transports.endings import ending
 from engine.devices.transports.ssh.loop import LoopThread
 from engine.devices.transports.ssh.program import Program, send_signal
@@ -57,7 +58,10 @@ class SshConversation:
         for descriptor in self._far:
             os.set_blocking(descriptor, False)
         self.peer = Peer(
-            FileIO(pipes[0][0], "r"), FileIO(pipes[1][1], "w"), errors=FileIO(pipes[2][0], "r")
+            FileIO(pipes[0][0], "r"),
+            FileIO(pipes[1][1], "w"),
+            errors=FileIO(pipes[2][0], "r"),
+            limit=LINE_LIMIT,
         )
         self._ended = loop.call(self._begin(), _SIGNAL_SECONDS)
 
