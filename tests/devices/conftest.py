@@ -100,7 +100,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 def model(tmp_path: Path) -> Path:
     """A compiled model of generation 2, for RK3588."""
     path = tmp_path / "it's a $(touch x) model.rknn"
-    path.write_bytes(vendor.npu())
+    path.write_bytes(vendor.npu(s2=[vendor.graph(4)]))
     return path
 
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.base.leftovers import clear_leftovers
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
 from engine.devices.emulator.runtime.build import compiler
@@ -168,3 +170,19 @@ def test_the_emulated_board_answers_as_it_was_told(adb_server: AdbServer, tmp_pa
         wrong = run("devices", "emulate", "rk3588", option, value)
         assert wrong.returncode != 0
         assert "Traceback" not in wrong.stderr
+
+
+def test_the_folder_of_a_killed_emulator_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with emulating("rk1808") as (process, facts):
+        folder = Path(facts["root"]).parent
+        assert folder.parent == tmp_path
+        clear_leftovers()
+        assert (folder / "root").is_dir()
+        process.kill()
+        process.wait()
+        clear_leftovers()
+        assert not folder.exists()

@@ -11,11 +11,10 @@ import json
 import os
 import re
 import shlex
-import shutil
 import sys
-import tempfile
 from pathlib import Path, PurePosixPath
 
+from engine.base.leftovers import let_go, make_owned
 from engine.devices.emulator.faults import Faults
 
 __all__ = ["Sandbox"]
@@ -59,7 +58,8 @@ class Sandbox:
     """
 
     def __init__(self, root: Path | None, faults: Faults) -> None:
-        self._made = Path(tempfile.mkdtemp(prefix="rknntui-board-")).resolve()
+        self._owned = make_owned("board")  # so it goes, also where the emulator is killed
+        self._made = self._owned.resolve()
         self.root = (root or self._made / "root").resolve()
         self.state = self._made / "state"
         self._faults = faults
@@ -164,7 +164,7 @@ class Sandbox:
 
     def remove(self) -> None:
         """Remove what was made here."""
-        shutil.rmtree(self._made, ignore_errors=True)
+        let_go(self._owned)
 
     def _keep_state(self) -> None:
         """Let the board's programs know which file systems refuse what."""

@@ -7,14 +7,18 @@ in the model, generation 1's ``reorder_channel`` is [RKNN-T1 1.3.2, 3.6.3].
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from engine.base.errors import DatasetError, UsageError
-from engine.base.text import shape_text
+from engine.base.errors import DatasetError, EngineError, UsageError
+from engine.base.text import sanitize, shape_text
+from engine.container import read_container
+from engine.container.vendor import inspect_vendor
 from engine.dataset import InputPlan, Preprocess
 from engine.dataset.decode import file_kind, named, open_array
 from engine.dataset.preprocess import Layout, shape_error
@@ -22,7 +26,7 @@ from engine.dataset.samples import ReadingStats, load_pixels
 from engine.devices.board.tensors import BoardInput, TensorAttributes
 from engine.graph.ir import TensorSpec
 
-__all__ = ["board_inputs", "require_files"]
+__all__ = ["board_inputs", "require_files", "require_fit"]
 
 
 def require_files(files: Sequence[Path]) -> None:
@@ -35,6 +39,65 @@ def require_files(files: Sequence[Path]) -> None:
         if not path.exists():
             raise DatasetError(f"{named(path)} does not exist.", remedy="Correct the path.")
         file_kind(path)
+
+
+def require_fit(path: Path, files: Sequence[Path]) -> tuple[str, ...]:
+    """Hold files against what a model's file tells of itself, before it is sent to a board.
+
+    Layouts are the runtime's to say, which is asked later: here an array must only have as many
+    elements as its input, with or without the batch.
+
+    Args:
+        path: the model; one that does not tell, or has several sets of shapes, is not looked at.
+        files: an image or npy file for each input.
+
+    Returns:
+        The names of its outputs; empty where the file does not tell.
+
+    Raises:
+        UsageError: there is not one file for each input.
+        DatasetError: an npy file cannot be read, or has another number of elements.
+    """
+    inputs, outputs = _ports(path)
+    if inputs:
+        _require_count(len(files), inputs)
+    for file, (name, shape) in zip(files, inputs, strict=False):
+        if file_kind(file) != "npy" or not all(size > 0 for size in shape):
+            continue
+        given, size = open_array(file).shape, math.prod(shape)
+        if math.prod(given) not in (size, size // (shape or (1,))[0]):
+            raise DatasetError(
+                f"{named(file)} has the shape {shape_text(given)}; input {sanitize(name, 80)} "
+                f"takes {shape_text(shape)}.",
+                cause="An npy is not scaled: it must have the input's own shape.",
+                remedy="Write it in that shape.",
+            )
+    return outputs
+
+
+def _ports(path: Path) -> tuple[list[tuple[str, tuple[int, ...]]], tuple[str, ...]]:
+    """Name and shape of each input, and the names of the outputs, where the file tells."""
+    # who opens it says what is wrong with it, and a board may run what is not known here
+    with contextlib.suppress(EngineError):
+        found = inspect_vendor(path)
+        if found.dynamic:
+            return [], ()
+        ports = [(port.tensor.name, port.tensor.shape) for port in found.inputs]
+        return ports, tuple(port.tensor.name for port in found.outputs)
+    with contextlib.suppress(EngineError):
+        graph = read_container(path).graph
+        ports = [(spec.name, spec.shape) for spec in graph.inputs]
+        return ports, tuple(spec.name for spec in graph.outputs)
+    return [], ()
+
+
+def _require_count(count: int, wanted: Sequence[tuple[str, tuple[int, ...]]]) -> None:
+    if count != len(wanted):
+        raise UsageError(
+            f"{count} files were given for {len(wanted)} inputs.",
+            cause=", ".join(f"{sanitize(name, 80)} {shape_text(s)}" for name, s in wanted[:8]),
+            remedy="Give one file per input.",
+        )
 
 
 def board_inputs(
@@ -58,12 +121,7 @@ def board_inputs(
         DatasetError: a file cannot be read, or does not fit its input.
         RecipeError: the options do not fit the inputs.
     """
-    if len(files) != len(wanted):
-        raise UsageError(
-            f"{len(files)} files were given for {len(wanted)} inputs.",
-            cause=", ".join(f"{each.name} {shape_text(each.shape)}" for each in wanted[:8]),
-            remedy="Give one file per input.",
-        )
+    _require_count(len(files), [(each.name, each.shape) for each in wanted])
     specs = [TensorSpec(each.name, _channels_first(each), "uint8") for each in wanted]
     plans = [
         _placed(plan, each)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +52,7 @@ def loaded(
     *,
     cores: str = "auto",
     perf: bool = False,
+    look: Callable[[Path], object] | None = None,
 ) -> Iterator[Loaded]:
     """Connect to a board and load a model there, for the time of the block.
 
@@ -62,6 +63,7 @@ def loaded(
         reporter: asked whether to stop.
         cores: of :data:`engine.wire.devices.CORES`.
         perf: have the runtime time each layer.
+        look: shown the model's file before it is sent; what it raises ends the job there.
 
     Raises:
         EngineError: there is no such board, or it cannot run this model.
@@ -71,6 +73,8 @@ def loaded(
             board = held.enter_context(connected(device))
             mask = _core_mask(cores, board.chip)
         path = held.enter_context(model.file_for(board))
+        if look is not None:
+            look(path)
         with stages.stage(SEND) as stage:
             check = reporter.check_cancelled
             runtime = BoardRuntime(board.transport, chip=board.chip, check=check)

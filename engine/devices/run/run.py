@@ -10,7 +10,7 @@ from engine.devices.board.results import OpenModel, RunProgress
 from engine.devices.measure.layer_times import LayerTimes, read_layer_times, time_layers
 from engine.devices.measure.memory import memory_of
 from engine.devices.model_source import ModelSource
-from engine.devices.run.inputs import board_inputs, require_files
+from engine.devices.run.inputs import board_inputs, require_files, require_fit
 from engine.devices.run.loaded import CONNECT, SEND, loaded
 from engine.devices.stages import BoardStages
 from engine.simulate.outputs import figures_of_output, output_files, save_outputs
@@ -30,14 +30,20 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
     """
     given = [Path(path) for path in params.inputs]
     require_files(given)
+    folder = None if params.save is None else Path(params.save)
+
+    def look(path: Path) -> None:
+        names = require_fit(path, given)
+        if folder is not None and folder.is_dir():
+            output_files(names, folder, force=params.force)
+
     stages = BoardStages(reporter, (CONNECT, SEND, _RUN, *([_LAYERS] if params.layers else [])))
-    with loaded(params.device, model, stages, reporter, cores=params.cores) as ready:
+    with loaded(params.device, model, stages, reporter, cores=params.cores, look=look) as ready:
         board, runtime, opened = ready.board, ready.runtime, ready.opened
         inputs, notes = board_inputs(
             given, opened.inputs, model.preprocess, generation=opened.generation
         )
         names = _names(opened)
-        folder = None if params.save is None else Path(params.save)
         targets = output_files(names, folder, force=params.force)
         with stages.stage(_RUN) as stage:
             outputs = runtime.run(inputs).outputs

@@ -17,11 +17,14 @@ from engine.base.errors import (
     UsageError,
 )
 from engine.base.events import CallbackReporter, Event, NullReporter, Progress, StageStarted
+from engine.container.vendor import inspect_vendor
 from engine.devices.board.layout import find_folder
 from engine.devices.emulator.runtime.answers import input_digest
 from engine.devices.model_source import ModelSource
 from engine.devices.run.run import run_on_board
 from engine.wire.board import RunParams
+from tests.container.vendor import build as vendor
+from tests.devices.demo_container import demo_container
 from tests.devices.known_model import IMAGE, SCALE, SCORES, ZERO, answers
 from tests.devices.run.conftest import MakeBoard
 
@@ -138,3 +141,36 @@ def test_a_real_board_runs_no_recipe(here: MakeBoard, tmp_path: Path, model: Pat
     with pytest.raises(UsageError, match="A recipe cannot run") as caught:
         run_on_board(params(model, saved(tmp_path, IMAGE)), source, NullReporter())
     assert "rk3588" in caught.value.remedy
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("ours", [True, False])
+def test_what_does_not_fit_is_found_before_the_model_is_sent(
+    here: MakeBoard, tmp_path: Path, ours: bool
+) -> None:
+    here()
+    model, name = tmp_path / "model.rknn", "logits"
+    if ours:
+        demo_container(model, "rk3588", quantized=False)
+        shape: tuple[int, ...] = (1, 1, 8, 8)
+    else:
+        model.write_bytes(vendor.npu())
+        told = inspect_vendor(model)
+        shape, name = told.inputs[0].tensor.shape, told.outputs[0].tensor.name
+        assert len(told.inputs) == 1
+    good = saved(tmp_path, np.zeros(shape, np.uint8))
+    (tmp_path / "wrong").mkdir()
+    wrong = saved(tmp_path / "wrong", np.zeros((1, 2, 3), np.uint8))
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / f"{name}.npy").write_bytes(b"kept")
+    for asked, error, words in (
+        (params(model, good, good), UsageError, "2 files were given for 1 inputs"),
+        (params(model, wrong), DatasetError, r"has the shape \[1, 2, 3\]|has the shape 1x2x3"),
+        (params(model, good, save=str(out)), OutputExistsError, "exists already"),
+    ):
+        events: list[Event] = []
+        with pytest.raises(error, match=words):
+            run_on_board(asked, ModelSource(model), CallbackReporter(events.append))
+        assert [e.title for e in events if isinstance(e, StageStarted)] == ["Connect"]
+    assert (out / f"{name}.npy").read_bytes() == b"kept"
