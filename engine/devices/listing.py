@@ -1,7 +1,7 @@
 """The live list of boards: all that this machine can reach, each with its state and its remedy.
 
-:func:`poll` looks once and quickly; who shows the list calls it every second. Nothing is connected,
-and no network is searched.
+:func:`poll` looks once and quickly; who shows the list calls it every second. Nothing is connected
+but the hosts that the user named, where that is asked for, and no network is searched.
 """
 
 from __future__ import annotations
@@ -10,11 +10,17 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
-from engine.base.errors import DeviceError
+from engine.base.errors import DeviceAccessError, DeviceError
 from engine.base.findings import Finding
 from engine.base.text import sanitize
+from engine.devices.address import Address
+from engine.devices.probe.identify import identify
+from engine.devices.reach import reach
 from engine.devices.transports import ntb
 from engine.devices.transports.adb.link import Deadline
 from engine.devices.transports.adb.server import AdbServer
@@ -29,6 +35,8 @@ BOTH_MODES = "Cannot use both device with adb mode and device with ntb mode."
 
 _DEVICE_TREE = Path("/proc/device-tree")
 _SHOWN = 64
+_LOGINS = 8
+"""At the same time."""
 _ORDER = ("local", "adb", "ntb", "ssh", "usb")
 _NETWORK = re.compile(r"(?!127\.|localhost:|\[::1\])(.+):[0-9]{1,5}")
 _NO_AUTHENTICATION = (
@@ -49,6 +57,7 @@ def poll(
     server: AdbServer | None = None,
     start_server: bool = False,
     ssh: Sequence[str] = (),
+    ask: bool = False,
     usb: Path = USB_DEVICES,
     device_tree: Path = _DEVICE_TREE,
 ) -> Listing:
@@ -60,6 +69,7 @@ def poll(
         start_server: start it where it is not up, which takes up to ten seconds; for the first
             look, and where the user asks.
         ssh: addresses (``ssh:[user@]host[:port]``) that the user has named.
+        ask: log in to them, all at the same time.
         usb: where sysfs shows the USB devices.
         device_tree: where the kernel shows what board this machine is.
     """
@@ -71,7 +81,7 @@ def poll(
         *_local(device_tree),
         *_adb(boards),
         *_ntb(plugged, deadline, notices),
-        *_ssh(ssh),
+        *_ssh(ssh, ask=ask),
         *_only_usb(plugged, boards),
     ]
     listing = Listing(tuple(sorted(devices, key=lambda d: (_ORDER.index(d.kind), d.id))))
@@ -174,17 +184,40 @@ def _ntb_device(serial: str, address: str) -> Device:
     )
 
 
-def _ssh(addresses: Iterable[str]) -> list[Device]:
-    return [
-        Device(
-            id=sanitize(address, 300),
-            kind="ssh",
-            state="not asked",
-            what=f"{sanitize(address, 300)} is asked when it is opened.",
-            address=sanitize(address.removeprefix("ssh:"), 300),
-        )
-        for address in dict.fromkeys(addresses)
-    ]
+def _ssh(addresses: Iterable[str], *, ask: bool) -> list[Device]:
+    named = list(dict.fromkeys(addresses))
+    if not ask or not named:
+        return [_not_asked(address) for address in named]
+    with ThreadPoolExecutor(min(len(named), _LOGINS)) as logins:
+        return list(logins.map(_asked, named))
+
+
+def _not_asked(address: str) -> Device:
+    return Device(
+        id=sanitize(address, 300),
+        kind="ssh",
+        state="not asked",
+        what=f"{sanitize(address, 300)} is asked when it is opened.",
+        address=sanitize(address.removeprefix("ssh:"), 300),
+    )
+
+
+def _asked(address: str) -> Device:
+    """A board over SSH, after a login."""
+    device = _not_asked(address)
+    try:
+        with closing(reach(Address.parse(address))) as board:
+            found = identify(board)
+    except DeviceError as error:
+        state: DeviceState = "unauthorized" if isinstance(error, DeviceAccessError) else "offline"
+        return replace(device, state=state, what=error.what, cause=error.cause, remedy=error.remedy)
+    return replace(
+        device,
+        state="ready",
+        what=f"{device.id} answers.",
+        product=found.soc,
+        model=sanitize(found.model, 200),
+    )
 
 
 def _only_usb(plugged: Iterable[UsbDevice], boards: Sequence[Attached]) -> list[Device]:

@@ -28,7 +28,7 @@ def list(params: DeviceListParams) -> Listing:  # noqa: A001 - the verb of the c
     from engine.devices.listing import poll
 
     named = [str(Address.parse(address)) for address in params.ssh]
-    return poll(ssh=named, start_server=params.start_server)
+    return poll(ssh=named, start_server=params.start_server, ask=params.ask)
 
 
 @runs(DEVICES_EXAMINE)

@@ -61,10 +61,12 @@ class DeviceListParams:
     Attributes:
         ssh: boards that the user has named, as ``ssh:[user@]host[:port]``.
         start_server: start an adb server that is not up; takes up to ten seconds.
+        ask: log in to the boards of ``ssh``; else they are listed as ``not asked``.
     """
 
     ssh: tuple[str, ...] = ()
     start_server: bool = False
+    ask: bool = False
 
 
 @record

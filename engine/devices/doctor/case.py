@@ -30,6 +30,7 @@ class Case:
         transport: the way to it.
         model: that is to run there, None where there is none.
         test: runs it, None where nothing is to run.
+        unread: whether a model was given that cannot be read.
         proc: ``/proc`` of this machine.
         identity, versions, state: of the board; empty before they were read.
     """
@@ -41,6 +42,7 @@ class Case:
     identity: BoardIdentity = field(default_factory=BoardIdentity)
     versions: Versions = field(default_factory=Versions)
     state: BoardState = field(default_factory=BoardState)
+    unread: bool = False
 
     @property
     def chip(self) -> str | None:

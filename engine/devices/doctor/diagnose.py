@@ -78,6 +78,7 @@ def diagnose(
     test: TestTensor | None = None,
     proc: Path = Path("/proc"),
     heard: Callable[[Check], object] | None = None,
+    unread: bool = False,
 ) -> Diagnosis:
     """Examine a board; what is wrong with it is in the checks, never an exception.
 
@@ -87,11 +88,12 @@ def diagnose(
         test: runs the last step; without it that step is skipped.
         proc: ``/proc`` of this machine, where a proxy of the vendor's may run.
         heard: takes each check as soon as it is done.
+        unread: a model was given, and it cannot be read.
 
     Raises:
         JobCancelledError: or whatever else ``heard`` and ``test`` raise that is no fault.
     """
-    case = Case(transport, model, test, proc)
+    case = Case(transport, model, test, proc, unread=unread)
     checks: list[Check] = []
 
     def add(found: Iterable[Check]) -> None:
@@ -208,6 +210,7 @@ def _test(case: Case, before: Iterable[Check]) -> Iterator[Check]:
     ]
     if case.test is None:
         asked = "it was not asked for" if case.model else "there is no model to run"
+        asked = "the model cannot be read" if case.unread else asked
         yield Check(name, "skipped", asked)
     elif hindered:
         yield Check(name, "skipped", f"{' and '.join(hindered)} first")

@@ -60,7 +60,8 @@ def examine_board(
     with closing(board):
         test = zero_run(model.path, check) if params.test and model is not None else None
         facts = None if model is None else model.facts
-        return (*first, *diagnose(board, model=facts, test=test, heard=tell).checks)
+        unread = model is None and params.model is not None
+        return (*first, *diagnose(board, model=facts, test=test, heard=tell, unread=unread).checks)
 
 
 def _about(model: ModelFile) -> str:

@@ -161,7 +161,8 @@ def check_versions(case: Case) -> Iterator[Check]:
     if case.versions.runtime is None:
         yield Check("versions", "skipped", "there is no runtime to compare")
     elif case.model is None:
-        yield Check("versions", "ok", "they fit each other; no model was given to compare with")
+        why = "the model cannot be read" if case.unread else "no model was given to compare with"
+        yield Check("versions", "ok", f"they fit each other; {why}")
     else:
         toolkit = sanitize(case.model.toolkit, 40)
         built = f", built by toolkit {toolkit}" if toolkit else ""

@@ -37,12 +37,12 @@ def command() -> None:
 def list_boards(ssh: tuple[str, ...], as_json: bool) -> None:
     """List the boards in reach: by adb, by NTB, on USB, and this machine where it is one.
 
-    An adb server that is not up is started; exit code 13 where it does not serve. Nothing is
-    connected, no network is searched.
+    An adb server that is not up is started. Boards named with --ssh are asked; no network is
+    searched. Exit code 13 where the adb server or one of these boards does not answer.
     """
 
     async def action(session: WorkerSession) -> Listing:
-        return await session.call(DEVICES_LIST, DeviceListParams(ssh, start_server=True))
+        return await session.call(DEVICES_LIST, DeviceListParams(ssh, start_server=True, ask=True))
 
     found = with_worker(action, Narrator())
     rows = [[d.id, d.state, d.model or d.product, d.address] for d in found.devices]
@@ -53,7 +53,9 @@ def list_boards(ssh: tuple[str, ...], as_json: bool) -> None:
     lines += [f"{notice.what} {notice.remedy}".strip() for notice in found.notices]
     emit(found, lines, as_json=as_json)
     # without adb there may be boards by other ways; a server that does not serve hides some
-    if shutil.which("adb") and any(notice.code == "adb-server" for notice in found.notices):
+    no_server = any(notice.code == "adb-server" for notice in found.notices)
+    silent = any(device.kind == "ssh" and not device.usable for device in found.devices)
+    if silent or (no_server and shutil.which("adb")):
         raise click.exceptions.Exit(DeviceError.exit_code)
 
 

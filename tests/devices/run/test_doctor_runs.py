@@ -100,3 +100,15 @@ def test_an_examination_is_cancelled(here: MakeBoard, model: Path) -> None:
         examine({"device": "local", "model": str(model), "test": True}, reporter)
     assert len(events) == 4
     assert examine({"device": "local"}, NullReporter())["checks"]
+
+
+@pytest.mark.cc
+def test_a_model_that_cannot_be_read_is_not_called_missing(here: MakeBoard, tmp_path: Path) -> None:
+    here()
+    path = tmp_path / "broken.rknn"
+    path.write_bytes(b"RKNN" + bytes(100))
+    found = by_name(examine_board(ExamineParams("local", str(path), test=True)))
+    assert found["model"].state == "bad"
+    assert "cannot be read" in found["versions"].found
+    assert found["test tensor"].found == "the model cannot be read"
+    assert not any("no model" in check.found for check in found.values())

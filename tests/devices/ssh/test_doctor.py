@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import socket
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from engine.base.errors import DeviceAccessError
 from engine.devices.address import Address
 from engine.devices.doctor.diagnose import STEPS, diagnose
+from engine.devices.listing import poll
 from engine.devices.probe.elf import read_elf
 from engine.devices.probe.identify import identify
 from engine.devices.probe.state import read_state
@@ -83,3 +85,19 @@ def test_a_failed_login_is_the_first_thing_that_is_told(
     assert (first.name, first.state) == ("transport", "bad")
     assert said in first.found
     assert not any(check.state == "ok" for check in found.checks)
+    (listed,) = [each for each in poll(ssh=[str(address)], ask=True).devices if each.kind == "ssh"]
+    assert (listed.state, listed.usable) == ("unauthorized", False)
+    assert said in listed.what
+    assert listed.remedy
+
+
+def test_a_named_host_is_asked_for_the_list(sshd: Sshd) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closed = server.getsockname()[1]
+    named = [f"ssh:127.0.0.1:{port}" for port in (sshd.port, closed)]
+    found = {each.address: each for each in poll(ssh=named, ask=True).devices}
+    here, nobody = (found[name.removeprefix("ssh:")] for name in named)
+    assert (here.state, here.usable) == ("ready", True)
+    assert (nobody.state, nobody.usable) == ("offline", False)
+    assert nobody.remedy
+    assert {each.state for each in poll(ssh=named).devices if each.kind == "ssh"} == {"not asked"}
