@@ -179,7 +179,9 @@ def test_without_quantization_it_is_float16(tmp_path: Path) -> None:
 
 
 def test_a_crash_of_the_compiler_is_told_and_leaves_nothing(tmp_path: Path, zoo: Path) -> None:
-    """w8a16 of one input channel: toolkit 2.3.2 aborts with a buffer overflow."""
+    """w8a16 of one input channel: toolkit 2.3.2 writes beyond a buffer. Its C library notices that
+    and aborts; once in a while it does not, and the same step crashes.
+    """
     recipe = {
         **demo_recipe(),
         "model": str(zoo / "digits" / "digits.onnx"),
@@ -188,7 +190,9 @@ def test_a_crash_of_the_compiler_is_told_and_leaves_nothing(tmp_path: Path, zoo:
     (one,) = compiled(tmp_path / "out", recipe, chips=("rk3562",)).chips
     assert (one.exit_code, one.path) == (16, "")
     assert "build" in one.problem
-    assert "buffer overflow" in one.cause + Path(one.log).read_text(encoding="utf-8")
+    said = one.cause + Path(one.log).read_text(encoding="utf-8")
+    assert "buffer overflow" in said or "killed by SIGSEGV" in one.problem
+    assert "OpEmit" in one.problem
     assert list((tmp_path / "out").iterdir()) == []
 
 

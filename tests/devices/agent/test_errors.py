@@ -196,6 +196,23 @@ def test_a_crash_ends_it_without_an_answer(agents: Agents) -> None:
     assert agent.child.returncode() == -signal.SIGABRT
 
 
+@pytest.mark.parametrize("call", ["init", "query", "run", "outputs_get", "dup_context"])
+def test_the_agent_in_c_names_the_call_of_a_crash(agents: Agents, native: Path, call: str) -> None:
+    agent = agents(CRASH=call, command=[str(native)])
+    asked = agent.start("open", model=str(agent.model), libraries=[str(agent.library)])
+    if call not in ("init", "query"):
+        with ends():
+            agent.child.peer.wait(asked)
+        agent.start("run", inputs=[agent.input()], threads=2)
+    with ends():
+        while agent.child.peer.open:
+            agent.child.peer.pump(0.1)
+        while "crashed" not in agent.child.peer.last_words:
+            agent.child.peer.pump(0.1)
+    assert agent.child.peer.last_words == f"The program crashed in rknn_{call}."
+    assert agent.child.returncode() == -signal.SIGABRT
+
+
 def test_what_a_library_prints_reaches_stderr_and_not_the_protocol(agents: Agents) -> None:
     agent = agents(FAIL="run:-2")
     agent.open()

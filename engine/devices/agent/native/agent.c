@@ -312,6 +312,7 @@ int main(int count, char **words) {
     return 2;
   }
   signal(SIGPIPE, SIG_IGN);
+  tell_crashes();
   int reads = dup(0);
   writes = dup(1);
   if (reads < 0 || writes < 0 || !freopen("/dev/null", "r", stdin) || !noise_start()) return 1;

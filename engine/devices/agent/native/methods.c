@@ -17,7 +17,8 @@ static struct library library;
 
 static void close_model(void) {
   if (!opened) return;
-  for (int i = opened->n_context - 1; i >= 0; i--) opened->library.destroy(opened->contexts[i]);
+  for (int i = opened->n_context - 1; i >= 0; i--)
+    CALL(&opened->library, destroy, opened->contexts[i]);
   free(opened->content);
   free(opened->inputs);
   free(opened->outputs);

@@ -9,6 +9,8 @@
 int noise_start(void);
 /* A place in what was written. */
 uint64_t noise_mark(void);
+/* Tell the other end, behind what libraries wrote; from a signal's handler, too. */
+void noise_tell(const char *text, size_t size);
 /* The last lines after a mark, as one. */
 void noise_since(uint64_t mark, char *words, size_t room);
 

@@ -39,7 +39,7 @@ static int64_t now_us(void) {
 int choose_cores(const struct model *model, rknn_context context) {
   if (model->core_mask < 0) return 0;
   if (!model->library.set_core_mask) return 1;
-  return model->library.set_core_mask(context, model->core_mask);
+  return CALL(&model->library, set_core_mask, context, model->core_mask);
 }
 
 /* Bytes of a row of an image, and from one row to the next; one row where it is none. */
@@ -55,7 +55,7 @@ static void rows(const struct attr *attr, uint32_t element, uint64_t size, uint6
 static struct tensor_mem *new_memory(struct lane *lane, uint64_t size, struct failure *failure) {
   struct tensor_mem *memory =
       size <= UINT32_MAX && lane->team->model->library.create_mem
-          ? lane->team->model->library.create_mem(lane->context, (uint32_t)size)
+          ? CALL(&lane->team->model->library, create_mem, lane->context, (uint32_t)size)
           : NULL;
   if (!memory || !memory->virt_addr)
     fail(failure, RUNTIME, "The board has not enough of it.",
@@ -68,7 +68,7 @@ static int set_memory(struct lane *lane, struct tensor_mem *memory, struct attr 
                       struct failure *failure) {
   const struct library *library = &lane->team->model->library;
   uint64_t mark = noise_mark();
-  int code = library->set_io_mem(lane->context, memory, attr);
+  int code = CALL(library, set_io_mem, lane->context, memory, attr);
   return check(library, "rknn_set_io_mem", code, mark, failure);
 }
 
@@ -123,7 +123,7 @@ static int set_inputs(struct lane *lane, struct failure *failure) {
     inputs[i].fmt = one->layout;
   }
   uint64_t mark = noise_mark();
-  int code = model->library.inputs_set(lane->context, model->n_input, inputs);
+  int code = CALL(&model->library, inputs_set, lane->context, model->n_input, inputs);
   free(inputs);
   return check(&model->library, "rknn_inputs_set", code, mark, failure);
 }
@@ -176,7 +176,8 @@ static int take_memory(struct lane *lane, struct failure *failure) {
     const struct attr *attr = &model->outputs[i];
     uint64_t row, step;
     rows(attr, type_bytes(attr->type), attr->size, &row, &step);
-    if (model->library.mem_sync) model->library.mem_sync(lane->context, lane->out[i], FROM_DEVICE);
+    if (model->library.mem_sync)
+      CALL(&model->library, mem_sync, lane->context, lane->out[i], FROM_DEVICE);
     char *bytes = malloc((size_t)attr->size + 1);
     if (!bytes) return fail(failure, "device", "", "", "The board has no memory left.");
     for (uint64_t at = 0; row && at < attr->size / row; at++)
@@ -219,13 +220,13 @@ static int take(struct lane *lane, int last, int64_t *run_us, struct failure *fa
     outputs[i].want_float = (uint8_t)(last && runs->want_float && runs->want_outputs);
   }
   uint64_t mark = noise_mark();
-  int code = library->outputs_get(lane->context, model->n_output, outputs, NULL);
+  int code = CALL(library, outputs_get, lane->context, model->n_output, outputs, NULL);
   if (check(library, "rknn_outputs_get", code, mark, failure)) {
     free(outputs);
     return -1;
   }
   struct perf_run time = {0};
-  if (library->query(lane->context, QUERY_PERF_RUN, &time, sizeof time) >= 0)
+  if (CALL(library, query, lane->context, QUERY_PERF_RUN, &time, sizeof time) >= 0)
     *run_us = time.run_duration;
   int bad = last && runs->want_perf ? take_perf(lane, failure) : 0;
   for (uint32_t i = 0; !bad && last && runs->want_outputs && i < model->n_output; i++) {
@@ -236,7 +237,7 @@ static int take(struct lane *lane, int last, int64_t *run_us, struct failure *fa
     memcpy(runs->outputs[i], outputs[i].buf, outputs[i].size);
     runs->sizes[i] = outputs[i].size;
   }
-  library->outputs_release(lane->context, model->n_output, outputs);
+  CALL(library, outputs_release, lane->context, model->n_output, outputs);
   free(outputs);
   return bad;
 }
@@ -246,7 +247,7 @@ static int run_once(struct lane *lane, int counted, int last, struct failure *fa
   const struct library *library = &team->model->library;
   uint64_t mark = noise_mark();
   int64_t begun = now_us(), run_us;
-  int code = library->run(lane->context, NULL);
+  int code = CALL(library, run, lane->context, NULL);
   int64_t wall_us = now_us() - begun;
   if (check(library, "rknn_run", code, mark, failure) || take(lane, last, &run_us, failure))
     return -1;
@@ -335,12 +336,14 @@ static void watch(struct team *team, int started) {
 static int another(struct model *model, struct failure *failure) {
   rknn_context *context = &model->contexts[model->n_context];
   uint64_t mark = noise_mark();
-  int bad = model->library.dup_context
-                ? check(&model->library, "rknn_dup_context",
-                        model->library.dup_context(&model->contexts[0], context), mark, failure)
-                : library_init(&model->library, model->path, model->content, model->size,
-                               model->flags, context, failure);
-  if (bad) return -1;
+  const struct library *library = &model->library;
+  if (library->dup_context) {
+    int code = CALL(library, dup_context, &model->contexts[0], context);
+    if (check(library, "rknn_dup_context", code, mark, failure)) return -1;
+  } else if (library_init(library, model->path, model->content, model->size, model->flags, context,
+                          failure)) {
+    return -1;
+  }
   model->n_context++;
   choose_cores(model, *context);
   return 0;
@@ -350,7 +353,7 @@ static int another(struct model *model, struct failure *failure) {
  * was asked for its memory; librknnmrt refuses to run where memory of an input that it converts was
  * bound a second time ("not support input dtype=UINT8"). */
 static int load_anew(struct model *model, struct failure *failure) {
-  while (model->n_context > 0) model->library.destroy(model->contexts[--model->n_context]);
+  while (model->n_context > 0) CALL(&model->library, destroy, model->contexts[--model->n_context]);
   if (library_init(&model->library, model->path, model->content, model->size, model->flags,
                    &model->contexts[0], failure))
     return -1;
@@ -362,9 +365,9 @@ static int load_anew(struct model *model, struct failure *failure) {
 
 static void free_memory(const struct model *model, struct lane *lane) {
   for (uint32_t i = 0; lane->in && i < model->n_input; i++)
-    if (lane->in[i]) model->library.destroy_mem(lane->context, lane->in[i]);
+    if (lane->in[i]) CALL(&model->library, destroy_mem, lane->context, lane->in[i]);
   for (uint32_t i = 0; lane->out && i < model->n_output; i++)
-    if (lane->out[i]) model->library.destroy_mem(lane->context, lane->out[i]);
+    if (lane->out[i]) CALL(&model->library, destroy_mem, lane->context, lane->out[i]);
   free(lane->in);
   free(lane->out);
 }

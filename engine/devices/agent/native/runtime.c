@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -292,6 +293,32 @@ int library_load(struct library *library, const char *const *paths, int generati
   return -1;
 }
 
+_Thread_local const char *calling;
+const char *volatile last_call;
+
+static void crashed(int number) {
+  static int told;
+  /* threads that crash meanwhile wait for the end, which comes with the first */
+  while (__atomic_exchange_n(&told, 1, __ATOMIC_SEQ_CST)) pause();
+  const char *name = calling ? calling : last_call;
+  const char *parts[] = {"\nThe program crashed ", calling ? "in " : "after ",
+                         name ? name : "the start", ".\n"};
+  char text[128];
+  size_t size = 0;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    for (const char *c = parts[i]; *c && size < sizeof text; c++) text[size++] = *c;
+  noise_tell(text, size);
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+void tell_crashes(void) {
+  static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+  struct sigaction action = {.sa_handler = crashed, .sa_flags = SA_NODEFER};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    sigaction(numbers[i], &action, NULL);
+}
+
 int library_init(const struct library *library, const char *model, const void *content,
                  uint32_t size, uint32_t flags, rknn_context *context, struct failure *failure) {
   int (*first)(rknn_context *, const void *, uint32_t, uint32_t);
@@ -299,15 +326,17 @@ int library_init(const struct library *library, const char *model, const void *c
   uint64_t mark = noise_mark();
   int code;
   *(void **)&first = *(void **)&second = library->init;
-  code = library->generation == 1 ? first(context, content, size, flags)
-                                  : second(context, model, 0, flags, NULL);
+  code = library->generation == 1
+             ? IN_CALL("rknn_init", first(context, content, size, flags))
+             : IN_CALL("rknn_init", second(context, model, 0, flags, NULL));
   return check(library, "rknn_init", code, mark, failure);
 }
 
 int library_query(const struct library *library, rknn_context context, int command, void *info,
                   uint32_t size, struct failure *failure) {
   uint64_t mark = noise_mark();
-  return check(library, "rknn_query", library->query(context, command, info, size), mark, failure);
+  int code = CALL(library, query, context, command, info, size);
+  return check(library, "rknn_query", code, mark, failure);
 }
 
 int library_attr(const struct library *library, rknn_context context, int output, uint32_t index,

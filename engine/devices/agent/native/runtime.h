@@ -130,6 +130,21 @@ struct library {
   int (*mem_sync)(rknn_context, struct tensor_mem *, int);
 };
 
+/* The call that a thread is in, and the last one of any, for what is said of a crash. */
+extern _Thread_local const char *calling;
+extern const char *volatile last_call;
+#define IN_CALL(name, value)             \
+  ({                                     \
+    calling = last_call = name;          \
+    __typeof__(value) returned = value;  \
+    calling = NULL;                      \
+    returned;                            \
+  })
+#define CALL(library, name, ...) IN_CALL("rknn_" #name, (library)->name(__VA_ARGS__))
+
+/* Say which call a crash was in, before the process ends by it. */
+void tell_crashes(void);
+
 extern const char *const RUNTIME; /* the kind of its errors */
 
 /* Names by value, and values by name (-1: none); `number` where the name is not known. */
