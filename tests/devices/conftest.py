@@ -110,3 +110,9 @@ def first_model(tmp_path: Path) -> Path:
     path = tmp_path / "first.rknn"
     path.write_bytes(vendor.precompiled())
     return path
+
+
+@pytest.fixture
+def no_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No agent in C comes with the program, as on a processor that none is built for."""
+    monkeypatch.setattr("engine.devices.agent.built.PREBUILT", tmp_path / "nothing")

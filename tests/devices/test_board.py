@@ -314,6 +314,7 @@ def test_a_read_only_disk_leaves_the_memory(board: Boards, chip: str) -> None:
 
 
 @pytest.mark.adb
+@pytest.mark.usefixtures("no_agent")
 @pytest.mark.parametrize("chip", ["rk3588", OLD])
 def test_a_board_without_python_is_told(board: Boards, chip: str) -> None:
     transport = AdbTransport.open(board(chip, software=Software(python=False)).address)

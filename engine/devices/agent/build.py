@@ -20,12 +20,12 @@ from engine.base.text import sanitize
 from engine.devices.agent.built import TARGETS, agent_folder
 from engine.devices.probe.elf import Elf, program_interpreter, read_elf
 
-__all__ = ["AGENT_TARGETS", "AgentBuild", "build_agent"]
+__all__ = ["AGENT_TARGETS", "SOURCES", "AgentBuild", "build_agent", "zig_compiler"]
 
 AGENT_TARGETS = tuple(TARGETS)
 """What an agent can be built for."""
 
-_SOURCES = Path(__file__).with_name("native")
+SOURCES = Path(__file__).with_name("native")
 _SECONDS = 300
 _FLAGS = ("-std=gnu11", "-O2", "-s")
 _LIBRARIES = ("-ldl", "-lpthread", "-lm")
@@ -101,7 +101,7 @@ def build_agent(
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".agent-") as own:
             made = Path(own) / "agent"
-            sources = [str(source) for source in sorted(_SOURCES.glob("*.c"))]
+            sources = [str(source) for source in sorted(SOURCES.glob("*.c"))]
             _compile([*command, *_FLAGS, "-o", str(made), *sources, *_LIBRARIES])
             content = made.read_bytes()
             elf = read_elf(content[:20])
@@ -128,8 +128,7 @@ def _compiler(target: str, given: str) -> list[str]:
             remedy="Give the name or the path of a C compiler; flags are no part of it.",
         )
     if importlib.util.find_spec("ziglang") is not None:
-        # -P: no module of the current folder
-        return [sys.executable, "-P", "-m", "ziglang", "cc", "-target", _ZIG_TARGETS[target]]
+        return zig_compiler(target)
     names = _CROSS[target] + (_NATIVE if platform.machine() == target else ())
     if found := next(filter(None, map(shutil.which, names)), None):
         return [found]
@@ -140,6 +139,14 @@ def _compiler(target: str, given: str) -> list[str]:
         remedy="Install one (`pip install ziglang`, or on Debian `apt install "
         f"{package.replace('_', '-')}`), or name that of the board's SDK with --compiler.",
     )
+
+
+def zig_compiler(target: str) -> list[str]:
+    """The words that begin a command of zig for a target: no other files of the machine are read,
+    so the same sources give the same bytes everywhere.
+    """
+    # -P: no module of the current folder
+    return [sys.executable, "-P", "-m", "ziglang", "cc", "-target", _ZIG_TARGETS[target]]
 
 
 def _compile(command: Sequence[str]) -> None:

@@ -1,4 +1,5 @@
-"""Agents in C that the user has built, for boards without Python: where they lie on this machine.
+"""Agents in C, for boards without Python: those that the user has built, and those that come with
+the program (``prebuilt``, made by ``scripts/make_agents.py``; they ask for glibc 2.17 or newer).
 
 They are found by the processor that is in their ELF header; their names only tell people apart
 what is what: ``agent-aarch64``, ``agent-armv7l``, ``agent-armv7l-uclibc``.
@@ -18,7 +19,18 @@ from engine.base.paths import config_folder
 from engine.base.text import human_bytes, sanitize
 from engine.devices.probe.elf import HEAD, Elf, program_interpreter, read_elf
 
-__all__ = ["TARGETS", "VARIABLE", "BuiltAgent", "agent_folder", "find_built", "target_of"]
+__all__ = [
+    "PREBUILT",
+    "TARGETS",
+    "VARIABLE",
+    "BuiltAgent",
+    "agent_folder",
+    "find_built",
+    "target_of",
+]
+
+PREBUILT = Path(__file__).with_name("prebuilt")
+"""Agents that come with the program."""
 
 VARIABLE = "RKNNTUI_AGENT"
 """Names the agent in C to take, in place of those in the folder."""
@@ -68,7 +80,7 @@ def target_of(elf: Elf) -> str:
 
 
 def find_built(wanted: Sequence[Elf]) -> list[BuiltAgent]:
-    """The agents in C for a board, the best first.
+    """The agents in C for a board, the best first: of a processor, the user's own first.
 
     Args:
         wanted: the processors whose programs it runs, the best first; empty where nothing is known:
@@ -94,12 +106,16 @@ def find_built(wanted: Sequence[Elf]) -> list[BuiltAgent]:
                 f"{target_of(wanted[0]) or 'TARGET'}; and unset {VARIABLE}.",
             )
         return [agent]
-    try:
-        paths = sorted(path for path in agent_folder().iterdir() if path.name.startswith(_PREFIX))
-    except OSError:
-        return []
+    paths = [path for folder in (agent_folder(), PREBUILT) for path in _agents_in(folder)]
     agents = [agent for path in paths if not isinstance(agent := _read(path), str)]
     return [agent for elf in wanted for agent in agents if agent.elf == elf]
+
+
+def _agents_in(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.name.startswith(_PREFIX))
+    except OSError:
+        return []
 
 
 def _read(path: Path) -> BuiltAgent | str:

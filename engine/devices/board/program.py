@@ -1,5 +1,5 @@
-"""The program that is sent to a board: in Python where the board has it, else in C where the user
-has built it for the board's processor.
+"""The program that is sent to a board: in Python where the board has it, else in C for the board's
+processor, as the user has built it or as it comes with this program.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def choose_program(transport: Transport, bundle: bytes) -> AgentProgram:
         bundle: the agent in Python.
 
     Raises:
-        DeviceError: it has no Python that is new enough, and no agent in C was built for it.
+        DeviceError: it has no Python that is new enough, and there is no agent in C for it.
         DeviceLostError: the board has gone.
     """
     try:
@@ -107,7 +107,7 @@ def find_native(transport: Transport, no_python: DeviceError) -> BuiltAgent:
         no_python: why its Python cannot be taken.
 
     Raises:
-        DeviceError: none was built for it; what was said of Python is in it.
+        DeviceError: there is none for it; what was said of Python is in it.
     """
     wanted = board_processors(transport)
     found = find_built(wanted)
@@ -119,10 +119,11 @@ def find_native(transport: Transport, no_python: DeviceError) -> BuiltAgent:
     if found:
         raise DeviceError(
             f"{no_python.what} The agent in C does not run there either.",
-            cause=f"{sanitize(str(found[0].path), 200)} was built for another C library: it asks "
-            f"for {sanitize(found[0].interpreter, 80)}, which the board does not have.",
-            remedy="Build it with the compiler of the board's SDK, or of the NDK on Android: "
-            f"{command} --compiler CC.",
+            cause=f"{no_python.cause} {sanitize(str(found[0].path), 200)} was built for another C "
+            f"library: it asks for {sanitize(found[0].interpreter, 80)}, which the board does not "
+            "have.",
+            remedy=f"{no_python.remedy} Or build the agent with the compiler of the board's SDK, "
+            f"or of the NDK on Android: {command} --compiler CC.",
         )
     raise DeviceError(
         no_python.what,

@@ -48,14 +48,14 @@ class Software:
     """What is installed on a board.
 
     Attributes:
-        python: whether there is a ``python3``.
+        python: whether there is a ``python3``; None is as on real boards of that chip.
         interpreter: the Python of this machine that it is; None is the one that runs this.
         runtime: whether the runtime library is there.
         runtime_version, server_version: None are the board's own.
         server_runs: whether rknn_server is running.
     """
 
-    python: bool = True
+    python: bool | None = None
     interpreter: str | None = None
     runtime: bool = True
     runtime_version: str | None = None
@@ -289,7 +289,8 @@ class BoardImage:
         scripts = stand_ins(self._board, properties, user=user)
         if not self._software.server_runs:
             scripts["ps"] = "#!/bin/sh\necho '  PID USER     COMMAND'\n"
-        if self._software.python:
+        python = self._software.python
+        if self._board.python if python is None else python:
             scripts["python3"] = python_script(self._software.interpreter)
         for name, text in scripts.items():
             self._sandbox.write(f"/{programs.relative_to(self._sandbox.root)}/{name}", text, 0o755)

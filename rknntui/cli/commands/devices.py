@@ -61,12 +61,13 @@ def list_boards(ssh: tuple[str, ...], as_json: bool) -> None:
 
 @command.group("agent")
 def agent() -> None:
-    """The program for boards without Python, in C: it is sent there once it was built here."""
+    """The program for boards without Python, in C. For glibc it comes with this program."""
 
 
 @agent.command(
     "build",
-    epilog="Example: pip install ziglang && rknntui devices agent build --target aarch64",
+    epilog="Example: rknntui devices agent build --target armv7l --compiler "
+    "arm-rockchip830-linux-uclibcgnueabihf-gcc",
 )
 @click.option(
     "--target",
@@ -94,8 +95,9 @@ def agent() -> None:
 def build(target: str, compiler: str, output: Path | None, force: bool, as_json: bool) -> None:
     """Compile the agent in C for a board without Python, with a compiler of this machine.
 
-    Images of Buildroot and Android often have no Python. The result is sent to such a board by
-    itself, once it lies in the folder of agents; RKNNTUI_AGENT names another one.
+    For boards of another C library than glibc: uClibc of RV1103 and RV1106, Android. The result is
+    sent to such a board by itself, once it lies in the folder of agents; RKNNTUI_AGENT names
+    another one.
     """
     built = build_agent(target, compiler, output, force=force)
     lines = [f"built {built.path} for {built.processor}"]

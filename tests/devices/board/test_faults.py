@@ -176,6 +176,7 @@ def test_a_disk_that_fills_up_is_told(board: FakeBoard, model: Path) -> None:
         BoardRuntime(board, fake_agent())
 
 
+@pytest.mark.usefixtures("no_agent")
 def test_a_board_without_python_is_told_before_anything_is_pushed(board: FakeBoard) -> None:
     missing = Completed(127, b"", b"sh: not found")
     for folder in ("", "/usr/bin/", "/usr/local/bin/", "/opt/bin/"):

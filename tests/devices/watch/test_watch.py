@@ -115,6 +115,7 @@ def test_a_board_that_is_slow_says_how_slow() -> None:
     assert "A look at this board takes 0." in heard.notes()[1].text
 
 
+@pytest.mark.usefixtures("no_agent")
 @pytest.mark.parametrize("python", [True, False])
 def test_the_agent_tells_where_there_is_python(
     python: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,65 @@
+"""The agents in C that come with the program: of these sources, for C libraries of old boards."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+import subprocess
+
+import pytest
+
+from engine.devices.agent.built import PREBUILT, TARGETS, agent_folder, find_built
+from engine.devices.probe.elf import HEAD, program_interpreter, read_elf
+from scripts.make_agents import MANIFEST, ZIG, sources_digest
+from tests.safety import PATIENCE
+
+LOADERS = {
+    "aarch64": "/lib/ld-linux-aarch64.so.1",
+    "armv7l": "/lib/ld-linux-armhf.so.3",
+    "x86_64": "/lib64/ld-linux-x86-64.so.2",
+}
+OLDEST = (2, 17)
+"""glibc of 2012: Debian 10 has 2.28, Ubuntu 20.04 has 2.31, Buildroot 2018.02 has 2.26."""
+
+
+def test_they_are_of_these_sources() -> None:
+    """``.ci/agents`` builds them again and compares the bytes."""
+    told = json.loads((PREBUILT / MANIFEST).read_text("ascii"))
+    assert told["zig"] == ZIG
+    assert told["sources"] == sources_digest(), "run scripts/make_agents.py"
+    found = {path.name: path.read_bytes() for path in PREBUILT.glob("agent-*")}
+    assert {name: hashlib.sha256(data).hexdigest() for name, data in found.items()} == told[
+        "agents"
+    ]
+    assert set(found) == {f"agent-{target}" for target in TARGETS}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_they_ask_for_an_old_c_library(target: str) -> None:
+    content = (PREBUILT / f"agent-{target}").read_bytes()
+    assert read_elf(content[:HEAD]) == TARGETS[target]
+    assert program_interpreter(content) == LOADERS[target]
+    versions = {(int(a), int(b)) for a, b in re.findall(rb"GLIBC_([0-9]+)\.([0-9]+)", content)}
+    assert versions
+    assert max(versions) <= OLDEST
+    assert b"/work/" not in content  # no path of the machine that built it
+
+
+def test_the_users_own_agent_comes_first() -> None:
+    own = agent_folder() / "agent-aarch64"
+    own.parent.mkdir(parents=True)
+    own.write_bytes((PREBUILT / "agent-aarch64").read_bytes() + b"own")
+    found = find_built([TARGETS["aarch64"]])
+    assert [each.path for each in found] == [own, PREBUILT / "agent-aarch64"]
+
+
+def test_that_of_this_machine_starts() -> None:
+    path = PREBUILT / f"agent-{platform.machine()}"
+    if not path.exists():
+        pytest.skip(f"no agent is built for {platform.machine()}")
+    done = subprocess.run([path], input=b"", capture_output=True, timeout=PATIENCE, check=True)
+    greeting = json.loads(done.stdout.splitlines()[0])
+    assert greeting["ready"] is True
+    assert greeting["machine"] == platform.machine()
