@@ -42,8 +42,13 @@ _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # linux/bpf_common.h
 
 # What Landlock does not hold back, by number (arch/x86/entry/syscalls/syscall_64.tbl,
 # include/uapi/asm-generic/unistd.h): network, programs, other processes, modes and owners of
-# files, mounts, and the kernel's large interfaces.
-_EVERYWHERE = (424, 425, 438, 452)  # pidfd_send_signal, io_uring_setup, pidfd_getfd, fchmodat2
+# files, mounts, what the whole machine has one of, memory that is shared by a key, and the kernel's
+# large interfaces.
+_EVERYWHERE = (
+    *(424, 434, 438, 440, 448),  # pidfd_send_signal, _open, _getfd process_madvise process_mrelease
+    *(425, 426, 427, 452),  # io_uring_setup, _enter, _register fchmodat2
+    *(428, 429, 430, 431, 432, 433, 442),  # open_tree move_mount fsopen ... mount_setattr
+)
 _DENIED = {
     "x86_64": (
         0xC000003E,
@@ -56,6 +61,13 @@ _DENIED = {
             *(161, 165, 272, 308, 304),  # chroot mount unshare setns open_by_handle_at
             *(248, 249, 250, 298, 321, 323),  # keys, perf_event_open bpf userfaultfd
             *(169, 175, 313, 246, 320),  # reboot init_module finit_module kexec_load, _file_load
+            *(170, 171, 164, 227, 159, 305),  # sethostname, -domainname; settimeofday and its kin
+            *(167, 168, 163, 103, 179, 155, 166),  # swapon, -off acct syslog quotactl mounts
+            *(29, 30, 31, 64, 65, 66, 220),  # shmget shmat shmctl semget semop semctl semtimedop
+            *(68, 69, 70, 71, 240, 241),  # msgget msgsnd msgrcv msgctl mq_open mq_unlink
+            *(256, 279, 312, 300, 212, 176, 153),  # migrate_pages move_pages kcmp fanotify_init ...
+            *(105, 106, 113, 114, 117, 119, 116, 126),  # users and groups, capset
+            200,  # tkill: it names a thread alone, of whatever process
         ),
     ),
     "aarch64": (
@@ -69,9 +81,37 @@ _DENIED = {
             *(51, 40, 97, 268, 265),
             *(217, 218, 219, 241, 280, 282),
             *(142, 105, 273, 104, 294),
+            *(161, 162, 170, 112, 171, 266),
+            *(224, 225, 89, 116, 60, 41, 39),
+            *(194, 196, 195, 190, 193, 191, 192),
+            *(186, 189, 188, 187, 180, 181),
+            *(238, 239, 272, 262, 18, 106, 58),
+            *(146, 144, 145, 143, 147, 149, 159, 91),
+            130,
         ),
     ),
 }
+_SELF = {
+    # number -> (which argument names the process; whether 0 is this one, too)
+    "x86_64": {62: (0, False), 234: (0, False), 129: (0, False), 297: (0, False),
+               302: (0, True), 141: (1, True), 203: (0, True), 144: (0, True), 142: (0, True),
+               314: (0, True), 251: (1, True)},
+    "aarch64": {129: (0, False), 131: (0, False), 138: (0, False), 240: (0, False),
+                261: (0, True), 140: (1, True), 122: (0, True), 119: (0, True), 118: (0, True),
+                274: (0, True), 30: (1, True)},
+}  # fmt: skip
+"""Calls that a process may make of itself alone: kill tgkill rt_sigqueueinfo rt_tgsigqueueinfo,
+prlimit64 setpriority sched_setaffinity sched_setscheduler sched_setparam sched_setattr ioprio_set.
+"""
+_ARGUMENTS = 16
+"""Where they begin in ``struct seccomp_data``, eight bytes each; a process is the low four."""
+_CAPABILITIES = 0x20080522
+"""Version 3 of ``capset(2)``: two words of 32 bits for each set."""
+_KEPT_CAPABILITIES = 1 << 1 | 1 << 2
+"""``CAP_DAC_OVERRIDE`` and ``CAP_DAC_READ_SEARCH``, by which root reads a model of another user;
+what may be read and written is for Landlock to say.
+"""
+_CAPSET = {"x86_64": (125, 126), "aarch64": (90, 91)}
 _FOREIGN_ABI = 0x40000000  # x32: the same calls under other numbers
 
 # what libraries read while they are loaded and used
@@ -109,8 +149,9 @@ def walls() -> Walls:
 def confine_process(writable: Sequence[Path]) -> Walls:
     """Take away from this process and all its later threads, before it has a second one.
 
-    It writes below ``writable`` and to /dev/null only, connects to nothing, starts no program, and
-    signals no other process; files that are open stay so.
+    It writes below ``writable`` and to /dev/null only, connects to nothing, starts no program,
+    signals and changes no other process, and has of root's rights those to read files alone; files
+    that are open stay so.
 
     Returns:
         What is active now.
@@ -120,6 +161,7 @@ def confine_process(writable: Sequence[Path]) -> Walls:
         return Walls(0, seccomp=False)
     handled = _CHANGES | _EXECUTE | sum(bit for since, bit in _SINCE if found.landlock >= since)
     rights = handled & ~_EXECUTE
+    _drop_capabilities()
     rules = [*((path, rights) for path in writable), (Path("/dev/null"), rights)]
     landlock = found.landlock if found.landlock and _landlock(found, handled, rules) else 0
     return Walls(landlock, seccomp=found.seccomp and _filter_calls())
@@ -212,21 +254,43 @@ def _has_filters() -> bool:
     return bool(failed) and ctypes.get_errno() == errno.EFAULT
 
 
+def _drop_capabilities() -> None:
+    """Keep no right of root but to read files; a user who is not root has none."""
+    numbers = _CAPSET.get(platform.machine())
+    if numbers is None:
+        return
+    head = struct.pack("=Ii", _CAPABILITIES, 0)
+    found = ctypes.create_string_buffer(24)
+    if _call(numbers[0], head, found) != 0:
+        return
+    permitted = struct.unpack("=6I", found.raw)[1] & _KEPT_CAPABILITIES
+    _call(numbers[1], head, struct.pack("=6I", permitted, permitted, 0, 0, 0, 0))
+
+
 def _filter_calls() -> bool:
-    """Refuse calls by number with EPERM; another architecture's calls too."""
+    """Refuse calls with EPERM: by number, of another process, and those of another architecture."""
     architecture, numbers = _DENIED[platform.machine()]
-    numbers = (*numbers, *_EVERYWHERE)
-    refuse = (_RETURN, 0, 0, _ERRNO | errno.EPERM)
+    allow, refuse = (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERRNO | errno.EPERM)
     program = [
         (_LOAD, 0, 0, 4),  # the architecture, then the number of the call
         (_EQUAL, 1, 0, architecture),
         refuse,
         (_LOAD, 0, 0, 0),
-        (_AT_LEAST, len(numbers) + 1, 0, _FOREIGN_ABI),
-        *((_EQUAL, len(numbers) - i, 0, number) for i, number in enumerate(numbers)),
-        (_RETURN, 0, 0, _ALLOW),
+        (_AT_LEAST, 0, 1, _FOREIGN_ABI),
         refuse,
     ]
+    for number in (*numbers, *_EVERYWHERE):
+        program += [(_EQUAL, 0, 1, number), refuse]
+    for number, (argument, zero) in _SELF[platform.machine()].items():
+        own = [(_EQUAL, 0, 1, os.getpid()), allow]
+        own += [(_EQUAL, 0, 1, 0), allow] if zero else []
+        program += [
+            (_EQUAL, 0, len(own) + 2, number),
+            (_LOAD, 0, 0, _ARGUMENTS + 8 * argument),
+            *own,
+            refuse,
+        ]
+    program.append(allow)
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in program))
     head = ctypes.create_string_buffer(struct.pack("@HP", len(program), ctypes.addressof(code)))
     return int(_libc().prctl(_SET_SECCOMP, _FILTER, head, 0, 0)) == 0
