@@ -160,15 +160,19 @@ def test_a_line_without_an_end_takes_no_memory(talking: FakeBoard, model: Path) 
 def test_messages_without_an_end_are_refused(talking: FakeBoard, model: Path) -> None:
     progress = {"done": 0, "total": 1, "wall_us": []}
     heard: list[object] = []
-    runtime, _found = opened(talking, model, progress={"run": [progress] * 200_000})
+    runtime, _found = opened(talking, model, progress={"run": [progress] * 50_000})
     with closing(runtime), pytest.raises(DeviceError, match="are too many"):
         runtime.run([BoardInput(IMAGE)], progress=heard.append)
-    assert 5_000 <= len(heard) < 100_000
+    assert 5_000 <= len(heard) < 40_000
 
 
-def test_large_messages_are_refused(talking: FakeBoard, model: Path) -> None:
-    progress = {"done": 0, "total": 1, "wall_us": [], "beside": "x" * (1 << 20)}
-    runtime, _found = opened(talking, model, progress={"run": [progress] * 400})
+def test_large_messages_are_refused(
+    talking: FakeBoard, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.devices.board.live_agent._BYTES", 1 << 20)
+    monkeypatch.setattr("engine.devices.board.live_agent._BYTES_A_SECOND", 0)
+    progress = {"done": 0, "total": 1, "wall_us": [], "beside": "x" * (1 << 16)}
+    runtime, _found = opened(talking, model, progress={"run": [progress] * 40})
     with closing(runtime), pytest.raises(DeviceError, match="are too many"):
         runtime.run([BoardInput(IMAGE)], progress=lambda _: None)
 
