@@ -143,10 +143,15 @@ class VersionRow:
 
 @record
 class AboutParams:
-    """A board, and a compiled model that is to run on it (None for none)."""
+    """A board, and a compiled model that is to run on it (None for none).
+
+    Attributes:
+        chip: of the recipe that is open; compared where there is no model.
+    """
 
     device: str
     model: str | None = None
+    chip: str | None = None
 
 
 @record

@@ -138,11 +138,13 @@ class ExamineParams:
         model: a compiled model that the board is held against; None for none.
         test: run it once, with zeros. Nothing of the board is changed, but for files in the
             program's own folder.
+        chip: of the recipe that is open; compared where there is no model.
     """
 
     device: str | None = None
     model: str | None = None
     test: bool = False
+    chip: str | None = None
 
 
 @record

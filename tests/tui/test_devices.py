@@ -181,6 +181,21 @@ async def test_what_a_board_told_of_the_former_model_is_asked_again(
         assert models == ["one.rknn", "two.rknn"]
 
 
+async def test_without_a_model_the_open_recipes_chip_is_held_against_the_board(
+    answers: Answers,
+) -> None:
+    answers.listing = Listing((READY,))
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=(120, 60)) as pilot:
+        await devices(pilot)
+        await until(pilot, lambda: "Fit of the open recipe" in screen_text(app), "the answer")
+        asked = answers.times("board.about")
+        app.session.set_value("target_platform", "rk3562")
+        await until(pilot, lambda: answers.times("board.about") > asked, "it is asked again")
+        chips = [params.chip for name, params in answers.asked if name == "board.about"]
+        assert chips[-1] == "rk3562"
+
+
 async def test_it_looks_only_while_it_is_shown_and_the_cursor_stays_on_its_board(
     answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ class Case:
         model: that is to run there, None where there is none.
         test: runs it, None where nothing is to run.
         unread: whether a model was given that cannot be read.
+        recipe_chip: of a recipe that is open, compared where there is no model.
         proc: ``/proc`` of this machine.
         identity, versions, state: of the board; empty before they were read.
     """
@@ -43,6 +44,7 @@ class Case:
     versions: Versions = field(default_factory=Versions)
     state: BoardState = field(default_factory=BoardState)
     unread: bool = False
+    recipe_chip: str | None = None
 
     @property
     def chip(self) -> str | None:

@@ -25,6 +25,7 @@ from engine.devices.doctor.device_files import device_files
 from engine.devices.doctor.resource_checks import check_conflicts, check_memory, check_room
 from engine.devices.doctor.software_checks import (
     check_driver,
+    check_recipe,
     check_runtime,
     check_server,
     check_versions,
@@ -79,6 +80,7 @@ def diagnose(
     proc: Path = Path("/proc"),
     heard: Callable[[Check], object] | None = None,
     unread: bool = False,
+    recipe_chip: str | None = None,
 ) -> Diagnosis:
     """Examine a board; what is wrong with it is in the checks, never an exception.
 
@@ -89,11 +91,12 @@ def diagnose(
         proc: ``/proc`` of this machine, where a proxy of the vendor's may run.
         heard: takes each check as soon as it is done.
         unread: a model was given, and it cannot be read.
+        recipe_chip: of a recipe that is open; compared where there is no model.
 
     Raises:
         JobCancelledError: or whatever else ``heard`` and ``test`` raise that is no fault.
     """
-    case = Case(transport, model, test, proc, unread=unread)
+    case = Case(transport, model, test, proc, unread=unread, recipe_chip=recipe_chip)
     checks: list[Check] = []
 
     def add(found: Iterable[Check]) -> None:
@@ -106,6 +109,7 @@ def diagnose(
         case = replace(case, identity=identify(transport))
         add(_transport(case))
         add(_chip(case))
+        add(check_recipe(case))
         generation = case.identity.generation
         case = replace(case, versions=read_versions(transport, case.chip, generation))
         for step in _READING_STEPS:

@@ -61,7 +61,10 @@ def examine_board(
         test = zero_run(model.path, check) if params.test and model is not None else None
         facts = None if model is None else model.facts
         unread = model is None and params.model is not None
-        return (*first, *diagnose(board, model=facts, test=test, heard=tell, unread=unread).checks)
+        done = diagnose(
+            board, model=facts, test=test, heard=tell, unread=unread, recipe_chip=params.chip
+        )
+        return (*first, *done.checks)
 
 
 def _about(model: ModelFile) -> str:

@@ -10,12 +10,12 @@ from engine.base.findings import Severity
 from engine.base.text import sanitize
 from engine.devices.doctor.case import Case, home, make_writable
 from engine.devices.doctor.commands import copy_command, shell_command
-from engine.devices.probe.compatibility import match
+from engine.devices.probe.compatibility import match, same_npu
 from engine.devices.probe.reading import elf_of, read_text
 from engine.devices.probe.versions import SERVER_PATHS, libraries_of, places
 from engine.wire.doctor import Check
 
-__all__ = ["check_driver", "check_runtime", "check_server", "check_versions"]
+__all__ = ["check_driver", "check_recipe", "check_runtime", "check_server", "check_versions"]
 
 _ADBD_PORT = 5037
 """Where the vendor's adbd listens on a board with Debian, for rknn_server (its own notes)."""
@@ -25,6 +25,23 @@ _STATES: dict[Severity, Literal["ok", "note", "bad"]] = {
     "warning": "note",
     "error": "bad",
 }
+
+
+def check_recipe(case: Case) -> Iterator[Check]:
+    """The chip of an open recipe, where no model is held against the board."""
+    wanted, chip = case.recipe_chip, case.chip
+    if wanted is None or chip is None or case.model is not None or case.unread:
+        return
+    if same_npu(chip, (wanted,)):
+        yield Check("recipe", "ok", f"the open recipe is for {wanted}")
+        return
+    yield Check(
+        "recipe",
+        "note",
+        f"the open recipe is for {wanted}, and the board has {chip}",
+        f"Compiled code fits one kind of NPU: set target_platform to {chip} to build for this "
+        "board.",
+    )
 
 
 def check_server(case: Case) -> Iterator[Check]:

@@ -30,6 +30,7 @@ __all__ = [
     "loads",
     "match",
     "required_by_toolkit1",
+    "same_npu",
     "toolkit1_table",
 ]
 
@@ -240,7 +241,7 @@ def _belongs(model: ModelFacts, chip: str | None, generation: int | None) -> Ite
             else "The runtime refuses it.",
             f"Build it for {chip} with the toolkit of generation {generation}.",
         )
-    elif model.chips and not _same_npu(chip, model.chips):
+    elif model.chips and not same_npu(chip, model.chips):
         yield Finding(
             "other-chip",
             "error",
@@ -252,7 +253,8 @@ def _belongs(model: ModelFacts, chip: str | None, generation: int | None) -> Ite
         )
 
 
-def _same_npu(chip: str, others: tuple[str, ...]) -> bool:
+def same_npu(chip: str, others: tuple[str, ...]) -> bool:
+    """Whether a chip runs what was compiled for one of the others."""
     family = next((pair for pair in SAME_NPU if chip in pair), (chip,))
     return any(other in family for other in others)
 

@@ -6,6 +6,7 @@ Nothing is written to the board.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from engine.base.errors import ContainerError, RuntimeLibraryError
@@ -14,7 +15,7 @@ from engine.devices.board.model_file import ModelFile, model_file, require_fit
 from engine.devices.connected import connected
 from engine.devices.doctor.case import Case
 from engine.devices.doctor.resource_checks import check_memory, check_room
-from engine.devices.doctor.software_checks import check_versions
+from engine.devices.doctor.software_checks import check_recipe, check_versions
 from engine.devices.probe.facts import board_facts
 from engine.devices.probe.state import read_state
 from engine.devices.probe.versions import Component, Versions, read_versions
@@ -45,6 +46,9 @@ def about_board(params: AboutParams) -> About:
                 rows += [VersionRow("toolkit", model.toolkit, note="that built the model")]
                 case = Case(transport, model.facts, None, Path("/proc"), identity, versions, state)
                 fit += _fit(model, case)
+        elif params.chip is not None:
+            case = Case(transport, None, None, Path("/proc"), identity, versions, state)
+            fit += check_recipe(replace(case, recipe_chip=params.chip))
         facts = board_facts(str(board.address), identity)
         return About(facts, state, tuple(rows), tuple(fit))
 

@@ -79,7 +79,7 @@ def about_lines(about: About, model: str, width: int) -> list[Line]:
     lines = [*_board(about.facts, width), *_versions(about.versions, width)]
     lines += _state(about.state, about.facts.label, width)
     if about.fit:
-        lines += [[], [(f"Fit of {sanitize(model, 80)}", "head")]]
+        lines += [[], [(f"Fit of {sanitize(model, 80) or 'the open recipe'}", "head")]]
         lines += check_lines(about.fit, width)
     return lines
 

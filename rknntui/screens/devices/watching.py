@@ -15,8 +15,14 @@ if TYPE_CHECKING:
     from rknntui.app import Workbench
     from rknntui.screens.devices.doctor import DoctorPane
     from rknntui.screens.devices.monitor import MonitorPane
+    from rknntui.session.state import Session
 
-__all__ = ["Watching", "examine"]
+__all__ = ["Watching", "examine", "recipe_chip"]
+
+
+def recipe_chip(session: Session) -> str | None:
+    """The chip of the open recipe, which a board is held against where no model is open."""
+    return str(session.recipe.get("target_platform") or "").lower() or None
 
 
 def examine(app: Workbench, pane: DoctorPane, device: str) -> None:
@@ -26,7 +32,8 @@ def examine(app: Workbench, pane: DoctorPane, device: str) -> None:
         for job_id in pane.running:
             app.bridge.discard(job_id)
         model = app.session.container
-        params = ExamineParams(device, model, test=model is not None)
+        chip = recipe_chip(app.session)
+        params = ExamineParams(device, model, test=model is not None, chip=chip)
         title = f"examine {sanitize(device, 80)}"
         pane.follow(device, await app.bridge.submit(DEVICES_EXAMINE, params, title, quiet=True))
 

@@ -21,7 +21,7 @@ from rknntui.screens.devices.facts import FactsPane
 from rknntui.screens.devices.listing import Looking
 from rknntui.screens.devices.monitor import MonitorPane
 from rknntui.screens.devices.tables import device_fields, device_records
-from rknntui.screens.devices.watching import Watching, examine
+from rknntui.screens.devices.watching import Watching, examine, recipe_chip
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
@@ -31,7 +31,7 @@ from rknntui.widgets.view_bar import ViewBar
 if TYPE_CHECKING:
     from textual.timer import Timer
 
-    from rknntui.session.messages import JobChanged, JobEnded
+    from rknntui.session.messages import JobChanged, JobEnded, RecipeChanged
 
 __all__ = ["Devices"]
 
@@ -163,6 +163,11 @@ class Devices(TableWorkspace):
         if self.shown:
             self._draw()
 
+    def on_recipe_changed(self, message: RecipeChanged) -> None:
+        """Without a compiled model the recipe's chip is held against the board."""
+        if "target_platform" in message.names:
+            self.on_model_opened()
+
     def on_model_opened(self) -> None:
         """Whether another model fits was not asked yet."""
         self.pane.forget()
@@ -262,13 +267,14 @@ class Devices(TableWorkspace):
 
     def _ask_about(self, device: Device) -> None:
         self.pane.waiting(device.id)
-        model = self.session.container
-        take = partial(self._take_about, device, model)
-        self.ask(BOARD_ABOUT, AboutParams(device.id, model), take, failed=take)
+        asked = AboutParams(device.id, self.session.container, chip=recipe_chip(self.session))
+        take = partial(self._take_about, device, asked)
+        self.ask(BOARD_ABOUT, asked, take, failed=take)
 
-    def _take_about(self, device: Device, model: str | None, told: About | Exception) -> None:
-        if model != self.session.container:  # whether another one fits is another answer
-            self._ask_about(device)
+    def _take_about(self, device: Device, asked: AboutParams, told: About | Exception) -> None:
+        session = self.session
+        if (asked.model, asked.chip) != (session.container, recipe_chip(session)):
+            self._ask_about(device)  # whether another one fits is another answer
             return
         self.pane.take(device.id, told)
         self._draw()

@@ -77,7 +77,12 @@ def test_what_is_told_of_a_board(here: MakeBoard, model: Path, tmp_path: Path) -
     assert found.versions[0] == VersionRow(
         "driver", "0.9.8", "/sys/kernel/debug/rknpu/version", "rknpu"
     )
-    fits = about_board(AboutParams("local", str(model)))
+    (same,) = about_board(AboutParams("local", chip="rk3588")).fit
+    assert (same.name, same.state) == ("recipe", "ok")
+    (differs,) = about_board(AboutParams("local", chip="rv1106")).fit
+    assert (differs.state, "set target_platform to rk3588" in differs.remedy) == ("note", True)
+    assert "is for rv1106, and the board has rk3588" in differs.found
+    fits = about_board(AboutParams("local", str(model), chip="rv1106"))
     assert [check.name for check in fits.fit][:2] == ["model", "versions"]
     assert fits.fit[0].state == "ok"
     assert fits.versions[-1].name == "toolkit"
