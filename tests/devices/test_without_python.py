@@ -15,7 +15,7 @@ import pytest
 from engine.base.errors import DeviceError, RuntimeLibraryError
 from engine.devices.address import Address
 from engine.devices.agent.build import build_agent
-from engine.devices.agent.built import TARGETS, VARIABLE, agent_folder
+from engine.devices.agent.built import PREBUILT, TARGETS, VARIABLE, agent_folder
 from engine.devices.board.layout import find_folder
 from engine.devices.board.program import board_processors, find_native
 from engine.devices.board.runtime import BoardRuntime
@@ -114,6 +114,7 @@ def test_the_agent_in_c_is_sent_over_ssh(
     libraries: Callable[..., Path],
     model: Path,
     stored: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made, address = ssh_board(software=BARE)
     equip(made, libraries(), model)
@@ -122,6 +123,9 @@ def test_the_agent_in_c_is_sent_over_ssh(
         assert (check.state, str(stored) in check.found) == ("ok", True)
         check_a_run(transport, model)
         stored.unlink()
+        check = next(c for c in diagnose(transport).checks if c.name == "python")
+        assert (check.state, str(PREBUILT) in check.found) == ("ok", True)
+        monkeypatch.setattr("engine.devices.agent.built.PREBUILT", Path("/nothing"))
         check = next(c for c in diagnose(transport).checks if c.name == "python")
         assert (check.state, "devices agent build --target" in check.remedy) == ("bad", True)
 

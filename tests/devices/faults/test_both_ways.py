@@ -163,6 +163,7 @@ def test_a_read_only_file_system(way: Way) -> None:
     way.check()
 
 
+@pytest.mark.usefixtures("no_agent")
 def test_a_board_without_python(ways: Ways) -> None:
     way = ways(software=Software(python=False))
     with pytest.raises(DeviceError, match="There is no Python") as caught:
