@@ -150,6 +150,7 @@ class LiveAgent:
         except PeerEndedError:
             raise self._gone(conversation) from None
         except BaseException as error:
+            call.progress = None  # what it still says must not raise again while it is stopped
             # whoever hangs or does not keep to the protocol is not asked again
             if not conversation.stop(call) or isinstance(error, DeviceError):
                 self.drop()
@@ -187,6 +188,7 @@ class LiveAgent:
                 conversation.peer.pump(LOOK_SECONDS)
             yield call.answer
         finally:
+            call.progress = None  # as above
             # whoever looks no more does not keep the agent from other work
             left = call.answer is None and self._conversation is conversation
             if left and not conversation.stop(call):

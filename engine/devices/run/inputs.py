@@ -26,7 +26,7 @@ from engine.dataset.samples import ReadingStats, load_pixels
 from engine.devices.board.tensors import BoardInput, TensorAttributes
 from engine.graph.ir import TensorSpec
 
-__all__ = ["board_inputs", "require_files", "require_fit"]
+__all__ = ["board_inputs", "require_files", "require_inputs"]
 
 
 def require_files(files: Sequence[Path]) -> None:
@@ -41,7 +41,7 @@ def require_files(files: Sequence[Path]) -> None:
         file_kind(path)
 
 
-def require_fit(path: Path, files: Sequence[Path]) -> tuple[str, ...]:
+def require_inputs(path: Path, files: Sequence[Path]) -> tuple[str, ...]:
     """Hold files against what a model's file tells of itself, before it is sent to a board.
 
     Layouts are the runtime's to say, which is asked later: here an array must only have as many

@@ -11,7 +11,7 @@ from engine.base.events import Reporter
 from engine.devices.measure.benchmark_runs import state_by_agent
 from engine.devices.measure.layer_times import read_layer_times
 from engine.devices.model_source import ModelSource
-from engine.devices.run.inputs import board_inputs, require_files, require_fit
+from engine.devices.run.inputs import board_inputs, require_files, require_inputs
 from engine.devices.run.loaded import CONNECT, SEND, loaded
 from engine.devices.run.memory import memory_now
 from engine.devices.stages import BoardStages
@@ -50,7 +50,7 @@ def run_live(params: LiveParams, model: ModelSource, reporter: Reporter) -> Live
         reporter,
         cores=params.cores,
         perf=True,
-        look=lambda path: require_fit(path, files),
+        look=lambda path: require_inputs(path, files),
     )
     with held as ready:
         board, runtime, opened = ready.board, ready.runtime, ready.opened

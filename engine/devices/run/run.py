@@ -10,7 +10,7 @@ from engine.devices.board.results import OpenModel, RunProgress
 from engine.devices.measure.layer_times import LayerTimes, read_layer_times, time_layers
 from engine.devices.measure.memory import memory_of
 from engine.devices.model_source import ModelSource
-from engine.devices.run.inputs import board_inputs, require_files, require_fit
+from engine.devices.run.inputs import board_inputs, require_files, require_inputs
 from engine.devices.run.loaded import CONNECT, SEND, loaded
 from engine.devices.stages import BoardStages
 from engine.simulate.outputs import figures_of_output, output_files, save_outputs
@@ -33,7 +33,7 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
     folder = None if params.save is None else Path(params.save)
 
     def look(path: Path) -> None:
-        names = require_fit(path, given)
+        names = require_inputs(path, given)
         if folder is not None and folder.is_dir():
             output_files(names, folder, force=params.force)
 
