@@ -1,7 +1,9 @@
-"""Every write and every larger allocation of an export fails once: an error or the same bytes.
+"""Writes and larger allocations of an export fail: an error or the same bytes.
 
 As SQLite's tests do it: the n-th call fails, for n from 1 until a run has fewer. After each fault
 nothing half-written is left, and a second run gives the right bytes: nothing wrong was cached.
+Every fourth call fails in its turn, another one of four in each of the tests; ``RKNNTUI_FAULTS=1``
+lets each fail.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import pytest
 
 from rknntui.demo import demo_folder
 from tests.safety import PATIENCE
+
+STEP = int(os.environ.get("RKNNTUI_FAULTS", "4"))
 
 pytestmark = [pytest.mark.cc]
 
@@ -59,19 +63,15 @@ def holds(seen: dict[str, Any]) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mode", ["once", "stays"])
+@pytest.mark.parametrize(("mode", "first"), [("once", 1), ("stays", 3)])
 @pytest.mark.parametrize("kind", ["write", "allocation"])
 def test_every_fault(
-    injector: Path, repository: Path, tmp_path: Path, kind: str, mode: str
+    injector: Path, repository: Path, tmp_path: Path, kind: str, mode: str, first: int
 ) -> None:
-    holds(attacked(injector, repository, tmp_path, kind, mode))
-
-
-@pytest.mark.parametrize("kind", ["write", "allocation"])
-def test_some_faults(injector: Path, repository: Path, tmp_path: Path, kind: str) -> None:
-    seen = attacked(injector, repository, tmp_path, kind, "stays", first=17, step=25)
+    first = min(first, STEP)
+    seen = attacked(injector, repository, tmp_path, kind, mode, first=first, step=STEP)
     holds(seen)
-    assert seen["told"]
+    assert seen["told"] or mode == "once"  # what fails for good is told
 
 
 @pytest.mark.long

@@ -33,6 +33,7 @@ def attacked(folder: Path, root: Path, *numbers: str) -> dict[str, int]:
     return told
 
 
+@pytest.mark.long
 def test_mutants_that_hurt_once(tmp_path: Path, repository: Path) -> None:
     """All in one process: making the seeds takes seconds."""
     seen = attacked(tmp_path, repository, *map(str, HURT))

@@ -74,6 +74,7 @@ async def test_all_fifteen_chips_are_side_by_side(app: Workbench, answers: CostA
         assert "Fix: Estimate it as float16" in screen_text(app)
 
 
+@pytest.mark.long
 async def test_layers_of_a_chip_lead_to_the_other_workspaces(
     app: Workbench, answers: CostAnswers
 ) -> None:
@@ -199,6 +200,7 @@ async def test_check_and_advice_say_what_to_do(app: Workbench, answers: CostAnsw
         assert not workspace.views.layer_id
 
 
+@pytest.mark.long
 async def test_what_if_shows_the_change(app: Workbench, answers: CostAnswers) -> None:
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_chips(pilot)

@@ -119,6 +119,7 @@ async def test_a_remedy_that_can_be_applied_is_not_a_grey_key(demo: Path, tmp_pa
         assert "Apply fix" in screen_text(app).splitlines()[-1]
 
 
+@pytest.mark.long
 async def test_the_table_sorts_filters_and_is_written_to_a_file(
     demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,6 +141,7 @@ async def test_a_container_is_cut_into_segments(app: Workbench, tmp_path: Path) 
         assert (tmp_path / "b.rknn").is_file()
 
 
+@pytest.mark.long
 async def test_chips_are_marked_compiled_and_shown_with_printed_and_estimated_figures(
     app: Workbench, answers: DeployAnswers, tmp_path: Path
 ) -> None:
@@ -267,6 +268,7 @@ async def test_a_compilation_that_fails_as_a_whole_leaves_its_error_in_place(
         assert "Fix: rknntui vendor install" in screen_text(app)
 
 
+@pytest.mark.long
 async def test_without_a_toolkit_the_view_names_the_key_that_installs_one(
     app: Workbench, answers: DeployAnswers
 ) -> None:

@@ -150,6 +150,7 @@ async def test_what_a_board_is_stands_below_it_with_why_something_is_missing(
         await until(pilot, lambda: "✗ It went away. Plug it in." in screen_text(app), "why not")
 
 
+@pytest.mark.long
 async def test_what_a_board_told_of_the_former_model_is_asked_again(
     answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +242,7 @@ async def test_a_hostile_board_is_shown_as_text(answers: Answers, size: tuple[in
         assert len(screen_text(app).splitlines()) == size[1]
 
 
+@pytest.mark.long
 async def test_boards_over_ssh_are_added_kept_and_removed(answers: Answers) -> None:
     app = Workbench()
     async with app.run_test(size=SIZE) as pilot:

@@ -93,6 +93,7 @@ async def test_a_model_without_sizes_leads_to_the_option_and_loads(tmp_path: Pat
         assert app.workspace.unavailable_reason("option") != ""
 
 
+@pytest.mark.long
 async def test_either_file_of_a_pair_and_only_the_frameworks_options(tmp_path: Path) -> None:
     darknet_pair(tmp_path)
     app = Workbench(str(tmp_path / "net.weights"))

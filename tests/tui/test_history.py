@@ -88,6 +88,7 @@ async def test_a_restart_shows_the_log_the_scores_and_the_comparison(
         assert "500 samples of test.npz" in screen_text(app)
 
 
+@pytest.mark.long
 async def test_what_is_found_is_of_the_open_recipe_alone(
     recipe: dict[str, Any], worker: Worker, tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ async def test_what_is_found_is_of_the_open_recipe_alone(
         assert app.session.last == {}
 
 
+@pytest.mark.long
 async def test_a_damaged_result_is_passed_over(recipe: dict[str, Any], worker: Worker) -> None:
     job = await worker.submit("accuracy", {"recipe": recipe})
     await job.result()
@@ -129,6 +131,7 @@ async def test_a_damaged_result_is_passed_over(recipe: dict[str, Any], worker: W
     await look("14 layers")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("worker")
 async def test_nothing_is_not_built_while_it_is_built(recipe: dict[str, Any]) -> None:
     app = Workbench(recipe=recipe)

@@ -19,6 +19,7 @@ from tests.tui.flow import press_text, visited, write_recipe
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
 
 
+@pytest.mark.long
 async def test_layers_have_their_cost_and_a_proposal_its_gain(demo: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, demo, count=4)
     with recipe.open("a", encoding="utf-8") as file:

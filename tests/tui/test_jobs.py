@@ -24,6 +24,7 @@ def pane_text(app: Workbench) -> str:
     return "\n".join(line.rstrip() for line in screen_text(app).splitlines()[9:])
 
 
+@pytest.mark.long
 async def test_history_log_rerun_compare_and_stop(demo: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"))
     async with app.run_test(size=SIZE) as pilot:
@@ -106,6 +107,7 @@ async def test_a_failed_job_is_explained(demo: Path, tmp_path: Path) -> None:
         await until(pilot, lambda: "failed" in screen_text(app), "the history says so")
 
 
+@pytest.mark.long
 def test_a_lost_terminal_loses_no_job(demo: Path, tmp_path: Path) -> None:
     many = tmp_path / "many.txt"
     lines = [str(demo / line) for line in (demo / "dataset.txt").read_text().split()]

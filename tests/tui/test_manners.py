@@ -56,6 +56,7 @@ def guide_step(name: str, title: str) -> Step:
     return Step(name, "", title, "", "", (), "pass", "", {})
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_engine")
 async def test_a_click_on_the_head_sorts_and_again_turns_the_order() -> None:
     app = Workbench()
@@ -77,6 +78,7 @@ async def test_a_click_on_the_head_sorts_and_again_turns_the_order() -> None:
             assert [record.title[-1] for record in table.records] == list(order)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_engine")
 async def test_every_column_that_sorts_has_a_name() -> None:
     app = Workbench()

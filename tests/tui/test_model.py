@@ -84,6 +84,7 @@ async def test_groups_open_and_close_by_arrows(model: Path, opened) -> None:
         assert tree.entry.kind == "root"
 
 
+@pytest.mark.long
 async def test_the_table_sorts_and_is_written(
     model: Path, opened, tmp_path: Path, monkeypatch
 ) -> None:
@@ -126,6 +127,7 @@ async def test_a_picker_opens_a_model(tmp_path: Path, monkeypatch) -> None:
         await until(pilot, lambda: "3 nodes" in screen_text(app), "its nodes are shown")
 
 
+@pytest.mark.long
 async def test_ten_thousand_nodes_are_walked(tmp_path: Path) -> None:
     path = residual_model(3334, tmp_path / "flat.onnx", "n{}_{}")
     app = Workbench(str(path))

@@ -41,6 +41,7 @@ async def paste(pilot: Pilot[None], line: Input, text: str) -> None:
     await pilot.pause()
 
 
+@pytest.mark.long
 async def test_a_slash_or_tilde_behind_a_slash_begins_anew(folder: str) -> None:
     app = Workbench()
     taken: list[str | None] = []
@@ -101,6 +102,7 @@ async def test_backspace_brings_the_folder_back(folder: str) -> None:
         assert line.value == ""
 
 
+@pytest.mark.long
 async def test_a_pasted_absolute_path_replaces_the_text(folder: str) -> None:
     model = str(Path(folder).parent / "my model.onnx")
     app = Workbench()

@@ -67,6 +67,7 @@ def twelve(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Workbench]]:
         CLASSES.pop(name, None)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_engine")
 async def test_those_beyond_the_ninth_open_by_their_keys_at_80_columns(
     twelve: type[Workbench],
@@ -195,6 +196,7 @@ def test_no_text_has_a_key_of_its_own() -> None:
     assert found == []
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_engine")
 async def test_links_lead_to_other_workspaces() -> None:
     app = Workbench(state_kept=False)

@@ -65,6 +65,7 @@ async def test_worst_layers_lead_to_their_histograms(demo: Path, tmp_path: Path)
         assert worst.layer in screen_text(app)
 
 
+@pytest.mark.long
 async def test_layers_and_ranges_are_tables_that_are_written_to_files(
     demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ async def test_a_picture_runs_with_its_largest_values_and_is_saved(
         assert app.clipboard == f"rknntui simulate {tmp_path / 'demo.yaml'} --input {picture}"
 
 
+@pytest.mark.long
 async def test_exports_qdq_onnx_and_asks_before_it_replaces(
     demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +87,7 @@ async def test_exports_qdq_onnx_and_asks_before_it_replaces(
         assert out.read_bytes() != b"mine"
 
 
+@pytest.mark.long
 async def test_a_file_that_does_not_fit_is_told_with_its_remedy(
     demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

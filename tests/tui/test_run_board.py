@@ -108,6 +108,7 @@ async def test_a_run_on_a_board_says_what_its_figures_are(
         assert f"--device {BOARD} --input" in app.clipboard
 
 
+@pytest.mark.long
 async def test_layers_keep_order_and_cursor_while_they_are_timed_again(
     app: Workbench, board: BoardAnswers, demo: Path
 ) -> None:
@@ -274,6 +275,7 @@ async def test_memory_and_the_reason_where_there_is_none(
         assert app.clipboard.startswith("rknntui memory ")
 
 
+@pytest.mark.long
 async def test_a_comparison_marks_the_first_layer_that_diverges(
     app: Workbench, board: BoardAnswers, demo: Path
 ) -> None:
@@ -302,6 +304,7 @@ async def test_a_container_is_compared_with_nothing() -> None:
     assert Subject(session, BOARD).memory().path == "a.rknn"
 
 
+@pytest.mark.long
 async def test_names_of_strangers_steer_nothing(
     app: Workbench, board: BoardAnswers, demo: Path
 ) -> None:

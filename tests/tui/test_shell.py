@@ -141,6 +141,7 @@ async def test_help_is_searched_by_keys_and_words() -> None:
         assert len(app.screen_stack) == 1
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_engine")
 async def test_wide_screens_have_more_keys_in_the_footer() -> None:
     app = Workbench()
@@ -157,6 +158,7 @@ async def test_wide_screens_have_more_keys_in_the_footer() -> None:
             assert "^q Quit" in footer
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_engine")
 async def test_jump_reaches_a_pane_and_survives_a_resize() -> None:
     app = Workbench()
@@ -189,6 +191,7 @@ async def test_a_dialog_leaves_the_screen_behind_it_to_be_seen(key: str, theme: 
         assert lines[-1].endswith("Palette "), "and the keys"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_engine")
 async def test_any_size_from_60x18_to_200x60_and_a_polite_word_below() -> None:
     app = Workbench()

@@ -66,7 +66,11 @@ async def holds(pilot: Pilot[None], name: str) -> None:
     assert seen(app) == expected
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(
+    "size",
+    [*SIZES[:2], pytest.param(SIZES[2], marks=pytest.mark.long)],
+    ids=lambda size: f"{size[0]}x{size[1]}",
+)
 async def test_screens(recipe: Path, size: tuple[int, int]) -> None:
     app = Workbench(str(recipe), state_kept=False)
     async with app.run_test(size=size) as pilot:

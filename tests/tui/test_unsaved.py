@@ -126,6 +126,7 @@ async def test_a_restart_keeps_the_steps_of_undo(models: tuple[Path, Path]) -> N
         assert app.session.recipe == {"model": str(first), "mean_values": [[127.0] * 4]}
 
 
+@pytest.mark.long
 async def test_a_recipe_file_has_its_own_draft(models: tuple[Path, Path], tmp_path: Path) -> None:
     _, second = models
     recipe = tmp_path / "recipe.yaml"
@@ -156,6 +157,7 @@ async def test_a_recipe_file_has_its_own_draft(models: tuple[Path, Path], tmp_pa
         assert app.session.recipe == {**in_file, "outputs": ["/stage0/block0/add_out"]}
 
 
+@pytest.mark.long
 async def test_what_was_saved_leaves_no_draft(models: tuple[Path, Path], tmp_path: Path) -> None:
     first, second = models
     app = Workbench(str(first))
