@@ -129,6 +129,7 @@ def test_ctrl_c_cancels(tmp_path: Path) -> None:
     assert files(tmp_path) == set()
 
 
+@pytest.mark.long
 def test_a_folder_with_our_modules_names_is_harmless(rknntui: Run, tmp_path: Path) -> None:
     trap = "open('trapped', 'w').close()\n"
     for name in ("engine", "rknntui"):
@@ -161,9 +162,9 @@ def raw(tmp_path: Path, line: str, **environment: str) -> subprocess.CompletedPr
     [
         (">&-", 10),
         ("> /dev/full", 10),
-        ("2>&- > /dev/null", 0),
-        ("2> /dev/full > /dev/null", 0),
-        ("<&- > /dev/null", 0),
+        pytest.param("2>&- > /dev/null", 0, marks=pytest.mark.long),
+        pytest.param("2> /dev/full > /dev/null", 0, marks=pytest.mark.long),
+        pytest.param("<&- > /dev/null", 0, marks=pytest.mark.long),
     ],
 )
 def test_streams_that_are_closed_or_full(tmp_path: Path, redirection: str, code: int) -> None:
@@ -174,6 +175,7 @@ def test_streams_that_are_closed_or_full(tmp_path: Path, redirection: str, code:
     assert (b"fix:" in ran.stderr) == (code == 10)
 
 
+@pytest.mark.long
 def test_a_reader_that_went_away_is_no_failure(tmp_path: Path) -> None:
     ran = raw(tmp_path, '$RKNNTUI inspect "$MODEL" --json 2>&1 | true; exit ${PIPESTATUS[0]}')
     assert ran.returncode == 0

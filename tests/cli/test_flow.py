@@ -76,6 +76,7 @@ def test_dataset_recipe_build_accuracy_simulate_export(
     assert (tmp_path / "m.rknn").read_bytes() == first
 
 
+@pytest.mark.long
 def test_without_quantization(rknntui: Run, tmp_path: Path, photos: Path) -> None:
     model = demo_folder() / "digits_demo.onnx"
     built = rknntui("build", model, "--no-quantize", "-o", "f.rknn")

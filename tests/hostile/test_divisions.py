@@ -12,7 +12,7 @@ from tests.hostile.models import divided, model
 KINDS = {"32": (TensorProto.INT32, -(2**31)), "64": (TensorProto.INT64, -(2**63))}
 
 
-@pytest.mark.parametrize("op", ["Div", "Mod"])
+@pytest.mark.parametrize("op", ["Div", pytest.param("Mod", marks=pytest.mark.long)])
 def test_the_smallest_number_by_minus_one(bounded: Bounded, op: str) -> None:
     models = {bits: divided(op, kind, low, -1) for bits, (kind, low) in KINDS.items()}
     models["computed"] = model(

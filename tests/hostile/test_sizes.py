@@ -31,6 +31,7 @@ def test_looking_and_loading_are_bounded(bounded: Bounded) -> None:
         assert words in loaded[name][1]
 
 
+@pytest.mark.long
 def test_models_of_the_same_kinds_and_honest_sizes_are_taken(bounded: Bounded) -> None:
     models = {
         "functions": doubled_functions(8),
@@ -50,6 +51,7 @@ def test_numbers_of_thousands_of_digits_are_not_written_out() -> None:
         check_functions(model([call], functions=functions))
 
 
+@pytest.mark.long
 def test_thousands_of_outputs(bounded: Bounded) -> None:
     told = bounded("load", {"many": many_outputs(5000), "few": many_outputs(1000)})
     assert told["few"] == ("", "")

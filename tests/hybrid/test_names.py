@@ -163,7 +163,7 @@ def test_what_is_written_has_ids_and_what_was_written_is_read(
 
 
 @pytest.mark.usefixtures("commands_share_a_worker")
-@pytest.mark.parametrize("net", ["demo", "RFB-320"])
+@pytest.mark.parametrize("net", ["demo", pytest.param("RFB-320", marks=pytest.mark.long)])
 def test_the_worst_layer_has_one_name_everywhere(
     net: str, recipe: dict[str, Any], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
