@@ -32,8 +32,8 @@ for _signal in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             _signal, signal.default_int_handler if _signal is signal.SIGINT else signal.SIG_DFL
         )
 
-# The clock of a shared machine proves nothing. Under CI hypothesis has a profile of its own, with more
-# examples where a test does not say how many.
+# The clock of a shared machine proves nothing. Under CI hypothesis has a profile of its own, with
+# more examples where a test does not say how many.
 if not os.environ.get("CI"):
     settings.register_profile("rknntui", deadline=None, max_examples=30)
     settings.load_profile("rknntui")
