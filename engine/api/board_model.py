@@ -17,7 +17,6 @@ from engine.base.errors import UsageError
 from engine.base.text import sanitize
 from engine.chips import chip as chip_facts
 from engine.devices.address import Address
-from engine.devices.agent.bundle import bundle
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput, TensorAttributes, zero_input
@@ -97,7 +96,7 @@ class BoardModel:
         try:
             if identity.emulated:
                 log.warning("init_runtime: this board is emulated; no NPU computes or is timed.")
-            runtime = BoardRuntime(board, bundle().content, chip=identity.chip or "")
+            runtime = BoardRuntime(board, chip=identity.chip or "")
             try:
                 opened = runtime.open(model, perf=bool(given["perf_debug"]), core_mask=mask)
             except BaseException:

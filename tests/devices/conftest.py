@@ -12,12 +12,24 @@ import pytest
 
 from engine.devices.address import Address
 from engine.devices.emulator.emulator import BoardEmulator
+from engine.devices.emulator.programs import LOADERS
 from engine.devices.emulator.runtime.build import Kind, build, compiler
 from tests.container.vendor import build as vendor
 from tests.devices.adb_server import AdbServer, adb_program
 
 Boards = Callable[..., BoardEmulator]
 """``board(chip, **options)`` of :class:`BoardEmulator`; ``connect=False`` leaves adb out of it."""
+
+
+def add_c_library(made: BoardEmulator) -> None:
+    """Let a board have the C library of this machine: an Android board has none that runs the
+    agents that come with the program. It stands for an agent that the user built with the NDK.
+    """
+    for name in LOADERS:
+        loader = made.root / name.lstrip("/")
+        if Path(name).exists() and not loader.is_symlink():
+            loader.parent.mkdir(parents=True, exist_ok=True)
+            loader.symlink_to(name)
 
 
 @pytest.fixture

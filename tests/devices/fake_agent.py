@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from engine.base.peers import far
 
-_PROGRAM = """
+_PROGRAM = """\
+#!{python} -S
 import hashlib, json, os, sys, time
 
 source = {source!r}
@@ -230,4 +232,6 @@ def fake_agent(**plan: Any) -> bytes:
     }
     assert plan.keys() <= nothing.keys()
     source = Path(far.__file__).read_text("utf-8")
-    return _PROGRAM.format(source=source, plan=json.dumps(nothing | plan)).encode()
+    return _PROGRAM.format(
+        python=sys.executable, source=source, plan=json.dumps(nothing | plan)
+    ).encode()

@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,12 +23,6 @@ from engine.devices.transport import LINE_LIMIT, Completed, Moved, TransportKind
 ELF = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\x3e\x00"
 """The first bytes of a library for this machine's processor."""
 ELF_ARM = b"\x7fELF\x01\x01\x01" + bytes(9) + b"\x03\x00\x28\x00"
-
-
-def _resolved(words: Sequence[str]) -> list[str]:
-    """The command; a manager of Python versions is not asked each time which one is meant."""
-    python = [sys.executable, "-S"]  # which starts in half the time
-    return [*(python if words[0] == "python3" else words[:1]), *words[1:]]
 
 
 class FakeTalk:
@@ -119,7 +112,7 @@ class FakeBoard:
             return self.programs[words[0]](words)
         pipe = subprocess.PIPE
         try:
-            process = subprocess.Popen(_resolved(words), stdout=pipe, stderr=pipe)
+            process = subprocess.Popen(list(words), stdout=pipe, stderr=pipe)
         except FileNotFoundError:
             return Completed(127, b"", b"not found")
         end = time.monotonic() + seconds
@@ -161,6 +154,7 @@ class FakeBoard:
         part = f"{target}.part"
         try:
             shutil.copyfile(source, part)
+            Path(part).chmod(0o755 if executable else 0o644)
             Path(part).replace(target)
         except OSError as error:
             raise DeviceStorageError(f"{target} could not be written.") from error
@@ -182,7 +176,7 @@ class FakeBoard:
     ) -> FakeTalk:
         self._look()
         variables = os.environ | dict(environment or {})
-        talk = FakeTalk(self, Child(_resolved(words), variables, "The agent", limit=LINE_LIMIT))
+        talk = FakeTalk(self, Child(list(words), variables, "The agent", limit=LINE_LIMIT))
         self.talks.append(talk)
         return talk
 

@@ -32,6 +32,7 @@ from engine.devices.emulator.runtime.answers import (
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.local import LocalTransport
 from tests.devices.adb_server import AdbServer
+from tests.devices.conftest import add_c_library
 from tests.devices.fake_board import ELF, FakeBoard
 from tests.devices.known_model import IMAGE, SCALE, answers, check_results
 from tests.safety import ends
@@ -200,6 +201,7 @@ def test_a_model_runs_on_an_emulated_board(
     board: Boards, libraries: Callable[..., Path], model: Path, android: bool
 ) -> None:
     emulator = board("rk3588", android=android)
+    add_c_library(emulator)
     transport = equipped(emulator, libraries(), model, answers())
     with closing(transport), BoardRuntime(transport) as runtime:
         assert runtime.open(model).generation == 2
@@ -316,9 +318,9 @@ def test_a_read_only_disk_leaves_the_memory(board: Boards, chip: str) -> None:
 @pytest.mark.adb
 @pytest.mark.usefixtures("no_agent")
 @pytest.mark.parametrize("chip", ["rk3588", OLD])
-def test_a_board_without_python_is_told(board: Boards, chip: str) -> None:
-    transport = AdbTransport.open(board(chip, software=Software(python=False)).address)
-    with closing(transport), pytest.raises(DeviceError, match="There is no Python"):
+def test_a_board_without_an_agent_is_told(board: Boards, chip: str) -> None:
+    transport = AdbTransport.open(board(chip).address)
+    with closing(transport), pytest.raises(DeviceError, match="There is no agent"):
         BoardRuntime(transport)
 
 

@@ -17,12 +17,11 @@ from engine.devices.board.layout import (
     BoardFolder,
     agent_name,
     find_folder,
-    find_python,
     model_name,
     new_run_name,
 )
 from engine.devices.probe.elf import Elf, read_elf
-from engine.devices.probe.libraries import processors, usable_libraries
+from engine.devices.probe.libraries import usable_libraries
 from engine.devices.transport import Completed
 from tests.devices.fake_board import ELF, ELF_ARM, FakeBoard
 
@@ -127,7 +126,7 @@ def test_a_home_here_with_a_blank_is_no_place(
 
 def test_names_are_made_of_hashes_only() -> None:
     digest = hashlib.sha256(b"x").hexdigest()
-    assert agent_name(digest) == f"agent-{digest[:16]}.pyz"
+    assert agent_name(digest) == f"agent-{digest[:16]}.bin"
     assert model_name(digest) == f"model-{digest[:16]}.rknn"
     assert new_run_name() != new_run_name()
     with pytest.raises(ValueError, match="SHA-256"):
@@ -175,7 +174,7 @@ def test_where_ages_are_not_told_nothing_is_removed(board: FakeBoard, folder: Bo
 
 def test_other_agents_go(folder: BoardFolder) -> None:
     names = [agent_name(hashlib.sha256(text).hexdigest()) for text in (b"1", b"2")]
-    for name in names:
+    for name in [*names, f"agent-{'0' * 16}.pyz"]:  # an earlier version's was in Python
         (Path(folder.path) / name).write_bytes(b"x")
     folder.remove_other_agents(names[1])
     assert folder.names() == (names[1],)
@@ -255,30 +254,6 @@ def test_a_folder_in_memory_needs_twice_the_room(
     assert put(within, model)
 
 
-@pytest.mark.parametrize(("out", "err"), [(b"Python 3.9.2\r\n", b""), (b"", b"Python 3.5.10\n")])
-def test_a_python_that_is_new_enough_is_found(board: FakeBoard, out: bytes, err: bytes) -> None:
-    board.programs["python3"] = lambda _: Completed(0, out, err)
-    assert find_python(board) == "python3"
-
-
-def without_python(answer: Completed) -> dict[str, Callable[[Sequence[str]], Completed]]:
-    folders = ("", "/usr/bin/", "/usr/local/bin/", "/opt/bin/")
-    return {f"{folder}python3": lambda _: answer for folder in folders}
-
-
-def test_a_python_that_is_too_old_is_named(board: FakeBoard) -> None:
-    board.programs = without_python(Completed(0, b"Python 3.4.2\n"))
-    with pytest.raises(DeviceError, match=r"Python 3\.4 .* too old"):
-        find_python(board)
-
-
-def test_a_board_without_python_is_told(board: FakeBoard) -> None:
-    board.programs = without_python(Completed(127, b"", b"sh: python3: not found"))
-    with pytest.raises(DeviceError, match="There is no Python") as caught:
-        find_python(board)
-    assert "Buildroot" in caught.value.cause
-
-
 # -- runtime libraries
 
 
@@ -288,14 +263,6 @@ def test_the_processor_is_read_of_a_library() -> None:
     assert str(read_elf(ELF_ARM)) == "ARM (32 bits)"
     assert read_elf(ELF[:19]) is None
     assert read_elf(b"MZ" + ELF) is None
-
-
-def test_python_itself_tells_the_processor(board: FakeBoard) -> None:
-    board.files["/usr/bin/python3"] = ELF_ARM
-    assert processors(board, "python3", "aarch64") == {Elf("ARM", 32)}
-    board.files["/usr/bin/python3"] = b"#!/bin/sh\n exec something\n"
-    assert processors(board, "python3", "aarch64") == {Elf("ARM", 32), Elf("ARM64", 64)}
-    assert processors(board, "python3", "strange") == set()
 
 
 def nothing_but(board: FakeBoard, found: dict[str, bytes]) -> FakeBoard:
@@ -314,10 +281,10 @@ def test_libraries_are_tried_in_order(board: FakeBoard) -> None:
 
 def test_a_library_for_another_processor_is_told(board: FakeBoard) -> None:
     nothing_but(board, {"/usr/lib/librknnrt.so": ELF_ARM})
-    with pytest.raises(RuntimeLibraryError, match="fits its Python") as caught:
+    with pytest.raises(RuntimeLibraryError, match="fits its agent") as caught:
         usable_libraries(board, 2, frozenset({Elf("ARM64", 64)}))
     assert "is for ARM (32 bits)" in caught.value.cause
-    assert "Python there is for ARM64 (64 bits)" in caught.value.cause
+    assert "The agent there is for ARM64 (64 bits)" in caught.value.cause
 
 
 def test_a_board_without_a_library_is_told(board: FakeBoard) -> None:

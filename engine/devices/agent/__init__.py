@@ -1,4 +1,5 @@
-"""The agent: a program that runs on a board and drives the vendor's runtime library there.
+"""The agent: a program in C that runs on a board and drives the vendor's runtime library there.
 
-``far_side`` is the program, in the language of Python 3.5; ``bundle`` packs it into one file.
+``native`` are its sources, ``prebuilt`` what comes with the program; ``built`` finds the one for a
+board, ``build`` compiles one.
 """

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.base.errors import DeviceError, DeviceStorageError
+from engine.base.errors import DeviceStorageError
 from engine.base.paths import cache_folder, private_folder
 from engine.base.text import human_bytes, sanitize
 from engine.devices.probe.reading import read_text
@@ -23,7 +23,6 @@ __all__ = [
     "agent_name",
     "available_memory",
     "find_folder",
-    "find_python",
     "model_name",
     "new_run_name",
 ]
@@ -37,20 +36,17 @@ _PAINT = re.compile(r"\x1b\[[0-9;]*m")
 _PLAIN = re.compile(r"(/[A-Za-z0-9._-]+)+")
 _PART = re.compile(r"[A-Za-z0-9._-]{1,120}\.part")
 _RUN = re.compile(r"run-[0-9a-f]{16}")
-_AGENT = re.compile(r"agent-[0-9a-f]{16}(?:\.pyz|\.bin)")
+_AGENT = re.compile(r"agent-[0-9a-f]{16}(?:\.pyz|\.bin)")  # .pyz: earlier versions of this program
 _MODEL = re.compile(r"model-[0-9a-f]{16}\.rknn")
 _DIGEST = re.compile(r"\\?([0-9a-f]{64})\b")
-_VERSION = re.compile(r"Python (\d{1,2})\.(\d{1,3})")
 _PART_MINUTES = 60
 
-_PYTHONS = ("python3", "/usr/bin/python3", "/usr/local/bin/python3", "/opt/bin/python3")
-_OLDEST_PYTHON = (3, 5)
 _MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs", "rootfs"})
 
 
-def agent_name(sha256: str, *, native: bool = False) -> str:
-    """The name of an agent on a board, ``agent-<16 hex>.pyz``, or ``.bin`` of one in C."""
-    return f"agent-{_hex(sha256)}.{'bin' if native else 'pyz'}"
+def agent_name(sha256: str) -> str:
+    """The name of an agent on a board, ``agent-<16 hex>.bin``."""
+    return f"agent-{_hex(sha256)}.bin"
 
 
 def model_name(sha256: str) -> str:
@@ -319,33 +315,3 @@ def available_memory(transport: Transport) -> int | None:
     text = read_text(transport, "/proc/meminfo") or ""
     found = re.search(r"^MemAvailable:\s+(\d{1,12}) kB", text, re.MULTILINE)
     return int(found[1]) * 1024 if found else None
-
-
-def find_python(transport: Transport) -> str:
-    """The Python of a board that can run the agent.
-
-    Raises:
-        DeviceError: there is none, or none that is new enough.
-    """
-    old = ""
-    for program in _PYTHONS:
-        told = transport.run([program, "--version"], seconds=20)
-        found = _VERSION.search(told.text + told.err.decode("utf-8", "replace"))
-        if told.code or found is None:
-            continue
-        version = int(found[1]), int(found[2])
-        if version >= _OLDEST_PYTHON:
-            return program
-        old = old or f"{version[0]}.{version[1]}"
-    if old:
-        raise DeviceError(
-            f"Python {old} of {transport.name} is too old.",
-            cause="The program that runs models on a board needs Python 3.5 or newer there.",
-            remedy="Install a newer python3 on the board.",
-        )
-    raise DeviceError(
-        f"There is no Python on {transport.name}.",
-        cause=f"Tried were {', '.join(_PYTHONS)}. Images of Buildroot and Android have none.",
-        remedy="Install python3 on the board (apt install python3-minimal), or use an image that "
-        "has it.",
-    )

@@ -9,7 +9,6 @@ from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError
 from engine.base.peers.far import Message
 from engine.base.peers.near import LOOK_SECONDS, Peer, PeerEndedError
 from engine.base.plain import JsonObject
-from engine.base.text import sanitize
 from engine.devices.board.answers import hang_error, misfit_error
 from engine.devices.transport import Conversation, Transport
 
@@ -60,7 +59,6 @@ class LiveAgent:
 
     Attributes:
         lost: whether the board has gone.
-        machine: architecture of the board as the agent tells it; empty before it was started.
         pid: of the agent; None before it was started.
     """
 
@@ -70,7 +68,6 @@ class LiveAgent:
         self._transport, self._words, self._check = transport, words, check
         self._conversation: Conversation | None = None
         self.lost = False
-        self.machine = ""
         self.pid: int | None = None
 
     @property
@@ -105,12 +102,11 @@ class LiveAgent:
                 raise DeviceTimeoutError(
                     f"The program on {self._transport.name} did not start within "
                     f"{GREETING_SECONDS:.0f} s.",
-                    cause="The board is busy, or its Python hangs.",
+                    cause="The board is busy.",
                     remedy="End other programs on the board, or restart it.",
                 )
             peer.pump(LOOK_SECONDS)
-        machine, pid = peer.greeting.get("machine"), peer.greeting.get("pid")
-        self.machine = sanitize(machine, 40) if isinstance(machine, str) else ""
+        pid = peer.greeting.get("pid")
         self.pid = pid if type(pid) is int else None
 
     def ask(

@@ -94,7 +94,7 @@ class RunResult:
 
     Attributes:
         outputs: of the last inference; empty where they were not asked for.
-        wall_us: time of each inference by the clock of the board's Python.
+        wall_us: time of each inference by the board's clock.
         run_us: the same as the runtime measures it; empty where it does not.
         elapsed_us: from the begin of the first timed inference to the end of the last, of all
             threads together.

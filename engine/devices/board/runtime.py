@@ -13,7 +13,6 @@ from pathlib import Path
 from engine.base.errors import DeviceError, DeviceStorageError, DeviceTimeoutError, UsageError
 from engine.base.files import sha256_of
 from engine.base.plain import JsonObject
-from engine.devices.agent.bundle import bundle
 from engine.devices.board.answers import long_text, number, text, times
 from engine.devices.board.exchange import OUTPUTS, receive_outputs, send_inputs
 from engine.devices.board.files import BoardFiles, Watched
@@ -51,7 +50,6 @@ _RUNS_OF_A_PART = 50_000
 _MOST_THREADS = 32
 _TEXT_LIMIT = 1 << 20
 _CLOCKS = "clocks.json"
-_NO_CLOCKS = "the agent in C, which runs where there is no Python, changes no clocks"
 
 
 class BoardRuntime:
@@ -59,7 +57,7 @@ class BoardRuntime:
 
     Args:
         transport: the board; :meth:`close` does not close it.
-        agent: the program for the board; None is :func:`engine.devices.agent.bundle.bundle`.
+        agent: the program for the board; None is the agent for it.
         chip: of the board, as :mod:`engine.chips` names it; empty where it is not known, None asks
             the board.
         check: called ten times a second; what it raises cancels what is under way.
@@ -67,8 +65,8 @@ class BoardRuntime:
             board, and may be there beside one that runs.
 
     Raises:
-        DeviceError: the board is in use, nothing of ours runs there (no Python, and no agent in C),
-            no folder can be written, or it has gone.
+        DeviceError: the board is in use, there is no agent for it, no folder can
+            be written, or it has gone.
     """
 
     def __init__(
@@ -83,8 +81,7 @@ class BoardRuntime:
         self._transport, self._chip, self._alone = transport, chip, alone
         self._opened: tuple[OpenModel, Step] | None = None
         self._hung = self._clocks_changed = False
-        program = bundle().content if agent is None else agent
-        self._session = BoardSession(transport, program, check=check, alone=alone)
+        self._session = BoardSession(transport, agent, check=check, alone=alone)
         self._files = BoardFiles(self._session)
         try:
             self._restore_left()
@@ -95,17 +92,8 @@ class BoardRuntime:
     def _restore_left(self) -> None:
         """Restore the clocks that a session changed which could not do it any more."""
         left = self._session.folder.at(_CLOCKS)
-        if (
-            self._alone
-            and self.changes_clocks
-            and self._transport.read(left, limit=1 << 16) is not None
-        ):
+        if self._alone and self._transport.read(left, limit=1 << 16) is not None:
             self.restore_clocks()
-
-    @property
-    def changes_clocks(self) -> bool:
-        """Whether the program on the board can: the agent in C cannot."""
-        return not self._session.program.native
 
     @property
     def opened(self) -> OpenModel | None:
@@ -155,9 +143,8 @@ class BoardRuntime:
         libraries = usable_libraries(
             self._transport,
             file.generation,
-            session.processors(),
+            session.program.processors,
             library,
-            runner=session.program.runner,
         )
         name = model_name(file.sha256)
         pushed = session.folder.put(
@@ -338,10 +325,8 @@ class BoardRuntime:
         """Write governors and frequencies; their values of before are kept on the board.
 
         They are restored by :meth:`restore_clocks`, by :meth:`close`, by the agent itself when it
-        is cut off, and at the next start. The agent in C refuses all of them.
+        is cut off, and at the next start.
         """
-        if not self.changes_clocks:
-            return ClocksChanged((), tuple((path, _NO_CLOCKS) for path, _ in values))
         pairs = [list(pair) for pair in values]
         params: JsonObject = {"values": pairs, "keep": self._session.folder.at(_CLOCKS)}
         self._clocks_changed = True
@@ -349,8 +334,6 @@ class BoardRuntime:
 
     def restore_clocks(self) -> ClocksChanged:
         """Write back what :meth:`fix_clocks` changed."""
-        if not self.changes_clocks:
-            return ClocksChanged((), ())
         params: JsonObject = {"keep": self._session.folder.at(_CLOCKS)}
         answer = self._session.ask("restore_clocks", params, seconds=_SHORT_SECONDS)
         self._clocks_changed = False

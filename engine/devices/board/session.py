@@ -30,8 +30,7 @@ from engine.devices.board.claims import claimed, put_record, require_alone
 from engine.devices.board.layout import BoardFolder, find_folder, new_run_name
 from engine.devices.board.live_agent import LiveAgent
 from engine.devices.board.one_shot import OneShotAgent, Step
-from engine.devices.board.program import AgentProgram, choose_program
-from engine.devices.probe.elf import Elf
+from engine.devices.board.program import AgentProgram, find_agent
 from engine.devices.transport import Moved, Transport
 
 __all__ = ["BoardSession", "Step"]
@@ -45,8 +44,7 @@ class BoardSession:
 
     Args:
         transport: the board; the session does not close it.
-        agent: the program in Python, as ``engine.devices.agent`` bundles it; on a board without
-            Python one in C is taken in its place, where the user has built it.
+        agent: the program; None is the agent for this board.
         check: called ten times a second; what it raises ends what is under way.
         alone: whether this is the one user of the board; one that only reads needs not be.
 
@@ -57,14 +55,14 @@ class BoardSession:
         program: what was sent.
 
     Raises:
-        DeviceError: the board is in use, nothing of ours runs there (no Python, and no agent in C),
-            no folder can be written, or it has gone.
+        DeviceError: the board is in use, there is no agent for it, no folder can
+            be written, or it has gone.
     """
 
     def __init__(
         self,
         transport: Transport,
-        agent: bytes,
+        agent: bytes | None = None,
         *,
         check: Callable[[], object] | None = None,
         alone: bool = True,
@@ -84,12 +82,13 @@ class BoardSession:
             self._prepare(agent, alone=alone)
             self._held = held.pop_all()
 
-    def _prepare(self, agent: bytes, *, alone: bool) -> None:
+    def _prepare(self, agent: bytes | None, *, alone: bool) -> None:
         folder = self.folder
         if alone:
             require_alone(folder)
             folder.remove_parts()
-        self.program: AgentProgram = choose_program(self.transport, agent)
+        content = find_agent(self.transport).content if agent is None else agent
+        self.program: AgentProgram = AgentProgram(content)
         name = self.program.name
         source = self.place / name
         with output_errors(source):
@@ -99,11 +98,11 @@ class BoardSession:
             name,
             self.program.sha256,
             "The program that runs models",
-            executable=self.program.native,
+            executable=True,
             moved=self.moved(),
         )
         folder.make(self.run, "out")
-        words = self.program.words(folder.at(name))
+        words = [folder.at(name)]
         if self.transport.converses:
             self._agent = live = LiveAgent(self.transport, words, self._check)
             live.start()
@@ -139,11 +138,6 @@ class BoardSession:
     def running(self) -> bool:
         """Whether an agent is where the last request left it; never in one-shot mode."""
         return isinstance(self._agent, LiveAgent) and self._agent.running
-
-    def processors(self) -> frozenset[Elf]:
-        """For which processors a library may be that the agent loads; none if it is not known."""
-        machine = self._agent.machine if isinstance(self._agent, LiveAgent) else ""
-        return self.program.processors(self.transport, machine)
 
     def moved(self, told: Moved | None = None) -> Moved:
         """What a transfer tells: it ends where the caller cancels."""

@@ -1,6 +1,6 @@
 """A board's doctor: what to look at, in the order in which one searches a fault.
 
-Transport, chip, server, runtime, driver, device files, Python, versions, conflicts, room, memory,
+Transport, chip, server, runtime, driver, device files, agent, versions, conflicts, room, memory,
 test tensor. It reads and never changes a board: what would change one is listed as commands for the
 user. Its checks are those of ``rknntui doctor``, so that one picture shows both.
 """
@@ -18,8 +18,7 @@ from engine.base.errors import (
 )
 from engine.base.text import sanitize
 from engine.chips import chips
-from engine.devices.board.layout import find_python
-from engine.devices.board.program import find_native
+from engine.devices.board.program import find_agent
 from engine.devices.doctor.case import Case, TestTensor
 from engine.devices.doctor.device_files import device_files
 from engine.devices.doctor.resource_checks import check_conflicts, check_memory, check_room
@@ -47,7 +46,7 @@ STEPS = (
     "runtime",
     "driver",
     "device files",
-    "python",
+    "agent",
     "versions",
     "ntb and adb",
     "room",
@@ -185,32 +184,22 @@ def _device_files(case: Case) -> Iterator[Check]:
     yield device_files(case.transport, case.identity.generation)
 
 
-def _python(case: Case) -> Iterator[Check]:
-    """What the program that runs models on the board is run by."""
+def _agent(case: Case) -> Iterator[Check]:
+    """What runs models on the board."""
     try:
-        yield Check("python", "ok", find_python(case.transport))
+        agent = find_agent(case.transport)
     except UNREACHABLE:
         raise
     except DeviceError as error:
-        yield _agent_in_c(case, error)
-
-
-def _agent_in_c(case: Case, no_python: DeviceError) -> Check:
-    """What runs models on a board without Python."""
-    try:
-        agent = find_native(case.transport, no_python)
-    except UNREACHABLE:
-        raise
-    except DeviceError as error:
-        return Check("python", "bad", error.what, f"{error.cause} {error.remedy}")
-    found = f"none; the agent in C is sent: {sanitize(str(agent.path), 200)}, for {agent.elf}"
-    return Check("python", "ok", f"{found}. It changes no clocks.")
+        yield Check("agent", "bad", error.what, f"{error.cause} {error.remedy}")
+        return
+    yield Check("agent", "ok", f"{sanitize(str(agent.path), 200)}, for {agent.elf}")
 
 
 def _test(case: Case, before: Iterable[Check]) -> Iterator[Check]:
     name = "test tensor"
     hindered = [
-        c.name for c in before if c.state == "bad" and c.name in ("runtime", "driver", "python")
+        c.name for c in before if c.state == "bad" and c.name in ("runtime", "driver", "agent")
     ]
     if case.test is None:
         asked = "it was not asked for" if case.model else "there is no model to run"
@@ -232,7 +221,7 @@ _READING_STEPS = (
     check_runtime,
     check_driver,
     _device_files,
-    _python,
+    _agent,
     check_versions,
     check_conflicts,
     check_room,

@@ -41,7 +41,6 @@ class Board:
         library: where Linux has the runtime library; Android has it in ``/vendor/lib64``.
         server: where Linux has rknn_server.
         version: of runtime and server.
-        python: whether its images have Python.
         memory, flash: MiB of its RAM, and of the file system that programs write to.
     """
 
@@ -60,7 +59,6 @@ class Board:
     library: str = "/usr/lib/librknnrt.so"
     server: str = "/usr/bin/rknn_server"
     version: str = "2.3.2"
-    python: bool = True
     memory: int = 2048
     flash: int = 4096
 
@@ -151,7 +149,6 @@ def _mini(chip: str, board: str, model: str) -> Board:
         old_adbd=True,
         library="/oem/usr/lib/librknnmrt.so",
         server="/oem/usr/bin/rknn_server",
-        python=False,
         memory=128,
         flash=128,
     )

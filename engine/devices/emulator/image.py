@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engine.devices.emulator.boards import LABEL, Board, elf_header
 from engine.devices.emulator.clocks import Clocks
-from engine.devices.emulator.programs import links, python_script, stand_ins
+from engine.devices.emulator.programs import LOADERS, links, stand_ins
 from engine.devices.emulator.sandbox import Sandbox
 
 __all__ = ["LABEL_FILE", "BoardImage", "Software"]
@@ -48,15 +48,11 @@ class Software:
     """What is installed on a board.
 
     Attributes:
-        python: whether there is a ``python3``; None is as on real boards of that chip.
-        interpreter: the Python of this machine that it is; None is the one that runs this.
         runtime: whether the runtime library is there.
         runtime_version, server_version: None are the board's own.
         server_runs: whether rknn_server is running.
     """
 
-    python: bool | None = None
-    interpreter: str | None = None
     runtime: bool = True
     runtime_version: str | None = None
     server_version: str | None = None
@@ -140,10 +136,6 @@ class BoardImage:
     def remove_runtime(self) -> None:
         """Take the runtime library away."""
         self._sandbox.path(self.library).unlink(missing_ok=True)
-
-    def remove_python(self) -> None:
-        """Take ``python3`` away."""
-        (self._sandbox.programs / "python3").unlink(missing_ok=True)
 
     def boot(self) -> None:
         """What only memory holds is as after a start."""
@@ -284,14 +276,16 @@ class BoardImage:
         for name, path in links().items():
             if not (programs / name).is_symlink():
                 (programs / name).symlink_to(path)
+        for name in () if self._android else LOADERS:
+            loader = self._sandbox.path(name)
+            if Path(name).exists() and not loader.is_symlink():
+                loader.parent.mkdir(parents=True, exist_ok=True)
+                loader.symlink_to(name)
         properties = self._properties() if self._android else None
         user = "shell" if self._android else "root"
         scripts = stand_ins(self._board, properties, user=user)
         if not self._software.server_runs:
             scripts["ps"] = "#!/bin/sh\necho '  PID USER     COMMAND'\n"
-        python = self._software.python
-        if self._board.python if python is None else python:
-            scripts["python3"] = python_script(self._software.interpreter)
         for name, text in scripts.items():
             self._sandbox.write(f"/{programs.relative_to(self._sandbox.root)}/{name}", text, 0o755)
 

@@ -9,13 +9,20 @@ from __future__ import annotations
 import functools
 import shlex
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from engine.devices.emulator.boards import Board
 
-__all__ = ["links", "python_script", "stand_ins"]
+__all__ = ["LOADERS", "links", "stand_ins"]
+
+LOADERS = (
+    "/lib64/ld-linux-x86-64.so.2",
+    "/lib/ld-linux-aarch64.so.1",
+    "/lib/ld-linux-armhf.so.3",
+)
+"""What starts programs that are linked against glibc: those of this machine that a Linux board has,
+too. An Android board has none, as a real one."""
 
 _TOOLS = [
     "[",
@@ -156,11 +163,6 @@ for word in "$@"; do
 done
 """
 
-_PYTHON = """\
-#!/bin/sh
-exec {python} -I -S {guide} "$@"
-"""
-
 
 @functools.cache
 def links() -> dict[str, Path]:
@@ -170,18 +172,6 @@ def links() -> dict[str, Path]:
         if name not in _WRITERS and (path := shutil.which(name, path="/usr/bin:/bin")):
             found[name] = Path(path)
     return found
-
-
-def python_script(python: str | None) -> str:
-    """The board's ``python3``: an interpreter of this machine that sees the board's files.
-
-    Args:
-        python: the interpreter; None is the one that runs this.
-    """
-    guide = Path(__file__).with_name("board_python.py")
-    return _PYTHON.format(
-        python=shlex.quote(python or sys.executable), guide=shlex.quote(str(guide))
-    )
 
 
 def stand_ins(board: Board, properties: Mapping[str, str] | None, *, user: str) -> dict[str, str]:

@@ -24,6 +24,7 @@ _TOP = [
     "data",
     "etc",
     "lib",
+    "lib64",
     "media",
     "mnt",
     "oem",

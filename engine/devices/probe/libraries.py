@@ -1,4 +1,4 @@
-"""The vendor's runtime libraries on a board: where they are looked for, and for which processor.
+"""The vendor's runtime libraries on a board: where they are looked for, and which fit.
 
 Paths: the vendor's installation notes for each chip [RKNN-RT2 2.3.2, RKNN-RT1 1.7.5].
 """
@@ -12,7 +12,7 @@ from engine.devices.probe.elf import HEAD, Elf, read_elf
 from engine.devices.probe.reading import read_bytes
 from engine.devices.transport import Transport
 
-__all__ = ["LIBRARIES", "processors", "usable_libraries"]
+__all__ = ["LIBRARIES", "usable_libraries"]
 
 _FOLDERS = (
     "/usr/lib",
@@ -42,32 +42,6 @@ LIBRARIES = {
 """Generation of the NPU -> absolute paths, in the order in which they are tried."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")
-_ARM = Elf("ARM", 32)
-_OF_UNAME = {
-    "aarch64": frozenset({Elf("ARM64", 64), _ARM}),
-    "armv7l": frozenset({_ARM}),
-    "armv8l": frozenset({_ARM}),
-    "x86_64": frozenset({Elf("x86-64", 64), Elf("x86", 32)}),
-}
-
-
-def processors(transport: Transport, python: str, machine: str) -> frozenset[Elf]:
-    """For which processors a library may be that the Python of a board loads.
-
-    Args:
-        transport: the board.
-        python: its program, a name or an absolute path.
-        machine: as ``uname -m`` says it, which is the kernel's: programs of 32 bits on a kernel of
-            64 are common. Empty where it is not known.
-
-    Returns:
-        One, where the program itself could be looked at; none where nothing is known.
-    """
-    path = python if python.startswith("/") else f"/usr/bin/{python}"
-    elf = read_elf(read_bytes(transport, path, HEAD) or b"")
-    if elf is not None:
-        return frozenset({elf})
-    return _OF_UNAME.get(machine, frozenset())
 
 
 def usable_libraries(
@@ -75,17 +49,14 @@ def usable_libraries(
     generation: int | None,
     wanted: frozenset[Elf],
     given: str = "",
-    *,
-    runner: str = "Python",
 ) -> tuple[str, ...]:
     """The libraries that are on a board and fit what loads them, in the order in which to try them.
 
     Args:
         transport: the board.
         generation: of the model; None where it is not known.
-        wanted: of :func:`processors`.
+        wanted: the processors of what loads them; empty where nothing is known.
         given: the library that the user names, in place of all others.
-        runner: what loads them there, for a message: ``Python`` or ``agent in C``.
 
     Raises:
         RuntimeLibraryError: there is none, or each is for another processor.
@@ -110,13 +81,12 @@ def usable_libraries(
     if found:
         return tuple(found)
     if foreign:
-        article = "an" if runner.startswith("a") else "a"
         runs = " or ".join(sorted(str(each) for each in wanted)) or "another processor"
         raise RuntimeLibraryError(
-            f"No runtime library of {transport.name} fits its {runner}.",
-            cause=f"{'; '.join(foreign)}. The {runner} there is for {runs}.",
-            remedy=f"Install the library of the vendor for this processor, or {article} {runner} "
-            "of the same width as the library.",
+            f"No runtime library of {transport.name} fits its agent.",
+            cause=f"{'; '.join(foreign)}. The agent there is for {runs}.",
+            remedy="Install the library of the vendor for this processor, or build the "
+            "agent for that of the library: rknntui devices agent build.",
         )
     other = {1: 2, 2: 1}.get(generation or 0)
     elsewhere = [p for p in LIBRARIES.get(other or 0, ()) if read_bytes(transport, p, HEAD)]

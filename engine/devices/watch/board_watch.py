@@ -14,7 +14,6 @@ from engine.base.errors import (
 )
 from engine.base.text import sanitize
 from engine.devices.address import Address
-from engine.devices.agent.bundle import bundle
 from engine.devices.board.files import BoardFiles
 from engine.devices.board.session import BoardSession
 from engine.devices.probe.facts import board_facts
@@ -142,7 +141,7 @@ class BoardWatch:
     ) -> Generator[tuple[float, BoardState], None, None]:
         """Looks of the agent."""
         times = BoardTimes()
-        session = BoardSession(board, bundle().content, check=self._check, alone=False)
+        session = BoardSession(board, check=self._check, alone=False)
         with ExitStack() as held:
             held.callback(session.end)
             files = BoardFiles(session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,14 +34,15 @@ def opened() -> Iterator[Opened]:
 
 
 @pytest.fixture
-def talks() -> Talks:
+def talks(tmp_path: Path) -> Talks:
     """Starts the toy agent on a board."""
 
     def start(transport: AdbTransport) -> AdbConversation:
-        for source in (Path(far.__file__), Path(__file__).with_name("toy_agent.py")):
-            transport.push(source, f"{FOLDER}/{source.name}")
-        return transport.converse(
-            ["python3", "-u", f"{FOLDER}/toy_agent.py"], environment={"RKNNTUI_TEST": "a-b"}
-        )
+        toy = tmp_path / "toy_agent.py"  # a program of this machine, as all of an emulated board
+        text = Path(__file__).with_name("toy_agent.py").read_text("utf-8")
+        toy.write_text(f"#!{sys.executable} -u\n{text}")
+        for source in (Path(far.__file__), toy):
+            transport.push(source, f"{FOLDER}/{source.name}", executable=True)
+        return transport.converse([f"{FOLDER}/toy_agent.py"], environment={"RKNNTUI_TEST": "a-b"})
 
     return start

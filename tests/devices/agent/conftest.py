@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ import pytest
 from engine.base.peers.child import Child
 from engine.base.peers.far import Message
 from engine.base.peers.near import Call
-from engine.devices.agent import bundle as bundle_module
-from engine.devices.agent.bundle import bundle
+from engine.devices.agent.build import SOURCES as NATIVE
 from engine.devices.emulator.runtime.answers import (
     Answers,
     LayerRow,
@@ -27,8 +25,6 @@ from engine.devices.emulator.runtime.answers import (
 )
 from engine.devices.emulator.runtime.build import Kind, build, compiler
 from tests.safety import ends
-
-NATIVE = Path(bundle_module.__file__).with_name("native")
 
 IMAGE = bytes(range(48))
 """An input of 1x4x4x3, as the integers that the NPU takes."""
@@ -131,16 +127,8 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The agent as one file."""
-    path = tmp_path_factory.mktemp("agent") / bundle().name
-    path.write_bytes(bundle().content)
-    return path
-
-
-@pytest.fixture(scope="session")
 def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The agent in C."""
+    """The agent, with all warnings as errors."""
     cc = compiler()
     if cc is None:
         pytest.skip("there is no C compiler")
@@ -153,17 +141,9 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(params=["python", "native"])
-def words(request: pytest.FixtureRequest) -> list[str]:
-    """How an agent is started: in Python, and in C."""
-    if request.param == "native":
-        return [str(request.getfixturevalue("native"))]
-    return [sys.executable, "-I", str(request.getfixturevalue("program"))]
-
-
 @pytest.fixture
 def agents(
-    tmp_path: Path, libraries: Callable[..., Path], words: list[str]
+    tmp_path: Path, libraries: Callable[..., Path], native: Path
 ) -> Iterator[Callable[..., Agent]]:
     """Starts agents; each ends with the test."""
     running: list[Agent] = []
@@ -172,7 +152,6 @@ def agents(
         kind: Kind = "librknnrt.so",
         version: str = "",
         known: Answers | None = None,
-        command: Sequence[str] | None = None,
         **settings: str,
     ) -> Agent:
         library = libraries(kind, version)
@@ -181,7 +160,7 @@ def agents(
         environment = dict(os.environ)
         environment |= {f"RKNNTUI_EMULATED_{name}": text for name, text in settings.items()}
         environment["RKNNTUI_EMULATED_ANSWERS"] = str(folder / "answers")
-        agent = Agent(Child(command or words, environment, "The agent"), folder, library)
+        agent = Agent(Child([str(native)], environment, "The agent"), folder, library)
         running.append(agent)
         agent.model.write_bytes(b"RKNN and the rest")
         if known is None:

@@ -1,4 +1,4 @@
-"""The structures of the agent in C and of the stand-ins lie as in the vendor's headers.
+"""The structures of the agent and of the stand-ins lie as in the vendor's headers.
 
 The compiler says so field by field, and nothing is linked: it can say so for 32 bits as well.
 """
@@ -6,6 +6,7 @@ The compiler says so field by field, and nothing is linked: it can say so for 32
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -25,6 +26,9 @@ WIDTHS = {
     # ARM of 32 bits, by a compiler for x86: pointers of 4 bytes, 8 bytes aligned to 8
     32: ("-m32", "-malign-double", "-D__arm__"),
 }
+
+_NAMED = ("runtime.c", "noise.c", "board_root.c")
+"""The sources that give names to numbers, and what they need."""
 
 AGENT = {
     "rknn_input_output_num": "struct counts",
@@ -103,3 +107,75 @@ def test_those_of_the_stand_ins(generation: int, bits: int) -> None:
     ]
     assert len(lines) > 30
     assert check(bits, header, lines, f"-DGENERATION={generation}") == ""
+
+
+def values(generation: int, enum: str, prefix: str) -> dict[str, int]:
+    found = FACTS[f"rknpu{generation}"]["enums"][enum]
+    return {name.removeprefix(prefix): value for name, value in found.items()}
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_numbers_of_queries(generation: int) -> None:
+    queries = values(generation, "rknn_query_cmd", "RKNN_QUERY_")
+    header = NATIVE / "runtime.h"
+    ours = re.findall(r"^  QUERY_(\w+),$", header.read_text("utf-8"), re.MULTILINE)
+    # 6 is another command in generation 1, and nothing after it exists there
+    known = [name for name in ours if generation == 2 or queries.get(name, 6) < 6]
+    assert len(known) >= 6
+    lines = [f'_Static_assert(QUERY_{name} == {queries[name]}, "{name}");' for name in known]
+    defines = FACTS[f"rknpu{generation}"]["defines"]
+    for name, value in (
+        ("FLAG_COLLECT_PERF", defines["RKNN_FLAG_COLLECT_PERF_MASK"]),
+        ("MOST_DIMS", defines["RKNN_MAX_DIMS"]),
+        ("sizeof(((struct attr *)0)->name)", defines["RKNN_MAX_NAME_LEN"]),
+    ):
+        lines.append(f'_Static_assert({name} == {value}, "{name}");')
+    assert check(64, header, lines) == ""
+    assert "is wrong" in check(64, header, ['_Static_assert(QUERY_PERF_RUN == 3, "is wrong");'])
+
+
+_NAMES = """
+#include <stdio.h>
+#include "runtime.h"
+int main(void) {
+  char number[16];
+  for (int i = -1; i < 80; i++)
+    printf("%d %s %s %s\\n", i, type_name(i, number), layout_name(i, number),
+           quantization_name(i, number));
+  for (int i = -1; i > -20; i--) printf("%d %s\\n", i, error_name(i));
+  return 0;
+}
+"""
+
+
+def test_names_of_numbers(tmp_path: Path) -> None:
+    """Also numbers that are newer than the lists."""
+    cc = compiler()
+    if cc is None:
+        pytest.skip("there is no C compiler")
+    source, program = tmp_path / "names.c", tmp_path / "names"
+    source.write_text(_NAMES)
+    parts = [str(path) for path in sorted(NATIVE.glob("*.c")) if path.name in _NAMED]
+    command = [cc, "-std=gnu11", f"-I{NATIVE}", "-o", str(program), str(source), *parts]
+    subprocess.run([*command, "-ldl", "-lpthread"], check=True)
+    told = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(" ", 1) for line in told.splitlines()]
+    types, errors = rows[:81], {int(number): name for number, name in rows[81:]}
+    names = {int(number): text.split(" ") for number, text in types}
+    assert names[77] == ["77"] * 3
+    assert names[-1] == ["-1"] * 3
+    assert names[10][0] == "INT4"
+    for generation in (1, 2):
+        for place, enum, prefix in (
+            (0, "rknn_tensor_type", "RKNN_TENSOR_"),
+            (1, "rknn_tensor_format", "RKNN_TENSOR_"),
+            (2, "rknn_tensor_qnt_type", "RKNN_TENSOR_QNT_"),
+        ):
+            short = {"AFFINE_ASYMMETRIC": "AFFINE"}
+            for name, value in values(generation, enum, prefix).items():
+                if not name.endswith("MAX"):
+                    assert names[value][place] == short.get(name, name)
+        defines = FACTS[f"rknpu{generation}"]["defines"]
+        known = {value: name for name, value in defines.items() if name.startswith("RKNN_ERR_")}
+        assert known == {code: errors[code] for code in known}
+    assert errors[-19] == "an unknown error"

@@ -197,8 +197,8 @@ def test_a_crash_ends_it_without_an_answer(agents: Agents) -> None:
 
 
 @pytest.mark.parametrize("call", ["init", "query", "run", "outputs_get", "dup_context"])
-def test_the_agent_in_c_names_the_call_of_a_crash(agents: Agents, native: Path, call: str) -> None:
-    agent = agents(CRASH=call, command=[str(native)])
+def test_the_call_of_a_crash_is_named(agents: Agents, call: str) -> None:
+    agent = agents(CRASH=call)
     asked = agent.start("open", model=str(agent.model), libraries=[str(agent.library)])
     if call not in ("init", "query"):
         with ends():
@@ -224,11 +224,11 @@ def test_what_a_library_prints_reaches_stderr_and_not_the_protocol(agents: Agent
 
 
 def one_shot(
-    agent: Agent, words: list[str], requests: list[Any], settings: dict[str, str], **more: Any
+    agent: Agent, native: Path, requests: list[Any], settings: dict[str, str], **more: Any
 ) -> tuple[int, list[Any]]:
     asked, reply = agent.folder / "request.json", agent.folder / "reply.json"
     asked.write_text(json.dumps({"requests": requests, **more}))
-    command = [*words, "--request", str(asked), "--reply", str(reply)]
+    command = [str(native), "--request", str(asked), "--reply", str(reply)]
     environment = {**os.environ, "RKNNTUI_EMULATED_ANSWERS": str(agent.folder / "answers")}
     done = subprocess.run(
         command, env=environment | settings, stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False
@@ -237,7 +237,7 @@ def one_shot(
     return done.returncode, json.loads(reply.read_text())["answers"]
 
 
-def test_one_shot(agents: Agents, words: list[str]) -> None:
+def test_one_shot(agents: Agents, native: Path) -> None:
     agent = agents("librknn_runtime.so")
     opening = {"model": str(agent.model), "libraries": [str(agent.library)], "generation": 1}
     requests = [
@@ -247,7 +247,7 @@ def test_one_shot(agents: Agents, words: list[str]) -> None:
         ["watch", {"paths": []}],
         ["close", {}],
     ]
-    code, found = one_shot(agent, words, requests, {})
+    code, found = one_shot(agent, native, requests, {})
     assert code == 0
     assert found[0]["result"]["generation"] == 1
     assert len(found[1]["result"]["wall_us"]) == 3
@@ -258,11 +258,11 @@ def test_one_shot(agents: Agents, words: list[str]) -> None:
 
 
 @pytest.mark.long
-def test_one_shot_ends_a_hang(agents: Agents, words: list[str]) -> None:
+def test_one_shot_ends_a_hang(agents: Agents, native: Path) -> None:
     agent = agents()
     opening = {"model": str(agent.model), "libraries": [str(agent.library)]}
     requests = [["open", opening], ["run", {"inputs": [agent.input()]}], ["close", {}]]
-    _code, found = one_shot(agent, words, requests, {"RKNNTUI_EMULATED_HANG": "run"}, seconds=5)
+    _code, found = one_shot(agent, native, requests, {"RKNNTUI_EMULATED_HANG": "run"}, seconds=5)
     assert found[0]["result"]["generation"] == 2
     assert [answer["error"]["kind"] for answer in found[1:]] == ["device", "device"]
     assert "not finished after 5 s" in found[1]["error"]["what"]

@@ -18,15 +18,13 @@ from tests.safety import PATIENCE, ends
 
 
 @pytest.fixture
-def agent(tmp_path: Path, words: list[str]) -> Iterator[Agent]:
-    child = Child(words, dict(os.environ), "The agent")
+def agent(tmp_path: Path, native: Path) -> Iterator[Agent]:
+    child = Child([str(native)], dict(os.environ), "The agent")
     yield Agent(child, tmp_path, tmp_path)
     child.end(kill=True)
 
 
 pytestmark = pytest.mark.cc
-
-in_python = pytest.mark.parametrize("words", ["python"], indirect=True)
 
 
 def zones(folder: Path) -> list[str]:
@@ -114,7 +112,6 @@ def board(tmp_path: Path) -> Board:
 BEFORE, FIXED = ["rknpu_ondemand", "500000000"], ["userspace", "1000000000"]
 
 
-@in_python
 def test_clocks_are_written_and_restored(agent: Agent, board: Board) -> None:
     done = agent.result("write_clocks", **board.request)
     assert done["changed"] == [str(board.governor), str(board.frequency)]
@@ -134,7 +131,6 @@ def test_clocks_are_written_and_restored(agent: Agent, board: Board) -> None:
     assert agent.result("restore_clocks", keep=str(board.keep)) == {"changed": [], "refused": []}
 
 
-@in_python
 def test_what_cannot_be_restored_stays_on_record(agent: Agent, board: Board) -> None:
     agent.result("write_clocks", **board.request)
     board.governor.unlink()
@@ -146,7 +142,6 @@ def test_what_cannot_be_restored_stays_on_record(agent: Agent, board: Board) -> 
     assert board.values() == BEFORE
 
 
-@in_python
 @pytest.mark.parametrize("way", ["end of the input", "signal"])
 def test_clocks_are_restored_at_the_end(agent: Agent, board: Board, way: str) -> None:
     agent.result("write_clocks", **board.request)
@@ -159,7 +154,6 @@ def test_clocks_are_restored_at_the_end(agent: Agent, board: Board, way: str) ->
     assert not board.keep.exists()
 
 
-@in_python
 def test_clocks_do_not_change_where_nothing_can_be_kept(agent: Agent, board: Board) -> None:
     request = board.request | {"keep": "/proc/none/keep"}
     assert agent.error("write_clocks", **request)["kind"] == "device storage"

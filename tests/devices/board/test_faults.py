@@ -177,12 +177,10 @@ def test_a_disk_that_fills_up_is_told(board: FakeBoard, model: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_agent")
-def test_a_board_without_python_is_told_before_anything_is_pushed(board: FakeBoard) -> None:
-    missing = Completed(127, b"", b"sh: not found")
-    for folder in ("", "/usr/bin/", "/usr/local/bin/", "/opt/bin/"):
-        board.programs[f"{folder}python3"] = lambda _: missing
-    with pytest.raises(DeviceError, match="There is no Python"):
-        BoardRuntime(board, fake_agent())
+def test_a_board_without_an_agent_is_told_before_anything_is_pushed(board: FakeBoard) -> None:
+    with pytest.raises(DeviceError, match="There is no agent for fake-board") as caught:
+        BoardRuntime(board)
+    assert "devices agent build --target" in caught.value.remedy
     assert board.pushed == []
 
 

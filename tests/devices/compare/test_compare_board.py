@@ -24,7 +24,7 @@ from engine.pipeline.pipeline import Pipeline
 from rknntui.demo import demo_recipe
 from tests.devices.compare.conftest import Equip
 from tests.devices.compare.prepared import install
-from tests.devices.conftest import Boards
+from tests.devices.conftest import Boards, add_c_library
 from tests.devices.test_commands import run
 
 pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
@@ -88,6 +88,7 @@ def test_other_boards(
     chip: str, options: dict[str, bool], board: Boards, equip: Equip, build: Pipeline
 ) -> None:
     made = equip(board(chip, **options))
+    add_c_library(made)
     rows = rows_of(build)
     for place in (0, 10):
         with bent(made, rows[place].layer):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 import time
 from pathlib import Path
 
@@ -138,7 +136,7 @@ def test_a_small_board_is_as_small_as_a_real_one(
 def test_what_is_not_installed_is_not_there(
     adb_server: AdbServer, board: Boards, tmp_path: Path
 ) -> None:
-    made = board("rv1106", software=Software(python=False, runtime=False, server_runs=False))
+    made = board("rv1106", software=Software(runtime=False, server_runs=False))
     said = shell(adb_server, made, "python3 -V; ls /oem/usr/lib/librknnmrt.so; ps")
     assert "python3: not found" in said
     assert "No such file" in said
@@ -186,68 +184,3 @@ def test_two_boards_do_not_see_each_other(adb_server: AdbServer, board: Boards) 
     assert sorted(adb_server.states()) == sorted([one.address, two.address])
     one.unplug()
     assert shell(adb_server, two, "cat /userdata/mine") == "two\0"
-
-
-PROGRAM = """
-import ctypes, glob, io, json, os, shutil, sys
-os.makedirs("/userdata/mine/deep")
-with open("/userdata/mine/deep/file", "w") as file:
-    file.write("x")
-os.rename("/userdata/mine/deep/file", "/userdata/mine/deep/other")
-try:
-    ctypes.CDLL("/usr/lib/librknnrt.so")
-    loaded = "yes"
-except OSError as error:
-    loaded = str(error)
-print(json.dumps({
-    "argv": sys.argv,
-    "model": open("/proc/device-tree/model").read(),
-    "zones": sorted(glob.glob("/sys/class/thermal/thermal_zone*/type"))[:1],
-    "listed": os.listdir("/userdata/mine/deep"),
-    "host": os.path.exists("/etc/passwd"),
-    "null": os.path.exists("/dev/null"),
-    "free": shutil.disk_usage("/userdata").free,
-    "loaded": loaded,
-    "shell": os.popen("uname -m").read(),
-}))
-"""
-
-
-@pytest.mark.adb
-def test_a_python_program_sees_the_files_of_the_board(
-    adb_server: AdbServer, board: Boards, tmp_path: Path
-) -> None:
-    made = board("rk3588")
-    made.faults.disk_free = 81_920_000
-    source = tmp_path / "program.py"
-    source.write_text(PROGRAM)
-    adb_server.adb("-s", made.address, "push", str(source), "/data/local/tmp/program.py")
-    said = shell(
-        adb_server, made, "python3 -u -I /data/local/tmp/program.py --request /userdata/in.json"
-    )
-    told = json.loads(said)
-    assert told["argv"][0].endswith("/data/local/tmp/program.py")
-    assert told["argv"][1:] == ["--request", "/userdata/in.json"]
-    assert told["model"].startswith("Rockchip RK3588 EVB1")
-    assert told["zones"] == ["/sys/class/thermal/thermal_zone0/type"]
-    assert told["listed"] == ["other"]
-    assert (told["host"], told["null"]) == (False, True)
-    assert 81_000_000 < told["free"] <= 81_920_000
-    assert str(made.root / "usr/lib/librknnrt.so") in told["loaded"]
-    assert told["shell"] == "aarch64\n"
-
-
-@pytest.mark.adb
-def test_a_python_program_meets_the_faults_of_the_disk(
-    adb_server: AdbServer, board: Boards
-) -> None:
-    made = board("rk1808")
-    write = "python3 -c \"open('/userdata/a', 'w').write('x')\""
-    made.faults.disk_free = 0
-    assert "No space left on device: '/userdata/a'" in shell(adb_server, made, write)
-    made.faults.disk_free, made.faults.read_only = None, ("/",)
-    assert "Read-only file system: '/userdata/a'" in shell(adb_server, made, write)
-    made.faults.read_only = ()
-    assert shell(adb_server, made, write) == ""
-    version = shell(adb_server, made, "python3 -V").strip()
-    assert version == f"Python {re.split('[ +]', sys.version)[0]}"

@@ -35,14 +35,11 @@ def test_programs_and_files_are_those_of_the_board(ssh_board: SshBoards, tmp_pat
         assert (made.root / "userdata/pushed").read_bytes() == source.read_bytes()
         way.pull("/userdata/pushed", back, limit=1 << 20)
         assert back.read_bytes() == source.read_bytes()
-        said = way.run(["python3", "-V"], seconds=PATIENCE)
-        assert said.text.startswith("Python 3.")
 
 
 def test_what_is_missing_is_missing(ssh_board: SshBoards) -> None:
-    made, address = ssh_board("rk3588")
-    made.image.remove_python()
-    with closing(SshTransport(address)) as way:
+    _, address = ssh_board("rk3588")
+    with closing(SshTransport(address)) as way:  # no board has a Python, whatever this machine has
         assert way.run(["python3", "-V"], seconds=PATIENCE).code == 127
 
 

@@ -33,7 +33,7 @@ from engine.graph.execute import Session, as_compiled
 from rknntui.demo import demo_folder
 from tests.conftest import REPOSITORY
 from tests.container.vendor import build as vendor
-from tests.devices.conftest import Boards
+from tests.devices.conftest import Boards, add_c_library
 from tests.devices.demo_container import (
     LAYER,
     demo_container,
@@ -320,6 +320,7 @@ def test_boards_of_every_kind_answer_by_themselves(
     generation: int,
 ) -> None:
     made = equip(board(chip, **options))
+    add_c_library(made)
     container = containers(chip, generation)
     (image,) = digits(1)
     for _ in range(2):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import socket
 import struct
 import threading
@@ -193,11 +192,6 @@ def test_it_listens_on_loopback_only(emulated: Boards) -> None:
     assert made.address == f"127.0.0.1:{made.port}"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", made.port), timeout=PATIENCE)
-
-
-def test_the_boards_python_can_be_an_old_one(repository: Path) -> None:
-    source = repository / "engine/devices/emulator/board_python.py"
-    ast.parse(source.read_text(), feature_version=(3, 5))
 
 
 def test_it_is_emulated_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.emulator.runtime.build import build, compiler, stand_in_of
 from rknntui.demo import demo_folder
 from tests.devices.adb_server import AdbServer, adb_program
+from tests.devices.conftest import add_c_library
 from tests.devices.demo_container import LAYER, demo_container, digits, simulated
 from tests.devices.test_commands import run
 from tests.safety import PATIENCE, ends
@@ -121,6 +122,7 @@ def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
             board = ending.enter_context(BoardEmulator(chip, android=android, serial=f"emu-{kind}"))
             board.image.install_runtime(build(stand_in_of(board.board.library), folder))
             board.simulate()
+            add_c_library(board)
             if kind in LOADS:
                 board.set_load(LOADS[kind])
             container = folder / f"{chip}.rknn"

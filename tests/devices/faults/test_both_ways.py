@@ -4,7 +4,7 @@ fault: where it is tried beside this file
     cable pulled while pushing, running: adb/test_faults.py, ssh/test_files.py, test_board.py
     reboot: adb/test_faults.py; adb server restarted: adb/test_faults.py
     disk full, read-only: adb/test_faults.py, ssh/test_files.py, test_layout.py
-    no Python: test_without_python.py
+    no agent for it: test_agents.py
     no runtime library, an old one: test_layout.py, probe/test_compatibility.py
     wrong chip, other generation: board/test_runtime.py
     a hang: board/test_faults.py, agent/test_errors.py
@@ -164,9 +164,9 @@ def test_a_read_only_file_system(way: Way) -> None:
 
 
 @pytest.mark.usefixtures("no_agent")
-def test_a_board_without_python(ways: Ways) -> None:
-    way = ways(software=Software(python=False))
-    with pytest.raises(DeviceError, match="There is no Python") as caught:
+def test_a_board_without_an_agent(ways: Ways) -> None:
+    way = ways()
+    with pytest.raises(DeviceError, match="There is no agent") as caught:
         BoardRuntime(way.open())
     assert told(caught.value)
     assert "devices agent build" in caught.value.remedy

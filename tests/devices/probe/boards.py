@@ -157,6 +157,7 @@ def rk3588(
         "/proc/mounts": b"none /sys/kernel/debug debugfs rw,relatime 0 0\n",
         "/proc/self/status": b"Name:\tcat\nUid:\t0\t0\t0\t0\n",
         "/bin/sh": ELF_ARM64,
+        "/lib/ld-linux-aarch64.so.1": ELF_ARM64,
         "/usr/bin/rknn_server": SERVER_2,
         "/usr/lib/librknnrt.so": ELF_ARM64 + RUNTIME_2,
         "/sys/kernel/debug/rknpu/version": b"RKNPU driver: v0.9.8\n",
@@ -180,7 +181,6 @@ def rk3588(
         all_files[f"{zone}{number}/type"] = f"{kind}\n".encode()
         all_files[f"{zone}{number}/temp"] = f"{temp}\n".encode()
     all_programs: dict[str, Answer] = {
-        "python3 --version": b"Python 3.9.2\n",
         "uname -m": b"aarch64\n",
         "uname -r": b"5.10.160\n",
         "ps -ef": PS,

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import DeviceLostError
-from engine.devices.agent.bundle import bundle
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.doctor.diagnose import STEPS, diagnose
 from engine.devices.emulator.emulator import BoardEmulator
@@ -53,7 +52,7 @@ def test_an_emulated_board_from_end_to_end(
     assert "bad" not in states.values(), found.checks
     assert states["device files"] == "skipped"
     assert states["memory"] == ("note" if load else "ok"), "the NPU is busy"
-    for step in ("server", "runtime", "driver", "python", "versions", "room", "test tensor"):
+    for step in ("server", "runtime", "driver", "agent", "versions", "room", "test tensor"):
         assert states[step] == "ok", step
 
     identity, versions, state = found.identity, found.versions, found.state
@@ -128,7 +127,7 @@ def test_the_plan_of_clocks_is_written_and_restored(board: Boards, chip: str) ->
     made = board(chip)
     made.set_frequency(made.board.hertz // 4)
     way = AdbTransport.open(made.address)
-    with BoardRuntime(way, bundle().content, chip=chip) as runtime:
+    with BoardRuntime(way, chip=chip) as runtime:
         before = runtime.read(clock_paths(chip))
         plan = clock_plan(chip, before)
         assert "NPU" not in dict(plan.not_adjustable)
@@ -159,7 +158,7 @@ def until(holds: Callable[[], bool]) -> None:
 def test_the_agent_reads_what_the_state_is_made_of(board: Boards, chip: str) -> None:
     made = board(chip)
     way = AdbTransport.open(made.address)
-    with BoardRuntime(way, bundle().content, chip=chip) as runtime:
+    with BoardRuntime(way, chip=chip) as runtime:
         lasting = runtime.read(once_paths(chip))
         state = None
         for looked in runtime.watch(watch_paths(chip), interval=0.05, count=2):

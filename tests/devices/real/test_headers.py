@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.compile.codegen import write
-from engine.devices.agent.far_side.abi import GENERATIONS, POINTER_BITS
 from tests.devices.agent.conftest import NATIVE
-from tests.devices.agent.test_abi_in_c import AGENT
+from tests.devices.agent.test_abi_in_c import AGENT, FACTS
 from tests.devices.real.conftest import CROSS
 from tests.devices.real.layouts import layouts
 
@@ -33,28 +32,25 @@ DIFFER = {
 
 
 def fields(generation: int) -> dict[str, list[str]]:
-    """The fields of our structures, by the name of the header."""
-    return {
-        name: [field[0] for field in structure._fields_]
-        for name, (structure, _, _) in GENERATIONS[generation].items()
-    }
+    """The fields of the structures in ``abi.json``, by the name of the header."""
+    structures = FACTS[f"rknpu{generation}"]["structs"]
+    return {name: [field[0] for field in facts["fields"]] for name, facts in structures.items()}
 
 
 def ours(generation: int, bits: int) -> dict[str, dict[str, int]]:
-    """What abi.py says; offsets where they are those of the Python that runs this."""
-    found = {}
-    for name, (structure, wide, narrow) in GENERATIONS[generation].items():
-        found[name] = {"": wide if bits == 64 else narrow}
-        if bits == POINTER_BITS:
-            found[name] |= {f[0]: getattr(structure, f[0]).offset for f in structure._fields_}
-    return found
+    """What ``abi.json`` says, which the structures of the agent are held to."""
+    size, offset = ("size", 2) if bits == 64 else ("size_arm32", 3)
+    return {
+        name: {"": facts[size]} | {field[0]: field[offset] for field in facts["fields"]}
+        for name, facts in FACTS[f"rknpu{generation}"]["structs"].items()
+    }
 
 
 def generation_of(header: Path) -> int:
     return 1 if header.name.startswith("g1") else 2
 
 
-def test_those_in_python(headers: list[Path]) -> None:
+def test_those_that_tests_stand_on(headers: list[Path]) -> None:
     assert len(headers) >= 13
     assert DIFFER.keys() <= {header.name for header in headers}
     for header in headers:
@@ -69,7 +65,7 @@ def test_those_in_python(headers: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("board", CROSS)
-def test_those_of_the_agent_in_c(headers: list[Path], board: str) -> None:
+def test_those_of_the_agent(headers: list[Path], board: str) -> None:
     names = {theirs: c.partition(" ")[2] for theirs, c in AGENT.items()}
     asked = {names[name]: fields(2)[name] for name in names}
     agent = layouts(CROSS[board], NATIVE / "runtime.h", asked, "struct")

@@ -29,7 +29,7 @@ def test_this_machine_is_examined_as_a_board(board: SshTransport, tmp_path: Path
     assert {check.name for check in found.checks} == set(STEPS)
     states = {check.name: check.state for check in found.checks}
     assert states["transport"] == "ok"
-    assert states["python"] == "ok"
+    assert states["agent"] == "ok"
     assert found.identity is not None
     assert found.identity.kernel == platform.release()
     assert found.identity.machine == platform.machine()

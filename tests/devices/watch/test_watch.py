@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ import pytest
 from engine.base.errors import DeviceError, DeviceLostError, JobCancelledError, UsageError
 from engine.base.events import NullReporter
 from engine.devices.address import Address
+from engine.devices.agent.built import TARGETS
 from engine.devices.board import layout
 from engine.devices.transport import Transport
 from engine.devices.watch import board_watch
@@ -115,20 +117,21 @@ def test_a_board_that_is_slow_says_how_slow() -> None:
     assert "A look at this board takes 0." in heard.notes()[1].text
 
 
-@pytest.mark.usefixtures("no_agent")
-@pytest.mark.parametrize("python", [True, False])
-def test_the_agent_tells_where_there_is_python(
-    python: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("agent", [True, False])
+def test_the_agent_tells_where_there_is_one(
+    agent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     place = tmp_path / "place"
     place.mkdir()
     monkeypatch.setattr(layout, "_LINUX", (str(place),))
     board = FakeBoard(tmp_path)
-    if not python:
-        monkeypatch.setattr(layout, "_PYTHONS", ("there-is-none",))
+    if not agent:
+        request.getfixturevalue("no_agent")
+    elif platform.machine() not in TARGETS:
+        pytest.skip(f"no agent is built for {platform.machine()}")
     with watching(WatchParams(("local",), hertz=10), lambda _: board) as heard:
         hears(heard, lambda: len(heard.answered()) > 2, "it told")
-        if python:  # an agent that ends without a word is started again
+        if agent:  # an agent that ends without a word is started again
             (talk,) = board.talks
             talk.cut()
             seen = len(heard.answered())
@@ -136,8 +139,8 @@ def test_the_agent_tells_where_there_is_python(
     for sample in heard.answered():
         assert sample.state is not None
         assert sample.state.memory is not None
-    assert len(board.talks) == (2 if python else 0)
-    assert [("no Python" in note.text) for note in heard.notes()] == [True] * (not python)
+    assert len(board.talks) == (2 if agent else 0)
+    assert [("no agent" in note.text) for note in heard.notes()] == [True] * (not agent)
     assert not [path for path in place.rglob("*") if path.name.startswith("run")], "left there"
 
 

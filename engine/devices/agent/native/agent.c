@@ -1,10 +1,15 @@
-/* The agent for boards without Python: the protocol of engine/base/peers/far.py, and the methods of
- * far_side: open, run, memory, close, read, watch and digest. Clocks are not changed by it.
+/* The agent: a program that is sent to a board and asked there, by the protocol of
+ * engine/base/peers/far.py. Its methods are open, run, memory, close, read, watch, digest,
+ * write_clocks and restore_clocks.
  *
  *   cc -O2 -o agent *.c -ldl -lpthread -lm
  *   python -m ziglang cc -target aarch64-linux-gnu.2.17 -O2 -o agent *.c -ldl -lpthread -lm
  *
- * Usage: agent [--request IN.json --reply OUT.json] */
+ * Usage: agent [--request IN.json --reply OUT.json]
+ *
+ * One-shot mode is for boards whose adbd gives a program no streams of its own: IN.json holds
+ * {"requests": [[method, params]..], "seconds": S}, OUT.json {"answers": [{"result"}|{"error"}..]},
+ * written whole. With `seconds` it ends after so long; answers that are missing by then are errors. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -14,6 +19,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "methods.h"
 #include "noise.h"
 
@@ -24,6 +30,36 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 static struct request *under_way; /* all that are not answered, the newest first */
 static int writes = -1, beside, waiting;
+
+/* The end of this process, whatever its main thread does. Clocks are restored before it, but after a
+ * file of requests: those that follow are another process, and who asked restores them. */
+static void end(int code, int restores) {
+  static pthread_mutex_t ending = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&ending); /* two threads may come here; the second waits for the end */
+  if (restores) restore_clocks();
+  noise_mark();
+  _exit(code);
+}
+
+/* Hears signals in a thread: one that is in a call of the library hears none. */
+static void *hear(void *signals) {
+  int number;
+  while (sigwait(signals, &number)) continue;
+  end(128 + number, 1);
+  return NULL;
+}
+
+/* Before any other thread starts: one that does not block them would end the process. */
+static int listen_for_signals(void) {
+  static sigset_t signals;
+  pthread_t thread;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGHUP);
+  sigaddset(&signals, SIGINT);
+  if (pthread_sigmask(SIG_BLOCK, &signals, NULL)) return 0;
+  return !pthread_create(&thread, NULL, hear, &signals);
+}
 
 /* Write all of it; a near end that has gone is noticed at the end of the input. */
 static void write_all(const char *bytes, size_t size) {
@@ -200,8 +236,8 @@ static void *read_lines(void *argument) {
       }
       at += part;
     }
-  noise_mark();
-  _exit(0);
+  end(0, 1);
+  return NULL;
 }
 
 /* The oldest request that waits for the main thread. */
@@ -251,8 +287,7 @@ static void finish(struct one_shot *shot) {
   text_add(&shot->answers, "]}");
   int bad = shot->answers.failed ||
             write_whole(shot->reply, shot->answers.bytes, shot->answers.size, &failure);
-  noise_mark();
-  _exit(bad);
+  end(bad, 0);
 }
 
 static void *late(void *argument) {
@@ -312,10 +347,11 @@ int main(int count, char **words) {
     return 2;
   }
   signal(SIGPIPE, SIG_IGN);
-  tell_crashes();
   int reads = dup(0);
   writes = dup(1);
-  if (reads < 0 || writes < 0 || !freopen("/dev/null", "r", stdin) || !noise_start()) return 1;
+  if (!tell_crashes() || reads < 0 || writes < 0 || !freopen("/dev/null", "r", stdin) || !listen_for_signals() ||
+      !noise_start())
+    return 1;
   if (shot) return once(words[2], words[4]);
   converse(reads);
 }

@@ -25,10 +25,8 @@ static int storage(struct failure *failure, const char *path, const char *action
               strerror(error));
 }
 
-const char *path_of(const struct request *request, const struct node *node,
-                    struct failure *failure) {
+const char *path_of(const struct node *node, struct failure *failure) {
   const char *path = json_text(node);
-  (void)request;
   if (path && *path == '/' && strlen(path) < 4000) return path;
   fail(failure, "device", "", "", "The request lacks an absolute path.");
   return NULL;
@@ -73,26 +71,39 @@ int write_whole(const char *path, const void *bytes, size_t size, struct failure
   return storage(failure, path, "written", error);
 }
 
+char *read_some(const char *real, size_t limit, size_t *size) {
+  struct stat facts;
+  /* a few files of /proc would wait for something to happen */
+  int handle = open(real, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  char *content = NULL;
+  ssize_t part = 0;
+  *size = 0;
+  if (handle >= 0 && !fstat(handle, &facts) && S_ISREG(facts.st_mode) &&
+      (content = malloc(limit + 1))) {
+    while (*size < limit && (part = read(handle, content + *size, limit - *size)) > 0)
+      *size += (size_t)part;
+    content[*size] = 0;
+  }
+  if (handle >= 0) close(handle);
+  if (content && part < 0) {
+    free(content);
+    return NULL;
+  }
+  return content;
+}
+
 /* A file as a member of an object: its path on the board, and its text or null. */
 static void add_file(struct text *text, const char *path, size_t limit) {
-  struct stat facts;
-  int handle = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  char *content = NULL;
-  size_t size = 0;
-  ssize_t part = -1;
+  size_t size;
+  char *content = read_some(path, limit, &size);
   if (text->bytes[text->size - 1] != '{') text_add(text, ",");
   const char *name = host_to_board(path);
   text_string(text, name, strlen(name));
-  if (handle >= 0 && !fstat(handle, &facts) && S_ISREG(facts.st_mode) &&
-      (content = malloc(limit + 1)))
-    while (size < limit && (part = read(handle, content + size, limit - size)) > 0)
-      size += (size_t)part;
   text_add(text, ":");
-  if (content && (part >= 0 || !limit))
+  if (content)
     text_latin(text, content, size);
   else
     text_add(text, "null");
-  if (handle >= 0) close(handle);
   free(content);
 }
 
@@ -107,7 +118,7 @@ int method_read(struct request *request, struct text *result, struct failure *fa
   text_add(result, "{");
   for (const struct node *one = json_first(document, paths); one && count++ < MATCHES;
        one = json_next(document, one)) {
-    const char *path = path_of(request, one, failure);
+    const char *path = path_of(one, failure);
     char room[BOARD_PATH];
     glob_t found;
     if (!path) return -1;
@@ -166,7 +177,7 @@ int method_watch(struct request *request, struct text *result, struct failure *f
 
 int method_digest(struct request *request, struct text *result, struct failure *failure) {
   const char *path =
-      path_of(request, json_get(&request->document, request->params, "path"), failure);
+      path_of(json_get(&request->document, request->params, "path"), failure);
   char block[1 << 16], hex[SHA256_HEX], room[BOARD_PATH];
   struct sha256 hash;
   size_t size, whole = 0;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "board_root.h"
+#include "clocks.h"
 #include "run.h"
 
 enum { MODEL_LIMIT = INT32_MAX, MOST_LIBRARIES = 16, MOST_LOOPS = 1000000 };
@@ -123,6 +124,14 @@ static void describe(struct model *model, struct text *result) {
   text_add(result, "]}");
 }
 
+static int number_of(struct request *request, const char *name, int64_t least, int64_t most,
+                     int64_t *value, struct failure *failure) {
+  const struct node *node = json_get(&request->document, request->params, name);
+  if (!node || node->kind == JSON_NULL || json_whole(node, least, most, value)) return 0;
+  return fail(failure, "device", "", "", "'%s' has to be a whole number from %lld to %lld.", name,
+              (long long)least, (long long)most);
+}
+
 static int find_library(struct request *request, struct failure *failure) {
   const struct document *document = &request->document;
   const char *paths[MOST_LIBRARIES + 1] = {NULL};
@@ -131,7 +140,7 @@ static int find_library(struct request *request, struct failure *failure) {
   int count = 0;
   for (const struct node *one = json_first(document, listed); one && count < MOST_LIBRARIES;
        one = json_next(document, one))
-    if (!(paths[count++] = path_of(request, one, failure))) return -1;
+    if (!(paths[count++] = path_of(one, failure))) return -1;
   json_whole(json_get(document, request->params, "generation"), 1, 2, &generation);
   return library_load(&library, paths, (int)generation, failure);
 }
@@ -139,14 +148,15 @@ static int find_library(struct request *request, struct failure *failure) {
 static int method_open(struct request *request, struct text *result, struct failure *failure) {
   const struct document *document = &request->document;
   const struct node *params = request->params;
-  const char *path = path_of(request, json_get(document, params, "model"), failure);
+  const char *path = path_of(json_get(document, params, "model"), failure);
   int64_t flags = 0, mask = -1;
   close_model();
-  if (!path || find_library(request, failure)) return -1;
+  if (!path || number_of(request, "flags", 0, UINT32_MAX, &flags, failure) ||
+      number_of(request, "core_mask", 0, INT32_MAX, &mask, failure) ||
+      find_library(request, failure))
+    return -1;
   struct model *model = opened = calloc(1, sizeof *model);
   if (!model) return fail(failure, "device", "", "", "The board has no memory left.");
-  json_whole(json_get(document, params, "flags"), 0, UINT32_MAX, &flags);
-  json_whole(json_get(document, params, "core_mask"), 0, INT32_MAX, &mask);
   if (json_true(json_get(document, params, "perf"))) flags |= FLAG_COLLECT_PERF;
   model->library = library;
   model->flags = (uint32_t)flags;
@@ -206,7 +216,7 @@ static int read_given(struct request *request, const struct node *node, const st
     return fail(failure, RUNTIME, "The runtime library has no such value.", "",
                 "Input %u has the type '%.40s' and the layout '%.40s'.", attr->index,
                 dtype ? dtype : "", layout ? layout : "");
-  const char *path = path_of(request, json_get(document, node, "path"), failure);
+  const char *path = path_of(json_get(document, node, "path"), failure);
   if (!path || !(given->content = read_whole(path, MODEL_LIMIT, &given->size, failure))) return -1;
   uint64_t wanted = (uint64_t)attr->n_elems * type_bytes(given->type);
   if (!given->pass_through && wanted && given->size != wanted)
@@ -214,14 +224,6 @@ static int read_given(struct request *request, const struct node *node, const st
                 "Input %u has %u bytes; the model takes %u of %s, which are %" PRIu64 ".",
                 attr->index, given->size, attr->n_elems, type_name(given->type, number), wanted);
   return 0;
-}
-
-static int number_of(struct request *request, const char *name, int64_t least, int64_t most,
-                     int64_t *value, struct failure *failure) {
-  const struct node *node = json_get(&request->document, request->params, name);
-  if (!node || node->kind == JSON_NULL || json_whole(node, least, most, value)) return 0;
-  return fail(failure, "device", "", "", "'%s' has to be a whole number from %lld to %lld.", name,
-              (long long)least, (long long)most);
 }
 
 static void add_numbers(struct text *text, const int64_t *numbers, int64_t from, int64_t to) {
@@ -280,7 +282,7 @@ static int run_given(struct request *request, struct runs *runs, struct text *re
                 (int)threads);
   runs->threads = (int)threads;
   runs->want_outputs = folder && folder->kind != JSON_NULL;
-  if (runs->want_outputs && !(path = path_of(request, folder, failure))) return -1;
+  if (runs->want_outputs && !(path = path_of(folder, failure))) return -1;
   runs->want_float = json_true(json_get(document, request->params, "want_float"));
   runs->want_perf = (opened->flags & FLAG_COLLECT_PERF) && opened->library.inputs_set;
   runs->cancelled = &request->cancelled;
@@ -342,6 +344,8 @@ int method_call(struct request *request, struct text *result, struct failure *fa
   if (!strcmp(name, "memory")) return method_memory(result, failure);
   if (!strcmp(name, "read")) return method_read(request, result, failure);
   if (!strcmp(name, "digest")) return method_digest(request, result, failure);
+  if (!strcmp(name, "write_clocks")) return method_write_clocks(request, result, failure);
+  if (!strcmp(name, "restore_clocks")) return method_restore_clocks(request, result, failure);
   if (!strcmp(name, "close")) {
     close_model();
     text_add(result, "{}");
@@ -351,6 +355,7 @@ int method_call(struct request *request, struct text *result, struct failure *fa
     return fail(failure, "device", "", "", "There is no method '%.80s' in one-shot mode.", name);
   if (!strcmp(name, "watch")) return method_watch(request, result, failure);
   return fail(failure, "worker", "", "",
-              "There is no method '%.80s'; there are close, digest, memory, open, read, run, watch.",
+              "There is no method '%.80s'; there are close, digest, memory, open, read, "
+              "restore_clocks, run, watch, write_clocks.",
               name);
 }

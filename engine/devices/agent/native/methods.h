@@ -28,9 +28,12 @@ char *read_whole(const char *path, uint32_t limit, uint32_t *size, struct failur
 /* Write a file under another name and rename it: 0; or -1 with the reason. */
 int write_whole(const char *path, const void *bytes, size_t size, struct failure *failure);
 
+/* The first bytes of a file, with a NUL behind them, to be freed; NULL for what is no file or cannot
+ * be read. `real` is a path of this machine, see board_root.h. */
+char *read_some(const char *real, size_t limit, size_t *size);
+
 /* An absolute path of the parameters; NULL with the reason. */
-const char *path_of(const struct request *request, const struct node *node,
-                    struct failure *failure);
+const char *path_of(const struct node *node, struct failure *failure);
 
 int method_read(struct request *request, struct text *result, struct failure *failure);
 int method_watch(struct request *request, struct text *result, struct failure *failure);

@@ -4,15 +4,18 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { KEPT = 1 << 14, CHUNK = 4096, LINES = 3, SHOWN = 400 };
+enum { KEPT = 1 << 14, CHUNK = 4096, LINES = 3, SHOWN = 400, LAST_MS = 2000 };
 
 static char tail[KEPT];
 static uint64_t seen;
 static int reads = -1, real = -1;
+static int passing; /* whether what was read is on its way */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void keep(const char *data, size_t size) {
@@ -23,6 +26,7 @@ static void drain(void) {
   char data[CHUNK];
   ssize_t size;
   pthread_mutex_lock(&lock);
+  __atomic_store_n(&passing, 1, __ATOMIC_SEQ_CST);
   while ((size = read(reads, data, sizeof data)) > 0) {
     struct pollfd ready = {real, POLLOUT, 0};
     keep(data, (size_t)size);
@@ -30,6 +34,7 @@ static void drain(void) {
     if (poll(&ready, 1, 0) == 1 && ready.revents & POLLOUT && write(real, data, (size_t)size) < 0)
       continue;
   }
+  __atomic_store_n(&passing, 0, __ATOMIC_SEQ_CST);
   pthread_mutex_unlock(&lock);
 }
 
@@ -47,13 +52,18 @@ int noise_start(void) {
   real = dup(2);
   if (real < 0 || fcntl(reads, F_SETFL, O_NONBLOCK) || dup2(ends[1], 1) < 0 || dup2(ends[1], 2) < 0)
     return 0;
+  setvbuf(stdout, NULL, _IOLBF, 0); /* a pipe gets whole blocks otherwise, and a crash loses them */
   return !pthread_create(&thread, NULL, follow, NULL);
 }
 
 void noise_tell(const char *text, size_t size) {
-  /* a handler cannot take the lock: it leaves the thread the time to pass on what came before */
-  struct timespec pause = {0, 50000000};
-  nanosleep(&pause, NULL);
+  /* a handler cannot take the lock: it waits until the thread has passed on what came before */
+  struct timespec pause = {0, 1000000};
+  for (int i = 0, left = 0; reads >= 0 && i < LAST_MS; i++) {
+    if (!ioctl(reads, FIONREAD, &left) && !left && !__atomic_load_n(&passing, __ATOMIC_SEQ_CST))
+      break;
+    nanosleep(&pause, NULL);
+  }
   if (write(real < 0 ? 2 : real, text, size) < 0) return;
 }
 

@@ -141,7 +141,7 @@ static float from_half(uint16_t half) {
 /* The values of a native output as floats; NULL where its type is none that is known here. */
 static char *floats(const struct attr *attr, const char *bytes, uint32_t size) {
   uint32_t element = type_bytes(attr->type);
-  if (!element || attr->type > 5) return NULL;
+  if (!element || (attr->type > 5 && attr->type != 9)) return NULL;
   uint32_t count = size / element;
   float *found = malloc((size_t)count * 4 + 1), scale = 1;
   int32_t zero = 0;
@@ -161,7 +161,7 @@ static char *floats(const struct attr *attr, const char *bytes, uint32_t size) {
       found[i] = from_half(two);
     else if (attr->type == 2)
       found[i] = (float)(*(const int8_t *)at - zero) * scale;
-    else if (attr->type == 3)
+    else if (element == 1) /* UINT8 and BOOL */
       found[i] = (float)(*(const uint8_t *)at - zero) * scale;
     else
       found[i] = (float)((attr->type == 4 ? (int16_t)two : (int32_t)two) - zero) * scale;
@@ -172,6 +172,7 @@ static char *floats(const struct attr *attr, const char *bytes, uint32_t size) {
 static int take_memory(struct lane *lane, struct failure *failure) {
   const struct model *model = lane->team->model;
   struct runs *runs = lane->team->runs;
+  char number[16];
   for (uint32_t i = 0; i < model->n_output; i++) {
     const struct attr *attr = &model->outputs[i];
     uint64_t row, step;
@@ -189,7 +190,8 @@ static int take_memory(struct lane *lane, struct failure *failure) {
     free(bytes);
     if (!runs->outputs[i])
       return fail(failure, RUNTIME, "", "Ask for it without want_float.",
-                  "Output %u cannot be had as floats here.", i);
+                  "An output of type %s cannot be had as floats here.",
+                  type_name(attr->type, number));
     runs->sizes[i] = attr->size / type_bytes(attr->type) * 4;
   }
   return 0;

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -89,17 +90,22 @@ int fail(struct failure *failure, const char *kind, const char *cause, const cha
   return -1;
 }
 
-/* The same words as far_side/words.py. */
+#define DOCTOR " `rknntui doctor --device DEVICE` compares the versions."
+
+/* What it wrote says more than its code; capitals do not count. */
 static const struct {
   int code;
   const char *said, *cause, *remedy;
 } WHY[] = {
     {0, "Invalid RKNN model version",
      "The model was built by a newer toolkit than this runtime library reads.",
-     "Update the runtime library, or build the model for the older one."},
+     "Update the runtime library, or build the model for the older one." DOCTOR},
     {0, "invalid RKNN_MAGIC",
      "The file is no model of this generation of the runtime library, or is damaged.",
      "Build it for this board's chip."},
+    {0, "failed to open rknpu",
+     "The NPU's driver is not loaded, or its device file may not be opened.",
+     "Run as root or as a member of the group render; look for rknpu in dmesg."},
     {-2, NULL, "The NPU did not finish in time: it hangs, or another program uses it.",
      "End other programs of the NPU and try again; if it stays, restart the board."},
     {-3, NULL, "The NPU's driver is not loaded, or its device file may not be opened.",
@@ -107,17 +113,20 @@ static const struct {
     {-4, NULL, "The board has not enough memory for this model.",
      "End other programs, or enlarge the memory that is reserved for the NPU (CMA)."},
     {-5, NULL, "The library does not know this call or an argument of it.",
-     "It may be older than this program expects."},
+     "It may be older than this program expects." DOCTOR},
     {-6, NULL,
      "The file is no model of this runtime library, was built for a newer one, or is damaged.",
-     "Build it for this board and for this version of the library."},
+     "Build it for this board and for this version of the library." DOCTOR},
+    {-7, NULL, "The context has gone.", "Open the model again."},
     {-8, NULL, "The inputs do not have the size, type or layout of the model's.",
      "Compare them with the attributes that opening the model returned."},
     {-9, NULL, "The outputs cannot be had in this form.", "Ask for them without want_float."},
     {-10, NULL, "The runtime library and the driver of the NPU do not fit each other.",
-     "Update both to the versions of one SDK."},
+     "Update both to the versions of one SDK." DOCTOR},
     {-11, NULL, "The model was precompiled for another driver.",
      "Build it again without pre_compile, or for this driver."},
+    {-12, NULL, "The optimization level of the model does not fit this driver.",
+     "Build it with a lower optimization level, or update the driver."},
     {-13, NULL, "The model was built for another chip.",
      "Build it with this board's chip as target."},
     {-14, NULL, "The board has the mini driver, which takes precompiled models only.",
@@ -132,7 +141,7 @@ int check(const struct library *library, const char *call, int code, uint64_t ma
   if (code >= 0) return 0;
   noise_since(mark, said, sizeof said);
   for (int i = 0; i < COUNT(WHY); i++)
-    if (WHY[i].said ? strstr(said, WHY[i].said) != NULL : WHY[i].code == code) {
+    if (WHY[i].said ? strcasestr(said, WHY[i].said) != NULL : WHY[i].code == code) {
       cause = WHY[i].cause;
       remedy = WHY[i].remedy;
       break;
@@ -293,14 +302,20 @@ int library_load(struct library *library, const char *const *paths, int generati
   return -1;
 }
 
-_Thread_local const char *calling;
-const char *volatile last_call;
+/* No thread-local variable: the loader of uClibc-ng 1.0.35 dies of a program that has one. */
+static pthread_key_t calls;
+static const char *volatile last_call;
+
+void in_call(const char *name) {
+  pthread_setspecific(calls, name);
+  if (name) last_call = name;
+}
 
 static void crashed(int number) {
   static int told;
   /* threads that crash meanwhile wait for the end, which comes with the first */
   while (__atomic_exchange_n(&told, 1, __ATOMIC_SEQ_CST)) pause();
-  const char *name = calling ? calling : last_call;
+  const char *calling = pthread_getspecific(calls), *name = calling ? calling : last_call;
   const char *parts[] = {"\nThe program crashed ", calling ? "in " : "after ",
                          name ? name : "the start", ".\n"};
   char text[128];
@@ -312,11 +327,13 @@ static void crashed(int number) {
   raise(number);
 }
 
-void tell_crashes(void) {
+int tell_crashes(void) {
   static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
   struct sigaction action = {.sa_handler = crashed, .sa_flags = SA_NODEFER};
+  if (pthread_key_create(&calls, NULL)) return 0;
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     sigaction(numbers[i], &action, NULL);
+  return 1;
 }
 
 int library_init(const struct library *library, const char *model, const void *content,

@@ -1,4 +1,5 @@
-/* The runtime library of either generation, loaded and called; see far_side/abi.py for its facts. */
+/* The runtime library of either generation, loaded and called: structures, names and numbers of the
+ * vendor's rknn_api.h of generation 2 and of generation 1, and calls. */
 #ifndef RKNNTUI_RUNTIME_H
 #define RKNNTUI_RUNTIME_H
 
@@ -130,20 +131,20 @@ struct library {
   int (*mem_sync)(rknn_context, struct tensor_mem *, int);
 };
 
-/* The call that a thread is in, and the last one of any, for what is said of a crash. */
-extern _Thread_local const char *calling;
-extern const char *volatile last_call;
+/* Which call a thread is in, for what is said of a crash; NULL behind it. */
+void in_call(const char *name);
 #define IN_CALL(name, value)             \
   ({                                     \
-    calling = last_call = name;          \
+    in_call(name);                       \
     __typeof__(value) returned = value;  \
-    calling = NULL;                      \
+    in_call(NULL);                       \
     returned;                            \
   })
 #define CALL(library, name, ...) IN_CALL("rknn_" #name, (library)->name(__VA_ARGS__))
 
-/* Say which call a crash was in, before the process ends by it. */
-void tell_crashes(void);
+/* Say from now on which call a crash was in, before the process ends by it; before any call. 0 where
+ * that cannot be. */
+int tell_crashes(void);
 
 extern const char *const RUNTIME; /* the kind of its errors */
 

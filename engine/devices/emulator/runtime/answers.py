@@ -74,7 +74,7 @@ class TensorFacts:
     Attributes:
         name: its name; at most 255 bytes are kept.
         dims: its dimensions, in the order of the layout.
-        dtype: as of :data:`engine.devices.agent.far_side.abi.TYPES`.
+        dtype: as of ``type_name`` in the agent names it (``runtime.c``).
         layout: NCHW, NHWC, NC1HWC2 or UNDEFINED.
         quantization: NONE, DFP or AFFINE.
         fl: fractional length, for DFP.

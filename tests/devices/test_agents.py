@@ -1,4 +1,4 @@
-"""Boards without Python: the agent in C is sent there once it was built for their processor."""
+"""Which agent is sent to a board: by its processor and its C library, the user's own first."""
 
 from __future__ import annotations
 
@@ -17,25 +17,23 @@ from engine.devices.address import Address
 from engine.devices.agent.build import build_agent
 from engine.devices.agent.built import PREBUILT, TARGETS, VARIABLE, agent_folder
 from engine.devices.board.layout import find_folder
-from engine.devices.board.program import board_processors, find_native
+from engine.devices.board.program import board_processors, find_agent
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
 from engine.devices.doctor.diagnose import diagnose
 from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.image import Software
 from engine.devices.emulator.runtime.answers import TensorFacts, input_digest
 from engine.devices.emulator.runtime.build import compiler
 from engine.devices.probe.elf import HEAD, Elf, program_interpreter, read_elf
 from engine.devices.transport import Transport
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.ssh import SshTransport
-from tests.devices.conftest import Boards
+from tests.devices.conftest import Boards, add_c_library
 from tests.devices.known_model import IMAGE, SCALE, answers, check_results
 from tests.devices.probe.boards import Board
 from tests.devices.test_commands import run
 from tests.safety import ends
 
-BARE = Software(python=False)
 ARM64, ARM = TARGETS["aarch64"], TARGETS["armv7l"]
 
 
@@ -81,9 +79,9 @@ def check_a_run(transport: Transport, model: Path) -> None:
         seen = list(runtime.watch(["/proc/loadavg"], interval=0.02, count=2))
         assert [each.values["/proc/loadavg"] for each in seen] == ["0.10 0.05 0.01 1/120 321\n"] * 2
         node = "/sys/class/devfreq/fdab0000.npu/governor"
-        ((path, why),) = runtime.fix_clocks([(node, "userspace")]).refused
-        assert (path, "changes no clocks" in why) == (node, True)
-        assert runtime.restore_clocks().changed == ()
+        assert runtime.fix_clocks([(node, "userspace")]).changed == (node,)
+        assert runtime.read([node]) == {node: "userspace\n"}
+        assert runtime.restore_clocks().changed == (node,)
         assert sorted(n.partition("-")[0] for n in find_folder(transport).names()) == [
             "agent", "model", "run",
         ]  # fmt: skip
@@ -93,10 +91,10 @@ def check_a_run(transport: Transport, model: Path) -> None:
 @pytest.mark.long
 @pytest.mark.adb
 @pytest.mark.cc
-def test_the_agent_in_c_is_sent_over_adb(
+def test_the_agent_is_sent_over_adb(
     board: Boards, libraries: Callable[..., Path], model: Path, stored: Path
 ) -> None:
-    made = board(software=BARE)
+    made = board()
     equip(made, libraries(), model)
     with closing(AdbTransport.open(made.address)) as transport:
         check_a_run(transport, model)
@@ -109,24 +107,24 @@ def test_the_agent_in_c_is_sent_over_adb(
 @pytest.mark.long
 @pytest.mark.cc
 @pytest.mark.sshd
-def test_the_agent_in_c_is_sent_over_ssh(
+def test_the_agent_is_sent_over_ssh(
     ssh_board: Callable[..., tuple[BoardEmulator, Address]],
     libraries: Callable[..., Path],
     model: Path,
     stored: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made, address = ssh_board(software=BARE)
+    made, address = ssh_board()
     equip(made, libraries(), model)
     with closing(SshTransport(address)) as transport:
-        check = next(c for c in diagnose(transport).checks if c.name == "python")
+        check = next(c for c in diagnose(transport).checks if c.name == "agent")
         assert (check.state, str(stored) in check.found) == ("ok", True)
         check_a_run(transport, model)
         stored.unlink()
-        check = next(c for c in diagnose(transport).checks if c.name == "python")
+        check = next(c for c in diagnose(transport).checks if c.name == "agent")
         assert (check.state, str(PREBUILT) in check.found) == ("ok", True)
         monkeypatch.setattr("engine.devices.agent.built.PREBUILT", Path("/nothing"))
-        check = next(c for c in diagnose(transport).checks if c.name == "python")
+        check = next(c for c in diagnose(transport).checks if c.name == "agent")
         assert (check.state, "devices agent build --target" in check.remedy) == ("bad", True)
 
 
@@ -136,7 +134,7 @@ def test_the_agent_in_c_is_sent_over_ssh(
 def test_an_old_board_is_asked_one_request_at_a_time(
     board: Boards, libraries: Callable[..., Path], first_model: Path, stored: Path
 ) -> None:
-    made = board("rk1808", software=BARE)
+    made = board("rk1808")
     image, scores = IMAGE.astype(np.uint8), np.array([[0, 28, 100, 200, 255]], np.uint8)
     known = answers(
         generation=1,
@@ -188,13 +186,16 @@ def bare(machine: str, shell: Elf | None = None, *loaders: str) -> Board:
     return Board({**files, **dict.fromkeys(loaders, b"\x7fELF")}, {"uname": machine.encode()})
 
 
+@pytest.fixture
+def nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only agents of the user's."""
+    monkeypatch.setattr("engine.devices.agent.built.PREBUILT", Path("/nothing"))
+
+
 def store(name: str, content: bytes) -> Path:
     agent_folder().mkdir(parents=True, exist_ok=True)
     (agent_folder() / name).write_bytes(content)
     return agent_folder() / name
-
-
-NO_PYTHON = DeviceError("There is no Python on it.", cause="Tried.", remedy="Install python3.")
 
 
 def test_the_shell_tells_the_processor_and_the_kernel_where_there_is_none() -> None:
@@ -215,27 +216,57 @@ def test_the_loader_of_a_program_is_read(elf: Elf) -> None:
     assert program_interpreter(elf_head(elf)) == ""
 
 
+@pytest.mark.usefixtures("nothing_comes")
 def test_the_one_whose_c_library_the_board_has_is_taken() -> None:
     glibc = store("agent-armv7l", program(ARM, "/lib/ld-linux-armhf.so.3"))
     uclibc = store("agent-armv7l-uclibc", program(ARM, "/lib/ld-uClibc.so.0"))
     store("agent-aarch64", program(ARM64))
     store("agent-notes", b"no program")
     buildroot = bare("armv7l", ARM, "/lib/ld-uClibc.so.0")
-    assert find_native(buildroot, NO_PYTHON).path == uclibc
+    assert find_agent(buildroot).path == uclibc
     debian = bare("aarch64", ARM, "/lib/ld-linux-armhf.so.3")
-    assert find_native(debian, NO_PYTHON).path == glibc
-    with pytest.raises(DeviceError, match="does not run there either") as caught:
-        find_native(bare("armv7l", ARM), NO_PYTHON)
-    assert "asks for /lib/ld-linux-armhf.so.3" in caught.value.cause
+    assert find_agent(debian).path == glibc
+    with pytest.raises(DeviceError, match="No agent that is here runs on") as caught:
+        find_agent(bare("armv7l", ARM))
+    assert "ask for /lib/ld-linux-armhf.so.3, /lib/ld-uClibc.so.0" in caught.value.cause
     assert "--target armv7l --compiler CC" in caught.value.remedy
 
 
+def test_those_that_come_with_the_program_fit_boards_of_every_kind() -> None:
+    """No agent of the user's: Debian of 64 and of 32 bits, RV1106, Android."""
+    for machine, elf, loader, name in (
+        ("aarch64", ARM64, "/lib/ld-linux-aarch64.so.1", "agent-aarch64"),
+        ("aarch64", ARM, "/lib/ld-linux-armhf.so.3", "agent-armv7l"),
+        ("armv7l", ARM, "/lib/ld-uClibc.so.0", "agent-armv7l-uclibc"),
+        ("x86_64", TARGETS["x86_64"], "/lib64/ld-linux-x86-64.so.2", "agent-x86_64"),
+    ):
+        assert find_agent(bare(machine, elf, loader)).path == PREBUILT / name
+    with pytest.raises(DeviceError, match="No agent") as caught:
+        find_agent(bare("aarch64", ARM64, "/system/bin/linker64"))
+    assert "of the NDK on Android" in caught.value.remedy
+
+
 def test_what_to_build_is_told_where_there_is_none() -> None:
-    store("agent-armv7l", program(ARM, "/lib/ld-linux-armhf.so.3"))
-    with pytest.raises(DeviceError, match="There is no Python") as caught:
-        find_native(bare("armv7l", ARM64), NO_PYTHON)
-    assert "Install python3." in caught.value.remedy
-    assert "rknntui devices agent build --target aarch64" in caught.value.remedy
+    with pytest.raises(DeviceError, match="There is no agent for") as caught:
+        find_agent(bare("riscv64", Elf("RISC-V", 64)))
+    assert "It runs programs for RISC-V (64 bits)" in caught.value.cause
+    assert str(agent_folder()) in caught.value.cause
+    assert "rknntui devices agent build --target TARGET" in caught.value.remedy
+    with pytest.raises(DeviceError, match="There is no agent for") as caught:
+        find_agent(bare("strange"))
+    assert "a processor that is not known" in caught.value.cause
+
+
+@pytest.mark.adb
+def test_an_emulated_android_board_asks_for_an_agent_of_the_ndk(board: Boards) -> None:
+    """As a real one does: it has not the C library of the agents that come with the program."""
+    made = board("rk3566", android=True)
+    with closing(AdbTransport.open(made.address)) as transport:
+        with pytest.raises(DeviceError, match="No agent that is here runs on") as caught:
+            BoardRuntime(transport)
+        assert "of the NDK on Android" in caught.value.remedy
+        add_c_library(made)
+        assert find_agent(transport).path == PREBUILT / f"agent-{platform.machine()}"
 
 
 def test_the_variable_names_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,16 +274,16 @@ def test_the_variable_names_another_one(tmp_path: Path, monkeypatch: pytest.Monk
     own = tmp_path / "my agent $(x)"
     own.write_bytes(program(ARM64))
     monkeypatch.setenv(VARIABLE, str(own))
-    assert find_native(bare("aarch64", ARM64), NO_PYTHON).path == own
+    assert find_agent(bare("aarch64", ARM64)).path == own
     with pytest.raises(DeviceError, match="built for ARM64") as caught:
-        find_native(bare("armv7l", ARM), NO_PYTHON)
+        find_agent(bare("armv7l", ARM))
     assert "runs programs for ARM (32 bits)" in caught.value.cause
     own.write_text("#!/bin/sh\n")
     with pytest.raises(DeviceError, match="is no program"):
-        find_native(bare("aarch64", ARM64), NO_PYTHON)
+        find_agent(bare("aarch64", ARM64))
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     with pytest.raises(DeviceError, match="cannot be read"):
-        find_native(bare("aarch64", ARM64), NO_PYTHON)
+        find_agent(bare("aarch64", ARM64))
 
 
 # -- how it is built
@@ -303,4 +334,4 @@ def test_the_command_builds_it_where_it_is_found() -> None:
     assert f"built {agent_folder() / f'agent-{machine}'}" in ran.stdout
     loader = program_interpreter((agent_folder() / f"agent-{machine}").read_bytes())
     assert loader.startswith("/lib")
-    assert find_native(bare(machine, TARGETS[machine], loader), NO_PYTHON).interpreter == loader
+    assert find_agent(bare(machine, TARGETS[machine], loader)).interpreter == loader
