@@ -163,7 +163,7 @@ def test_an_old_board_is_asked_one_request_at_a_time(
 
 
 def elf_head(elf: Elf) -> bytes:
-    number = {"ARM64": 183, "ARM": 40, "x86-64": 62}[elf.machine]
+    number = {"ARM64": 183, "ARM": 40, "x86-64": 62, "RISC-V": 243}[elf.machine]
     head = b"\x7fELF" + bytes([elf.bits // 32, 1, 1]) + bytes(9) + b"\x03\x00"
     return head + number.to_bytes(2, "little") + bytes(44)
 

@@ -1,4 +1,4 @@
-"""Compiles the agent in C for a board, with a compiler of this machine."""
+"""Compiles the agent for a board, with a compiler of this machine."""
 
 from __future__ import annotations
 

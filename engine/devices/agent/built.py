@@ -1,5 +1,7 @@
-"""Agents in C, for boards without Python: those that the user has built, and those that come with
-the program (``prebuilt``, made by ``scripts/make_agents.py``; they ask for glibc 2.17 or newer).
+"""Agents: those that the user has built, and those that come with the program.
+
+The latter are in ``prebuilt``, made by ``scripts/make_agents.py``; they ask for glibc 2.17 or newer,
+or for uClibc, that of RV1103 and RV1106.
 
 They are found by the processor that is in their ELF header; their names only tell people apart
 what is what: ``agent-aarch64``, ``agent-armv7l``, ``agent-armv7l-uclibc``.
@@ -33,7 +35,7 @@ PREBUILT = Path(__file__).with_name("prebuilt")
 """Agents that come with the program."""
 
 VARIABLE = "RKNNTUI_AGENT"
-"""Names the agent in C to take, in place of those in the folder."""
+"""Names the agent to take, in place of those in the folder."""
 
 TARGETS = {
     "aarch64": Elf("ARM64", 64),
@@ -49,7 +51,7 @@ _PREFIX = "agent-"
 
 @dataclass(frozen=True)
 class BuiltAgent:
-    """An agent in C.
+    """An agent.
 
     Attributes:
         path: of this machine.
@@ -70,7 +72,7 @@ class BuiltAgent:
 
 
 def agent_folder() -> Path:
-    """Where agents in C are looked for (``$XDG_CONFIG_HOME/rknntui/agents``)."""
+    """Where agents of the user's are looked for (``$XDG_CONFIG_HOME/rknntui/agents``)."""
     return config_folder() / "agents"
 
 
@@ -80,7 +82,7 @@ def target_of(elf: Elf) -> str:
 
 
 def find_built(wanted: Sequence[Elf]) -> list[BuiltAgent]:
-    """The agents in C for a board, the best first: of a processor, the user's own first.
+    """The agents for a board, the best first: of a processor, the user's own first.
 
     Args:
         wanted: the processors whose programs it runs, the best first; empty where nothing is known:

@@ -61,13 +61,13 @@ def list_boards(ssh: tuple[str, ...], as_json: bool) -> None:
 
 @command.group("agent")
 def agent() -> None:
-    """The program for boards without Python, in C. For glibc it comes with this program."""
+    """The program that is sent to a board. For glibc and for RV1103 and RV1106 it comes along."""
 
 
 @agent.command(
     "build",
-    epilog="Example: rknntui devices agent build --target armv7l --compiler "
-    "arm-rockchip830-linux-uclibcgnueabihf-gcc",
+    epilog="Example: rknntui devices agent build --target aarch64 --compiler "
+    "aarch64-linux-android31-clang",
 )
 @click.option(
     "--target",
@@ -93,11 +93,11 @@ def agent() -> None:
 @click.option("--force", is_flag=True, help="Replace the file of -o where it exists.")
 @json_flag
 def build(target: str, compiler: str, output: Path | None, force: bool, as_json: bool) -> None:
-    """Compile the agent in C for a board without Python, with a compiler of this machine.
+    """Compile the agent for a board, with a compiler of this machine.
 
-    For boards of another C library than glibc: uClibc of RV1103 and RV1106, Android. The result is
-    sent to such a board by itself, once it lies in the folder of agents; RKNNTUI_AGENT names
-    another one.
+    For boards whose C library is none of those that the agents here are built for, such as
+    Android's, or with changes of your own. The result is sent to such a board by itself, once it
+    lies in the folder of agents; RKNNTUI_AGENT names another one.
     """
     built = build_agent(target, compiler, output, force=force)
     lines = [f"built {built.path} for {built.processor}"]

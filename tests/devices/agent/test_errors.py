@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from engine.devices.emulator.runtime.build import compiler
 from tests.devices.agent.conftest import IMAGE, SCORES, Agent, answers
 from tests.safety import PATIENCE, ends
 
@@ -211,6 +212,61 @@ def test_the_call_of_a_crash_is_named(agents: Agents, call: str) -> None:
             agent.child.peer.pump(0.1)
     assert agent.child.peer.last_words == f"The program crashed in rknn_{call}."
     assert agent.child.returncode() == -signal.SIGABRT
+
+
+_BUSY = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <poll.h>
+#include <unistd.h>
+int poll(struct pollfd *files, nfds_t count, int timeout) {
+  int (*real)(struct pollfd *, nfds_t, int) =
+      (int (*)(struct pollfd *, nfds_t, int))dlsym(RTLD_NEXT, "poll");
+  int found = real(files, count, timeout);
+  if (timeout == -1) usleep(300000);
+  return found;
+}
+"""
+"""A machine that is busy: the thread that reads what libraries write comes to it late."""
+
+
+def test_nothing_is_lost_of_what_a_library_wrote_before_it_crashed(
+    agents: Agents, native: Path, tmp_path: Path
+) -> None:
+    agent = agents()
+    busy = tmp_path / "busy.so"
+    source = tmp_path / "busy.c"
+    source.write_text(_BUSY)
+    cc = str(compiler())
+    subprocess.run([cc, "-shared", "-fPIC", "-o", str(busy), str(source), "-ldl"], check=True)
+    opening = {"model": str(agent.model), "libraries": [str(agent.library)]}
+    requests = [["open", opening], ["run", {"inputs": [agent.input()]}]]
+    asked = tmp_path / "request.json"
+    asked.write_text(json.dumps({"requests": requests}))
+    done = subprocess.run(
+        [str(native), "--request", str(asked), "--reply", str(tmp_path / "reply.json")],
+        env={
+            **os.environ,
+            "LD_PRELOAD": str(busy),
+            "RKNNTUI_EMULATED_CRASH": "run",
+            "RKNNTUI_EMULATED_ANSWERS": str(agent.folder / "answers"),
+        },
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGABRT
+    said = [line for line in done.stderr.decode().splitlines() if line]
+    assert said[-2:] == ["E RKNN: emulated: rknn_run crashes", "The program crashed in rknn_run."]
+
+
+def test_a_driver_that_is_not_loaded_is_told(agents: Agents) -> None:
+    error = refused(agents(FAIL="init:-3"))
+    assert error["cause"].startswith("The NPU's driver is not loaded")
+    assert "group render" in error["remedy"]
+    error = refused(agents(FAIL="init:-10"))
+    assert "`rknntui doctor --device DEVICE` compares the versions." in error["remedy"]
 
 
 def test_what_a_library_prints_reaches_stderr_and_not_the_protocol(agents: Agents) -> None:

@@ -15,11 +15,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.devices.agent.build import build_agent
+from engine.devices.agent.built import PREBUILT
 from tests.conftest import ENVIRONMENT, REPOSITORY
 
 CROSS = {"arm64": "aarch64-linux-gnu-gcc", "armhf": "arm-linux-gnueabihf-gcc"}
-"""The compiler for a kind of board; that of rv1106 is armhf's."""
+"""The compiler for a kind of board."""
+
+AGENTS = {"arm64": "agent-aarch64", "armhf": "agent-armv7l", "rv1106": "agent-armv7l-uclibc"}
+"""The agent for a kind of board."""
 
 
 def room() -> Path:
@@ -51,9 +54,9 @@ class RealBoard:
     folder: Path
 
     @property
-    def compiler(self) -> str:
-        """What compiles for it."""
-        return CROSS.get(self.name, CROSS["armhf"])
+    def agent(self) -> Path:
+        """The agent for it, of those that come with the program."""
+        return PREBUILT / AGENTS[self.name]
 
     @property
     def run(self) -> str:
@@ -81,8 +84,6 @@ def real_board() -> Callable[[str], RealBoard]:
         board = RealBoard(name, room() / name)
         if not (board.folder / "run").exists():
             pytest.skip(f"there is no {board.folder}: run .ci/boards")
-        if shutil.which(board.compiler) is None:
-            pytest.skip(f"there is no {board.compiler}: run .ci/boards")
         return board
 
     return get
@@ -96,21 +97,6 @@ def library() -> Callable[[str], Path]:
         path = facts() / "lib" / f"{name}.so"
         if not path.exists():
             pytest.skip(f"there is no {path}")
-        return path
-
-    return get
-
-
-@pytest.fixture(scope="session")
-def agent_for(tmp_path_factory: pytest.TempPathFactory) -> Callable[[RealBoard], Path]:
-    """The agent in C for a kind of board, compiled once for each compiler."""
-    folder = tmp_path_factory.mktemp("agents")
-
-    def get(board: RealBoard) -> Path:
-        path = folder / f"agent-{board.compiler}"
-        if not path.exists():
-            target = "aarch64" if board.name == "arm64" else "armv7l"
-            build_agent(target, board.compiler, path)
         return path
 
     return get

@@ -1,4 +1,4 @@
-"""The agent in C against every release of the vendor's real libraries; outputs mean nothing."""
+"""The agents that come along against each release of the vendor's libraries, computing nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ def kind_of(name: str) -> str:
 @pytest.fixture
 def start(
     real_board: Callable[[str], RealBoard],
-    agent_for: Callable[[RealBoard], Path],
     library: Callable[[str], Path],
     tmp_path: Path,
 ) -> Iterator[Callable[..., Agent]]:
@@ -49,7 +48,7 @@ def start(
 
     def make(name: str, model: Path | None = None) -> Agent:
         board = real_board(kind_of(name))
-        child = Child([board.run, str(agent_for(board))], dict(os.environ), "The agent")
+        child = Child([board.run, str(board.agent)], dict(os.environ), "The agent")
         running.append(agent := Agent(child, tmp_path, library(name)))
         if model is not None:
             agent.model.write_bytes(model.read_bytes())

@@ -11,7 +11,6 @@ import pytest
 
 from engine.devices.address import Address
 from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.image import Software
 from tests.devices.end_to_end.conftest import told
 from tests.devices.real.conftest import RealBoard
 from tests.devices.real.qemu_shell import qemu_shell
@@ -47,11 +46,9 @@ def equip(root: Path, real: RealBoard) -> None:
 def reached(
     ssh_board: Callable[..., tuple[BoardEmulator, Address]],
     real_board: Callable[[str], RealBoard],
-    agent_for: Callable[[RealBoard], Path],
     library: Callable[[str], Path],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[[str], str]:
-    """Makes a board without Python, with one of the vendor's libraries; where it is for ``ssh``.
+    """Makes a board with one of the vendor's libraries; where it is for ``ssh``.
 
     Its files are those of an emulated board, its agent and runtime run under qemu-user.
     """
@@ -59,10 +56,9 @@ def reached(
     def make(name: str) -> str:
         mini = name.startswith("librknnmrt")
         real = real_board("rv1106" if mini else "armhf")
-        made, address = ssh_board("rv1106" if mini else "rk3588", software=Software(python=False))
+        made, address = ssh_board("rv1106" if mini else "rk3588")
         made.image.install_runtime(library(name))
         equip(made.root, real)
-        monkeypatch.setenv("RKNNTUI_AGENT", str(agent_for(real)))
         return str(address)
 
     return make
