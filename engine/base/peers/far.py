@@ -1,7 +1,8 @@
 """The far end: reads requests, runs them and answers, one JSON object a line in both directions.
 
 One file, standard library only, in the language of Python 3.5: it is a part of the engine, and it
-is copied as it is to a board or beside a script for a vendor's environment.
+is copied as it is beside a script for a vendor's environment. The agent on boards speaks the same
+protocol, in C.
 
 To the far end:
     ``{"id": 7, "method": "load", "params": {...}}``: a request;

@@ -1,7 +1,7 @@
 """Agents: those that the user has built, and those that come with the program.
 
-The latter are in ``prebuilt``, made by ``scripts/make_agents.py``; they ask for glibc 2.17 or newer,
-or for uClibc, that of RV1103 and RV1106.
+The latter are in ``prebuilt``, made by ``scripts/make_agents.py``; they ask for glibc 2.17 or
+newer, or for uClibc, that of RV1103 and RV1106.
 
 They are found by the processor that is in their ELF header; their names only tell people apart
 what is what: ``agent-aarch64``, ``agent-armv7l``, ``agent-armv7l-uclibc``.

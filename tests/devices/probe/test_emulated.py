@@ -19,6 +19,7 @@ from engine.devices.probe.compatibility import ModelFacts
 from engine.devices.probe.identify import identify
 from engine.devices.probe.state import once_paths, parse, read_state, watch_paths
 from engine.devices.transports.adb.transport import AdbTransport
+from tests.devices.conftest import add_c_library
 from tests.safety import ends
 
 pytestmark = pytest.mark.adb
@@ -41,6 +42,7 @@ def test_an_emulated_board_from_end_to_end(
     board: Boards, chip: str, android: bool, runtime: str, driver: str, cores: int, tmp_path: Path
 ) -> None:
     made = board(chip, android=android, serial="TS018083200400316")
+    add_c_library(made)
     way = AdbTransport.open(made.address)
     load = tuple(7.0 * core for core in range(1, cores + 1))
     if load:
