@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -65,8 +65,14 @@ class OneRun:
 
 
 @contextlib.contextmanager
-def one_run(environment: ToolkitEnvironment, reporter: Reporter | None = None) -> Iterator[OneRun]:
-    """A process of the toolkit for the time of the block.
+def one_run(
+    environment: ToolkitEnvironment,
+    reporter: Reporter | None = None,
+    *,
+    reads: Iterable[Path] = (),
+    board: bool = False,
+) -> Iterator[OneRun]:
+    """A process of the toolkit for the time of the block; arguments as of its class.
 
     Raises:
         ToolkitError: the environment is not there, or does not start.
@@ -74,7 +80,7 @@ def one_run(environment: ToolkitEnvironment, reporter: Reporter | None = None) -
     logs = private_folder(state_folder() / "toolkit")
     folder = private_folder(logs / f"run-{secrets.token_hex(6)}")
     try:
-        with Toolkit(environment, folder, reporter) as toolkit:
+        with Toolkit(environment, folder, reporter, reads=reads, board=board) as toolkit:
             yield OneRun(toolkit, toolkit.rknn())
     except BaseException:
         _forget_old(logs)

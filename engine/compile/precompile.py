@@ -8,6 +8,7 @@ Shooting 1.4.0, 1.6). Both are the toolkit's work: what a script said is said to
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -72,7 +73,7 @@ def precompiled(
     Raises:
         CompilerError: a call failed, or what came out is not precompiled.
     """
-    with one_run(environment, reporter) as run:
+    with one_run(environment, reporter, reads=_named_files(calls)) as run:
         for call in calls:
             run.do(call.method, **call.keywords)
         made = run.toolkit.work / "precompiled.rknn"
@@ -110,7 +111,7 @@ class BoardConversion:
                 remedy="Load such a model with load_rknn.",
             )
         with ExitStack() as held:
-            self._run = held.enter_context(one_run(environment, reporter))
+            self._run = held.enter_context(one_run(environment, reporter, board=True))
             given = self._run.toolkit.work / "model.rknn"
             shutil.copyfile(model, given)
             self._run.do("load_rknn", path=str(given))
@@ -135,6 +136,19 @@ class BoardConversion:
     def close(self) -> None:
         """Let the board and the toolkit go."""
         self._held.close()
+
+
+def _named_files(calls: Sequence[ToolkitCall]) -> list[Path]:
+    """The files that calls name, and those that a dataset lists."""
+    found = []
+    for call in calls:
+        texts = [Path(one) for one in call.keywords.values() if isinstance(one, str) and "/" in one]
+        found += [path for path in texts if path.exists()]
+        dataset = call.keywords.get("dataset")
+        if isinstance(dataset, str):
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                found += map(Path, Path(dataset).read_text("utf-8").split())
+    return found
 
 
 def _content(made: Path, run: OneRun) -> bytes:

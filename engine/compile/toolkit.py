@@ -20,7 +20,7 @@ import os
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -40,7 +40,7 @@ from engine.base.plain import JsonObject
 from engine.base.process import exit_reason
 from engine.base.text import sanitize
 from engine.compile.bridge.log import LOG_NAME, ToolkitLog, new_log
-from engine.compile.bridge.process import ToolkitProcess
+from engine.compile.bridge.process import Reach, ToolkitProcess
 from engine.compile.bridge.values import Arrays, Unpackable, pack, unpack
 from engine.wire.vendor import ToolkitEnvironment
 
@@ -59,7 +59,9 @@ class Toolkit:
     """One process of a toolkit of the vendor. For one thread at a time; two at once are no trouble.
 
     Its current folder, its home and its temporary files are in a private folder, which goes at the
-    end, also after a kill. It ends with this process, however that ends.
+    end, also after a kill. It ends with this process, however that ends. Where the kernel can do it
+    (:mod:`engine.base.confine`), it writes in that folder only, reads its libraries and ``reads``,
+    and connects to nothing but boards.
 
     Args:
         environment: where the toolkit is installed.
@@ -68,6 +70,8 @@ class Toolkit:
             files, and the log with those of this program, of which the last ones stay.
         reporter: told every line that the toolkit prints; asked ten times a second whether to stop.
         memory: bytes of private memory that it may have; None: no limit.
+        reads: files and folders that it reads where they are; what is in :attr:`work` needs none.
+        board: whether it talks to a board.
 
     Attributes:
         environment: as given.
@@ -85,6 +89,8 @@ class Toolkit:
         reporter: Reporter | None = None,
         *,
         memory: int | None = None,
+        reads: Iterable[Path] = (),
+        board: bool = False,
     ) -> None:
         self.environment = environment
         self._reporter = reporter or NullReporter()
@@ -103,7 +109,9 @@ class Toolkit:
                 else ToolkitLog.in_folder(folder, reporter)
             )
             undo.callback(self._log.close)
-            self._process = ToolkitProcess(environment, self.run_folder, self._log, memory)
+            self._process = ToolkitProcess(
+                environment, self.run_folder, self._log, memory, Reach(tuple(reads), board)
+            )
             self._arrays = Arrays(str(self._process.arrays), "near")
             # also of one that nobody closed, at the latest with the interpreter
             weakref.finalize(self, self._process.end, kill=True)

@@ -24,10 +24,11 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from engine.base.confine import confine_process, confine_thread, limit_memory
+from engine.base.confine import confine_process, confine_thread
 from engine.base.errors import EngineError, InternalError, SourceModelError, WorkerError
 from engine.base.paths import log_handle
 from engine.base.peers.far import FarEnd, Message, outcome, take_streams
+from engine.base.peers.limits import limit_growth
 from engine.base.resources import resource_error
 from engine.base.text import sanitize
 
@@ -39,6 +40,7 @@ _LINE_LIMIT = 16 << 20
 # The parent stops a request that takes too long. It may be gone, and native code may hold the lock
 # of the interpreter: then this is what ends the process.
 _GRACE_SECONDS = 60.0
+_SANDBOX = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 
 
 def main(module: str, log: str, folder: str) -> None:
@@ -50,7 +52,7 @@ def main(module: str, log: str, folder: str) -> None:
     faulthandler.enable(file=2)
     with contextlib.suppress(OSError):  # when memory runs out, this process goes first
         Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
-    confine_process([Path(folder)])
+    confine_process([folder])
     far.start()
     while (request := far.next(_IDLE_SECONDS)) is not None:
         request.answer(_answer(module, request.params))
@@ -66,10 +68,10 @@ def _answer(module: str, params: Message) -> Message:
 
     def work() -> None:
         out = Path(params["out"])
-        confine_thread([*map(Path, params["reads"]), out.parent.parent])
+        confine_thread([*params["reads"], str(out.parent.parent)])
         found.append(outcome(partial(convert, params["request"], out), _describe))
 
-    limit_memory(int(params["growth"]))
+    limit_growth(int(params["growth"]))
     seconds = float(params["seconds"])
     faulthandler.dump_traceback_later(seconds + _GRACE_SECONDS, exit=True, file=2)
     try:
@@ -96,6 +98,16 @@ def _as_error(error: Exception) -> EngineError:
             f"The converted model could not be written: {error.strerror}.",
             cause="It grows far beyond the size of the model's file.",
             remedy="Check that this is the right model, and convert it to ONNX with its framework.",
+        )
+    if isinstance(error, OSError) and error.errno in _SANDBOX:
+        name = error.filename if isinstance(error.filename, str) else "a call of the system"
+        return WorkerError(
+            f"The converter was refused {sanitize(name, 300)}: {error.strerror}.",
+            cause="It runs in a sandbox: it writes in its own folder only, reads its libraries and "
+            "the files of this model, starts nothing and connects to nothing. Or the file is not "
+            "this user's.",
+            remedy="Look whether the model needs this; if it does, convert it to ONNX with its own "
+            "framework. What was said is in the log of the converter's process.",
         )
     if (lacking := resource_error(error)) is not None:
         return lacking

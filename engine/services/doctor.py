@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import time
+from typing import TYPE_CHECKING
 
+from engine.base.process import child_environment, engine_command
 from engine.services.handler import answers
 from engine.wire.doctor import DOCTOR, Check, Checks
 from engine.wire.method import Nothing
+
+if TYPE_CHECKING:
+    from engine.base.confine import Walls
 
 __all__ = ["doctor"]
 
@@ -30,20 +37,40 @@ def doctor(_params: Nothing) -> Checks:
 
 
 def _walls() -> Check:
-    """What holds back the process that converts models of PyTorch and TensorFlow."""
-    from engine.base.confine import walls
+    """What holds back the processes of PyTorch, TensorFlow and the vendor's toolkits here."""
+    from engine.base.confine import Walls
 
-    found = walls()
-    has = [f"Landlock {found.landlock}"] if found.landlock else []
-    has += ["seccomp"] if found.seccomp else []
-    lacks = [] if found.landlock else ["Landlock"]
-    lacks += [] if found.seccomp else ["seccomp"]
+    # only a process that asked for it knows: containers refuse what the kernel has
+    done = subprocess.run(
+        engine_command("engine.base.confine"),
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    try:
+        found = Walls(**json.loads(done.stdout))
+    except (ValueError, TypeError):
+        found = Walls()
+    return _check_of(found)
+
+
+def _check_of(found: Walls) -> Check:
+    walls = {
+        f"Landlock {found.landlock}".removesuffix(" 0"): (found.landlock > 0, "Linux 5.13"),
+        "seccomp": (found.seccomp, "x86-64 or arm64"),
+        "namespaces": (found.namespaces, "user namespaces allowed"),
+    }
+    has = [name for name, (there, _) in walls.items() if there]
+    lacks = {name: needs for name, (there, needs) in walls.items() if not there}
     return Check(
-        "sandbox of converters",
+        "sandbox",
         "note" if lacks else "ok",
-        f"{' and '.join(has) or 'none'}; operators of models are checked against a list",
-        f"This kernel has no {' and no '.join(lacks)}: convert models of strangers on "
-        "Linux 5.13 or later."
+        f"of converters and toolkits: {', '.join(has) or 'none'}; operators of models are checked "
+        "against a list",
+        "Not active here: "
+        + ", ".join(f"{name} (needs {needs})" for name, needs in lacks.items())
+        + ". Convert and compile models of strangers where it is."
         if lacks
         else "",
     )

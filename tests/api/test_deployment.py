@@ -176,11 +176,14 @@ def test_a_board_precompiles(
 ) -> None:
     from engine.compile.one_run import one_run
 
-    with one_run(environment) as run:
+    source = place / "arcface.onnx"
+    with one_run(environment, reads=[source]) as run:
+        made = run.toolkit.work / "net.rknn"
         run.do("config", target_platform=["rk1808"])
-        run.do("load_onnx", model=str(place / "arcface.onnx"))
+        run.do("load_onnx", model=str(source))
         run.do("build", do_quantization=False)
-        run.do("export_rknn", str(place / "net.rknn"))
+        run.do("export_rknn", str(made))
+        run.keep(made, place / "net.rknn", overwrite=False)
     rknn = RKNN(generation=1)
     assert rknn.load_rknn("net.rknn") == 0
     assert rknn.init_runtime(target="rk1808", rknn2precompile=True) == 0

@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.base.errors import CompilerError, EngineError, JobCancelledError
-from engine.base.events import CallbackReporter, Event, LogLine
+from engine.base.events import CallbackReporter, Event, LogLine, Reporter
 from engine.compile.bridge.values import ClassInFile
 from engine.compile.toolkit import LOG_NAME, RemoteRKNN, Toolkit
 from engine.graph.execute.runtime import ort
@@ -73,10 +73,10 @@ def build(rknn: RemoteRKNN, source: Path, **how: Any) -> Any:
     return rknn.call("build", do_quantization=True, dataset=dataset, **how)
 
 
-def everything(toolkit: Toolkit, source: Path, target: Path) -> None:
+def everything(toolkit: Toolkit, source: Path) -> None:
     """All stages; a method that refuses is an error here."""
     rknn = loaded(toolkit, source, "rk3566")
-    if build(rknn, source) or rknn.call("export_rknn", target):
+    if build(rknn, source) or rknn.call("export_rknn", toolkit.work / "net.rknn"):
         raise toolkit.refused("build", 0)
 
 
@@ -84,6 +84,16 @@ def own_folder(tmp_path: Path, name: str = "kept") -> Path:
     folder = tmp_path / name
     folder.mkdir()
     return folder
+
+
+def opened(
+    environment: ToolkitEnvironment,
+    tmp_path: Path,
+    reporter: Reporter | None = None,
+    name: str = "kept",
+) -> Toolkit:
+    """One that may read the files of a test; only its log stays, in a folder of its own."""
+    return Toolkit(environment, own_folder(tmp_path, name), reporter, reads=[tmp_path])
 
 
 def check_only_log(folder: Path) -> None:
@@ -96,12 +106,13 @@ def test_it_computes_what_onnxruntime_does(
     here = own_folder(tmp_path, "here")
     monkeypatch.chdir(here)
     sample = np.load(tmp_path / "sample.npy")
-    with Toolkit(environment, own_folder(tmp_path)) as toolkit:
+    with opened(environment, tmp_path) as toolkit:
         rknn = loaded(toolkit, source, "rk3588")
         mark = toolkit.mark
         assert build(rknn, source) == 0
         report = toolkit.since(mark)
-        assert rknn.call("export_rknn", tmp_path / "net.rknn") == 0
+        assert rknn.call("export_rknn", toolkit.work / "net.rknn") == 0
+        assert (toolkit.work / "net.rknn").read_bytes()[:4] == b"RKNN"
         assert rknn.call("init_runtime") == 0
         (found,) = rknn.call("inference", inputs=[sample], data_format=["nchw"])
         with pytest.raises(CompilerError) as caught:
@@ -113,7 +124,6 @@ def test_it_computes_what_onnxruntime_does(
     cosine = (found * expected).sum() / np.linalg.norm(found) / np.linalg.norm(expected)
     assert cosine > 0.99
     assert "Conv:first" in report or "first" in report
-    assert (tmp_path / "net.rknn").read_bytes()[:4] == b"RKNN"
     assert list(here.iterdir()) == []
     check_only_log(toolkit.log.parent)
 
@@ -121,7 +131,7 @@ def test_it_computes_what_onnxruntime_does(
 def test_int8_for_rk2118_aborts_and_is_told_with_its_layer(
     environment: ToolkitEnvironment, source: Path, tmp_path: Path
 ) -> None:
-    with Toolkit(environment, own_folder(tmp_path)) as toolkit:
+    with opened(environment, tmp_path) as toolkit:
         rknn = loaded(toolkit, source, "rk2118")
         with pytest.raises(CompilerError) as caught:
             build(rknn, source)
@@ -154,14 +164,13 @@ def test_killed_at_every_stage(
     words: str, environment: ToolkitEnvironment, source: Path, tmp_path: Path
 ) -> None:
     killer = Killer(words)
-    with Toolkit(environment, own_folder(tmp_path), CallbackReporter(killer)) as toolkit:
+    with opened(environment, tmp_path, CallbackReporter(killer)) as toolkit:
         killer.toolkit = toolkit
         with pytest.raises(CompilerError, match="was killed by SIGKILL during ") as caught:
-            everything(toolkit, source, tmp_path / "net.rknn")
+            everything(toolkit, source)
         assert killer.done
         assert caught.value.cause
     check_only_log(toolkit.log.parent)
-    assert not (tmp_path / "net.rknn").exists()
 
 
 def test_cancelled_and_out_of_time(
@@ -169,14 +178,14 @@ def test_cancelled_and_out_of_time(
 ) -> None:
     building = threading.Event()
     reporter = CallbackReporter(lambda _: None, building.is_set)
-    with Toolkit(environment, own_folder(tmp_path), reporter) as toolkit:
+    with opened(environment, tmp_path, reporter) as toolkit:
         rknn = loaded(toolkit, source, "rk3588")
         building.set()
         with pytest.raises(JobCancelledError):
             build(rknn, source)
         pid = toolkit.pid
     assert not Path(f"/proc/{pid}").exists()
-    with Toolkit(environment, own_folder(tmp_path, "again")) as toolkit:
+    with opened(environment, tmp_path, name="again") as toolkit:
         rknn = loaded(toolkit, source, "rk3588")
         with pytest.raises(CompilerError, match="had worked for more than 0 s"):
             build(rknn, source, seconds=0)
@@ -185,16 +194,18 @@ def test_cancelled_and_out_of_time(
 
 def test_two_at_once(environment: ToolkitEnvironment, source: Path, tmp_path: Path) -> None:
     folders = [own_folder(tmp_path, name) for name in ("one", "two")]
-    with Toolkit(environment, folders[0]) as one, Toolkit(environment, folders[1]) as two:
+    one, two = (Toolkit(environment, folder, reads=[tmp_path]) for folder in folders)
+    with one, two:
         first, second = (loaded(each, source, "rk3588") for each in (one, two))
         threads = [threading.Thread(target=build, args=(each, source)) for each in (first, second)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        for rknn, folder in zip((first, second), folders, strict=True):
-            assert rknn.call("export_rknn", folder / "net.rknn") == 0
-    models = [(folder / "net.rknn").stat().st_size for folder in folders]
+        made = [each.work / "net.rknn" for each in (one, two)]
+        for rknn, path in zip((first, second), made, strict=True):
+            assert rknn.call("export_rknn", path) == 0
+        models = [path.stat().st_size for path in made]
     assert models[0] == models[1]
 
 
@@ -223,7 +234,7 @@ def test_a_custom_operator_of_a_file(environment: ToolkitEnvironment, tmp_path: 
     opset = [helper.make_opsetid("", 13)]
     model = tmp_path / "custom.onnx"
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), model)
-    with Toolkit(environment, own_folder(tmp_path)) as toolkit:
+    with opened(environment, tmp_path) as toolkit:
         rknn = toolkit.rknn()
         rknn.call("config", target_platform="rk3588")
         assert rknn.call("reg_custom_op", ClassInFile(str(file), "cstDouble")) == 0
@@ -252,12 +263,12 @@ def test_the_environment_is_removed_under_it(
     removable: ToolkitEnvironment, source: Path, tmp_path: Path
 ) -> None:
     folder = Path(removable.folder)
-    with Toolkit(removable, own_folder(tmp_path)) as toolkit:
+    with opened(removable, tmp_path) as toolkit:
         toolkit.rknn()
         (folder / "lib").unlink()
         shutil.rmtree(folder)
         with pytest.raises(EngineError) as caught:
-            everything(toolkit, source, tmp_path / "net.rknn")
+            everything(toolkit, source)
         assert f"environment {folder} is not there any more" in caught.value.cause
 
 
@@ -271,10 +282,10 @@ def test_a_full_disk_is_named(
     environment: ToolkitEnvironment, source: Path, tmp_path: Path
 ) -> None:
     with small_disk(tmp_path / "disk", "1m") as disk:
-        with Toolkit(environment, disk) as toolkit:
+        with Toolkit(environment, disk, reads=[tmp_path]) as toolkit:
             toolkit.rknn()
             fill(toolkit.work / "fill")
             with pytest.raises(EngineError) as caught:
-                everything(toolkit, source, disk / "net.rknn")
+                everything(toolkit, source)
             assert "full" in caught.value.cause
         check_only_log(disk)

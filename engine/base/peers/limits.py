@@ -12,6 +12,7 @@ from pathlib import Path
 __all__ = [
     "die_with_parent",
     "limit_data",
+    "limit_growth",
     "limit_soft",
     "machine_bytes",
     "private_bytes",
@@ -19,6 +20,7 @@ __all__ = [
 ]
 
 _PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
+_SLACK = 512 << 20
 
 
 def resident_bytes(pid: int) -> int:
@@ -56,6 +58,15 @@ def machine_bytes() -> int:
 def limit_data(size: int) -> None:
     """Let private memory grow to ``size`` bytes; an allocation beyond them fails."""
     limit_soft(resource.RLIMIT_DATA, size)
+
+
+def limit_growth(growth: int) -> None:
+    """Let this process allocate ``growth`` bytes and a little more than it has, and write no file
+    above ``growth`` bytes; what goes beyond fails instead of filling the machine.
+    """
+    if now := private_bytes():
+        limit_data(now + growth + _SLACK)
+    limit_soft(resource.RLIMIT_FSIZE, growth + _SLACK)
 
 
 def limit_soft(which: int, size: int) -> None:

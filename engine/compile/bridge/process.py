@@ -1,7 +1,8 @@
 """The process behind a toolkit: how it is started, ended and heard.
 
-Its folder holds all that it may write: ``code`` (what runs there), ``work`` (its current folder),
-``home``, ``temporary`` and ``arrays``.
+Its folder holds ``code`` (what runs there) and all that it may write: ``work`` (its current
+folder), ``home``, ``temporary`` and ``arrays``. It is confined (:mod:`engine.base.confine`) before
+it imports the toolkit.
 """
 
 from __future__ import annotations
@@ -9,27 +10,46 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import time
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from engine.base import confine
 from engine.base.errors import ToolkitError, WorkerError
 from engine.base.leftovers import let_go
 from engine.base.paths import private_folder
 from engine.base.peers import far
 from engine.base.peers.child import Child
 from engine.base.peers.near import LOOK_SECONDS, Peer, ladder
+from engine.base.plain import JsonObject
 from engine.compile.bridge import values, worker
 from engine.compile.bridge.log import ToolkitLog
 from engine.compile.environments import using
 from engine.wire.vendor import ToolkitEnvironment
 
-__all__ = ["ToolkitProcess"]
+__all__ = ["Reach", "ToolkitProcess"]
 
 _TERMINATE_SECONDS = 2.0
 _ANSWER_LIMIT = 64 << 20
+_WRITABLE = ("work", "home", "temporary", "arrays")
+_BOARD_PROGRAMS = ("adb", "npu_transfer_proxy")
 _DROPPED = ("PYTHON", "XDG_", "LC_", "VIRTUAL_ENV", "CONDA_", "LANG")
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a toolkit needs beside its own folder.
+
+    Attributes:
+        files: and folders that it reads.
+        board: whether it talks to a board: by the network, USB, adb or the vendor's proxy.
+    """
+
+    files: tuple[Path, ...] = ()
+    board: bool = False
 
 
 class ToolkitProcess:
@@ -43,6 +63,7 @@ class ToolkitProcess:
             end.
         log: takes what it prints; closed at its end.
         memory: bytes of private memory that it may have; None: no limit.
+        reach: what it needs beside its folder.
 
     Attributes:
         work, arrays: parts of its folder.
@@ -53,7 +74,12 @@ class ToolkitProcess:
     """
 
     def __init__(
-        self, environment: ToolkitEnvironment, folder: Path, log: ToolkitLog, memory: int | None
+        self,
+        environment: ToolkitEnvironment,
+        folder: Path,
+        log: ToolkitLog,
+        memory: int | None,
+        reach: Reach,
     ) -> None:
         self._folder, self._log, self._owner = folder, log, os.getpid()
         self.work = private_folder(folder / "work")
@@ -64,7 +90,7 @@ class ToolkitProcess:
             theirs, self._lifeline = os.pipe()
             undo.callback(os.close, self._lifeline)
             try:
-                self._child = self._start(environment, code, theirs, memory)
+                self._child = self._start(environment, code, theirs, memory, reach)
             finally:
                 os.close(theirs)
             self._held = undo.pop_all()
@@ -131,20 +157,27 @@ class ToolkitProcess:
                 os.killpg(self.pid, number)
 
     def _start(
-        self, environment: ToolkitEnvironment, code: Path, lifeline: int, memory: int | None
+        self,
+        environment: ToolkitEnvironment,
+        code: Path,
+        lifeline: int,
+        memory: int | None,
+        reach: Reach,
     ) -> Child:
+        variables = _variables(self._folder)
         given = {
             "folder": str(self.arrays),
             "work": str(self.work),
             "lifeline": lifeline,
             "memory": memory,
+            "confine": _confined(self._folder, reach, variables.get("PATH")),
         }
         # -I: neither the current folder nor what the user's variables name is searched for modules
         python = [environment.python, "-I", "-B", "-u"]
         try:
             return Child(
                 [*python, str(code / "worker.py"), json.dumps(given)],
-                _variables(self._folder),
+                variables,
                 "The process of the toolkit",
                 keep=(lifeline,),
                 heard=self._log.add,
@@ -163,7 +196,20 @@ def _copy_code(folder: Path) -> Path:
     for module in (worker, values, far):
         source = Path(str(module.__file__))
         (code / source.name).write_bytes(source.read_bytes())
+    package = Path(str(confine.__file__)).parent
+    shutil.copytree(package, code / package.name, ignore=shutil.ignore_patterns("__pycache__"))
     return code
+
+
+def _confined(folder: Path, reach: Reach, path: str | None) -> JsonObject:
+    """Arguments of :func:`engine.base.confine.confine_toolkit`; names as they are on the disk."""
+    programs = [shutil.which(name, path=path) for name in _BOARD_PROGRAMS] if reach.board else []
+    return {
+        "writable": [str(folder.resolve() / name) for name in _WRITABLE],
+        "readable": [str(folder.resolve()), *(str(file.resolve()) for file in reach.files)],
+        "programs": [each for each in programs if each is not None],
+        "board": reach.board,
+    }
 
 
 def _variables(folder: Path) -> dict[str, str]:

@@ -1,8 +1,9 @@
 """The far side of the bridge: drives the vendor's ``RKNN`` class for a near side that asks.
 
-This file, with ``values`` and a copy of :mod:`engine.base.peers.far` beside it, is all of ours that
-runs in the environment of a toolkit: standard library, in the language of Python 3.6, numpy only
-where that environment has it. ``python -I worker.py GIVEN`` (JSON, see :func:`main`) serves:
+This file, with ``values`` and copies of :mod:`engine.base.peers.far` and
+:mod:`engine.base.confine` beside it, is all of ours that runs in the environment of a toolkit:
+standard library, in the language of Python 3.6, numpy only where that environment has it.
+``python -I worker.py GIVEN`` (JSON, see :func:`main`) serves:
 
     ``make {"verbose", "verbose_file"}`` -> ``{"object": 1}``: a new object of the class;
     ``call {"object", "method", "args", "keywords"}`` -> ``{"value": ..}``: one of its methods;
@@ -27,18 +28,24 @@ def _beside(name: str) -> Any:
     from importlib.util import module_from_spec, spec_from_file_location
 
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
-    spec = spec_from_file_location("rknntui_" + name[:-3], path)
+    places = [os.path.dirname(path)] if name.endswith("__init__.py") else None
+    known = "rknntui_" + name.partition(".")[0].partition("/")[0]
+    spec = spec_from_file_location(known, path, submodule_search_locations=places)
     module = module_from_spec(spec)  # type: ignore[arg-type]
+    if places:  # its modules name each other
+        sys.modules[known] = module
     spec.loader.exec_module(module)  # type: ignore[union-attr]
     return module
 
 
 if TYPE_CHECKING or __name__ != "__main__":
+    from engine.base import confine
     from engine.base.peers import far
     from engine.compile.bridge import values
 else:
     far = _beside("far.py")
     values = _beside("values.py")
+    confine = _beside("confine/__init__.py")
 
 __all__ = ["METHODS", "main"]
 
@@ -58,6 +65,7 @@ METHODS = frozenset(
 of them list them."""
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_SANDBOX = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 
 
 class _Worker:
@@ -125,6 +133,8 @@ class _Worker:
             traceback.print_exc()
             if error.errno in _DISK:
                 raise _no_room(name, error) from error
+            if error.errno in _SANDBOX:
+                raise _not_allowed(name, error) from error
             raise _raised(name, error) from error
         except SystemExit as error:
             raise far.Refused(
@@ -152,6 +162,18 @@ def _raised(name: str, error: Exception) -> "far.Refused":
         "{} of the toolkit raised {}".format(name, text[:1000]),
         "It raises where arguments are not what it expects, or for a fault of its own.",
         "Read what it printed before.",
+        "compiler",
+    )
+
+
+def _not_allowed(name: str, error: OSError) -> "far.Refused":
+    return far.Refused(
+        "{} of the toolkit was refused {}.".format(name, error.filename or "a call of the system")
+        + " The system says: {}".format(error.strerror or error),
+        "The toolkit runs in a sandbox: it writes in its own folder only, reads its libraries and "
+        "the files that it was given, and connects to nothing but a board. Or the file is not this "
+        "user's.",
+        "Look whether the model needs this file. If it does, put it beside the model and name it.",
         "compiler",
     )
 
@@ -219,8 +241,9 @@ def _die_with(lifeline: int) -> None:
 def main(arguments: List[str]) -> int:
     """Serve until the input ends; the exit code.
 
-    The only argument is ``{"folder", "work", "lifeline", "memory"}``: of the arrays, to work in, a
-    descriptor that is at its end once the near side has gone, and the most private memory in bytes.
+    The only argument is ``{"folder", "work", "lifeline", "memory", "confine"}``: of the arrays, to
+    work in, a descriptor that is at its end once the near side has gone, the most private memory in
+    bytes, and arguments of :func:`engine.base.confine.confine_toolkit`.
     """
     given = json.loads(arguments[0])
     os.chdir(given["work"])
@@ -233,6 +256,7 @@ def main(arguments: List[str]) -> int:
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         soft = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+    confine.confine_toolkit(**given["confine"])
     reads, writes = far.take_streams()
     _print_by_lines()
     worker = _Worker(values.Arrays(given["folder"], "far"))

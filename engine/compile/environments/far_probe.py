@@ -1,8 +1,9 @@
 """What an environment has and whether it can be imported: runs inside it, standard library only.
 
 One file in the language of Python 3.6, as generation 1's toolkit runs on no newer one. Its first
-argument is a file for all that imported modules print; the further ones are modules to import. It
-writes JSON lines: first ``{"facts": {...}}``, then for each ``{"begin": MODULE}`` and ``{"module":
+argument is a file for all that imported modules print, the second the ``__init__.py`` of
+:mod:`engine.base.confine`; the further ones are modules to import, confined to the file's folder.
+It writes JSON lines: first ``{"facts": {...}}``, then for each ``{"begin": MODULE}`` and ``{"module":
 MODULE, "error": TEXT or null, "missing": MODULE or null}``. A line that does not come tells that
 the import ended the process.
 """
@@ -101,6 +102,18 @@ def attempt(module: str) -> "Dict[str, Any]":
     return {"module": module, "error": None, "missing": None}
 
 
+def confine(package: str, folder: str) -> None:
+    """Let this process write in a folder only, as a toolkit that is asked."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    places = [os.path.dirname(package)]
+    spec = spec_from_file_location("confine", package, submodule_search_locations=places)
+    module = module_from_spec(spec)  # type: ignore[arg-type]
+    sys.modules["confine"] = module
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    module.confine_toolkit([folder], [], [], False)
+
+
 def main() -> None:
     """Tell what there is, then import one after the other."""
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
@@ -108,7 +121,9 @@ def main() -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     tell(answers, {"facts": facts()})
-    for module in sys.argv[2:]:
+    if sys.argv[3:]:
+        confine(sys.argv[2], os.path.dirname(os.path.abspath(sys.argv[1])))
+    for module in sys.argv[3:]:
         tell(answers, {"begin": module})
         tell(answers, attempt(module))
     # threads and exit handlers of what was imported do not count

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from engine.base import confine
 from engine.base.errors import ToolkitError
 from engine.base.events import Reporter
 from engine.base.process import exit_reason
@@ -89,6 +90,8 @@ def probe(
 ) -> Probe:
     """Ask an interpreter what it has; nothing of it is loaded into this process.
 
+    What is imported is confined to a folder that goes afterwards.
+
     Args:
         python: the interpreter.
         reporter: asked for cancellation.
@@ -107,7 +110,7 @@ def probe(
         lines = _Lines(python)
         variables = clean_environment() | {"HOME": name, "TMPDIR": name}
         ended = run(
-            [python, "-I", "-B", str(_FAR), str(log), *modules],
+            [python, "-I", "-B", str(_FAR), str(log), str(confine.__file__), *modules],
             reporter,
             environment=variables,
             on_line=lines.take,

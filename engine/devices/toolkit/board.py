@@ -281,7 +281,7 @@ def toolkit_board(
     environment = toolkit_for(address)
     file = model_file(model)
     require_fit(file, _FIRST[0] if file.generation == 2 else "", emulated=False)
-    with Toolkit(environment, None, reporter) as toolkit:
+    with Toolkit(environment, None, reporter, reads=[model], board=True) as toolkit:
         yield ToolkitBoard(toolkit, address, file, inspect_vendor(model))
 
 

@@ -15,6 +15,7 @@ from tests.compile.standin import make_environment
 from tests.safety import ends
 
 Start = Callable[..., Toolkit]
+SOURCE = "a model's $(touch x).onnx"
 
 
 @pytest.fixture(autouse=True)
@@ -37,14 +38,15 @@ def kept(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def start(standin: ToolkitEnvironment, kept: Path) -> Iterator[Start]:
-    """Starts processes of the stand-in; they end with the test."""
+def start(standin: ToolkitEnvironment, kept: Path, tmp_path: Path) -> Iterator[Start]:
+    """Starts processes of the stand-in, which may read the source; they end with the test."""
     with ExitStack() as ending:
 
         def make(environment: ToolkitEnvironment = standin, **changes: Any) -> Toolkit:
             folder = kept / str(len(list(kept.iterdir())))
             folder.mkdir()
-            return ending.enter_context(Toolkit(environment, folder, **changes))
+            given = {"reads": [tmp_path / SOURCE]} | changes
+            return ending.enter_context(Toolkit(environment, folder, **given))
 
         yield make
 
@@ -52,6 +54,6 @@ def start(standin: ToolkitEnvironment, kept: Path) -> Iterator[Start]:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """A source model: the stand-in only looks whether it is there."""
-    path = tmp_path / "a model's $(touch x).onnx"
+    path = tmp_path / SOURCE
     path.write_bytes(b"x")
     return path

@@ -68,13 +68,13 @@ def check_gone(toolkit: Toolkit, before: ProcessId) -> None:
     [one if one == "build" else pytest.param(one, marks=pytest.mark.long) for one in STAGES],
 )
 def test_killed_at_every_stage(
-    stage: str, start: Start, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: str, start: Start, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STANDIN_FAULT", f"{stage}:kill")
     toolkit = start()
     process = ProcessId.of(toolkit.pid)
     with pytest.raises(CompilerError) as caught:
-        go_through(toolkit, source, tmp_path / "out.rknn")
+        go_through(toolkit, source, toolkit.work / "out.rknn")
     named = "RKNN()" if stage == "RKNN" else stage
     told = "The process of rknn-toolkit 1.3.2+standin was killed by SIGKILL during "
     assert caught.value.what.startswith(told + named)
@@ -97,18 +97,18 @@ ENDS = {
 
 @pytest.mark.parametrize("kind", ENDS)
 def test_how_it_ended_is_told(
-    kind: str, start: Start, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, start: Start, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STANDIN_FAULT", f"build:{kind}")
     toolkit = start()
     process = ProcessId.of(toolkit.pid)
     with pytest.raises(CompilerError) as caught:
-        go_through(toolkit, source, tmp_path / "out.rknn")
+        go_through(toolkit, source, toolkit.work / "out.rknn")
     what, cause = ENDS[kind]
     assert what in caught.value.what
     assert cause in caught.value.cause
     assert toolkit.alive == (kind in ("exit", "raise"))
-    assert not (tmp_path / "out.rknn").exists()
+    assert not (toolkit.work / "out.rknn").exists()
     check_gone(toolkit, process)
 
 
@@ -182,17 +182,17 @@ def test_a_runaway_printer_fills_no_disk(
 
 @pytest.mark.long
 def test_memory_beyond_the_limit_is_an_error_of_its_own(
-    start: Start, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STANDIN_FAULT", "build:memory")
     toolkit = start(memory=256 << 20)
     with pytest.raises(CompilerError, match="build of the toolkit raised MemoryError"):
-        go_through(toolkit, source, tmp_path / "out.rknn")
+        go_through(toolkit, source, toolkit.work / "out.rknn")
     assert toolkit.alive
 
 
 def test_no_room_is_told_as_such(
-    start: Start, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STANDIN_FAULT", "build:disk")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -202,9 +202,9 @@ def test_no_room_is_told_as_such(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     with pytest.raises(OutputError, match="build could not write a file: File too large") as caught:
-        go_through(toolkit, source, tmp_path / "out.rknn")
+        go_through(toolkit, source, toolkit.work / "out.rknn")
     assert "TMPDIR" in caught.value.remedy
-    assert not (tmp_path / "out.rknn").exists()
+    assert not (toolkit.work / "out.rknn").exists()
 
 
 @contextlib.contextmanager
@@ -224,9 +224,9 @@ def test_a_full_disk_is_named(
 ) -> None:
     monkeypatch.setenv("STANDIN_FAULT", "build:disk")
     with small_disk(tmp_path / "disk", "3m") as disk:
-        with Toolkit(standin, disk) as toolkit:
+        with Toolkit(standin, disk, reads=[source]) as toolkit:
             with pytest.raises(OutputError, match="No space left on device"):
-                go_through(toolkit, source, disk / "out.rknn")
+                go_through(toolkit, source, toolkit.work / "out.rknn")
             rknn = toolkit.rknn()
             assert rknn.call("build") == -1
             assert f"disk of {disk}" in toolkit.refused("build", 0).cause

@@ -48,9 +48,9 @@ def check_whole_flow(toolkit: Toolkit, source: Path, target: Path) -> None:
     rknn.release()
 
 
-def test_a_model_goes_through_the_toolkit(start: Start, source: Path, tmp_path: Path) -> None:
+def test_a_model_goes_through_the_toolkit(start: Start, source: Path) -> None:
     toolkit = start()
-    check_whole_flow(toolkit, source, tmp_path / "out.rknn")
+    check_whole_flow(toolkit, source, toolkit.work / "out.rknn")
     assert "Total Time(us): 10" in toolkit.log.read_text()
 
 
@@ -61,7 +61,7 @@ def test_the_far_side_runs_under(version: str, start: Start, source: Path, tmp_p
     if python is None:
         pytest.skip(f"there is no Python {version}")
     toolkit = start(make_environment(tmp_path / "environment", python))
-    check_whole_flow(toolkit, source, tmp_path / "out.rknn")
+    check_whole_flow(toolkit, source, toolkit.work / "out.rknn")
 
 
 def test_under_the_oldest_python(start: Start, source: Path, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_under_the_oldest_python(start: Start, source: Path, tmp_path: Path) -> 
     if python is None:
         pytest.skip("there is no Python 3.6")
     toolkit = start(make_environment(tmp_path / "environment", python))
-    check_whole_flow(toolkit, source, tmp_path / "out.rknn")
+    check_whole_flow(toolkit, source, toolkit.work / "out.rknn")
 
 
 def test_the_log_is_kept_told_and_cut_at_marks(start: Start, source: Path) -> None:
@@ -94,9 +94,9 @@ def test_the_log_is_kept_told_and_cut_at_marks(start: Start, source: Path) -> No
     assert str(toolkit.log) in error.remedy
 
 
-def test_only_the_log_stays(start: Start, source: Path, kept: Path, tmp_path: Path) -> None:
+def test_only_the_log_stays(start: Start, source: Path, kept: Path) -> None:
     toolkit = start()
-    built(toolkit, source, tmp_path / "out.rknn")
+    built(toolkit, source, toolkit.work / "out.rknn")
     assert (toolkit.work / "check_quantize.onnx").exists()
     assert toolkit.run_folder.parent == toolkit.log.parent
     toolkit.close()
@@ -116,29 +116,28 @@ def test_without_a_folder_the_log_goes_to_our_own(standin: ToolkitEnvironment) -
     assert toolkit.log == logs[-1]
 
 
-def test_an_object_is_not_another(start: Start, source: Path, tmp_path: Path) -> None:
+def test_an_object_is_not_another(start: Start, source: Path) -> None:
     toolkit = start()
-    first = built(toolkit, source, tmp_path / "first.rknn")
+    first = built(toolkit, source, toolkit.work / "first.rknn")
     second = toolkit.rknn(verbose=False)
     assert second.call("build", do_quantization=False) == -1
-    assert first.call("export_rknn", str(tmp_path / "again.rknn")) == 0
-    assert (tmp_path / "first.rknn").read_bytes() == (tmp_path / "again.rknn").read_bytes()
+    assert first.call("export_rknn", str(toolkit.work / "again.rknn")) == 0
+    assert (toolkit.work / "first.rknn").read_bytes() == (toolkit.work / "again.rknn").read_bytes()
     second.release()
     with pytest.raises(UsageError, match="no such object"):
         second.call("build")
     assert toolkit.alive
 
 
-def test_two_at_once_do_not_meet(start: Start, source: Path, tmp_path: Path) -> None:
+def test_two_at_once_do_not_meet(start: Start, source: Path) -> None:
     first, second = start(), start()
     assert first.run_folder != second.run_folder
-    one = built(first, source, tmp_path / "1.rknn")
-    two = built(second, source, tmp_path / "2.rknn")
+    one = built(first, source, first.work / "1.rknn")
+    two = built(second, source, second.work / "2.rknn")
     first.close(kill=True)
-    assert two.call("export_rknn", tmp_path / "3.rknn") == 0
+    assert two.call("export_rknn", second.work / "3.rknn") == 0
     with pytest.raises(ToolkitError, match="was let go"):
-        one.call("export_rknn", tmp_path / "4.rknn")
-    assert not (tmp_path / "4.rknn").exists()
+        one.call("export_rknn", first.work / "4.rknn")
 
 
 def test_its_environment_is_its_own(
@@ -154,7 +153,7 @@ def test_its_environment_is_its_own(
     monkeypatch.setenv("PYTHONSTARTUP", str(evil / "json.py"))
     monkeypatch.chdir(evil)
     toolkit = start()
-    built(toolkit, source, tmp_path / "out.rknn")
+    built(toolkit, source, toolkit.work / "out.rknn")
     environment = Path(f"/proc/{toolkit.pid}/environ").read_bytes().split(b"\0")
     names = {line.partition(b"=")[0] for line in environment}
     assert not {name for name in names if name.startswith(b"PYTHON")}

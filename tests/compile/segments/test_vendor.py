@@ -30,14 +30,15 @@ def standin(tmp_path_factory: pytest.TempPathFactory) -> ToolkitEnvironment:
 @pytest.fixture(scope="module")
 def built(standin: ToolkitEnvironment, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """What the stand-in makes of a model."""
-    folder = tmp_path_factory.mktemp("built")
-    (folder / "x.onnx").write_bytes(b"x")
-    with one_run(standin) as run:
+    source = tmp_path_factory.mktemp("built") / "x.onnx"
+    source.write_bytes(b"x")
+    with one_run(standin, reads=[source]) as run:
+        made = run.toolkit.work / "x.rknn"
         run.do("config", target_platform=["rk1808"])
-        run.do("load_onnx", model=str(folder / "x.onnx"))
+        run.do("load_onnx", model=str(source))
         run.do("build", do_quantization=False)
-        run.do("export_rknn", str(folder / "x.rknn"))
-    return (folder / "x.rknn").read_bytes()
+        run.do("export_rknn", str(made))
+        return made.read_bytes()
 
 
 @pytest.fixture

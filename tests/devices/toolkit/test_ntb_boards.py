@@ -68,14 +68,16 @@ def toolkit(environment: ToolkitEnvironment, monkeypatch: pytest.MonkeyPatch) ->
 def compiled(environment: ToolkitEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model for rk1808 and rk3399pro that the stand-in built."""
     folder = tmp_path_factory.mktemp("model")
-    (folder / "source.onnx").write_bytes(b"x")
-    with Toolkit(environment, folder) as toolkit:
+    source, made = folder / "source.onnx", folder / "model.rknn"
+    source.write_bytes(b"x")
+    with Toolkit(environment, folder, reads=[source]) as toolkit:
         rknn = toolkit.rknn()
         rknn.call("config", target_platform=["rk1808", "rk3399pro"])
-        assert rknn.call("load_onnx", folder / "source.onnx") == 0
+        assert rknn.call("load_onnx", source) == 0
         assert rknn.call("build", do_quantization=False) == 0
-        assert rknn.call("export_rknn", folder / "model.rknn") == 0
-    return folder / "model.rknn"
+        assert rknn.call("export_rknn", toolkit.work / made.name) == 0
+        made.write_bytes((toolkit.work / made.name).read_bytes())
+    return made
 
 
 @pytest.fixture
