@@ -26,6 +26,8 @@ from engine.base.errors import (
 from engine.base.events import CallbackReporter, NullReporter
 from engine.base.peers.limits import resident_bytes
 from engine.frontends import converter_process
+from tests.base.confine import attack
+from tests.base.confine.scene import DENIED, Scene, scene
 from tests.safety import ends
 
 TOY = converter_process.Converter(
@@ -40,8 +42,9 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     converter_process.close("toy")
 
 
-def ask(do: str, **options: Any) -> dict[str, Any]:
-    with converter_process.convert("toy", {"do": do}, NullReporter(), **options) as (path, answer):
+def ask(do: str, *, path: Path | None = None, **options: Any) -> dict[str, Any]:
+    request = {"do": do} | ({} if path is None else {"path": str(path)})
+    with converter_process.convert("toy", request, NullReporter(), **options) as (path, answer):
         assert path.read_bytes() == b"model"
         answer["path"] = path
     return answer
@@ -104,48 +107,43 @@ def test_memory_that_grows_is_stopped() -> None:
         ask("eat", growth=64 << 20, seconds=20)
 
 
-def test_the_child_reaches_nothing_but_its_request_and_its_folder(tmp_path: Path) -> None:
-    """Each wall that the kernel has holds; what they leave open is what a conversion needs."""
+def attacked(place: Scene, given: Path, secret: Path) -> dict[str, Any]:
+    """What came of an attack by a converter that was given a file."""
     found = walls()
-    if not found.landlock:
-        pytest.skip("this kernel has no Landlock")
-    target, given = tmp_path / "target", tmp_path / "given"
-    target.write_bytes(b"precious")
-    given.write_bytes(b"model")
-    request = {"do": "reach", "target": str(target), "given": str(given)}
+    if not found.landlock or not found.seccomp:
+        pytest.skip(f"this kernel has {found} only")
+    keywords = place.given | {"given": str(given), "secret": str(secret)}
+    del keywords["folder"]
+    request = {"do": "reach", "given": keywords}
     with converter_process.convert("toy", request, NullReporter(), reads=[given]) as (_, answer):
-        said = answer["said"]
-    assert target.read_bytes() == b"precious"
-    assert given.read_bytes() == b"model"
-    needs_landlock = {"write", "write what is read", "delete", "read", "read a system file"}
-    needs_landlock |= {"read the parent", "run"}
-    open_ = {"read what is given", "write its own", "write a temporary file"}
-    open_ |= {"signal itself", "bind itself to its cores", "limit itself"}
-    assert needs_landlock | open_ < set(said)
-    for name, how in said.items():
-        if name in open_:
-            assert how == "done", name
-        elif found.seccomp or name in needs_landlock:
-            assert how == "PermissionError", name
+        return answer
 
 
-def test_the_next_request_does_not_read_what_the_first_one_named(tmp_path: Path) -> None:
-    if not walls().landlock:
-        pytest.skip("this kernel has no Landlock")
-    first, second = tmp_path / "first", tmp_path / "second"
-    for path in (first, second):
-        path.write_bytes(b"model")
-    pids = []
-    for given, other in ((first, second), (second, first)):
-        request = {"do": "reach", "target": str(other), "given": str(given)}
-        with converter_process.convert("toy", request, NullReporter(), reads=[given]) as (
-            _,
-            answer,
-        ):
-            assert answer["said"]["read what is given"] == "done"
-            assert answer["said"]["read"] == "PermissionError"
-            pids.append(answer["pid"])
-    assert pids[0] == pids[1]
+def test_the_child_reaches_nothing_but_its_request_and_its_folder() -> None:
+    own = attack.of_its_own("", "")
+    with scene(os.geteuid()) as place:
+        said = attacked(place, Path(place.given["given"]), place.secret)["said"]
+        place.check_untouched()
+    assert {name for name, how in said.items() if how == "done"} == set(own)
+    assert {how for name, how in said.items() if name not in own} <= DENIED
+
+
+def test_the_next_request_does_not_read_what_the_first_one_named() -> None:
+    with scene(os.geteuid()) as place:
+        first, second = Path(place.given["given"]), place.secret
+        answers = [attacked(place, first, second), attacked(place, second, first)]
+    for answer in answers:
+        assert answer["said"]["read what is given"] == "done"
+        assert answer["said"]["read a secret"] == "Permission denied"
+    assert answers[0]["pid"] == answers[1]["pid"]
+
+
+def test_what_the_sandbox_refuses_is_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"x")
+    with pytest.raises(WorkerError, match=r"was refused .*elsewhere: Permission denied") as caught:
+        ask("open", path=tmp_path / "elsewhere")
+    assert "sandbox" in caught.value.cause
+    assert caught.value.remedy
 
 
 def test_a_burst_of_memory_fails_in_the_child() -> None:

@@ -133,12 +133,12 @@ def confine_thread(readable: Iterable[str]) -> bool:
 def _confine(role: str, rules: List[Tuple[str, int]]) -> Walls:
     if not sys.platform.startswith("linux") or not _no_new_privileges():
         return Walls()
-    board = role == "board"
+    board, program = role == "board", filters.own_program(role)
     apart = namespaces.leave(network=not board)
     namespaces.drop_capabilities()
     handled = landlock.changes() | landlock.RUNS
     held = landlock.restrict(handled, rules, network=board)
-    return Walls(landlock.version() if held else 0, filters.filter_calls(role), apart)
+    return Walls(landlock.version() if held else 0, filters.filter_calls(program), apart)
 
 
 def _environment() -> List[str]:

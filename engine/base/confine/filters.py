@@ -13,7 +13,15 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from .kernel import architecture, prctl
 
-__all__ = ["ROLES", "allowed_numbers", "can_filter", "filter_calls", "filter_program", "table"]
+__all__ = [
+    "ROLES",
+    "allowed_numbers",
+    "can_filter",
+    "filter_calls",
+    "filter_program",
+    "own_program",
+    "table",
+]
 
 ROLES = ("converter", "toolkit", "board")
 """Each may what those before it may: a converter, a toolkit of the vendor, one with a board."""
@@ -131,14 +139,20 @@ def can_filter() -> bool:
     return bool(architecture()) and failed and ctypes.get_errno() == errno.EFAULT
 
 
-def filter_calls(role: str) -> bool:
-    """Let this process and all that it starts make the calls of a role only; whether it is so."""
-    if not architecture():
-        return False
-    program = filter_program(architecture(), role, os.getpid())
+def filter_calls(program: List[Instruction]) -> bool:
+    """Let this process and all that it starts make the calls of a program only; whether it is so.
+
+    An empty one, as it is for a processor that is not known here, changes nothing.
+    """
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *one) for one in program))
     head = ctypes.create_string_buffer(struct.pack("@HP", len(program), ctypes.addressof(code)))
-    return prctl(_SET_SECCOMP, _FILTER, head, 0, 0) == 0
+    return bool(program) and prctl(_SET_SECCOMP, _FILTER, head, 0, 0) == 0
+
+
+def own_program(role: str) -> List[Instruction]:
+    """The filter of this process in a role, to be made while its table can still be read."""
+    machine = architecture()
+    return filter_program(machine, role, os.getpid()) if machine else []
 
 
 def filter_program(machine: str, role: str, process: int) -> List[Instruction]:

@@ -2,10 +2,10 @@
 
 One file in the language of Python 3.6, as generation 1's toolkit runs on no newer one. Its first
 argument is a file for all that imported modules print, the second the ``__init__.py`` of
-:mod:`engine.base.confine`; the further ones are modules to import, confined to the file's folder.
-It writes JSON lines: first ``{"facts": {...}}``, then for each ``{"begin": MODULE}`` and ``{"module":
-MODULE, "error": TEXT or null, "missing": MODULE or null}``. A line that does not come tells that
-the import ended the process.
+:mod:`engine.base.confine`; the further ones are modules to import, which write in the folder of
+that file only. It writes JSON lines: first ``{"facts": {...}}``, then for each ``{"begin":
+MODULE}`` and ``{"module": MODULE, "error": TEXT or null, "missing": MODULE or null}``. A line that
+does not come tells that the import ended the process.
 """
 
 import email.parser

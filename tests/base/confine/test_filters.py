@@ -1,4 +1,4 @@
-"""The filter of calls: its table held to the kernel's headers, its program run by an interpreter."""
+"""The filter of calls: its table held to the headers of the kernel, its program interpreted."""
 
 from __future__ import annotations
 

@@ -295,7 +295,8 @@ from engine.compile.environments.known import environment_of
 from engine.compile.environments.registry import Entry
 from engine.compile.toolkit import Toolkit
 folder, python, kept, source = sys.argv[1:]
-toolkit = Toolkit(environment_of(Entry("s", folder, python, generation=1)), Path(kept))
+environment = environment_of(Entry("s", folder, python, generation=1))
+toolkit = Toolkit(environment, Path(kept), reads=[Path(source)])
 print(toolkit.pid, toolkit.run_folder, flush=True)
 rknn = toolkit.rknn()
 rknn.call("load_onnx", source)

@@ -72,6 +72,8 @@ class RKNN:
             if not os.path.isfile(path):
                 _say("E", "%s: %s does not exist" % (method, path))
                 return -1
+            with open(path, "rb") as stream:
+                stream.read(1)
         mean = self._given.get("mean") or [_MEAN]
         std = self._given.get("std") or [_STD]
         self._model = _layer_list(self._given.get("platform") or ["rk1808"], mean[0], std[0])
@@ -87,6 +89,11 @@ class RKNN:
         if do_quantization and not os.path.isfile(dataset):
             _say("E", "Dataset file: %s not found!" % dataset)
             return -1
+        if do_quantization:
+            with open(dataset) as lines:
+                for name in lines.read().split():
+                    with open(os.path.join(os.path.dirname(dataset), name), "rb") as stream:
+                        stream.read(1)
         with open("check_quantize.onnx", "w") as stream:  # as the toolkit does
             stream.write("x" * 1000)
         self._data = _nbg() if pre_compile else b""

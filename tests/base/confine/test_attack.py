@@ -1,0 +1,110 @@
+"""A process that a hostile model took over tries everything: as root, and as an ordinary user."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.base import confine
+from tests.base.confine import attack
+from tests.base.confine.scene import DENIED, STRANGER, Scene, scene
+
+USERS = {"itself": os.geteuid(), "stranger": STRANGER}
+OWN = set(attack.of_its_own("", ""))
+OF_A_TOOLKIT = {"fork", "run from memory"}
+"""What it starts is confined with it."""
+SAYS_SO = {"mode", "times"}
+"""What a toolkit is told to be done, and is not."""
+
+
+@pytest.fixture(params=USERS)
+def place(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    user = USERS[request.param]
+    if user != os.geteuid() and os.geteuid():
+        pytest.skip("only root can be another user")
+    with scene(user) as made:
+        yield made
+
+
+def run(place: Scene, role: str, **more: Any) -> dict[str, Any]:
+    """The attack, as a program of the user; of files that this user can read."""
+    python = shutil.which("python3", path="/usr/local/bin:/usr/bin:/bin")
+    if python is None:
+        pytest.skip("this system has no Python that all its users can run")
+    code = place.root / "engine" / "base" / "confine"
+    shutil.copytree(Path(confine.__file__).parent, code)
+    program = shutil.copy(attack.__file__, place.root / "engine")
+    words = [python, "-I", "-B", program, role, str(code)]
+    done = subprocess.run(
+        [*words, json.dumps(place.given | more)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=place.folder,
+        start_new_session=True,
+        timeout=60,
+        **place.as_user(),
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def require(walls: list[Any]) -> None:
+    if not walls[0] or not walls[1]:
+        pytest.skip(f"this kernel lets a process have {confine.Walls(*walls)} only")
+
+
+def check(said: dict[str, str], open_: set[str]) -> None:
+    for name, how in said.items():
+        if name in open_:
+            assert how == "done", name
+        else:
+            assert how in DENIED, f"{name}: {how}"
+
+
+def test_a_converter_reaches_nothing(place: Scene) -> None:
+    found = run(place, "converter")
+    require(found["walls"])
+    check(found["said"], OWN)
+    place.check_untouched()
+
+
+def test_a_toolkit_reaches_nothing(place: Scene) -> None:
+    found = run(place, "toolkit")
+    require(found["walls"])
+    check(found["said"], OWN | OF_A_TOOLKIT | SAYS_SO)
+    place.check_untouched()
+
+
+def test_a_toolkit_with_a_board_has_the_network_and_no_more(place: Scene) -> None:
+    """Its sockets are what a stranger's model could send with; nothing else is wider."""
+    spared = ["connect by a file", "send from a pair"]
+    found = run(place, "board", spared=spared)
+    require(found["walls"])
+    check(found["said"], OWN | OF_A_TOOLKIT | SAYS_SO | {"connect", "send"})
+    place.check_untouched()
+
+
+DONE_BEFORE = {
+    "signal it", "signal its thread", "signal by a pipe", "limit it", "slow it",
+    "bind it to a core", "read its environment", "read its command", "list processes",
+    "rename", "make a file beside", "make a folder", "make a link", "make a pipe", "mode", "times",
+    "read a secret", "read users", "connect", "send", "connect by a file", "send from a pair",
+    "hear the kernel", "run", "run from memory", "fork", "another machine",
+}  # fmt: skip
+
+
+def test_without_walls_the_same_tries_succeed(place: Scene) -> None:
+    """Else the tests above would pass for a try that never works."""
+    others = [*attack.of_the_machine(), "signal all", "slow all of the user"]
+    spared = [one for one in others if one not in DONE_BEFORE]
+    said = run(place, "none", spared=[*spared, "slow all disks of the user", "delete"])["said"]
+    assert {name: how for name, how in said.items() if how != "done" and name in DONE_BEFORE} == {}
