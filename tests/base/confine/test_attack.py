@@ -75,6 +75,8 @@ def test_a_converter_reaches_nothing(place: Scene) -> None:
     require(found["walls"])
     check(found["said"], OWN)
     place.check_untouched()
+    if found["walls"][2]:
+        assert set(found["interfaces"]) <= {"lo"}
 
 
 def test_a_toolkit_reaches_nothing(place: Scene) -> None:
@@ -90,6 +92,41 @@ def test_a_toolkit_with_a_board_has_the_network_and_no_more(place: Scene) -> Non
     found = run(place, "board", spared=spared)
     require(found["walls"])
     check(found["said"], OWN | OF_A_TOOLKIT | SAYS_SO | {"connect", "send"})
+    place.check_untouched()
+
+
+@pytest.mark.parametrize("role", ["converter", "toolkit"])
+def test_without_landlock_and_namespaces_the_filter_holds(place: Scene, role: str) -> None:
+    """As in a container: what is left to it are files, whose names no filter can read."""
+    files = set(attack.of_files("", "", "", ["", 0, ""], ""))
+    of_calls = {"connect", "send", "connect by a file", "send from a pair", "hear the kernel"}
+    of_calls |= {"attribute", "cut", "make a pipe"}
+    of_calls |= (
+        {"mode", "times", "fork", "run", "run from memory"} if role == "converter" else set()
+    )
+    spared = files - of_calls | {"read its environment", "read its command", "list processes"}
+    lacks = ["landlock", "namespaces"]
+    found = run(place, role, spared=sorted(spared), lacks=lacks)
+    if not found["walls"][1]:
+        pytest.skip("this kernel has no seccomp")
+    assert found["walls"] == [0, True, False]
+    check(found["said"], OWN)
+    place.check_untouched()
+
+
+def test_without_seccomp_landlock_holds(place: Scene) -> None:
+    of_files = {
+        "write what is given", "write", "delete", "rename", "make a file beside", "make a folder",
+        "make a link", "make a pipe", "take it over by a link", "read a secret", "read users",
+        "read its environment", "read its command", "list processes", "run",
+    }  # fmt: skip
+    tries = {*attack.of_other_processes(0), *attack.of_the_machine()}
+    tries |= set(attack.of_files("", "", "", ["", 0, ""], ""))
+    found = run(place, "converter", spared=sorted(tries - of_files), lacks=["seccomp"])
+    if not found["walls"][0]:
+        pytest.skip("this kernel has no Landlock")
+    assert found["walls"][1] is False
+    check(found["said"], OWN)
     place.check_untouched()
 
 
