@@ -180,7 +180,8 @@ class Toolkit:
         return CompilerError(
             f"{method} of the toolkit failed and returned {sanitize(repr(result), 40)}"
             + (f", at {layer}." if layer else "."),
-            cause=self._circumstances() or (f"It said last: {said}" if said else ""),
+            cause=self._circumstances()
+            or (f"It said last: {said}{_sandbox(said)}" if said else ""),
             remedy=f"All that it printed is in {self.log}.",
         )
 
@@ -321,7 +322,7 @@ class Toolkit:
 
     def _said(self) -> str:
         said = self._log.errors(2) or self._log.last_lines(3)
-        return f"It said last: {said}" if said else ""
+        return f"It said last: {said}{_sandbox(said)}" if said else ""
 
     def _circumstances(self) -> str:
         """What is wrong around it, and explains most failures."""
@@ -382,6 +383,16 @@ class RemoteRKNN:
             self.call("release", seconds=seconds)
         finally:
             self.toolkit.forget(self)
+
+
+def _sandbox(said: str) -> str:
+    """A word on the sandbox, where what was printed reads as if it had refused something."""
+    if not any(words in said for words in ("Permission denied", "Operation not permitted")):
+        return ""
+    return (
+        " (The toolkit runs in a sandbox: it writes in its own folder only, and reads what it is "
+        "given.)"
+    )
 
 
 def _closed(how: str) -> ToolkitError:

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from engine.base.confine import walls
 from engine.base.errors import (
     InternalError,
     JobCancelledError,
@@ -27,7 +26,7 @@ from engine.base.events import CallbackReporter, NullReporter
 from engine.base.peers.limits import resident_bytes
 from engine.frontends import converter_process
 from tests.base.confine import attack
-from tests.base.confine.scene import DENIED, Scene, scene
+from tests.base.confine.scene import DENIED, Scene, require_walls, scene
 from tests.safety import ends
 
 TOY = converter_process.Converter(
@@ -109,9 +108,7 @@ def test_memory_that_grows_is_stopped() -> None:
 
 def attacked(place: Scene, given: Path, secret: Path) -> dict[str, Any]:
     """What came of an attack by a converter that was given a file."""
-    found = walls()
-    if not found.landlock or not found.seccomp:
-        pytest.skip(f"this kernel has {found} only")
+    require_walls()
     keywords = place.given | {"given": str(given), "secret": str(secret)}
     del keywords["folder"]
     request = {"do": "reach", "given": keywords}
@@ -139,6 +136,7 @@ def test_the_next_request_does_not_read_what_the_first_one_named() -> None:
 
 
 def test_what_the_sandbox_refuses_is_an_error_of_ours(tmp_path: Path) -> None:
+    require_walls()
     (tmp_path / "elsewhere").write_bytes(b"x")
     with pytest.raises(WorkerError, match=r"was refused .*elsewhere: Permission denied") as caught:
         ask("open", path=tmp_path / "elsewhere")

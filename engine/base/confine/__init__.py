@@ -2,9 +2,8 @@
 
 A second wall behind the checks of what a model's file names: a framework or a toolkit that was led
 astray can then write no file but in its own folders, connect to nothing and reach no other process.
-Where the kernel does not have one of them, the rest still holds; :func:`walls` tells which are
-there, ``python -m engine.base.confine`` which of them hold a process that asked. Nothing that was
-taken away can be given back.
+Where the kernel does not have one of them, the rest still holds; ``python -m engine.base.confine``
+tells which of them hold a process here. Nothing that was taken away can be given back.
 
 Standard library only, in the language of Python 3.6: a copy of this folder confines the vendor's
 toolkits in their own Pythons, so its modules name each other without the name of the package.
@@ -18,7 +17,7 @@ from typing import Iterable, List, NamedTuple, Sequence, Tuple
 from . import filters, landlock, namespaces
 from .kernel import prctl
 
-__all__ = ["Walls", "confine_process", "confine_thread", "confine_toolkit", "walls"]
+__all__ = ["Walls", "confine_process", "confine_thread", "confine_toolkit"]
 
 _NO_NEW_PRIVS = 38  # include/uapi/linux/prctl.h
 
@@ -47,7 +46,7 @@ _BOARDS = ("/dev/bus/usb",)
 
 
 class Walls(NamedTuple):
-    """What the kernel has, or what holds a process.
+    """What holds a process.
 
     Attributes:
         landlock: its version, 0 where there is none (before Linux 5.13, or switched off).
@@ -58,15 +57,6 @@ class Walls(NamedTuple):
     landlock: int = 0
     seccomp: bool = False
     namespaces: bool = False
-
-
-def walls() -> Walls:
-    """Ask the kernel; nothing is changed, so namespaces, which are only found by trying, are not
-    told.
-    """
-    if not sys.platform.startswith("linux"):
-        return Walls()
-    return Walls(landlock.version(), filters.can_filter())
 
 
 def confine_process(writable: Sequence[str]) -> Walls:

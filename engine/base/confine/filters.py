@@ -16,7 +16,6 @@ from .kernel import architecture, prctl
 __all__ = [
     "ROLES",
     "allowed_numbers",
-    "can_filter",
     "filter_calls",
     "filter_program",
     "own_program",
@@ -131,12 +130,6 @@ def table() -> List[Call]:
             Call(row["name"], {m: int(row[m]) for m in _ARCHITECTURES if row[m]}, row["role"])
             for row in csv.DictReader(stream)
         ]
-
-
-def can_filter() -> bool:
-    """Whether the kernel filters calls: a filter at address 0 fails with EFAULT, else EINVAL."""
-    failed = prctl(_SET_SECCOMP, _FILTER, None, 0, 0) != 0
-    return bool(architecture()) and failed and ctypes.get_errno() == errno.EFAULT
 
 
 def filter_calls(program: List[Instruction]) -> bool:

@@ -24,7 +24,7 @@ def call(number: int, *arguments: object) -> int:
 
 
 def prctl(option: int, *arguments: object) -> int:
-    """Its result; below 0 where it failed, then ``ctypes.get_errno()`` tells why."""
+    """Its result; below 0 where it failed."""
     made = [ctypes.c_ulong(a) if isinstance(a, int) else a for a in arguments]
     return int(_libc().prctl(ctypes.c_int(option), *made))
 

@@ -73,7 +73,7 @@ def _succeeds(number: int, wanted: int) -> bool:
 
 
 def drop_capabilities() -> None:
-    """Keep no right of root but to read files; a user who is not root has none."""
+    """Keep no right of root but to read files; another user keeps none, also of its namespace."""
     numbers = _CAPSET.get(architecture())
     if numbers is None:
         return
@@ -81,5 +81,6 @@ def drop_capabilities() -> None:
     found = ctypes.create_string_buffer(24)
     if call(numbers[0], head, found) != 0:
         return
-    permitted = struct.unpack("=6I", found.raw)[1] & _KEPT_CAPABILITIES
+    kept = 0 if os.geteuid() else _KEPT_CAPABILITIES
+    permitted = struct.unpack("=6I", found.raw)[1] & kept
     call(numbers[1], head, struct.pack("=6I", permitted, permitted, 0, 0, 0, 0))

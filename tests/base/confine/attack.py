@@ -48,6 +48,13 @@ def checked(name, *arguments):
     return found
 
 
+def rights():
+    """The capabilities of this process, as a number."""
+    head, found = struct.pack("=Ii", 0x20080522, 0), ctypes.create_string_buffer(24)
+    LIBC.capget(head, found)
+    return struct.unpack("=6I", found.raw)[1] | struct.unpack("=6I", found.raw)[4] << 32
+
+
 def write(path, data=b"overwritten"):
     with open(path, "wb") as stream:
         stream.write(data)
@@ -263,14 +270,18 @@ def main(role, package, given):
     lacks = keywords.pop("lacks", [])
     if lacks:
         lose(lacks)
-    out = {"walls": None}
+    out, here = {"walls": None}, os.path.abspath(__file__)
     if role == "converter":
         out["walls"] = confine.confine_process([keywords["folder"]])
         confine.confine_thread([keywords["given"], keywords["folder"]])
     elif role != "none":
         out["walls"] = confine.confine_toolkit(
-            [keywords["folder"]], [keywords["given"]], [], role == "board"
+            [keywords["folder"]], [keywords["given"], here], [], role == "board"
         )
+    out["rights"] = [rights()]
+    if role in ("toolkit", "board"):  # what it starts gets no more, also of root
+        code = "import runpy; print(runpy.run_path(%r)['rights']())" % here
+        out["rights"].append(int(subprocess.check_output([sys.executable, "-I", "-c", code])))
     lines = read("/proc/self/net/dev").decode().splitlines()[2:]
     out["interfaces"] = [line.partition(":")[0].strip() for line in lines]
     out["said"] = attack(**keywords)

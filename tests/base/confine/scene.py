@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -9,12 +10,16 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-__all__ = ["DENIED", "STRANGER", "Scene", "scene"]
+from engine.base.confine import Walls
+from engine.base.process import child_environment, engine_command
+
+__all__ = ["DENIED", "STRANGER", "Scene", "require_walls", "scene"]
 
 STRANGER = 61_217
 """An ordinary user without a name; programs of root become it."""
@@ -25,6 +30,20 @@ DENIED = {
     "Function not implemented",
     "Invalid cross-device link",  # of Landlock, for a file that would get into another folder
 }
+
+
+@cache
+def active() -> Walls:
+    """What holds a process that confines itself on this machine."""
+    words = engine_command("engine.base.confine")
+    done = subprocess.run(words, env=child_environment(), capture_output=True, check=True)
+    return Walls(**json.loads(done.stdout))
+
+
+def require_walls() -> None:
+    """Skip a test where it would only show that this kernel has no walls."""
+    if not active().landlock or not active().seccomp:
+        pytest.skip(f"this kernel gives {active()} only")
 
 
 class Scene:

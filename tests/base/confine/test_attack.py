@@ -14,9 +14,11 @@ import pytest
 
 from engine.base import confine
 from tests.base.confine import attack
-from tests.base.confine.scene import DENIED, STRANGER, Scene, scene
+from tests.base.confine.scene import DENIED, STRANGER, Scene, require_walls, scene
 
 USERS = {"itself": os.geteuid(), "stranger": STRANGER}
+FILES = 1 << 1 | 1 << 2
+"""Of root's rights, those to read files."""
 OWN = set(attack.of_its_own("", ""))
 OF_A_TOOLKIT = {"fork", "run from memory"}
 """What it starts is confined with it."""
@@ -57,11 +59,6 @@ def run(place: Scene, role: str, **more: Any) -> dict[str, Any]:
     return found
 
 
-def require(walls: list[Any]) -> None:
-    if not walls[0] or not walls[1]:
-        pytest.skip(f"this kernel lets a process have {confine.Walls(*walls)} only")
-
-
 def check(said: dict[str, str], open_: set[str]) -> None:
     for name, how in said.items():
         if name in open_:
@@ -71,17 +68,20 @@ def check(said: dict[str, str], open_: set[str]) -> None:
 
 
 def test_a_converter_reaches_nothing(place: Scene) -> None:
+    require_walls()
     found = run(place, "converter")
-    require(found["walls"])
     check(found["said"], OWN)
+    assert set(found["rights"]) <= {0, FILES}
     place.check_untouched()
     if found["walls"][2]:
         assert set(found["interfaces"]) <= {"lo"}
 
 
 def test_a_toolkit_reaches_nothing(place: Scene) -> None:
+    require_walls()
     found = run(place, "toolkit")
-    require(found["walls"])
+    assert len(found["rights"]) == 2
+    assert set(found["rights"]) <= {0, FILES}
     check(found["said"], OWN | OF_A_TOOLKIT | SAYS_SO)
     place.check_untouched()
 
@@ -89,8 +89,8 @@ def test_a_toolkit_reaches_nothing(place: Scene) -> None:
 def test_a_toolkit_with_a_board_has_the_network_and_no_more(place: Scene) -> None:
     """Its sockets are what a stranger's model could send with; nothing else is wider."""
     spared = ["connect by a file", "send from a pair"]
+    require_walls()
     found = run(place, "board", spared=spared)
-    require(found["walls"])
     check(found["said"], OWN | OF_A_TOOLKIT | SAYS_SO | {"connect", "send"})
     place.check_untouched()
 
@@ -105,10 +105,9 @@ def test_without_landlock_and_namespaces_the_filter_holds(place: Scene, role: st
         {"mode", "times", "fork", "run", "run from memory"} if role == "converter" else set()
     )
     spared = files - of_calls | {"read its environment", "read its command", "list processes"}
+    require_walls()
     lacks = ["landlock", "namespaces"]
     found = run(place, role, spared=sorted(spared), lacks=lacks)
-    if not found["walls"][1]:
-        pytest.skip("this kernel has no seccomp")
     assert found["walls"] == [0, True, False]
     check(found["said"], OWN)
     place.check_untouched()
@@ -122,9 +121,8 @@ def test_without_seccomp_landlock_holds(place: Scene) -> None:
     }  # fmt: skip
     tries = {*attack.of_other_processes(0), *attack.of_the_machine()}
     tries |= set(attack.of_files("", "", "", ["", 0, ""], ""))
+    require_walls()
     found = run(place, "converter", spared=sorted(tries - of_files), lacks=["seccomp"])
-    if not found["walls"][0]:
-        pytest.skip("this kernel has no Landlock")
     assert found["walls"][1] is False
     check(found["said"], OWN)
     place.check_untouched()

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from engine.base.confine import walls
 from engine.base.errors import CompilerError
 from engine.base.events import NullReporter
 from engine.compile.environments.probe import probe
 from engine.compile.precompile import ToolkitCall, precompiled
 from engine.wire.vendor import ToolkitEnvironment
 from tests.base.confine import attack
-from tests.base.confine.scene import DENIED, Scene, scene
+from tests.base.confine.scene import DENIED, Scene, require_walls, scene
 from tests.base.confine.test_attack import OF_A_TOOLKIT, OWN, SAYS_SO
 from tests.compile.bridge.conftest import Start
 from tests.compile.standin import make_environment
@@ -34,6 +33,13 @@ class RKNN:
     def load_onnx(self, model):
         return len(read(model))
 
+    def load_tflite(self, model):
+        try:
+            return len(read(model))
+        except OSError as error:
+            print("E load_tflite: %s" % os.strerror(error.errno), flush=True)
+            return -1
+
     def build(self, **_):
         os.setsid()
 
@@ -44,9 +50,7 @@ class RKNN:
 
 @pytest.fixture(autouse=True)
 def needs_walls() -> None:
-    found = walls()
-    if not found.landlock or not found.seccomp:
-        pytest.skip(f"this kernel has {found} only")
+    require_walls()
 
 
 @pytest.fixture
@@ -97,6 +101,17 @@ def test_what_was_refused_is_said(start: Start, hostile: ToolkitEnvironment, pla
     with pytest.raises(CompilerError, match="was refused a call of the system"):
         rknn.call("build")  # it would outlive its process group
     assert toolkit.alive
+
+
+def test_what_a_toolkit_only_prints_is_explained(
+    start: Start, hostile: ToolkitEnvironment, place: Scene
+) -> None:
+    toolkit = start(hostile)
+    rknn = toolkit.rknn()
+    for path, is_told in (("nowhere", False), (str(place.secret), True)):
+        mark = toolkit.mark
+        assert rknn.call("load_tflite", path) == -1
+        assert ("sandbox" in toolkit.refused("load_tflite", mark).cause) is is_told
 
 
 def test_an_import_that_is_looked_at_changes_nothing(tmp_path: Path, place: Scene) -> None:
