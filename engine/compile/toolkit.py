@@ -278,9 +278,11 @@ class Toolkit:
         if isinstance(told, ToolkitError):
             cause = self._circumstances() or told.cause
             said = self._said()
+            if "sandbox" not in f"{cause}{said}":  # toolkit 2 packs what was raised into a text
+                said += _sandbox(told.what)
             return type(told)(
                 told.what,
-                cause=" ".join(part for part in (cause, said) if part),
+                cause=" ".join(part.strip() for part in (cause, said) if part),
                 remedy=told.remedy,
             )
         return told
@@ -390,8 +392,8 @@ def _sandbox(said: str) -> str:
     if not any(words in said for words in ("Permission denied", "Operation not permitted")):
         return ""
     return (
-        " (The toolkit runs in a sandbox: it writes in its own folder only, and reads what it is "
-        "given.)"
+        " The toolkit runs in a sandbox: it writes in its own folder only, and reads what it is "
+        "given."
     )
 
 

@@ -19,8 +19,10 @@ from engine.base.errors import CompilerError, EngineError, JobCancelledError
 from engine.base.events import CallbackReporter, Event, LogLine, Reporter
 from engine.compile.bridge.values import ClassInFile
 from engine.compile.toolkit import LOG_NAME, RemoteRKNN, Toolkit
+from engine.container.vendor import inspect_vendor
 from engine.graph.execute.runtime import ort
 from engine.wire.vendor import ToolkitEnvironment
+from tests.base.confine.scene import require_walls
 from tests.compile.bridge.test_faults import small_disk
 
 pytestmark = [pytest.mark.vendor, pytest.mark.long]
@@ -126,6 +128,37 @@ def test_it_computes_what_onnxruntime_does(
     assert "Conv:first" in report or "first" in report
     assert list(here.iterdir()) == []
     check_only_log(toolkit.log.parent)
+
+
+def test_all_that_it_does_it_does_confined(
+    environment: ToolkitEnvironment, source: Path, tmp_path: Path
+) -> None:
+    """Its own programs, copies of trees and threads are what a sandbox could be in the way of."""
+    require_walls()
+    sample = tmp_path / "sample.npy"
+    with opened(environment, tmp_path) as toolkit:
+        rknn = loaded(toolkit, source, "rk3588")
+        status = Path(f"/proc/{toolkit.pid}/status").read_text()
+        assert "NoNewPrivs:\t1" in status
+        assert "Seccomp:\t2" in status
+        assert build(rknn, source) == 0
+        assert rknn.call("export_rknn", toolkit.work / "net.rknn") == 0
+        made = toolkit.work / "net.crypt.rknn"
+        for level in (1, 2, 3):
+            words = (toolkit.work / "net.rknn", made, level)
+            assert rknn.call("export_encrypted_rknn_model", *words) == 0
+            assert inspect_vendor(made).encryption_level == level
+        out = toolkit.work / "analysis"
+        assert rknn.call("accuracy_analysis", inputs=[str(sample)], output_dir=out) == 0
+        assert (out / "error_analysis.txt").stat().st_size
+        project = toolkit.work / "project"
+        words = {"output_path": str(project), "inputs": [str(sample)], "overwrite": True}
+        assert rknn.call("codegen", **words) == 0
+        assert (project / "src" / "main.cc").stat().st_size
+        with pytest.raises(CompilerError, match="Permission denied") as caught:
+            rknn.call("export_rknn", tmp_path / "elsewhere.rknn")
+        assert "sandbox" in caught.value.cause
+    assert not (tmp_path / "elsewhere.rknn").exists()
 
 
 def test_int8_for_rk2118_aborts_and_is_told_with_its_layer(
