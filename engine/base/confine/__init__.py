@@ -126,8 +126,7 @@ def _confine(role: str, rules: List[Tuple[str, int]]) -> Walls:
     board, program = role == "board", filters.own_program(role)
     apart = namespaces.leave(network=not board)
     namespaces.drop_capabilities()
-    handled = landlock.changes() | landlock.RUNS
-    held = landlock.restrict(handled, rules, network=board)
+    held = landlock.restrict(landlock.everything(), rules, network=board)
     return Walls(landlock.version() if held else 0, filters.filter_calls(program), apart)
 
 
@@ -137,7 +136,18 @@ def _environment() -> List[str]:
     given = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
     paths = {*prefixes, *sysconfig.get_paths().values(), *sys.path, *given}
     spared = {"/", os.path.expanduser("~"), ""}
+    for folder in set(sys.path) - spared:
+        paths.update(_linked(folder))
     return [path for path in sorted(paths - spared) if path.startswith("/")]
+
+
+def _linked(folder: str) -> List[str]:
+    """Where the packages of a folder are that are links."""
+    try:
+        with os.scandir(folder) as entries:
+            return [os.path.realpath(entry.path) for entry in entries if entry.is_symlink()]
+    except OSError:
+        return []
 
 
 def _no_new_privileges() -> bool:

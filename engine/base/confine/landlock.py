@@ -6,7 +6,7 @@ from typing import Dict, Iterable, List, Tuple
 
 from .kernel import call
 
-__all__ = ["READS", "RUNS", "changes", "restrict", "version"]
+__all__ = ["READS", "RUNS", "changes", "everything", "restrict", "version"]
 
 Rule = Tuple[str, int]
 """A path, and what may be done beneath it."""
@@ -18,6 +18,7 @@ _PATH_BENEATH = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 _CHANGES = _WRITE_FILE | sum(1 << bit for bit in range(4, 13))  # removing and making of any kind
+_SPECIAL = 1 << 6 | sum(1 << bit for bit in range(9, 13))  # devices, sockets, pipes, links
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _SINCE = ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL_DEV))  # version of Landlock -> right
 _TCP = 0b11  # bind and connect, since version 4
@@ -34,10 +35,19 @@ def version() -> int:
     return max(0, call(_CREATE_RULESET, None, 0, _VERSION))
 
 
-def changes() -> int:
-    """The right to read, write, make and remove, as far as this kernel knows it."""
+def everything() -> int:
+    """All rights that this kernel knows."""
     found = version()
-    return READS | _CHANGES | sum(bit for since, bit in _SINCE if found >= since)
+    return RUNS | _CHANGES | sum(bit for since, bit in _SINCE if found >= since)
+
+
+def changes() -> int:
+    """The right to read, write, make and remove files and folders.
+
+    Nothing else is made: who reads the results could be led to another file by a link, and would
+    wait for a pipe.
+    """
+    return everything() & ~_EXECUTE & ~_SPECIAL
 
 
 def restrict(

@@ -179,6 +179,8 @@ def of_files(target, secret, given, unix, folder):
         "make a folder": lambda: os.mkdir(target + ".folder"),
         "make a link": lambda: os.symlink("x", target + ".link"),
         "make a pipe": lambda: os.mkfifo(target + ".pipe"),
+        "lead its reader elsewhere": lambda: os.symlink(secret, os.path.join(folder, "answer")),
+        "have its reader wait": lambda: os.mkfifo(os.path.join(folder, "pipe")),
         "take it over by a link": lambda: os.link(target, os.path.join(folder, "linked")),
         "mode": lambda: os.chmod(target, 0o644),
         "times": lambda: os.utime(target, (1, 1)),

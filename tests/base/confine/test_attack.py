@@ -100,7 +100,7 @@ def test_without_landlock_and_namespaces_the_filter_holds(place: Scene, role: st
     """As in a container: what is left to it are files, whose names no filter can read."""
     files = set(attack.of_files("", "", "", ["", 0, ""], ""))
     of_calls = {"connect", "send", "connect by a file", "send from a pair", "hear the kernel"}
-    of_calls |= {"attribute", "cut", "make a pipe"}
+    of_calls |= {"attribute", "cut", "make a pipe", "make a link", "lead its reader elsewhere"}
     of_calls |= (
         {"mode", "times", "fork", "run", "run from memory"} if role == "converter" else set()
     )
@@ -116,8 +116,9 @@ def test_without_landlock_and_namespaces_the_filter_holds(place: Scene, role: st
 def test_without_seccomp_landlock_holds(place: Scene) -> None:
     of_files = {
         "write what is given", "write", "delete", "rename", "make a file beside", "make a folder",
-        "make a link", "make a pipe", "take it over by a link", "read a secret", "read users",
-        "read its environment", "read its command", "list processes", "run",
+        "make a link", "make a pipe", "lead its reader elsewhere", "have its reader wait",
+        "take it over by a link", "read a secret", "read users", "read its environment",
+        "read its command", "list processes", "run",
     }  # fmt: skip
     tries = {*attack.of_other_processes(0), *attack.of_the_machine()}
     tries |= set(attack.of_files("", "", "", ["", 0, ""], ""))
@@ -131,7 +132,8 @@ def test_without_seccomp_landlock_holds(place: Scene) -> None:
 DONE_BEFORE = {
     "signal it", "signal its thread", "signal by a pipe", "limit it", "slow it",
     "bind it to a core", "read its environment", "read its command", "list processes",
-    "rename", "make a file beside", "make a folder", "make a link", "make a pipe", "mode", "times",
+    "rename", "make a file beside", "make a folder", "make a link", "make a pipe",
+    "mode", "times", "lead its reader elsewhere", "have its reader wait",
     "read a secret", "read users", "connect", "send", "connect by a file", "send from a pair",
     "hear the kernel", "run", "run from memory", "fork", "another machine",
 }  # fmt: skip

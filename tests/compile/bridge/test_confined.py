@@ -124,6 +124,15 @@ def test_an_import_that_is_looked_at_changes_nothing(tmp_path: Path, place: Scen
     place.check_untouched()
 
 
+def test_packages_that_are_links_are_read_where_they_are(tmp_path: Path) -> None:
+    made = make_environment(tmp_path / "environment")
+    package = next((tmp_path / "environment").rglob("rknn/__init__.py")).parent
+    package.rename(tmp_path / "rknn")
+    package.symlink_to(tmp_path / "rknn")
+    (tried,) = probe(made.python, NullReporter(), ["rknn.api"]).attempts
+    assert tried.ok, tried.error
+
+
 def test_a_script_names_the_files_that_are_read(
     standin: ToolkitEnvironment, tmp_path: Path
 ) -> None:
