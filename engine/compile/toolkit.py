@@ -39,7 +39,7 @@ from engine.base.peers.near import PeerEndedError
 from engine.base.plain import JsonObject
 from engine.base.process import exit_reason
 from engine.base.text import sanitize
-from engine.compile.bridge.log import LOG_NAME, ToolkitLog, new_log
+from engine.compile.bridge.log import LOG_NAME, ToolkitLog, about_sandbox, new_log
 from engine.compile.bridge.process import Reach, ToolkitProcess
 from engine.compile.bridge.values import Arrays, Unpackable, pack, unpack
 from engine.wire.vendor import ToolkitEnvironment
@@ -181,7 +181,7 @@ class Toolkit:
             f"{method} of the toolkit failed and returned {sanitize(repr(result), 40)}"
             + (f", at {layer}." if layer else "."),
             cause=self._circumstances()
-            or (f"It said last: {said}{_sandbox(said)}" if said else ""),
+            or (f"It said last: {said}{about_sandbox(said)}" if said else ""),
             remedy=f"All that it printed is in {self.log}.",
         )
 
@@ -279,7 +279,7 @@ class Toolkit:
             cause = self._circumstances() or told.cause
             said = self._said()
             if "sandbox" not in f"{cause}{said}":  # toolkit 2 packs what was raised into a text
-                said += _sandbox(told.what)
+                said += about_sandbox(told.what)
             return type(told)(
                 told.what,
                 cause=" ".join(part.strip() for part in (cause, said) if part),
@@ -324,7 +324,7 @@ class Toolkit:
 
     def _said(self) -> str:
         said = self._log.errors(2) or self._log.last_lines(3)
-        return f"It said last: {said}{_sandbox(said)}" if said else ""
+        return f"It said last: {said}{about_sandbox(said)}" if said else ""
 
     def _circumstances(self) -> str:
         """What is wrong around it, and explains most failures."""
@@ -385,16 +385,6 @@ class RemoteRKNN:
             self.call("release", seconds=seconds)
         finally:
             self.toolkit.forget(self)
-
-
-def _sandbox(said: str) -> str:
-    """A word on the sandbox, where what was printed reads as if it had refused something."""
-    if not any(words in said for words in ("Permission denied", "Operation not permitted")):
-        return ""
-    return (
-        " The toolkit runs in a sandbox: it writes in its own folder only, and reads what it is "
-        "given."
-    )
 
 
 def _closed(how: str) -> ToolkitError:

@@ -21,7 +21,7 @@ from engine.base.events import LogLine, Reporter
 from engine.base.paths import private_folder, private_handle, state_folder
 from engine.base.text import sanitize
 
-__all__ = ["LOG_NAME", "ToolkitLog", "new_log"]
+__all__ = ["LOG_NAME", "ToolkitLog", "about_sandbox", "new_log"]
 
 LOG_NAME = "toolkit.log"
 
@@ -229,3 +229,13 @@ def _plain(data: bytes | bytearray) -> str:
 def _level(line: str) -> Literal["debug", "info", "warning", "error"]:
     found = _LEVEL.match(line)
     return _LEVELS[found[1]] if found else "info"
+
+
+def about_sandbox(said: str) -> str:
+    """A word on the sandbox, where what was printed reads as if it had refused something."""
+    if not any(words in said for words in ("Permission denied", "Operation not permitted")):
+        return ""
+    return (
+        " The toolkit runs in a sandbox: it writes in its own folder only, and reads what it is "
+        "given."
+    )
