@@ -5,18 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["c_number", "c_string", "identifier", "plain_line", "target_name"]
+__all__ = ["c_number", "c_string", "identifier", "plain_line", "program_name"]
 
 _WORDS = 40
 
-# Targets that CMake and its generators make themselves (policy CMP0037), and ours.
-# fmt: off
-_TAKEN = frozenset({
-    "all", "all_build", "clean", "continuous", "data", "depend", "edit_cache", "experimental",
-    "help", "install", "list_install_components", "main", "model", "nightly", "package",
-    "package_source", "preinstall", "rebuild_cache", "rknn_stub", "run_tests", "test", "zero_check",
-})
-# fmt: on
+# folders beside the program on a board
+_TAKEN = frozenset({"data", "model"})
 
 
 def identifier(name: str, default: str) -> str:
@@ -32,14 +26,14 @@ def identifier(name: str, default: str) -> str:
     return words if words[0].isalpha() else f"{default}_{words}"
 
 
-def target_name(name: str) -> str:
-    """The :func:`identifier` of a model that a program may have: CMake has targets of its own.
+def program_name(name: str) -> str:
+    """The :func:`identifier` of a model that a program may have on a board.
 
-    >>> target_name("install")
-    'model_install'
+    >>> program_name("data")
+    'model_data'
     """
     plain = identifier(name, "model")
-    return f"model_{plain}" if plain.lower() in _TAKEN else plain
+    return f"model_{plain}" if plain in _TAKEN else plain
 
 
 def c_string(text: str) -> str:

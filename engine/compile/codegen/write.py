@@ -13,7 +13,7 @@ from engine.base.findings import Finding
 from engine.base.version import __version__
 from engine.compile.codegen.cpp import CPP_SOURCES, model_header, task_header
 from engine.compile.codegen.folder import write_folder
-from engine.compile.codegen.names import plain_line, target_name
+from engine.compile.codegen.names import plain_line, program_name
 from engine.compile.codegen.project import Project
 from engine.compile.codegen.python_project import model_module
 from engine.compile.codegen.tasks.choose import plan_task
@@ -75,7 +75,7 @@ def write_project(
         OutputError, OutputExistsError: the folder cannot be written.
     """
     plan = plan_task(project, task, details or TaskDetails(), anchors)
-    name = target_name(Path(project.model).stem)
+    name = program_name(Path(project.model).stem)
     model_file = f"{name}.rknn"
     words = _words(project, plan, name, model_file, language)
     files: dict[str, bytes | Path] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -286,15 +287,31 @@ def test_build_and_run_scripts(tmp_path: Path) -> None:
         assert done.stderr
 
 
-@pytest.mark.parametrize("name", ["all", "install", "rknn_stub"])
-def test_models_called_like_a_target_of_cmake_build(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("generator", ["Unix Makefiles", "Ninja"])
+@pytest.mark.parametrize("name", ["stub", "all", "install", "CMakeFiles"])
+def test_models_called_like_a_target_of_cmake_build(
+    name: str, generator: str, tmp_path: Path
+) -> None:
+    if generator == "Ninja" and shutil.which("ninja") is None:
+        pytest.skip("there is no ninja")
     path = tmp_path / "app"
     generate(replace(project_of(scores()), model=f"{name}.onnx"), path)
     done = subprocess.run(
-        [path / "build.sh", "native"], capture_output=True, text=True, check=False
+        [path / "build.sh", "native"],
+        env={**os.environ, "CMAKE_GENERATOR": generator},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert (path / "install-native" / f"model_{name}").is_file()
+    assert [each.name for each in (path / "install-native").iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["data", "model"])
+def test_models_called_like_a_folder_of_the_board(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "app"
+    generate(replace(project_of(scores()), model=f"{name}.onnx"), path)
+    assert f"install-$kind/model_{name}\n" in (path / "run.sh").read_text()
 
 
 def test_run_over_adb(tmp_path: Path) -> None:
