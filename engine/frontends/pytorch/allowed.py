@@ -11,7 +11,15 @@ from __future__ import annotations
 
 from engine.frontends.facts import facts, words
 
-__all__ = ["BUILTINS", "GRAPH_NODES", "MEMBERS", "NATIVE_CLASSES", "TAKEN", "refusal_of"]
+__all__ = [
+    "BUILTINS",
+    "GRAPH_NODES",
+    "MEMBERS",
+    "NATIVE_CLASSES",
+    "REFUSED_KEYWORDS",
+    "TAKEN",
+    "refusal_of",
+]
 
 _LISTS = {name: words(text) for name, text in facts(__package__, "allowed.toml").items()}
 
@@ -34,6 +42,9 @@ NATIVE_CLASSES = _LISTS["native_classes"]
 
 GRAPH_NODES = _LISTS["graph_nodes"]
 """Nodes of namespace ``prim`` that a compiled graph has besides the operators of its code."""
+
+REFUSED_KEYWORDS = _LISTS["refused_keywords"]
+"""Arguments by name that no call may have: PyTorch does not judge all of what they say."""
 
 _FOREIGN_SPACES = {
     "torchvision": "it belongs to torchvision, whose operators have no ONNX form here: end the "

@@ -19,7 +19,14 @@ from dataclasses import dataclass
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.base.text import human_bytes, sanitize
-from engine.frontends.pytorch.allowed import BUILTINS, MEMBERS, NATIVE_CLASSES, TAKEN, refusal_of
+from engine.frontends.pytorch.allowed import (
+    BUILTINS,
+    MEMBERS,
+    NATIVE_CLASSES,
+    REFUSED_KEYWORDS,
+    TAKEN,
+    refusal_of,
+)
 from engine.frontends.pytorch.members import OWN, Module, Scope, Unit, dotted, gather
 
 __all__ = ["screen"]
@@ -178,6 +185,8 @@ def _screen_scope(scope: Scope) -> None:
             raise _Refusal("bytes", node.lineno)
         if isinstance(node, ast.FunctionDef) and node.decorator_list:
             raise _Refusal("a decorator", node.lineno)
+        if isinstance(node, ast.keyword):
+            _screen_keyword(node)
         if isinstance(node, ast.Name):
             _screen_name(node, scope, inside)
         elif isinstance(node, ast.Attribute):
@@ -235,6 +244,13 @@ def _screen_member(owner: ast.expr, attribute: str, scope: Scope, line: int) -> 
         return
     op = f"aten::{sanitize(attribute, 80)}"
     raise _Refusal(op, line, refusal_of(op) or "the class of its object has no such member")
+
+
+def _screen_keyword(node: ast.keyword) -> None:
+    """An operator that writes into ``out=`` believes its shape in places; None is no tensor."""
+    nothing = isinstance(node.value, ast.Constant) and node.value.value is None
+    if node.arg is None or (node.arg in REFUSED_KEYWORDS and not nothing):
+        raise _Refusal(f"the argument {node.arg or '**'}=", node.lineno)
 
 
 def _screen_getattr(node: ast.Call, scope: Scope, inside: set[int]) -> None:

@@ -267,8 +267,47 @@ def test_a_text_that_looks_like_a_type_comment_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["_reshape_alias", "ctc_loss", "_ctc_loss", "_fused_moving_avg_obs_fq_helper"]
+    "name",
+    [
+        *("_reshape_alias", "ctc_loss", "_ctc_loss", "_fused_moving_avg_obs_fq_helper"),
+        *("as_strided_", "_weight_norm_interface", "native_group_norm", "promote_types"),
+        *("_batch_norm_with_update", "_embedding_bag", "_upsample_lanczos2d_aa", "_softmax"),
+        *("_scaled_dot_product_flash_attention_for_cpu", "_unsafe_index", "_stack"),
+    ],
 )
 def test_operators_that_read_beyond_their_buffers_are_not_taken(name: str) -> None:
     with pytest.raises(EngineError, match=name):
         screened({"code/x.py": f"def f(a: Tensor) -> Tensor:\n  return torch.{name}(a)\n".encode()})
+    with pytest.raises(EngineError, match=name):
+        screened({"code/x.py": f"def f(a: Tensor) -> Tensor:\n  return a.{name}()\n".encode()})
+
+
+@pytest.mark.parametrize(
+    "call", ["torch.adaptive_avg_pool3d(a, [7, 5], out=a)", "a.repeat_interleave(output_size=1)"]
+)
+def test_arguments_that_operators_believe_are_not_taken(call: str) -> None:
+    with pytest.raises(EngineError, match=r"the argument (out|output_size)="):
+        screened({"code/x.py": f"def f(a: Tensor) -> Tensor:\n  return {call}\n".encode()})
+    plain = call.replace("out=a", "out=None").replace("output_size=1", "output_size=None")
+    screened({"code/x.py": f"def f(a: Tensor) -> Tensor:\n  return {plain}\n".encode()})
+
+
+BELIEVES = """
+import torch
+behind = torch.zeros(64, dtype=torch.float16).as_strided_([], [], 2**63 - 4)
+print("read", 8, "bytes before", behind.item() * 0 if behind.isfinite() else 0)
+try:
+    torch.zeros(64, dtype=torch.float16).as_strided([], [], 2**63 - 4)
+except RuntimeError:
+    print("as_strided is judged")
+"""
+
+
+@pytest.mark.torch
+def test_torch_itself_reads_beyond_a_buffer() -> None:
+    """Else what is not taken above would prove nothing, and what is taken would be a hole."""
+    ran = subprocess.run(
+        [sys.executable, "-c", BELIEVES], check=False, capture_output=True, text=True
+    )
+    assert ran.stdout.startswith("read 8 bytes before"), ran.stderr
+    assert "as_strided is judged" in ran.stdout
