@@ -101,6 +101,8 @@ class WorkerSession:
             for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] * endless)):
                 loop.add_signal_handler(number, stop)
                 stack.callback(loop.remove_signal_handler, number)
+                # asyncio forgets a signal that came when its handler is removed: count it at once
+                signal.signal(number, stop.hear)
             job = self._job = await self._worker.submit(method, params, allow_code=self._allowed)
             stop.take(job)
             if endless:  # one that nobody listens to would go on for ever
@@ -113,14 +115,10 @@ class WorkerSession:
             async for event in job.events():
                 tell(event)
             result = await job.result()
-            # a signal of the last moment, which the loop has not told us of yet
-            for _ in range(3):
-                await asyncio.sleep(0)
-            if stop.cancels:  # what follows a job that was cancelled too late does not start either
-                raise JobCancelledError(
-                    "The job was cancelled.", remedy="Start it again when ready."
-                )
-            return result
+        # a signal from here on has its usual effect: KeyboardInterrupt, or the end
+        if stop.cancels:  # what follows a job that was cancelled too late does not start either
+            raise JobCancelledError("The job was cancelled.", remedy="Start it again when ready.")
+        return result
 
 
 class _Stop:
@@ -135,17 +133,23 @@ class _Stop:
     def __init__(self, worker: Worker, *, finish_first: bool = False) -> None:
         self._worker, self._finish_first = worker, finish_first
         self._job: Job[Any] | None = None
-        self._asked = 0
+        self._heard = self._asked = 0
         # kept so that they are not collected while they run
         self._cancels: set[asyncio.Task[None]] = set()
 
     @property
     def cancels(self) -> bool:
-        """Whether it was asked for more than the result so far."""
-        return self._asked > (1 if self._finish_first else 0)
+        """Whether it was asked for more than the result so far, also by a signal that the loop
+        did not tell of yet.
+        """
+        return self._heard > (1 if self._finish_first else 0)
+
+    def hear(self, _number: int, _frame: object) -> None:
+        """A signal came, wherever the program is. The loop tells of it by and by."""
+        self._heard += 1
 
     def __call__(self) -> None:
-        """A signal came; the second one kills."""
+        """The loop tells of a signal; the second one kills."""
         self._asked += 1
         if self._job is not None:
             self._end(self._job)

@@ -64,3 +64,28 @@ def test_ctrl_c_in_the_last_moment_of_a_job(demo: Path, monkeypatch: pytest.Monk
         with_worker(action, lambda _: None)
     assert [record.state for record in list_jobs()] == ["done"]
     assert not asked
+
+
+def test_ctrl_c_while_the_handlers_go(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asyncio had the signal, and its handler was removed before it told of it."""
+    loops = asyncio.SelectorEventLoop
+    remove, sent = loops.remove_signal_handler, list[int]()
+
+    def late(loop: asyncio.SelectorEventLoop, number: int) -> bool:
+        if number == signal.SIGINT and not sent:
+            sent.append(number)
+            os.kill(os.getpid(), number)
+        return remove(loop, number)
+
+    monkeypatch.setattr(loops, "remove_signal_handler", late)
+    asked: list[str] = []
+
+    async def action(session: WorkerSession) -> None:
+        recipe = {"model": str(demo / "digits_demo.onnx"), "dataset": str(demo / "dataset.txt")}
+        await session.run(BUILD, BuildParams(recipe=recipe))
+        asked.append("what follows")
+
+    with ends(), pytest.raises(JobCancelledError):
+        with_worker(action, lambda _: None)
+    assert sent
+    assert not asked
