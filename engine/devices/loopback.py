@@ -55,11 +55,19 @@ class Entry:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address is this machine's own."""
+    """Whether a name or an address is this machine's own: also ``127.1``, and ``0.0.0.0``, which is
+    127.0.0.1 to who connects.
+    """
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+        try:
+            address = ipaddress.ip_address(socket.inet_aton(host))
+        except OSError:
+            return host == "localhost" or host.endswith(".localhost")
+    if isinstance(address, ipaddress.IPv6Address):
+        address = address.ipv4_mapped or address
+    return address.is_loopback or address.is_unspecified
 
 
 def listeners(host: str, port: int) -> frozenset[Entry]:
@@ -72,6 +80,8 @@ def listeners(host: str, port: int) -> frozenset[Entry]:
     one, six = socket.inet_aton("127.0.0.1"), ipaddress.IPv6Address(1).packed
     with contextlib.suppress(OSError):  # a name, or IPv6
         one = socket.inet_aton(host)
+    if one == bytes(4):
+        one = socket.inet_aton("127.0.0.1")
     addresses = {one, _mapped(one), six, bytes(4), bytes(16)}
     try:
         found = [e for family in _FAMILIES for e in _asked(family, listening=port)]

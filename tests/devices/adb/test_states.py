@@ -191,7 +191,11 @@ sys.stdin.read()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can listen as another user")
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+# each is 127.0.0.1 to who connects
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "localhost", "127.1", "0.0.0.0", "::ffff:127.0.0.1"],  # noqa: S104
+)
 def test_a_server_of_another_user_is_refused_by_name(host: str) -> None:
     words = [sys.executable, "-I", "-S", "-c", LISTENER]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
