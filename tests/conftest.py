@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -177,3 +179,16 @@ def zoo() -> Path:
 def demo() -> Path:
     """The folder of the demo model: digits_demo.onnx, dataset.txt, calibration/, test.npz."""
     return demo_folder()
+
+
+@pytest.fixture
+def stranger() -> Iterator[str]:
+    """Name of a user of this machine that exists for one test."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a second user")
+    if shutil.which("useradd") is None or shutil.which("userdel") is None:
+        pytest.skip("there is no useradd")
+    name = f"rkstranger{secrets.token_hex(4)}"
+    subprocess.run(["useradd", "--system", "--no-create-home", name], check=True, timeout=30)
+    yield name
+    subprocess.run(["userdel", name], check=True, timeout=30)

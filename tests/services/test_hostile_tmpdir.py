@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +54,25 @@ def hook(event, arguments):
 sys.addaudithook(hook)
 """
 
+SPY = """
+import os, sys, time
+place, public, known = sys.argv[1:]
+known, tried, got = set(known.split(",")), set(), set()
+print("ready", flush=True)
+while not os.path.exists(os.path.join(public, "stop")):
+    for name in set(os.listdir(place)) - known:
+        path = os.path.join(place, name)
+        tried.add(name)
+        try:
+            held = os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(20)
+            got.add(f"{path} {held}")
+        except OSError:
+            pass
+    time.sleep(0.02)
+print(" ".join(tried))
+print(*sorted(got), sep=chr(10))
+"""
+
 SWEEP = """
 import json, sys
 from engine.base.events import NullReporter
@@ -62,6 +81,11 @@ if __name__ == "__main__":
     result = sweep(json.loads(sys.argv[1]), NullReporter())
     print(json.dumps([row["state"] for row in result["rows"]]))
 """
+
+
+def python_of_all() -> str:
+    """Debian's own Python where ours lies in a folder that others may not read."""
+    return shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
 
 
 @dataclass(frozen=True)
@@ -95,19 +119,6 @@ class Trap:
 
 
 @pytest.fixture
-def stranger() -> Iterator[str]:
-    """Name of a user that exists for one test."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can make a second user")
-    if shutil.which("useradd") is None or shutil.which("userdel") is None:
-        pytest.skip("there is no useradd")
-    name = f"rkstranger{secrets.token_hex(4)}"
-    subprocess.run(["useradd", "--system", "--no-create-home", name], check=True, timeout=30)
-    yield name
-    subprocess.run(["userdel", name], check=True, timeout=30)
-
-
-@pytest.fixture
 def trap(stranger: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trap]:
     """What the stranger prepared."""
     import tempfile
@@ -138,49 +149,78 @@ def trap(stranger: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tr
         },
     )
     words = [str(place), str(found.told), str(victim), ",".join(MODULES), ",".join(FOLDERS)]
-    # Debian's own Python where ours lies in a folder that others may not read
-    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
     subprocess.run(
-        [python, "-I", "-c", PLANT, *words], check=True, timeout=60, user=stranger, cwd="/"
+        [python_of_all(), "-I", "-c", PLANT, *words],
+        check=True,
+        timeout=60,
+        user=stranger,
+        cwd="/",
     )
     yield found
     shutil.rmtree(top)
 
 
+@contextmanager
+def watched(trap: Trap, stranger: str) -> Iterator[list[str]]:
+    """The stranger reads what can be read in TMPDIR, and gets nothing; gives what there was to try.
+
+    Its ports are tried by ``test_sweep.py``.
+    """
+    public, tried = trap.told.parent, list[str]()
+    words = [python_of_all(), "-I", "-c", SPY, str(trap.place), str(public), ",".join(FOLDERS)]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, text=True, user=stranger, group=stranger, cwd="/"
+    ) as spy:
+        assert spy.stdout is not None
+        assert spy.stdout.readline() == "ready\n"
+        try:
+            yield tried
+        finally:
+            (public / "stop").touch()
+            said = spy.stdout.read().splitlines()
+    tried += said[0].split()
+    assert [line for line in said[1:] if line] == []
+
+
 @pytest.mark.long
-def test_a_sweep_takes_nothing_from_folders_of_another_user(trap: Trap) -> None:
+def test_a_sweep_takes_nothing_from_folders_of_another_user(trap: Trap, stranger: str) -> None:
     pytest.importorskip("distributed")
     script = trap.victim.parent / "script.py"  # Dask's processes import the main module again
     script.write_text(SWEEP)
     asked = {"recipe": demo_recipe(), "axes": {"quantized_method": ["channel", "layer"]}}
-    found = subprocess.run(
-        [sys.executable, str(script), json.dumps(asked)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=trap.environment,
-        cwd=trap.victim.parent,
-    )
+    with watched(trap, stranger) as tried:
+        found = subprocess.run(
+            [sys.executable, str(script), json.dumps(asked)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env=trap.environment,
+            cwd=trap.victim.parent,
+        )
     assert found.returncode == 0, found.stderr
     assert json.loads(found.stdout) == ["done", "done"]
     trap.check()
     assert not list(trap.place.glob("rknntui-sweep-*"))
+    assert any(name.startswith("rknntui-sweep-") for name in tried), "there was nothing to try"
 
 
 @pytest.mark.long
-def test_a_build_takes_nothing_from_folders_of_another_user(trap: Trap, tmp_path: Path) -> None:
+def test_a_build_takes_nothing_from_folders_of_another_user(
+    trap: Trap, stranger: str, tmp_path: Path
+) -> None:
     recipe = demo_recipe()
     words = ["-m", "rknntui", "build", recipe["model"], "-o", str(tmp_path / "m.rknnop")]
     words += ["--dataset", recipe["dataset"]]
-    found = subprocess.run(
-        [sys.executable, *words],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=trap.environment,
-        cwd=tmp_path,
-    )
+    with watched(trap, stranger):
+        found = subprocess.run(
+            [sys.executable, *words],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env=trap.environment,
+            cwd=tmp_path,
+        )
     assert found.returncode == 0, found.stderr
     trap.check()
