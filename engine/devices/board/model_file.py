@@ -10,7 +10,7 @@ from engine.base.errors import ContainerError, RuntimeLibraryError
 from engine.base.files import open_regular, sha256_of
 from engine.base.text import sanitize
 from engine.chips import chip
-from engine.devices.probe.compatibility import SAME_NPU, ModelFacts
+from engine.devices.probe.compatibility import ModelFacts, same_npu
 
 if TYPE_CHECKING:
     from engine.container.vendor import VendorModel
@@ -34,6 +34,7 @@ class ModelFile:
         toolkit: the version that built it, as written; empty where it does not tell.
         encrypted: whether nothing of it can be seen.
         dynamic: whether it has several sets of input shapes.
+        container: version of the file's container; None where it is not known.
     """
 
     path: Path
@@ -45,6 +46,7 @@ class ModelFile:
     toolkit: str = ""
     encrypted: bool = False
     dynamic: bool = False
+    container: int | None = None
 
     @property
     def facts(self) -> ModelFacts:
@@ -56,6 +58,7 @@ class ModelFile:
             toolkit=self.toolkit,
             dynamic=self.dynamic,
             size=self.size,
+            container=self.container,
             ours=self.ours,
         )
 
@@ -114,6 +117,7 @@ def _of_vendor(path: Path, size: int, sha256: str, found: VendorModel) -> ModelF
         toolkit=sanitize(found.toolkit, 80),
         encrypted=found.encryption_level is not None,
         dynamic=found.dynamic,
+        container=found.container_version,
     )
 
 
@@ -161,13 +165,9 @@ def require_fit(model: ModelFile, chip_name: str, *, emulated: bool) -> None:
             cause="The runtimes of the two generations read different files.",
             remedy=f"Build the model for {board.name} and run that.",
         )
-    if model.chips and not any(_same(each, board.name) for each in model.chips):
+    if model.chips and not same_npu(board.name, model.chips):
         raise RuntimeLibraryError(
             f"{name} is for {', '.join(model.chips)}, and the board has {board.name}.",
             cause="Compiled code fits one kind of NPU.",
             remedy=f"Build the model for {board.name} and run that.",
         )
-
-
-def _same(first: str, second: str) -> bool:
-    return first == second or any({first, second} <= set(pair) for pair in SAME_NPU)

@@ -35,36 +35,36 @@ def examine_board(
         UsageError: it is not the address of a board, or there are several.
         JobCancelledError: or whatever else ``heard`` and ``check`` raise.
     """
-    first: list[Check] = []
+    found: list[Check] = []
+    of_model: list[Check] = []
 
-    def tell(found: Check) -> None:
-        check()
-        heard(found)
-
-    def note(found: Check) -> None:
-        first.append(found)
-        tell(found)
+    def note(one: Check) -> None:
+        # a login that fails is the first line; the model is told of behind it
+        new = [one, *of_model]
+        of_model.clear()
+        for each in new:
+            check()
+            heard(each)
+            found.append(each)
 
     model: ModelFile | None = None
     if params.model is not None:
         try:
             model = model_file(Path(params.model))
-            note(Check("model", "ok", _about(model)))
+            of_model.append(Check("model", "ok", _about(model)))
         except ContainerError as error:
-            note(Check("model", "bad", error.what, error.advice))
+            of_model.append(Check("model", "bad", error.what, error.advice))
     try:
         board = reach(choose(params.device))
     except DeviceError as error:
         note(Check("transport", "bad", error.what, error.advice))
-        return tuple(first)
+        return tuple(found)
     with closing(board):
         test = zero_run(model.path, check) if params.test and model is not None else None
         facts = None if model is None else model.facts
         unread = model is None and params.model is not None
-        done = diagnose(
-            board, model=facts, test=test, heard=tell, unread=unread, recipe_chip=params.chip
-        )
-        return (*first, *done.checks)
+        diagnose(board, model=facts, test=test, heard=note, unread=unread, recipe_chip=params.chip)
+    return tuple(found)
 
 
 def _about(model: ModelFile) -> str:

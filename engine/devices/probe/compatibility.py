@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from engine.base.findings import Finding, Severity
 from engine.base.text import sanitize
 from engine.chips import chip as chip_facts
 from engine.devices.probe.versions import MINI_CHIPS, Component, Version, Versions
-
-if TYPE_CHECKING:
-    from engine.container.vendor import VendorModel
 
 __all__ = [
     "SAME_NPU",
@@ -70,31 +65,6 @@ class ModelFacts:
     size: int = 0
     container: int | None = None
     ours: bool = False
-
-    @classmethod
-    def of_vendor(cls, model: VendorModel) -> ModelFacts:
-        """Those of an inspected file of the vendor's."""
-        return cls(
-            name=model.name or "the model",
-            generation=model.generation,
-            chips=model.chips,
-            toolkit=model.toolkit,
-            dynamic=model.dynamic,
-            size=model.size,
-            container=model.container_version,
-        )
-
-    @classmethod
-    def of_file(cls, path: Path) -> ModelFacts:
-        """Those of a compiled model on this machine.
-
-        Raises:
-            ContainerError: it is none, or it is damaged.
-        """
-        from engine.container.vendor import inspect_vendor  # heavy, and only with a model
-
-        facts = cls.of_vendor(inspect_vendor(path))
-        return replace(facts, name=sanitize(path.name, 80))
 
 
 @dataclass(frozen=True)
@@ -265,39 +235,46 @@ def _versions_for(
     toolkit = Version.parse(model.toolkit)
     if toolkit is not None and generation == 1:
         yield from _generation_1(versions, toolkit)
-    runtime = versions.runtime
-    has = runtime.version if runtime else None
-    if runtime and has and toolkit is not None and generation == 2 and has < toolkit:
-        works = None if model.container is None else loads(runtime.name, has, model.container)
-        remedy = (
-            f"Copy {runtime.name}.so of the toolkit's release {toolkit} to {runtime.path}, or "
-            f"build the model with toolkit {has}."
-        )
-        if works is False:
-            yield Finding(
-                "runtime-old",
-                "error",
-                runtime.path,
-                f"{runtime} does not load models of toolkit {toolkit} (measured).",
-                f"The file's container has version {model.container}. librknnrt says: Invalid RKNN "
-                "model version; some releases of librknnmrt crash.",
-                remedy,
-            )
-        elif works is None:
-            yield Finding(
-                "runtime-unmeasured",
-                "warning",
-                runtime.path,
-                f"{runtime} is older than toolkit {toolkit}, which built the model.",
-                "The version of the file's container decides; whether this release loads it was "
-                "not measured.",
-                f"Try it. If it is refused: {remedy}",
-            )
+    if generation == 2 and versions.runtime is not None and versions.runtime.version:
+        yield from _runtime_for(versions.runtime, versions.runtime.version, model, toolkit)
     if generation == 2:
         occasions = ["dynamic"] if model.dynamic else []
         occasions += ["large"] if model.size > LARGE else []
         for occasion in occasions:
             yield from _by_rules(versions, occasion)
+
+
+def _runtime_for(
+    runtime: Component, has: Version, model: ModelFacts, toolkit: Version | None
+) -> Iterator[Finding]:
+    """Whether generation 2's runtime loads the file: the version of its container decides."""
+    works = None if model.container is None else loads(runtime.name, has, model.container)
+    release = toolkit or "that built the model"
+    remedy = (
+        f"Copy {runtime.name}.so of the toolkit's release {release} to {runtime.path}, or "
+        f"build the model with toolkit {has}."
+    )
+    if works is False:
+        yield Finding(
+            "runtime-old",
+            "error",
+            runtime.path,
+            f"{runtime} does not load models whose container has version {model.container} "
+            "(measured).",
+            "librknnrt says: Invalid RKNN model version; some releases of librknnmrt crash in "
+            "rknn_init.",
+            remedy,
+        )
+    elif works is None and toolkit is not None and has < toolkit:
+        yield Finding(
+            "runtime-unmeasured",
+            "warning",
+            runtime.path,
+            f"{runtime} is older than toolkit {toolkit}, which built the model.",
+            "The version of the file's container decides; whether this release loads it is not "
+            "known.",
+            f"Try it. If it is refused: {remedy}",
+        )
 
 
 def _generation_1(versions: Versions, toolkit: Version) -> Iterator[Finding]:

@@ -30,7 +30,7 @@ def command() -> None:
 @click.option(
     "--ssh",
     multiple=True,
-    metavar="ssh:[USER@]HOST[:PORT]",
+    metavar="[ssh:][USER@]HOST[:PORT]",
     help="List a board that is reached over SSH, too; once per board.",
 )
 @json_flag
@@ -41,14 +41,19 @@ def list_boards(ssh: tuple[str, ...], as_json: bool) -> None:
     searched. Exit code 13 where the adb server or one of these boards does not answer.
     """
 
+    named = tuple(name if name.startswith("ssh:") else f"ssh:{name}" for name in ssh)
+
     async def action(session: WorkerSession) -> Listing:
-        return await session.call(DEVICES_LIST, DeviceListParams(ssh, start_server=True, ask=True))
+        params = DeviceListParams(named, start_server=True, ask=True)
+        return await session.call(DEVICES_LIST, params)
 
     found = with_worker(action, Narrator())
     rows = [[d.id, d.state, d.model or d.product, d.address] for d in found.devices]
     lines = table(["device", "state", "model", "address"], rows) if rows else ["No board found."]
     for device in found.devices:
-        notes = [] if device.usable else [part for part in (device.what, device.remedy) if part]
+        notes = [] if device.usable else [
+            part for part in (device.what, device.cause, device.remedy) if part
+        ]
         lines += [f"{device.id}: {note}" for note in (*notes, *device.warnings)]
     lines += [f"{notice.what} {notice.remedy}".strip() for notice in found.notices]
     emit(found, lines, as_json=as_json)

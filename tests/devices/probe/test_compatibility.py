@@ -8,7 +8,7 @@ import pytest
 
 from engine.base.findings import Finding
 from engine.chips import chip, chips
-from engine.container.vendor import inspect_vendor
+from engine.devices.board.model_file import model_file
 from engine.devices.probe.compatibility import (
     SAME_NPU,
     ModelFacts,
@@ -87,9 +87,12 @@ def test_a_runtime_older_than_the_toolkit_is_to_be_tried(
         ("2.2.0", ""),
     ],
 )
-def test_the_version_of_the_container_decides(runtime: str, code: str) -> None:
-    model = ModelFacts(generation=2, chips=("rk3588",), toolkit="2.3.2", container=6)
+@pytest.mark.parametrize("toolkit", ["2.3.2", "1.4.0", ""])
+def test_the_version_of_the_container_decides(runtime: str, code: str, toolkit: str) -> None:
+    model = ModelFacts(generation=2, chips=("rk3588",), toolkit=toolkit, container=6)
     found = match(software(runtime=runtime, server=runtime), model, "rk3588")
+    if code == "runtime-unmeasured" and toolkit != "2.3.2":
+        code = ""  # nothing tells that it is too old
     assert [c for c in codes(found) if c.startswith("runtime")] == ([code] if code else [])
     if code == "runtime-old":
         assert "Invalid RKNN model version" in found[0].cause
@@ -228,9 +231,9 @@ def test_the_gravest_comes_first() -> None:
 @pytest.mark.zoo
 def test_the_vendors_own_files_tell_their_toolkit(zoo: Path) -> None:
     folder = zoo / "rknn_vendor"
-    inspected = inspect_vendor(folder / "multiple_input_RK3588.rknn")
-    model = ModelFacts.of_vendor(inspected)
-    assert (model.generation, model.chips, model.size) == (2, ("rk3588",), inspected.size)
+    path = folder / "multiple_input_RK3588.rknn"
+    model = model_file(path).facts
+    assert (model.generation, model.chips, model.size) == (2, ("rk3588",), path.stat().st_size)
     toolkit = Version.parse(model.toolkit)
     assert toolkit is not None
     exact = software(runtime=str(toolkit), server=str(toolkit))
@@ -238,9 +241,9 @@ def test_the_vendors_own_files_tell_their_toolkit(zoo: Path) -> None:
     assert model.container == 6
     old = software(runtime="1.0.0", server="1.0.0")
     assert codes(match(old, model, "rk3588"))[0] == "runtime-old"
-    both = ModelFacts.of_vendor(inspect_vendor(folder / "dual_residual_RK3566_RK3568.rknn"))
+    both = model_file(folder / "dual_residual_RK3566_RK3568.rknn").facts
     assert "other-chip" not in codes(match(software(), both, "rk3568"))
     assert codes(match(software(), both, "rk3588"))[0] == "other-chip"
-    first = ModelFacts.of_file(folder / "resize_area_toolkit1.rknn")
+    first = model_file(folder / "resize_area_toolkit1.rknn").facts
     assert first.name == "resize_area_toolkit1.rknn"
     assert codes(match(software(), first, "rk3588"))[0] == "other-generation"

@@ -63,14 +63,15 @@ def refused(sshd: Sshd) -> None:
     asyncssh.generate_private_key("ssh-ed25519").write_private_key(str(key))
 
 
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (unknown, "The host key of"),
-        (changed, "shows another host key"),
-        (refused, "does not accept the user's keys"),
-    ],
-)
+FAILED = [
+    (unknown, "The host key of"),
+    (changed, "shows another host key"),
+    (refused, "does not accept the user's keys"),
+]
+"""What makes a login fail, and what is said then."""
+
+
+@pytest.mark.parametrize(("spoil", "said"), FAILED)
 def test_a_failed_login_is_the_first_thing_that_is_told(
     sshd: Sshd, spoil: Callable[[Sshd], None], said: str
 ) -> None:
