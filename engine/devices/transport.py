@@ -33,9 +33,10 @@ UNREACHABLE = (DeviceAccessError, DeviceLostError, DeviceTimeoutError)
 """Errors of the way to a board. They say nothing of what was asked for: whoever can do without that
 lets them through."""
 
-LINE_LIMIT = 4 << 20
+LINE_LIMIT = 1 << 20
 """The longest line that a program of a board may send, in bytes. Tensors travel as files; the
-longest of the rest are the table of layers of a large model, and the times of many runs."""
+longest of the rest are the table of layers of a model, 300 bytes each, and the times of many
+runs."""
 
 TransportKind = Literal["adb", "ssh", "local", "ntb"]
 

@@ -47,11 +47,12 @@ def perf(params: PerfParams, reporter: Reporter) -> Performance:
     """Time a compiled model on a board, point by point of cores and threads."""
     from engine.devices.measure.performance import measure_performance
     from engine.devices.toolkit.board import toolkit_address
-    from engine.devices.toolkit.jobs import perf_by_job
     from engine.services.board_models import model_source
 
     address = toolkit_address(params.device)
     source = model_source(ModelTarget(params.model), params.build, reporter)
     if address is not None:
+        from engine.devices.toolkit.jobs import perf_by_job  # the simulator: a second of a start
+
         return perf_by_job(address, params, source, reporter)
     return measure_performance(params, source, reporter)

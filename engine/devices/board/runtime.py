@@ -45,7 +45,7 @@ RUN_SECONDS = 60.0
 _SHORT_SECONDS = 30.0
 _UNHEARD_SECONDS = 2.0
 _MOST_LOOPS = 100_000
-_RUNS_OF_A_PART = 50_000
+_RUNS_OF_A_PART = 20_000
 """Inferences whose two times are far shorter than a line of the protocol may be."""
 _MOST_THREADS = 32
 _TEXT_LIMIT = 1 << 20

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["fix_clocks_of", "measure_on", "state_by_agent"]
 
-_PART_US = 1e6
+_FIRST_PART_US, _PART_US = 50e3, 500e3
+_MOST_PARTS = 20
+"""Of a long measurement, beside the first ones: an old board loads the model for each part."""
 
 
 def measure_on(
@@ -69,19 +71,21 @@ def _run_for(
 ) -> tuple[list[float], float]:
     """Run for so many microseconds of the board's clock; its times, and how long it was.
 
-    In parts of a second at most: a board that becomes slower overruns by one of them.
+    In parts, short ones first: what a run takes is learned by them, as few runs to warm up are
+    faster or slower than most. A board that becomes slower overruns by one part.
     """
     times: list[float] = []
-    elapsed, part = 0.0, wanted
+    elapsed, part = 0.0, _FIRST_PART_US
     usual = sorted(warmup)
     while elapsed < wanted:
         # of every thread the same number of runs
-        found = run(loops=loops_for(min(part, _PART_US) / 1e6, usual))
+        found = run(loops=loops_for(min(part, wanted - elapsed) / 1e6, usual))
         times += found.wall_us
         took = max(found.elapsed_us, sum(found.wall_us) / threads, 1.0)
         elapsed += took
-        part = wanted - elapsed
-        usual = [took * threads / max(len(found.wall_us), 1)]
+        part = min(2 * part, max(_PART_US, wanted / _MOST_PARTS))
+        last, all_of_them = took / max(len(found.wall_us), 1), elapsed / max(len(times), 1)
+        usual = [threads * max(last, all_of_them)]
     return times, elapsed
 
 

@@ -6,7 +6,11 @@ import signal
 
 from engine.base.process import exit_reason
 
-__all__ = ["ending"]
+__all__ = ["STOP_SECONDS", "ending"]
+
+STOP_SECONDS = 0.8
+"""How long a program of a board may take after each step of what ends a call. Both steps and what
+is left to do on the board are over before the job that asked is ended itself (2 s)."""
 
 
 def ending(code: int) -> tuple[str, str]:

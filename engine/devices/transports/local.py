@@ -21,6 +21,7 @@ from engine.base.files import atomic_write, open_regular
 from engine.base.peers.child import Child
 from engine.base.peers.near import LOOK_SECONDS, Call, Peer
 from engine.devices.transport import LINE_LIMIT, Completed, Moved, TransportKind
+from engine.devices.transports.endings import STOP_SECONDS
 from engine.devices.transports.source import Source
 from engine.devices.transports.storage import storage_error, too_large
 from engine.devices.transports.words import check_environment, check_words
@@ -209,7 +210,7 @@ class LocalConversation:
         Returns:
             Whether the program is still there to be asked.
         """
-        return self._child.stop(call)
+        return self._child.stop(call, STOP_SECONDS)
 
     def end(self) -> None:
         """Let the program go (it ends when its input does) or kill it; it is gone afterwards."""

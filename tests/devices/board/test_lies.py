@@ -20,7 +20,6 @@ from engine.devices.board.model_file import ModelFile
 from engine.devices.board.results import RunProgress, read_open_model
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
-from engine.devices.transport import LINE_LIMIT
 from tests.devices.board.running import IMAGE, changed, opened
 from tests.devices.fake_agent import INPUT, OPEN, OUTPUT, fake_agent
 from tests.devices.fake_board import FakeBoard
@@ -152,18 +151,28 @@ def test_a_line_without_an_end_takes_no_memory(talking: FakeBoard, model: Path) 
     try:
         with closing(runtime), pytest.raises(DeviceError, match="a line is too long"):
             runtime.run([BoardInput(IMAGE)])
-        assert tracemalloc.get_traced_memory()[1] < 3 * LINE_LIMIT
+        assert tracemalloc.get_traced_memory()[1] < 3 << 20
     finally:
         tracemalloc.stop()
 
 
 def test_messages_without_an_end_are_refused(talking: FakeBoard, model: Path) -> None:
     progress = {"done": 0, "total": 1, "wall_us": []}
-    heard: list[object] = []
+    heard = 0
+
+    def hear(_told: RunProgress) -> None:
+        nonlocal heard
+        heard += 1
+
     runtime, _found = opened(talking, model, progress={"run": [progress] * 50_000})
-    with closing(runtime), pytest.raises(DeviceError, match="are too many"):
-        runtime.run([BoardInput(IMAGE)], progress=heard.append)
-    assert 5_000 <= len(heard) < 40_000
+    tracemalloc.start()
+    try:
+        with closing(runtime), pytest.raises(DeviceError, match="are too many"):
+            runtime.run([BoardInput(IMAGE)], progress=hear)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+    assert 5_000 <= heard < 40_000
 
 
 def test_large_messages_are_refused(

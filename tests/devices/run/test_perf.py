@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,19 @@ def test_a_model_of_another_batch_is_refused(batched: Path, model: Path) -> None
     wrong = {"batch": 2, "model": str(batched)}
     with pytest.raises(UsageError, match="is for 4 frames at once, not for 2"):
         perf({"device": "local", "model": str(model), "batches": [wrong]}, NullReporter())
+
+
+@pytest.mark.cc
+def test_the_table_of_a_large_model_is_no_line_too_long(here: MakeBoard, model: Path) -> None:
+    rows = tuple(
+        replace(row, number=number, name=f"Conv:block.{number}.a_layer_with_a_name_of_usual_length")
+        for number, row in enumerate(answers().layers * 2500)
+    )
+    here(answers(results={ANY_INPUT: (SCORES.tobytes(),)}, layers=rows))
+    asked = {"device": "local", "model": str(model), "loops": 2, "layers": True}
+    found = perf(asked, NullReporter())
+    assert len(found["text"]) > 400_000
+    assert len(found["layers"]) == len(rows)
 
 
 @pytest.mark.cc

@@ -145,7 +145,7 @@ def test_a_call_is_stopped(talk: Talk) -> None:
 def test_a_call_that_does_not_stop_ends_the_program(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.devices.transports.ssh.conversation._LADDER_SECONDS", 0.5)
+    monkeypatch.setattr("engine.devices.transports.ssh.conversation.STOP_SECONDS", 0.5)
     conversation = talk()
     pid = pid_of(conversation)
     deaf: list[far.Message] = []

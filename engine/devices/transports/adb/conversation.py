@@ -14,7 +14,7 @@ from collections.abc import Callable
 from io import RawIOBase
 
 from engine.base.errors import DeviceError, DeviceLostError
-from engine.base.peers.child import GOODBYE_SECONDS, LADDER_SECONDS
+from engine.base.peers.child import GOODBYE_SECONDS
 from engine.base.peers.near import Call, Peer, ladder
 from engine.base.text import sanitize
 from engine.devices.transport import LINE_LIMIT
@@ -28,7 +28,7 @@ from engine.devices.transports.adb.shell import (
     Packets,
     packet,
 )
-from engine.devices.transports.endings import ending
+from engine.devices.transports.endings import STOP_SECONDS, ending
 
 __all__ = ["AdbConversation"]
 
@@ -191,7 +191,7 @@ class AdbConversation:
         """
         self.peer.cancel(call)
         over = lambda: call.answer is not None or not self.peer.open  # noqa: E731
-        for seconds in ladder(over, [self._drop], LADDER_SECONDS):
+        for seconds in ladder(over, [self._drop], STOP_SECONDS):
             self.peer.pump(seconds)
         return call.answer is not None and self.peer.open
 

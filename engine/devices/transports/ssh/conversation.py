@@ -18,7 +18,7 @@ import asyncssh
 from engine.base.errors import DeviceError, DeviceLostError
 from engine.base.peers.near import Call, Peer, ladder
 from engine.devices.transport import LINE_LIMIT
-from engine.devices.transports.endings import ending
+from engine.devices.transports.endings import STOP_SECONDS, ending
 from engine.devices.transports.ssh.loop import LoopThread
 from engine.devices.transports.ssh.program import Program, send_signal
 
@@ -26,7 +26,6 @@ __all__ = ["SshConversation"]
 
 _CHUNK = 1 << 16
 _GOODBYE_SECONDS = 5.0
-_LADDER_SECONDS = 2.0
 _SIGNAL_SECONDS = 5.0
 _TELL_SECONDS = 2.0
 
@@ -98,7 +97,7 @@ class SshConversation:
         self.peer.cancel(call)
         over = lambda: call.answer is not None or not self.peer.open  # noqa: E731
         steps = [partial(self._signal, name) for name in ("TERM", "KILL")]
-        for seconds in ladder(over, steps, _LADDER_SECONDS):
+        for seconds in ladder(over, steps, STOP_SECONDS):
             self.peer.pump(seconds)
         return call.answer is not None and self.peer.open
 
