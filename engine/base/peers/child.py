@@ -106,12 +106,12 @@ class Child:
             cause = f"{cause} It said last: {said}"
         return WorkerError(f"{name} {how}.", cause=cause, remedy=remedy)
 
-    def stop(self, call: Call, seconds: float | None = None) -> bool:
+    def stop(self, call: Call, patience: float | None = None) -> bool:
         """End a call: it is cancelled, then the process is terminated, then killed.
 
         Args:
             call: what is waited for.
-            seconds: after each step; :data:`LADDER_SECONDS` where none are given.
+            patience: seconds after each step; :data:`LADDER_SECONDS` where none are given.
 
         Returns:
             Whether the process is still there to be asked.
@@ -119,7 +119,7 @@ class Child:
         self.peer.cancel(call)
         steps = [partial(self.id.send, number) for number in (signal.SIGTERM, signal.SIGKILL)]
         over = lambda: call.answer is not None or not self.peer.open  # noqa: E731
-        for seconds in ladder(over, steps, seconds or LADDER_SECONDS):
+        for seconds in ladder(over, steps, patience or LADDER_SECONDS):
             self.peer.pump(seconds)
         return call.answer is not None and self.peer.open
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from engine.base.errors import DeviceError, DeviceTimeoutError
+from engine.base.errors import DeviceError, DeviceTimeoutError, RuntimeLibraryError
 from engine.base.plain import JsonObject
 from engine.base.text import sanitize
 
 __all__ = [
     "amount",
+    "emulated_refusal",
     "hang_error",
     "listed",
     "long_text",
@@ -23,6 +24,8 @@ __all__ = [
 ]
 
 _TEXT_LIMIT = 1 << 20
+_EMULATED = "emulated: no answers for this model: "
+"""What the runtime of an emulated board says before the reason, which ends with ``Fix:``."""
 
 
 def misfit_error(what: str) -> DeviceError:
@@ -42,6 +45,15 @@ def hang_error(board: str, method: str, seconds: float) -> DeviceTimeoutError:
         remedy="Try again with more time. If the next start of a model hangs too, restart the "
         "board.",
     )
+
+
+def emulated_refusal(error: RuntimeLibraryError) -> RuntimeLibraryError:
+    """The error of a runtime that refuses a model; of an emulated board's with its own remedy, as
+    it says what the simulator lacks.
+    """
+    why = error.cause.partition(_EMULATED)[2]
+    cause, found, remedy = why.partition(" Fix: ")
+    return RuntimeLibraryError(error.what, cause=cause, remedy=remedy) if found else error
 
 
 def mapping(value: Any, name: str) -> Mapping[str, Any]:

@@ -10,10 +10,16 @@ import contextlib
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
-from engine.base.errors import DeviceError, DeviceStorageError, DeviceTimeoutError, UsageError
+from engine.base.errors import (
+    DeviceError,
+    DeviceStorageError,
+    DeviceTimeoutError,
+    RuntimeLibraryError,
+    UsageError,
+)
 from engine.base.files import sha256_of
 from engine.base.plain import JsonObject
-from engine.devices.board.answers import long_text, number, text, times
+from engine.devices.board.answers import emulated_refusal, long_text, number, text, times
 from engine.devices.board.exchange import OUTPUTS, receive_outputs, send_inputs
 from engine.devices.board.files import BoardFiles, Watched
 from engine.devices.board.layout import model_name
@@ -174,6 +180,8 @@ class BoardRuntime:
             answer = session.ask("open", params, seconds=seconds)
         except DeviceTimeoutError as error:
             raise self._init_hangs_error(error) from None
+        except RuntimeLibraryError as error:
+            raise emulated_refusal(error) from None
         self._hung = False
         found = read_open_model(file, answer, session.folder.note)
         self._opened = found, ("open", params)

@@ -49,16 +49,19 @@ def list_boards(ssh: tuple[str, ...], as_json: bool) -> None:
 
     found = with_worker(action, Narrator())
     rows = [[d.id, d.state, d.model or d.product, d.address] for d in found.devices]
-    lines = table(["device", "state", "model", "address"], rows) if rows else ["No board found."]
+    # without adb there may be boards by other ways; a server that does not serve hides some
+    no_server = any(notice.code == "adb-server" for notice in found.notices)
+    none = [] if no_server else ["No board found."]
+    lines = table(["device", "state", "model", "address"], rows) if rows else none
     for device in found.devices:
-        notes = [] if device.usable else [
-            part for part in (device.what, device.cause, device.remedy) if part
-        ]
+        notes = (
+            []
+            if device.usable
+            else [part for part in (device.what, device.cause, device.remedy) if part]
+        )
         lines += [f"{device.id}: {note}" for note in (*notes, *device.warnings)]
     lines += [f"{notice.what} {notice.remedy}".strip() for notice in found.notices]
     emit(found, lines, as_json=as_json)
-    # without adb there may be boards by other ways; a server that does not serve hides some
-    no_server = any(notice.code == "adb-server" for notice in found.notices)
     silent = any(device.kind == "ssh" and not device.usable for device in found.devices)
     if silent or (no_server and shutil.which("adb")):
         raise click.exceptions.Exit(DeviceError.exit_code)

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from engine.api import RKNN
+from engine.base.events import NullReporter
 from engine.devices.address import Address
+from engine.devices.doctor.examine import examine_board
 from engine.devices.emulator.emulator import BoardEmulator
+from engine.services.devices import perf
+from engine.wire.devices import ExamineParams
+from engine.wire.doctor import Check
 from tests.devices.end_to_end.conftest import told
 from tests.devices.real.conftest import RealBoard
 from tests.devices.real.qemu_shell import qemu_shell
+from tests.devices.test_commands import run
 from tests.safety import PATIENCE, ends
 
 pytestmark = [pytest.mark.boards, pytest.mark.long, pytest.mark.sshd, pytest.mark.vendor]
 
 BIG = ("librknnrt-1.6.0-armhf", "librknnrt-1.5.2-rk356x-armhf")
 MINI = "librknnmrt-2.3.2-armhf-uclibc"
+
+Reached = Callable[[str], tuple[str, Path]]
+"""By the name of a library: where its board is for ``ssh``, and the folder that is its ``/``."""
 
 
 @pytest.fixture(autouse=True)
@@ -47,19 +56,19 @@ def reached(
     ssh_board: Callable[..., tuple[BoardEmulator, Address]],
     real_board: Callable[[str], RealBoard],
     library: Callable[[str], Path],
-) -> Callable[[str], str]:
-    """Makes a board with one of the vendor's libraries; where it is for ``ssh``.
+) -> Reached:
+    """Makes a board with one of the vendor's libraries.
 
     Its files are those of an emulated board, its agent and runtime run under qemu-user.
     """
 
-    def make(name: str) -> str:
+    def make(name: str) -> tuple[str, Path]:
         mini = name.startswith("librknnmrt")
-        real = real_board("rv1106" if mini else "armhf")
+        real = real_board("rv1106" if mini else "armhf" if "armhf" in name else "arm64")
         made, address = ssh_board("rv1106" if mini else "rk3588")
         made.image.install_runtime(library(name))
         equip(made.root, real)
-        return str(address)
+        return str(address), made.root
 
     return make
 
@@ -71,40 +80,77 @@ def picture(tmp_path: Path) -> Path:
     return path
 
 
-def checks(address: str, *more: str) -> dict[str, Any]:
-    """What doctor found, by the name of the step."""
-    return {check["name"]: check for check in told("doctor", "--device", address, *more)["checks"]}
+def examined(address: str, model: Path) -> dict[str, Check]:
+    """What doctor found, by the name of the step; of several the first."""
+    found = examine_board(ExamineParams(address, str(model), test=True))
+    return {check.name: check for check in reversed(found)}
 
 
-@pytest.mark.parametrize("name", [MINI, *BIG])
-def test_doctor(reached: Callable[[str], str], name: str) -> None:
-    found = checks(reached(name))
-    assert found["runtime"]["state"] == "ok"
-    assert name.split("-")[1] in str(found["runtime"])
-
-
-@pytest.mark.parametrize("name", [MINI, *BIG])
-def test_memory(reached: Callable[[str], str], models: dict[str, Path], name: str) -> None:
-    model = models["rv1106" if name == MINI else "rk3588"]
-    found = told("memory", str(model), "--device", reached(name))
-    assert found["memory"]["weight"] == (320 if name == MINI else 2880)
-
-
-def check_run_and_perf(model: Path, address: str, picture: Path, *more: str) -> None:
-    done = told("run", str(model), "--device", address, "-i", str(picture))
-    assert len(done["outputs"]) == 1
-    timed = told("perf", str(model), "--device", address, "--loops", "3", *more)
-    assert timed["points"][0]["count"] >= 3
+def test_what_a_user_does(reached: Reached, models: dict[str, Path], picture: Path) -> None:
+    """Find the board, examine it, run a model, time it, look at its memory: each by its verb."""
+    address, root = reached(MINI)
+    model, here = str(models["rv1106"]), ("--device", address)
+    found = told("devices", "list", "--ssh", address)
+    (board,) = [device for device in found["devices"] if device["kind"] == "ssh"]
+    assert (board["id"], board["state"]) == (address, "ready")
+    done = run("perf", model, *here, "--threads", "2")
+    assert done.returncode == 2
+    assert "runs a model on one thread" in done.stderr
+    assert list(root.rglob("model-*.rknn")) == []  # it was said before the model was sent
+    checks = told("doctor", *here, "--model", model)["checks"]
+    assert {check["state"] for check in checks} <= {"ok", "skipped"}
+    assert "librknnmrt 2.3.2" in str(checks)
+    assert checks[-1]["name"] == "test tensor"
+    assert len(told("run", model, *here, "-i", str(picture))["outputs"]) == 1
+    assert told("perf", model, *here, "--loops", "3")["points"][0]["count"] == 3
+    assert told("memory", model, *here)["memory"]["weight"] == 320
 
 
 @pytest.mark.parametrize("name", BIG)
-def test_run_and_perf(
-    reached: Callable[[str], str], models: dict[str, Path], picture: Path, name: str
-) -> None:
-    check_run_and_perf(models["rk3588"], reached(name), picture, "--threads", "2")
+def test_the_big_runtime(reached: Reached, models: dict[str, Path], name: str) -> None:
+    address, _root = reached(name)
+    model = models["rk3588"]
+    found = examined(address, model)
+    assert {check.state for check in found.values()} <= {"ok", "skipped"}
+    assert name.split("-")[1] in found["runtime"].found
+    asked = {"device": address, "model": str(model), "threads": [2], "loops": 3, "layers": True}
+    timed = perf(asked, NullReporter())
+    assert timed["points"][0]["count"] == 6
+    assert "conv" in timed["text"]
 
 
-def test_run_and_perf_on_the_mini_runtime(
-    reached: Callable[[str], str], models: dict[str, Path], picture: Path
+@pytest.mark.parametrize(
+    ("name", "chip", "said"),
+    [
+        ("librknnmrt-1.5.2-armhf-uclibc", "rv1106", "crashed in rknn_init"),
+        ("librknnrt-1.4.0-rk356x-aarch64", "rk3588", "Invalid RKNN model version 6"),
+    ],
+)
+def test_a_runtime_that_does_not_read_the_container(
+    reached: Reached, models: dict[str, Path], name: str, chip: str, said: str
 ) -> None:
-    check_run_and_perf(models["rv1106"], reached(MINI), picture)
+    found = examined(reached(name)[0], models[chip])
+    assert {check.name for check in found.values() if check.state == "bad"} == {
+        "versions",
+        "test tensor",
+    }
+    assert "does not load models whose container has version" in found["versions"].found
+    assert said in found["test tensor"].remedy
+
+
+@pytest.mark.parametrize("name", [MINI, BIG[0]])
+def test_the_class(reached: Reached, models: dict[str, Path], name: str) -> None:
+    """The vendor's calls, in Python."""
+    mini = name == MINI
+    chip = "rv1106" if mini else "rk3588"
+    rknn = RKNN()
+    assert rknn.load_rknn(str(models[chip])) == 0
+    board = {"target": chip, "device_id": reached(name)[0]}
+    assert rknn.init_runtime(**board, eval_mem=True) == 0
+    (made,) = rknn.inference(inputs=[np.zeros((1, 8, 8, 3), np.uint8)], data_format=["nhwc"])
+    assert made.size == 256
+    assert rknn.eval_perf(is_print=False) != -1
+    used = rknn.eval_memory(is_print=False)
+    assert used["weight_memory"] == (320 if mini else 2880)
+    assert name.split("-")[1] in str(rknn.get_sdk_version())
+    rknn.release()

@@ -142,7 +142,7 @@ class AnswerDesk:
             with self._working:
                 self._make(path)
         except EngineError as error:
-            why = f"{error.what} {error.advice}".strip()
+            why = " ".join(filter(None, (error.what, error.cause, f"Fix: {error.remedy}")))
         except OSError as error:
             why = f"The file system of the emulator failed: {error.strerror}."
         except Exception as error:  # noqa: BLE001 - whoever asked would wait in vain
