@@ -75,32 +75,40 @@ uint64_t noise_mark(void) {
   return mark;
 }
 
+/* Without the blanks around it. */
+static char *trimmed(char *line) {
+  char *end = line + strlen(line);
+  while (end > line && strchr(" \t\r", end[-1])) *--end = 0;
+  while (*line && strchr(" \t\r", *line)) line++;
+  return line;
+}
+
 void noise_since(uint64_t mark, char *words, size_t room) {
-  char text[KEPT + 1];
+  char text[KEPT + 1], joined[KEPT + 16];
   drain();
   pthread_mutex_lock(&lock);
   uint64_t from = seen - mark > KEPT ? seen - KEPT : mark, size = seen - from;
   for (uint64_t i = 0; i < size; i++) text[i] = tail[(from + i) % KEPT];
   pthread_mutex_unlock(&lock);
   text[size] = 0;
-  const char *lines[LINES];
+  char *lines[LINES], *rest, *line = strtok_r(text, "\n", &rest);
   int count = 0;
-  char *rest, *line = strtok_r(text, "\n", &rest);
   for (; line; line = strtok_r(NULL, "\n", &rest)) {
+    if (!*(line = trimmed(line))) continue;
     if (count == LINES) memmove(lines, lines + 1, sizeof *lines * (LINES - 1));
     lines[count < LINES ? count++ : LINES - 1] = line;
   }
-  size_t used = 0;
-  words[0] = 0;
-  for (int i = 0; i < count; i++) {
-    size_t length = strnlen(lines[i], SHOWN / LINES);
-    if (used + length + 4 > room) break;
-    if (used) {
-      memcpy(words + used, " / ", 3);
-      used += 3;
-    }
-    memcpy(words + used, lines[i], length);
-    used += length;
-    words[used] = 0;
+  /* from the last one back, as much as is shown */
+  char *first = joined + sizeof joined - 1, *at = first;
+  *at = 0;
+  for (int i = count - 1; i >= 0; i--) {
+    const char *between = i < count - 1 ? " / " : "";
+    at -= strlen(between);
+    memcpy(at, between, strlen(between));
+    at -= strlen(lines[i]);
+    memcpy(at, lines[i], strlen(lines[i]));
   }
+  size_t shown = room - 1 < SHOWN ? room - 1 : SHOWN;
+  if ((size_t)(first - at) > shown) at = first - shown;
+  snprintf(words, room, "%s", at);
 }
