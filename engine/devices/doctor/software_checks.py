@@ -178,7 +178,11 @@ def check_versions(case: Case) -> Iterator[Check]:
     if case.versions.runtime is None:
         yield Check("versions", "skipped", "there is no runtime to compare")
     elif case.model is None:
-        why = "the model cannot be read" if case.unread else "no model was given to compare with"
+        why = "no model was given to compare with"
+        if case.unread:
+            why = "the model cannot be read"
+        elif case.recipe_chip is not None:
+            why = "the open recipe has no compiled model to compare with"
         yield Check("versions", "ok", f"they fit each other; {why}")
     else:
         toolkit = sanitize(case.model.toolkit, 40)

@@ -108,7 +108,9 @@ def test_a_model_that_cannot_be_read_is_not_called_missing(here: MakeBoard, tmp_
     here()
     path = tmp_path / "broken.rknn"
     path.write_bytes(b"RKNN" + bytes(100))
-    assert by_name(examine_board(ExamineParams("local", chip="rv1106")))["recipe"].state == "note"
+    opened = by_name(examine_board(ExamineParams("local", chip="rv1106")))
+    assert opened["recipe"].state == "note"
+    assert "the open recipe has no compiled model" in opened["versions"].found
     found = by_name(examine_board(ExamineParams("local", str(path), test=True, chip="rv1106")))
     assert "recipe" not in found
     assert found["model"].state == "bad"
