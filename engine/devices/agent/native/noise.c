@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { KEPT = 1 << 14, CHUNK = 4096, LINES = 3, SHOWN = 400, LAST_MS = 2000 };
+enum { KEPT = 1 << 14, CHUNK = 4096, LINES = 3, SHOWN = 800, LAST_MS = 2000 };
 
 static char tail[KEPT];
 static uint64_t seen;
