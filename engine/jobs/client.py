@@ -61,10 +61,15 @@ class _Connection:
         self.submitted: set[int] = set()
         self.asked: dict[int, tuple[str, Call]] = {}
         self.since = 0.0
+        self.ending = False
         self._clock: asyncio.TimerHandle | None = None
         self._burial: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self.peer.listen(self._loop, self._ended)
+
+    def is_ended(self) -> None:
+        """A job of it was cancelled the hard way: whatever comes next is for another process."""
+        self.ending = True
 
     @property
     def has_jobs(self) -> bool:
@@ -92,7 +97,11 @@ class _Connection:
             def accepted(message: Message) -> None:
                 self.submitted.discard(call.number)
                 self.jobs[call.number] = job = Job(
-                    Path(message["folder"]), self.child.id, piped=True, read=read
+                    Path(message["folder"]),
+                    self.child.id,
+                    piped=True,
+                    read=read,
+                    signalled=self.is_ended,
                 )
                 settle(job)
 
@@ -244,6 +253,10 @@ class Worker:
         return connection.child.process.pid if connection and connection.peer.open else None
 
     def _connect(self) -> _Connection:
+        connection = self._connection
+        if connection is not None and connection.ending and connection.peer.open:
+            self._left.append(connection)
+            self._connection = None
         if self._connection is None or not self._connection.peer.open:
             self._connection = _Connection(self._environment, self._module, self._leave)
         return self._connection

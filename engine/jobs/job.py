@@ -48,6 +48,7 @@ class Job(Generic[R]):
         process: the worker's.
         piped: whether a worker of this process wakes the reader.
         read: makes the result of plain data; None leaves it as it is.
+        signalled: called before the worker is sent a signal that ends it.
     """
 
     def __init__(
@@ -57,12 +58,14 @@ class Job(Generic[R]):
         *,
         piped: bool = False,
         read: Callable[[JsonObject], R] | None = None,
+        signalled: Callable[[], None] | None = None,
     ) -> None:
         self.id = folder.name
         self.folder = folder
         self._process = process
         self._piped = piped
         self._read = read
+        self._signalled = signalled
         self._wake = asyncio.Event()
         self._answer: Message | None = None
         self._lost: WorkerError | None = None
@@ -127,9 +130,9 @@ class Job(Generic[R]):
         except OSError:  # a full disk: there is only the hard way
             asked = False
         if self._cancels > 1:
-            self._process.send(signal.SIGKILL)
+            self._send(signal.SIGKILL)
         elif not asked:
-            self._process.send(signal.SIGTERM)
+            self._send(signal.SIGTERM)
         if self._ladder is None:
             self._ladder = asyncio.create_task(self._climb())
 
@@ -170,9 +173,14 @@ class Job(Generic[R]):
             private_file(path).close()
 
     async def _climb(self) -> None:
-        steps = [partial(self._process.send, n) for n in (signal.SIGTERM, signal.SIGKILL)]
+        steps = [partial(self._send, n) for n in (signal.SIGTERM, signal.SIGKILL)]
         for seconds in ladder(self._ended, steps, LADDER_SECONDS):
             await asyncio.sleep(seconds)
+
+    def _send(self, number: signal.Signals) -> None:
+        if self._signalled is not None:
+            self._signalled()
+        self._process.send(number)
 
     def _ended(self) -> bool:
         """Whether nothing more will come; looks at the disk only where no pipe tells."""

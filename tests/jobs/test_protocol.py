@@ -225,6 +225,18 @@ async def test_a_second_cancel_kills_at_once(
     assert (await toy.call("echo", {"n": 1})) == {"n": 1}
 
 
+async def test_what_follows_a_killed_job_is_asked_of_another_worker(toy: Worker) -> None:
+    """Also before anybody has seen that the worker is gone."""
+    job = await toy.submit("native", {})
+    assert isinstance(await anext(job.events()), StageStarted)
+    async with asyncio.timeout(PATIENCE):
+        await job.cancel()
+        await job.cancel()
+        assert (await toy.call("echo", {"n": 1})) == {"n": 1}
+        with pytest.raises(JobCancelledError):
+            await job.result()
+
+
 async def test_a_killed_worker_is_told_with_its_stage(toy: Worker) -> None:
     job = await toy.submit("stubborn", {})
     events = job.events()
