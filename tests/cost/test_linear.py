@@ -1,4 +1,4 @@
-"""The work of an estimate grows with the model: counted in lines that run, never in seconds."""
+"""The work of a load and an estimate grows with the model: lines that run are counted."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from engine.cost.estimate import CostSettings, estimate
 from engine.graph.ir import Graph, infer_shapes
+from engine.graph.ir.amounts import check_amounts
 
 PARTS = 150
 
@@ -62,6 +63,7 @@ def lines_run(graph: Graph, chip: str) -> Counter[str]:
     before = sys.gettrace()
     sys.settrace(entered)
     try:
+        check_amounts(graph)  # as every model that is loaded
         estimate(graph, CostSettings(chips=(chip,)))
     finally:
         sys.settrace(before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 
 import onnx_ir as ir
@@ -82,9 +83,9 @@ def check_amounts(graph: Graph) -> None:
                 fixed.add(value)
         if now > MAX_AT_ONCE:
             raise _too_much(node, now)
-        for read in {value for value in node.inputs if value is not None}:
+        for read, times in Counter(value for value in node.inputs if value is not None).items():
             if read in readers:
-                readers[read] -= sum(other is read for other in node.inputs)
+                readers[read] -= times
                 now -= sizes[read] if readers[read] == 0 else 0
 
 
