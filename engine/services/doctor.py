@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["doctor"]
 
+_PATIENCE_SECONDS = 20
+
 
 @answers(DOCTOR)
 def doctor(_params: Nothing) -> Checks:
@@ -41,16 +43,17 @@ def _walls() -> Check:
     from engine.base.confine import Walls
 
     # only a process that asked for it knows: containers refuse what the kernel has
-    done = subprocess.run(
-        engine_command("engine.base.confine"),
-        env=child_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
     try:
+        done = subprocess.run(
+            engine_command("engine.base.confine"),
+            env=child_environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_PATIENCE_SECONDS,
+        )
         found = Walls(**json.loads(done.stdout))
-    except (ValueError, TypeError):
+    except (OSError, subprocess.TimeoutExpired, ValueError, TypeError):
         found = Walls()
     return _check_of(found)
 

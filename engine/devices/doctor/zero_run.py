@@ -12,6 +12,8 @@ from engine.base.text import sanitize, shape_text
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardOutput, zero_input
 from engine.devices.doctor.case import TestTensor
+from engine.devices.probe.identify import EMULATED_MARK
+from engine.devices.probe.reading import read_bytes
 from engine.devices.transport import Transport
 from engine.wire.doctor import Check
 
@@ -34,7 +36,10 @@ def zero_run(model: Path, check: Callable[[], object]) -> TestTensor:
             found = runtime.run([zero_input(attributes) for attributes in opened.inputs])
         took = statistics.median(found.run_us or found.wall_us) / 1000
         told = "; ".join(_told(found.outputs))
-        said = f"runs with zeros in {took:.3f} ms by {sanitize(opened.library, 120)}: {told}"
+        emulated = read_bytes(transport, EMULATED_MARK, 64) is not None
+        label = "emulated" if emulated else "measured"
+        library = sanitize(opened.library, 120)
+        said = f"runs with zeros in {took:.3f} ms ({label}) by {library}: {told}"
         if all(np.isfinite(output.array).all() for output in found.outputs):
             return Check("test tensor", "ok", said)
         remedy = "Outputs that are not finite often come from float16, whose largest number is "
