@@ -19,6 +19,8 @@ from engine.devices.emulator.runtime.answers import (
 IMAGE = np.arange(48, dtype=np.int8).reshape(1, 4, 4, 3)
 SCORES = np.array([[-128, -28, 0, 100, 127]], np.int8)
 ZERO, SCALE = -28, 0.25
+OLD_IMAGE = IMAGE.astype(np.uint8)
+OLD_SCORES = np.array([[0, 28, 100, 200, 255]], np.uint8)
 ROW = LayerRow(1, "Conv", "INT8", "NPU", ((1, 3, 4, 4),), (1, 5), 120, "Conv:conv1", 9, 8, 9)
 
 
@@ -36,6 +38,18 @@ def answers(**changes: Any) -> Answers:
         "platform": "rk3588",
     }
     return Answers(**(known | changes))
+
+
+def first_answers(**changes: Any) -> Answers:
+    """What the stand-in of generation 1 knows of a small model."""
+    known: dict[str, Any] = {
+        "generation": 1,
+        "platform": "",
+        "inputs": (TensorFacts("image", (1, 4, 4, 3), "UINT8", "NHWC", "AFFINE", 0, 128, 0.5),),
+        "outputs": (TensorFacts("scores", (1, 5), "UINT8", "NCHW", "AFFINE", 0, 28, SCALE, 0),),
+        "results": {input_digest([OLD_IMAGE.tobytes()]): (OLD_SCORES.tobytes(),)},
+    }
+    return answers(**(known | changes))
 
 
 def check_results(

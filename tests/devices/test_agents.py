@@ -9,10 +9,9 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from engine.base.errors import DeviceError, RuntimeLibraryError
+from engine.base.errors import DeviceError
 from engine.devices.address import Address
 from engine.devices.agent.build import build_agent
 from engine.devices.agent.built import PREBUILT, TARGETS, VARIABLE, agent_folder
@@ -22,14 +21,13 @@ from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
 from engine.devices.doctor.diagnose import diagnose
 from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.runtime.answers import TensorFacts, input_digest
 from engine.devices.emulator.runtime.build import compiler
 from engine.devices.probe.elf import HEAD, Elf, program_interpreter, read_elf
 from engine.devices.transport import Transport
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.ssh import SshTransport
 from tests.devices.conftest import Boards, add_c_library
-from tests.devices.known_model import IMAGE, SCALE, answers, check_results
+from tests.devices.known_model import IMAGE, answers, check_results
 from tests.devices.probe.boards import Board
 from tests.devices.test_commands import run
 from tests.safety import ends
@@ -126,37 +124,6 @@ def test_the_agent_is_sent_over_ssh(
         monkeypatch.setattr("engine.devices.agent.built.PREBUILT", Path("/nothing"))
         check = next(c for c in diagnose(transport).checks if c.name == "agent")
         assert (check.state, "devices agent build --target" in check.remedy) == ("bad", True)
-
-
-@pytest.mark.long
-@pytest.mark.adb
-@pytest.mark.cc
-def test_an_old_board_is_asked_one_request_at_a_time(
-    board: Boards, libraries: Callable[..., Path], first_model: Path, stored: Path
-) -> None:
-    made = board("rk1808")
-    image, scores = IMAGE.astype(np.uint8), np.array([[0, 28, 100, 200, 255]], np.uint8)
-    known = answers(
-        generation=1,
-        platform="",
-        inputs=(TensorFacts("image", (1, 4, 4, 3), "UINT8", "NHWC", "AFFINE", 0, 128, 0.5),),
-        outputs=(TensorFacts("scores", (1, 5), "UINT8", "NCHW", "AFFINE", 0, 28, SCALE, 0),),
-        results={input_digest([image.tobytes()]): (scores.tobytes(),)},
-    )
-    made.image.install_runtime(libraries(1))
-    known.into(
-        made.root / made.image.library.lstrip("/").rpartition("/")[0] / "answers", first_model
-    )
-    transport = AdbTransport.open(made.address)
-    assert not transport.converses
-    with ends(), closing(transport), BoardRuntime(transport) as runtime:
-        assert runtime.open(first_model).generation == 1
-        check_results(runtime, image, scores, 28)
-        with pytest.raises(RuntimeLibraryError, match="not available on this runtime"):
-            runtime.memory()
-        assert "MemTotal" in str(runtime.read(["/proc/meminfo"])["/proc/meminfo"])
-        (seen,) = runtime.watch(["/proc/loadavg"], interval=0.02, count=1)
-        assert seen.values["/proc/loadavg"]
 
 
 # -- which one is taken

@@ -11,10 +11,19 @@ import pytest
 
 from engine.api import RKNN
 from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.runtime.answers import Answers, TensorFacts, input_digest
+from engine.devices.emulator.runtime.answers import Answers, input_digest
 from rknntui.demo import demo_folder
 from tests.devices.conftest import Boards
-from tests.devices.known_model import IMAGE, SCALE, SCORES, ZERO, answers
+from tests.devices.known_model import (
+    IMAGE,
+    OLD_IMAGE,
+    OLD_SCORES,
+    SCALE,
+    SCORES,
+    ZERO,
+    answers,
+    first_answers,
+)
 from tests.devices.test_commands import run
 
 pytestmark = [pytest.mark.adb, pytest.mark.cc]
@@ -109,16 +118,12 @@ def test_the_calls_of_generation_1(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     model = first_model
-    image, scores = IMAGE.astype(np.uint8), np.array([[0, 28, 100, 200, 255]], np.uint8)
-    known = answers(
-        generation=1,
-        platform="",
-        inputs=(TensorFacts("image", (1, 4, 4, 3), "UINT8", "NHWC", "AFFINE", 0, 128, 0.5),),
-        outputs=(TensorFacts("scores", (1, 5), "UINT8", "NCHW", "AFFINE", 0, 28, SCALE, 0),),
+    image, scores = OLD_IMAGE, OLD_SCORES
+    known = first_answers(
         results={
             input_digest([pixels.tobytes()]): (scores.tobytes(),)
             for pixels in (image, np.zeros_like(image))
-        },
+        }
     )
     made = board("rk1808")
     ready(made, libraries(1), model, known)

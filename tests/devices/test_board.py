@@ -26,15 +26,20 @@ from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.emulator.image import Software
 from engine.devices.emulator.runtime.answers import (
     Answers,
-    TensorFacts,
-    input_digest,
 )
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.local import LocalTransport
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import add_c_library
 from tests.devices.fake_board import ELF, FakeBoard
-from tests.devices.known_model import IMAGE, SCALE, answers, check_results
+from tests.devices.known_model import (
+    IMAGE,
+    OLD_IMAGE,
+    OLD_SCORES,
+    answers,
+    check_results,
+    first_answers,
+)
 from tests.safety import ends
 
 SETTINGS = "emulated.conf"
@@ -222,23 +227,17 @@ def test_a_model_runs_on_an_old_board_by_one_request_at_a_time(
     board: Boards, libraries: Callable[..., Path], first_model: Path
 ) -> None:
     emulator = board("rk1808")
-    image, scores = IMAGE.astype(np.uint8), np.array([[0, 28, 100, 200, 255]], np.uint8)
-    known = answers(
-        generation=1,
-        platform="",
-        inputs=(TensorFacts("image", (1, 4, 4, 3), "UINT8", "NHWC", "AFFINE", 0, 128, 0.5),),
-        outputs=(TensorFacts("scores", (1, 5), "UINT8", "NCHW", "AFFINE", 0, 28, SCALE, 0),),
-        results={input_digest([image.tobytes()]): (scores.tobytes(),)},
-    )
-    transport = equipped(emulator, libraries(1), first_model, known)
+    transport = equipped(emulator, libraries(1), first_model, first_answers())
     assert not transport.converses
     with closing(transport), BoardRuntime(transport) as runtime:
         found = runtime.open(first_model)
         assert (found.generation, found.memory) == (1, None)
-        check_results(runtime, image, scores, 28)
+        check_results(runtime, OLD_IMAGE, OLD_SCORES, 28)
         with pytest.raises(RuntimeLibraryError, match="not available on this runtime"):
             runtime.memory()
         assert "MemTotal" in str(runtime.read(["/proc/meminfo"])["/proc/meminfo"])
+        (seen,) = runtime.watch(["/proc/loadavg"], interval=0.02, count=1)
+        assert seen.values["/proc/loadavg"]
     assert find_folder(transport).runs() == ()
 
 

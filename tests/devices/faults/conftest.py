@@ -9,36 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from engine.devices.address import Address
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.runtime.answers import Answers, TensorFacts, input_digest
+from engine.devices.emulator.runtime.answers import Answers
 from engine.devices.transport import Transport
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.ssh import SshTransport
 from tests.devices.adb_server import AdbServer
-from tests.devices.known_model import IMAGE, SCALE, answers, check_results
+from tests.devices.known_model import OLD_IMAGE, OLD_SCORES, answers, check_results, first_answers
 from tests.devices.ssh.server import SSHD, Sshd
 from tests.devices.waiting import until
 from tests.safety import ends
-
-OLD_IMAGE = IMAGE.astype(np.uint8)
-OLD_SCORES = np.array([[0, 28, 100, 200, 255]], np.uint8)
-
-
-def first_answers(**changes: Any) -> Answers:
-    """What the stand-in of generation 1 knows of a small model."""
-    known: dict[str, Any] = {
-        "generation": 1,
-        "platform": "",
-        "inputs": (TensorFacts("image", (1, 4, 4, 3), "UINT8", "NHWC", "AFFINE", 0, 128, 0.5),),
-        "outputs": (TensorFacts("scores", (1, 5), "UINT8", "NCHW", "AFFINE", 0, 28, SCALE, 0),),
-        "results": {input_digest([OLD_IMAGE.tobytes()]): (OLD_SCORES.tobytes(),)},
-    }
-    return answers(**(known | changes))
 
 
 @dataclass

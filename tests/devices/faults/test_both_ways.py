@@ -41,8 +41,8 @@ from engine.devices.doctor.diagnose import diagnose
 from engine.devices.emulator.image import Software
 from engine.devices.transports.ssh import SshTransport
 from tests.devices.adb_server import AdbServer
-from tests.devices.faults.conftest import OLD_IMAGE, Way, first_answers
-from tests.devices.known_model import IMAGE, answers
+from tests.devices.faults.conftest import Way
+from tests.devices.known_model import IMAGE, OLD_IMAGE, answers, first_answers
 from tests.devices.ssh.slow_link import SlowLink
 
 pytestmark = [pytest.mark.long, pytest.mark.cc]
