@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,15 @@ class ModelSource:
     def title(self) -> str:
         """What a list calls it: the name of its file."""
         return self.name if self.path is None else self.path.name
+
+    @cached_property
+    def told(self) -> Callable[[str], str]:
+        """Gives what a runtime says of a compiled model the user's names."""
+        if self.path is None:
+            return str
+        from engine.compile.rockchip.side_file import names_of
+
+        return names_of(self.path).told
 
     @contextmanager
     def file_for(self, board: Connected) -> Iterator[Path]:

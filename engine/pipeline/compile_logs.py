@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import time
@@ -21,6 +22,9 @@ _KEPT = 20
 class LogFolder:
     """A folder in the user's state folder for what toolkits print during one compilation.
 
+    Attributes:
+        raw: matches the paths of the toolkits' own logs in it.
+
     Raises:
         OutputError: it cannot be made.
     """
@@ -33,6 +37,7 @@ class LogFolder:
             stamp = time.strftime("%Y%m%d-%H%M%S")
             name = f"{stamp}-{os.getpid()}-{secrets.token_hex(3)}"
             self.folder = private_folder(place / name)
+        self.raw = re.compile(re.escape(str(self.folder / "toolkit")) + r"(?:-\d+)?\.log")
 
     def path(self, name: str) -> Path:
         """A file in it."""

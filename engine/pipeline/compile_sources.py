@@ -12,6 +12,7 @@ import numpy as np
 
 from engine.compile.rockchip.generation1 import generation_1_onnx
 from engine.compile.rockchip.model import op_targets, toolkit_onnx
+from engine.compile.rockchip.neutral_names import NeutralNames, neutral_names
 from engine.dataset import InputPlan, Preprocess
 from engine.pipeline.samples import RecipeSamples
 from engine.quantize import plan, sample_limit
@@ -88,20 +89,26 @@ class HandedModel:
 
     @cached_property
     def onnx(self) -> bytes:
-        """The file.
+        """The model with the user's names.
 
         Raises:
             QuantizationError: an operator has no form that the toolkit loads.
         """
         return toolkit_onnx(self.graph, self.nhwc)
 
-    def onnx_for(self, version: str) -> bytes:
-        """The file for a version of the toolkit.
+    @cached_property
+    def _neutral(self) -> tuple[bytes, NeutralNames]:
+        return neutral_names(self.onnx)
+
+    def file_for(self, version: str) -> tuple[bytes, NeutralNames]:
+        """The file for a version of the toolkit, and the names in it.
 
         Raises:
             QuantizationError: as :attr:`onnx`.
         """
-        return generation_1_onnx(self.onnx, version) if self.generation == 1 else self.onnx
+        if self.generation == 1:
+            return neutral_names(generation_1_onnx(self.onnx, version))
+        return self._neutral
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -115,7 +122,7 @@ class HandedModel:
 
     @property
     def op_target(self) -> dict[str, str]:
-        """Where the user wants operators, by tensors of the file."""
+        """Where the user wants operators, by tensors with the user's names."""
         entries = self.pipeline.recipe.quantization.op_target or {}
         chosen = {name: target for name, target in entries.items() if target != "auto"}
         return op_targets(self.onnx, chosen, self.layers) if chosen else {}

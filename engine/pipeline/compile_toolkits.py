@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +21,14 @@ class Toolkits:
     Args:
         reporter: told what they print.
         folder: where they are run, and their logs lie.
+
+    Attributes:
+        told: gives what they print the user's names.
     """
 
     def __init__(self, reporter: Reporter, folder: Path) -> None:
-        self._reporter = _Quiet(reporter)
+        self.told: Callable[[str], str] = str
+        self._reporter = _Quiet(reporter, self._words)
         self._folder = folder
         self._open: dict[str, Toolkit] = {}
 
@@ -41,6 +46,9 @@ class Toolkits:
             self._open[environment.python] = found
         return found
 
+    def _words(self, text: str) -> str:
+        return self.told(text)
+
     def close(self, *, kill: bool) -> None:
         """End all of them."""
         for one in self._open.values():
@@ -53,13 +61,15 @@ class _Quiet:
     It marks harmless things as errors; what matters of them becomes a finding of the result.
     """
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Reporter, told: Callable[[str], str]) -> None:
         self._reporter = reporter
+        self._told = told
 
     def emit(self, event: Event) -> None:
         """Tell it."""
-        if isinstance(event, LogLine) and event.level in ("warning", "error"):
-            event = LogLine(event.text, "info")
+        if isinstance(event, LogLine):
+            level = "info" if event.level in ("warning", "error") else event.level
+            event = LogLine(self._told(event.text), level)
         self._reporter.emit(event)
 
     def check_cancelled(self) -> None:

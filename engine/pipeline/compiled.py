@@ -163,17 +163,19 @@ class _Compilation:
         _ = handed.graph  # a build that fails has failed for every chip
         log = self._logs.path(f"{path.stem}.log")
         try:
+            model, names = handed.file_for(environment.version)
             options = toolkit_options(
                 self._pipeline.recipe,
                 chip,
                 by,
                 handed.plans,
-                handed.op_target,
+                names.in_file(handed.op_target),
                 environment.version,
             )
             request = CompilerRequest(
                 chip=chip.name,
-                model=handed.onnx_for(environment.version),
+                model=model,
+                names=names,
                 by=by,
                 config=options.config,
                 build=options.build,
@@ -186,6 +188,8 @@ class _Compilation:
         except EngineError as error:
             shown = str(log) if log.exists() else ""
             return self._failed(replace(blank, log=shown), error)
+        finally:
+            self._toolkits.told = str
 
     def _quantizer(self, chip: Chip) -> tuple[QuantizedBy, tuple[Finding, ...]]:
         """Whose quantization the model of a chip has.
@@ -209,12 +213,14 @@ class _Compilation:
     def _failed(self, blank: Compiled, error: EngineError) -> Compiled:
         if isinstance(error, JobCancelledError):
             raise error
-        self._pipeline.reporter.emit(LogLine(f"{blank.chip}: {error.what}", "error"))
+        told = self._toolkits.told
+        self._pipeline.reporter.emit(LogLine(f"{blank.chip}: {told(error.what)}", "error"))
         return replace(
             blank,
-            problem=error.what,
-            cause=error.cause,
-            remedy=error.remedy,
+            problem=told(error.what),
+            cause=told(error.cause),
+            # the log with the user's names, where there is one
+            remedy=self._logs.raw.sub(blank.log, error.remedy) if blank.log else error.remedy,
             exit_code=error.exit_code,
         )
 
@@ -230,6 +236,7 @@ class _Compilation:
 
         def run(key: str) -> CompiledModel:
             toolkit = self._toolkits.get(environment)
+            self._toolkits.told = request.names.told
             begun = time.perf_counter()
             one = CompilerRun(toolkit, request, self._order.seconds)
             try:
@@ -238,7 +245,7 @@ class _Compilation:
                 outputs, why = _simulated(one, handed, self._order.samples)
                 return CompiledModel(key, data, one.log, seconds, outputs, why)
             finally:
-                self._logs.write(log, one.log)
+                self._logs.write(log, request.names.told(one.log))
                 with contextlib.suppress(EngineError):
                     one.release()
 
@@ -254,7 +261,7 @@ class _Compilation:
         found = asked.get(stage)
         cached = asked.times[-1].cached
         if cached:
-            self._logs.write(log, found.log)
+            self._logs.write(log, request.names.told(found.log))
         return found, cached
 
     @cached_property
@@ -317,7 +324,8 @@ class _Compilation:
     ) -> Compiled:
         """Write the files, and everything that is known of them."""
         digest = hashlib.sha256(found.model).hexdigest()
-        side = side_file(self._origin, request, blank.toolkit, path, digest, len(found.model))
+        names = request.names
+        side = side_file(self._origin, request, blank.toolkit, path, digest, found.model)
         with self._logs.file(f"{path.stem}.rknn", found.model) as copy:
             _, misfits = check_compiled(copy, request, handed.inputs, handed.graph.outputs)
         contents = [(path, found.model), (side_path(path), side)]
@@ -326,7 +334,7 @@ class _Compilation:
             keep_build(digest, self._container(blank.chip))
         self._pipeline.reporter.emit(ArtifactWritten(str(path), "rknn", len(found.model)))
         estimate = self._estimate(blank.chip, handed)
-        printed = parse_printed(_first_shapes(found.log))
+        printed = names.table(parse_printed(_first_shapes(found.log)))
         table = compiler_table(printed, estimate, handed.layers)
         memory = estimate.memory if estimate else None
         return replace(
@@ -348,10 +356,11 @@ class _Compilation:
             findings=(
                 *notes,
                 *fused_findings(handed),
-                *_not_simulated(found.not_simulated),
+                *names.findings(),
+                *_not_simulated(names.told(found.not_simulated)),
                 *options.findings,
                 *misfits,
-                *notice_findings(found.log),
+                *notice_findings(found.log, names.told),
                 *table.findings,
             ),
             log=str(log) if log.exists() else "",

@@ -11,6 +11,7 @@ import numpy as np
 from engine.accuracy.rows import Row
 from engine.base.errors import UsageError
 from engine.base.text import sanitize, shape_text
+from engine.compile.rockchip.neutral_names import port_in_file
 from engine.devices.board.tensors import BoardOutput, TensorAttributes
 from engine.graph.ir import TensorSpec
 
@@ -53,19 +54,22 @@ def match_outputs(found: Sequence[TensorAttributes], rows: Sequence[Row]) -> Map
     """Tensor of a row (``golden``) -> place of the output that has it.
 
     A row is found by its tensor's name; where no output has that, by another name that is its
-    layer's alone.
+    layer's alone. A compiled file may have a long name cut.
     """
     places: dict[str, int] = {}
     for each in found:
         places.setdefault(each.name, each.index)
-    named = [{_told(name) for name in _names(row)} for row in rows]
+    named = [
+        {_told(each) for name in _names(row) for each in (name, port_in_file(name))} for row in rows
+    ]
     count = Counter(name for names in named for name in names)
     given: dict[str, int] = {}
     for row, names in zip(rows, named, strict=True):
-        own = _told(row.golden)
-        others = sorted(name for name in names if count[name] == 1 and name in places)
-        if own in places or others:
-            given[row.golden] = places[own if own in places else others[0]]
+        own = [_told(each) for each in (row.golden, port_in_file(row.golden))]
+        others = sorted(name for name in names if count[name] == 1)
+        place = next((places[name] for name in (*own, *others) if name in places), None)
+        if place is not None:
+            given[row.golden] = place
     return given
 
 

@@ -75,9 +75,30 @@ def _inspected(path: Path) -> VendorModel | OpPackage:
     key = f"vendor {file_fingerprint(path)}"
     seen: VendorModel | OpPackage | None = WORKER_STATE.get(key)
     if seen is None:
-        seen = inspect_op_package(path) if package else inspect_vendor(path)
+        seen = inspect_op_package(path) if package else _with_users_names(inspect_vendor(path))
         WORKER_STATE.put(key, seen, path.stat().st_size)
     return seen
+
+
+def _with_users_names(model: VendorModel) -> VendorModel:
+    """The model whose layers are called as in the source model, where its side file knows them."""
+    from engine.compile.rockchip.side_file import names_of
+
+    names = names_of(Path(model.path), model.sha256)
+    if not names.users:
+        return model
+    graphs = tuple(
+        replace(
+            graph,
+            layers=tuple(
+                replace(each, name=names.told(each.name), note=names.told(each.note))
+                for each in graph.layers
+            ),
+            tensors=tuple(replace(each, name=names.told(each.name)) for each in graph.tensors),
+        )
+        for graph in model.graphs
+    )
+    return replace(model, graphs=graphs)
 
 
 def _package_view(path: Path, package: OpPackage) -> ModelView:

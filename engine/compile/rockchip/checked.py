@@ -62,8 +62,8 @@ def _misfits(
     outputs: Sequence[TensorSpec],
 ) -> Iterator[Finding]:
     for side, ports, specs in (
-        ("input", found.inputs, inputs),
-        ("output", found.outputs, outputs),
+        ("input", found.inputs, request.names.ports(inputs)),
+        ("output", found.outputs, request.names.ports(outputs)),
     ):
         yield from _ends(side, ports, specs, reshaped=bool(request.config.get("remove_reshape")))
     wanted = request.config.get("custom_string")

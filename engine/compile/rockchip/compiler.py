@@ -13,6 +13,7 @@ import numpy as np
 from engine.base.errors import CompilerError
 from engine.base.files import output_errors, read_regular
 from engine.base.plain import JsonValue
+from engine.compile.rockchip.neutral_names import NeutralNames
 from engine.recipe import canonical_json
 from engine.wire.compile import QuantizedBy
 
@@ -38,6 +39,8 @@ class CompilerRequest:
         by: whose quantization it will have.
         config, build: arguments of those methods, without the dataset's path.
         samples: of the vendor's own quantization; empty without.
+        names: of the model's nodes and tensors; they are in nothing that the toolkit makes but its
+            words, so that two models that differ by them alone are compiled once.
     """
 
     chip: str
@@ -46,6 +49,7 @@ class CompilerRequest:
     config: Mapping[str, JsonValue]
     build: Mapping[str, JsonValue]
     samples: Samples = field(default=())
+    names: NeutralNames = field(default=NeutralNames())
 
     @property
     def digest(self) -> str:

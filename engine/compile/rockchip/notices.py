@@ -7,7 +7,7 @@ has. What no row knows is told as it was printed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from engine.base.findings import Finding, Severity
@@ -106,11 +106,14 @@ _KNOWN: tuple[_Known, ...] = (
 )
 
 
-def notice_findings(log: str | Iterable[str]) -> tuple[Finding, ...]:
+def notice_findings(
+    log: str | Iterable[str], told: Callable[[str], str] = str
+) -> tuple[Finding, ...]:
     """Findings of what a toolkit printed with the levels W and E.
 
     Args:
         log: the text, or its lines; with or without colours.
+        told: gives a text of the toolkit the user's names.
 
     Returns:
         One finding for each kind of notice, which names what it is about.
@@ -127,21 +130,21 @@ def notice_findings(log: str | Iterable[str]) -> tuple[Finding, ...]:
         for kind in _KNOWN:
             about = kind.pattern.match(text)
             if about is not None:
-                named.setdefault(kind, []).append(_about(about))
+                named.setdefault(kind, []).append(_about(about, told))
                 break
         else:
             # of one kind are those that differ by numbers alone
             key = (match["level"], re.sub(r"\d+", "N", text))
             if key in unknown or len(unknown) < _MOST_KINDS:
-                unknown.setdefault(key, []).append(text)
-    told = [_finding(kind, about) for kind, about in named.items() if kind.what]
-    told += [_as_printed(level, texts) for (level, _), texts in unknown.items()]
-    return tuple(told)
+                unknown.setdefault(key, []).append(told(text))
+    found = [_finding(kind, about) for kind, about in named.items() if kind.what]
+    found += [_as_printed(level, texts) for (level, _), texts in unknown.items()]
+    return tuple(found)
 
 
-def _about(match: re.Match[str]) -> str:
+def _about(match: re.Match[str], told: Callable[[str], str]) -> str:
     groups = match.groupdict()
-    name = sanitize(groups.get("name") or "", 80)
+    name = sanitize(told(groups.get("name") or ""), 80)
     if groups.get("new"):
         return f"{name} ({groups['new']})"
     if groups.get("shapes"):

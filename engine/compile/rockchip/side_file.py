@@ -11,22 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.base.files import read_regular
+from engine.base.files import read_regular, sha256_of
 from engine.base.findings import Finding
 from engine.base.plain import JsonObject, JsonValue
 from engine.base.text import sanitize
 from engine.base.version import __version__
+from engine.compile.rockchip.neutral_names import NeutralNames
 from engine.recipe import canonical_json
 from engine.wire.compile import QuantizedBy
 
 if TYPE_CHECKING:
     from engine.compile.rockchip.compiler import CompilerRequest
 
-__all__ = ["SIDE_VERSION", "Origin", "compiled_from", "side_file", "side_path"]
+__all__ = ["SIDE_VERSION", "Origin", "compiled_from", "names_of", "side_file", "side_path"]
 
 SIDE_VERSION = 1
 
-_LIMIT = 4 * 2**20
+_LIMIT = 16 * 2**20
 # what a reader is told of one, in this order
 _TOLD = ("tool", "toolkit", "chip", "quantized_by", "model", "recipe_sha256", "onnx_sha256")
 _FILES = 8
@@ -55,7 +56,7 @@ def side_path(model: Path) -> Path:
 
 
 def side_file(
-    origin: Origin, request: CompilerRequest, toolkit: str, model: Path, sha256: str, size: int
+    origin: Origin, request: CompilerRequest, toolkit: str, model: Path, sha256: str, content: bytes
 ) -> bytes:
     """The text of a side file.
 
@@ -64,18 +65,18 @@ def side_file(
         request: what the toolkit was given.
         toolkit: name and version.
         model: the compiled file.
-        sha256, size: of that.
+        sha256, content: of that.
     """
     named: dict[str, JsonValue] = {
         "side_file_version": SIDE_VERSION,
         "file": model.name,
         "sha256": sha256,
-        "bytes": size,
+        "bytes": len(content),
         "tool": f"rknntui {__version__}",
         "toolkit": toolkit,
         "chip": request.chip,
         "quantized_by": _by(request.by),
-        "config": dict(request.config),
+        "config": _users(request),
         "build": dict(request.build),
         "onnx_sha256": hashlib.sha256(request.model).hexdigest(),
         "model": origin.model,
@@ -85,6 +86,7 @@ def side_file(
         else {"file": origin.dataset[0], "sha256": origin.dataset[1]},
         "recipe_sha256": hashlib.sha256(canonical_json(dict(origin.recipe))).hexdigest(),
         "recipe": dict(origin.recipe),
+        "names": request.names.of_model(content),
     }
     return (json.dumps(named, indent=1, ensure_ascii=True) + "\n").encode("ascii")
 
@@ -119,6 +121,22 @@ def compiled_from(model: Path, sha256: str) -> tuple[JsonObject, tuple[Finding, 
     return facts, ()
 
 
+def names_of(model: Path, sha256: str = "") -> NeutralNames:
+    """The names of a compiled model, by its side file; none where that is not of this model.
+
+    Args:
+        model: the compiled file.
+        sha256: of its bytes; empty: it is taken here.
+    """
+    try:
+        side = json.loads(read_regular(side_path(model), _LIMIT))
+        if side["sha256"] != (sha256 or sha256_of(model)):
+            return NeutralNames()
+        return NeutralNames.of_file(side["names"])
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return NeutralNames()
+
+
 def _doubt(code: str, path: Path, what: str, cause: str) -> Finding:
     return Finding(
         f"side-file-{code}",
@@ -143,3 +161,12 @@ def _text(value: object) -> str:
 
 def _by(by: QuantizedBy) -> str:
     return {"ours": "rknntui", "vendor": "toolkit", "nobody": "nobody"}[by]
+
+
+def _users(request: CompilerRequest) -> dict[str, JsonValue]:
+    """The arguments of ``config`` with the user's names of tensors."""
+    config = dict(request.config)
+    targets = config.get("op_target")
+    if isinstance(targets, dict):
+        config["op_target"] = {request.names.told(name): each for name, each in targets.items()}
+    return config

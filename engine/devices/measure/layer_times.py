@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,28 +56,33 @@ def time_layers(
     return runtime.run(inputs, warmup=warmup, outputs=False).perf or ""
 
 
-def read_layer_times(text: str, find: FindLayers) -> LayerTimes:
+def read_layer_times(text: str, find: FindLayers, told: Callable[[str], str] = str) -> LayerTimes:
     """The table, and which layer of the build each row computes.
 
     Args:
         text: as a runtime printed it; nothing of it is believed.
         find: the layers of the build. Where it fails the table is told without them: the times are
             measured, whatever became of their names.
+        told: gives names of the compiled model as the user has them.
     """
-    return layer_times_of(parse_perf_text(text), find, text)
+    return layer_times_of(parse_perf_text(text), find, text, told)
 
 
-def layer_times_of(report: PerfReport, find: FindLayers, text: str = "") -> LayerTimes:
+def layer_times_of(
+    report: PerfReport, find: FindLayers, text: str = "", told: Callable[[str], str] = str
+) -> LayerTimes:
     """As :func:`read_layer_times`, of a table that was read already."""
     if not report.rows:
         return LayerTimes(text=text, notes=("The runtime printed no table of layers.",))
+    report = replace(report, rows=tuple(replace(row, name=told(row.name)) for row in report.rows))
+    text = told(text)
     notes: list[str] = []
     found = LayerRows(tuple(LayerRow(row, None, "nothing") for row in report.rows), ())
     try:
         layers = find()
         if layers is not None:
             found = layer_rows(report, layers)
-            notes += [told] if (told := found.told()) else []
+            notes += [lost] if (lost := found.told()) else []
     except (DeviceError, JobCancelledError):
         raise
     except EngineError as error:

@@ -106,7 +106,7 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
             raise
         if params.fix_clocks:
             runtime.restore_clocks()
-    table = LayerTimes() if text is None else read_layer_times(text, source.layers)
+    table = LayerTimes() if text is None else read_layer_times(text, source.layers, source.told)
     notes += table.notes
     return Performance(
         label=board.label,

@@ -63,7 +63,7 @@ def run_live(params: LiveParams, model: ModelSource, reporter: Reporter) -> Live
                 if reporter.finish_requested():
                     break
                 ran = runtime.run(inputs, outputs=False)
-                table = read_layer_times(ran.perf or "", layers)
+                table = read_layer_times(ran.perf or "", layers, model.told)
                 memory = memory_now(runtime, opened, board.label)
                 look = LiveLook(
                     label=board.label,

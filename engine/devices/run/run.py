@@ -60,7 +60,7 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
         if params.layers:
             with stages.stage(_LAYERS):
                 text = time_layers(runtime, ready.path, inputs, core_mask=ready.mask)
-    table = LayerTimes() if text is None else read_layer_times(text, model.layers)
+    table = LayerTimes() if text is None else read_layer_times(text, model.layers, model.told)
     memory = memory_of(opened, board.label)
     return Ran(
         label=board.label,

@@ -80,7 +80,7 @@ def run_by_job(address: Address, params: RunParams, source: ModelSource, reporte
         table = LayerTimes()
         if params.layers:
             with stages.stage(_LAYERS), board.session(perf=True) as timed:
-                table = layer_times_of(board.report(timed), source.layers)
+                table = layer_times_of(board.report(timed), source.layers, told=source.told)
     return Ran(
         label="measured",
         device=str(address),
@@ -196,7 +196,7 @@ def perf_by_job(
         table = LayerTimes()
         if params.layers:
             with stages.stage(_LAYERS), board.session(perf=True) as timed:
-                table = layer_times_of(board.report(timed), source.layers)
+                table = layer_times_of(board.report(timed), source.layers, told=source.told)
     notes = [_told(board, address)]
     if params.fix_clocks:
         notes.append("The clocks were not fixed: the toolkit has no way to do it.")

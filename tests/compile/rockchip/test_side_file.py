@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.compile.rockchip.side_file import compiled_from, side_path
+from engine.base.files import sha256_of
+from engine.compile.rockchip.side_file import compiled_from, names_of, side_path
 
 SHA = "ab" * 32
 
@@ -68,3 +69,19 @@ def test_members_of_other_kinds(model: Path) -> None:
     facts, doubts = compiled_from(model, SHA)
     assert not doubts
     assert facts["chip"] == ""
+
+
+def test_names_of_the_compiled_model(model: Path) -> None:
+    model.write_bytes(b"n00001")
+    sha = sha256_of(model)
+    _side(model, sha256=sha, names={"n00001": "/stem/conv", "n2": "x", "t00003": 4, "long~": "y"})
+    names = names_of(model)
+    assert names.users == {"n00001": "/stem/conv"}
+    assert not names.cut
+    assert names.told("ConvRelu:n00001") == "ConvRelu:/stem/conv"
+    _side(model, sha256="00" * 32, names={"n00001": "/stem/conv"})
+    assert names_of(model).users == {}
+    _side(model, sha256=sha, names=["n00001"])
+    assert names_of(model).users == {}
+    side_path(model).unlink()
+    assert names_of(model).users == {}

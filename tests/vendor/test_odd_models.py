@@ -1,0 +1,127 @@
+"""``compile`` of small models with the names and shapes of real ones, on which toolkit 2.3.2 failed
+or computed something else: those of zoo/compile.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from engine.base.events import NullReporter
+from engine.container.vendor import inspect_vendor
+from engine.services.compile import compile as compile_service
+from engine.services.state import WORKER_STATE
+from engine.services.vendor_files import vendor_graph
+from engine.wire.compile import Compiled, CompileParams
+
+pytestmark = [pytest.mark.long, pytest.mark.vendor]
+
+CHIPS = ("rk3566", "rk3588", "rv1106")
+
+
+@pytest.fixture(autouse=True)
+def environment(vendor_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toolkit of the tests, in a home that is empty."""
+    monkeypatch.setenv("RKNNTUI_VENDOR", str(vendor_python.parents[1]))
+    WORKER_STATE.clear()
+
+
+def samples(model: Path, folder: Path) -> Path:
+    """A dataset of eight samples of noise for a model's inputs."""
+    rng = np.random.default_rng(0)
+    graph = onnx.load(model).graph
+    lines = []
+    for at in range(8):
+        names = []
+        for place, value in enumerate(graph.input):
+            shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+            names.append(folder / f"{at}_{place}.npy")
+            np.save(names[-1], rng.standard_normal(shape).astype(np.float32))
+        lines.append(" ".join(map(str, names)))
+    path = folder / "dataset.txt"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def compiled(
+    model: Path, tmp_path: Path, chips: tuple[str, ...] = ("rk3588",), **recipe: Any
+) -> tuple[Compiled, ...]:
+    """The model for chips, with the vendor's simulator beside ours on two samples."""
+    values = {"model": str(model), "dataset": str(samples(model, tmp_path)), **recipe}
+    out = tmp_path / f"out-{model.stem}"
+    params = CompileParams(recipe=values, path=str(out), chips=chips, samples=2)
+    return tuple(compile_service.function(params, NullReporter()).chips)
+
+
+def handed_over(one: Compiled) -> str:
+    """SHA-256 of the file that the toolkit was given."""
+    return str(json.loads(Path(one.side_file).read_text(encoding="ascii"))["onnx_sha256"])
+
+
+def renamed(model: Path, path: Path, names: dict[str, str]) -> Path:
+    """The model with other names of tensors."""
+    found = onnx.load(model)
+    for node in found.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+    for value in (*found.graph.initializer, *found.graph.input, *found.graph.output):
+        value.name = names.get(value.name, value.name)
+    del found.graph.value_info[:]
+    onnx.save(found, path)
+    return path
+
+
+def test_names_inside_do_not_matter(tmp_path: Path, zoo: Path) -> None:
+    good, bad = (zoo / "compile" / f"clip_{each}.onnx" for each in ("good", "bad"))
+    hostile = renamed(
+        good, tmp_path / "a.onnx", {"lo": "scalar", "hi": "scalar_1", "w1": "k" * 659}
+    )
+    ints = renamed(bad, tmp_path / "b.onnx", {"scalar": "ints", "scalar_1": "ints_1"})
+    made = {path: compiled(path, tmp_path)[0] for path in (good, bad, hostile, ints)}
+    for one in made.values():
+        assert one.problem == ""
+        (row,) = one.outputs
+        assert (row.equal, row.cosine) == (1.0, pytest.approx(1))
+        assert row.sqnr_db is not None
+        assert row.sqnr_db > 30
+    # the compiler's own bytes differ from run to run
+    given = {path: handed_over(one) for path, one in made.items()}
+    assert given[good] == given[hostile] != given[bad]
+    assert given[bad] == given[ints]
+
+
+def test_ports_keep_their_names_and_reports_have_the_users(tmp_path: Path, zoo: Path) -> None:
+    long = "StatefulPartitionedCall/" * 40 + "Identity"
+    good = zoo / "compile" / "clip_good.onnx"
+    model = renamed(good, tmp_path / "net.onnx", {"x": "scalar", "o1": long})
+    graph = onnx.load(model)
+    for node in graph.graph.node:
+        node.name = f"über/{node.op_type} {node.output[0][-8:]}"
+    onnx.save(graph, model)
+    names = {node.name for node in graph.graph.node if node.op_type == "Conv"}
+    target = {graph.graph.node[0].output[0]: "cpu"}
+    (one,) = compiled(model, tmp_path, op_target=target)
+    assert one.problem == ""
+    assert one.outputs[0].max_steps == 1  # a convolution on the CPU is none of ours
+    found = inspect_vendor(Path(one.path))
+    assert [each.tensor.name for each in found.inputs] == ["scalar"]
+    (port,) = (each.tensor.name for each in found.outputs)
+    assert port.endswith("/Identity~" + port[-8:])
+    codes = {each.code for each in one.findings}
+    assert "port-name-cut" in codes
+    assert "compiled-otherwise" not in codes
+    rows = [row for row in one.layers if row.op.startswith("Conv")]
+    assert {row.name.partition(":")[2] for row in rows} == names
+    assert {row.id for row in rows} == names
+    # what the user asked for by a tensor's name came to its convolution
+    assert [row.target for row in rows] == ["CPU", "NPU", "NPU"]
+    side = json.loads(Path(one.side_file).read_text(encoding="ascii"))
+    assert target.keys() <= side["config"]["op_target"].keys()
+    seen = vendor_graph(Path(one.path)).graph
+    assert names <= {name.partition(":")[2] for name, *_ in seen.nodes}
+    assert Path(one.log).read_text(encoding="utf-8").count("über/Conv")
