@@ -13,6 +13,7 @@ from engine.quantize.planning.placement import cpu_layers
 from engine.quantize.planning.plan import is_quantized_source, plan
 from engine.quantize.planning.sources import layers_of
 from engine.quantize.qdq.insert import REASON
+from engine.quantize.qdq.vendor_form import vendor_form
 from engine.quantize.qdq.vendor_opset import lower_for_vendor
 from engine.quantize.qdq.verify import applied_dtypes
 from engine.quantize.quantize import quantize, to_float16
@@ -44,4 +45,5 @@ __all__ = [
     "sample_limit",
     "to_float16",
     "unquantized_reason",
+    "vendor_form",
 ]

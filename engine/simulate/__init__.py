@@ -1,5 +1,6 @@
 """Builds that run here: simulated results, integer coverage, and the numpy reference of both."""
 
+from engine.simulate.arithmetic import open_arithmetic
 from engine.simulate.coverage import integer_coverage
 from engine.simulate.layers import QuantizedLayer, quantized_layers
 from engine.simulate.reference import reference_layer, stored_steps
@@ -11,6 +12,7 @@ __all__ = [
     "Simulator",
     "check_saturation",
     "integer_coverage",
+    "open_arithmetic",
     "quantized_layers",
     "reference_layer",
     "stored_steps",

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["CURVE_KIND", "NOT_EXACT", "NOT_EXACT_CODE", "ROW_KIND", "VENDOR_KINDS"]
+from typing import Literal
+
+__all__ = [
+    "ARITHMETICS",
+    "CURVE_KIND",
+    "NOT_EXACT",
+    "NOT_EXACT_CODE",
+    "ROW_KIND",
+    "VENDOR_KINDS",
+    "Arithmetic",
+]
+
+Arithmetic = Literal["integer", "reference"]
+"""How a quantized graph is simulated: by integer kernels, or in float between roundings."""
+ARITHMETICS: tuple[Arithmetic, ...] = ("integer", "reference")
 
 VENDOR_KINDS = ("rknn_vendor", "rknnop")
 """Kinds of the vendor's compiled models and packages of operators."""

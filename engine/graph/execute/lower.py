@@ -16,7 +16,7 @@ from engine.graph.ir.graph import Graph, no_collection
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import add_constant, constant_of
 
-__all__ = ["OFFSET", "is_quantized", "lower_for_runtime"]
+__all__ = ["OFFSET", "fold_constants", "is_quantized", "lower_for_runtime"]
 
 # int8 q with zero point z and uint8 q + 128 with zero point z + 128 stand for the same number
 OFFSET = 128
@@ -83,6 +83,22 @@ def lower_for_runtime(graph: Graph) -> Graph:
             lowering.widen(node)
         elif _reads_int8_constant(node):
             lowering.operand(node)
+    return Graph(copy.model)
+
+
+@no_collection()
+def fold_constants(graph: Graph) -> Graph:
+    """A copy in which every dequantized constant is float; the numbers stay bit by bit.
+
+    A graph without any comes back as it is.
+    """
+    names = [node.name or "" for node in graph.nodes if _constant_dtype(node) is not None]
+    if not names:
+        return graph
+    copy = graph.copy()
+    folding = _Lowering(copy.model.graph)
+    for name in names:
+        folding.fold(copy.node(name))
     return Graph(copy.model)
 
 

@@ -18,6 +18,7 @@ from engine.graph.execute.feeds import check_feeds
 from engine.graph.execute.observe import Fetch, add_outputs
 from engine.graph.execute.pool import share_pool
 from engine.graph.execute.precision import keep_sums_exact
+from engine.graph.execute.reference_form import reference_form
 from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort, refuse_shortage
 from engine.graph.execute.runtime_model import RuntimeModel, prepare_for_ort
 from engine.graph.execute.segments import SegmentExecutor, SessionLike
@@ -66,6 +67,9 @@ class Session:
         optimised_model: where ONNX Runtime writes the graph that it really runs.
         level: ``disabled``, ``basic``, ``extended`` or ``all``.
         lower: whether int8 activations run as uint8.
+        reference: whether a QDQ graph is computed in float, operator by operator, without any
+            optimization of ONNX Runtime: the form that the vendor's simulator has
+            (:mod:`engine.graph.execute.reference_form`). ``level`` and ``lower`` say nothing then.
         plan_memory: whether ONNX Runtime lays all tensors of a run out in one block, from the
             second run on: a little faster. It holds that block besides the tensors it hands out;
             not worth it where those are many.
@@ -86,6 +90,7 @@ class Session:
         optimised_model: Path | None = None,
         level: str = "all",
         lower: bool = True,
+        reference: bool = False,
         plan_memory: bool = True,
     ) -> None:
         if level not in LEVELS:
@@ -100,12 +105,16 @@ class Session:
         if self._custom:
             require_compute(graph)
         self._graph = _typed(graph)
-        form = prepare_for_ort(self._graph) if lower else None
-        self._lowered = duplicate_shared_weights(self._graph) if form is None else form.graph
+        self._reference = reference
+        form = prepare_for_ort(self._graph) if lower and not reference else None
+        if reference:
+            self._lowered = reference_form(self._graph, names=self._custom)
+        else:
+            self._lowered = duplicate_shared_weights(self._graph) if form is None else form.graph
         # bytes of a graph that runs as it is are not kept: they hold all float weights once more
         self._form: RuntimeModel | None = None if self._lowered is self._graph else form
         self._threads = threads
-        self._level = level
+        self._level = "disabled" if reference else level
         self._plan_memory = plan_memory
         self._plans: OrderedDict[frozenset[str], _Plan] = OrderedDict()
         own = [spec.name for spec in self._graph.outputs]
@@ -180,7 +189,8 @@ class Session:
     def _open(self, names: Sequence[str], optimised_model: Path | None) -> _Plan:
         graph, fetches = self._lowered, {name: Fetch(name) for name in names}
         if not {*names} <= {spec.name for spec in self._graph.outputs}:
-            graph, fetches = add_outputs(self._graph, self._lowered, names)
+            whole = reference_form(self._graph, names=True) if self._reference else self._lowered
+            graph, fetches = add_outputs(self._graph, whole, names)
         if self._custom:
             return _Plan(SegmentExecutor(graph, self._load, optimised_model), fetches)
         form = self._form if graph is self._lowered else None

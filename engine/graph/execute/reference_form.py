@@ -1,0 +1,247 @@
+"""QDQ graphs in float, as the vendor's simulator computes them: no kernel of ONNX Runtime is fused.
+
+Every tensor is dequantized, every operator computes in float32, and the result is quantized again.
+ONNX Runtime optimises nothing of it, as its rewrites change last bits. The rewrites that stand here
+change none: what they leave out would be computed again in each run with the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from engine.graph.execute.lower import fold_constants, lower_for_runtime
+from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
+from engine.graph.ir.graph import Graph
+from engine.graph.ir.naming import UniqueNames
+from engine.graph.ir.spec import constant_of
+
+__all__ = ["reference_form"]
+
+_DOMAIN = "com.microsoft"
+_BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
+
+
+def reference_form(graph: Graph, *, names: bool = False) -> Graph:
+    """A copy that gives the numbers of the unoptimized graph, bit by bit, in less time.
+
+    * int8 activations become uint8, and dequantized constants are float at once;
+    * a Relu or Clip is left out where the rounding behind it saturates at its bounds anyway;
+    * a LeakyRelu between integers of 8 bits is a table of 256 results, where the runtime's table
+      was looked at and has the results of the float operators in every place.
+
+    Args:
+        graph: with Q/DQ nodes, or without.
+        names: keep every tensor of the graph, for runs that give inner ones; a little slower.
+    """
+    form = fold_constants(lower_for_runtime(graph))
+    if names:
+        return form
+    bounds = [node.name or "" for node in form.nodes if _is_saturated(node)]
+    tables = list(_tables(form))
+    if not bounds and not tables:
+        return form
+    copy = form.copy()
+    for name in bounds:
+        node = copy.node(name)
+        source = node.inputs[0]
+        for use in tuple(node.outputs[0].uses()):
+            use.node.replace_input_with(use.idx, source)
+        copy.model.graph.remove(node, safe=True)
+    for table in _exact(form, tables):
+        _look_up(copy, table)
+    return Graph(copy.model)
+
+
+@dataclass(frozen=True)
+class _Params:
+    """Scale and zero point of one tensor, and the dtype of its integers."""
+
+    scale: np.ndarray
+    zero_point: np.ndarray
+
+    def step_of(self, value: float) -> tuple[int, int, int]:
+        """The integer of a value, and the ends of its dtype."""
+        limits = np.iinfo(self.zero_point.dtype)
+        step = np.rint(np.float32(value) / self.scale) + float(self.zero_point)
+        return int(np.clip(step, limits.min, limits.max)), int(limits.min), int(limits.max)
+
+
+def _params(node: ir.Node | None, op: str) -> _Params | None:
+    """What a Q or DQ node of 8 bits and one scale does; None for anything else."""
+    if node is None or node.op_type != op or len(node.inputs) < 3:
+        return None
+    scale, zero = (constant_of(value) for value in node.inputs[1:3])
+    if scale is None or zero is None:
+        return None
+    scales, zeros = scale.numpy(), zero.numpy()
+    if scales.size != 1 or scales.dtype != np.float32 or zeros.dtype not in _BYTES:
+        return None
+    return _Params(scales.reshape(()), zeros.reshape(()))
+
+
+def _only_quantizer(value: ir.Value) -> ir.Node | None:
+    """The QuantizeLinear that alone reads a value."""
+    uses = tuple(value.uses())
+    if len(uses) != 1 or uses[0].idx != 0 or value.is_graph_output():
+        return None
+    return uses[0].node if uses[0].node.op_type == "QuantizeLinear" else None
+
+
+def _is_saturated(node: ir.Node) -> bool:
+    """Whether the rounding behind a Relu or Clip does all of its work.
+
+    Rounding is monotonic: where a bound becomes the end of the integers, all beyond it does.
+    """
+    bounds = _bounds(node)
+    params = _params(_only_quantizer(node.outputs[0]), "QuantizeLinear") if bounds else None
+    if bounds is None or params is None:
+        return False
+    low, high = bounds
+    if low is not None:
+        step, least, _ = params.step_of(low)
+        if step != least:
+            return False
+    if high is not None:
+        step, _, most = params.step_of(high)
+        if step != most:
+            return False
+    return True
+
+
+def _bounds(node: ir.Node) -> tuple[float | None, float | None] | None:
+    if node.op_type == "Relu":
+        return 0.0, None
+    if node.op_type != "Clip":
+        return None
+    found: list[float | None] = []
+    for index in (1, 2):
+        value = node.inputs[index] if len(node.inputs) > index else None
+        limit = constant_of(value)
+        if value is not None and limit is None:
+            return None
+        found.append(None if limit is None else float(limit.numpy().reshape(-1)[0]))
+    return found[0], found[1]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A LeakyRelu between integers: the names of its node and of the Q behind it."""
+
+    node: str
+    quantizer: str
+    alpha: float
+    before: _Params
+    after: _Params
+
+
+def _tables(graph: Graph) -> Iterator[_Table]:
+    for node in graph.nodes:
+        if node.op_type != "LeakyRelu" or node.inputs[0] is None:
+            continue
+        source = node.inputs[0].producer()
+        behind = _only_quantizer(node.outputs[0])
+        before, after = _params(source, "DequantizeLinear"), _params(behind, "QuantizeLinear")
+        if source is None or behind is None or before is None or after is None:
+            continue
+        if source.inputs[0] is None or before.zero_point.dtype != after.zero_point.dtype:
+            continue
+        alpha = node.attributes.get_float("alpha", 0.01)
+        yield _Table(node.name or "", behind.name or "", alpha, before, after)
+
+
+def _exact(graph: Graph, tables: list[_Table]) -> list[_Table]:
+    """Those of which the runtime's table is that of the float operators; all 256 are looked at."""
+    if not tables:
+        return []
+    try:
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        session = ort.InferenceSession(
+            _probe(tables).SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        every = {
+            dtype.name: np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1).astype(dtype)
+            for dtype in {table.before.zero_point.dtype for table in tables}
+        }
+        found = session.run(None, every)
+    except RUNTIME_ERRORS:
+        return []  # no such kernel here: the float operators run
+    pairs = zip(found[::2], found[1::2], strict=True)
+    return [
+        table
+        for table, (plain, fused) in zip(tables, pairs, strict=True)
+        if np.array_equal(plain, fused)
+    ]
+
+
+def _probe(tables: list[_Table]) -> onnx.ModelProto:
+    """A model that computes every table both ways, from all integers of 8 bits."""
+    helper = onnx.helper
+    nodes, weights, outputs = [], [], []
+    kinds: dict[str, int] = {}
+    for index, table in enumerate(tables):
+        dtype = table.before.zero_point.dtype
+        kind = kinds[dtype.name] = helper.np_dtype_to_tensor_dtype(dtype)
+        names = [f"{index} {part}" for part in ("scale", "zero", "scale out", "zero out")]
+        arrays = [table.before.scale, table.before.zero_point]
+        arrays += [table.after.scale, table.after.zero_point]
+        weights += [
+            onnx.numpy_helper.from_array(np.asarray(array), name)
+            for name, array in zip(names, arrays, strict=True)
+        ]
+        real, leaky, plain, fused = (f"{index} {part}" for part in ("x", "y", "plain", "fused"))
+        nodes += [
+            helper.make_node("DequantizeLinear", [dtype.name, *names[:2]], [real]),
+            helper.make_node("LeakyRelu", [real], [leaky], alpha=table.alpha),
+            helper.make_node("QuantizeLinear", [leaky, *names[2:]], [plain]),
+            helper.make_node(
+                "QLinearLeakyRelu",
+                [dtype.name, *names],
+                [fused],
+                domain=_DOMAIN,
+                alpha=table.alpha,
+            ),
+        ]
+        outputs += [helper.make_tensor_value_info(name, kind, [256]) for name in (plain, fused)]
+    inputs = [helper.make_tensor_value_info(name, kind, [256]) for name, kind in kinds.items()]
+    return helper.make_model(
+        helper.make_graph(nodes, "tables", inputs, outputs, weights),
+        opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid(_DOMAIN, 1)],
+        ir_version=10,
+    )
+
+
+def _look_up(graph: Graph, table: _Table) -> None:
+    """Put the runtime's table into the place of DequantizeLinear, LeakyRelu and QuantizeLinear."""
+    node, quantizer = graph.node(table.node), graph.node(table.quantizer)
+    inner = graph.model.graph
+    real = node.inputs[0]
+    source = None if real is None else real.producer()
+    if real is None or source is None:
+        return
+    result = quantizer.outputs[0]
+    name = result.name or ""
+    names = UniqueNames(set(graph.values))
+    made = ir.Node(
+        _DOMAIN,
+        "QLinearLeakyRelu",
+        [*source.inputs[:3], *quantizer.inputs[1:3]],
+        ir.convenience.convert_attributes({"alpha": table.alpha}),
+        outputs=[ir.Value(name=names.claim(f"{name}_table"), type=result.type, shape=result.shape)],
+        name=table.node,
+    )
+    inner.insert_before(quantizer, made)
+    made.outputs[0].name, result.name = name, made.outputs[0].name
+    for use in tuple(result.uses()):
+        use.node.replace_input_with(use.idx, made.outputs[0])
+    inner.remove([quantizer, node], safe=True)
+    if not real.uses() and not real.is_graph_output():
+        inner.remove(source, safe=True)
+    inner.opset_imports.setdefault(_DOMAIN, 1)
