@@ -90,6 +90,8 @@ ARGUMENTS: Mapping[tuple[str, str], str] = {
     ("init_runtime", "fallback_prior_device"): "a warning: the C API has no place for it",
     ("init_runtime", "target_sub_class"): "a warning: no board here has one",
     ("init_runtime", "rknn2precompile"): "see `export_rknn_precompile_model`",
+    ("init_runtime", "arithmetic"): "ours: of the simulator, `integer` or `reference`, which is "
+    "that of the vendor's simulator ([two arithmetics](accuracy.md#two-arithmetics))",
     ("inference", "data_type"): MANUAL + "; what would lose values is refused",
     ("inference", "get_frame_id"): "accepted; outputs are returned without a number",
     ("eval_perf", "inputs"): MANUAL + "; None: zeros",

@@ -43,6 +43,7 @@ __all__ = ["BoardModel", "given_inputs"]
 _WARMUP = 5
 _LOOPS = 10
 _NO_EFFECT: Parameters = {
+    "arithmetic": "integer",
     "fallback_prior_device": "cpu",
     "target_sub_class": None,
     "rknn2precompile": False,

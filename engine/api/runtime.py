@@ -12,7 +12,9 @@ from engine.api.simulated_model import SimulatedModel, ignored_arguments
 from engine.api.toolkit_model import ToolkitModel
 from engine.base.errors import DeviceError, UsageError
 from engine.base.leftovers import owned_file
+from engine.base.text import sanitize
 from engine.devices.toolkit.board import toolkit_address
+from engine.wire.names import ARITHMETICS
 
 if TYPE_CHECKING:
     from engine.graph.ir import CustomOperators
@@ -81,6 +83,7 @@ def start_simulator(
     """The simulator of a build, or of a container.
 
     Raises:
+        UsageError: there is no such ``arithmetic``.
         EngineError: neither is there, or the file is no container of ours.
     """
     for name in ignored_arguments(given):
@@ -90,8 +93,14 @@ def start_simulator(
             log.warning("init_runtime: core_mask counts in estimates; no result changes.")
         else:
             log.warning("init_runtime: %s has no effect in the simulator.", name)
+    arithmetic = given["arithmetic"]
+    if arithmetic not in ARITHMETICS:
+        raise UsageError(
+            f"The simulator has no arithmetic {sanitize(str(arithmetic), 40)!r}.",
+            remedy=f"It has {' and '.join(ARITHMETICS)}.",
+        )
     if build is not None:
-        return SimulatedModel.of_build(build)
+        return SimulatedModel.of_build(build).in_form(arithmetic)
     if loaded is None:
         raise UsageError("There is nothing to run.", remedy="Call build or load_rknn first.")
-    return SimulatedModel.of_container(loaded, generation, operators)
+    return SimulatedModel.of_container(loaded, generation, operators).in_form(arithmetic)

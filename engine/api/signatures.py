@@ -111,6 +111,7 @@ _RUNTIME: Parameters = {
     "eval_mem": False,
     "async_mode": False,
 }
+_SIMULATOR: Parameters = {"arithmetic": "integer"}  # ours
 
 _ONNX: Parameters = {
     "inputs": None,
@@ -252,8 +253,8 @@ KEYWORDS: dict[tuple[str, int], Parameters] = {
     ("hybrid_quantization_step2", 2): {"dataset": None, "pre_compile": False},
     ("load_rknn", 1): {"key_file": None},  # ours
     ("load_rknn", 2): {"key_file": None},
-    ("init_runtime", 1): {"target_sub_class": None, "rknn2precompile": False},
-    ("init_runtime", 2): {"target_sub_class": None, "rknn2precompile": False},
+    ("init_runtime", 1): {"target_sub_class": None, "rknn2precompile": False, **_SIMULATOR},
+    ("init_runtime", 2): {"target_sub_class": None, "rknn2precompile": False, **_SIMULATOR},
     ("eval_perf", 1): {"fix_freq": False},
     ("eval_perf", 2): {"inputs": None, "data_type": None, "data_format": None, "loop_cnt": None},
     ("inference", 1): {"get_frame_id": False},

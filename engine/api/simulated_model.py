@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from engine.recipe import Recipe, portable_values
 if TYPE_CHECKING:
     from engine.graph.ir import CustomOperators, QuantParams
     from engine.pipeline.pipeline import Pipeline
+    from engine.wire.names import Arithmetic
 
 __all__ = ["SimulatedModel", "ignored_arguments"]
 
@@ -49,6 +51,15 @@ class SimulatedModel:
             [Runnable.of_deployed(pipeline, graph) for graph in pipeline.deployed.graphs],
             preprocess,
         )
+
+    def in_form(self, arithmetic: Arithmetic, *, compiled: bool = False) -> SimulatedModel:
+        """The same model; arguments as of :meth:`engine.pipeline.runner.Runnable.in_form`."""
+        other = copy(self)
+        other._forms = [
+            (runnable.in_form(arithmetic, compiled=compiled), plans)
+            for runnable, plans in self._forms
+        ]
+        return other
 
     @classmethod
     def of_container(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from engine.base.findings import Finding
     from engine.graph.ir.custom import CustomOperators
     from engine.pipeline.results import QuantizedGraph
+    from engine.wire.names import Arithmetic
 
 __all__ = [
     "BuiltModel",
@@ -108,6 +109,8 @@ def simulate_model(
     inputs: np.ndarray | Sequence[np.ndarray],
     *,
     layout: Literal["NHWC", "NCHW"] | None = None,
+    arithmetic: Arithmetic = "integer",
+    as_compiled: bool = False,
     reporter: Reporter | None = None,
 ) -> dict[str, np.ndarray]:
     """Run one sample through a build, or a container of ours, in the simulator.
@@ -117,6 +120,9 @@ def simulate_model(
         inputs: an array per input, before mean and std; with or without a batch of 1. For one
             input the array alone.
         layout: of the arrays; it decides where a shape fits both. None: NHWC.
+        arithmetic: of a quantized build: ``integer`` kernels, or ``reference``: the float form that
+            the vendor's simulator computes.
+        as_compiled: without the roundings that the vendor's compiler fuses at level 3.
         reporter: told of warnings.
 
     Returns:
@@ -131,6 +137,8 @@ def simulate_model(
         running = model._running
     else:
         running = SimulatedModel.of_container(model, generation=2)
+    if arithmetic != "integer" or as_compiled:
+        running = running.in_form(arithmetic, compiled=as_compiled)
     outputs, warnings = running.run(
         inputs,
         data_format=None if layout is None else layout.lower(),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from engine.container import Container
     from engine.graph.ir import CustomOperators
     from engine.pipeline.pipeline import Pipeline
+    from engine.wire.names import Arithmetic
 
 __all__ = ["Runnable", "does_not_run"]
 
@@ -72,16 +73,22 @@ class Runnable:
         found = self.session.run(feeds)
         return {spec.name: found[spec.name] for spec in self.outputs}
 
-    def as_compiled(self) -> Runnable:
-        """The same without the roundings between layers that the vendor's compiler fuses.
+    def in_form(self, arithmetic: Arithmetic, *, compiled: bool = False) -> Runnable:
+        """The same in another arithmetic, or without roundings.
 
-        At level 3 it makes one layer of, say, a convolution and an addition, and rounds once. Such
-        layers run in float between their roundings here, which takes longer.
+        Args:
+            arithmetic: as of :func:`engine.simulate.open_arithmetic`.
+            compiled: leave out the roundings between layers that the vendor's compiler fuses. At
+                level 3 it makes one layer of, say, a convolution and an addition, and rounds once.
+                Such layers run in float between their roundings here, which takes longer.
         """
         from engine.graph.execute import as_compiled
+        from engine.simulate import open_arithmetic
 
-        graph = as_compiled(self.graph)
-        return self if graph is self.graph else replace(self, graph=graph, session=Session(graph))
+        graph = as_compiled(self.graph) if compiled else self.graph
+        if graph is self.graph and arithmetic == "integer":
+            return self
+        return replace(self, graph=graph, session=open_arithmetic(graph, arithmetic))
 
     @classmethod
     def of_build(cls, pipeline: Pipeline) -> Runnable:

@@ -159,8 +159,7 @@ def simulate(params: SimulateParams, reporter: Reporter) -> Simulated:
 
     given = _paths(params.inputs)
     runnable, preprocess, stages = _runnable(params, reporter)
-    if params.as_compiled:
-        runnable = runnable.as_compiled()
+    runnable = runnable.in_form(params.arithmetic, compiled=params.as_compiled)
     save = None if params.save is None else Path(params.save)
     names = [spec.name for spec in runnable.outputs]
     files = output_files(names, save, force=params.force)
@@ -181,7 +180,8 @@ def simulate(params: SimulateParams, reporter: Reporter) -> Simulated:
     outcome = tuple(
         figures_of_output(name, array, params.top, "simulated") for name, array in outputs.items()
     )
-    return Simulated(outcome, round(seconds, 6), runnable.quantized, saved)
+    taken = round(seconds, 6)
+    return Simulated(outcome, taken, runnable.quantized, saved, params.arithmetic)
 
 
 def _paths(given: Sequence[str]) -> list[Path]:

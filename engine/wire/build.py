@@ -9,6 +9,7 @@ from engine.build import BuildSummary
 from engine.wire.codec import Text, Values, Whole
 from engine.wire.graph import Saturation
 from engine.wire.method import Task
+from engine.wire.names import Arithmetic
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
 
@@ -50,6 +51,8 @@ class SimulateParams(ModelTarget):
         save: folder for the outputs as npy.
         top: how many of the largest values are told.
         as_compiled: leave out the roundings that the vendor's compiler fuses at level 3.
+        arithmetic: of a quantized graph: exact integer kernels, or the float form that the vendor's
+            simulator computes.
     """
 
     inputs: tuple[Text, ...]
@@ -57,6 +60,7 @@ class SimulateParams(ModelTarget):
     top: Annotated[int, Whole(0, 10_000)] = 5
     force: bool = False
     as_compiled: bool = False
+    arithmetic: Arithmetic = "integer"
 
 
 @record
@@ -122,6 +126,7 @@ class Simulated:
     seconds: float
     quantized: bool
     saved: tuple[str, ...]
+    arithmetic: Arithmetic = "integer"
 
 
 @record

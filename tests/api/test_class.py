@@ -437,6 +437,9 @@ def test_arguments_of_later_toolkits_of_generation_1(
     assert "W config output_optimize, of later toolkits" in told
     assert rknn.init_runtime(rknn2precompile=True) == 0
     assert "rknn2precompile has no effect" in capsys.readouterr().err
+    assert rknn.init_runtime(arithmetic="float") == -1
+    assert "It has integer and reference" in capsys.readouterr().err
+    assert rknn.init_runtime(arithmetic="reference") == 0
     assert RKNN().init_runtime(target="rk1808", rknn2precompile=True) == -1
     assert "There is nothing to run" in capsys.readouterr().err
     kept = built(1, target_platform="rv1126", quantize_input_node=False)

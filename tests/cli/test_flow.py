@@ -61,6 +61,9 @@ def test_dataset_recipe_build_accuracy_simulate_export(
         assert int(logits.argmax()) == ran.json["outputs"][0]["top"][0]["index"]
     assert warm("simulate", "m.rknn", "-i", picture, "--save", "out").code == 11
     assert warm("simulate", "m.rknn", "-i", picture, "--as-compiled").code == 0
+    for target in ("recipe.yaml", "m.rknn"):
+        ran = warm("simulate", target, "-i", picture, "--arithmetic", "reference", "--json")
+        assert (ran.code, ran.json["arithmetic"]) == (0, "reference"), ran.err
 
     onnx = warm("export", "recipe.yaml", "-o", "m.onnx", "--json")
     assert onnx.code == 0, onnx.err

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.graph.execute import Session, as_compiled, fused_roundings, lower_for_runtime
+from engine.graph.execute import (
+    Session,
+    as_compiled,
+    fused_roundings,
+    lower_for_runtime,
+    open_model,
+)
 from engine.graph.execute.means import LARGEST_WINDOW, means_in_stages, quantized_means
 from engine.graph.ir import Graph, QuantParams, params_of
 from engine.pipeline.runner import Runnable
@@ -68,10 +74,27 @@ def test_a_runnable_graph_has_the_numbers_of_the_compiled_one() -> None:
     given = quantized(graph, feeds)
     plain = Runnable("key", "model", quantized=True, graph=given, session=Session(given))
     (wanted,) = Session(as_compiled(given)).run(feeds[0]).values()
-    (found,) = plain.as_compiled().run(feeds[0]).values()
+    (found,) = plain.in_form("integer", compiled=True).run(feeds[0]).values()
     np.testing.assert_array_equal(found, wanted)
     exact = Runnable("key", "model", quantized=False, graph=graph, session=Session(graph))
-    assert exact.as_compiled() is exact
+    assert exact.in_form("integer", compiled=True) is exact
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_runnable_graph_has_the_numbers_of_the_vendors_simulator(compiled: bool) -> None:
+    """The file that is handed over, in ONNX Runtime as it stands: what its simulator computes."""
+    net = Net()
+    graph = net.graph(net.conv(activated(net, "leaky"), 4, 4))
+    feeds = net.feeds(3)
+    given = quantized(graph, feeds)
+    plain = Runnable("key", "model", quantized=True, graph=given, session=Session(given))
+    runnable = plain.in_form("reference", compiled=compiled)
+    file = lower_for_vendor(as_compiled(given) if compiled else given).SerializeToString()
+    unoptimized = open_model(file, level="disabled")
+    for feed in feeds:
+        (wanted,) = unoptimized.run(None, feed)
+        (found,) = runnable.run(feed).values()
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_of_two_sums_the_one_on_the_first_branch_is_not_rounded() -> None:

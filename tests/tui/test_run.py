@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from engine.wire.build import Simulated
 from rknntui.app import Workbench
 from rknntui.screens.dialogs.dialogs import ConfirmDialog
 from rknntui.screens.run.workspace import Run
@@ -49,7 +50,20 @@ async def test_a_picture_runs_with_its_largest_values_and_is_saved(
         assert array.shape == (1, 10)
         assert float(array.max()) == pytest.approx(values[0])
         await pilot.press("Y")
-        assert app.clipboard == f"rknntui simulate {tmp_path / 'demo.yaml'} --input {picture}"
+        line = f"rknntui simulate {tmp_path / 'demo.yaml'} --input {picture}"
+        assert app.clipboard == line
+
+        await pilot.press("t")
+        await until(pilot, lambda: "simulator, reference" in screen_text(app), "both arithmetics")
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: workspace.results.run is None, "the other arithmetic")
+        await pilot.press("r")
+        await until(pilot, lambda: workspace.results.run is not None, "its result")
+        assert isinstance(workspace.results.run, Simulated)
+        assert workspace.results.run.arithmetic == "reference"
+        assert "quantized, reference, simulated" in screen_text(app)
+        await pilot.press("Y")
+        assert app.clipboard == f"{line} --arithmetic reference"
 
 
 @pytest.mark.long

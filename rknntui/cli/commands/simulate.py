@@ -9,6 +9,7 @@ import click
 
 from engine.wire.build import SIMULATE, Simulated, SimulateParams
 from engine.wire.codec import Values
+from engine.wire.names import ARITHMETICS, Arithmetic
 from engine.wire.requests import ModelTarget
 from rknntui.cli.figures import output_lines
 from rknntui.cli.flags import (
@@ -40,6 +41,13 @@ from rknntui.cli.session import WorkerSession, resolve, sniffed, with_worker
     is_flag=True,
     help="Without the roundings that the vendor's compiler fuses at level 3.",
 )
+@click.option(
+    "--arithmetic",
+    type=click.Choice(ARITHMETICS),
+    default=ARITHMETICS[0],
+    show_default=True,
+    help="Integer kernels, or the float form that the vendor's simulator computes.",
+)
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @key_file_flag
 @json_flag
@@ -50,6 +58,7 @@ def command(
     save: Path | None,
     top: int,
     as_compiled: bool,
+    arithmetic: Arithmetic,
     force: bool,
     as_json: bool,
     quiet: bool,
@@ -68,6 +77,7 @@ def command(
             top=top,
             force=force,
             as_compiled=as_compiled,
+            arithmetic=arithmetic,
         )
         return await session.run(SIMULATE, asked)
 
@@ -85,6 +95,8 @@ async def _where(session: WorkerSession, target: Path, given: Values) -> ModelTa
 
 def _lines(result: Simulated) -> list[str]:
     lines = output_lines(result.outputs)
+    if result.quantized:
+        lines.append(f"{result.arithmetic} arithmetic (simulated)")
     lines.append(f"{result.seconds:.4f} s on this machine (measured; no NPU time)")
     lines += [f"wrote {path}" for path in result.saved]
     return lines

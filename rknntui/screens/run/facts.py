@@ -10,12 +10,14 @@ from engine import sanitize
 from engine.wire.board import Ran
 from engine.wire.build import Simulated
 from rknntui.keys.text import key_text
+from rknntui.screens.run.target import REFERENCE, SIMULATOR
 from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from engine.wire.board import LiveLook, MemoryReport
     from engine.wire.compare import Comparison
+    from engine.wire.names import Arithmetic
     from rknntui.screens.run.requests import Subject
     from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
@@ -35,10 +37,10 @@ __all__ = [
 _MANY = 4
 
 
-def where(board: str | None) -> Fact:
+def where(board: str | None, arithmetic: Arithmetic = "integer") -> Fact:
     """The target."""
     if board is None:
-        return Fact("simulator", rank=3)
+        return Fact(SIMULATOR, rank=3) if arithmetic == "integer" else Fact(REFERENCE)
     name = sanitize(board, 300)
     return Fact(f"on {name}", (f"on {name[:24]}…",) if len(name) > 26 else ())
 
@@ -62,6 +64,7 @@ def run_facts(
         return (where(board), "no model is open") if board else ("no model is open",)
     if isinstance(result, Simulated):
         how = "quantized" if result.quantized else "float32"
+        how += ", reference" if result.arithmetic == "reference" else ""
         ran = f"✓ ran {how}, simulated, in {result.seconds:.4f} s here (measured"
         took = Fact(f"{ran}, no NPU time)", (f"{ran})", f"✓ ran {how}, simulated"))
         return (*([where(board)] if board else []), took, *old)
@@ -73,10 +76,11 @@ def run_facts(
     if session.vendor:
         chooses = f"{key_text('run.target')} chooses a board"
         return Fact("a compiled vendor model: it runs only on its NPU"), Fact(chooses, rank=1)
+    at = where(board, subject.arithmetic)
     if session.container is not None:
-        return where(board), "the container is simulated directly"
+        return at, "the container is simulated directly"
     told = "runs the build of this recipe (simulated)"
-    return where(board), Fact(f"{told}; builds first if needed", (told,))
+    return at, Fact(f"{told}; builds first if needed", (told,))
 
 
 def starting_facts(job: JobView) -> tuple[Fact | str, ...]:

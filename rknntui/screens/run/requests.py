@@ -15,6 +15,7 @@ from rknntui.keys.commandline import command_for
 
 if TYPE_CHECKING:
     from engine.wire.codec import Values
+    from engine.wire.names import Arithmetic
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
 
@@ -38,12 +39,14 @@ class Subject:
         board: the target; None for the simulator.
         compiled: a compiled model in the place of the open one; None for none.
         cores: of the board's NPU, of :data:`engine.wire.devices.CORES`.
+        arithmetic: of the simulator.
     """
 
     session: Session
     board: str | None = None
     compiled: str | None = None
     cores: str = "auto"
+    arithmetic: Arithmetic = "integer"
 
     @property
     def model(self) -> _Model:
@@ -64,7 +67,14 @@ class Subject:
         self, inputs: tuple[str, ...], top: int, save: str | None, force: bool
     ) -> SimulateParams:
         """One sample in the simulator."""
-        return SimulateParams(**self.model, inputs=inputs, top=top, save=save, force=force)
+        return SimulateParams(
+            **self.model,
+            inputs=inputs,
+            top=top,
+            save=save,
+            force=force,
+            arithmetic=self.arithmetic,
+        )
 
     def run(
         self,
@@ -107,6 +117,8 @@ class Subject:
         asked = job.params
         if asked.get("device") != self.board or asked.get("cores", self.cores) != self.cores:
             return False
+        if asked.get("arithmetic", self.arithmetic) != self.arithmetic:
+            return False
         if "compiled" in asked:  # a comparison, whose file stands beside the recipe
             return asked["compiled"] == self.compiled and self.session.is_ours(job)
         path = asked.get("path")
@@ -133,6 +145,8 @@ class Subject:
         if not about:
             return []
         words = [*about, *(word for path in inputs for word in ("--input", path))]
+        if verb == "simulate" and self.arithmetic != "integer":
+            return [*words, "--arithmetic", self.arithmetic]
         if verb != "run":
             return words
         cores = ["--cores", self.cores] if self.cores != "auto" else []

@@ -13,11 +13,13 @@ from rknntui.screens.dialogs.dialogs import ChoiceDialog
 
 if TYPE_CHECKING:
     from engine.wire.devices import Device
+    from engine.wire.names import Arithmetic
     from rknntui.screens.base.workspace import Workspace
 
-__all__ = ["SIMULATOR", "ask_compiled", "ask_cores", "ask_target", "board_text"]
+__all__ = ["REFERENCE", "SIMULATOR", "ask_compiled", "ask_cores", "ask_target", "board_text"]
 
 SIMULATOR = "simulator"
+REFERENCE = "simulator, reference"
 _CORES_ABOUT = {
     "auto": "the runtime takes a core that is idle",
     **dict.fromkeys(("0", "1", "2"), "this core alone"),
@@ -26,6 +28,7 @@ _CORES_ABOUT = {
     "all": "all cores that the chip has",
 }
 _SIMULATOR_ABOUT = "the quantized graph on the CPU of this machine; times are not those of an NPU"
+_REFERENCE_ABOUT = "the same in float between roundings: what the vendor's simulator computes"
 
 
 def board_text(device: Device) -> str:
@@ -37,13 +40,20 @@ def board_text(device: Device) -> str:
     return "; ".join(part for part in parts if part) or f"a board over {device.kind}"
 
 
-def ask_target(workspace: Workspace, now: str | None, then: Callable[[str | None], None]) -> None:
+def ask_target(
+    workspace: Workspace,
+    now: str | None,
+    arithmetic: Arithmetic,
+    then: Callable[[str | None, Arithmetic], None],
+) -> None:
     """Look which boards there are, and ask for one of them or the simulator.
 
     Args:
         workspace: asks.
         now: the board that is the target; None for the simulator.
-        then: called with the chosen board, or None for the simulator.
+        arithmetic: of the simulator now.
+        then: called with the chosen board, or None for the simulator, and the simulator's
+            arithmetic.
     """
 
     def listed(listing: Listing) -> None:
@@ -52,16 +62,19 @@ def ask_target(workspace: Workspace, now: str | None, then: Callable[[str | None
         for known in (now, session.board):
             if known is not None:  # as of SSH, where it is not in the list
                 boards.setdefault(known, "chosen before; not in the list of boards now")
-        about = {SIMULATOR: _SIMULATOR_ABOUT, **boards}
+        about = {SIMULATOR: _SIMULATOR_ABOUT, REFERENCE: _REFERENCE_ABOUT, **boards}
         if not boards:
             about[SIMULATOR] += f". {_no_board(listing)}"
 
         def chosen(choice: str | None) -> None:
-            if choice is not None:
-                then(None if choice == SIMULATOR else choice)
+            if choice in (SIMULATOR, REFERENCE):
+                then(None, "integer" if choice == SIMULATOR else "reference")
+            elif choice is not None:
+                then(choice, arithmetic)
 
-        start = now or session.board or SIMULATOR
-        dialog = ChoiceDialog("Run on", list(about), now or SIMULATOR, about, start)
+        simulator = SIMULATOR if arithmetic == "integer" else REFERENCE
+        start = now or session.board or simulator
+        dialog = ChoiceDialog("Run on", list(about), now or simulator, about, start)
         workspace.app.push_screen(dialog, chosen)
 
     ssh = workspace.session.ssh_boards

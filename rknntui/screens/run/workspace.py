@@ -34,6 +34,7 @@ from rknntui.widgets.records import RecordTable
 if TYPE_CHECKING:
     from engine.wire.build import SimulatedOutput
     from engine.wire.method import Task
+    from engine.wire.names import Arithmetic
     from rknntui.links import Link
     from rknntui.session.job_view_model import JobView
     from rknntui.session.messages import JobChanged, JobEnded, ResultFound
@@ -73,6 +74,7 @@ class Run(TableWorkspace):
         self.target: str | None = None
         self.compiled: str | None = None
         self.cores = "auto"
+        self.arithmetic: Arithmetic = "integer"
         self._job: JobView | None = None
         self.live = LiveRun(self, self._take_live, self._told)
 
@@ -109,7 +111,7 @@ class Run(TableWorkspace):
     @property
     def subject(self) -> Subject:
         """What would run now, and where."""
-        return Subject(self.session, self.target, self.compiled, self.cores)
+        return Subject(self.session, self.target, self.compiled, self.cores, self.arithmetic)
 
     # -- the session -----------------------------------------------------------------------------
 
@@ -228,12 +230,13 @@ class Run(TableWorkspace):
 
     def action_target(self) -> None:
         """Look which boards there are, and choose."""
-        ask_target(self, self.target, self._targeted)
+        ask_target(self, self.target, self.arithmetic, self._targeted)
 
-    def _targeted(self, board: str | None) -> None:
-        if board == self.target:
+    def _targeted(self, board: str | None, arithmetic: Arithmetic | None = None) -> None:
+        arithmetic = arithmetic or self.arithmetic
+        if (board, arithmetic) == (self.target, self.arithmetic):
             return
-        self.target = board
+        self.target, self.arithmetic = board, arithmetic
         if board is not None:
             self.session.choose_board(board)
         self._changed(cores="auto")
