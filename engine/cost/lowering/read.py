@@ -12,6 +12,7 @@ from engine.base.text import sanitize, shape_text
 from engine.cost.lowering.constants import fold_constants
 from engine.cost.lowering.graph import LoweringGraph, Node, Tensor
 from engine.graph.ir import constant_of, spec_of
+from engine.graph.passes import with_closed_shapes
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -24,13 +25,17 @@ __all__ = ["read_graph"]
 def read_graph(graph: Graph) -> LoweringGraph:
     """The nodes of a graph with static shapes, Constant nodes taken as constants.
 
+    Shapes that follow from those of the inputs, through a Range for instance, are worked out.
+
     Raises:
-        UsageError: a shape is dynamic or not known.
+        UsageError: a shape is dynamic, or depends on data.
     """
+    fixed = all(spec.static for spec in graph.inputs)
+    graph = with_closed_shapes(graph)
     tensors: dict[str, Tensor] = {}
     for value in graph.values.values():
         if value.name:
-            tensors[value.name] = _tensor(value)
+            tensors[value.name] = _tensor(value, fixed)
     nodes = []
     for node in graph.nodes:
         filled = _filled(node)
@@ -47,7 +52,7 @@ def read_graph(graph: Graph) -> LoweringGraph:
     )
 
 
-def _tensor(value: ir.Value) -> Tensor:
+def _tensor(value: ir.Value, fixed: bool) -> Tensor:
     name = str(value.name)
     data = constant_of(value)
     if data is not None:
@@ -56,8 +61,12 @@ def _tensor(value: ir.Value) -> Tensor:
     if not spec.static:
         raise UsageError(
             f"The shape of {sanitize(name, 80)!r} is not fixed: {shape_text(spec.shape)}.",
-            cause="The model has dynamic dimensions, and a chip's cost depends on them.",
-            remedy="Give the sizes of its inputs (input_size_list), then estimate again.",
+            cause="It depends on the data: an operator such as NonZero decides it at run time."
+            if fixed
+            else "The model has dynamic dimensions, and a chip's cost depends on them.",
+            remedy="Cut the graph before it with 'outputs'."
+            if fixed
+            else "Give the sizes of its inputs (input_size_list), then estimate again.",
         )
     return Tensor(name, spec.shape, spec.dtype)
 

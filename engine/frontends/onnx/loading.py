@@ -188,6 +188,11 @@ def _notes(file: SourceFile, graph: Graph, unused: Sequence[str]) -> list[Findin
         )
         for name in unused
     )
+    open_outputs = [spec for spec in graph.outputs if not spec.static]
+    if open_outputs:
+        from engine.graph.passes import with_closed_shapes
+
+        open_outputs = [spec for spec in with_closed_shapes(graph).outputs if not spec.static]
     findings.extend(
         Finding(
             code="output-size-unknown",
@@ -197,8 +202,7 @@ def _notes(file: SourceFile, graph: Graph, unused: Sequence[str]) -> list[Findin
             cause="An operator such as NonZero or NonMaxSuppression decides it at run time.",
             remedy="Cut the graph before it with 'outputs'.",
         )
-        for spec in graph.outputs
-        if not spec.static
+        for spec in open_outputs
     )
     findings.extend(
         Finding(

@@ -11,6 +11,7 @@ from engine.graph.passes.manager import (
     Pipeline,
     optimise,
     run_pipeline,
+    with_closed_shapes,
 )
 from engine.graph.passes.optional_passes import OPTIONAL, AppliedPasses, apply_requested
 from engine.graph.passes.rebind_shapes import rebind_input_shapes
@@ -33,4 +34,5 @@ __all__ = [
     "rebind_input_shapes",
     "run_pipeline",
     "set_batch_size",
+    "with_closed_shapes",
 ]

@@ -17,7 +17,7 @@ import onnx_ir as ir
 from engine.base.errors import GraphError, JobCancelledError, PassError
 from engine.base.events import LogLine, NullReporter, Reporter
 from engine.base.text import sanitize
-from engine.graph.ir import Graph, infer_model, verify
+from engine.graph.ir import Graph, infer_model, spec_of, verify
 from engine.graph.passes.activations import CanonicalClamps, HardActivations, HoistActivations
 from engine.graph.passes.base import Pass, PassResult
 from engine.graph.passes.cleanup import DeadCode, NoOps, UnusedConstants
@@ -31,7 +31,16 @@ from engine.graph.passes.pooling import CanonicalPooling, PadIntoWindow
 from engine.graph.passes.reshaping import CanonicalReshape, CanonicalSlice, ReshapePairs
 from engine.graph.passes.transposes import LayoutPropagation, TransposeChains, TransposeToReshape
 
-__all__ = ["LEVELS", "PASSES", "PIPELINES", "Optimised", "Pipeline", "optimise", "run_pipeline"]
+__all__ = [
+    "LEVELS",
+    "PASSES",
+    "PIPELINES",
+    "Optimised",
+    "Pipeline",
+    "optimise",
+    "run_pipeline",
+    "with_closed_shapes",
+]
 
 _REPEATED: tuple[type[Pass], ...] = (
     DeadCode,
@@ -95,6 +104,9 @@ PIPELINES: Mapping[int, Pipeline] = MappingProxyType(
     }
 )
 """Optimization level -> pipeline."""
+
+
+_CLOSING = Pipeline("closed shapes", (ConstantNodes, StaticShapes, ConstantSubgraphs))
 
 
 @dataclass(frozen=True)
@@ -163,6 +175,24 @@ def run_pipeline(graph: Graph, pipeline: Pipeline, reporter: Reporter | None = N
             what = ", ".join(f"{count} x {text}" for text, count in record.counts.items())
             told.emit(LogLine(f"{record.name}: {what}", "debug"))
     return Optimised(result, tuple(done))
+
+
+def with_closed_shapes(graph: Graph) -> Graph:
+    """The graph with the sizes that follow from its inputs' sizes alone.
+
+    Inference does not carry computed numbers through every operator: what a Range of a size
+    writes is open until the size is a constant. A graph of known shapes, and one whose inputs are
+    dynamic, is given back as it is; of others the nodes that compute constants are folded.
+
+    Raises:
+        PassError: as of :func:`optimise`.
+    """
+    values = (value for node in graph.nodes for value in node.outputs if value.name)
+    if all(spec_of(value).static for value in values):
+        return graph
+    if not all(spec.static for spec in graph.inputs):
+        return graph
+    return run_pipeline(graph, _CLOSING).graph
 
 
 def _run_one(one: Pass, edit: Editor, ran: list[str], reporter: Reporter) -> bool:

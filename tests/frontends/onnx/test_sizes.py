@@ -1,0 +1,81 @@
+"""Models whose sizes the user gives: what follows from them is worked out, and what is advised
+works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.helper import make_node as node
+
+from engine.cost.estimate import CostSettings, estimate
+from engine.frontends.onnx import load_onnx
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+def save(
+    path: Path,
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Sequence[onnx.ValueInfoProto],
+    constants: dict[str, np.ndarray] | None = None,
+) -> Path:
+    tensors = [numpy_helper.from_array(a, n) for n, a in (constants or {}).items()]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
+    return path
+
+
+def value(name: str, *shape: int | str | None, dtype: int = FLOAT) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def grid(path: Path) -> Path:
+    """A convolution, and the grid of its cells as YOLOv8 makes it of the size of its input."""
+    rng = np.random.default_rng(0)
+    nodes = [
+        node("Conv", ["x", "w"], ["f"], "conv", pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("Shape", ["f"], ["s"]),
+        node("Gather", ["s", "three"], ["width"]),
+        node("Cast", ["width"], ["float_width"], to=FLOAT),
+        node("Range", ["zero", "float_width", "one"], ["columns"]),
+        node("Add", ["columns", "half"], ["centres"]),
+        node("Add", ["f", "centres"], ["y"], "add"),
+    ]
+    constants = {
+        "w": rng.normal(size=(8, 3, 3, 3)).astype(np.float32),
+        "three": np.array(3),
+        "zero": np.array(0, np.float32),
+        "one": np.array(1, np.float32),
+        "half": np.array(0.5, np.float32),
+    }
+    outputs = [value("y", "n", 8, None, None)]
+    return save(path, nodes, [value("x", "n", 3, "h", "w")], outputs, constants)
+
+
+def test_sizes_that_follow_from_given_ones_are_estimated(tmp_path: Path) -> None:
+    loaded = load_onnx(grid(tmp_path / "m.onnx"), input_size_list=[[1, 3, 64, 48]])
+    assert [finding.code for finding in loaded.findings] == ["opset-converted"]
+    for one in estimate(loaded.graph, CostSettings(chips=("rk3588", "rv1126"))):
+        assert not one.problem
+        names = [row.name for row in one.layers]
+        assert any("conv" in name for name in names)
+        assert not any("Range" in row.op for row in one.layers)
+
+
+def test_a_size_that_depends_on_data_says_so(tmp_path: Path) -> None:
+    nodes = [node("NonZero", ["x"], ["i"]), node("Cast", ["i"], ["y"], to=FLOAT)]
+    path = save(tmp_path / "m.onnx", nodes, [value("x", 4, 4)], [value("y", 2, None)])
+    loaded = load_onnx(path)
+    assert "output-size-unknown" in [finding.code for finding in loaded.findings]
+    with pytest.raises(Exception, match="not fixed") as error:
+        estimate(loaded.graph, CostSettings(chips=("rk3588",)))
+    assert "'outputs'" in error.value.remedy  # type: ignore[attr-defined]
