@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 from engine.base.errors import JobCancelledError, OutputExistsError
@@ -18,6 +19,7 @@ from engine.services.compile import compile as compile_service
 from engine.services.state import WORKER_STATE
 from engine.wire.compile import Compiled, CompiledModels, CompileParams
 from rknntui.demo import demo_recipe
+from tests.vendor.toolkit import Toolkit
 
 pytestmark = [pytest.mark.long, pytest.mark.vendor]
 
@@ -221,3 +223,20 @@ def test_the_face_detector_is_int8_on_the_npu(model: str, tmp_path: Path, zoo: P
         assert port.mean == (127.0, 127.0, 127.0)
         for row in one.outputs:
             assert row.cosine > 0.999
+
+
+def test_an_lstm_whose_first_output_nobody_reads_is_inspected(
+    toolkit: Toolkit, shared: Path, tmp_path: Path
+) -> None:
+    model = onnx.load(shared / "zoo" / "compile" / "lstm.onnx")
+    del model.graph.node[1:], model.graph.output[:]
+    del model.graph.node[0].input[3:]  # and an input that is left out
+    for name in ("yh", "yc"):
+        model.graph.output.append(onnx.helper.make_tensor_value_info(name, 1, (1, 1, 16)))
+    onnx.save(model, tmp_path / "model.onnx")
+    toolkit.build("lstm", tmp_path / "model.onnx", {"target_platform": "rk3588"})
+    (graph,) = inspect_vendor(toolkit.export("lstm")).graphs
+    toolkit.release("lstm")
+    (lstm,) = (layer for layer in graph.layers if layer.op == "LSTM")
+    assert [graph.tensors[i].kind for i in lstm.outputs] == ["none", "output", "output"]
+    assert [graph.tensors[i].name for i in lstm.outputs[1:]] == ["yh", "yc"]

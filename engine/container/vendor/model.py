@@ -85,7 +85,8 @@ class VendorTensor:
             has none.
         kind: ``input``, ``output``, ``activation``, ``weight`` (also biases), ``constant`` (small:
             shapes, slopes), ``table``, ``copy`` (of a weight, for another place), ``commands``,
-            ``tasks``, or ``code N``.
+            ``tasks``, ``none`` (stands for an input or output that a layer leaves out), or
+            ``code N``.
         native_layout: ``feature`` or ``weight`` for the NPU's own order of elements, else empty.
         native_shape: dimensions in that order (features: N, C1, H, W, C2).
         bytes: size in memory, with the NPU's padding; None where the file does not tell.
@@ -137,7 +138,8 @@ class VendorLayer:
     Attributes:
         name: as the file has it; may be empty, and need not be unique.
         op: type of the layer without the vendor's prefix (``ConvRelu``, ``CONV2D``).
-        inputs, outputs: positions in :attr:`VendorGraph.tensors`.
+        inputs, outputs: positions in :attr:`VendorGraph.tensors`; one that the layer leaves out is
+            that of a tensor of kind ``none``.
         attributes: as the compiler left them (padding may be trimmed).
         source_attributes: as the source model had them, where the file keeps them.
         note: what the compiler wrote beside it, where that is text.

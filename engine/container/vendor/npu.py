@@ -53,6 +53,8 @@ _KNOWN = " and ".join(map(str, sorted(SCHEMAS)))
 _MOST_GRAPHS = 256
 _MOST_LAYERS = 50_000
 _MOST_TENSORS = 150_000
+_NO_TENSOR = -1
+"""An input or output that a layer has and the model leaves out: an LSTM whose Y nobody reads."""
 _COMPILERS_OWN = frozenset({6, 7, 8, 9, 10})
 _VERSIONS = re.compile(r"(?P<toolkit>[^(]*)\(compiler version:\s*(?P<compiler>.*)\)\s*", re.DOTALL)
 
@@ -245,15 +247,21 @@ class _GraphReader:
     def _graph(self, table: FlatTable) -> VendorGraph:
         tensors = tuple(self._tensor(entry, i) for i, entry in enumerate(table.tables(0)))
         count = len(tensors)
-        layers = tuple(self._layer(entry, count) for entry in table.tables(1))
+        absent = 0 if tensors and tensors[0].kind == "none" else count
+        layers = tuple(self._layer(entry, count, absent) for entry in table.tables(1))
+        if any(count in (*layer.inputs, *layer.outputs) for layer in layers):
+            tensors += (VendorTensor("", kind="none"),)
         inputs = self._positions(table.numbers(2), count)
         return VendorGraph(layers, tensors, inputs, self._positions(table.numbers(3), count))
 
-    def _positions(self, ids: tuple[int, ...], count: int) -> tuple[int, ...]:
+    def _positions(
+        self, ids: tuple[int, ...], count: int, absent: int | None = None
+    ) -> tuple[int, ...]:
+        """Positions that exist; -1 is ``absent``, the tensor that stands for none."""
         for number in ids:
-            if not 0 <= number < count:
+            if not 0 <= number < count and (absent is None or number != _NO_TENSOR):
                 raise self._span.damaged_error(f"tensor {number} is named, but there are {count}")
-        return ids
+        return tuple(absent if absent is not None and n == _NO_TENSOR else n for n in ids)
 
     def _tensor(self, table: FlatTable, position: int) -> VendorTensor:
         self._tensors += 1
@@ -304,7 +312,7 @@ class _GraphReader:
             maximum=high,
         )
 
-    def _layer(self, table: FlatTable, tensors: int) -> VendorLayer:
+    def _layer(self, table: FlatTable, tensors: int, absent: int) -> VendorLayer:
         self._layers += 1
         if self._layers > _MOST_LAYERS:
             raise self._span.damaged_error(f"there are more than {_MOST_LAYERS} layers")
@@ -321,8 +329,8 @@ class _GraphReader:
         return VendorLayer(
             name=name,
             op=op,
-            inputs=self._positions(table.numbers(4), tensors),
-            outputs=self._positions(table.numbers(5), tensors),
+            inputs=self._positions(table.numbers(4), tensors, absent),
+            outputs=self._positions(table.numbers(5), tensors, absent),
             attributes=attributes,
             source_attributes=source,
             note=note,

@@ -74,8 +74,10 @@ def vendor_graph_view(model: VendorModel) -> GraphView:
     groups = Groups()
     rows: list[NodeRow] = []
     for name, layer in _named(graph):
-        output = graph.tensors[layer.outputs[0]] if layer.outputs else VendorTensor("")
-        shape = shape_text(output.shape) if layer.outputs else ""
+        given = (graph.tensors[i] for i in layer.outputs)
+        output = next((each for each in given if each.kind != "none"), None)
+        shape = "" if output is None else shape_text(output.shape)
+        output = output or VendorTensor("")
         group = groups.number(layer.source_name)
         rows.append((name, layer.op, output.name, shape, output.dtype, group))
     return GraphView(
@@ -159,7 +161,7 @@ def _port(port: VendorPort) -> Port:
 def _tensor(tensor: VendorTensor) -> VendorEnd:
     constant = tensor.constant or tensor.kind in ("table", "copy")
     return VendorEnd(
-        name=tensor.name,
+        name=tensor.name if tensor.kind != "none" else "(none)",
         shape=tensor.shape,
         dtype=tensor.dtype,
         kind="input" if tensor.kind == "input" else "constant" if constant else "activation",

@@ -10,7 +10,14 @@ import pytest
 
 from engine.base.errors import ContainerError
 from engine.container import write_container
-from engine.container.vendor import VendorLayer, VendorModel, inspect_op_package, inspect_vendor
+from engine.container.vendor import (
+    VendorLayer,
+    VendorModel,
+    inspect_op_package,
+    inspect_vendor,
+    vendor_graph_view,
+    vendor_node_detail,
+)
 from engine.frontends.sniff import sniff
 from tests.container.build import content
 from tests.container.vendor import build
@@ -115,6 +122,25 @@ def test_tables_of_attributes(
     model = inspected(build.npu(s2=[graph]))
     assert dict(layer_of(model, "Op:1").attributes) == expected
     assert model.findings == ()
+
+
+@pytest.mark.parametrize("dummy", [True, False])
+def test_an_input_or_output_that_a_layer_leaves_out(inspected: Any, dummy: bool) -> None:
+    # as toolkit 2.3.2 writes an LSTM whose first output nobody reads
+    graph = build.graph()
+    graph[1][2] = build.node("LSTM", "LSTM:l", (3, -1, 2), (-1, 4))
+    if not dummy:
+        graph[0][0] = build.tensor("t", (1,))
+    model = inspected(build.npu(s2=[graph]))
+    (first,) = model.graphs
+    lstm = layer_of(model, "LSTM:l")
+    kinds = [first.tensors[i].kind for i in (*lstm.inputs, *lstm.outputs)]
+    assert kinds == ["activation", "none", "weight", "none", "output"]
+    rows = {row[1]: row for row in vendor_graph_view(model).nodes}
+    assert rows["LSTM"][2:4] == ("y", "1x4x4x4")
+    detail = vendor_node_detail(model, "LSTM:l")
+    assert [each.name for each in detail.inputs] == ["c", "(none)", "w"]
+    assert [each.name for each in detail.outputs] == ["(none)", "y"]
 
 
 def test_codes_that_are_not_established_are_findings(inspected: Any) -> None:
