@@ -44,6 +44,7 @@ from engine.base.events import event_from_dict as event_from_dict
 from engine.base.events import event_to_dict as event_to_dict
 from engine.base.files import atomic_write as atomic_write
 from engine.base.files import open_regular as open_regular
+from engine.base.files import output_errors as output_errors
 from engine.base.files import read_bounded as read_bounded
 from engine.base.files import refuse_existing as refuse_existing
 from engine.base.files import sha256_of as sha256_of

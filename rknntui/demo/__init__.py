@@ -6,9 +6,12 @@ calibration samples as pictures and 500 labelled test samples, all 8x8 grey byte
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
-__all__ = ["demo_folder", "demo_recipe", "demo_test_samples"]
+__all__ = ["copy_demo", "demo_folder", "demo_recipe", "demo_test_samples"]
 
 
 def demo_folder() -> Path:
@@ -30,3 +33,24 @@ def demo_recipe() -> dict[str, object]:
 def demo_test_samples() -> Path:
     """An npz with ``samples`` uint8 (500, 8, 8) and ``labels`` uint8 (500,)."""
     return demo_folder() / "test.npz"
+
+
+def copy_demo(folder: Path) -> list[str]:
+    """Copy what a first try needs into a new folder; the names that are in it then.
+
+    ``model.onnx``, its photos in ``photos``, and ``labelled.npz``, the test samples.
+
+    Raises:
+        OSError: the folder exists and is not empty, or cannot be written.
+    """
+    ours = demo_folder()
+    with tempfile.TemporaryDirectory(prefix=".", dir=folder.parent) as work:
+        made = Path(work) / folder.name
+        made.mkdir()
+        shutil.copyfile(ours / "digits_demo.onnx", made / "model.onnx")
+        shutil.copyfile(demo_test_samples(), made / "labelled.npz")
+        (made / "photos").mkdir()
+        for photo in (ours / "calibration").iterdir():
+            shutil.copyfile(photo, made / "photos" / photo.name)
+        os.rename(made, folder)  # noqa: PTH104 - an empty folder is replaced
+    return ["model.onnx", "photos", "labelled.npz"]

@@ -42,3 +42,21 @@ def test_demo_report_and_container(rknntui: Run, tmp_path: Path) -> None:
     home = Path(os.environ["HOME"])  # it was empty
     found = {path.relative_to(home) for path in home.rglob("*") if path.is_file()}
     assert [path for path in found if "rknntui" not in path.parts] == []
+
+
+def test_the_files_of_a_first_try(rknntui: Run, tmp_path: Path) -> None:
+    ran = rknntui("demo", "--copy", "try")
+    assert ran.code == 0, ran.err
+    folder = tmp_path / "try"
+    assert ran.out.split() == [str(folder / n) for n in ("model.onnx", "photos", "labelled.npz")]
+    assert len(list((folder / "photos").glob("*.png"))) == 100
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["try"]
+
+    again = rknntui("demo", "--copy", "try")
+    assert again.code == 11
+    assert "exists already" in again.err
+    (tmp_path / "empty").mkdir()
+    assert rknntui("demo", "--copy", "empty", "--json").json["files"][0] == "model.onnx"
+    missing = rknntui("demo", "--copy", "no/folder")
+    assert missing.code == 10
+    assert "does not exist" in missing.err

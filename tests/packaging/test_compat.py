@@ -14,12 +14,18 @@ from engine import __version__
 from engine.base.script import DROP_IN
 
 
+def content(folder: Path) -> dict[str, str]:
+    return {p.relative_to(folder).as_posix(): p.read_text() for p in folder.rglob("*.py")}
+
+
 def test_it_is_of_this_version_and_of_the_files_that_script_uses(repository: Path) -> None:
     project = tomllib.loads((repository / "compat/pyproject.toml").read_text())["project"]
     assert project["version"] == __version__
     assert project["dependencies"] == [f"rknntui=={__version__}"]
     for package in ("rknn", "rknnlite"):
-        assert (repository / "compat" / package).resolve() == DROP_IN / package
+        # links in a checkout, files in the source archive
+        ours = repository / "compat" / package
+        assert content(ours) == content(DROP_IN / package) != {}
 
 
 @pytest.mark.long

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.test_tutorial import follow_tutorial
+
 pytestmark = pytest.mark.long
 
 PROBE = """
@@ -31,6 +33,37 @@ recipe = demo_recipe()
 for path in (Path(recipe["model"]), Path(recipe["dataset"]), demo_test_samples()):
     assert path.is_relative_to(place) and path.is_file(), path
 print(engine.__version__)
+"""
+
+
+SCRIPT = """
+import sys
+import cv2
+import numpy as np
+from rknn.api import RKNN
+from rknn.api.custom_op import get_node_attr
+from rknn.utils import onnx_edit
+from rknnlite.api import RKNNLite
+
+if __name__ == '__main__':
+    rknn = RKNN(verbose=False)
+    rknn.config(mean_values=[[127.5]], std_values=[[127.5]], target_platform='rk3566')
+    ret = rknn.load_onnx(model='model.onnx')
+    if ret != 0:
+        exit(ret)
+    ret = rknn.build(do_quantization=True, dataset='dataset.txt')
+    if ret != 0:
+        exit(ret)
+    ret = rknn.export_rknn('model.rknn')
+    if ret != 0:
+        exit(ret)
+    ret = rknn.init_runtime()
+    if ret != 0:
+        exit(ret)
+    image = cv2.imread('photos/000.png', cv2.IMREAD_GRAYSCALE)
+    outputs = rknn.inference(inputs=[np.reshape(image, (1, 8, 8, 1))], data_format=['nhwc'])
+    print(outputs[0].shape, sys.modules['rknn.api'].__file__)
+    rknn.release()
 """
 
 
@@ -64,6 +97,8 @@ def test_wheel_carries_code_and_data(repository: Path, names: set[str]) -> None:
     expected |= {f"engine/chips/{name}" for name in tracked(repository, "engine/chips")}
     expected |= {f"rknntui/styles/{name}" for name in tracked(repository, "rknntui/styles")}
     expected |= {f"rknntui/demo/{name}" for name in tracked(repository, "rknntui/demo")}
+    drop_in = "engine/api/drop_in"
+    expected |= {f"{drop_in}/{name}" for name in tracked(repository, drop_in)}
     expected |= {f"engine/devices/{name}" for name in tracked(repository, "engine/devices")}
     expected |= {"engine/py.typed", "rknntui/__main__.py"}
     assert "rknntui/demo/calibration/099.png" in expected
@@ -94,23 +129,71 @@ def test_source_archive_builds_and_tests_itself(built: Path) -> None:
         "LICENSE",
         "themes/dark.toml",
         "rknntui/themes/dark.toml",
+        "engine/api/drop_in/rknn/api/__init__.py",
+        "compat/rknn/api/__init__.py",
+        "compat/rknnlite/__init__.py",
     ):
         assert needed in inside
 
 
-def test_installed_wheel_finds_its_data(built: Path, tmp_path: Path) -> None:
-    place, elsewhere = tmp_path / "place", tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    wheel = str(next(built.glob("*.whl")))
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
-    subprocess.run([*install, str(place), wheel], check=True, capture_output=True)
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", PROBE, str(place)],
-        cwd=elsewhere,
-        env=os.environ | {"PYTHONPATH": str(place)},
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ``bin`` of an environment with the wheel, and the other packages of this one."""
+    place = tmp_path_factory.mktemp("place") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
+    packages = next((place / "lib").glob("python3.*/site-packages"))
+    # Lines of a .pth are read here, those of the folders that it names are not: the editable
+    # install of the checkout stays out.
+    others = [entry for entry in sys.path if Path(entry).name == "site-packages"]
+    (packages / "others.pth").write_text("\n".join(others) + "\n")
+    install = [sys.executable, "-m", "pip", "--python", str(place / "bin" / "python"), "install"]
+    wheel = next(built.glob("*.whl"))
+    subprocess.run([*install, "--quiet", "--no-deps", "--force-reinstall", str(wheel)], check=True)
+    return place / "bin"
+
+
+def from_wheel(installed: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    drop = ("PYTHON", "VIRTUAL_ENV")
+    return subprocess.run(
+        words,
+        cwd=cwd,
+        env={k: v for k, v in os.environ.items() if not k.startswith(drop)}
+        | {"PATH": f"{installed}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
+        timeout=300,
         check=False,
     )
+
+
+def test_installed_wheel_finds_its_data(built: Path, installed: Path, tmp_path: Path) -> None:
+    place = str(installed.parent)
+    done = from_wheel(installed, "python", "-P", "-c", PROBE, place, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [Path(wheel).name.split("-")[1]]
+    assert done.stdout.split() == [next(built.glob("*.whl")).name.split("-")[1]]
+
+
+def test_the_tutorial_works_from_the_wheel(
+    repository: Path, installed: Path, tmp_path: Path
+) -> None:
+    follow_tutorial(repository, tmp_path, installed)
+    assert (tmp_path / "tutorial" / "model.rknn").is_file()
+
+
+def test_a_script_of_the_vendors_toolkit_runs_from_the_wheel(
+    installed: Path, tmp_path: Path
+) -> None:
+    """In the form of the vendor's examples: the names of both packages, exit codes, one picture."""
+    assert from_wheel(installed, "rknntui", "demo", "--copy", "try", cwd=tmp_path).returncode == 0
+    folder = tmp_path / "try"
+    (folder / "dataset.txt").write_text("photos/000.png\nphotos/001.png\n")
+    (folder / "test.py").write_text(SCRIPT)
+    done = from_wheel(installed, "rknntui", "script", "test.py", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["(1,", "10)", place_of(installed)]
+    assert (folder / "model.rknn").read_bytes().startswith(b"RKNN")
+
+
+def place_of(installed: Path) -> str:
+    packages = next((installed.parent / "lib").glob("python3.*/site-packages"))
+    return str(packages / "engine" / "api" / "drop_in" / "rknn" / "api" / "__init__.py")

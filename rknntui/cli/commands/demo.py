@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from engine import refuse_existing, summary_text
+from engine import OutputExistsError, output_errors, refuse_existing, sanitize, summary_text
 from engine.wire.build import BUILD, EXPORT, BuildParams, BuildSummary, Exported, ExportParams
 from engine.wire.codec import encode
 from engine.wire.score import EVALUATE, Evaluated, EvaluateParams
@@ -14,20 +14,37 @@ from rknntui.cli.flags import json_flag, output_flag, quiet_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
-from rknntui.demo import demo_recipe, demo_test_samples
+from rknntui.demo import copy_demo, demo_recipe, demo_test_samples
 
 
 @click.command("demo")
 @click.option("--headless", is_flag=True, help="Print the report instead of opening the workbench.")
 @output_flag("Export the demo's container there.")
+@click.option(
+    "--copy",
+    "folder",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Only copy the demo's model, photos and labelled samples into a new folder.",
+)
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @json_flag
 @quiet_flag
-def command(headless: bool, output: Path | None, force: bool, as_json: bool, quiet: bool) -> None:
+def command(
+    headless: bool,
+    output: Path | None,
+    folder: Path | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Build the demo model, score it before and after, then open the workbench on the result.
 
     Works offline: model and samples come with the program.
     """
+    if folder is not None:
+        _copy(folder.absolute(), as_json=as_json)
+        return
     narrate = Narrator(quiet=quiet)
     if output is not None:
         refuse_existing(output.absolute(), overwrite=force)
@@ -55,6 +72,17 @@ def command(headless: bool, output: Path | None, force: bool, as_json: bool, qui
     from rknntui.launch import open_workbench
 
     raise click.exceptions.Exit(open_workbench(recipe=recipe))
+
+
+def _copy(folder: Path, *, as_json: bool) -> None:
+    """``--copy``: files for a first try; a folder that has files is left as it is."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise OutputExistsError(
+            f"{sanitize(str(folder))} exists already.", remedy="Name a folder that does not exist."
+        )
+    with output_errors(folder):
+        names = copy_demo(folder)
+    emit({"folder": str(folder), "files": names}, [str(folder / n) for n in names], as_json=as_json)
 
 
 def _score(scored: Evaluated) -> dict[str, float | None]:
