@@ -36,7 +36,14 @@ def compiler_of(given: str | None) -> str:
     return name
 
 
-def export_compiled(built: Pipeline, chip: str | None, path: Path, log: Logger) -> None:
+def export_compiled(
+    built: Pipeline,
+    chip: str | None,
+    path: Path,
+    log: Logger,
+    *,
+    accept_difference: bool = False,
+) -> None:
     """Compile a build for its ``target_platform`` and write the vendor's model; it overwrites.
 
     Args:
@@ -44,11 +51,12 @@ def export_compiled(built: Pipeline, chip: str | None, path: Path, log: Logger) 
         chip: the target platform.
         path: of the model; a side file is beside it.
         log: takes what was made, and the compiler's warnings.
+        accept_difference: write a model that computes something else than the build, too.
 
     Raises:
         UsageError: no target platform.
         ToolkitError: the vendor's toolkit is not set up (`rknntui vendor install`).
-        CompilerError: it refused the model, or crashed.
+        CompilerError: it refused the model, crashed, or made another model than was built.
     """
     from engine.cost.estimate import chips_named
     from engine.pipeline.compiled import CompileOrder, compile_models
@@ -59,7 +67,11 @@ def export_compiled(built: Pipeline, chip: str | None, path: Path, log: Logger) 
             cause="config was called without target_platform.",
             remedy="Give target_platform='rk3588', or the chip that you have.",
         )
-    order = CompileOrder(chips=((chips_named((chip,))[0], path),), force=True)
+    order = CompileOrder(
+        chips=((chips_named((chip,))[0], path),),
+        force=True,
+        accept_difference=accept_difference,
+    )
     (made,) = compile_models(_for_compiler(built), order).chips
     for finding in made.findings:
         log.warning("export_rknn: %s: %s", sanitize(finding.where, 120), finding.what)

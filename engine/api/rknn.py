@@ -295,12 +295,15 @@ class RKNN:
         return 0
 
     @returns_status(-1)
-    def export_rknn(self, export_path: Any, **keywords: Any) -> int:
+    def export_rknn(
+        self, export_path: Any, *, accept_difference: bool = False, **keywords: Any
+    ) -> int:
         """Write the build as a container of ours, for simulation and inspection, or what build made
         with pre_compile; it overwrites.
 
         With the compiler ``rockchip`` (see the class) the vendor's toolkit compiles the build for
-        ``target_platform``, and the file runs on its NPU.
+        ``target_platform``, and the file runs on its NPU. It is not written where the vendor's
+        simulator computes something else than the build, unless ``accept_difference`` (ours).
         """
         if keywords:
             self._log.warning("export_rknn: %s has no effect.", ", ".join(keywords))
@@ -310,7 +313,9 @@ class RKNN:
         if self._container is None:
             raise UsageError("There is nothing to export.", remedy="Call build first.")
         if self._compiler == "rockchip" and self._build is not None:
-            export_compiled(self._build, self._target(), path, self._log)
+            export_compiled(
+                self._build, self._target(), path, self._log, accept_difference=accept_difference
+            )
             return 0
         atomic_write(path, self._container, overwrite=True)
         self._log.warning("export_rknn: %s", CONTAINER_NOTE)

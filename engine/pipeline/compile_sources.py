@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+import onnx
 
+from engine.base.text import shape_text
 from engine.compile.rockchip.generation1 import generation_1_onnx
 from engine.compile.rockchip.model import op_targets, toolkit_onnx
 from engine.compile.rockchip.neutral_names import NeutralNames, neutral_names
 from engine.dataset import InputPlan, Preprocess
+from engine.graph.ir import Graph, infer_shapes
+from engine.graph.passes import for_every_shape, rebind_input_shapes
+from engine.pipeline.comparison_model import with_outputs
 from engine.pipeline.samples import RecipeSamples
 from engine.quantize import plan, sample_limit
 from engine.recipe import Recipe
 from engine.wire.compile import QuantizedBy
 
 if TYPE_CHECKING:
-    from engine.graph.ir import Graph, TensorSpec
+    from engine.dataset import Dataset
+    from engine.graph.ir import TensorSpec
     from engine.graph.layers import LayerMap
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["HandedModel", "channels_first_recipe"]
+__all__ = ["HandedModel", "ShapeSet", "channels_first_recipe"]
 
 _NHWC_FRAMEWORKS = frozenset({"tensorflow", "tflite"})
 _WHOLE = 1e-3
@@ -42,6 +49,26 @@ def channels_first_recipe(recipe: Recipe, framework: str) -> Recipe:
     if framework in _NHWC_FRAMEWORKS and not recipe.source.input_is_nchw:
         changed = changed.with_values(input_is_nchw=True)
     return changed
+
+
+@dataclass(frozen=True)
+class ShapeSet:
+    """A set of input shapes that a model is compiled for.
+
+    Attributes:
+        pipeline: whose samples have these shapes.
+        graph: that is compiled, with these shapes.
+        wanted: the optimised float graph of these shapes.
+    """
+
+    pipeline: Pipeline
+    graph: Graph
+    wanted: Graph
+
+    @property
+    def text(self) -> str:
+        """``1x3x224x224``, of several inputs with a comma between them."""
+        return ", ".join(shape_text(spec.shape) for spec in self.wanted.inputs)
 
 
 @dataclass(frozen=True)
@@ -88,13 +115,75 @@ class HandedModel:
         return frozenset(each.name for each in self.plans if each.layout == "NHWC")
 
     @cached_property
+    def shape_sets(self) -> tuple[ShapeSet, ...]:
+        """The sets of input shapes that it is compiled for: one, or those of ``dynamic_input``.
+
+        Raises:
+            GraphError: the model is another graph for one of them.
+        """
+        pipeline = self.pipeline
+        base = pipeline.optimised.graph.graph
+        found = [ShapeSet(pipeline, self.graph, base)]
+        for shapes in (pipeline.recipe.source.dynamic_input or ())[1:]:
+            sized = pipeline.with_recipe(
+                pipeline.recipe.with_values(dynamic_input=None, input_size_list=shapes)
+            )
+            wanted = sized.optimised.graph.graph
+            if self.by == "vendor":
+                graph = sized.loaded.graph.graph
+            else:
+                graph = rebind_input_shapes(self.graph, base, wanted)
+            found.append(ShapeSet(sized, graph, wanted))
+        return tuple(found)
+
+    @cached_property
     def onnx(self) -> bytes:
         """The model with the user's names.
 
         Raises:
             QuantizationError: an operator has no form that the toolkit loads.
+            GraphError: it cannot be written for every set of input shapes.
         """
-        return toolkit_onnx(self.graph, self.nhwc)
+        return self.onnx_with(())
+
+    def onnx_with(self, tensors: Sequence[str]) -> bytes:
+        """The file with more outputs, behind its own.
+
+        Args:
+            tensors: of :attr:`graph`.
+
+        Raises:
+            QuantizationError, GraphError: as :attr:`onnx`.
+        """
+        sets = self.shape_sets
+        several = len(sets) > 1
+        graph = self.graph
+        if several:
+            graph = for_every_shape(graph, [each.graph for each in sets[1:]])
+        if tensors:
+            graph = with_outputs(graph, tensors, keep=True)
+        return toolkit_onnx(graph, self.nhwc, every_shape=several)
+
+    def file_at(self, shapes: ShapeSet) -> Graph:
+        """The file of generation 2, with the inputs of a set of shapes."""
+        if shapes is self.shape_sets[0]:
+            return Graph.from_bytes(self.onnx)
+        model = onnx.load_from_string(self.onnx)
+        specs = self.file_inputs(shapes.wanted.inputs)
+        for value, spec in zip(model.graph.input, specs, strict=True):
+            for dim, size in zip(value.type.tensor_type.shape.dim, spec.shape, strict=True):
+                dim.dim_value = size
+        for output in model.graph.output:
+            output.type.tensor_type.ClearField("shape")
+        del model.graph.value_info[:]
+        return infer_shapes(Graph.from_bytes(model.SerializeToString()), refresh=True)
+
+    @property
+    def largest(self) -> ShapeSet:
+        """The set of shapes whose layers the compiler prints first, and whose memory it plans."""
+        return max(
+            self.shape_sets, key=lambda each: sum(prod(spec.shape) for spec in each.wanted.inputs)
+        )
 
     @cached_property
     def _neutral(self) -> tuple[bytes, NeutralNames]:
@@ -113,11 +202,15 @@ class HandedModel:
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The inputs of the file."""
+        return self.file_inputs(self.graph.inputs)
+
+    def file_inputs(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+        """Inputs of the graph, with these shapes, as the file has them."""
         return tuple(
             replace(spec, shape=tuple(spec.shape[axis] for axis in (0, 3, 1, 2)))
             if spec.name in self.nhwc
             else spec
-            for spec in self.graph.inputs
+            for spec in inputs
         )
 
     @property
@@ -127,11 +220,18 @@ class HandedModel:
         chosen = {name: target for name, target in entries.items() if target != "auto"}
         return op_targets(self.onnx, chosen, self.layers) if chosen else {}
 
-    def raw_samples(self, count: int | None = None) -> Iterator[list[np.ndarray]]:
+    def raw_samples(
+        self,
+        count: int | None = None,
+        dataset: Dataset | None = None,
+        inputs: Sequence[TensorSpec] | None = None,
+    ) -> Iterator[list[np.ndarray]]:
         """Calibration samples as a program on a board has them: before mean and std.
 
         Args:
             count: how many; None: all that calibration takes.
+            dataset: other samples; None: those of the calibration.
+            inputs: of another set of shapes; None: those of the graph.
         """
         recipe = self.pipeline.recipe
         padded = recipe.preprocess.resize_fit == "pad"  # with the mean, which is then needed
@@ -143,14 +243,24 @@ class HandedModel:
         part = recipe.dataset
         limit = count if count is not None else sample_limit(part.batch_size, part.epochs)
         samples = RecipeSamples(plain, self.pipeline.generation, self.pipeline.reporter)
-        for feed in islice(samples.feeds(self.graph.inputs), limit):
+        for feed in islice(samples.feeds(inputs or self.graph.inputs, dataset), limit):
             arrays = [feed[each.name] for each in self.plans]
             if padded:
                 arrays = [_raw(a, each) for a, each in zip(arrays, self.plans, strict=True)]
-            yield [
-                array.transpose(0, 3, 1, 2) if each.name in self.nhwc else array
-                for array, each in zip(arrays, self.plans, strict=True)
-            ]
+            yield self.as_handed(arrays)
+
+    def as_handed(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """One sample, an array for each input of the graph, in the layout of the file."""
+        return [
+            array.transpose(0, 3, 1, 2) if each.name in self.nhwc else array
+            for array, each in zip(arrays, self.plans, strict=True)
+        ]
+
+    def feed_of(self, file: Graph, feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """A feed of the graph for a file of :meth:`onnx_with`, whose inputs have its order."""
+        arrays = self.as_handed([feed[each.name] for each in self.plans])
+        names = [spec.name for spec in file.inputs]
+        return {name: np.ascontiguousarray(a) for name, a in zip(names, arrays, strict=True)}
 
 
 def _raw(array: np.ndarray, plan: InputPlan) -> np.ndarray:

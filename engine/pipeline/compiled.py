@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -34,16 +34,17 @@ from engine.compile.rockchip.side_file import Origin, side_file, side_path
 from engine.compile.rockchip.table import compiler_table
 from engine.container import write_container
 from engine.cost.printed import parse_printed
-from engine.graph.ir import Graph
 from engine.pipeline.compile_logs import LogFolder
 from engine.pipeline.compile_sources import HandedModel
 from engine.pipeline.compile_toolkits import Toolkits, toolkit_words
-from engine.pipeline.second_opinion import fused_findings, second_opinion
+from engine.pipeline.first_apart import opinion_of
+from engine.pipeline.opinion_findings import judge, with_cause
+from engine.pipeline.second_opinion import OpinionSamples
 from engine.pipeline.stages.compiled import CompiledModel, compiled_stage
 from engine.pipeline.stages.container import content_of
 from engine.pipeline.stages.estimate import WhatIf, cost_inputs
 from engine.quantize import check_dtype, check_layer_dtype, is_quantized_source
-from engine.wire.compile import Compiled, CompiledModels, OutputAgreement, QuantizedBy
+from engine.wire.compile import Compiled, CompiledModels, QuantizedBy, SecondOpinion
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
@@ -64,13 +65,15 @@ class CompileOrder:
     Attributes:
         chips: with the file of each.
         recipe: the user's, for the side file; None: the pipeline's.
+        samples: what the vendor's simulator is compared with ours on.
     """
 
     chips: Sequence[tuple[Chip, Path]]
     recipe: Recipe | None = None
     quantizer: str | None = None
     toolkit: str | None = None
-    samples: int = 0
+    samples: OpinionSamples = field(default_factory=OpinionSamples)
+    accept_difference: bool = False
     force: bool = False
     seconds: float | None = None
 
@@ -187,7 +190,7 @@ class _Compilation:
             raise
         except EngineError as error:
             shown = str(log) if log.exists() else ""
-            return self._failed(replace(blank, log=shown), error)
+            return self._failed(replace(blank, log=shown), with_cause(error, handed))
         finally:
             self._toolkits.told = str
 
@@ -242,8 +245,9 @@ class _Compilation:
             try:
                 data = one.compile()
                 seconds = round(time.perf_counter() - begun, 3)
-                outputs, why = _simulated(one, handed, self._order.samples)
-                return CompiledModel(key, data, one.log, seconds, outputs, why)
+                printed = one.log  # before others are compiled to find where they part
+                opinion = opinion_of(one, handed, self._order.samples)
+                return CompiledModel(key, data, printed, seconds, opinion)
             finally:
                 self._logs.write(log, request.names.told(one.log))
                 with contextlib.suppress(EngineError):
@@ -253,7 +257,7 @@ class _Compilation:
             "chip": chip.name,
             "request": request.digest,
             "toolkit": [environment.generation, environment.version, environment.python],
-            "samples": [*self._samples_digest],
+            "samples": [*self._order.samples.digest(handed)],
         }
         stage = compiled_stage(chip.name, facts, run)
         asked = self._pipeline.with_stage(stage)
@@ -263,15 +267,6 @@ class _Compilation:
         if cached:
             self._logs.write(log, request.names.told(found.log))
         return found, cached
-
-    @cached_property
-    def _samples_digest(self) -> list[str]:
-        """What the second opinion depends on beside the model."""
-        if not self._order.samples:
-            return []
-        pipeline = self._pipeline
-        stage = "quantize" if pipeline.quantized_build else "optimise"
-        return [str(self._order.samples), pipeline.samples.digest, pipeline.key(stage)]
 
     def _estimate(self, chip: str, handed: HandedModel) -> ChipEstimate | None:
         """The plan for the file that the compiler was given, which is not quite the source model:
@@ -287,7 +282,7 @@ class _Compilation:
         what_if = WhatIf((chip,), "int8" if came_quantized else None, batch)
         try:
             settings, layers = cost_inputs(untold, what_if)
-            file = Graph.from_bytes(handed.onnx)
+            file = handed.file_at(handed.largest)
             return estimate_chip(file, chip, settings, layers)
         except EngineError as error:
             self._pipeline.reporter.emit(LogLine(f"No estimate: {error.what}", "warning"))
@@ -322,9 +317,29 @@ class _Compilation:
         cached: bool,
         log: Path,
     ) -> Compiled:
-        """Write the files, and everything that is known of them."""
-        digest = hashlib.sha256(found.model).hexdigest()
+        """Write the files, and everything that is known of them.
+
+        Raises:
+            CompilerError: the model is not what was built, and that is not accepted.
+        """
         names = request.names
+        told = found.opinion or SecondOpinion()
+        told = replace(told, problem=names.told(told.problem))
+        judgement = judge(told, handed)
+        blank = replace(
+            blank,
+            outputs=told.outputs,
+            samples_from=told.samples_from,
+            opinion_seconds=found.opinion.seconds if found.opinion else None,
+        )
+        accepted: tuple[Finding, ...] = ()
+        if judgement.error is not None:
+            if not self._order.accept_difference:
+                return self._failed(
+                    replace(blank, log=str(log) if log.exists() else ""), judgement.error
+                )
+            accepted = (_accepted(judgement.error),)
+        digest = hashlib.sha256(found.model).hexdigest()
         side = side_file(self._origin, request, blank.toolkit, path, digest, found.model)
         with self._logs.file(f"{path.stem}.rknn", found.model) as copy:
             _, misfits = check_compiled(copy, request, handed.inputs, handed.graph.outputs)
@@ -352,12 +367,11 @@ class _Compilation:
             estimated_weight_bytes=memory.weight if memory else None,
             npu_cycles=table.npu_cycles,
             total_cycles=table.total_cycles,
-            outputs=found.outputs,
             findings=(
                 *notes,
-                *fused_findings(handed),
                 *names.findings(),
-                *_not_simulated(names.told(found.not_simulated)),
+                *accepted,
+                *judgement.findings,
                 *options.findings,
                 *misfits,
                 *notice_findings(found.log, names.told),
@@ -367,30 +381,19 @@ class _Compilation:
         )
 
 
-def _simulated(
-    run: CompilerRun, handed: HandedModel, count: int
-) -> tuple[tuple[OutputAgreement, ...], str]:
-    """The second opinion, or why there is none: the model is compiled all the same."""
-    try:
-        return second_opinion(run, handed, count), ""
-    except CompilerError as error:
-        return (), " ".join(part for part in (error.what, error.cause) if part)
-
-
-def _not_simulated(why: str) -> Iterator[Finding]:
-    if why:
-        yield Finding(
-            "not-simulated-by-vendor",
-            "warning",
-            "compiler",
-            "The model is compiled, and the vendor's simulator did not run it on the samples.",
-            why,
-            "Leave --samples out, or compare on a board: rknntui compare.",
-        )
+def _accepted(error: CompilerError) -> Finding:
+    return Finding(
+        "difference-accepted",
+        "warning",
+        "compiler",
+        error.what,
+        error.cause,
+        "The file was written because the difference was accepted.",
+    )
 
 
 def _first_shapes(log: str) -> str:
-    """The log up to the tables of the second set of shapes: the plan is of the first one."""
+    """The log up to the tables of the second set of shapes: the plan is of the largest one."""
     first = log.find(_TABLE)
     second = log.find(_TABLE, first + 1)
     return log if second < 0 else log[:second]

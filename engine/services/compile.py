@@ -24,6 +24,7 @@ def compile(params: CompileParams, reporter: Reporter) -> CompiledModels:  # noq
     from engine.cost.estimate import chips_named
     from engine.pipeline.compile_sources import channels_first_recipe
     from engine.pipeline.compiled import CompileOrder, compile_models, compiled_paths
+    from engine.pipeline.second_opinion import OpinionSamples
     from engine.pipeline.source import RecipeSource
 
     recipe = recipe_of(params.recipe)
@@ -50,7 +51,10 @@ def compile(params: CompileParams, reporter: Reporter) -> CompiledModels:  # noq
         recipe=recipe,
         quantizer=params.quantizer,
         toolkit=params.toolkit,
-        samples=params.samples,
+        samples=OpinionSamples(
+            params.samples, Path(params.samples_path) if params.samples_path else None
+        ),
+        accept_difference=params.accept_difference,
         force=params.force,
         seconds=params.seconds,
     )

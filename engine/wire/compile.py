@@ -11,17 +11,32 @@ from engine.wire.record import record
 
 __all__ = [
     "COMPILE",
+    "MOST_SAMPLES",
+    "OWN_SAMPLES",
     "CompileParams",
     "Compiled",
     "CompiledLayer",
     "CompiledModels",
+    "FirstApart",
     "OutputAgreement",
     "QuantizedBy",
+    "SamplesFrom",
+    "SecondOpinion",
 ]
+
+MOST_SAMPLES = 1000
+"""Of a second opinion."""
+OWN_SAMPLES = 100
+"""Of a folder or list that the user gives for it."""
 
 QuantizedBy = Literal["ours", "vendor", "nobody"]
 """Whose quantization is in the compiled model: ``ours`` through Q/DQ pairs; the ``vendor``'s own,
 by its options; ``nobody``: it computes in float16."""
+
+
+SamplesFrom = Literal["calibration", "given", "seeded"]
+"""What the second opinion ran on: the recipe's dataset, files that the user gave for it, or values
+drawn from a fixed seed where there is neither."""
 
 
 @record(kw_only=True)
@@ -35,7 +50,10 @@ class CompileParams:
         quantizer: whose quantization; None: ours where the dtype has a way through Q/DQ pairs, else
             the vendor's, with a finding.
         toolkit: name of the environment; None: the default of the chip's generation.
-        samples: on how many calibration samples the vendor's simulator is compared with ours.
+        samples: on how many samples the vendor's simulator is compared with ours; 0: none.
+        samples_path: a folder of pictures or a list of files that are compared in place of
+            calibration samples, prepared as those are; None: the recipe's dataset.
+        accept_difference: write a model whose simulated outputs are far from ours, too.
         refresh: compile again what is in the cache.
         force: overwrite files that are there.
         seconds: until a compilation is ended; None: no limit.
@@ -46,7 +64,9 @@ class CompileParams:
     chips: tuple[Text, ...] = ()
     quantizer: Literal["ours", "vendor"] | None = None
     toolkit: Text | None = None
-    samples: Annotated[int, Whole(0, 1000)] = 0
+    samples: Annotated[int, Whole(0, MOST_SAMPLES)] = 1
+    samples_path: Text | None = None
+    accept_difference: bool = False
     refresh: bool = False
     force: bool = False
     seconds: float | None = None
@@ -83,7 +103,10 @@ class OutputAgreement:
     """How near the vendor's simulator is to ours on one output; both are simulated.
 
     Attributes:
+        shapes: of the inputs (``1x3x224x224``) where ``dynamic_input`` has several sets; else
+            empty.
         equal: share of values that are equal, 0 to 1.
+        unequal: how many are not.
         max_steps: the largest difference in steps of the quantized output; None where it is float.
         sqnr_db: of the vendor's simulator against float; None: no noise.
         our_sqnr_db: of ours against float; None: no noise.
@@ -93,9 +116,54 @@ class OutputAgreement:
     samples: int
     cosine: float
     equal: float
+    shapes: str = ""
+    unequal: int = 0
     max_steps: int | None = None
     sqnr_db: float | None = None
     our_sqnr_db: float | None = None
+
+
+@record(kw_only=True)
+class FirstApart:
+    """The first tensor, in the order of the graph, on which the two simulators differ.
+
+    Attributes:
+        tensor: its name in the build.
+        op: the operator that computes it.
+        equal: share of its values that are equal, 0 to 1.
+        max_steps: the largest difference in its steps.
+        checked: how many tensors were compared; those before it are equal in every value.
+    """
+
+    tensor: str
+    op: str
+    equal: float
+    max_steps: int
+    checked: int
+
+
+@record(kw_only=True)
+class SecondOpinion:
+    """The vendor's simulator on a compiled model, beside our numbers in the same arithmetic.
+
+    Attributes:
+        outputs: one row for each output, and for each set of input shapes.
+        samples_from: what it ran on.
+        seconds: that it took, measured on this machine; with the search for ``first``.
+        problem: why it did not run; empty where it did.
+        mismatch: how the outputs are others than the build's, in number or size; else empty.
+        file_cosine: the lowest cosine, over the outputs that are much farther from float than the
+            build's, of the file that was handed over to the build; None where none is.
+        first: where the two part; None where nobody looked, or nothing was found.
+    """
+
+    outputs: tuple[OutputAgreement, ...] = ()
+    samples_from: SamplesFrom = "calibration"
+    seconds: float = 0.0
+    problem: str = ""
+    mismatch: str = ""
+    file_cosine: float | None = None
+    first: FirstApart | None = None
 
 
 @record(kw_only=True)
@@ -115,6 +183,8 @@ class Compiled:
         estimated_internal_bytes, estimated_weight_bytes: of our plan.
         npu_cycles, total_cycles: sums over the layers; None where not printed.
         outputs: the second opinion of the vendor's simulator; empty where not asked for.
+        samples_from: what it ran on.
+        opinion_seconds: that it took beside ``seconds``, measured; None where not asked for.
         findings: the compiler's warnings, and where its report and our plan disagree.
         problem, cause, remedy: why nothing was made; empty where something was.
         exit_code: of that problem, as the command line documents it; 0 where there is none.
@@ -138,6 +208,8 @@ class Compiled:
     npu_cycles: int | None = None
     total_cycles: int | None = None
     outputs: tuple[OutputAgreement, ...] = ()
+    samples_from: SamplesFrom = "calibration"
+    opinion_seconds: float | None = None
     findings: tuple[Finding, ...] = ()
     problem: str = ""
     cause: str = ""

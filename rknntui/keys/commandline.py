@@ -48,6 +48,8 @@ _FLAGS: dict[str, dict[str, str]] = {
         "chips": "--chip",
         "quantizer": "--quantizer",
         "samples": "--samples",
+        "samples_path": "--samples",
+        "accept_difference": "--accept-difference",
         "toolkit": "--toolkit",
         "path": "-o",
     },
@@ -106,7 +108,7 @@ def job_flags(method: str, params: Mapping[str, object]) -> list[str]:
                 words += [flag, f"{key}={_item(key, item)}"]
         elif isinstance(value, list | tuple):
             words += [word for item in value for word in (flag, str(item))]
-        elif value not in (None, False, ""):
+        elif value is not None and value is not False and value != "":
             words += [flag, str(value)]
     return words
 

@@ -61,11 +61,14 @@ def _misfits(
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
 ) -> Iterator[Finding]:
+    reshaped = bool(request.config.get("remove_reshape"))
+    # of several sets of shapes the file's ends have the largest
+    several = bool(request.config.get("dynamic_input"))
     for side, ports, specs in (
         ("input", found.inputs, request.names.ports(inputs)),
         ("output", found.outputs, request.names.ports(outputs)),
     ):
-        yield from _ends(side, ports, specs, reshaped=bool(request.config.get("remove_reshape")))
+        yield from _ends(side, ports, specs, reshaped=reshaped or several)
     wanted = request.config.get("custom_string")
     if wanted and found.custom_string != wanted:
         yield _misfit(

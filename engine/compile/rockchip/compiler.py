@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,15 @@ class CompilerRequest:
     names: NeutralNames = field(default=NeutralNames())
 
     @property
+    def user_config(self) -> dict[str, JsonValue]:
+        """The arguments of ``config`` with the user's names of tensors."""
+        config = dict(self.config)
+        targets = config.get("op_target")
+        if isinstance(targets, dict):
+            config["op_target"] = {self.names.told(name): each for name, each in targets.items()}
+        return config
+
+    @property
     def digest(self) -> str:
         """SHA-256 over all of it: the same for the same compilation everywhere."""
         found = hashlib.sha256(hashlib.sha256(self.model).digest())
@@ -81,6 +90,22 @@ class CompilerRun:
         self._rknn: RemoteRKNN | None = None
         self._simulates = False
         self._mark = toolkit.mark
+
+    @property
+    def alive(self) -> bool:
+        """Whether the toolkit's process can be asked."""
+        return self._toolkit.alive
+
+    def with_model(self, model: bytes, names: NeutralNames) -> CompilerRun:
+        """A run of the same toolkit and request, of another ONNX file with names of its own."""
+        config = self._request.user_config
+        targets = config.get("op_target")
+        if isinstance(targets, dict):
+            config["op_target"] = {
+                **names.in_file({name: str(each) for name, each in targets.items()})
+            }
+        request = replace(self._request, model=model, names=names, config=config)
+        return CompilerRun(self._toolkit, request, self._seconds)
 
     @property
     def log(self) -> str:

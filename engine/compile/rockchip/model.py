@@ -19,7 +19,9 @@ _TO_NCHW = (0, 3, 1, 2)
 _TO_NHWC = (0, 2, 3, 1)
 
 
-def toolkit_onnx(graph: Graph, nhwc: frozenset[str] = frozenset()) -> bytes:
+def toolkit_onnx(
+    graph: Graph, nhwc: frozenset[str] = frozenset(), *, every_shape: bool = False
+) -> bytes:
     """The graph as ONNX of opset 19, IR 8.
 
     Args:
@@ -27,11 +29,12 @@ def toolkit_onnx(graph: Graph, nhwc: frozenset[str] = frozenset()) -> bytes:
         nhwc: inputs of pictures whose channels are last. The toolkit takes axis 1 of every ONNX
             input for its channels (mean, std, and what a runtime is given), so they become NCHW
             here; a runtime takes and gives pictures in NHWC all the same.
+        every_shape: whether it is compiled for several sets of input shapes.
 
     Raises:
         QuantizationError: an operator has no form in opset 19 (named).
     """
-    model = lower_for_vendor(graph)
+    model = lower_for_vendor(graph, every_shape=every_shape)
     for name in sorted(nhwc):
         _channels_first(model.graph, name)
     return model.SerializeToString(deterministic=True)

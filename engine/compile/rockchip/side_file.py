@@ -76,7 +76,7 @@ def side_file(
         "toolkit": toolkit,
         "chip": request.chip,
         "quantized_by": _by(request.by),
-        "config": _users(request),
+        "config": request.user_config,
         "build": dict(request.build),
         "onnx_sha256": hashlib.sha256(request.model).hexdigest(),
         "model": origin.model,
@@ -161,12 +161,3 @@ def _text(value: object) -> str:
 
 def _by(by: QuantizedBy) -> str:
     return {"ours": "rknntui", "vendor": "toolkit", "nobody": "nobody"}[by]
-
-
-def _users(request: CompilerRequest) -> dict[str, JsonValue]:
-    """The arguments of ``config`` with the user's names of tensors."""
-    config = dict(request.config)
-    targets = config.get("op_target")
-    if isinstance(targets, dict):
-        config["op_target"] = {request.names.told(name): each for name, each in targets.items()}
-    return config

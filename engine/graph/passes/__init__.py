@@ -3,6 +3,7 @@
 from engine.graph.passes.base import NearMiss, NodePass, Pass, PassResult
 from engine.graph.passes.batch import set_batch_size
 from engine.graph.passes.editor import Editor
+from engine.graph.passes.every_shape import for_every_shape
 from engine.graph.passes.manager import (
     LEVELS,
     PASSES,
@@ -30,6 +31,7 @@ __all__ = [
     "PassResult",
     "Pipeline",
     "apply_requested",
+    "for_every_shape",
     "optimise",
     "rebind_input_shapes",
     "run_pipeline",

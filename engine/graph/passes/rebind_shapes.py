@@ -61,6 +61,8 @@ def _same_nodes(base: Graph, other: Graph) -> None:
     for one, two in zip(ones, others, strict=False):
         if (one.name, one.op_type) != (two.name, two.op_type) or _names(one) != _names(two):
             raise _differ(one, base, other)
+        if _settings(one) != _settings(two):  # the kernel of a pool over all there is
+            raise _differ(one, base, other)
     if len(ones) != len(others):
         longer = ones if len(ones) > len(others) else others
         raise _differ(longer[min(len(ones), len(others))], base, other)
@@ -68,6 +70,16 @@ def _same_nodes(base: Graph, other: Graph) -> None:
 
 def _names(node: ir.Node) -> list[str | None]:
     return [None if v is None else v.name for v in (*node.inputs, *node.outputs)]
+
+
+def _settings(node: ir.Node) -> dict[str, object]:
+    """Attributes that a size of the input may be in."""
+    kinds = (ir.AttributeType.INT, ir.AttributeType.INTS)
+    return {
+        name: (tuple(each.as_ints()) if each.type == ir.AttributeType.INTS else each.as_int())
+        for name, each in node.attributes.items()
+        if each.type in kinds
+    }
 
 
 def _differ(node: ir.Node, base: Graph, other: Graph) -> GraphError:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from engine.base.plain import JsonObject
 from engine.pipeline.pipeline import Codec, Stage
 from engine.pipeline.results import Files
 from engine.recipe import canonical_json
 from engine.wire.codec import encode, typed
-from engine.wire.compile import OutputAgreement
+from engine.wire.compile import SecondOpinion
 from engine.wire.record import record
 
 __all__ = ["CompiledModel", "compiled_stage"]
@@ -31,20 +31,18 @@ class CompiledModel:
         model: the bytes of the file.
         log: what the toolkit printed.
         seconds: that it took, measured.
-        outputs: the vendor's simulator beside ours; empty where it was not asked.
-        not_simulated: why it did not run though it was asked; empty where it did.
+        opinion: the vendor's simulator beside ours; None where it was not asked.
     """
 
     key: str
     model: bytes
     log: str
     seconds: float
-    outputs: tuple[OutputAgreement, ...] = ()
-    not_simulated: str = ""
+    opinion: SecondOpinion | None = None
 
     def to_files(self) -> Files:
         """For the cache."""
-        facts = json.dumps(encode(_Facts(self.seconds, self.outputs, self.not_simulated)))
+        facts = json.dumps(encode(_Facts(self.seconds, self.opinion)))
         return {
             "model.rknn": self.model,
             "log.txt": self.log.encode("utf-8", "backslashreplace"),
@@ -56,15 +54,13 @@ class CompiledModel:
         """From the cache."""
         facts = typed(_Facts, json.loads(files["facts.json"]))
         log = files["log.txt"].decode("utf-8", "replace")
-        told = facts.outputs, facts.not_simulated
-        return cls(key, files["model.rknn"], log, facts.seconds, *told)
+        return cls(key, files["model.rknn"], log, facts.seconds, facts.opinion)
 
 
 @record
 class _Facts:
     seconds: float
-    outputs: tuple[OutputAgreement, ...] = field(default=())
-    not_simulated: str = ""
+    opinion: SecondOpinion | None = None
 
 
 def compiled_stage(

@@ -24,23 +24,29 @@ from engine.graph.passes import Editor
 __all__ = ["vendor_form"]
 
 
-def vendor_form(graph: Graph) -> Graph:
+def vendor_form(graph: Graph, *, every_shape: bool = False) -> Graph:
     """A copy with depthwise convolutions for means of int8 tensors, and outputs of their own.
 
     A graph where nothing of this applies comes back as it is.
+
+    Args:
+        graph: in QDQ form.
+        every_shape: the file is compiled for several sets of input shapes. A mean over all rows
+            and columns then stays one: as a convolution it would have the kernel of one set.
     """
-    return _outputs_alone(_means_as_convolutions(means_in_stages(graph)))
+    staged = graph if every_shape else means_in_stages(graph)
+    return _outputs_alone(_means_as_convolutions(staged, wholes=not every_shape))
 
 
-def _means_as_convolutions(graph: Graph) -> Graph:
+def _means_as_convolutions(graph: Graph, *, wholes: bool) -> Graph:
     """Means of int8 tensors as depthwise convolutions with equal weights, which are exact."""
-    wholes = {node.name or "" for node in quantized_means(graph)}
+    means = {node.name or "" for node in quantized_means(graph)} if wholes else set()
     pools = {node.name or "" for node in graph.nodes if _is_plain_pool(node)}
-    if not wholes | pools:
+    if not means | pools:
         return graph
     copy = graph.copy()
     edit = Editor(copy.model)
-    for name in [node.name or "" for node in graph.nodes if node.name in wholes | pools]:
+    for name in [node.name or "" for node in graph.nodes if node.name in means | pools]:
         node = copy.node(name)
         source = node.inputs[0]
         if source is None or source.shape is None:

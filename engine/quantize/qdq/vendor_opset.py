@@ -45,7 +45,7 @@ _SAME_IN_19 = frozenset(
 )
 
 
-def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
+def lower_for_vendor(graph: Graph, *, every_shape: bool = False) -> onnx.ModelProto:
     """The QDQ graph as opset 19, IR 8: rknn-toolkit2 loads it with ``do_quantization=False``.
 
     Integers, scales and zero points stay as they are (int8), and so do custom operators, whose
@@ -57,10 +57,14 @@ def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
     Every operator has int8 weights and zero points of its own, as ONNX Runtime's setting for exact
     sums needs them.
 
+    Args:
+        graph: in QDQ form, or float.
+        every_shape: whether the file is compiled for several sets of input shapes.
+
     Raises:
         QuantizationError: an operator has no form in opset 19 (named).
     """
-    model = duplicate_shared_weights(vendor_form(graph)).to_proto()
+    model = duplicate_shared_weights(vendor_form(graph, every_shape=every_shape)).to_proto()
     kept = sorted({node.domain for node in model.graph.node if is_custom(node)})
     versions = {entry.domain: entry.version for entry in model.opset_import}
     for node in model.graph.node:

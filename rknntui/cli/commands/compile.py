@@ -9,7 +9,14 @@ import click
 
 from engine import human_bytes, sanitize, sqnr_text
 from engine.wire.codec import encode
-from engine.wire.compile import COMPILE, Compiled, CompiledModels, CompileParams
+from engine.wire.compile import (
+    COMPILE,
+    MOST_SAMPLES,
+    OWN_SAMPLES,
+    Compiled,
+    CompiledModels,
+    CompileParams,
+)
 from rknntui.cli.cost_flags import ChipName
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, refresh_flag, target, values_of
 from rknntui.cli.gates import (
@@ -26,6 +33,33 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 _ENDS = ("InputOperator", "OutputOperator")
 _MOST = 40
+_SAMPLES_OF = {
+    "calibration": "calibration samples",
+    "given": "samples given",
+    "seeded": "values from a seed",
+}
+
+
+class Samples(click.ParamType):
+    """How many calibration samples, or where other ones are."""
+
+    name = "samples"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | str:
+        """A number up to 1000, or the absolute path of what exists; or click's usage error."""
+        if isinstance(value, int):
+            return value
+        text = str(value)
+        if text.isascii() and text.isdigit():
+            if int(text) <= MOST_SAMPLES:
+                return int(text)
+            self.fail(f"{text} samples are more than {MOST_SAMPLES}.", param, ctx)
+        path = Path(text)
+        if not path.exists():
+            self.fail(f"{text!r} is no number, and there is no such file or folder.", param, ctx)
+        return str(path.absolute())
 
 
 @click.command(
@@ -56,10 +90,17 @@ _MOST = 40
 @click.option("--toolkit", metavar="NAME", help="The environment (rknntui vendor list).")
 @click.option(
     "--samples",
-    type=click.IntRange(0, 1000),
-    default=0,
-    metavar="N",
-    help="Run the vendor's simulator on N calibration samples and compare it with ours.",
+    type=Samples(),
+    default=1,
+    show_default=True,
+    metavar="N|FOLDER",
+    help="Compare the vendor's simulator with ours on N calibration samples, or on up to "
+    f"{OWN_SAMPLES} of your own in a folder or list file. 0: not at all.",
+)
+@click.option(
+    "--accept-difference",
+    is_flag=True,
+    help="Write the model even where the vendor's simulator computes something else.",
 )
 @click.option(
     "--seconds",
@@ -81,7 +122,8 @@ def command(
     output: Path,
     quantizer: Literal["ours", "vendor"] | None,
     toolkit: str | None,
-    samples: int,
+    samples: int | str,
+    accept_difference: bool,
     seconds: float | None,
     fail_cpu: int | None,
     fail_memory: float | None,
@@ -94,8 +136,9 @@ def command(
 ) -> int:
     """Compile a build into a vendor .rknn for each chip, with provenance beside it.
 
-    The compiler's own table of layers, cycles and memory stands beside our estimate. A chip that
-    fails does not end the others; the exit code then is that of its error.
+    The compiler's own table of layers, cycles and memory stands beside our estimate. Its simulator
+    runs one sample; where it computes something else than the build, no file is written. A chip
+    that fails does not end the others; the exit code then is that of its error.
     """
 
     async def action(session: WorkerSession) -> CompiledModels:
@@ -105,7 +148,9 @@ def command(
             chips=chip_names,
             quantizer=quantizer,
             toolkit=toolkit,
-            samples=samples,
+            samples=samples if isinstance(samples, int) else OWN_SAMPLES,
+            samples_path=samples if isinstance(samples, str) else None,
+            accept_difference=accept_difference,
             refresh=refresh,
             force=force,
             seconds=seconds,
@@ -185,16 +230,27 @@ def _details(one: Compiled) -> list[str]:
             ("fix: ", one.remedy),
             ("", _log(one)),
         )
-        return [f"  {title}{text}" for title, text in told if text]
+        lines = [f"{title}{text}" for title, text in told if text]
+        return [f"  {line}" for line in [*lines, *_opinion(one)]]
     lines = []
     off = [row for row in one.layers if row.target != "NPU" and row.op not in _ENDS]
     cells = [[sanitize(row.id or row.name, 60), row.op, row.dtype, row.target] for row in off]
     lines += table(("layer", "op", "dtype", "on"), cells[:_MOST])
     if len(off) > _MOST:
         lines.append(f"and {len(off) - _MOST} more layers that are not on the NPU")
+    lines += _opinion(one)
+    for each in one.findings:
+        lines.append(f"{each.severity}: {sanitize(each.what, 400)}")
+        if each.severity != "info" and each.remedy:
+            lines.append(f"  fix: {sanitize(each.remedy, 400)}")
+    return [f"  {line}" for line in lines]
+
+
+def _opinion(one: Compiled) -> list[str]:
+    """The second opinion of the vendor's simulator."""
     rows = [
         [
-            sanitize(each.name, 60),
+            sanitize(f"{each.name} at {each.shapes}" if each.shapes else each.name, 60),
             str(each.samples),
             f"{each.cosine:.6f}",
             "-" if each.max_steps is None else f"{100 * each.equal:.3f} %",
@@ -204,13 +260,12 @@ def _details(one: Compiled) -> list[str]:
         ]
         for each in one.outputs
     ]
+    if not rows:
+        return []
     columns = ("output", "samples", "cosine", "equal", "steps", "SQNR, vendor", "SQNR, ours")
-    lines += ["simulated by the vendor and by us:", *table(columns, rows)] if rows else []
-    for each in one.findings:
-        lines.append(f"{each.severity}: {sanitize(each.what, 400)}")
-        if each.severity != "info" and each.remedy:
-            lines.append(f"  fix: {sanitize(each.remedy, 400)}")
-    return [f"  {line}" for line in lines]
+    took = "" if one.opinion_seconds is None else f", {one.opinion_seconds:.1f} s"
+    title = f"simulated by the vendor and by us ({_SAMPLES_OF[one.samples_from]}{took}):"
+    return [title, *table(columns, rows)]
 
 
 def _log(one: Compiled) -> str:

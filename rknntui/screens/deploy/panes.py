@@ -51,8 +51,9 @@ _EMPTY = {
         "is here, with our estimate beside each figure. For some chips it prints none."
     ),
     "Agreement": (
-        "No second opinion yet.\n\n{deploy.samples} in Compile sets over how many samples the "
-        "vendor's simulator runs the compiled model; its outputs are compared with ours here."
+        "No second opinion yet.\n\nEach compilation runs the vendor's simulator on one sample; "
+        "its outputs are compared with ours here. {deploy.samples} in Compile sets on how many "
+        "samples, or on which pictures of yours."
     ),
     "Toolkits": _NO_TOOLKIT,
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from engine import sanitize
-from engine.wire.compile import COMPILE, CompileParams
+from engine.wire.compile import COMPILE, MOST_SAMPLES, OWN_SAMPLES, CompileParams
 from rknntui.keys.commandline import command_for
 from rknntui.screens.deploy.forms import stem_of
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Request", "ask_quantizer", "ask_samples", "ask_start", "ask_toolkit"]
 
 Quantizer = Literal["ours", "vendor"]
-MOST_SAMPLES = 1000
 _AUTO = "automatic"
 _DEFAULT = "default"
 _QUANTIZERS = {
@@ -40,12 +39,14 @@ class Request:
         chips: that it is compiled for.
         quantizer: whose quantization; None: ours where there is a way.
         samples: of the second opinion by the vendor's simulator; 0: none.
+        samples_path: of the user's own; None: calibration samples.
         toolkit: name of an environment; None: the default of the chip's generation.
     """
 
     chips: tuple[str, ...] = ()
     quantizer: Quantizer | None = None
-    samples: int = 0
+    samples: int = 1
+    samples_path: str | None = None
     toolkit: str | None = None
 
     @property
@@ -53,6 +54,8 @@ class Request:
         """Quantizer, second opinion and toolkit, for the line on top; the default has none."""
         count = self.samples
         opinion = f"second opinion: {count} sample{'' if count == 1 else 's'}"
+        if self.samples_path is not None:
+            opinion = f"second opinion on {sanitize(Path(self.samples_path).name, 40)}"
         return (
             f"quantizer {self.quantizer or _AUTO}",
             opinion if count else "no second opinion",
@@ -66,7 +69,10 @@ class Request:
             return []
         words += [word for chip in self.chips for word in ("--chip", chip)]
         words += ["--quantizer", self.quantizer] if self.quantizer else []
-        words += ["--samples", str(self.samples)] if self.samples else []
+        if self.samples_path is not None:
+            words += ["--samples", self.samples_path]
+        else:
+            words += ["--samples", str(self.samples)] if self.samples != 1 else []
         words += ["--toolkit", self.toolkit] if self.toolkit else []
         return [*words, "-o", path]
 
@@ -93,6 +99,7 @@ def ask_start(workspace: Workspace, request: Request, *, refresh: bool = False) 
             quantizer=request.quantizer,
             toolkit=request.toolkit,
             samples=request.samples,
+            samples_path=request.samples_path,
             refresh=refresh,
             force=force,
         )
@@ -144,17 +151,23 @@ def ask_samples(workspace: Workspace, now: Request, then: Callable[[Request], No
 
     def problem(text: str) -> str:
         text = text.strip()
-        whole = text.isascii() and text.isdigit() and len(text) < 6
-        return (
-            "" if whole and int(text) <= MOST_SAMPLES else f"A whole number, 0 to {MOST_SAMPLES}."
-        )
+        if text.isascii() and text.isdigit() and len(text) < 6:
+            return "" if int(text) <= MOST_SAMPLES else f"A whole number, 0 to {MOST_SAMPLES}."
+        there = bool(text) and Path(text).expanduser().exists()
+        return "" if there else f"A whole number, 0 to {MOST_SAMPLES}, or a folder that exists."
 
     def typed(text: str | None) -> None:
-        if text is not None:
-            then(replace(now, samples=int(text)))
+        if text is None:
+            return
+        text = text.strip()
+        if text.isdigit():
+            then(replace(now, samples=int(text), samples_path=None))
+        else:
+            path = str(Path(text).expanduser().absolute())
+            then(replace(now, samples=OWN_SAMPLES, samples_path=path))
 
-    question = "Calibration samples for the vendor's simulator; 0: no second opinion"
-    dialog = PromptDialog("Second opinion", question, str(now.samples), problem)
+    question = "Calibration samples for the vendor's simulator, or a folder of pictures; 0: none"
+    dialog = PromptDialog("Second opinion", question, now.samples_path or str(now.samples), problem)
     workspace.app.push_screen(dialog, typed)
 
 
