@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx
 
-from engine.base.text import shape_text
+from engine.base.errors import UsageError
+from engine.base.findings import Finding
+from engine.base.text import sanitize, shape_text
 from engine.compile.rockchip.generation1 import generation_1_onnx
 from engine.compile.rockchip.model import op_targets, toolkit_onnx
 from engine.compile.rockchip.neutral_names import NeutralNames, neutral_names
 from engine.dataset import InputPlan, Preprocess
-from engine.graph.ir import Graph, infer_shapes
+from engine.graph.ir import Graph, infer_shapes, spec_of
 from engine.graph.passes import for_every_shape, rebind_input_shapes
 from engine.pipeline.comparison_model import with_outputs
 from engine.pipeline.samples import RecipeSamples
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from engine.graph.layers import LayerMap
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["HandedModel", "ShapeSet", "channels_first_recipe"]
+__all__ = ["HandedModel", "ShapeSet", "channels_first_recipe", "without_idle_outputs"]
 
 _NHWC_FRAMEWORKS = frozenset({"tensorflow", "tflite"})
 _WHOLE = 1e-3
@@ -49,6 +51,56 @@ def channels_first_recipe(recipe: Recipe, framework: str) -> Recipe:
     if framework in _NHWC_FRAMEWORKS and not recipe.source.input_is_nchw:
         changed = changed.with_values(input_is_nchw=True)
     return changed
+
+
+def without_idle_outputs(pipeline: Pipeline) -> tuple[Pipeline, tuple[Finding, ...]]:
+    """The pipeline without the outputs that no compiled model has, and what is told of them.
+
+    The toolkit leaves out an output that is an input of the model, or depends on none; who reads
+    its file by position would then take one output for another.
+
+    Raises:
+        EngineError: the model cannot be loaded, or has no other output.
+    """
+    graph = pipeline.loaded.graph.graph
+    idle = idle_outputs(graph)
+    if not idle:
+        return pipeline, ()
+    kept = [spec.name for spec in graph.outputs if spec.name not in idle]
+    if not kept:
+        raise UsageError(
+            "No output of the model depends on its inputs: there is nothing to compile.",
+            remedy="Name computed tensors in 'outputs'.",
+        )
+    told = tuple(
+        Finding(
+            "output-not-compiled",
+            "warning",
+            sanitize(name, 80),
+            f"Output {sanitize(name, 80)} is left out of the compiled model: it {why}.",
+            "The vendor's compiler keeps no output that nothing computes.",
+            "Take its values from the model, and leave it out of 'outputs'.",
+        )
+        for name, why in idle.items()
+    )
+    return pipeline.with_recipe(pipeline.recipe.with_values(outputs=kept)), told
+
+
+def idle_outputs(graph: Graph) -> dict[str, str]:
+    """Outputs that nothing computes from the inputs -> why, in the words after "it"."""
+    moving = set(graph.model.graph.inputs)
+    for node in graph.nodes:
+        source = node.inputs[0] if node.inputs else None
+        fixed = node.op_type in ("Shape", "Size") and source is not None and spec_of(source).static
+        if not fixed and any(value in moving for value in node.inputs if value is not None):
+            moving.update(node.outputs)
+    found = {}
+    for value in graph.model.graph.outputs:
+        if value.is_graph_input():
+            found[str(value.name)] = "is an input of the model"
+        elif value not in moving:
+            found[str(value.name)] = "is the same for every input"
+    return found
 
 
 @dataclass(frozen=True)

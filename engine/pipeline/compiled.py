@@ -35,7 +35,7 @@ from engine.compile.rockchip.table import compiler_table
 from engine.container import write_container
 from engine.cost.printed import parse_printed
 from engine.pipeline.compile_logs import LogFolder
-from engine.pipeline.compile_sources import HandedModel
+from engine.pipeline.compile_sources import HandedModel, without_idle_outputs
 from engine.pipeline.compile_toolkits import Toolkits, toolkit_words
 from engine.pipeline.first_apart import opinion_of
 from engine.pipeline.opinion_findings import judge, with_cause
@@ -117,7 +117,8 @@ def compile_models(pipeline: Pipeline, order: CompileOrder) -> CompiledModels:
         _folder_of(path)
         for each in (path, side_path(path)):
             refuse_existing(each, overwrite=order.force)
-    with _Compilation(pipeline, order) as compilation:
+    pipeline, told = without_idle_outputs(pipeline)
+    with _Compilation(pipeline, order, told) as compilation:
         found = tuple(compilation.chip(chip, path) for chip, path in order.chips)
     return CompiledModels(model=pipeline.source.path.name, chips=found)
 
@@ -132,8 +133,11 @@ def _folder_of(path: Path) -> None:
 class _Compilation:
     """A recipe's compilations: what they share is made once."""
 
-    def __init__(self, pipeline: Pipeline, order: CompileOrder) -> None:
+    def __init__(
+        self, pipeline: Pipeline, order: CompileOrder, notes: Sequence[Finding] = ()
+    ) -> None:
         self._pipeline = pipeline
+        self._notes = tuple(notes)
         self._order = order
         self._logs = LogFolder()
         self._toolkits = Toolkits(pipeline.reporter, self._logs.folder)
@@ -155,6 +159,7 @@ class _Compilation:
         try:
             environment = find(chip.generation, self._order.toolkit)
             by, notes = self._quantizer(chip)
+            notes = (*self._notes, *notes)
             _require_dtypes(self._pipeline, chip, by)
             toolkit = toolkit_words(environment)
         except EngineError as error:
@@ -268,9 +273,13 @@ class _Compilation:
             self._logs.write(log, request.names.told(found.log))
         return found, cached
 
-    def _estimate(self, chip: str, handed: HandedModel) -> ChipEstimate | None:
-        """The plan for the file that the compiler was given, which is not quite the source model:
-        a mean stands in it as convolutions, and pairs of Q and DQ are seen through.
+    def _estimate(
+        self, chip: str, handed: HandedModel
+    ) -> tuple[ChipEstimate | None, tuple[Finding, ...]]:
+        """The plan for the file that the compiler was given, and why there is none.
+
+        The file is not quite the source model: a mean stands in it as convolutions, and pairs of Q
+        and DQ are seen through.
         """
         from engine.cost.estimate import estimate_chip
 
@@ -283,10 +292,10 @@ class _Compilation:
         try:
             settings, layers = cost_inputs(untold, what_if)
             file = handed.file_at(handed.largest)
-            return estimate_chip(file, chip, settings, layers)
+            found = estimate_chip(file, chip, settings, layers)
+            return found, _no_plan(chip, found.problem, remedy=found.remedy)
         except EngineError as error:
-            self._pipeline.reporter.emit(LogLine(f"No estimate: {error.what}", "warning"))
-            return None
+            return None, _no_plan(chip, error.what, error.cause, error.remedy)
 
     def _container(self, chip: str) -> bytes:
         """The build as a container for a chip: what an emulated board runs in place of the file."""
@@ -348,7 +357,7 @@ class _Compilation:
         if blank.quantized_by != "vendor":
             keep_build(digest, self._container(blank.chip))
         self._pipeline.reporter.emit(ArtifactWritten(str(path), "rknn", len(found.model)))
-        estimate = self._estimate(blank.chip, handed)
+        estimate, no_plan = self._estimate(blank.chip, handed)
         printed = names.table(parse_printed(_first_shapes(found.log)))
         table = compiler_table(printed, estimate, handed.layers)
         memory = estimate.memory if estimate else None
@@ -375,6 +384,7 @@ class _Compilation:
                 *options.findings,
                 *misfits,
                 *notice_findings(found.log, names.told),
+                *no_plan,
                 *table.findings,
             ),
             log=str(log) if log.exists() else "",
@@ -389,6 +399,22 @@ def _accepted(error: CompilerError) -> Finding:
         error.what,
         error.cause,
         "The file was written because the difference was accepted.",
+    )
+
+
+def _no_plan(chip: str, why: str, cause: str = "", remedy: str = "") -> tuple[Finding, ...]:
+    """That our estimate does not stand beside the compiler's table, where it does not."""
+    if not why:
+        return ()
+    return (
+        Finding(
+            "no-plan",
+            "warning",
+            chip,
+            "There is no estimate of ours beside the compiler's layers, cycles and memory.",
+            " ".join(part for part in (why, cause) if part),
+            remedy or "The compiled model is as good without it.",
+        ),
     )
 
 

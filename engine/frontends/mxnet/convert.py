@@ -187,9 +187,10 @@ class Conversion:
     def _named(self, node: Node, error: UnsupportedOperatorError) -> UnsupportedOperatorError:
         before = [
             repr(sanitize(output_name(self._symbol, reference), 100))
-            for reference in read_inputs(node)[:3]
+            for reference in dict.fromkeys(read_inputs(node))
             if self._symbol.nodes[reference[0]].op != "null"
-        ]
+            and not isinstance(self._values.get(reference), np.ndarray)
+        ][:3]
         cut = f"outputs: [{', '.join(before)}]" if before else "'outputs'"
         return UnsupportedOperatorError(
             f"Operator {sanitize(node.op, 80)} (node {sanitize(node.name, 120)!r}) is not "

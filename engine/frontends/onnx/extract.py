@@ -14,6 +14,8 @@ from engine.graph.ir.weightless import strip_weights
 
 __all__ = ["extract_subgraph", "sort_nodes"]
 
+_RANDOM = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomUniform"})
+
 
 def extract_subgraph(
     proto: onnx.ModelProto, inputs: Sequence[str] | None, outputs: Sequence[str] | None
@@ -43,6 +45,8 @@ def extract_subgraph(
     ends = list(outputs) if outputs is not None else [value.name for value in graph.output]
     _check_names(starts, "inputs", {*own, *makers}, constants)
     _check_names(ends, "outputs", {*own, *makers}, constants)
+    if outputs is not None:
+        _check_computed(graph, ends, {*own, *starts})
     needed, missing = _needed(graph, makers, set(starts), ends, set(own))
     if missing:
         names = ", ".join(repr(sanitize(name, 100)) for name in missing[:5])
@@ -75,6 +79,25 @@ def _check_names(names: Sequence[str], what: str, known: set[str], constants: se
             raise SourceModelError(
                 f"The model has no tensor {sanitize(name)!r}, which {what} names.",
                 remedy=did_you_mean(name, known) or "Look tensor names up in the graph view.",
+            )
+
+
+def _check_computed(graph: onnx.GraphProto, ends: Sequence[str], starts: set[str]) -> None:
+    """Refuse outputs that depend on no input, but those that the model itself has.
+
+    Raises:
+        SourceModelError: names the first of them.
+    """
+    asked = set(ends) - {value.name for value in graph.output} - starts
+    moving = set(starts)
+    for node in graph.node:
+        if not moving.isdisjoint(reads(node)) or node.op_type in _RANDOM:
+            moving.update(node.output)
+    for name in ends:
+        if name in asked and name not in moving:
+            raise SourceModelError(
+                f"{sanitize(name)!r} in outputs is a constant of the model: no input decides it.",
+                remedy="Name a tensor that is computed from the inputs.",
             )
 
 

@@ -138,12 +138,19 @@ class Layer:
         return FIRST if all(FIRST in value.forms for value in values) else LAST
 
     def refusal(self, why: str) -> UnsupportedOperatorError:
-        """The error for this layer: its operator, its name, the reason and where to cut."""
-        graph = self._frame.graph
+        """The error for this layer: its operator, its name, the reason and where to cut.
+
+        What is advised as ``outputs`` is computed: constants, those that layers made (weights in
+        float16 behind a DEQUANTIZE) among them, and inputs of the model are no outputs.
+        """
+        graph, known = self._frame.graph, self._frame.values
         feeds = [
             graph.tensors[i].name
-            for i in self.operator.inputs
-            if i >= 0 and graph.tensors[i].data is None
+            for i in dict.fromkeys(self.operator.inputs)
+            if i >= 0
+            and graph.tensors[i].data is None
+            and i not in graph.inputs
+            and (i not in known or known[i].array is None)
         ]
         shown = ", ".join(repr(sanitize(name, 100)) for name in feeds[:4])
         return UnsupportedOperatorError(

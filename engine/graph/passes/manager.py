@@ -17,7 +17,7 @@ import onnx_ir as ir
 from engine.base.errors import GraphError, JobCancelledError, PassError
 from engine.base.events import LogLine, NullReporter, Reporter
 from engine.base.text import sanitize
-from engine.graph.ir import Graph, infer_model, spec_of, verify
+from engine.graph.ir import Graph, infer_model, infer_shapes, spec_of, verify
 from engine.graph.passes.activations import CanonicalClamps, HardActivations, HoistActivations
 from engine.graph.passes.base import Pass, PassResult
 from engine.graph.passes.cleanup import DeadCode, NoOps, UnusedConstants
@@ -187,12 +187,15 @@ def with_closed_shapes(graph: Graph) -> Graph:
     Raises:
         PassError: as of :func:`optimise`.
     """
+    if _closed(graph) or not all(spec.static for spec in graph.inputs):
+        return graph
+    inferred = infer_shapes(graph)
+    return inferred if _closed(inferred) else run_pipeline(inferred, _CLOSING).graph
+
+
+def _closed(graph: Graph) -> bool:
     values = (value for node in graph.nodes for value in node.outputs if value.name)
-    if all(spec_of(value).static for value in values):
-        return graph
-    if not all(spec.static for spec in graph.inputs):
-        return graph
-    return run_pipeline(graph, _CLOSING).graph
+    return all(spec_of(value).static for value in values)
 
 
 def _run_one(one: Pass, edit: Editor, ran: list[str], reporter: Reporter) -> bool:

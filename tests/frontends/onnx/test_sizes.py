@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.helper import make_node as node
 
+from engine.base.errors import SourceModelError, UsageError
 from engine.cost.estimate import CostSettings, estimate
 from engine.frontends.onnx import load_onnx
 
@@ -76,6 +77,18 @@ def test_a_size_that_depends_on_data_says_so(tmp_path: Path) -> None:
     path = save(tmp_path / "m.onnx", nodes, [value("x", 4, 4)], [value("y", 2, None)])
     loaded = load_onnx(path)
     assert "output-size-unknown" in [finding.code for finding in loaded.findings]
-    with pytest.raises(Exception, match="not fixed") as error:
+    with pytest.raises(UsageError, match="not fixed") as error:
         estimate(loaded.graph, CostSettings(chips=("rk3588",)))
-    assert "'outputs'" in error.value.remedy  # type: ignore[attr-defined]
+    assert "'outputs'" in error.value.remedy
+
+
+def test_an_output_that_no_input_decides_is_refused_by_name(tmp_path: Path) -> None:
+    nodes = [node("Neg", ["k"], ["fixed"]), node("Add", ["x", "fixed"], ["y"])]
+    constants = {"k": np.ones(4, np.float32)}
+    path = save(tmp_path / "m.onnx", nodes, [value("x", 4)], [value("y", 4)], constants)
+    with pytest.raises(SourceModelError, match="constant of the model") as error:
+        load_onnx(path, outputs=["y", "fixed"])
+    assert "computed" in error.value.remedy
+    assert load_onnx(path, outputs=["y"]).graph.outputs[0].name == "y"
+    # the model's own outputs stay, and what is cut off may be an input
+    assert load_onnx(path, inputs=["fixed", "x"], outputs=["y"]).graph.inputs[0].name == "fixed"

@@ -288,6 +288,23 @@ def test_an_operator_is_refused_by_name_with_where_to_cut(op: str, tmp_path: Pat
     assert [node.op_type for node in loaded.graph.nodes] == ["Neg"]
 
 
+def test_a_cut_that_is_advised_holds_no_constant_and_works(tmp_path: Path) -> None:
+    writer = Writer()
+    x = writer.tensor(In((2, 4)), "x")
+    stored = writer.tensor(const(np.ones((2, 4)), "float16"), "stored")
+    weights, middle, y = (writer.tensor(In((2, 4)), n) for n in ("weights", "middle", "y"))
+    writer.op("DEQUANTIZE", [stored], [weights])
+    writer.op("NEG", [x], [middle])
+    writer.op("FlexErf", [middle, weights, x, middle], [y])
+    writer.ends([x], [y])
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        load_bytes(writer.data(), tmp_path)
+    assert "outputs: ['middle']" in caught.value.remedy
+    assert (
+        load_bytes(writer.data(), tmp_path, outputs=("middle",)).graph.outputs[0].name == "middle"
+    )
+
+
 def test_quantization_in_blocks_is_refused(tmp_path: Path) -> None:
     from ai_edge_litert import schema_py_generated as schema
 
