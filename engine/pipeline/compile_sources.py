@@ -33,9 +33,17 @@ if TYPE_CHECKING:
     from engine.graph.layers import LayerMap
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["HandedModel", "ShapeSet", "channels_first_recipe", "without_idle_outputs"]
+__all__ = [
+    "NHWC_FRAMEWORKS",
+    "HandedModel",
+    "ShapeSet",
+    "channels_first_recipe",
+    "without_idle_outputs",
+]
 
-_NHWC_FRAMEWORKS = frozenset({"tensorflow", "tflite"})
+NHWC_FRAMEWORKS = frozenset({"tensorflow", "tflite"})
+"""Frameworks whose pictures have their channels last."""
+
 _WHOLE = 1e-3
 """A float32 that was divided and multiplied again is nearer than this to what it was."""
 
@@ -48,7 +56,7 @@ def channels_first_recipe(recipe: Recipe, framework: str) -> Recipe:
     and gives pictures in NHWC all the same. Chips are checked one by one, so none is left in it.
     """
     changed = recipe.with_values(target_platform=None)
-    if framework in _NHWC_FRAMEWORKS and not recipe.source.input_is_nchw:
+    if framework in NHWC_FRAMEWORKS and not recipe.source.input_is_nchw:
         changed = changed.with_values(input_is_nchw=True)
     return changed
 

@@ -260,20 +260,27 @@ def _pulled_in(pipeline: Pipeline) -> tuple[Finding, ...]:
 
 
 def tflite_model(pipeline: Pipeline) -> TfliteModel:
-    """The build as TFLite of 8 bits.
+    """The build as TFLite of 8 bits; of TensorFlow and TFLite with the layout of the source.
 
     Raises:
         UsageError: the build is not quantized.
         UnsupportedOperatorError: a layer has no form in TFLite.
     """
     from engine.compile.tflite import to_tflite
+    from engine.pipeline.compile_sources import NHWC_FRAMEWORKS
 
     if not pipeline.quantized_build:
         raise UsageError(
             "A build without quantization has no TFLite file of 8 bits.",
             remedy="Build with do_quantization and a dataset, or export QDQ ONNX.",
         )
-    return to_tflite(pipeline.quantized.graph.graph, f"rknntui {__version__}")
+    of_its_kind = pipeline.loaded.source.framework in NHWC_FRAMEWORKS
+    return to_tflite(
+        pipeline.quantized.graph.graph,
+        f"rknntui {__version__}",
+        inputs_last=not of_its_kind or bool(pipeline.recipe.source.input_is_nchw),
+        outputs_last=not of_its_kind,
+    )
 
 
 def vendor_onnx(pipeline: Pipeline) -> bytes:

@@ -15,9 +15,20 @@ import onnx_ir as ir
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.compile.tflite import convolutions, elementwise, matrices, moves, pools, resizing
-from engine.compile.tflite.emitter import LAST, PLAIN, Emitter, Form, Operand
-from engine.compile.tflite.layer import Layer, layer_of, quant_of, shape_of
+from engine.compile.tflite import (
+    convolutions,
+    elementwise,
+    logic,
+    matrices,
+    moves,
+    normalizing,
+    pools,
+    recurrent,
+    resizing,
+    selecting,
+)
+from engine.compile.tflite.emitter import LAST, PLAIN, Emitter, Form, Operand, kind_of
+from engine.compile.tflite.layer import Known, Layer, layer_of, quant_of, shape_of
 from engine.compile.tflite.writer import Quant, TfliteWriter
 from engine.graph.ir import Graph
 
@@ -28,25 +39,44 @@ _EMITTED: Mapping[str, Callable[[Layer, Emitter], None]] = {
     **dict.fromkeys(elementwise.BINARY, elementwise.binary),
     **dict.fromkeys(moves.REDUCTIONS, moves.reduce),
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), moves.reshape),
-    **dict.fromkeys(("Identity", "Dropout", "Cast"), moves.identity),
+    **dict.fromkeys(("Identity", "Dropout"), moves.identity),
     **dict.fromkeys(("MaxPool", "AveragePool"), pools.pool),
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), pools.global_pool),
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), moves.depth_to_space),
     **dict.fromkeys(("Tile", "Expand"), moves.tile),
-    "ArgMax": moves.arg_max,
+    **dict.fromkeys(("ArgMax", "ArgMin"), selecting.arg_extreme),
+    **dict.fromkeys(logic.COMPARED, logic.compare),
+    **dict.fromkeys(logic.LOGICAL, logic.logical),
+    **dict.fromkeys(normalizing.COMPOSED_REDUCTIONS, normalizing.composed_reduction),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), normalizing.layer_normalization),
+    **dict.fromkeys(selecting.PICKED, selecting.picked),
+    **dict.fromkeys(recurrent.CELLS, recurrent.recurrent),
+    "BatchNormalization": normalizing.batch_normalization,
+    "Cast": logic.cast,
     "Concat": moves.concat,
     "Conv": convolutions.conv,
     "ConvTranspose": convolutions.conv_transpose,
-    "Gather": moves.gather,
+    "CumSum": selecting.cumulative_sum,
+    "Gather": selecting.gather,
+    "GatherND": selecting.gather_nd,
     "Gemm": matrices.gemm,
+    "GroupNormalization": normalizing.group_normalization,
+    "InstanceNormalization": normalizing.instance_normalization,
+    "IsNaN": logic.is_nan,
+    "LRN": normalizing.local_response,
+    "LogSoftmax": elementwise.softmax,
+    "LpNormalization": normalizing.lp_normalization,
     "MatMul": matrices.matmul,
+    "OneHot": selecting.one_hot,
     "PRelu": elementwise.prelu,
     "Pad": moves.pad,
     "Resize": resizing.resize,
     "Slice": moves.slices,
     "Softmax": elementwise.softmax,
     "Split": moves.split,
+    "TopK": selecting.top,
     "Transpose": moves.transpose,
+    "Where": logic.where,
 }
 _PAIRS = ("QuantizeLinear", "DequantizeLinear")
 _SHOWN = 8
@@ -88,48 +118,50 @@ class TfliteModel:
     findings: tuple[Finding, ...]
 
 
-def to_tflite(graph: Graph, description: str = "") -> TfliteModel:
+def to_tflite(
+    graph: Graph,
+    description: str = "",
+    *,
+    inputs_last: bool = True,
+    outputs_last: bool = True,
+) -> TfliteModel:
     """The TFLite file of a quantized graph.
 
     Args:
         graph: with Q/DQ pairs of 8 bits; float layers may stand between them.
         description: stored in the file.
+        inputs_last: inputs of four dimensions have their channels last in the file, where they are
+            second in the graph; one that the graph itself transposes from that order has it
+            already. False: their order is that of the graph, as where TFLite was its source.
+        outputs_last: the same of outputs.
 
     Raises:
         UnsupportedOperatorError: a layer has no form in TFLite, or a tensor no place; all operators
             that are not known at all are named together.
     """
     nodes = list(graph.nodes)
-    _require_known(nodes)
+    known = Known(graph)
+    _require_known([node for node in nodes if node not in known.constant])
     writer = TfliteWriter(description)
     emitter = Emitter(writer)
     inner = graph.model.graph
-    outputs = frozenset(inner.outputs)
     done: set[ir.Node] = set()
-    inputs = tuple(_input(value, emitter, done) for value in inner.inputs)
+    inputs = tuple(_input(value, emitter, done, known, turn=inputs_last) for value in inner.inputs)
     in_float: list[str] = []
     for node in nodes:
-        if node in done or node.op_type == "DequantizeLinear":
+        if node in done or node in known.constant or node.op_type == "DequantizeLinear":
             continue
         if node.op_type == "QuantizeLinear":
-            _quantize(node, emitter)
+            _quantize(node, emitter, known)
             continue
-        if not any(value is not None and not _is_constant(value) for value in node.inputs):
-            continue  # folded where it is read
-        layer = layer_of(node, outputs)
+        layer = layer_of(node, known)
         _EMITTED[node.op_type](layer, emitter)
         done.update(layer.done)
-        if not layer.quantized and node.op_type != "Cast":
+        if not layer.quantized and node.op_type != "Cast" and layer.computes_float:
             in_float.append(node.name or node.op_type)
-    ports = tuple(_output(value, emitter) for value in inner.outputs)
-    return TfliteModel(writer.to_bytes(), inputs, ports, _float_layers(in_float))
-
-
-def _is_constant(value: ir.Value) -> bool:
-    producer = value.producer()
-    if producer is not None and producer.op_type in ("DequantizeLinear", "Cast"):
-        return producer.inputs[0] is not None and _is_constant(producer.inputs[0])
-    return value.const_value is not None
+    ports = tuple(_output(value, emitter, known, turn=outputs_last) for value in inner.outputs)
+    findings = (*_float_layers(in_float), *_stateful_layers(emitter.stateful))
+    return TfliteModel(writer.to_bytes(), inputs, ports, findings)
 
 
 def _require_known(nodes: list[ir.Node]) -> None:
@@ -148,39 +180,51 @@ def _require_known(nodes: list[ir.Node]) -> None:
         )
 
 
-def _input(value: ir.Value, emitter: Emitter, done: set[ir.Node]) -> Port:
-    """An input: on 8 bits where nothing but a Q reads it."""
-    uses = list(value.uses())
-    reader = uses[0].node if uses else value.producer()
-    if reader is None:
-        reader = ir.Node("", "Input", [])
+def _input(
+    value: ir.Value, emitter: Emitter, done: set[ir.Node], known: Known, *, turn: bool
+) -> Port:
+    """An input: on 8 bits where nothing but a Q reads it, or where it is there so."""
+    readers = [use.node for use in value.uses()]
+    reader = readers[0] if readers else ir.Node("", "Input", [])
     shape = shape_of(value, reader)
-    form: Form = LAST if len(shape) > 2 else PLAIN
     name = value.name or "input"
-    if len(uses) == 1 and uses[0].node.op_type == "QuantizeLinear":
-        quant, stored = quant_of(uses[0].node), uses[0].node.outputs[0]
-        made = emitter.writer.tensor(name, _in_form(shape, form), "int8", quant)
-        done.add(uses[0].node)
+    stored, quant = value, None
+    kind = kind_of(value)
+    if len(readers) == 1 and reader.op_type == "QuantizeLinear" and kind == "float32":
+        quant, stored = quant_of(reader), reader.outputs[0]
+        done.add(reader)
     else:
-        kind = "float32" if value.dtype is None else value.dtype.numpy().name
-        if kind not in ("float32", "int32", "int64", "bool"):
-            raise UnsupportedOperatorError(
-                f"The input {sanitize(name)!r} is {kind}, which is not written to TFLite.",
-                remedy="Export QDQ ONNX instead.",
-            )
-        form = form if kind == "float32" else PLAIN
-        quant, stored = None, value
-        made = emitter.writer.tensor(name, _in_form(shape, form), kind)
+        quant = known.quants.get(value)
+    if quant is not None:
+        kind = "int8"
+    real = quant is not None or kind == "float32"
+    turned = turn and real and len(shape) == 4 and not _is_turned_behind(stored)
+    form: Form = LAST if turned else PLAIN
+    made = emitter.writer.tensor(name, _in_form(shape, form), kind, quant)
     emitter.given(stored, form, made)
     emitter.writer.inputs.append(made)
     return Port(name, value.name or "", emitter.writer.shape(made), quant, form)
+
+
+def _is_turned_behind(value: ir.Value) -> bool:
+    """Whether the graph itself brings a tensor of channels last to channels first, and reads it
+    in no other order.
+    """
+    readers = [use.node for use in value.uses()]
+    if readers and all(each.op_type in _PAIRS for each in readers):
+        return all(_is_turned_behind(each.outputs[0]) for each in readers)
+    perms = [
+        tuple(each.attributes.get_ints("perm", ())) if each.op_type == "Transpose" else ()
+        for each in readers
+    ]
+    return bool(perms) and all(perm == (0, 3, 1, 2) for perm in perms)
 
 
 def _in_form(shape: tuple[int, ...], form: Form) -> tuple[int, ...]:
     return (shape[0], *shape[2:], shape[1]) if form is LAST else shape
 
 
-def _quantize(node: ir.Node, emitter: Emitter) -> None:
+def _quantize(node: ir.Node, emitter: Emitter, known: Known) -> None:
     """A Q that no layer has taken in: of a float tensor, or from other parameters."""
     value, stored = node.inputs[0], node.outputs[0]
     if value is None:
@@ -194,7 +238,7 @@ def _quantize(node: ir.Node, emitter: Emitter) -> None:
             cause="TFLite has one scale for each computed tensor.",
             remedy="Build with quantized activations per tensor.",
         )
-    operand = Operand(value, None, shape)
+    operand = Operand(value, known.quants.get(value), shape)
     if producer is not None and producer.op_type == "DequantizeLinear" and producer.inputs[0]:
         operand = Operand(producer.inputs[0], quant_of(producer), shape)
     form = emitter.form_of([operand])
@@ -211,17 +255,23 @@ def _quantize(node: ir.Node, emitter: Emitter) -> None:
     emitter.given(stored, form, made)
 
 
-def _output(value: ir.Value, emitter: Emitter) -> Port:
-    """An output: on 8 bits where a DQ gives it."""
+def _output(value: ir.Value, emitter: Emitter, known: Known, *, turn: bool) -> Port:
+    """An output: on 8 bits where a DQ gives it, or where it is stored so."""
     producer = value.producer()
     stored, quant = value, None
-    if producer is not None and producer.op_type == "DequantizeLinear" and producer.inputs[0]:
-        stored, quant = producer.inputs[0], quant_of(producer)
-    elif producer is None:
+    if producer is None:
         producer = ir.Node("", "Input", [])
+    elif producer.op_type == "DequantizeLinear" and producer.inputs[0]:
+        stored, quant = producer.inputs[0], quant_of(producer)
+    else:
+        quant = known.quants.get(value)
     shape = shape_of(value, producer)
-    form = emitter.form_of([Operand(stored, quant, shape)])
-    tensor = emitter.read(Operand(stored, quant, shape), form)
+    operand = Operand(stored, quant, shape)
+    array = known.array(stored)
+    if array is not None and not (emitter.has(stored, PLAIN) or emitter.has(stored, LAST)):
+        emitter.given(stored, PLAIN, emitter.constant(value.name or "constant", array, quant))
+    form = emitter.form_of([operand]) if turn and len(shape) == 4 else PLAIN
+    tensor = emitter.read(operand, form)
     emitter.writer.outputs.append(tensor)
     names = emitter.writer
     return Port(names.name(tensor), value.name or "", names.shape(tensor), quant, form)
@@ -241,5 +291,21 @@ def _float_layers(names: list[str]) -> tuple[Finding, ...]:
             cause="The build computes them in float16, which is float32 in the file.",
             remedy="A driver for int8 runs them on the CPU; cut the model before them, or quantize "
             "them with the hybrid table.",
+        ),
+    )
+
+
+def _stateful_layers(names: list[str]) -> tuple[Finding, ...]:
+    if not names:
+        return ()
+    shown = ", ".join(sanitize(name) for name in names[:_SHOWN])
+    return (
+        Finding(
+            "tflite-state",
+            "warning",
+            names[0],
+            f"The state of an LSTM stays between runs of the TFLite file: {shown}.",
+            cause="TFLite's LSTM keeps it in the interpreter; here each run starts from zero.",
+            remedy="Call reset_all_variables() of the interpreter before each run.",
         ),
     )

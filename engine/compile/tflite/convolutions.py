@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 
 import numpy as np
@@ -17,9 +18,10 @@ from engine.compile.tflite.sliding import (
     output_size,
     padded,
     sizes_of,
+    text_of,
     window_of,
 )
-from engine.compile.tflite.weights import float_bias, integer_bias, weight_quant
+from engine.compile.tflite.weights import float_bias, integer_bias, symmetric, weight_quant
 from engine.compile.tflite.writer import Quant
 
 __all__ = ["conv", "conv_transpose"]
@@ -57,36 +59,41 @@ def conv(layer: Layer, emitter: Emitter) -> None:
 
 
 def conv_transpose(layer: Layer, emitter: Emitter) -> None:
-    """ConvTranspose as TRANSPOSE_CONV; what its padding cuts off is sliced off behind it."""
-    weight = _weight(layer, axis=1)
-    if int(layer.attribute("group", 1)) != 1 or weight.array.ndim != 4:
-        raise refused(layer.node, "TFLite has it with one group and two dimensions")
-    if any(d != 1 for d in layer.attribute("dilations", (1,))):
-        raise refused(layer.node, "TFLite has no dilation here")
+    """ConvTranspose as TRANSPOSE_CONV; what its padding cuts off is sliced off behind it.
+
+    Groups become one with zeros between them, a dilated kernel one with zeros in it, and a row a
+    picture of one row.
+    """
+    weight = _transposed_weight(layer)
     kernel = weight.array.shape[2:]
-    strides = sizes_of(layer.attribute("strides"), 2)
-    pads = sizes_of(layer.attribute("pads"), 4, 0)
+    row = len(layer.target.shape) == 3
+    strides = sizes_of(layer.attribute("strides"), 2 - row)
     source = emitter.read(layer.data, LAST) if layer.quantized else as_float(layer, emitter)
-    sizes = layer.data.shape[2:]
+    sizes, wanted = layer.data.shape[2:], list(layer.target.shape[2:])
+    if row:
+        shape = emitter.writer.shape(source)
+        name = f"{emitter.writer.name(source)}/row"
+        source = emitter.reshape(source, (shape[0], 1, *shape[1:]), name)
+        strides, sizes, wanted = [1, *strides], (1, *sizes), [1, *wanted]
     full = [(size - 1) * s + k for size, s, k in zip(sizes, strides, kernel, strict=True)]
-    wanted = list(layer.target.shape[2:])
+    pads = _transposed_pads(layer, full, wanted)
     cut = [f - w for f, w in zip(full, wanted, strict=True)]
     same = all(
         c >= 0 and c // 2 == p and ceil(w / s) == size
-        for c, p, w, s, size in zip(cut, pads[:2], wanted, strides, sizes, strict=True)
+        for c, p, w, s, size in zip(cut, pads, wanted, strides, sizes, strict=True)
     )
-    if not same and any(p + w > f for p, w, f in zip(pads, wanted, full, strict=False)):
-        raise refused(layer.node, "its output is padded behind its window")
+    # behind its window there is the bias alone
+    full = [max(f, p + w) for f, p, w in zip(full, pads, wanted, strict=True)]
     stored = weight.array.transpose(1, 2, 3, 0)
     parameters = _parameters(layer, emitter, weight, stored, 0, stored.shape[0])
     batch, channels = layer.target.shape[:2]
     quant = layer.target.quant
     size = wanted if same else full
-    made = emitter.output(layer.target, LAST)
+    made = four_dimensions(layer, emitter)
     shape = (batch, *size, channels)
     if not same:
         name = f"{emitter.writer.name(made)}/uncut"
-        made = emitter.writer.tensor(name, shape, "int8" if quant else "float32", quant)
+        whole = emitter.writer.tensor(name, shape, "int8" if quant else "float32", quant)
     inputs = [emitter.ints("shape", shape), parameters[0], source, parameters[1]]
     values = {
         "Padding": SAME if same else VALID,
@@ -94,14 +101,50 @@ def conv_transpose(layer: Layer, emitter: Emitter) -> None:
         "StrideW": strides[1],
         "FusedActivationFunction": layer.activation,
     }
-    emitter.emit("TRANSPOSE_CONV", inputs, [made], "TransposeConvOptions", values)
+    options = "TransposeConvOptions"
+    emitter.emit("TRANSPOSE_CONV", inputs, [made if same else whole], options, values)
     if not same:
-        begin = [0, pads[0], pads[1], 0]
+        begin = [0, *pads, 0]
         end = [batch, pads[0] + wanted[0], pads[1] + wanted[1], channels]
-        whole, made = made, emitter.output(layer.target, LAST)
         cuts = [emitter.ints("cut", each) for each in (begin, end, [1, 1, 1, 1])]
         emitter.emit("STRIDED_SLICE", [whole, *cuts], [made], "StridedSliceOptions")
-    emitter.settle(layer.target, LAST, made)
+    finish(layer, emitter, made)
+
+
+def _transposed_pads(layer: Layer, full: Sequence[int], wanted: Sequence[int]) -> list[int]:
+    """What is cut off before the output along each axis of the picture (ONNX, ConvTranspose)."""
+    rule = text_of(layer.attribute("auto_pad", "NOTSET"))
+    dims = len(layer.target.shape) - 2
+    if rule in ("SAME_UPPER", "SAME_LOWER") or layer.attribute("output_shape"):
+        totals = [max(f - w, 0) for f, w in zip(full, wanted, strict=True)]
+        return [total - total // 2 if rule == "SAME_LOWER" else total // 2 for total in totals]
+    pads = sizes_of(layer.attribute("pads"), 2 * dims, 0)[:dims]
+    return [0] * (2 - dims) + ([0] * dims if rule == "VALID" else pads)
+
+
+def _transposed_weight(layer: Layer) -> Constant:
+    """The weights (inputs, outputs, height, width) of a transposed convolution of one group."""
+    weight = _weight(layer, axis=1)
+    groups = int(layer.attribute("group", 1))
+    array = weight.array if weight.array.ndim == 4 else weight.array[:, :, None, :]
+    dilations = [int(d) for d in layer.attribute("dilations", ())]
+    dilations = [1] * (2 - len(dilations)) + dilations
+    if any(d != 1 for d in dilations):
+        sizes = [(k - 1) * d + 1 for k, d in zip(array.shape[2:], dilations, strict=True)]
+        spread = np.zeros((*array.shape[:2], *sizes), array.dtype)
+        spread[:, :, :: dilations[0], :: dilations[1]] = array
+        array = spread
+    quant = weight.quant
+    if groups > 1:
+        inputs, outputs = array.shape[0] // groups, array.shape[1]
+        whole = np.zeros((array.shape[0], outputs * groups, *array.shape[2:]), array.dtype)
+        for at in range(groups):
+            rows = slice(at * inputs, (at + 1) * inputs)
+            whole[rows, at * outputs : (at + 1) * outputs] = array[rows]
+        array = whole
+        if quant is not None and len(quant.scale) == outputs > 1:
+            quant = Quant(quant.scale * groups, quant.zero_point * groups, quant.axis)
+    return Constant(array, quant)
 
 
 def _weight(layer: Layer, axis: int = 0) -> Constant:
@@ -109,6 +152,7 @@ def _weight(layer: Layer, axis: int = 0) -> Constant:
     if weight is None or weight.array.ndim not in (3, 4):
         raise refused(layer.node, "its weights are not those of one or two dimensions")
     if layer.quantized:
+        weight = symmetric(weight)
         weight_quant(layer, weight, axis)
         return weight
     return weight if weight.quant is None else Constant(weight.real(), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -16,10 +18,21 @@ from engine.compile.tflite.emitter import (
     channels_last,
     refused,
 )
+from engine.compile.tflite.formulas import FORMULAS, by_formula
 from engine.compile.tflite.layer import Layer
 from engine.compile.tflite.writer import Quant
 
-__all__ = ["BINARY", "TABLED", "UNARY", "binary", "input_tensor", "prelu", "softmax", "unary"]
+__all__ = [
+    "BINARY",
+    "TABLED",
+    "UNARY",
+    "binary",
+    "by_tables",
+    "input_tensor",
+    "prelu",
+    "softmax",
+    "unary",
+]
 
 BINARY = {
     "Add": ("ADD", "AddOptions"),
@@ -29,10 +42,13 @@ BINARY = {
     "Max": ("MAXIMUM", "MaximumMinimumOptions"),
     "Min": ("MINIMUM", "MaximumMinimumOptions"),
     "Pow": ("POW", "PowOptions"),
+    "Mod": ("FLOOR_MOD", "FloorModOptions"),
+    "Sum": ("ADD", "AddOptions"),
+    "Mean": ("ADD", "AddOptions"),
 }
 """Operator -> its name and its options in TFLite."""
 
-_FLOAT_ONLY = frozenset({"Div", "Pow"})
+_FLOAT_ONLY = frozenset({"Div", "Pow", "Mod", "Sum", "Mean"})
 """TFLite has them with floats: they are computed between DEQUANTIZE and QUANTIZE."""
 
 UNARY = {
@@ -52,12 +68,14 @@ UNARY = {
     "Floor": "FLOOR",
     "Ceil": "CEIL",
     "Gelu": "GELU",
+    "Round": "ROUND",
+    "Sign": "SIGN",
 }
 """Functions of one value that TFLite has."""
 
 TABLED = frozenset(
-    {*UNARY, "Clip", "Erf", "HardSigmoid", "Mish", "Reciprocal", "Round", "Selu", "Sign"}
-    | {"Softplus", "Softsign", "Celu", "ThresholdedRelu", "Swish"}
+    {*UNARY, *FORMULAS, "Clip", "Erf", "ThresholdedRelu"}
+    | {"Acos", "Acosh", "Asin", "Asinh", "Atanh", "Cosh", "Sinh", "Tan"}
 )
 """Functions of one value: on 8 bits each is a table of 256 entries at most."""
 
@@ -69,11 +87,10 @@ behind fifty of them the outputs of a detector were 20 steps off.
 _FIXED = {"Sigmoid": Quant((1 / 256,), (-128,)), "Tanh": Quant((1 / 128,), (0,))}
 """Parameters of outputs that TFLite prescribes."""
 
-_MAX_TABLES = 1 << 13
-"""Tables of 256 bytes of one PRelu: one for each channel, or for each value of a small picture."""
+_SOFTMAX = "SoftmaxOptions"
 
-_INT8_TO_INT32 = {"InDataType": 9, "OutDataType": 2}
-"""Numbers of the types in the schema."""
+_MAX_TABLES = 1 << 13
+"""Tables of 256 bytes of one layer: one for each channel, or for each value of a small picture."""
 
 _OPSET = 21
 
@@ -91,6 +108,9 @@ def unary(layer: Layer, emitter: Emitter) -> None:
     if kind == "Clip" and not layer.quantized:
         _clip(layer, emitter, form)
         return
+    if kind in FORMULAS and not (kind == "Elu" and layer.attribute("alpha", 1.0) == 1.0):
+        by_formula(layer, emitter, form)
+        return
     if name is None:
         raise refused(layer.node, "TFLite does not have it with floats")
     source = (
@@ -102,24 +122,26 @@ def unary(layer: Layer, emitter: Emitter) -> None:
         options, values = "LeakyReluOptions", {"Alpha": float(layer.attribute("alpha", 0.01))}
     elif kind == "Gelu":
         options, values = "GeluOptions", {"Approximate": layer.attribute("approximate") == "tanh"}
-    elif kind == "Elu" and layer.attribute("alpha", 1.0) != 1.0:
-        raise refused(layer.node, "TFLite has it with alpha 1 only")
     emitter.emit(name, [source], [made], options, values)
     emitter.settle(layer.target, form, made)
 
 
 def _clip(layer: Layer, emitter: Emitter, form: Form) -> None:
     source = emitter.as_float(layer.data, form)
+    kind = emitter.writer.kind(source)
     bounds = [layer.constant(1), layer.constant(2)]
     for bound, name in zip(bounds, ("MAXIMUM", "MINIMUM"), strict=True):
         if bound is None:
             continue
-        other = emitter.constant("bound", bound.real().reshape(1))
-        made = emitter.writer.tensor(
-            f"{layer.target.value.name}/{name.lower()}", emitter.writer.shape(source), "float32"
+        other = emitter.constant("bound", bound.as_kind(kind).reshape(1))
+        source = emitter.compute(
+            name,
+            [source, other],
+            emitter.writer.shape(source),
+            f"{layer.target.value.name}/{name.lower()}",
+            kind=kind,
+            options="MaximumMinimumOptions",
         )
-        emitter.emit(name, [source, other], [made], "MaximumMinimumOptions")
-        source = made
     emitter.settle(layer.target, form, source)
 
 
@@ -156,8 +178,7 @@ def _gather(
     source = emitter.read(layer.data, form)
     shape = emitter.writer.shape(source)
     name = layer.target.value.name or "tensor"
-    whole = emitter.writer.tensor(f"{name}/stored", shape, "int32")
-    emitter.emit("CAST", [source], [whole], "CastOptions", _INT8_TO_INT32)
+    whole = emitter.cast(source, "int32")
     index = emitter.writer.tensor(f"{name}/index", shape, "int32")
     offsets = 128 + 256 * np.arange(int(np.prod(tables)), dtype=np.int32).reshape(tables)
     emitter.emit("ADD", [whole, emitter.ints("offsets", offsets)], [index], "AddOptions")
@@ -179,7 +200,8 @@ def _compute(layer: Layer, real: np.ndarray) -> np.ndarray:
     for at, value in enumerate(layer.inputs[1:], start=1):
         if isinstance(value, Constant):
             made.input[at] = f"c{at}"
-            constants.append(onnx.numpy_helper.from_array(value.real().reshape(()), f"c{at}"))
+            bound = value.of_stored(layer.data.quant).real()
+            constants.append(onnx.numpy_helper.from_array(bound.reshape(()), f"c{at}"))
     made.input[0] = "x"
     kind = onnx.TensorProto.FLOAT
     graph = onnx.helper.make_graph(
@@ -199,38 +221,62 @@ def _compute(layer: Layer, real: np.ndarray) -> np.ndarray:
 
 
 def binary(layer: Layer, emitter: Emitter) -> None:
-    """Add, Sub, Mul, Div, Max, Min, Pow, of two inputs that are broadcast."""
-    if len(layer.inputs) != 2:
-        raise refused(layer.node, "TFLite has it with two inputs")
+    """Add, Sub, Mul, Div, Max, Min, Pow, Mod, of inputs that are broadcast.
+
+    Of more than two inputs all but the last are computed in float32.
+    """
     kind, options = BINARY[layer.node.op_type]
     computed = [each for each in layer.inputs if isinstance(each, Operand)]
     rank = len(layer.target.shape)
     form = emitter.form_of(computed) if all(len(o.shape) == rank for o in computed) else PLAIN
-    integers = layer.quantized and layer.node.op_type not in _FLOAT_ONLY
-    sources = [input_tensor(each, layer, emitter, form, integers=integers) for each in layer.inputs]
-    same = layer.target.quant if kind in ("MAXIMUM", "MINIMUM") and integers else None
-    if same is not None:
-        sources = [emitter.in_params(each, same) for each in sources]
+    type_ = "float32" if layer.target.quant is not None else layer.target.kind
+    integers = layer.quantized and layer.node.op_type not in _FLOAT_ONLY and len(layer.inputs) == 2
+    sources = [
+        input_tensor(each, layer, emitter, form, integers=integers, kind=type_)
+        for each in layer.inputs
+    ]
     values: dict[str, int | float | bool] = {}
     if kind in ("ADD", "SUB", "MUL", "DIV"):
         values["FusedActivationFunction"] = layer.activation
-    if integers or not layer.quantized:
+    if kind == "FLOOR_MOD" and layer.attribute("fmod", 0):
+        raise refused(layer.node, "TFLite's remainder has the sign of the divisor")
+    if integers:
+        if kind in ("MAXIMUM", "MINIMUM"):
+            sources = [emitter.in_params(each, layer.target.quant) for each in sources]
         made = emitter.output(layer.target, form)
         emitter.emit(kind, sources, [made], options, values)
         emitter.settle(layer.target, form, made)
         return
-    made = emitter.output(layer.target, form)
-    name = f"{emitter.writer.name(made)}/float"
-    between = emitter.writer.tensor(name, emitter.writer.shape(made), "float32")
-    emitter.emit(kind, sources, [between], options, values)
-    emitter.emit("QUANTIZE", [between], [made])
-    emitter.settle(layer.target, form, made)
+    narrow = kind == "DIV" and type_ == "int64"
+    if narrow:
+        sources = [emitter.cast(each, "int32") for each in sources]
+        type_ = "int32"
+    made = sources[0]
+    for other in sources[1:]:
+        shape = np.broadcast_shapes(emitter.writer.shape(made), emitter.writer.shape(other))
+        label = f"{layer.target.value.name}/{type_}"
+        pair = [made, other]
+        made = emitter.compute(kind, pair, shape, label, kind=type_, options=options, values=values)
+    if layer.node.op_type == "Mean":
+        share = emitter.constant("share", np.array([1 / len(sources)], np.float32))
+        shape = emitter.writer.shape(made)
+        made = emitter.compute("MUL", [made, share], shape, "mean", options="MulOptions")
+    emitter.finish(layer.target, form, emitter.cast(made, "int64") if narrow else made)
 
 
 def input_tensor(
-    given: Operand | Constant | None, layer: Layer, emitter: Emitter, form: Form, *, integers: bool
+    given: Operand | Constant | None,
+    layer: Layer,
+    emitter: Emitter,
+    form: Form,
+    *,
+    integers: bool,
+    kind: str = "float32",
 ) -> int:
     """The tensor of an input, in a form; a constant is written, on 8 bits where ``integers``.
+
+    Args:
+        kind: what the layer computes in where that is not real numbers.
 
     Raises:
         UnsupportedOperatorError: the input is left out.
@@ -240,7 +286,9 @@ def input_tensor(
     if given is None:
         raise refused(layer.node, "an input is left out")
     array, quant = given.array, given.quant
-    if integers and (quant is None or array.dtype != np.int8 or len(quant.scale) > 1):
+    if kind != "float32":
+        array, quant = given.as_kind(kind), None
+    elif integers and (quant is None or array.dtype != np.int8 or len(quant.scale) > 1):
         array, quant = _as_int8(given.real())
     elif not integers:
         array, quant = given.real(), None
@@ -276,34 +324,68 @@ def prelu(layer: Layer, emitter: Emitter) -> None:
     whole = real.reshape((1,) * (rank - real.ndim) + real.shape)
     if form is LAST:
         whole = whole.transpose(channels_last(rank))
-    source, out = layer.data.quant, layer.target.quant
-    if source is not None and out is not None and whole.size <= _MAX_TABLES:
-        values = _reals(source)
-        tables = [
-            _stored(np.where(values < 0, values * factor, values), out)
-            for factor in whole.reshape(-1)
-        ]
-        _gather(layer, emitter, form, np.concatenate(tables), whole.shape)
+    slopes = whole.reshape(-1)
+    if by_tables(
+        layer, emitter, form, whole.shape, lambda at, x: np.where(x < 0, x * slopes[at], x)
+    ):
         return
-    if layer.quantized:
-        raise refused(layer.node, f"it has more than {_MAX_TABLES} slopes")
     alpha = emitter.constant(f"{layer.node.name}/slope", np.ascontiguousarray(whole[0]))
-    made = emitter.output(layer.target, form)
-    emitter.emit("PRELU", [emitter.as_float(layer.data, form), alpha], [made])
-    emitter.settle(layer.target, form, made)
+    source = emitter.as_float(layer.data, form)
+    label = f"{layer.target.value.name}/float"
+    made = emitter.compute("PRELU", [source, alpha], emitter.writer.shape(source), label)
+    emitter.finish(layer.target, form, made)
+
+
+def by_tables(
+    layer: Layer,
+    emitter: Emitter,
+    form: Form,
+    shape: tuple[int, ...],
+    compute: Callable[[int, np.ndarray], np.ndarray],
+) -> bool:
+    """Functions of one value that differ along some axes, by tables; whether it was done.
+
+    Args:
+        shape: of the tables, which is broadcast over the input.
+        compute: real values of a function, by its number.
+    """
+    source, out = layer.data.quant, layer.target.quant
+    count = int(np.prod(shape))
+    if source is None or out is None or count > _MAX_TABLES:
+        return False
+    values = _reals(source)
+    entries = np.concatenate([_stored(compute(at, values), out) for at in range(count)])
+    _gather(layer, emitter, form, entries, shape)
+    return True
 
 
 def softmax(layer: Layer, emitter: Emitter) -> None:
-    """Softmax along any axis; TFLite's is along the last."""
+    """Softmax and LogSoftmax along any axis; TFLite's are along the last."""
     rank = len(layer.data.shape)
     axis = int(layer.attribute("axis", -1)) % rank
     form = LAST if rank > 2 and axis == 1 else PLAIN
-    source = (
-        emitter.read(layer.data, form) if layer.quantized else emitter.as_float(layer.data, form)
-    )
-    if axis not in (1 if form is LAST else rank - 1, rank - 1):
-        raise refused(layer.node, "its axis is neither the channels nor the last")
-    fixed = Quant((1 / 256,), (-128,)) if layer.quantized else None
-    made = emitter.output(layer.target, form, fixed)
-    emitter.emit("SOFTMAX", [source], [made], "SoftmaxOptions", {"Beta": 1.0})
-    emitter.settle(layer.target, form, made)
+    logarithm = layer.node.op_type == "LogSoftmax"
+    integers = layer.quantized and not logarithm
+    source = emitter.read(layer.data, form) if integers else emitter.as_float(layer.data, form)
+    kind, options = ("LOG_SOFTMAX", "LogSoftmaxOptions") if logarithm else ("SOFTMAX", _SOFTMAX)
+    values = {} if logarithm else {"Beta": 1.0}
+    turned = axis not in (1 if form is LAST else rank - 1, rank - 1)
+    if turned:
+        perm = [*(at for at in range(rank) if at != axis), axis]
+        source = emitter.transpose(source, perm, f"{layer.node.name}/turned")
+    if integers and not turned:
+        made = emitter.output(layer.target, form, Quant((1 / 256,), (-128,)))
+        emitter.emit(kind, [source], [made], options, values)
+        emitter.settle(layer.target, form, made)
+        return
+    shape = emitter.writer.shape(source)
+    label = f"{layer.target.value.name}/softmax"
+    if integers:
+        made = emitter.writer.tensor(label, shape, "int8", Quant((1 / 256,), (-128,)))
+        emitter.emit(kind, [source], [made], options, values)
+    else:
+        made = emitter.compute(kind, [source], shape, label, options=options, values=values)
+    if turned:
+        back = [perm.index(at) for at in range(rank)]
+        made = emitter.transpose(made, back, f"{label}/back")
+    emitter.finish(layer.target, form, made)

@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
-from engine.compile.tflite.writer import Quant, TfliteWriter
+from engine.compile.tflite.writer import KINDS, Quant, TfliteWriter, type_number
 from engine.graph.ir import constant_of
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Target",
     "channels_last",
     "constant_array",
+    "kind_of",
     "refused",
 ]
 
@@ -47,6 +48,23 @@ _VERSIONS = {
     "STRIDED_SLICE": 2, "SUB": 2, "SUM": 2, "TANH": 2, "TRANSPOSE": 2, "TRANSPOSE_CONV": 3,
 }  # fmt: skip
 """Versions that take int8 (TensorFlow's ``op_version.cc``); those not named have one version."""
+
+
+def kind_of(value: ir.Value) -> str:
+    """The type of a tensor in the file where it is not quantized; all floats are float32.
+
+    Raises:
+        UnsupportedOperatorError: the file has no such type.
+    """
+    kind = "float32" if value.dtype is None else value.dtype.numpy().name
+    if kind in ("float16", "bfloat16", "float64"):
+        return "float32"
+    if kind not in KINDS:
+        raise UnsupportedOperatorError(
+            f"The tensor {sanitize(value.name or '')!r} is {kind}, which is not written to TFLite.",
+            remedy="Export QDQ ONNX instead.",
+        )
+    return kind
 
 
 def channels_last(rank: int) -> tuple[int, ...]:
@@ -75,6 +93,25 @@ class Constant:
     array: np.ndarray
     quant: Quant | None
 
+    def as_kind(self, kind: str) -> np.ndarray:
+        """Values in a type that is not quantized."""
+        return self.real() if kind == "float32" else self.array.astype(kind)
+
+    def in_params(self, quant: Quant) -> Constant:
+        """Its real values on 8 bits, in the parameters of a tensor."""
+        if self.quant == quant:
+            return self
+        steps = np.rint(self.real() / np.float32(quant.scale[0])) + quant.zero_point[0]
+        return Constant(np.clip(steps, -128, 127).astype(np.int8), quant)
+
+    def of_stored(self, quant: Quant | None) -> Constant:
+        """A bound of a tensor that is clipped as it is stored, with the tensor's parameters."""
+        kind = self.array.dtype.name
+        if quant is None or self.quant is not None or kind not in ("int8", "uint8"):
+            return self
+        array = self.array if kind == "int8" else (self.array.astype(np.int16) - 128)
+        return Constant(array.astype(np.int8), quant)
+
     def real(self) -> np.ndarray:
         """float32 values."""
         if self.quant is None:
@@ -93,13 +130,23 @@ class Operand:
 
     Attributes:
         value: of the graph: what is stored of it in the file.
-        quant: its parameters; None of a float tensor.
+        quant: its parameters; None of a tensor that is not quantized.
         shape: in ONNX's order.
     """
 
     value: ir.Value
     quant: Quant | None
     shape: tuple[int, ...]
+
+    @property
+    def kind(self) -> str:
+        """The type of its tensor in the file."""
+        return "int8" if self.quant is not None else kind_of(self.value)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it has real values: float ones, or quantized."""
+        return self.quant is not None or self.kind == "float32"
 
 
 @dataclass(frozen=True)
@@ -116,12 +163,22 @@ class Target:
     shape: tuple[int, ...]
     activation: str = "NONE"
 
+    @property
+    def kind(self) -> str:
+        """The type of its tensor in the file."""
+        return "int8" if self.quant is not None else kind_of(self.value)
+
 
 class Emitter:
-    """The file in the making."""
+    """The file in the making.
+
+    Attributes:
+        stateful: layers whose operator keeps a state from one run to the next.
+    """
 
     def __init__(self, writer: TfliteWriter) -> None:
         self.writer = writer
+        self.stateful: list[str] = []
         self._made: dict[tuple[ir.Value, Form], int] = {}
 
     # -- reading -------------------------------------------------------------------------------
@@ -204,12 +261,53 @@ class Emitter:
         version = _VERSIONS.get(name, 1)
         self.writer.operator(name, inputs, outputs, options, values, version)
 
+    def compute(
+        self,
+        name: str,
+        inputs: Sequence[int],
+        shape: Sequence[int],
+        label: str,
+        *,
+        kind: str = "float32",
+        options: str = "",
+        values: Mapping[str, int | float | bool] | None = None,
+    ) -> int:
+        """Add an operator with one output of its own, which is not quantized; its number."""
+        made = self.writer.tensor(label, shape, kind)
+        self.emit(name, inputs, [made], options, values)
+        return made
+
+    def cast(self, source: int, kind: str) -> int:
+        """A tensor, as it is stored, in another type; itself where it has it."""
+        before = self.writer.kind(source)
+        if before == kind:
+            return source
+        return self.compute(
+            "CAST",
+            [source],
+            self.writer.shape(source),
+            f"{self.writer.name(source)}/{kind}",
+            kind=kind,
+            options="CastOptions",
+            values={"InDataType": type_number(before), "OutDataType": type_number(kind)},
+        )
+
+    def finish(self, target: Target, form: Form, tensor: int) -> None:
+        """Say that a tensor, as it was computed, is what a layer writes; a float one is quantized
+        where the target is.
+        """
+        if target.quant is not None and self.writer.quant(tensor) is None:
+            made = self.output(target, form)
+            self.emit("QUANTIZE", [tensor], [made])
+            tensor = made
+        self.settle(target, form, tensor)
+
     def transpose(self, source: int, perm: Sequence[int], name: str) -> int:
         """A tensor with its dimensions in another order."""
         shape = self.writer.shape(source)
         quant = self.writer.quant(source)
-        dtype = "float32" if quant is None else "int8"
-        made = self.writer.tensor(name, [shape[axis] for axis in perm], dtype, quant)
+        kind = self.writer.kind(source)
+        made = self.writer.tensor(name, [shape[axis] for axis in perm], kind, quant)
         self.emit("TRANSPOSE", [source, self.ints("perm", perm)], [made], "TransposeOptions")
         return made
 
@@ -218,7 +316,7 @@ class Emitter:
         if self.writer.shape(source) == tuple(shape):
             return source
         quant = self.writer.quant(source)
-        made = self.writer.tensor(name, shape, "float32" if quant is None else "int8", quant)
+        made = self.writer.tensor(name, shape, self.writer.kind(source), quant)
         self.emit("RESHAPE", [source, self.ints("shape", shape)], [made], "ReshapeOptions")
         return made
 
@@ -238,7 +336,7 @@ class Emitter:
         name = self._name(target.value, form)
         if params != target.quant:
             name = f"{name}/raw"
-        return self.writer.tensor(name, shape, "float32" if params is None else "int8", params)
+        return self.writer.tensor(name, shape, target.kind, params)
 
     def settle(self, target: Target, form: Form, tensor: int) -> None:
         """Say that a tensor is what a layer writes, converted to the target's parameters."""
@@ -249,12 +347,6 @@ class Emitter:
     def given(self, value: ir.Value, form: Form, tensor: int) -> None:
         """Say that a tensor of the graph is there: an input, or one that is another's."""
         self._made[value, form] = tensor
-
-    def alias(self, value: ir.Value, other: ir.Value) -> None:
-        """Say that a tensor is the same as another, in all its forms."""
-        for form in (PLAIN, LAST):
-            if self.has(other, form):
-                self._made[value, form] = self._made[other, form]
 
     def _name(self, value: ir.Value, form: Form) -> str:
         name = (value.name or "tensor").removesuffix("/quantized")

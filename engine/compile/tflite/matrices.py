@@ -7,24 +7,46 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.compile.tflite.elementwise import input_tensor
-from engine.compile.tflite.emitter import PLAIN, Constant, Emitter, refused
+from engine.compile.tflite.emitter import PLAIN, Constant, Emitter, Operand, refused
+from engine.compile.tflite.formulas import Formula
 from engine.compile.tflite.layer import Layer
-from engine.compile.tflite.weights import float_bias, integer_bias, weight_quant
+from engine.compile.tflite.weights import float_bias, integer_bias, symmetric, weight_quant
 from engine.compile.tflite.writer import Quant
 
 __all__ = ["gemm", "matmul"]
 
 
 def gemm(layer: Layer, emitter: Emitter) -> None:
-    """Gemm with constant weights."""
-    if layer.attribute("transA", 0) or layer.attribute("alpha", 1.0) != 1.0:
-        raise refused(layer.node, "TFLite has neither transA nor alpha")
-    if layer.attribute("beta", 1.0) != 1.0:
-        raise refused(layer.node, "TFLite has no beta")
-    weight = layer.constant(1)
-    if weight is None:
-        raise refused(layer.node, "it has no weights")
-    _dense(layer, emitter, weight, turned=not layer.attribute("transB", 0), bias=layer.constant(2))
+    """Gemm: with constant weights FULLY_CONNECTED, else BATCH_MATMUL and ADD in float32."""
+    alpha, beta = layer.attribute("alpha", 1.0), layer.attribute("beta", 1.0)
+    first, weight, *rest = layer.inputs
+    added = rest[0] if rest else None
+    turned = bool(layer.attribute("transB", 0))
+    plain = alpha == 1.0 and (beta == 1.0 or added is None) and not layer.attribute("transA", 0)
+    fixed = isinstance(first, Operand) and (added is None or isinstance(added, Constant))
+    if plain and fixed and isinstance(weight, Constant):
+        bias = layer.constant(2)
+        if bias is None or bias.array.size in (1, layer.target.shape[1]):
+            _dense(layer, emitter, weight, turned=not turned, bias=bias)
+            return
+    f = Formula(emitter, layer.node.name or "Gemm")
+    sides = [input_tensor(each, layer, emitter, PLAIN, integers=False) for each in layer.inputs[:2]]
+    made = emitter.compute(
+        "BATCH_MATMUL",
+        sides,
+        layer.target.shape,
+        f"{layer.node.name}/product",
+        options="BatchMatMulOptions",
+        values={"AdjX": bool(layer.attribute("transA", 0)), "AdjY": turned},
+    )
+    if alpha != 1.0:
+        made = f("MUL", made, f.number(alpha))
+    if added is not None:
+        other = input_tensor(added, layer, emitter, PLAIN, integers=False)
+        made = f("ADD", made, other if beta == 1.0 else f("MUL", other, f.number(beta)))
+    if layer.activation:
+        made = f({1: "RELU", 3: "RELU6"}[layer.activation], made)
+    emitter.finish(layer.target, PLAIN, made)
 
 
 def matmul(layer: Layer, emitter: Emitter) -> None:
@@ -49,6 +71,7 @@ def _dense(
     """``x W + b``. With a scale for each output it is a convolution of one point, which every
     version of TFLite computes so.
     """
+    weight = symmetric(weight)
     array, axis = (weight.array.T, 1) if turned else (weight.array, 0)
     outputs = array.shape[0]
     name = f"{layer.node.name}/weights"

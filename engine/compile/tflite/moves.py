@@ -13,17 +13,16 @@ from engine.compile.tflite.emitter import (
     Emitter,
     Form,
     Operand,
+    Target,
     channels_last,
     refused,
 )
-from engine.compile.tflite.layer import Layer
+from engine.compile.tflite.layer import Layer, shape_of
 
 __all__ = [
     "REDUCTIONS",
-    "arg_max",
     "concat",
     "depth_to_space",
-    "gather",
     "identity",
     "pad",
     "reduce",
@@ -39,6 +38,7 @@ REDUCTIONS = {
     "ReduceSum": "SUM",
     "ReduceMax": "REDUCE_MAX",
     "ReduceMin": "REDUCE_MIN",
+    "ReduceProd": "REDUCE_PROD",
 }
 
 
@@ -79,20 +79,31 @@ def _is_point(shape: Sequence[int]) -> bool:
 
 
 def transpose(layer: Layer, emitter: Emitter) -> None:
-    """Transpose; that to channels last is the tensor as it is there already."""
+    """Transpose; one between the two forms is the tensor as it is there already."""
     rank = len(layer.data.shape)
     perm = [int(axis) for axis in layer.attribute("perm", tuple(reversed(range(rank))))]
-    last = rank > 2 and emitter.has(layer.data.value, LAST)
-    if last:
-        places = channels_last(rank)
-        perm = [places.index(axis) for axis in perm]
-    source = _read(layer, emitter, LAST if last else PLAIN)
-    if perm == list(range(rank)):
-        emitter.settle(layer.target, PLAIN, source)
-        return
+    forms = (PLAIN, LAST) if rank > 2 else (PLAIN,)
+    there = [form for form in forms if emitter.has(layer.data.value, form)] or [PLAIN]
+    for before in there:
+        for after in forms:
+            if _between(perm, before, after) == list(range(rank)):
+                emitter.settle(layer.target, after, _read(layer, emitter, before))
+                return
+    before = there[-1]
+    source = _read(layer, emitter, before)
     made = emitter.output(layer.target, PLAIN, emitter.writer.quant(source))
-    emitter.emit("TRANSPOSE", [source, emitter.ints("perm", perm)], [made], "TransposeOptions")
+    order = emitter.ints("perm", _between(perm, before, PLAIN))
+    emitter.emit("TRANSPOSE", [source, order], [made], "TransposeOptions")
     emitter.settle(layer.target, PLAIN, made)
+
+
+def _between(perm: Sequence[int], before: Form, after: Form) -> list[int]:
+    """A permutation of ONNX's order as one from a tensor in one form to a tensor in another."""
+    rank = len(perm)
+    plain = tuple(range(rank))
+    sources = channels_last(rank) if before is LAST else plain
+    places = channels_last(rank) if after is LAST else plain
+    return [sources.index(perm[axis]) for axis in places]
 
 
 def concat(layer: Layer, emitter: Emitter) -> None:
@@ -105,13 +116,13 @@ def concat(layer: Layer, emitter: Emitter) -> None:
         if isinstance(each, Operand):
             source = emitter.read(each, form) if layer.quantized else emitter.as_float(each, form)
         elif isinstance(each, Constant):
-            array = each.array if layer.quantized else each.real()
-            if layer.quantized and each.quant is None:
-                raise refused(layer.node, "a constant in it is not quantized")
+            kind = "float32" if layer.target.quant is not None else layer.target.kind
+            out = layer.target.quant if layer.quantized else None
+            held = each.of_stored(out).in_params(out) if out is not None else each
+            array = held.as_kind(kind) if out is None else held.array
             if form is LAST:
                 array = np.ascontiguousarray(array.transpose(channels_last(rank)))
-            quant = each.quant if layer.quantized else None
-            source = emitter.constant(f"{layer.node.name}/constant", array, quant)
+            source = emitter.constant(f"{layer.node.name}/constant", array, out)
         else:
             raise refused(layer.node, "an input is left out")
         sources.append(emitter.in_params(source, layer.target.quant))
@@ -122,15 +133,17 @@ def concat(layer: Layer, emitter: Emitter) -> None:
 
 
 def split(layer: Layer, emitter: Emitter) -> None:
-    """Split into equal parts or others."""
+    """Split into equal parts or others; a part that nothing reads is written too."""
     rank = len(layer.data.shape)
     form = emitter.form_of([layer.data])
     axis = _axis(int(layer.attribute("axis", 0)), rank, form)
-    if len(layer.outputs) != len(layer.node.outputs):
-        raise refused(layer.node, "a part of it is not used")
     source = _read(layer, emitter, form)
     quant = emitter.writer.quant(source)
-    made = [emitter.output(target, form, quant) for target in layer.outputs]
+    read = list(layer.outputs)
+    for at, value in enumerate(layer.node.outputs):
+        if not value.uses() and not value.is_graph_output():
+            read.insert(at, Target(value, quant, shape_of(value, layer.node)))
+    made = [emitter.output(target, form, quant) for target in read]
     sizes = [emitter.writer.shape(each)[axis] for each in made]
     count = {"NumSplits": len(made)}
     where = emitter.constant("axis", np.array(axis, np.int32))
@@ -139,7 +152,7 @@ def split(layer: Layer, emitter: Emitter) -> None:
     else:
         inputs = [source, emitter.ints("sizes", sizes), where]
         emitter.emit("SPLIT_V", inputs, made, "SplitVOptions", count)
-    for target, each in zip(layer.outputs, made, strict=True):
+    for target, each in zip(read, made, strict=True):
         emitter.settle(target, form, each)
 
 
@@ -196,6 +209,7 @@ def pad(layer: Layer, emitter: Emitter) -> None:
     mode = layer.attribute("mode", "constant")
     if mode == "constant":
         value = layer.constant(2)
+        value = None if value is None else value.of_stored(quant)
         real = float(value.real().reshape(-1)[0]) if value is not None and value.array.size else 0.0
         if quant is not None:
             stored = np.clip(np.rint(real / quant.scale[0]) + quant.zero_point[0], -128, 127)
@@ -208,22 +222,6 @@ def pad(layer: Layer, emitter: Emitter) -> None:
     else:
         raise refused(layer.node, f"TFLite has no padding {mode}")
     emitter.settle(layer.target, form, made)
-
-
-def gather(layer: Layer, emitter: Emitter) -> None:
-    """Gather with constant indices from a tensor."""
-    index = layer.constant(1)
-    rank = len(layer.data.shape)
-    axis = int(layer.attribute("axis", 0)) % rank
-    if index is None:
-        raise refused(layer.node, "it has no indices")
-    size = layer.data.shape[axis]
-    places = np.where(index.array < 0, index.array + size, index.array).astype(np.int32)
-    source = _read(layer, emitter, PLAIN)
-    made = emitter.output(layer.target, PLAIN, emitter.writer.quant(source))
-    inputs = [source, emitter.constant("index", places)]
-    emitter.emit("GATHER", inputs, [made], "GatherOptions", {"Axis": axis})
-    emitter.settle(layer.target, PLAIN, made)
 
 
 def tile(layer: Layer, emitter: Emitter) -> None:
@@ -265,9 +263,7 @@ def depth_to_space(layer: Layer, emitter: Emitter) -> None:
 def reduce(layer: Layer, emitter: Emitter) -> None:
     """Means, sums and extremes over axes."""
     rank = len(layer.data.shape)
-    axes = layer.ints(1)
-    if axes is None:
-        axes = [int(axis) for axis in layer.attribute("axes", ())] or list(range(rank))
+    axes = layer.axes
     keep = bool(layer.attribute("keepdims", 1))
     form = emitter.form_of([layer.data])
     rest = [axis for axis in range(rank) if axis not in {a % rank for a in axes}]
@@ -275,30 +271,20 @@ def reduce(layer: Layer, emitter: Emitter) -> None:
         form = PLAIN
     source = _read(layer, emitter, form)
     kind = REDUCTIONS[layer.node.op_type]
+    if kind == "REDUCE_PROD" and layer.quantized:
+        source = emitter.dequantized(source)
     quant = emitter.writer.quant(source) if kind.startswith("REDUCE") else None
     after = form if keep else PLAIN
-    made = emitter.output(layer.target, after, quant)
     where = emitter.ints("axes", [_axis(axis, rank, form) for axis in axes])
+    if kind == "REDUCE_PROD" and layer.quantized:
+        shape = layer.target.shape
+        if after is LAST and len(shape) > 2:
+            shape = tuple(shape[axis] for axis in channels_last(len(shape)))
+        label = f"{layer.target.value.name}/product"
+        options, values = "ReducerOptions", {"KeepDims": keep}
+        made = emitter.compute(kind, [source, where], shape, label, options=options, values=values)
+        emitter.finish(layer.target, after, made)
+        return
+    made = emitter.output(layer.target, after, quant)
     emitter.emit(kind, [source, where], [made], "ReducerOptions", {"KeepDims": keep})
     emitter.settle(layer.target, after, made)
-
-
-def arg_max(layer: Layer, emitter: Emitter) -> None:
-    """ArgMax without its axis kept; its output is int64."""
-    rank = len(layer.data.shape)
-    form = PLAIN
-    if layer.attribute("select_last_index", 0):
-        raise refused(layer.node, "TFLite gives the first of equal ones")
-    source = emitter.read(layer.data, form)
-    axis = int(layer.attribute("axis", 0)) % rank
-    shape = [size for at, size in enumerate(layer.data.shape) if at != axis]
-    name = layer.target.value.name or "index"
-    made = emitter.writer.tensor(name, shape, "int64")
-    where = emitter.constant("axis", np.array(axis, np.int32))
-    emitter.emit("ARG_MAX", [source, where], [made], "ArgMaxOptions", {"OutputType": 4})
-    if layer.attribute("keepdims", 1):
-        whole = emitter.writer.tensor(f"{name}/kept", layer.target.shape, "int64")
-        sizes = emitter.ints("shape", layer.target.shape)
-        emitter.emit("RESHAPE", [made, sizes], [whole], "ReshapeOptions")
-        made = whole
-    emitter.given(layer.target.value, form, made)

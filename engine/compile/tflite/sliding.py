@@ -44,12 +44,10 @@ def window_of(
     layer: Layer, emitter: Emitter, shape: Sequence[int]
 ) -> tuple[int, list[int], list[int], list[int], list[int]]:
     """The input with four dimensions, and kernel, strides, dilations and pads of two."""
-    if text_of(layer.attribute("auto_pad", "NOTSET")) not in ("NOTSET", "VALID"):
-        raise refused(layer.node, "its padding is not written out")
     dims = len(shape)
     strides = sizes_of(layer.attribute("strides"), dims)
     dilations = sizes_of(layer.attribute("dilations"), dims)
-    pads = sizes_of(layer.attribute("pads"), 2 * dims, 0)
+    pads = _pads(layer, shape, strides, dilations)
     source = emitter.read(layer.data, LAST) if layer.quantized else as_float(layer, emitter)
     kernel = [int(size) for size in shape]
     if dims == 1:  # a picture of one row
@@ -61,6 +59,24 @@ def window_of(
     elif dims != 2:
         raise refused(layer.node, "TFLite has it with two dimensions")
     return source, kernel, strides, dilations, pads
+
+
+def _pads(
+    layer: Layer, shape: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> list[int]:
+    """The pads before and behind, of ``auto_pad`` too (ONNX, Conv and pools)."""
+    rule = text_of(layer.attribute("auto_pad", "NOTSET"))
+    if rule == "NOTSET":
+        return sizes_of(layer.attribute("pads"), 2 * len(shape), 0)
+    pairs = [(0, 0) for _ in shape]
+    if rule != "VALID":
+        sizes, output = layer.data.shape[2:], layer.target.shape[2:]
+        pairs = [
+            _same_pads(*each) for each in zip(sizes, output, shape, strides, dilations, strict=True)
+        ]
+    if rule == "SAME_LOWER":
+        pairs = [(behind, before) for before, behind in pairs]
+    return [*(before for before, _ in pairs), *(behind for _, behind in pairs)]
 
 
 def output_size(layer: Layer) -> tuple[int, int]:

@@ -9,7 +9,9 @@ from engine.compile.tflite.layer import Layer
 from engine.compile.tflite.sliding import input_scale
 from engine.compile.tflite.writer import Quant
 
-__all__ = ["float_bias", "integer_bias", "weight_quant"]
+__all__ = ["float_bias", "integer_bias", "symmetric", "weight_quant"]
+
+_INT8_MAX = 127
 
 
 def weight_quant(layer: Layer, weight: Constant, axis: int) -> Quant:
@@ -29,6 +31,20 @@ def weight_quant(layer: Layer, weight: Constant, axis: int) -> Quant:
     if len(quant.scale) > 1 and quant.axis != axis:
         raise refused(layer.node, "its weights have scales along another axis than its outputs")
     return quant
+
+
+def symmetric(weight: Constant) -> Constant:
+    """Weights whose steps from their zero point fit into 8 bits, with zero point 0: those of older
+    unsigned files often do. Others are as they were.
+    """
+    quant = weight.quant
+    if quant is None or not any(quant.zero_point) or len(set(quant.zero_point)) > 1:
+        return weight
+    steps = weight.array.astype(np.int16) - quant.zero_point[0]
+    if abs(steps).max(initial=0) > _INT8_MAX:
+        return weight
+    centred = Quant(quant.scale, (0,) * len(quant.scale), quant.axis)
+    return Constant(steps.astype(np.int8), centred)
 
 
 def float_bias(bias: Constant | None, outputs: int) -> np.ndarray:

@@ -14,7 +14,7 @@ import flatbuffers
 import numpy as np
 from tflite import BuiltinOperator, BuiltinOptions, TensorType
 
-__all__ = ["Quant", "TfliteWriter"]
+__all__ = ["KINDS", "Quant", "TfliteWriter", "type_number"]
 
 _IDENTIFIER = b"TFL3"
 _VERSION = 3
@@ -24,10 +24,21 @@ _LAST_OLD_OPERATOR = 127
 _TYPES = {
     "float32": TensorType.FLOAT32,
     "int8": TensorType.INT8,
+    "uint8": TensorType.UINT8,
+    "int16": TensorType.INT16,
     "int32": TensorType.INT32,
     "int64": TensorType.INT64,
     "bool": TensorType.BOOL,
 }
+
+KINDS = frozenset(_TYPES)
+"""Types of tensors that are written, by numpy's names."""
+
+
+def type_number(kind: str) -> int:
+    """The number of a type of tensors in the schema."""
+    number: int = _TYPES[kind]
+    return number
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,7 @@ class _Tensor:
     dtype: str
     quant: Quant | None
     buffer: int
+    variable: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +82,7 @@ class TfliteWriter:
         self._description = description
         self._tensors: list[_Tensor] = []
         self._names: set[str] = set()
+        self._counts: dict[str, int] = {}
         self._operators: list[_Operator] = []
         self._codes: dict[tuple[int, int], int] = {}
         self._buffers: dict[bytes, int] = {b"": 0}
@@ -83,13 +96,17 @@ class TfliteWriter:
 
     def constant(self, name: str, array: np.ndarray, quant: Quant | None = None) -> int:
         """Add a constant; the same one again where it is there already."""
-        data = np.ascontiguousarray(array)
+        data = np.asarray(array, order="C")  # ascontiguousarray makes a row of a number
         raw = data.tobytes()
         buffer = self._buffers.setdefault(raw, len(self._buffers))
         key = (buffer, data.shape, data.dtype.name, quant)
         if key not in self._constants:
             self._constants[key] = self._add(name, data.shape, data.dtype.name, quant, buffer)
         return self._constants[key]
+
+    def variable(self, name: str, shape: Sequence[int]) -> int:
+        """Add a float32 state, which an operator reads and writes; it starts at zero."""
+        return self._add(name, tuple(shape), "float32", None, 0, variable=True)
 
     def operator(
         self,
@@ -118,6 +135,10 @@ class TfliteWriter:
         """Of a tensor."""
         return self._tensors[tensor].shape
 
+    def kind(self, tensor: int) -> str:
+        """The type of a tensor, by numpy's name."""
+        return self._tensors[tensor].dtype
+
     def quant(self, tensor: int) -> Quant | None:
         """Of a tensor."""
         return self._tensors[tensor].quant
@@ -127,14 +148,22 @@ class TfliteWriter:
         return self._tensors[tensor].name
 
     def _add(
-        self, name: str, shape: tuple[int, ...], dtype: str, quant: Quant | None, buffer: int
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: str,
+        quant: Quant | None,
+        buffer: int,
+        *,
+        variable: bool = False,
     ) -> int:
-        free, count = name, 1
+        free = name
         while free in self._names:
-            count += 1
-            free = f"{name}_{count}"
+            self._counts[name] = self._counts.get(name, 1) + 1
+            free = f"{name}_{self._counts[name]}"
         self._names.add(free)
-        self._tensors.append(_Tensor(free, tuple(map(int, shape)), dtype, quant, buffer))
+        sizes = tuple(map(int, shape))
+        self._tensors.append(_Tensor(free, sizes, dtype, quant, buffer, variable))
         return len(self._tensors) - 1
 
     # -- bytes ---------------------------------------------------------------------------------
@@ -196,6 +225,8 @@ class TfliteWriter:
             "Name": builder.CreateString(tensor.name),
             "HasRank": True,
         }
+        if tensor.variable:
+            fields["IsVariable"] = True
         if tensor.quant is not None:
             quant = {
                 "Scale": builder.CreateNumpyVector(np.array(tensor.quant.scale, np.float32)),

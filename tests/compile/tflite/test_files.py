@@ -6,15 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tflite import BuiltinOperator
+from tflite.Model import Model
 
 from engine.base.errors import UnsupportedOperatorError
+from engine.compile.tflite import to_tflite
 from engine.compile.tflite.writer import TfliteWriter
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.quantize import QuantizeSettings, calibrate, quantize
-from tests.compile.tflite.cases import differences, interpreted, steps_apart, written
+from tests.compile.tflite.cases import differences, interpreted, quantized, steps_apart, written
+from tests.compile.tflite.more_cases import MORE
 from tests.container.test_netron import shown, tools  # noqa: F401 - a fixture
 from tests.quantize.models import Net, small_cnn
 
@@ -72,23 +76,30 @@ def test_other_formats_than_8_bits_are_refused_or_float(dtype: str) -> None:
 def test_all_unknown_operators_are_named_at_once() -> None:
     net = Net()
     x = net.input(1, 4, 8, 8)
-    y = net.op("CumSum", net.op("Asin", net.conv(x, 4, 4)), net.constant(np.array(1)))
+    y = net.op("EyeLike", net.op("Det", net.conv(x, 4, 4)))
     before = net.graph(net.op("Tanh", y))
     done = quantize(before, calibrate(before, net.feeds(2, 0.1)), QuantizeSettings()).graph
-    with pytest.raises(UnsupportedOperatorError, match=r"Asin \(1\), CumSum \(1\)"):
+    with pytest.raises(UnsupportedOperatorError, match=r"Det \(1\), EyeLike \(1\)"):
         written(done)
 
 
-def test_asymmetric_weights_are_refused() -> None:
+def _asymmetric(lowest: int) -> tuple[Net, Graph]:
+    """A convolution with weights from ``lowest`` on, whose zero point is 3."""
     net = Net()
     x = net.input(1, 4, 8, 8)
     quant = [net.constant(np.float32(0.1)), net.constant(np.int8(3))]
-    weight = net.op("DequantizeLinear", net.constant(np.ones((2, 4, 1, 1), np.int8)), *quant)
+    kernel = (np.arange(8, dtype=np.int8) + np.int8(lowest)).reshape(2, 4, 1, 1)
+    weight = net.op("DequantizeLinear", net.constant(kernel), *quant)
     stored = net.op("QuantizeLinear", x, *quant)
     y = net.op("Conv", net.op("DequantizeLinear", stored, *quant), weight)
-    out = net.op("DequantizeLinear", net.op("QuantizeLinear", y, *quant), *quant)
+    return net, net.graph(net.op("DequantizeLinear", net.op("QuantizeLinear", y, *quant), *quant))
+
+
+def test_asymmetric_weights_are_centred_where_they_fit_and_else_refused() -> None:
+    net, graph = _asymmetric(-124)
+    assert steps_apart(graph, written(graph), net.feeds(1)[0]) == 0
     with pytest.raises(UnsupportedOperatorError, match="symmetric weights"):
-        written(net.graph(out))
+        written(_asymmetric(-128)[1])
 
 
 def test_unsigned_tensors_become_signed_ones_of_the_same_values() -> None:
@@ -107,6 +118,67 @@ def test_unsigned_tensors_become_signed_ones_of_the_same_values() -> None:
     assert model.inputs[0].quant is not None
     assert model.inputs[0].quant.zero_point == (-8,)
     assert steps_apart(graph, model, net.feeds(1)[0]) <= 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "perm", "expected"),
+    [
+        ((1, 4, 6, 8), None, (1, 6, 8, 4)),  # channels first in the model: last in the file
+        ((1, 6, 8, 4), [0, 3, 1, 2], (1, 6, 8, 4)),  # the model turns them itself
+        ((1, 6, 8), None, (1, 6, 8)),  # documented of four dimensions only
+    ],
+)
+def test_the_layout_of_an_input(
+    shape: tuple[int, ...], perm: list[int] | None, expected: tuple[int, ...]
+) -> None:
+    net = Net(1)
+    x = net.input(*shape)
+    y = x if perm is None else net.op("Transpose", x, perm=perm)
+    y = (
+        net.conv(y, 4, 4)
+        if len(shape) == 4
+        else net.op("MatMul", y, net.constant(net.normal(8, 4)))
+    )
+    before = net.graph(net.op("Relu", y))
+    graph = quantize(before, calibrate(before, net.feeds(2)), QuantizeSettings()).graph
+    model = written(graph)
+    assert model.inputs[0].shape == expected
+    assert steps_apart(graph, model, net.feeds(1)[0]) <= 1
+    if perm is not None:
+        assert "TRANSPOSE" not in _operators(model.data)  # it is the tensor as it is there
+        kept = to_tflite(graph, inputs_last=False, outputs_last=False)
+        assert kept.inputs[0].shape == shape
+
+
+def test_a_layer_in_two_orders_is_turned_once() -> None:
+    net = Net(5)
+    x = net.conv(net.input(1, 4, 6, 8), 4, 4)
+    back = net.op("Transpose", net.op("Transpose", x, perm=[0, 2, 3, 1]), perm=[0, 3, 1, 2])
+    before = net.graph(net.op("Add", net.conv(back, 4, 4), x))
+    graph = quantize(before, calibrate(before, net.feeds(2)), QuantizeSettings()).graph
+    model = written(graph)
+    assert _operators(model.data).count("TRANSPOSE") == 0
+    assert steps_apart(graph, model, net.feeds(1)[0]) <= 1
+
+
+def test_a_state_that_stays_is_a_finding() -> None:
+    make, _ = MORE["lstm-long"]
+    _, graph = quantized(make)
+    (finding,) = [each for each in written(graph).findings if each.code == "tflite-state"]
+    assert "reset_all_variables" in finding.remedy
+    make, _ = MORE["lstm"]
+    assert not [f for f in written(quantized(make)[1]).findings if f.code == "tflite-state"]
+
+
+def _operators(data: bytes) -> list[str]:
+    """The operators of a file, in order."""
+    model = Model.GetRootAs(data, 0)
+    graph = model.Subgraphs(0)
+    names = {number: name for name, number in vars(BuiltinOperator).items() if name.isupper()}
+    return [
+        names[model.OperatorCodes(graph.Operators(at).OpcodeIndex()).BuiltinCode()]
+        for at in range(graph.OperatorsLength())
+    ]
 
 
 def test_equal_constants_and_names_are_written_once() -> None:
