@@ -268,15 +268,17 @@ def tflite_model(pipeline: Pipeline) -> TfliteModel:
     """
     from engine.compile.tflite import to_tflite
     from engine.pipeline.compile_sources import NHWC_FRAMEWORKS
+    from engine.quantize import is_quantized_source
 
-    if not pipeline.quantized_build:
+    stage = pipeline.quantized if pipeline.quantized_build else pipeline.optimised
+    if not pipeline.quantized_build and not is_quantized_source(stage.graph.graph):
         raise UsageError(
             "A build without quantization has no TFLite file of 8 bits.",
             remedy="Build with do_quantization and a dataset, or export QDQ ONNX.",
         )
     of_its_kind = pipeline.loaded.source.framework in NHWC_FRAMEWORKS
     return to_tflite(
-        pipeline.quantized.graph.graph,
+        stage.graph.graph,
         f"rknntui {__version__}",
         inputs_last=not of_its_kind or bool(pipeline.recipe.source.input_is_nchw),
         outputs_last=not of_its_kind,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.base.errors import QuantizationError, UnsupportedOperatorError
+from engine.base.errors import QuantizationError, UnsupportedOperatorError, UsageError
 from engine.compile.tflite import TfliteModel, to_tflite
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
@@ -152,6 +152,22 @@ def test_an_int8_model_comes_out_with_its_integers(name: str, zoo: Path, tmp_pat
         feed = {made.inputs[0].source: rng.integers(-128, 128, shape).astype(np.int8)}
         assert steps_apart(loaded.graph, made, feed) == 0
         assert _read_again(made, feed, tmp_path) == 0
+
+
+@pytest.mark.zoo
+def test_a_quantized_model_needs_no_dataset(zoo: Path) -> None:
+    model = zoo / "tflite" / "resnet8_cifar10_int8.tflite"
+    values = {"model": str(model), "do_quantization": False}
+    pipeline = Pipeline(Recipe.from_values(values), STAGES)
+    made = tflite_model(pipeline)
+    assert made.inputs[0].quant is not None
+    assert made.inputs[0].shape == (1, 32, 32, 3)
+    pipeline = Pipeline(
+        Recipe.from_values({**values, "model": str(model.with_stem("resnet8_cifar10_float"))}),
+        STAGES,
+    )
+    with pytest.raises(UsageError, match="without quantization"):
+        tflite_model(pipeline)
 
 
 @pytest.mark.zoo
