@@ -3,7 +3,7 @@
 from engine.simulate.arithmetic import open_arithmetic
 from engine.simulate.coverage import integer_coverage
 from engine.simulate.layers import QuantizedLayer, quantized_layers
-from engine.simulate.reference import reference_layer, stored_steps
+from engine.simulate.reference import reference_layer, stored_steps, unrounded_layer
 from engine.simulate.selfcheck import check_saturation
 from engine.simulate.simulator import Simulator
 
@@ -16,4 +16,5 @@ __all__ = [
     "quantized_layers",
     "reference_layer",
     "stored_steps",
+    "unrounded_layer",
 ]

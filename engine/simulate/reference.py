@@ -8,7 +8,7 @@ rule of the real NPU is known to the last bit; these are the ones that the simul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 
 import numpy as np
@@ -21,7 +21,7 @@ from engine.graph.ir import IR_VERSION, OPSET, QuantParams
 from engine.simulate.layers import QuantizedLayer
 from engine.simulate.reference_ops import avg_pool, conv, conv_transpose, max_pool
 
-__all__ = ["reference_layer", "stored_steps"]
+__all__ = ["reference_layer", "stored_steps", "unrounded_layer"]
 
 
 def reference_layer(
@@ -41,16 +41,44 @@ def reference_layer(
     Raises:
         SimulationError: the reference has no rule for this operator's form.
     """
+    integers = []
+    for clamped, output in _results(layer, values):
+        bounds = layer.bounds if output is layer.outputs[0] else (-np.inf, np.inf)
+        integers.append(_round(clamped, output[1], bounds))
+    return tuple(integers)
+
+
+def unrounded_layer(
+    layer: QuantizedLayer, values: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, ...]:
+    """The same before the rounding and its saturation: in steps, float64, zero points added.
+
+    A value whose fraction is one half lies on the edge between two integers.
+
+    Raises:
+        SimulationError: the reference has no rule for this operator's form, or an output is in half
+            precision, whose steps are of many sizes.
+    """
+    found = []
+    for clamped, (name, params) in _results(layer, values):
+        if params.is_float:
+            raise SimulationError(
+                f"{name!r} is in half precision, which has no step of one size.",
+                remedy="Ask for a tensor that is stored in integers.",
+            )
+        found.append(np.asarray(clamped / float(params.scale[0]) + params.zero_point[0]))
+    return tuple(found)
+
+
+def _results(
+    layer: QuantizedLayer, values: Mapping[str, np.ndarray]
+) -> Iterator[tuple[np.ndarray, tuple[str, QuantParams]]]:
+    """Of each quantized output the exact result, clamped, and the output."""
     operands = [_operand(layer, index, values) for index in range(len(layer.node.inputs))]
     compute = _RULES.get(layer.node.op_type, _by_onnx)
-    results = compute(layer, operands)
-    integers = []
-    for result, output in zip(results, layer.outputs, strict=False):
+    for result, output in zip(compute(layer, operands), layer.outputs, strict=False):
         if output is not None:
-            clamped = reduce(_clamp, layer.clamps, result)
-            bounds = layer.bounds if output is layer.outputs[0] else (-np.inf, np.inf)
-            integers.append(_round(clamped, output[1], bounds))
-    return tuple(integers)
+            yield reduce(_clamp, layer.clamps, result), output
 
 
 def stored_steps(params: QuantParams, values: np.ndarray) -> np.ndarray:
