@@ -49,10 +49,19 @@ assert (3, 11) <= sys.version_info[:2] <= (3, 13) and sys.prefix != sys.base_pre
 ' >/dev/null 2>&1
 }
 
-ready() {
+# `pip install '.[torch]'`, without -e, puts a copy in the place of the link to this clone. The copy
+# stays as it is when the clone changes. pip notes which of the two it made.
+linked() {
+    cat "$venv"/lib/python3.*/site-packages/rknntui-*.dist-info/direct_url.json 2>/dev/null |
+        grep -q '"editable": *true'
+}
+
+complete() {
     [ ! -e "$venv/.rknntui-unfinished" ] && [ -x "$venv/bin/rknntui" ] && works || return 1
     [ "$(cat "$venv/.rknntui-$level" 2>/dev/null)" = "$(key_of "$level")" ]
 }
+
+ready() { complete && linked; }
 
 ready && exit 0
 
@@ -183,6 +192,11 @@ make_venv() {
     if [ -n "$crippled" ]; then
         die "Python $crippled cannot make environments here; $(advice "$crippled")"
     fi
+    if [ -n "${RKNNTUI_PYTHON:-}" ]; then
+        command -v "$RKNNTUI_PYTHON" >/dev/null 2>&1 || die "RKNNTUI_PYTHON names $RKNNTUI_PYTHON, which" \
+            "does not exist: name a Python from 3.11 to 3.13, or unset it."
+        die "RKNNTUI_PYTHON names $RKNNTUI_PYTHON, which is no Python from 3.11 to 3.13: name another, or unset it."
+    fi
     die "there is no Python 3.11, 3.12 or 3.13; $(advice)"
 }
 
@@ -233,12 +247,22 @@ caches=${XDG_CACHE_HOME:-${HOME:-}/.cache}
 if [ -e "$venv/.rknntui-unfinished" ] || ! works || ! has_pip; then
     make_venv
 fi
+
+# Its packages are right, and only the program is a copy: they stay, with those of the extras.
+if complete; then
+    say "$venv holds a copy of this program, made by pip install without -e; linking the clone again"
+    install --no-deps -e "$here"
+    exit 0
+fi
+
 : >"$venv/.rknntui-unfinished"
 rm -f "$venv/.rknntui-core" "$venv/.rknntui-dev"
 
 total=$(grep -c '==' "$here/.ci/$level.lock") || :
 started=$(date +%s)
-say "installing about $total packages, first time some 300 MB"
+size=375
+[ "$level" = core ] || size=988
+say "installing about $total packages, $size MB in all"
 install --require-hashes -r "$here/.ci/$level.lock"
 install --no-deps -e "$here"
 

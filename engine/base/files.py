@@ -324,11 +324,13 @@ def read_bounded(path: Path, limit: int, what: str) -> bytes:
 
 def missing_error(path: Path) -> SourceModelError:
     """The error for a file of the user's that is not there."""
+    recipe = path.suffix.lower() in (".yaml", ".yml")
     return SourceModelError(
         f"{sanitize(str(path))} does not exist.",
         cause="The path is misspelled, or the file was moved or deleted.",
         remedy="Check the path; relative paths start at the current folder, in a recipe at "
-        "the recipe's folder.",
+        "the recipe's folder."
+        + (" `rknntui recipe new MODEL -o FILE` writes a recipe." if recipe else ""),
     )
 
 

@@ -58,8 +58,13 @@ def data_folder() -> Path:
 
 
 def user_dirs() -> dict[str, Path]:
-    """State, cache and settings by name."""
-    return {"state": state_folder(), "cache": cache_folder(), "config": config_folder()}
+    """State, cache, settings and what was made here, by name."""
+    return {
+        "state": state_folder(),
+        "cache": cache_folder(),
+        "config": config_folder(),
+        "data": data_folder(),
+    }
 
 
 def private_folder(path: Path) -> Path:

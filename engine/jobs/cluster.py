@@ -14,6 +14,8 @@ import importlib.util
 import os
 import queue
 import resource
+import shlex
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,8 +28,10 @@ from engine.base.files import read_bounded
 from engine.base.leftovers import owned_folder
 from engine.base.text import sanitize
 
-__all__ = ["Cluster", "ClusterAddress", "open_cluster"]
+__all__ = ["PACKAGES", "Cluster", "ClusterAddress", "open_cluster"]
 
+PACKAGES = ("cryptography>=48", "dask[distributed]>=2026.8,<2027")
+"""What pip installs for a cluster: this program's extra ``sweep``."""
 _LOOK_SECONDS = 0.1
 _CONNECT_SECONDS = 15
 _PEM_LIMIT = 1 << 20
@@ -171,7 +175,8 @@ def open_cluster(where: ClusterAddress | None, workers: int) -> Iterator[Cluster
     if missing:
         raise UsageError(
             f"A sweep needs {' and '.join(missing)}, which is not installed.",
-            remedy="Install this program with its extra sweep (docs/installation.md).",
+            cause="They are an extra of this program.",
+            remedy=shlex.join([sys.executable, "-m", "pip", "install", *PACKAGES]),
         )
     if where is not None:
         where.check()

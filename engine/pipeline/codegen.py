@@ -58,7 +58,7 @@ def chip_of(given: str | None, recipe: Recipe | None, compiled: Path | None) -> 
     """The chip that a project is for: as the user says, else the compiled model, else the recipe.
 
     Raises:
-        UsageError: nobody says it.
+        UsageError: no chip is given.
         ContainerError: the compiled model cannot be read.
     """
     from engine.container.vendor.inspect import inspect_vendor
@@ -69,7 +69,7 @@ def chip_of(given: str | None, recipe: Recipe | None, compiled: Path | None) -> 
         told = recipe.target.target_platform
     if told is None:
         raise UsageError(
-            "For which chip the project is, nobody says.",
+            "No chip is given.",
             remedy="Give --chip, or target_platform in the recipe.",
         )
     return told

@@ -67,7 +67,7 @@ def test_a_project_of_a_model(warm: Run, model: Path, tmp_path: Path) -> None:
 def test_what_is_refused(warm: Run, model: Path, tmp_path: Path) -> None:
     plain = [model, "-o", "app", "--no-quantize"]
     for words, said in (
-        ([], "For which chip"),
+        ([], "No chip is given."),
         (["--chip", "z80"], "no chip"),
         (["--chip", "rk3588", "--task", "yolov5"], "does not look like yolov5"),
         (["--chip", "rk3588", "-i", "none.png"], "does not exist"),

@@ -83,6 +83,7 @@ class Machine:
         (self.clone / "backend.py").write_text(TINY_BACKEND)
         for level in ("core", "dev"):
             (self.clone / ".ci" / f"{level}.lock").write_text("")
+        self.variables: dict[str, str] = {}
         self.os_release = folder / "os-release"
         self.os_release.write_text(OS_RELEASES["debian12"])
         for tool in TOOLS:
@@ -101,6 +102,7 @@ class Machine:
             "PATH": str(self.bin),
             "HOME": str(self.home),
             "RKNNTUI_OS_RELEASE": str(self.os_release),
+            **self.variables,
         }
 
     def start(self, level: str = "core") -> subprocess.Popen[str]:
@@ -227,6 +229,17 @@ def test_another_c_library_or_cpu_is_said_in_one_line(machine: Machine) -> None:
     assert "armv7l" in lines[0]
 
 
+def test_a_wrong_rknntui_python_is_named(machine: Machine) -> None:
+    """Another one on the PATH is not the cause, nor a remedy."""
+    fake_python(machine, "python3", 12)
+    fake_python(machine, "old", 10)
+    for name, why in (("old", "is no Python from 3.11 to 3.13"), ("/none", "does not exist")):
+        machine.variables["RKNNTUI_PYTHON"] = name
+        code, lines = machine.run()
+        assert (code, len(lines)) == (1, 1)
+        assert f"RKNNTUI_PYTHON names {name}, which {why}" in lines[0]
+
+
 def test_wrong_use(machine: Machine) -> None:
     assert machine.run("everything")[0] == 2
 
@@ -267,6 +280,25 @@ def test_made_once_and_mended_after_accidents(machine: Machine) -> None:
     machine.clone = moved
     assert machine.run()[0] == 0
     assert machine.says() == "it runs\n"
+
+
+@pytest.mark.long
+def test_a_copy_in_the_place_of_the_clone_is_noticed(machine: Machine) -> None:
+    full_python(machine)
+    assert machine.run()[0] == 0
+    venv = machine.clone / ".venv"
+    for words in (["."], [".", "--force-reinstall"]):
+        install = [venv / "bin" / "python", "-m", "pip", "install", "-q", *words]
+        subprocess.run(install, cwd=machine.clone, check=True, capture_output=True)
+    (venv / "of-an-extra").touch()
+    code, lines = machine.run()
+    assert code == 0
+    assert [line for line in lines if "a copy of this program" in line] == lines
+    assert (venv / "of-an-extra").exists(), "the packages that are there stay"
+    assert machine.run() == (0, [])
+
+    subprocess.run([*install[:5], "-e", "."], cwd=machine.clone, check=True, capture_output=True)
+    assert machine.run() == (0, [])
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from engine.base.errors import JobCancelledError, RecipeError, UsageError, WorkerError
+from engine.base.errors import DatasetError, JobCancelledError, RecipeError, UsageError, WorkerError
 from engine.base.events import CallbackReporter, Event, NullReporter, Partial
 from engine.jobs.cluster import ClusterAddress, open_cluster
 from engine.services.sweep import combinations, sweep
@@ -297,3 +297,15 @@ def test_a_cluster_by_its_address_over_tls(tls: ClusterAddress) -> None:
     axes = {"quantized_method": ["channel", "layer"]}
     result = sweep({"recipe": demo_recipe(), "axes": axes, "cluster": where}, NullReporter())
     assert [row["state"] for row in result["rows"]] == ["done", "done"], result["rows"]
+
+
+def test_a_missing_evaluation_is_told_before_anything_is_built(tmp_path: Path) -> None:
+    events: list[Event] = []
+    asked = {
+        "recipe": demo_recipe(),
+        "axes": {"quantized_dtype": ["w8a8"]},
+        "evaluation": str(tmp_path / "none.txt"),
+    }
+    with pytest.raises(DatasetError, match=r"none\.txt"):
+        sweep(asked, CallbackReporter(events.append))
+    assert not events

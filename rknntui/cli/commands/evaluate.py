@@ -15,8 +15,6 @@ from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 _EPILOG = (
-    "LABELS is a folder with a subfolder of samples for each class; a text file with the paths of "
-    "a sample and its label a line; or an npz with samples (N, H, W[, C]) uint8 and labels (N,). "
     "FILE.py:Name is a function (outputs, label, sample) -> number or dict of numbers, averaged "
     "over the samples, or a class with update(outputs, label, sample) and result()."
 )
@@ -29,7 +27,10 @@ _EPILOG = (
     "--labels",
     required=True,
     type=click.Path(path_type=Path),
-    help="Labelled samples.",
+    metavar="FOLDER|LIST.txt|FILE.npz",
+    help="Labelled samples: a folder with a subfolder for each class; a text file with the paths "
+    "of a sample and its label on each line; or an npz with samples (N, H, W[, C]) uint8 and "
+    "labels (N,).",
 )
 @click.option(
     "--top",

@@ -67,10 +67,11 @@ def command(
     as_json: bool,
     quiet: bool,
     **flags: Any,
-) -> None:
+) -> int:
     """Build every combination of some options' values, and compare the results (simulated).
 
     The builds run side by side on a Dask cluster: on this machine, or on another one by address.
+    Where no combination can be built, the exit code is that of the first one's error.
     """
     chosen = dict(_axis(text) for text in axes)
     files = (None if p is None else str(p.absolute()) for p in (tls_ca, tls_cert, tls_key))
@@ -94,6 +95,8 @@ def command(
 
     result = with_worker(action, tell)
     emit(result, _lines(result), as_json=as_json)
+    errors = [row.error for row in result.rows if row.error is not None]
+    return int(errors[0]["exit_code"]) if len(errors) == len(result.rows) > 0 else 0
 
 
 def _axis(text: str) -> tuple[str, tuple[Any, ...]]:

@@ -1,0 +1,37 @@
+"""What a newcomer is told: of a recipe that is not there, a chip that is not given, a sweep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+
+def test_a_missing_recipe_names_the_verb_that_writes_one(warm: Run) -> None:
+    ran = warm("build", "recipe.yaml")
+    assert ran.code == 4
+    assert "`rknntui recipe new MODEL -o FILE` writes a recipe." in ran.err
+    assert "recipe new" not in warm("build", "model.onnx").err
+
+
+@pytest.mark.parametrize("verb", ["perf", "memory"])
+def test_a_source_model_without_a_board_leads_to_its_estimate(
+    warm: Run, demo: Path, verb: str
+) -> None:
+    ran = warm(verb, demo / "digits_demo.onnx")
+    assert ran.code == 9
+    assert f"`rknntui {verb} FILE --chip rk3588`" in ran.err
+
+
+@pytest.mark.long
+def test_a_sweep_whose_every_row_fails_fails(rknntui: Run, demo: Path) -> None:
+    """Here quantization has no dataset."""
+    words = ["sweep", demo / "digits_demo.onnx", "--axis", "quantized_dtype=w8a8,w8a16"]
+    ran = rknntui(*words)
+    assert ran.code == 3
+    assert ran.out.count("needs a calibration dataset") == 2
+    given = ["--dataset", demo / "dataset.txt"]
+    part = rknntui("sweep", words[1], "--axis", "quantized_dtype=w8a8,w9a9", *given)
+    assert part.code == 3, part.err
