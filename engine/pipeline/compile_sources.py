@@ -222,7 +222,8 @@ class HandedModel:
             graph = for_every_shape(graph, [each.graph for each in sets[1:]])
         if tensors:
             graph = with_outputs(graph, tensors, keep=True)
-        return toolkit_onnx(graph, self.nhwc, every_shape=several)
+        level = self.pipeline.recipe.quantization.optimization_level
+        return toolkit_onnx(graph, self.nhwc, level, every_shape=several)
 
     def file_at(self, shapes: ShapeSet) -> Graph:
         """The file of generation 2, with the inputs of a set of shapes."""

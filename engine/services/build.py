@@ -296,7 +296,8 @@ def vendor_onnx(pipeline: Pipeline) -> bytes:
 
     quantized = pipeline.quantized_build
     graph = (pipeline.quantized.graph if quantized else pipeline.optimised.graph).graph
-    data: bytes = lower_for_vendor(graph).SerializeToString(deterministic=True)
+    level = pipeline.recipe.quantization.optimization_level
+    data: bytes = lower_for_vendor(graph, level).SerializeToString(deterministic=True)
     if not has_custom(graph):  # nothing but its own class runs a custom operator
         sample = islice(pipeline.feeds(pipeline.dataset.first(1)), 1) if quantized else ()
         require_plain_run(data, next(iter(sample), None))

@@ -49,8 +49,8 @@ def test_one_that_does_not_run_is_not_written(
     recipe = _recipe(tmp_path)
     right = engine.quantize.lower_for_vendor
 
-    def wrong(graph: Graph) -> onnx.ModelProto:
-        model = right(graph)
+    def wrong(graph: Graph, level: int) -> onnx.ModelProto:
+        model = right(graph, level)
         model.graph.node[-1].input[0] = "nothing"
         return model
 

@@ -125,3 +125,55 @@ def test_ports_keep_their_names_and_reports_have_the_users(tmp_path: Path, zoo: 
     seen = vendor_graph(Path(one.path)).graph
     assert names <= {name.partition(":")[2] for name, *_ in seen.nodes}
     assert Path(one.log).read_text(encoding="utf-8").count("über/Conv")
+
+
+EQUAL = 0.99
+"""Share of the values that are the same integers in both simulators; others are a step apart."""
+
+
+@pytest.mark.parametrize("level", [2, 3])
+@pytest.mark.parametrize("name", ["mm_add", "fpn_linear_Relu", "conv1d", "slices", "chain44"])
+def test_shapes_of_real_models_are_int8_with_our_numbers(
+    name: str, level: int, tmp_path: Path, zoo: Path
+) -> None:
+    model = zoo / "compile" / f"{name}.onnx"
+    made = compiled(model, tmp_path, ("rk3588", "rv1106"), optimization_level=level)
+    for one in made:
+        assert one.problem == ""
+        assert one.quantized_by == "ours"
+        assert {row.dtype for row in one.layers if row.op.startswith("Conv")} == {"INT8"}
+        for row in one.outputs:
+            assert row.cosine > 0.99999
+            # a float16 output has no integers
+            assert row.equal >= EQUAL or row.max_steps is None
+
+
+def patches(path: Path, kernel: int, stride: int, size: int) -> Path:
+    """What a ViT begins with."""
+    rng = np.random.default_rng(0)
+    weight = (rng.standard_normal((16, 3, kernel, kernel)) * 0.1).astype(np.float32)
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], strides=[stride] * 2)
+    side = (size - kernel) // stride + 1
+    graph = onnx.helper.make_graph(
+        [node],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", 1, [1, 3, size, size])],
+        [onnx.helper.make_tensor_value_info("y", 1, [1, 16, side, side])],
+        [onnx.numpy_helper.from_array(weight, "w")],
+    )
+    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    made.ir_version = 8
+    onnx.save(made, path)
+    return path
+
+
+@pytest.mark.parametrize(("kernel", "stride", "size"), [(16, 16, 64), (14, 14, 72), (32, 32, 64)])
+def test_patches_are_int8_with_our_numbers(
+    kernel: int, stride: int, size: int, tmp_path: Path
+) -> None:
+    model = patches(tmp_path / "patches.onnx", kernel, stride, size)
+    for one in compiled(model, tmp_path, CHIPS):
+        assert one.problem == ""
+        assert {row.dtype for row in one.layers if row.op.startswith("Conv")} == {"INT8"}
+        (row,) = one.outputs
+        assert row.equal == 1.0

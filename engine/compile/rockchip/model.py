@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import onnx
 from onnx import helper
 
+from engine.graph.execute import FUSING_LEVEL
 from engine.quantize import lower_for_vendor
 
 if TYPE_CHECKING:
@@ -20,7 +21,11 @@ _TO_NHWC = (0, 2, 3, 1)
 
 
 def toolkit_onnx(
-    graph: Graph, nhwc: frozenset[str] = frozenset(), *, every_shape: bool = False
+    graph: Graph,
+    nhwc: frozenset[str] = frozenset(),
+    level: int = FUSING_LEVEL,
+    *,
+    every_shape: bool = False,
 ) -> bytes:
     """The graph as ONNX of opset 19, IR 8.
 
@@ -29,12 +34,13 @@ def toolkit_onnx(
         nhwc: inputs of pictures whose channels are last. The toolkit takes axis 1 of every ONNX
             input for its channels (mean, std, and what a runtime is given), so they become NCHW
             here; a runtime takes and gives pictures in NHWC all the same.
+        level: the ``optimization_level`` that it will be compiled with.
         every_shape: whether it is compiled for several sets of input shapes.
 
     Raises:
         QuantizationError: an operator has no form in opset 19 (named).
     """
-    model = lower_for_vendor(graph, every_shape=every_shape)
+    model = lower_for_vendor(graph, level, every_shape=every_shape)
     for name in sorted(nhwc):
         _channels_first(model.graph, name)
     return model.SerializeToString(deterministic=True)

@@ -14,7 +14,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from typing import TYPE_CHECKING, Self
 
 import onnx
@@ -172,8 +171,8 @@ class _Renamer:
             tensor.name, tensor.doc_string = known[tensor.name], ""
         for value in (*graph.input, *graph.output, *graph.value_info):
             value.name, value.doc_string = known.get(value.name, value.name), ""
-        graph.initializer.sort(key=attrgetter("name"))
-        graph.value_info.sort(key=attrgetter("name"))
+        graph.initializer.sort(key=lambda each: each.name)
+        graph.value_info.sort(key=lambda each: each.name)
 
     def _claim(self, kind: str, user: str) -> str:
         while True:
@@ -186,8 +185,8 @@ class _Renamer:
 
 def _own_tensors(graph: onnx.GraphProto) -> Iterator[str]:
     """The tensors that a graph makes, in the order in which its nodes name them."""
-    own = {each.name for each in (*graph.initializer, *graph.input)}
-    own.update(name for node in graph.node for name in node.output)
+    given = [each.name for each in graph.input] + [each.name for each in graph.initializer]
+    own = {*given, *(name for node in graph.node for name in node.output)}
     for node in graph.node:
         yield from (name for name in (*node.input, *node.output) if name and name in own)
-    yield from (each.name for each in (*graph.input, *graph.initializer))
+    yield from given

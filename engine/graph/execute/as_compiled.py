@@ -1,7 +1,8 @@
 """A QDQ graph as the vendor's compiler carries it out: without the roundings that it fuses away.
 
 At its level 3, the default, rknn-toolkit2 2.3.2 hands the sum of a convolution to the operator
-behind it without rounding or saturating it to 8 bits first, although the file asks for that. Found
+behind it without rounding or saturating it to 8 bits first, although the file asks for that. A bias
+behind a matrix product is part of that sum. Found
 from outside, by comparing its simulator with ours on nets from every framework
 (``docs/measurements/compiled.md``). Up to level 2 it computes what the file says.
 """
@@ -12,7 +13,7 @@ import onnx_ir as ir
 
 from engine.graph.ir import Graph
 
-__all__ = ["FUSING_LEVEL", "as_compiled", "fused_roundings"]
+__all__ = ["FUSING_LEVEL", "as_compiled", "bias_of", "fused_roundings"]
 
 FUSING_LEVEL = 3
 """The ``optimization_level`` from which the compiler fuses."""
@@ -67,7 +68,9 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
                 found.append(quantize)
         elif not _is_dense(node):
             continue
-        elif len(readers) == 1 and readers[0].op_type in _ACTIVATIONS:
+        elif len(readers) == 1 and (
+            readers[0].op_type in _ACTIVATIONS or bias_of(node, readers[0]) is not None
+        ):
             found.append(quantize)
         elif len(readers) == 1 and _adds(readers[0]) and readers[0] not in joined:
             # of two convolutions the first hands over its sum
@@ -106,7 +109,32 @@ def _is_dense(node: ir.Node) -> bool:
     """Whether the compiler makes a convolution of all channels of a node."""
     if node.op_type == "Conv":
         return node.attributes.get_int("group", 1) == 1
+    if node.op_type == "Add":
+        return any(_has_bias(value, node) for value in node.inputs)
     return node.op_type in ("Gemm", "MatMul") and _is_constant(node.inputs[1])
+
+
+def _has_bias(value: ir.Value | None, add: ir.Node) -> bool:
+    """Whether a value that an Add reads is the rounded result of a MatMul, whose bias it adds."""
+    node: ir.Node | None = None
+    for op in ("DequantizeLinear", "QuantizeLinear", "MatMul"):
+        node = None if value is None else value.producer()
+        if node is None or node.op_type != op or (op != "MatMul" and len(node.inputs) < 2):
+            return False
+        value = node.inputs[0]
+    return node is not None and bias_of(node, add) is not None
+
+
+def bias_of(node: ir.Node, reader: ir.Node) -> ir.Value | None:
+    """What an Add puts on the result of a MatMul with constant weights, one number per column."""
+    if node.op_type != "MatMul" or reader.op_type != "Add" or not _is_constant(node.inputs[1]):
+        return None
+    out = node.outputs[0].shape
+    if out is None or len(out) < 3:
+        return None  # of two axes the optimiser makes a Gemm
+    found = [value for value in reader.inputs if _is_constant(value)]
+    shape = found[0].shape if len(found) == 1 and found[0] is not None else None
+    return found[0] if shape is not None and list(shape) == [out[-1]] else None
 
 
 def _only_reader(value: ir.Value) -> ir.Node | None:

@@ -17,6 +17,7 @@ __all__ = [
     "data_inputs",
     "has_constant_matrix",
     "input_of",
+    "interpolates_within",
     "is_constant",
     "is_float",
     "name_of",
@@ -115,6 +116,19 @@ def pads_with_zero(node: ir.Node) -> bool:
     array = array_of(value)
     # another value than 0 could lie outside the input's range, whose scale the output takes
     return array is not None and not array.any()
+
+
+def interpolates_within(node: ir.Node) -> bool:
+    """Whether a Resize gives means of values that are next to each other, and no others.
+
+    The NPU then keeps the scale of its input [seen with toolkit 2.3.2, which converts afterwards
+    where a file wants another one].
+    """
+    given = node.attributes
+    return (
+        given.get_string("mode", "nearest") == "linear"
+        and given.get_string("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize"
+    )
 
 
 def pool_needs_float(node: ir.Node) -> bool:

@@ -30,6 +30,7 @@ from engine.quantize.planning.node_properties import (
     clamp_bounds,
     data_inputs,
     has_constant_matrix,
+    interpolates_within,
     is_constant,
     is_float,
     name_of,
@@ -162,6 +163,7 @@ class _Planner:
         self._weights: dict[str, WeightPlan] = {}
         self._clamps: dict[str, tuple[Clamp, ...]] = {}
         self._guarded: set[str] = set()
+        self._interpolating: set[str] = set()
 
     def run(self) -> Plan:
         for node in self._nodes:
@@ -222,6 +224,8 @@ class _Planner:
             self._weights[name] = weight
         if op == "Resize" and node.attributes.get_string("mode", "nearest") != "nearest":
             self._roles[name] = Role.EMULATED
+            if interpolates_within(node):
+                self._interpolating.add(name)
         if op == "Pad" and not pads_with_zero(node):
             return "its padding value is not 0"
         if op == "AveragePool" and pool_needs_float(node):
@@ -307,7 +311,9 @@ class _Planner:
             scheme = schemes.get(node.name or "")
             if scheme is None or self._role(node) is Role.FLOAT:
                 continue
-            if self._role(node) is Role.PASSTHROUGH:
+            if node.name in self._interpolating and not self._keeps_format(node, flow):
+                self._interpolating.remove(node.name or "")
+            if self._shares(node):
                 source = name_of(data_inputs(node)[0])
                 sources.update({name_of(v): source for v in node.outputs if v.name in flow.formats})
             elif node.op_type == "Concat":
@@ -328,11 +334,24 @@ class _Planner:
             constants=tuple(name for name in flow.formats if name in constant),
             clamps=self._clamps,
             weights=self._weights,
-            guarded=frozenset(self._guarded),
+            # ONNX Runtime interpolates between integers without rounding
+            guarded=frozenset(self._guarded | self._interpolating),
             schemes=schemes,
             formats=flow.formats,
             boundaries=flow.boundaries,
             layers=layers,
+        )
+
+    def _shares(self, node: ir.Node) -> bool:
+        """Whether what a node writes has the parameters of its first input."""
+        return self._role(node) is Role.PASSTHROUGH or node.name in self._interpolating
+
+    def _keeps_format(self, node: ir.Node, flow: DataFlow) -> bool:
+        source = flow.formats.get(name_of(data_inputs(node)[0]))
+        return (
+            source is not None
+            and not source.is_float
+            and source == flow.formats.get(name_of(node.outputs[0]))
         )
 
     def _concats(
@@ -362,7 +381,7 @@ class _Planner:
         return not value.is_graph_output() and all(
             use.node is concat
             or use.node.op_type == "Shape"
-            or (self._role(use.node) is Role.PASSTHROUGH and use.idx == 0)
+            or (self._shares(use.node) and use.idx == 0)
             for use in value.uses()
         )
 

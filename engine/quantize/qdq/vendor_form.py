@@ -7,7 +7,10 @@ Seen with 2.3.2, which in a file with parameters of its own
 * gives the result of an AveragePool the parameters of its input, and converts it afterwards (up to
   2 steps off), or runs it on the CPU,
 * computes in float behind a tensor that is an output of the model as well, where both have one
-  DequantizeLinear.
+  DequantizeLinear,
+* makes a bias of what is added to a product of matrices from level 3 on, and fails unless that has
+  a scale for each of its numbers (below level 3 it takes one scale alone),
+* makes a layer on the CPU of what only guards against a kernel of ONNX Runtime.
 
 Each form that stands here computes the same numbers as the graph.
 """
@@ -17,25 +20,100 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph.execute.as_compiled import FUSING_LEVEL, bias_of
 from engine.graph.execute.means import LARGEST_WINDOW, means_in_stages, quantized_means
-from engine.graph.ir import Graph
+from engine.graph.ir import Graph, constant_of
+from engine.graph.layers import ADDED, GUARD
 from engine.graph.passes import Editor
+from engine.quantize.qdq.vendor_strides import small_strides
 
 __all__ = ["vendor_form"]
 
 
-def vendor_form(graph: Graph, *, every_shape: bool = False) -> Graph:
+def vendor_form(graph: Graph, level: int = FUSING_LEVEL, *, every_shape: bool = False) -> Graph:
     """A copy with depthwise convolutions for means of int8 tensors, and outputs of their own.
 
     A graph where nothing of this applies comes back as it is.
 
     Args:
-        graph: in QDQ form.
+        graph: with Q/DQ pairs.
+        level: the ``optimization_level`` that it will be compiled with.
         every_shape: the file is compiled for several sets of input shapes. A mean over all rows
             and columns then stays one: as a convolution it would have the kernel of one set.
     """
+    if level >= FUSING_LEVEL:
+        graph = _biases_as_vectors(graph)
+    graph = _without_guards(graph)
     staged = graph if every_shape else means_in_stages(graph)
-    return _outputs_alone(_means_as_convolutions(staged, wholes=not every_shape))
+    means = _means_as_convolutions(staged, wholes=not every_shape)
+    return _outputs_alone(small_strides(means))
+
+
+def _without_guards(graph: Graph) -> Graph:
+    """Nodes that only keep ONNX Runtime from a kernel are layers on the CPU to the toolkit."""
+    names = [node.name or "" for node in graph.nodes if node.metadata_props.get(ADDED) == GUARD]
+    if not names:
+        return graph
+    copy = graph.copy()
+    edit = Editor(copy.model)
+    for name in names:
+        edit.bypass(copy.node(name))
+    for name, value in list(edit.graph.initializers.items()):
+        if not value.uses() and not value.is_graph_output():
+            del edit.graph.initializers[name]
+    return Graph(copy.model)
+
+
+def _biases_as_vectors(graph: Graph) -> Graph:
+    """Biases of products of matrices with a scale for each of their numbers, all of them equal."""
+    names = [node.name or "" for node in graph.nodes if _bias_to_write(node) is not None]
+    if not names:
+        return graph
+    copy = graph.copy()
+    edit = Editor(copy.model)
+    for name in names:
+        found = _bias_to_write(copy.node(name))
+        if found is None:
+            continue
+        add, old, scale, zero = found
+        bias = old.outputs[0]
+        count = 0 if bias.shape is None else int(bias.shape.numpy()[0])
+        rows = [
+            edit.constant(np.full(count, one), f"{name}/bias/{part}")
+            for part, one in (("scale", scale), ("zero_point", zero))
+        ]
+        read = edit.insert(
+            "DequantizeLinear",
+            [old.inputs[0], *rows],
+            {"axis": 0},
+            before=add,
+            like=bias,
+            name=f"{name}/bias/DequantizeLinear",
+        )
+        edit.set_inputs(add, [read.outputs[0] if each is bias else each for each in add.inputs])
+    return Graph(copy.model)
+
+
+def _bias_to_write(node: ir.Node) -> tuple[ir.Node, ir.Node, np.ndarray, np.ndarray] | None:
+    """The Add that becomes part of a MatMul, what dequantizes its bias, scale and zero point."""
+    weight = None
+    if node.op_type == "MatMul" and node.inputs[1] is not None:
+        weight = node.inputs[1].producer()
+    if weight is None or "axis" not in weight.attributes:
+        return None
+    reader: ir.Node = node
+    for op in ("QuantizeLinear", "DequantizeLinear", "Add"):
+        value = reader.outputs[0]
+        readers = [use.node for use in value.uses()]
+        if len(readers) != 1 or readers[0].op_type != op or value.is_graph_output():
+            return None
+        reader = readers[0]
+    bias = bias_of(node, reader)
+    old = None if bias is None else bias.producer()
+    if old is None or old.op_type != "DequantizeLinear" or "axis" in old.attributes:
+        return None
+    scale, zero = (constant_of(value) for value in old.inputs[1:3])
+    return None if scale is None or zero is None else (reader, old, scale.numpy(), zero.numpy())
 
 
 def _means_as_convolutions(graph: Graph, *, wholes: bool) -> Graph:

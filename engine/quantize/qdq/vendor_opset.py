@@ -6,6 +6,7 @@ import onnx
 
 from engine.base.errors import QuantizationError
 from engine.base.text import sanitize
+from engine.graph.execute.as_compiled import FUSING_LEVEL
 from engine.graph.execute.shared_weights import duplicate_shared_weights
 from engine.graph.ir import Graph, is_custom
 from engine.quantize.qdq.vendor_form import vendor_form
@@ -45,26 +46,29 @@ _SAME_IN_19 = frozenset(
 )
 
 
-def lower_for_vendor(graph: Graph, *, every_shape: bool = False) -> onnx.ModelProto:
+def lower_for_vendor(
+    graph: Graph, level: int = FUSING_LEVEL, *, every_shape: bool = False
+) -> onnx.ModelProto:
     """The QDQ graph as opset 19, IR 8: rknn-toolkit2 loads it with ``do_quantization=False``.
 
     Integers, scales and zero points stay as they are (int8), and so do custom operators, whose
     class the toolkit wants to be registered as well (``reg_custom_op``). What later versions of
     the format added for tools (metadata of nodes and values) is left out.
 
-    Means and outputs are written as :mod:`engine.quantize.qdq.vendor_form` says.
+    Means, outputs and more are written as :mod:`engine.quantize.qdq.vendor_form` says.
 
     Every operator has int8 weights and zero points of its own, as ONNX Runtime's setting for exact
     sums needs them.
 
     Args:
-        graph: in QDQ form, or float.
+        graph: with Q/DQ pairs, or without.
+        level: the ``optimization_level`` that it will be compiled with.
         every_shape: whether the file is compiled for several sets of input shapes.
 
     Raises:
         QuantizationError: an operator has no form in opset 19 (named).
     """
-    model = duplicate_shared_weights(vendor_form(graph, every_shape=every_shape)).to_proto()
+    model = duplicate_shared_weights(vendor_form(graph, level, every_shape=every_shape)).to_proto()
     kept = sorted({node.domain for node in model.graph.node if is_custom(node)})
     versions = {entry.domain: entry.version for entry in model.opset_import}
     for node in model.graph.node:

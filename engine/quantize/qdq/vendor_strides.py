@@ -1,0 +1,247 @@
+"""Convolutions of large strides in a form that the vendor's toolkit 2 compiles in int8.
+
+Toolkit 2.3.2 cuts a convolution with a stride of 8 or more into several. In a file with parameters
+of its own the parts have none: it crashes, or asks for float16 (the patches of every ViT, the
+first layer of nets that hear). Here such a convolution reads every few values as channels, so that
+its stride becomes small. The same integers are multiplied and summed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.graph.ir import Graph, constant_of
+from engine.graph.passes import Editor
+
+__all__ = ["LARGEST_STRIDE", "small_strides"]
+
+LARGEST_STRIDE = 7
+"""The largest stride that the toolkit leaves whole."""
+
+
+@dataclass(frozen=True)
+class _Wide:
+    """A convolution of a large stride.
+
+    Attributes:
+        source: what it reads.
+        shape: of that.
+        given: what dequantizes that.
+        weight: what dequantizes its weight.
+        integers: of the weight: (out, in, sides of the kernel).
+        stride: along each axis.
+        block: how many neighbours become channels; it divides the stride.
+        kernel: sides of the convolution of blocks.
+        begins, ends: values to add before and behind the input, by axis; below 0 they are cut off.
+    """
+
+    source: ir.Value
+    shape: list[int]
+    given: ir.Node
+    weight: ir.Node
+    integers: np.ndarray
+    stride: int
+    block: int
+    kernel: tuple[int, ...]
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+
+
+def small_strides(graph: Graph) -> Graph:
+    """A copy whose quantized convolutions have small strides; the graph itself without others."""
+    names = [node.name or "" for node in graph.nodes if _wide(node) is not None]
+    if not names:
+        return graph
+    copy = graph.copy()
+    edit = Editor(copy.model)
+    for name in names:
+        node = copy.node(name)
+        found = _wide(node)
+        if found is not None:
+            _rewrite(edit, node, found)
+    return Graph(copy.model)
+
+
+def _wide(node: ir.Node) -> _Wide | None:
+    """What there is to rewrite; None where the stride is small, or no way is known."""
+    if not _is_plain(node):
+        return None
+    stride = max(node.attributes.get_ints("strides"))
+    source, out = node.inputs[0], _sizes(node.outputs[0])
+    shape, given = _sizes(source), _quantizer(source)
+    weight = _quantizer(node.inputs[1])
+    integers = None if weight is None else _integers(weight)
+    if source is None or given is None or weight is None or integers is None:
+        return None
+    if shape is None or out is None:
+        return None
+    rank = len(shape) - 2
+    block = next(
+        each
+        for each in range(2, stride + 1)
+        if stride % each == 0 and stride // each <= LARGEST_STRIDE
+    )
+    pads = tuple(node.attributes.get_ints("pads", ())) or (0,) * 2 * rank
+    kernel = tuple(math.ceil(side / block) for side in integers.shape[2:])
+    ends = tuple(
+        block * ((count - 1) * stride // block + side) - size - first
+        for count, side, size, first in zip(out[2:], kernel, shape[2:], pads, strict=False)
+    )
+    begins = pads[:rank]
+    return _Wide(source, shape, given, weight, integers, stride, block, kernel, begins, ends)
+
+
+def _is_plain(node: ir.Node) -> bool:
+    """Whether a node is a convolution with one large stride, and nothing else that is odd."""
+    given = node.attributes
+    strides = tuple(given.get_ints("strides", ()))
+    return (
+        node.op_type == "Conv"
+        and not node.domain
+        and given.get_int("group", 1) == 1
+        and len(set(strides)) == 1
+        and strides[0] > LARGEST_STRIDE
+        and all(each == 1 for each in given.get_ints("dilations", ()))
+        and given.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    )
+
+
+def _sizes(value: ir.Value | None) -> list[int] | None:
+    if value is None or value.shape is None or value.shape.is_dynamic():
+        return None
+    return [int(dim) for dim in value.shape.numpy()]
+
+
+def _quantizer(value: ir.Value | None) -> ir.Node | None:
+    """The DequantizeLinear that gives a value of int8."""
+    node = None if value is None else value.producer()
+    if node is None or node.op_type != "DequantizeLinear" or len(node.inputs) < 3:
+        return None
+    stored = node.inputs[0]
+    return node if stored is not None and stored.dtype == ir.DataType.INT8 else None
+
+
+def _integers(weight: ir.Node) -> np.ndarray | None:
+    """Those of a constant with scales of its first axis or of all, and without zero points."""
+    found, zero = constant_of(weight.inputs[0]), constant_of(weight.inputs[2])
+    if found is None or zero is None or weight.attributes.get_int("axis", 0) != 0:
+        return None
+    return None if np.any(zero.numpy()) else found.numpy()
+
+
+def _rewrite(edit: Editor, node: ir.Node, wide: _Wide) -> None:
+    moves = _Moves(edit, node, wide)
+    moves.fit(wide.begins, wide.ends)
+    moves.blocks(wide.block)
+    weights = _blocks_of(wide)
+    stored = edit.constant(weights, f"{node.name}/blocks/quantized")
+    read = edit.insert(
+        "DequantizeLinear",
+        [stored, *wide.weight.inputs[1:]],
+        {"axis": 0} if "axis" in wide.weight.attributes else {},
+        before=node,
+        like=wide.weight.outputs[0],
+        shape=weights.shape,
+        name=f"{node.name}/blocks/DequantizeLinear",
+    )
+    strides = [wide.stride // wide.block] * len(wide.kernel)
+    attributes = {"kernel_shape": list(wide.kernel), "strides": strides}
+    edit.replace_with(node, "Conv", [moves.value, read.outputs[0], *node.inputs[2:]], attributes)
+
+
+def _blocks_of(wide: _Wide) -> np.ndarray:
+    """The weights by the channels that :meth:`_Moves.blocks` makes, with zeros where none were."""
+    outs, channels, *sides = wide.integers.shape
+    more = [
+        (0, wide.block * wanted - side) for wanted, side in zip(wide.kernel, sides, strict=True)
+    ]
+    full = np.pad(wide.integers, [(0, 0), (0, 0), *more])
+    parts = [size for wanted in wide.kernel for size in (wanted, wide.block)]
+    # SpaceToDepth puts rows, then columns, then channels; of one axis, channels come first
+    order = (0, 3, 5, 1, 2, 4) if len(sides) == 2 else (0, 1, 3, 2)
+    found = full.reshape(outs, channels, *parts).transpose(order)
+    return np.ascontiguousarray(found.reshape(outs, -1, *wide.kernel))
+
+
+class _Moves:
+    """Data movement before a node, each step between Q/DQ pairs of what is moved.
+
+    Attributes:
+        value: the result so far.
+    """
+
+    def __init__(self, edit: Editor, node: ir.Node, wide: _Wide) -> None:
+        self._edit, self._node = edit, node
+        _, self._scale, self._zero = wide.given.inputs[:3]
+        self._shape = wide.shape
+        self.value = wide.source
+
+    def fit(self, begins: tuple[int, ...], ends: tuple[int, ...]) -> None:
+        """Cut values off at the ends of the spatial axes, and put zeros there."""
+        rank = len(begins)
+        cut = [min(end, 0) for end in ends]
+        if any(cut):
+            sizes = [size + each for size, each in zip(self._shape[2:], cut, strict=True)]
+            axes = np.arange(2, 2 + rank, dtype=np.int64)
+            bounds = [np.zeros(rank, np.int64), np.array(sizes, np.int64), axes]
+            self._move("Slice", bounds, [*self._shape[:2], *sizes])
+        more = [max(end, 0) for end in ends]
+        if any(begins) or any(more):
+            added = zip(self._shape[2:], begins, more, strict=True)
+            sizes = [size + first + last for size, first, last in added]
+            pads = np.array([0, 0, *begins, 0, 0, *more], np.int64)
+            self._move("Pad", [pads], [*self._shape[:2], *sizes])
+
+    def blocks(self, block: int) -> None:
+        """Make neighbours channels: SpaceToDepth, or the same of one axis."""
+        batch, channels, *sizes = self._shape
+        small = [size // block for size in sizes]
+        if len(sizes) == 2:
+            shape = [batch, channels * block**2, *small]
+            self._move("SpaceToDepth", [], shape, {"blocksize": block})
+            return
+        shape = [batch, channels, small[0], block]
+        self._move("Reshape", [np.array(shape, np.int64)], shape)
+        shape = [batch, channels, block, small[0]]
+        self._move("Transpose", [], shape, {"perm": [0, 1, 3, 2]})
+        shape = [batch, channels * block, small[0]]
+        self._move("Reshape", [np.array(shape, np.int64)], shape)
+
+    def _move(
+        self,
+        op: str,
+        constants: list[np.ndarray],
+        shape: list[int],
+        attributes: dict[str, int | list[int]] | None = None,
+    ) -> None:
+        hint = f"{self._node.name}/{op}"
+        given = [self._edit.constant(each, f"{hint}/{op.lower()}") for each in constants]
+        self._write(op, given, self._scale, shape, hint, attributes)
+        pair = [self._scale, self._zero]
+        self._write("QuantizeLinear", pair, self._zero, shape, f"{hint}/QuantizeLinear")
+        self._write("DequantizeLinear", pair, self._scale, shape, f"{hint}/DequantizeLinear")
+        self._shape = shape
+
+    def _write(
+        self,
+        op: str,
+        reads: list[ir.Value | None] | list[ir.Value],
+        like: ir.Value | None,
+        shape: list[int],
+        name: str,
+        attributes: dict[str, int | list[int]] | None = None,
+    ) -> None:
+        made = self._edit.insert(
+            op,
+            [self.value, *reads],
+            attributes,
+            before=self._node,
+            like=like,
+            shape=shape,
+            name=name,
+        )
+        self.value = made.outputs[0]

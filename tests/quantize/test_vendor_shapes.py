@@ -1,0 +1,155 @@
+"""Shapes that the vendor's toolkit does not take as they are: the file has another, equal form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from engine.graph.execute import Session, as_compiled, ort
+from engine.graph.ir import Graph
+from engine.quantize import calibrate, lower_for_vendor, plan, quantize
+from engine.quantize.qdq.vendor_strides import LARGEST_STRIDE
+from tests.quantize.models import Net
+
+
+def unoptimised(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """The outputs as the file says them, without any kernel on integers."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(model.SerializeToString(), options)
+    found: list[np.ndarray] = session.run(None, feed)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kernel", "stride", "pads"),
+    [
+        ((128,), (16,), 8, None),
+        ((128,), (9,), 8, None),
+        ((130,), (15,), 8, None),
+        ((128,), (16,), 8, [4, 4]),
+        ((61,), (11,), 11, [3, 0]),
+        ((64, 64), (16, 16), 16, None),
+        ((72, 58), (14, 14), 14, None),
+        ((36, 36), (9, 9), 9, None),
+        ((33, 40), (5, 3), 8, [2, 1, 2, 1]),
+        ((40, 40), (10, 8), 13, [0, 3, 1, 0]),
+    ],
+)
+def test_large_strides_become_channels(
+    sizes: tuple[int, ...], kernel: tuple[int, ...], stride: int, pads: list[int] | None
+) -> None:
+    net = Net()
+    x = net.input(1, 3, *sizes)
+    more: dict[str, Any] = {} if pads is None else {"pads": pads}
+    weight, bias = net.constant(net.normal(8, 3, *kernel)), net.constant(net.normal(8))
+    y = net.op("Conv", x, weight, bias, strides=[stride] * len(kernel), **more)
+    graph = net.graph(net.op("Relu", y))
+    feeds = net.feeds(2)
+    given = quantize(graph, calibrate(graph, feeds)).graph
+    model = lower_for_vendor(given)
+    convolutions = [node for node in model.graph.node if node.op_type == "Conv"]
+    for node in convolutions:
+        strides = next(each.ints for each in node.attribute if each.name == "strides")
+        assert max(strides) <= LARGEST_STRIDE
+    for feed in feeds:
+        for found, wanted in zip(
+            unoptimised(model, feed), unoptimised(given.to_proto(), feed), strict=True
+        ):
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_small_and_grouped_strides_stay() -> None:
+    net = Net()
+    x = net.input(1, 4, 64)
+    small = net.op("Conv", x, net.constant(net.normal(4, 4, 9)), strides=[LARGEST_STRIDE])
+    grouped = net.op("Conv", x, net.constant(net.normal(4, 1, 9)), strides=[8], group=4)
+    graph = net.graph(small, grouped)
+    given = quantize(graph, calibrate(graph, net.feeds(2))).graph
+    model = lower_for_vendor(given)
+    assert {node.op_type for node in model.graph.node} == {
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "Conv",
+    }
+
+
+@pytest.mark.parametrize("way", ["half_pixel", "align_corners", "asymmetric"])
+def test_a_linear_resize_keeps_the_scale_of_its_input(way: str) -> None:
+    net = Net()
+    x = net.op("Relu", net.conv(net.input(1, 3, 8, 8), 3, 4))
+    sizes = net.constant([1.0, 1.0, 2.0, 2.0])
+    large = net.op("Resize", x, "", sizes, mode="linear", coordinate_transformation_mode=way)
+    graph = net.graph(net.conv(large, 4, 4), net.conv(x, 4, 4))
+    assert plan(graph).sources[large] == x
+    feeds = net.feeds(3)
+    done = quantize(graph, calibrate(graph, feeds))
+    assert done.table[large].scale == done.table[x].scale
+    model = lower_for_vendor(done.graph)
+    kinds = [node.op_type for node in model.graph.node]
+    assert "Max" not in kinds  # what guards against ONNX Runtime's kernel would be a CPU layer
+    for feed in feeds:
+        ours = list(Session(done.graph).run(feed).values())
+        for found, wanted in zip(ours, unoptimised(model, feed), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"mode": "cubic"},
+        {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"},
+    ],
+)
+def test_a_resize_that_may_leave_the_range_has_its_own_scale(attributes: dict[str, Any]) -> None:
+    net = Net()
+    x = net.conv(net.input(1, 3, 8, 8), 3, 4)
+    roi = net.constant([0.0] * 4 + [1.0] * 4)
+    sizes = net.constant([1.0, 1.0, 2.0, 2.0])
+    large = net.op("Resize", x, roi, sizes, **attributes)
+    assert large not in plan(net.graph(net.conv(large, 4, 4))).sources
+
+
+def product(bias: int = 8) -> tuple[Net, Graph]:
+    """A product of matrices of three axes and what is added to it."""
+    net = Net()
+    x = net.input(1, 6, 5)
+    y = net.op("MatMul", x, net.constant(net.normal(5, 8)))
+    return net, net.graph(net.op("Add", y, net.constant(net.normal(bias))))
+
+
+def biases(model: onnx.ModelProto) -> list[int | None]:
+    """The axis of the scales with which the Add reads its constant."""
+    (add,) = (node for node in model.graph.node if node.op_type == "Add")
+    stored = {each.name for each in model.graph.initializer}
+    return [
+        next((each.i for each in node.attribute if each.name == "axis"), None)
+        for node in model.graph.node
+        if node.output[0] in add.input and node.input[0] in stored
+    ]
+
+
+def test_a_bias_behind_a_product_has_a_scale_for_each_number() -> None:
+    net, graph = product()
+    feeds = net.feeds(3)
+    given = quantize(graph, calibrate(graph, feeds)).graph
+    model = lower_for_vendor(given)
+    assert biases(model) == [0]
+    assert biases(lower_for_vendor(given, level=2)) == [None]
+    for feed in feeds:
+        (found,), (wanted,) = unoptimised(model, feed), unoptimised(given.to_proto(), feed)
+        np.testing.assert_array_equal(found, wanted)
+    # what it hands to the sum is not rounded as compiled
+    rounded = [node for node in given.nodes if node.op_type == "QuantizeLinear"]
+    fused = [node for node in as_compiled(given).nodes if node.op_type == "QuantizeLinear"]
+    assert len(fused) == len(rounded) - 1
+
+
+def test_one_number_for_all_is_no_bias() -> None:
+    net, graph = product(bias=1)
+    given = quantize(graph, calibrate(graph, net.feeds(2))).graph
+    assert biases(lower_for_vendor(given)) == [None]
+    assert as_compiled(given) is given
