@@ -112,7 +112,7 @@ def _error(opinion: SecondOpinion, handed: HandedModel) -> CompilerError | None:
             cause="The toolkit compiled another model than it was given."
             if not several
             else _ONE_SET,
-            remedy=_ONE_SET_REMEDY
+            remedy=f"{_ONE_SET_REMEDY} {_FIX}"
             if several
             else "Compile with another optimization_level, or end the model before the layer "
             f"(--outputs). {_FIX}",

@@ -101,7 +101,7 @@ _KNOWN: tuple[_Known, ...] = (
         re.compile(r"Please make sure the model can be dynamic when enable"),
         "dynamic-input-unchecked",
         what="The toolkit does not check whether the model can take the shapes of dynamic_input.",
-        remedy="Try each set of shapes on the board.",
+        cause="The second opinion ran its simulator with each of them (--samples 0: it did not).",
     ),
 )
 

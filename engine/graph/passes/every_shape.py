@@ -98,7 +98,7 @@ def _resize(edit: Editor, node: ir.Node, values: list[np.ndarray], nodes: list[i
         factors.add(tuple(float(a) / b for a, b in zip(sizes.tolist(), dims, strict=True)))
     if len(factors) > 1:
         return False
-    scales = edit.constant(np.array(factors.pop(), np.float32), f"{node.name}/scales")
+    scales = edit.constant(np.array(factors.pop(), np.float32), "scales")
     edit.set_inputs(node, [node.inputs[0], node.inputs[1], scales])
     return True
 

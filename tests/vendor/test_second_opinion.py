@@ -1,0 +1,191 @@
+"""The second opinion with the real toolkit: what is wrong is found; one file has every shape."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from engine.compile.rockchip.compiler import CompilerRequest, CompilerRun
+from engine.container.vendor import inspect_vendor
+from engine.services.compile import compile as compile_service
+from engine.services.state import WORKER_STATE
+from engine.wire.compile import CompiledModels, CompileParams
+from rknntui.demo import demo_recipe
+from tests.vendor.test_compile import Watched
+
+pytestmark = [pytest.mark.long, pytest.mark.vendor]
+
+SETS = [[[1, 3, 192, 192]], [[1, 3, 256, 256]], [[1, 3, 224, 224]]]
+"""The three sizes of the vendor's example of dynamic_input."""
+
+
+@pytest.fixture(autouse=True)
+def environment(vendor_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toolkit of the tests, in a home that is empty."""
+    monkeypatch.setenv("RKNNTUI_VENDOR", str(vendor_python.parents[1]))
+    WORKER_STATE.clear()
+
+
+def compiled(path: Path, recipe: dict[str, Any], **more: Any) -> CompiledModels:
+    return compile_service.function(CompileParams(recipe=recipe, path=str(path), **more), Watched())
+
+
+@pytest.fixture
+def wrong_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A toolkit that changes a layer behind our back: a weight is handed over turned round."""
+    whole = CompilerRun.__init__
+
+    def turned(self: CompilerRun, toolkit: Any, request: CompilerRequest, *more: Any) -> None:
+        model = onnx.load_from_string(request.model)
+        convolutions = [node for node in model.graph.node if node.op_type == "Conv"]
+        weight = convolutions[len(convolutions) // 2].input[1]
+        source = next(node for node in model.graph.node if weight in node.output).input[0]
+        stored = next(each for each in model.graph.initializer if each.name == source)
+        array = numpy_helper.to_array(stored)[::-1]
+        stored.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), source))
+        changed = CompilerRequest(
+            chip=request.chip,
+            model=model.SerializeToString(),
+            by=request.by,
+            config=request.config,
+            build=request.build,
+        )
+        whole(self, toolkit, changed, *more)
+
+    monkeypatch.setattr(CompilerRun, "__init__", turned)
+
+
+@pytest.mark.usefixtures("wrong_layer")
+def test_a_model_that_computes_something_else_is_not_written(tmp_path: Path) -> None:
+    out = tmp_path / "net.rknn"
+    (one,) = compiled(out, demo_recipe(), chips=("rk3588",)).chips
+    assert one.exit_code == 16
+    assert "something else than the build" in one.problem
+    assert list(tmp_path.iterdir()) == []
+    # the figures are there all the same, and where it begins
+    (row,) = one.outputs
+    assert row.cosine < 0.99
+    assert "They part at" in one.cause
+    assert "(Conv" in one.cause or "(Relu" in one.cause or "(Add" in one.cause
+    assert "--accept-difference" in one.remedy
+    # it is kept: to accept it costs no compilation
+    (kept,) = compiled(out, demo_recipe(), chips=("rk3588",), accept_difference=True).chips
+    assert (kept.cached, kept.problem, kept.path) == (True, "", str(out))
+    assert "difference-accepted" in {each.code for each in kept.findings}
+    (silent,) = compiled(tmp_path / "b.rknn", demo_recipe(), chips=("rk3588",), samples=0).chips
+    assert (silent.outputs, silent.opinion_seconds, silent.problem) == ((), None, "")
+
+
+def test_by_default_one_calibration_sample_is_equal_bit_by_bit(tmp_path: Path) -> None:
+    for level in (2, 3):
+        recipe = {**demo_recipe(), "optimization_level": level}
+        (one,) = compiled(tmp_path / f"{level}.rknn", recipe, chips=("rv1106",)).chips
+        (row,) = one.outputs
+        assert (row.samples, row.unequal, row.max_steps) == (1, 0, 0)
+        assert one.samples_from == "calibration"
+        assert one.opinion_seconds is not None
+        # what it costs beside the compilation
+        assert one.opinion_seconds < max(1.0, 0.5 * one.seconds)
+    mine = Path(str(demo_recipe()["dataset"])).parent
+    (given,) = compiled(
+        tmp_path / "mine.rknn", recipe, chips=("rv1106",), samples=5, samples_path=str(mine)
+    ).chips
+    assert (given.samples_from, given.outputs[0].samples) == ("given", 5)
+    assert given.outputs[0].unequal == 0
+
+
+def mobile(path: Path, *, head: str) -> Path:
+    """A MobileNet of five strides and its mean, for any size; or a detector's head."""
+    rng = np.random.default_rng(0)
+    nodes: list[onnx.NodeProto] = []
+    stored = [
+        numpy_helper.from_array(np.array(x, np.float32), n) for n, x in (("lo", 0), ("hi", 6))
+    ]
+
+    def constant(name: str, array: np.ndarray) -> str:
+        stored.append(numpy_helper.from_array(array, name))
+        return name
+
+    def conv(source: str, cin: int, cout: int, kernel: int, stride: int, group: int) -> str:
+        name = f"conv{len(nodes)}"
+        spread = np.sqrt(2 / (cin // group * kernel * kernel))
+        weight = rng.normal(0, spread, (cout, cin // group, kernel, kernel)).astype(np.float32)
+        inputs = [source, constant(f"{name}_w", weight)]
+        inputs.append(constant(f"{name}_b", rng.normal(0, 0.1, cout).astype(np.float32)))
+        attributes = {"strides": [stride] * 2, "pads": [kernel // 2] * 4, "group": group}
+        nodes.append(helper.make_node("Conv", inputs, [name], name, **attributes))
+        nodes.append(helper.make_node("Clip", [name, "lo", "hi"], [f"{name}_r"], f"{name}_r"))
+        return f"{name}_r"
+
+    value, channels = conv("x", 3, 8, 3, 2, 1), 8
+    for wide in (16, 32, 48, 64):
+        value = conv(value, channels, channels, 3, 2, channels)
+        value, channels = conv(value, channels, wide, 1, 1, 1), wide
+    if head == "mean":
+        nodes.append(helper.make_node("GlobalAveragePool", [value], ["mean"], "mean"))
+        nodes.append(helper.make_node("Flatten", ["mean"], ["flat"], "flat"))
+        weight = constant("fc_w", rng.normal(0, 0.2, (10, 64)).astype(np.float32))
+        nodes.append(helper.make_node("Gemm", ["flat", weight], ["y"], "fc", transB=1))
+        shape: list[int | str] = [1, 10]
+    else:
+        rows = constant("rows", np.array([1, 64, -1], np.int64))
+        nodes.append(helper.make_node("Reshape", [value, rows], ["y"], "rows"))
+        shape = [1, 64, "places"]
+    graph = helper.make_graph(
+        nodes,
+        "mobile",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, "high", "wide"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        stored,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, path)
+    return path
+
+
+def of_many_sizes(folder: Path, head: str) -> dict[str, Any]:
+    rng = np.random.default_rng(1)
+    names = [folder / f"{at}.npy" for at in range(4)]
+    for name in names:
+        np.save(name, rng.normal(size=(1, 3, 192, 192)).astype(np.float32))
+    dataset = folder / "dataset.txt"
+    dataset.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+    model = mobile(folder / "net.onnx", head=head)
+    return {"model": str(model), "dataset": str(dataset), "dynamic_input": SETS}
+
+
+@pytest.mark.parametrize("level", [2, 3])
+def test_one_file_is_right_for_every_set_of_shapes(level: int, tmp_path: Path) -> None:
+    recipe = {**of_many_sizes(tmp_path, "mean"), "optimization_level": level}
+    found = compiled(tmp_path / "out", recipe, chips=("rk3588", "rv1106"))
+    for one in found.chips:
+        assert one.problem == ""
+        assert [row.shapes for row in one.outputs] == ["1x3x192x192", "1x3x256x256", "1x3x224x224"]
+        for row in one.outputs:
+            # up to level 2 the mean stays one; at level 3 the toolkit makes the kernel, a step off
+            assert row.cosine >= (1.0 if level == 2 else 0.9999)
+            assert row.max_steps == 0 if level == 2 else (row.max_steps or 0) <= 2
+        # the plan is of the largest set, as the compiler's table is
+        assert one.total_cycles == sum(row.estimated_total_cycles or 0 for row in one.layers)
+        assert not [each for each in one.findings if each.severity != "info"]
+        assert inspect_vendor(Path(one.path)).inputs[0].tensor.shape == (1, 3, 256, 256)
+
+
+def test_what_the_toolkit_takes_for_one_set_only_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    """It folds the Reshape of a head for the first set; the model used to be written."""
+    recipe = of_many_sizes(tmp_path, "rows")
+    (one,) = compiled(tmp_path / "out", recipe, chips=("rk3588",)).chips
+    assert (one.path, one.exit_code) == ("", 16)
+    assert "1x3x256x256" in one.problem
+    assert "rows and columns" in one.cause
+    assert "--outputs" in one.remedy
+    assert list((tmp_path / "out").iterdir()) == []
+    ended = {**recipe, "outputs": ["conv16_r"]}
+    (made,) = compiled(tmp_path / "out", ended, chips=("rk3588",)).chips
+    assert made.problem == ""
+    assert [row.unequal for row in made.outputs] == [0, 0, 0]
