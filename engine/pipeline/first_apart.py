@@ -2,7 +2,7 @@
 
 The toolkit analyses no model with parameters of its own without a board, and its simulator gives
 outputs only. So the model is compiled again with inner tensors as outputs, which changes none of
-their numbers: at most twice, coarse and then fine.
+their numbers: at most three times, coarse and then fine.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ __all__ = ["first_apart", "opinion_of"]
 
 _AT_ONCE = 60
 """Tensors that are outputs of one compilation."""
+_MOST_BUILDS = 3
 _MOST_BYTES = 256 << 20
 """Float32 tensors of one run."""
 
@@ -115,26 +116,40 @@ def first_apart(
         finally:
             other.release()
 
-    names = _candidates(handed)
-    if not names:
-        return None
-    step = -(-len(names) // _AT_ONCE)
-    coarse = names[step - 1 :: step]
-    found = compare(coarse)
-    if step == 1:
-        return found
-    end = names.index(found.tensor) + 1 if found else len(names)
-    start = max(0, end - step) if found else len(names) - len(names) % step
-    fine = names[start:end]
-    best = (compare(fine) if len(fine) > 1 else None) or found
-    return None if best is None else replace(best, checked=len(coarse) + len(fine))
+    sizes = _candidates(handed)
+    names = list(sizes)
+    low, high, checked, best = 0, len(names), 0, None
+    for _ in range(_MOST_BUILDS):
+        chosen = _spread(names[low:high], sizes)
+        if not chosen:
+            break
+        found = compare(chosen)
+        checked += len(chosen)
+        places = [names.index(each) for each in chosen]
+        if found is None:  # behind the last one
+            low = places[-1] + 1
+        else:
+            best = found
+            high = names.index(found.tensor)
+            low = max((at + 1 for at in places if at < high), default=low)
+    return None if best is None else replace(best, checked=checked)
 
 
-def _candidates(handed: HandedModel) -> list[str]:
-    """Tensors that layers write and that are stored in 8 bits, in order."""
+def _spread(names: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
+    """Of some tensors in order as many as one compilation gives, evenly, with the last of them."""
+    step = max(1, -(-len(names) // _AT_ONCE))
+    while True:
+        chosen = list(names[::-1][::step])[::-1]
+        if len(chosen) <= 1 or sum(sizes[each] for each in chosen) <= _MOST_BYTES:
+            return chosen
+        step += 1
+
+
+def _candidates(handed: HandedModel) -> dict[str, int]:
+    """Tensors that layers write and that are stored in 8 bits, in order; bytes of each in float."""
     graph = handed.graph
     gone = {node.name for node in fused_roundings(graph)} if fuses(handed) else set()
-    found, room = [], _MOST_BYTES
+    found: dict[str, int] = {}
     for node in graph.nodes:
         if node.op_type != "QuantizeLinear" or node.name in gone:
             continue
@@ -144,9 +159,7 @@ def _candidates(handed: HandedModel) -> list[str]:
         value = readers[0].outputs[0]
         if value.is_graph_output() or not value.uses() or value.shape is None:
             continue
-        room -= 4 * int(np.prod([int(size) for size in value.shape.numpy()]))
-        if room >= 0:
-            found.append(value.name or "")
+        found[value.name or ""] = 4 * int(np.prod([int(size) for size in value.shape.numpy()]))
     return found
 
 

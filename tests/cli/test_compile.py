@@ -42,6 +42,13 @@ def test_without_a_toolkit_the_exit_code_is_15(warm: Run, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+def test_samples_are_a_number_or_files_that_exist(warm: Run, tmp_path: Path) -> None:
+    for wrong, words in (("1001", "more than 1000"), ("missing", "no such file")):
+        ran = warm("compile", *FLAGS, "-o", tmp_path / "net.rknn", "--samples", wrong)
+        assert ran.code == 2
+        assert words in ran.err
+
+
 @pytest.mark.long
 def test_files_and_table(rknntui: Run, tmp_path: Path) -> None:
     made = make_environment(tmp_path / "environment")

@@ -149,10 +149,19 @@ async def test_chips_are_marked_compiled_and_shown_with_printed_and_estimated_fi
         workspace = await on_compile(pilot)
         await pilot.press("space", "up", "space")  # the last one stays under the cursor
         assert list(workspace.targets.marked) == ["rk3588", "rk3576"]
+        assert "second opinion: 1 sample" in screen_text(app)
         await pilot.press("Q", "down", "enter", "n")
         await until(pilot, lambda: "Second opinion" in screen_text(app), "how many samples")
         await pilot.press("ctrl+u", "x", "enter")
         await until(pilot, lambda: "A whole number, 0 to 1000" in screen_text(app), "a refusal")
+        (tmp_path / "mine").mkdir()
+        await pilot.press("ctrl+u", *str(tmp_path / "mine"), "enter")
+        text = "second opinion on mine"
+        await until(pilot, lambda: text in screen_text(app), "a folder")
+        await pilot.press("Y")
+        assert f"--samples {tmp_path / 'mine'} -o" in app.clipboard
+        await pilot.press("n")
+        await until(pilot, lambda: "Second opinion" in screen_text(app), "how many samples")
         await pilot.press("ctrl+u", "8", "enter")
         text = "2 chips marked · quantizer ours · second opinion: 8 samples"
         await until(pilot, lambda: text in screen_text(app), "the settings")
