@@ -12,7 +12,14 @@ from engine.base.errors import SourceModelError
 from engine.base.text import sanitize
 from engine.graph.ir.arrays import read_npy
 
-__all__ = ["initial_array", "initial_values", "refuse_no_input", "require_entries"]
+__all__ = ["INITIAL_FORM", "initial_array", "initial_values", "refuse_no_input", "require_entries"]
+
+
+INITIAL_FORM = (
+    "one npy file or - for each input in their order, with ; between, as '-;-;rate.npy'; in a "
+    "recipe a list with null, as [null, null, rate.npy]"
+)
+"""How ``input_initial_val`` is written."""
 
 
 def require_entries(names: Sequence[str], items: Sequence[Any] | None, option: str) -> None:
@@ -24,9 +31,12 @@ def require_entries(names: Sequence[str], items: Sequence[Any] | None, option: s
     if items is None or len(items) == len(names):
         return
     shown = ", ".join(sanitize(name, 60) for name in names[:8])
+    initial = option == "input_initial_val"
     raise SourceModelError(
         f"'{option}' has {len(items)} entries; there are {len(names)} inputs ({shown}).",
-        remedy="Give one entry for each input, in their order.",
+        remedy=f"Give {INITIAL_FORM}."
+        if initial
+        else "Give one entry for each input, in their order.",
     )
 
 
@@ -69,6 +79,7 @@ def initial_array(name: str, item: Any) -> np.ndarray:
         raise SourceModelError(
             f"The initial value of input {sanitize(name)!r} cannot be used: "
             f"{sanitize(str(error), 200)}.",
-            remedy="Give an npy file or an array of numbers with the shape of the input.",
+            remedy="Give an npy file or an array of numbers with the shape of the input: "
+            f"{INITIAL_FORM}.",
         ) from error
     return array

@@ -159,7 +159,9 @@ def _paths(option: Option, value: Value) -> list[str | None]:
         value = [value]
     if isinstance(value, Sequence) and value and all(n is None or is_path(n) for n in value):
         return list(value)
-    raise option.error(value, "a list of paths, null for an input that has none")
+    raise option.error(
+        value, "a list of paths, null for an input that has none (in text - and ; between them)"
+    )
 
 
 def _code(option: Option, value: Value) -> list[str]:

@@ -147,6 +147,9 @@ class Option:
         if self.kind in ("names", "code"):
             return [n.strip() for n in text.replace(";", ",").split(",") if n.strip()]
         if self.kind == "paths":
+            listed = [p.strip() for p in text.split(",")]
+            if len(parts) == 1 < len(listed) and {"-", "null"} & set(listed):
+                raise self.error(text, "files with ; between them, - for an input without one")
             return [None if p in ("", "-", "null") else p for p in parts]
         if self.kind == "flags":
             flags = [_flag(p, self) for p in text.replace(";", ",").split(",")]
@@ -181,6 +184,8 @@ class Option:
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
+            if self.kind == "paths":
+                expected = 'files with ; between them, or a list of JSON, as [null, "rate.npy"]'
             raise self.error(text, expected) from None
 
     def check(self, value: Value) -> Value:

@@ -43,7 +43,8 @@ class Source(Section):
         "Several sets of input shapes, all built and simulated: [[[1, 3, 224, 224]], ...].",
     )
     input_initial_val = paths(
-        "One npy file or null per input; an input with a file becomes a constant.",
+        "An npy file or - for each input in their order, as '-;-;rate.npy'; an input with a file "
+        "becomes a constant, which may decide an If.",
     )
     outputs = names(
         "Output tensors; naming inner tensors cuts the graph there. Default: the model's outputs.",

@@ -110,8 +110,9 @@ def test_cutting_at_any_tensor_gives_that_part(
         ({"input_size_list": [[1, 3, 8.5, 8]]}, "whole number", ""),
         ({"input_size_list": [[1, 4, 8, 8]]}, "/body/conv1", ""),
         ({"input_initial_val": [np.zeros((1, 3, 8, 8))]}, "no input left", ""),
-        ({"input_initial_val": ["nowhere.npy"]}, "cannot be used", ""),
-        ({"input_initial_val": [None, None]}, "has 2 entries", ""),
+        ({"input_initial_val": ["nowhere.npy"]}, "cannot be used", "with ; between"),
+        ({"input_initial_val": [None, None]}, "has 2 entries", "-;-;rate.npy"),
+        ({"input_initial_val": [np.zeros(8)]}, "has the shape \\[8\\]", "that shape"),
     ],
 )
 def test_options_that_do_not_fit(

@@ -134,6 +134,8 @@ def test_text_becomes_a_value(name: str, text: str, value: object) -> None:
         ("inputs", "[1]", "tensor names"),
         ("inputs", "[]", "tensor names"),
         ("input_initial_val", "[]", "list of paths"),
+        ("input_initial_val", "null,null,x.npy", "with ; between"),
+        ("input_initial_val", "[null, x.npy]", "list of JSON"),
         ("channel_mean_value", "128", "the scale"),
         ("channel_mean_value", "1 2 3 0", "without 0"),
         ("reorder_channel", "2 2 0", "once"),

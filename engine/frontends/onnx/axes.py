@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,16 @@ import onnx
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import sanitize
+from engine.frontends.onnx.example_sizes import Dim
 from engine.frontends.option_checks import initial_values, refuse_no_input, require_entries
 
 __all__ = ["fix_inputs", "input_dims"]
 
-Dim = int | str
+Example = Callable[
+    [Mapping[str, Sequence[Dim] | None], Mapping[str, np.ndarray]], list[list[int]] | None
+]
+"""Dimensions of the inputs, and the arrays of those with a value -> sizes that run, if any."""
+
 _MAX_DIM = 1 << 31
 _NO_NAMES = frozenset({"none", "unk", "unknown"})
 
@@ -45,6 +50,7 @@ def fix_inputs(
     graph: onnx.GraphProto,
     sizes: Sequence[Sequence[int] | None] | None,
     initial: Sequence[Any] | None,
+    example: Example | None = None,
 ) -> list[Finding]:
     """Give every input its final shape, in place; inputs with a constant become initializers.
 
@@ -52,6 +58,8 @@ def fix_inputs(
         graph: its inputs decide how many sizes and values there are.
         sizes: a shape per input, with the batch (without it where one dimension is missing).
         initial: per input None, an array (or lists), or the path of an npy file.
+        example: finds sizes that the error for a dynamic axis offers; without it the error shows
+            the form alone.
 
     Returns:
         Findings about axes that were fixed.
@@ -70,10 +78,10 @@ def fix_inputs(
         if name in values:
             wanted[name] = list(values[name].shape)
         if name in wanted:
-            dims[name] = _given(name, dims[name], wanted[name], bound)
+            dims[name] = _given(name, dims[name], wanted[name], bound, valued=name in values)
     for name in names:
         dims[name] = _bind_batch(name, dims[name], bound, findings)
-    _refuse_dynamic(dims, bound)
+    _refuse_dynamic(dims, bound, values, example)
     for value in graph.input:
         final = [bound[d] if isinstance(d, str) else d for d in dims[value.name] or []]
         _set_dims(value, final)
@@ -108,12 +116,23 @@ def _sizes(names: list[str], sizes: Sequence[Sequence[int] | None] | None) -> di
 
 
 def _given(
-    name: str, declared: list[Dim] | None, size: list[int], bound: dict[str, int]
+    name: str,
+    declared: list[Dim] | None,
+    size: list[int],
+    bound: dict[str, int],
+    *,
+    valued: bool,
 ) -> list[Dim]:
     if declared is not None:
-        if len(size) == len(declared) - 1:
+        if len(size) == len(declared) - 1 and not valued:
             size = [1, *size]
         if len(size) != len(declared):
+            if valued:
+                raise SourceModelError(
+                    f"The initial value of input {sanitize(name)!r} has the shape {size}; the "
+                    f"model's input has {_shown(declared)}.",
+                    remedy="Save an array of that shape: of a scalar numpy.array(16000).",
+                )
             raise SourceModelError(
                 f"The size {size} of input {sanitize(name)!r} has {len(size)} dimensions; the "
                 f"model's input has {len(declared)}: {_shown(declared)}.",
@@ -129,8 +148,11 @@ def _given(
     return list(size)
 
 
-def _shown(dims: list[Dim]) -> str:
-    return "x".join(str(d) if isinstance(d, int) else sanitize(d, 40) or "?" for d in dims)
+def _shown(dims: list[Dim] | None) -> str:
+    if dims is None:
+        return "no shape at all"
+    shown = (str(d) if isinstance(d, int) else sanitize(d, 40) or "?" for d in dims)
+    return "x".join(shown) if dims else "no dimensions (a scalar)"
 
 
 def _bind_batch(
@@ -155,24 +177,41 @@ def _bind_batch(
     return [1, *dims[1:]]
 
 
-def _refuse_dynamic(dims: dict[str, list[Dim] | None], bound: dict[str, int]) -> None:
-    open_axes = []
-    example = []
-    for name, axes in dims.items():
-        if axes is None:
-            open_axes.append(f"{sanitize(name, 80)!r} (no shape at all)")
-            example.append("[1, 3, 224, 224]")
-            continue
-        if any(isinstance(d, str) and d not in bound for d in axes):
-            open_axes.append(f"{sanitize(name, 80)!r} ({_shown(axes)})")
-        fixed = (bound.get(d, 224) if isinstance(d, str) else d for d in axes)
-        example.append("[" + ", ".join(str(d) for d in fixed) + "]")
-    if open_axes:
-        raise SourceModelError(
-            f"The size of input {', '.join(open_axes[:5])} is dynamic.",
-            cause="An NPU needs fixed sizes, and only the batch has an obvious one.",
-            remedy=f"Give the sizes, for example input_size_list: [{', '.join(example)}].",
+def _refuse_dynamic(
+    dims: dict[str, list[Dim] | None],
+    bound: dict[str, int],
+    values: Mapping[str, np.ndarray],
+    example: Example | None,
+) -> None:
+    known = {
+        name: None if axes is None else [bound.get(d, d) if isinstance(d, str) else d for d in axes]
+        for name, axes in dims.items()
+    }
+    open_axes = [
+        f"{sanitize(name, 80)!r} ({_shown(dims[name])})"
+        for name, axes in known.items()
+        if axes is None or any(isinstance(d, str) for d in axes)
+    ]
+    if not open_axes:
+        return
+    found = None if example is None else example(known, values)
+    if found is None:
+        shown = ", ".join("..." if axes is None else _listed(axes) for axes in known.values())
+        remedy = f"Give the sizes, a number for each ?, as input_size_list: [{shown}]."
+    else:
+        shown = ", ".join(map(_listed, found))
+        remedy = (
+            f"Give the sizes, for example input_size_list: [{shown}], which the model runs with."
         )
+    raise SourceModelError(
+        f"The size of input {', '.join(open_axes[:5])} is dynamic.",
+        cause="An NPU needs fixed sizes, and only the batch has an obvious one.",
+        remedy=remedy,
+    )
+
+
+def _listed(axes: Sequence[Dim]) -> str:
+    return f"[{', '.join(str(d) if isinstance(d, int) else '?' for d in axes)}]"
 
 
 def _set_dims(value: onnx.ValueInfoProto, dims: list[int]) -> None:

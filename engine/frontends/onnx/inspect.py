@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from engine.frontends.onnx.axes import fix_inputs, input_dims
 from engine.frontends.onnx.canonicalize import canonicalize, unsupported
 from engine.frontends.onnx.control import is_structural
 from engine.frontends.onnx.details import SourceInspection
+from engine.frontends.onnx.example_sizes import running_sizes
 from engine.frontends.onnx.external import external_locations, told_files
 from engine.frontends.onnx.extract import sort_nodes
 from engine.frontends.onnx.read import SourceFile, read_onnx
@@ -87,7 +89,7 @@ def _look(
         *told_files(file.path.name, elsewhere),
         *_unsupported(refused),
         *_ordered(graph),
-        *_sized(graph, sizes, initial),
+        *_sized(file.proto, sizes, initial),
         *_flow(file),
         *_old(file),
     ]
@@ -214,13 +216,14 @@ def _ordered(graph: onnx.GraphProto) -> list[Finding]:
 
 
 def _sized(
-    graph: onnx.GraphProto,
+    proto: onnx.ModelProto,
     sizes: Sequence[Sequence[int]] | None,
     initial: Sequence[Any] | None,
 ) -> list[Finding]:
     """Fix dynamic batches, as loading does; a model with other dynamic sizes stays as it is."""
+    graph = proto.graph
     try:
-        findings = fix_inputs(graph, sizes, initial)
+        findings = fix_inputs(graph, sizes, initial, partial(running_sizes, proto))
     except SourceModelError as error:
         names = [value.name for value in graph.input if not _static(value)]
         return [Finding.of_error("dynamic-size", sanitize(", ".join(names), 200), error)]

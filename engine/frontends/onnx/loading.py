@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from engine.frontends.onnx.axes import fix_inputs
 from engine.frontends.onnx.canonicalize import canonicalize, refuse_unsupported
 from engine.frontends.onnx.contrib import write_out
 from engine.frontends.onnx.control import expand
+from engine.frontends.onnx.example_sizes import running_sizes
 from engine.frontends.onnx.external import attach_mapped, map_external, told_files
 from engine.frontends.onnx.extract import extract_subgraph, sort_nodes
 from engine.frontends.onnx.opset import needs_rewrite, rewrite_old_operators, to_pinned_opset
@@ -81,7 +83,8 @@ def load_onnx(
         sort_nodes(proto.graph)
         unused = extract_subgraph(proto, inputs or None, outputs or None)
         refuse_unsupported(proto, file.opset, name, operators)
-        findings = fix_inputs(proto.graph, input_size_list, input_initial_val)
+        example = partial(running_sizes, proto)
+        findings = fix_inputs(proto.graph, input_size_list, input_initial_val, example)
         resolved = expand(proto.graph, file.opset, name)
         write_out(proto.graph, file.opset)
         graph = _finish(file, operators)

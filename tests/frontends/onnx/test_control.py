@@ -128,6 +128,20 @@ def test_an_input_with_a_value_decides_a_condition(tmp_path: Path) -> None:
         assert [spec.name for spec in graph.inputs] == ["x"]
 
 
+def test_the_input_that_decides_branches_of_two_sizes_is_named(tmp_path: Path) -> None:
+    proto = _if([node("Equal", ["rate", "wanted"], ["c"])], {"wanted": scalar(16000)})
+    then = branch([node("Concat", ["x", "x"], ["t"], axis=0)], ["t"])
+    next(a for a in proto.graph.node[-1].attribute if a.name == "then_branch").g.CopyFrom(then)
+    proto.graph.input.append(tensor("rate", dtype=INT64))
+    del proto.graph.output[0].type.tensor_type.shape.dim[:]
+    path = tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(UnsupportedOperatorError, match="differ in size") as error:
+        load_onnx(path)
+    assert "Give the input 'rate' a value with 'input_initial_val'" in error.value.remedy
+    assert "-;-;rate.npy" in error.value.remedy
+
+
 def test_a_condition_on_data_selects(tmp_path: Path) -> None:
     condition = [
         node("ReduceSum", ["x"], ["sum"], keepdims=0),

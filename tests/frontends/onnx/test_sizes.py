@@ -4,6 +4,8 @@ works.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +17,8 @@ from onnx.helper import make_node as node
 
 from engine.base.errors import SourceModelError, UsageError
 from engine.cost.estimate import CostSettings, estimate
-from engine.frontends.onnx import load_onnx
+from engine.frontends.onnx import inspect_file, load_onnx
+from engine.graph.execute import Session
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
@@ -92,3 +95,45 @@ def test_an_output_that_no_input_decides_is_refused_by_name(tmp_path: Path) -> N
     assert load_onnx(path, outputs=["y"]).graph.outputs[0].name == "y"
     # the model's own outputs stay, and what is cut off may be an input
     assert load_onnx(path, inputs=["fixed", "x"], outputs=["y"]).graph.inputs[0].name == "fixed"
+
+
+def _states(path: Path, *sound: int | str | None) -> Path:
+    """Sound in frames of 32 and a state of the same batch, as voice detectors have them."""
+    nodes = [
+        node("Reshape", ["sound", "frames"], ["framed"]),
+        node("MatMul", ["framed", "w"], ["features"]),
+        node("ReduceMean", ["features"], ["mean"], axes=[0], keepdims=1),
+        node("Squeeze", ["state", "first"], ["flat"]),
+        node("Concat", ["mean", "flat"], ["y"], axis=1),
+    ]
+    constants = {
+        "frames": np.array([-1, 32]),
+        "w": np.ones((32, 8), np.float32),
+        "first": np.array([0]),
+    }
+    inputs = [value("sound", *sound), value("state", 1, None, 16)]
+    return save(path, nodes, inputs, [value("y", 1, 24)], constants)
+
+
+@pytest.mark.parametrize("sound", [(None, None), ("n", "samples")])
+def test_sizes_that_are_offered_load_and_run(tmp_path: Path, sound: tuple[str | None, ...]) -> None:
+    path = _states(tmp_path / "m.onnx", *sound)
+    with pytest.raises(SourceModelError, match="dynamic") as error:
+        load_onnx(path)
+    found = re.search(r"input_size_list: (\[.*\]), which the model runs with", error.value.remedy)
+    assert found
+    sizes = json.loads(found[1])
+    graph = load_onnx(path, input_size_list=sizes).graph
+    feeds = {spec.name: np.zeros(spec.shape, np.float32) for spec in graph.inputs}
+    assert Session(graph).run(feeds)["y"].shape == (1, 24)
+    (told,) = [f for f in inspect_file(path).model.findings if f.code == "dynamic-size"]
+    assert found[0] in told.remedy
+
+
+def test_sizes_that_were_not_found_are_not_made_up(tmp_path: Path) -> None:
+    nodes = [node("Reshape", ["x", "s"], ["y"])]
+    constants = {"s": np.array([1, 7919])}
+    path = save(tmp_path / "m.onnx", nodes, [value("x", 1, "t")], [value("y", 1, 7919)], constants)
+    with pytest.raises(SourceModelError) as error:
+        load_onnx(path)
+    assert "a number for each ?, as input_size_list: [[1, ?]]" in error.value.remedy

@@ -74,6 +74,7 @@ class Emission:
         self._names = UniqueNames(tensors)
         self._node_names = UniqueNames(nodes)
         self._types: dict[str, onnx.TypeProto] = {}
+        self._inputs: set[str] = set()
         self._known: dict[str, np.ndarray] = {}
         self._made: dict[str, np.ndarray] = {}
         self._large: dict[str, onnx.TensorProto] = {}
@@ -112,8 +113,24 @@ class Emission:
     # -- what is taken as it is --------------------------------------------------------------
 
     def declare(self, value: onnx.ValueInfoProto) -> None:
-        """Note the type of a graph input."""
+        """Note a graph input and its type."""
         self._types[value.name] = value.type
+        self._inputs.add(value.name)
+
+    def inputs_behind(self, name: str) -> list[str]:
+        """The graph inputs that a tensor is computed from, in no order that means anything."""
+        makers = {made: node for node in self.nodes for made in node.output}
+        found, waiting, seen = [], [name], set()
+        while waiting:
+            one = waiting.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            if one in self._inputs:
+                found.append(one)
+            elif one in makers:
+                waiting.extend(makers[one].input)
+        return found
 
     def note(self, tensor: onnx.TensorProto, name: str) -> None:
         """Note type and, where it is small, value of an initializer that stays in the graph."""

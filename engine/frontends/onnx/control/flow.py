@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import onnx
 
+from engine.base.errors import UnsupportedOperatorError
+from engine.base.text import sanitize
 from engine.frontends.onnx.control.expander import Expander, Scope, handles
 from engine.frontends.onnx.control.select import select, truth
 from engine.frontends.onnx.control.values import TensorSequence, Value
+from engine.frontends.option_checks import INITIAL_FORM
 
 __all__: list[str] = []
 
@@ -38,11 +42,33 @@ def _if(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
     if isinstance(condition, bool):
         branch = branches[0 if condition else 1]
         return ex.inlined(branch, ex.opened(branch, scope))
-    with ex.guarded(node):
-        yes, no = [ex.inlined(branch, ex.opened(branch, scope)) for branch in branches]
-    if len(yes) != len(no):
-        raise ex.refusal(node, "its branches give different numbers of results")
-    return [select(ex, condition, a, b) for a, b in zip(yes, no, strict=True)]
+    try:
+        with ex.guarded(node):
+            yes, no = [ex.inlined(branch, ex.opened(branch, scope)) for branch in branches]
+        if len(yes) != len(no):
+            raise ex.refusal(node, "its branches give different numbers of results")
+        return [select(ex, condition, a, b) for a, b in zip(yes, no, strict=True)]
+    except UnsupportedOperatorError as error:
+        raise _with_values(ex, condition, error) from error
+
+
+def _with_values(
+    ex: Expander, condition: str, error: UnsupportedOperatorError
+) -> UnsupportedOperatorError:
+    """The error, with the way to decide the condition: a value for the switches it is made of."""
+    sizes = {name: ex.emission.shape(name) for name in ex.emission.inputs_behind(condition)}
+    switches = sorted(
+        name for name, shape in sizes.items() if shape is not None and math.prod(shape) == 1
+    )
+    if not switches or len(switches) < len(sizes) or "input_initial_val" in error.remedy:
+        return error
+    named = " and ".join(repr(sanitize(name, 60)) for name in switches[:4])
+    return UnsupportedOperatorError(
+        error.what,
+        cause=error.cause,
+        remedy=f"Give the input {named} a value with 'input_initial_val', which then decides the "
+        f"branch: {INITIAL_FORM}. {error.remedy}",
+    )
 
 
 class _Loop:
