@@ -322,10 +322,14 @@ class RKNN:
         return 0
 
     def _target(self) -> str | None:
-        """The chip of ``config``, or of generation 1 its default."""
-        if self._script.config is None:
-            return "rk1808" if self.generation == 1 else None
-        return self._script.config.values.get("target_platform")
+        """The chip of ``config``, else of the build (hybrid step 2 has that of step 1), else of
+        generation 1 its default.
+        """
+        made = self._script.config
+        given = None if made is None else made.values.get("target_platform")
+        if given is None and self._build is not None:
+            given = self._build.recipe.target.target_platform
+        return "rk1808" if given is None and made is None and self.generation == 1 else given
 
     @returns_status(-1)
     def export_rknn_precompile_model(self, export_path: Any = None) -> int:

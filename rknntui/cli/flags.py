@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from engine import OPTIONS, EngineError, Option
+from engine import OPTIONS, EngineError, Option, UsageError, sanitize
 from engine.wire.build import ExportForm
 from rknntui.arguments import absolute
 
@@ -103,9 +103,21 @@ class OptionText(click.ParamType):
 
 
 def form_of(output: Path) -> ExportForm:
-    """The form of an export, by the suffix of its file: a container unless it says another."""
-    forms: dict[str, ExportForm] = {".onnx": "onnx", ".tflite": "tflite"}
-    return forms.get(output.suffix.lower(), "rknn")
+    """The form of an export, by the suffix of its file.
+
+    Raises:
+        UsageError: the suffix is none of an export.
+    """
+    forms: dict[str, ExportForm] = {".rknn": "rknn", ".onnx": "onnx", ".tflite": "tflite"}
+    found = forms.get(output.suffix.lower())
+    if found is None:
+        raise UsageError(
+            f"The suffix of {sanitize(output.name, 100)} is none that says what is written.",
+            cause=f"Known are {', '.join(forms)}.",
+            remedy=f"Name it {sanitize(output.stem, 100)}.rknn, or say the form: "
+            "rknntui export --format.",
+        )
+    return found
 
 
 def recipe_flags(command: Command) -> Command:

@@ -52,6 +52,23 @@ def test_without_a_chip(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Give target_platform=" in capsys.readouterr().err
 
 
+STEPS = ("arcface.model", "arcface.data", "arcface.quantization.cfg")
+
+
+def test_step_2_keeps_the_chip_of_step_1(capsys: pytest.CaptureFixture[str]) -> None:
+    first = RKNN(compiler="rockchip")
+    assert first.config(target_platform="rk3566") is None
+    assert first.load_onnx("arcface.onnx") == 0
+    assert first.hybrid_quantization_step1("dataset.txt") == 0
+    second = RKNN(compiler="rockchip")  # as the vendor's script of step 2
+    assert second.hybrid_quantization_step2(*STEPS) == 0
+    assert second._target() == "rk3566"
+    assert second.export_rknn("hybrid.rknn") == -1  # there is no toolkit in this test's home
+    assert "target_platform" not in capsys.readouterr().err
+    assert second.config(target_platform="rk3588") is None
+    assert second._target() == "rk3588"
+
+
 @pytest.mark.long
 @pytest.mark.vendor
 def test_the_vendors_toolkit_compiles(
@@ -66,8 +83,8 @@ def test_the_vendors_toolkit_compiles(
     assert "is compiled for rk3588 by rknn-toolkit2" in capsys.readouterr().err
     assert "RK3588" in str(inspect_vendor(Path("model.rknn")).platforms).upper()
     assert rknn.hybrid_quantization_step1("dataset.txt") == 0
-    steps = ("arcface.model", "arcface.data", "arcface.quantization.cfg")
-    assert rknn.hybrid_quantization_step2(*steps) == 0
+    rknn = RKNN(compiler="rockchip")
+    assert rknn.hybrid_quantization_step2(*STEPS) == 0
     assert rknn.export_rknn("hybrid.rknn") == 0
     assert rknn.load_rknn("hybrid.rknn") == 0
     assert rknn.init_runtime() == -1  # a board's, as the vendor's manual says

@@ -103,3 +103,18 @@ def test_same_bytes_from_another_folder_and_spelling(
     two = rknntui("build", model, *flags, "../photos", "-o", "b.rknn", cwd=tmp_path / "else")
     assert two.code == 0, two.err
     assert (tmp_path / "a.rknn").read_bytes() == (tmp_path / "else" / "b.rknn").read_bytes()
+
+
+def test_a_suffix_that_says_no_form_is_refused_before_anything_is_built(
+    warm: Run, tmp_path: Path
+) -> None:
+    model = demo_folder() / "digits_demo.onnx"
+    for verb in ("export", "build"):
+        done = warm(verb, model, "--no-quantize", "-o", tmp_path / "x.foo")
+        assert done.code == 2
+        assert "x.foo" in done.err
+        assert ".rknn, .onnx, .tflite" in done.err
+        assert "Load the model" not in done.err
+    assert not (tmp_path / "x.foo").exists()
+    done = warm("export", model, "--no-quantize", "-o", tmp_path / "x.foo", "--format", "onnx")
+    assert done.code == 0, done.err

@@ -29,11 +29,13 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     Raises:
         OutputExistsError: something is there, and nobody allowed to replace it; or it is no
             folder that was generated here, which is never replaced.
-        OutputError: its folder is missing or may not be written to.
+        OutputError: its folder is missing (one level is made, a misspelled path is no tree to
+            make) or may not be written to.
     """
     shown = sanitize(str(path), 300)
     with output_errors(path):
-        path.parent.stat()
+        if not path.parent.exists():
+            path.parent.parent.stat()
         if not os.path.lexists(path):
             return
     if not overwrite:
@@ -90,6 +92,7 @@ def write_folder(
     check_target(path, overwrite=overwrite)
     names = tuple(sorted(files))
     with output_errors(path):
+        path.parent.mkdir(exist_ok=True)
         own = make_owned("project", path.parent.resolve(), path.name)
         try:
             made = own / "project"

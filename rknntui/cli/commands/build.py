@@ -78,6 +78,7 @@ def command(
     """
     limits = CostLimits.taken(flags)
     narrate = Narrator(quiet=quiet)
+    form = None if output is None else form_of(output)
     for path in (output, save_recipe):
         if path is not None:  # a build may take long: not only then is this told
             refuse_existing(path.absolute(), overwrite=force)
@@ -100,9 +101,8 @@ def command(
         if limits:
             wanted = EstimateParams(recipe=recipe, chips=(str(chip),), layers=False)
             costs = (await session.call(COST_ESTIMATE, wanted)).chips
-        if output is None:
+        if output is None or form is None:
             return summary, None, costs
-        form = form_of(output)
         file = ExportParams(recipe=recipe, path=str(output.absolute()), format=form, force=force)
         return summary, await session.run_after(EXPORT, file), costs
 

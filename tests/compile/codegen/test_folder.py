@@ -88,8 +88,11 @@ def test_never_a_folder_of_somebody_else(tmp_path: Path, what: str) -> None:
 
 
 def test_a_folder_that_is_missing(tmp_path: Path) -> None:
+    generate(project_of([GOLDEN]), tmp_path / "new" / "app")
+    assert (tmp_path / "new" / "app" / MARK).exists()
+    # two levels are a path that was misspelled
     with pytest.raises(OutputError, match="could not be written"):
-        check_target(tmp_path / "no" / "app", overwrite=False)
+        check_target(tmp_path / "no" / "such" / "app", overwrite=False)
 
 
 class StopsLater(NullReporter):
