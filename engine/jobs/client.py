@@ -314,22 +314,38 @@ class Worker:
 
     @overload
     async def submit(
-        self, method: Task[P, R], params: P, *, allow_code: Sequence[str] = ()
+        self,
+        method: Task[P, R],
+        params: P,
+        *,
+        allow_code: Sequence[str] = (),
+        attended: bool = False,
     ) -> Job[R]: ...
     @overload
     async def submit(self, method: str, params: JsonObject | None = None) -> Job[Message]: ...
     async def submit(
-        self, method: Any, params: Any = None, *, allow_code: Sequence[str] = ()
+        self,
+        method: Any,
+        params: Any = None,
+        *,
+        allow_code: Sequence[str] = (),
+        attended: bool = False,
     ) -> Job[Any]:
         """Start a job (or queue it behind the running one); returns once the worker has its record.
 
-        Arguments as of :meth:`call`.
+        Args:
+            method, params, allow_code: as of :meth:`call`.
+            attended: the job ends within a second of this process, however that ends, unless
+                :meth:`engine.jobs.job.Job.keep` was called.
 
         Raises:
             EngineError: the job was refused; ``WorkerError`` where the worker ended.
         """
         read = method.read if isinstance(method, Task) else None
-        found = await self._connect().submit(*_plain(method, params, allow_code), read)
+        name, plain = _plain(method, params, allow_code)
+        if attended:
+            plain["attended"] = True
+        found = await self._connect().submit(name, plain, read)
         if isinstance(found, Job):
             return found
         raise error_from_dict(found["error"])
@@ -390,7 +406,7 @@ async def _run_job(method: Any, params: Any, on_event: Callable[[Event], None] |
     loop = asyncio.get_running_loop()
     cancels: set[asyncio.Task[None]] = set()
     try:
-        job = await worker.submit(method, params)
+        job = await worker.submit(method, params, attended=True)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, lambda: cancels.add(loop.create_task(job.cancel())))
         try:

@@ -157,6 +157,14 @@ class Job(Generic[R]):
         """
         self._ask("finish")
 
+    def keep(self) -> None:
+        """Let an attended job go on without the process that submitted it.
+
+        Raises:
+            OutputError: the disk is full or read-only.
+        """
+        self._ask("keep")
+
     def discard(self) -> None:
         """Ask the job to stop where it next looks, since its result is of no use any more.
 

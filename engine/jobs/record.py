@@ -8,6 +8,7 @@ One folder per job below ``STATE/jobs``:
     ``live.N.jsonl`` the newest events of those that are not kept, see :mod:`engine.jobs.live`
     ``log.txt``      what native code and libraries wrote to stdout and stderr, and tracebacks
     ``cancel``       exists once somebody asked to cancel
+    ``keep``         exists where an attended job is to go on without its command
     ``pause``        exists while the job is to wait
     ``finish``       exists once somebody asked for the best found so far
     ``passing``      exists where the job is one of PASSING
@@ -195,6 +196,16 @@ class JobRecorder:
             from engine.base.errors import JobCancelledError
 
             raise JobCancelledError("The job was cancelled.", remedy="Start it again when ready.")
+
+    def abandon(self) -> bool:
+        """Ask to cancel, as the command that attends the job has gone; False where it is to go on
+        without it.
+        """
+        if (self.folder / "keep").exists():
+            return False
+        with contextlib.suppress(OSError):  # a full disk: the signal that follows is enough
+            private_file(self.folder / "cancel").close()
+        return True
 
     @property
     def cancel_requested(self) -> bool:

@@ -4,7 +4,8 @@ It knows no handler: :mod:`engine.services` gives it the table of them, and is t
 :mod:`engine.jobs.client` starts. Standard output is the protocol only: file descriptors 1 and 2 of
 native code go to the running job's log. The process is in its own session, ignores SIGHUP and
 SIGINT, outlives the program that started it for as long as a job runs or waits, and ends
-at once when it is idle and its standard input is closed.
+at once when it is idle and its standard input is closed. An attended job is that of a command of
+the command line: it ends with its command.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ _BROKEN = 12
 
 _GRACE_SECONDS = 2.0
 _SLICE_SECONDS = 0.5
+# an attended job looks so long whether it is cancelled, once its command has gone
+_ATTENDED_SECONDS = 0.4
 # a query that still runs so long after the client has gone is not waited for
 _LAST_QUERY_SECONDS = 3.0
 
@@ -99,6 +102,7 @@ class _Server:
         self._running: JobRecorder | None = None
         self._bounds = Bounds()
         self._closed = False
+        self._attended: set[JobRecorder] = set()
 
     def run(self) -> None:
         """Answer until the input is closed, then finish the jobs."""
@@ -123,6 +127,11 @@ class _Server:
 
     def _ended(self) -> None:
         self._closed = True
+        left = [recorder for recorder in tuple(self._attended) if recorder.abandon()]
+        if left:
+            last = threading.Timer(_ATTENDED_SECONDS, self._abandon, (left,))
+            last.daemon = True
+            last.start()
         self._end_if_idle()
 
     def _end_if_idle(self) -> None:
@@ -131,6 +140,11 @@ class _Server:
             last = threading.Timer(_LAST_QUERY_SECONDS, os._exit, (0,))
             last.daemon = True
             last.start()
+
+    def _abandon(self, left: list[JobRecorder]) -> None:
+        """End where a job whose command has gone still runs: native code hears nobody."""
+        if self._running in left:
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def _asked(self, request: Request) -> Message:
         """The result of a query."""
@@ -162,6 +176,8 @@ class _Server:
             request.answer({"error": refused.to_dict()})
             self._bounds.job_went()
             return True
+        if request.params.get("attended"):
+            self._attended.add(recorder)
         request.progress({"job": recorder.id, "folder": str(recorder.folder)})
         self._far.flush(_GRACE_SECONDS)  # native code of the job may not let the writer run
         self._jobs.put((recorder, request))
@@ -188,6 +204,7 @@ class _Server:
             self._log_to(log_handle(recorder.log))
             answer = self._run(recorder, request)
             self._running = None
+            self._attended.discard(recorder)
             self._log_to(self._idle_log)
             request.answer(answer)
             del recorder, request, item, answer

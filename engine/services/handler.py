@@ -15,7 +15,7 @@ __all__ = ["Handler", "answers", "runs"]
 P = TypeVar("P")
 R = TypeVar("R")
 
-BESIDE = ("allow_code",)
+BESIDE = ("allow_code", "attended")
 """What any request may carry beside its parameters; the worker looks at it."""
 
 

@@ -96,15 +96,20 @@ class WorkerSession:
         loop = asyncio.get_running_loop()
         stop = _Stop(self._worker, finish_first=endless)
         with contextlib.ExitStack() as stack:
-            # from here on: a job that was handed over runs on after this command, if nobody
-            # cancels it
+            # from here on: Ctrl-C cancels a job that was handed over, and it ends with this
+            # command, unless the terminal goes
             for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] * endless)):
                 loop.add_signal_handler(number, stop)
                 stack.callback(loop.remove_signal_handler, number)
                 # asyncio forgets a signal that came when its handler is removed: count it at once
                 signal.signal(number, stop.hear)
-            job = self._job = await self._worker.submit(method, params, allow_code=self._allowed)
+            job = self._job = await self._worker.submit(
+                method, params, allow_code=self._allowed, attended=True
+            )
             stop.take(job)
+            if not endless and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+                loop.add_signal_handler(signal.SIGHUP, lambda: _leave(job))
+                stack.callback(loop.remove_signal_handler, signal.SIGHUP)
             if endless:  # one that nobody listens to would go on for ever
                 stack.push(partial(_discard, job))
             if (
@@ -177,6 +182,14 @@ def _discard(job: Job[Any], kind: type[BaseException] | None, *_: object) -> Non
     if kind is not None:
         with contextlib.suppress(EngineError):
             job.discard()
+
+
+def _leave(job: Job[Any]) -> None:
+    """The terminal has gone, a connection dropped: the job goes on, as in the workbench."""
+    with contextlib.suppress(EngineError):
+        job.keep()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGHUP)
 
 
 def _wait(job: Job[Any]) -> None:

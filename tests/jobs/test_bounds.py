@@ -99,6 +99,38 @@ async def test_a_command_that_is_stopped_leaves_no_worker(
     assert await gone(worker)
 
 
+ATTENDED = """
+import sys
+from engine.jobs.client import Worker
+from engine.wire.method import Nothing, Task
+from rknntui.cli.session import with_worker
+Worker.start.__func__.__kwdefaults__["module"] = "tests.jobs.toy_worker"
+async def action(session):
+    print(session._worker.pid, flush=True)
+    return await session.run(Task("stubborn", Nothing, Nothing), Nothing())
+with_worker(action, lambda event: print(event, flush=True))
+"""
+
+
+@pytest.mark.parametrize(("number", "goes_on"), [(signal.SIGKILL, False), (signal.SIGHUP, True)])
+async def test_a_job_ends_within_a_second_of_its_command(
+    number: signal.Signals, goes_on: bool
+) -> None:
+    """Also one that asks nothing; where only the terminal goes, the job goes on."""
+    command = asking(ATTENDED)
+    assert command.stdout is not None
+    worker = ProcessId.of(int(command.stdout.readline()))
+    assert "StageStarted" in command.stdout.readline()
+    command.send_signal(number)
+    ended = await gone(worker, 1)
+    if goes_on:
+        assert not ended
+        worker.send(signal.SIGKILL)
+    else:
+        assert ended
+    command.communicate(timeout=30)
+
+
 async def test_a_job_goes_on_beside_a_query_whose_asker_died_and_then_all_ends(
     tmp_path: Path,
 ) -> None:

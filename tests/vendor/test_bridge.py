@@ -6,7 +6,10 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from engine.base.errors import CompilerError, EngineError, JobCancelledError
 from engine.base.events import CallbackReporter, Event, LogLine, Reporter
+from engine.base.process import child_environment
 from engine.compile.bridge.values import ClassInFile
 from engine.compile.toolkit import LOG_NAME, RemoteRKNN, Toolkit
 from engine.container.vendor import inspect_vendor
@@ -322,3 +326,44 @@ def test_a_full_disk_is_named(
                 everything(toolkit, source)
             assert "full" in caught.value.cause
         check_only_log(disk)
+
+
+def _toolkits(tag: str) -> list[int]:
+    """Processes of the toolkit that a command with this variable started, zombies left out."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (folder / "cmdline").read_bytes()
+            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            ours = tag.encode() in (folder / "environ").read_bytes()
+            if ours and b"code/worker.py" in command and state not in "ZX":
+                found.append(int(folder.name))
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_command_that_is_killed_leaves_no_toolkit(
+    number: signal.Signals, environment: ToolkitEnvironment, shared: Path, tmp_path: Path
+) -> None:
+    tag = f"KILLED={number}-{time.time()}"
+    name, value = tag.split("=")
+    model = shared / "zoo" / "shapes" / "resnet18.onnx"  # some eight seconds
+    words = [model, "--no-quantize", "--chip", "rk3588", "-o", tmp_path / "a.rknn", "--refresh"]
+    command = subprocess.Popen(
+        [sys.executable, "-P", "-m", "rknntui", "compile", *map(str, words)],
+        env={**child_environment(), "RKNNTUI_VENDOR": environment.folder, name: value},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    end = time.monotonic() + 60
+    while not _toolkits(tag) and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(2)  # it imports, then builds
+    assert _toolkits(tag)
+    assert command.poll() is None
+    command.send_signal(number)
+    time.sleep(1)
+    left = _toolkits(tag)
+    command.wait(30)
+    assert not left
+    assert not (tmp_path / "a.rknn").exists()

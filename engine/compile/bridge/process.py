@@ -32,7 +32,8 @@ from engine.wire.vendor import ToolkitEnvironment
 
 __all__ = ["Reach", "ToolkitProcess"]
 
-_TERMINATE_SECONDS = 2.0
+_TERMINATE_SECONDS = 0.5  # a command that was stopped leaves no toolkit a second later
+_HANG_UP_SECONDS = 2.0
 _ANSWER_LIMIT = 64 << 20
 _WRITABLE = ("work", "home", "temporary", "arrays")
 _BOARD_PROGRAMS = ("adb", "npu_transfer_proxy")
@@ -141,7 +142,7 @@ class ToolkitProcess:
             return
         if self.peer.open and not kill:
             self.peer.hang_up()
-            self.returncode(_TERMINATE_SECONDS)
+            self.returncode(_HANG_UP_SECONDS)
         self._signal(signal.SIGKILL)
         self.hear()
         self._child.end(kill=True)
