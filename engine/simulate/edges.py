@@ -1,0 +1,122 @@
+"""Quantized graphs whose roundings go the other way where a value lies on an edge.
+
+A value lies on the edge between two integers where its fraction is one half. Which of the two a
+machine takes depends on the order of its sums, the width of its multiplier, and its rule for ties.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.graph.ir import Graph, constant_of
+from engine.graph.passes import Editor
+
+__all__ = ["EDGE", "Shaken", "halves_up"]
+
+EDGE = 1e-3
+"""How near to an edge a value is shaken over it, in steps. Float32 sums of a thousand products
+differ by about as much when their order changes."""
+
+_LEAST = 64  # different numbers in a pattern, so that neighbours do not all go one way
+_INTEGERS = frozenset({"int8", "uint8", "int16", "uint16"})
+
+
+class Shaken:
+    """A graph in which numbers are added to every tensor before it is rounded.
+
+    They are evenly distributed between ``-edge`` and ``edge`` steps: only values within ``edge`` of
+    an edge can become another integer. All positions of a tensor's last two axes have numbers of
+    their own, and channels share them.
+
+    Args:
+        graph: with Q/DQ pairs.
+        edge: in steps.
+
+    Attributes:
+        graph: a copy, whose further inputs are the numbers.
+    """
+
+    def __init__(self, graph: Graph, edge: float = EDGE) -> None:
+        self._edge = edge
+        self._patterns: dict[str, tuple[tuple[int, ...], float]] = {}
+        copy = graph.copy()
+        edit = Editor(copy.model)
+        for node, value, scale in _roundings(copy):
+            name, shape = f"{node.name}/edge", _pattern(value)
+            number = ir.Value(
+                name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(shape)
+            )
+            copy.model.graph.inputs.append(number)
+            moved = edit.insert("Add", [value, number], before=node, like=value, name=name)
+            node.replace_input_with(0, moved.outputs[0])
+            self._patterns[name] = shape, float(scale)
+        self.graph = Graph(copy.model)
+
+    @property
+    def still(self) -> dict[str, np.ndarray]:
+        """The further inputs that shake nothing."""
+        return {name: np.zeros(shape, np.float32) for name, (shape, _) in self._patterns.items()}
+
+    def numbers(self, seed: int) -> dict[str, np.ndarray]:
+        """The further inputs of a seed."""
+        random = np.random.default_rng(seed)
+        return {
+            name: (random.uniform(-self._edge, self._edge, shape) * scale).astype(np.float32)
+            for name, (shape, scale) in self._patterns.items()
+        }
+
+
+def halves_up(graph: Graph) -> Graph:
+    """A copy that rounds halves up, where ONNX rounds them to the even integer.
+
+    Every rounding becomes ``floor(x / scale + 1/2)``, which the QuantizeLinear behind it keeps.
+    """
+    copy = graph.copy()
+    edit = Editor(copy.model)
+    half = edit.constant(np.array(0.5, np.float32), "edge/half")
+    for node, value, scale in _roundings(copy):
+        step = edit.constant(scale, f"{node.name}/step")
+        found = value
+        for op, inputs in (
+            ("Div", [step]),
+            ("Add", [half]),
+            ("Floor", []),
+            ("Mul", [step]),
+        ):
+            found = edit.insert(
+                op, [found, *inputs], before=node, like=value, name=f"{node.name}/{op}"
+            ).outputs[0]
+        node.replace_input_with(0, found)
+    return Graph(copy.model)
+
+
+def _roundings(graph: Graph) -> Iterator[tuple[ir.Node, ir.Value, np.ndarray]]:
+    """The nodes that round an activation to integers of one scale, their input, and the scale."""
+    for node in list(graph.nodes):
+        if node.op_type != "QuantizeLinear" or len(node.inputs) < 3:
+            continue
+        value, scale, zero = (
+            node.inputs[0],
+            constant_of(node.inputs[1]),
+            constant_of(node.inputs[2]),
+        )
+        if value is None or scale is None or zero is None or constant_of(value) is not None:
+            continue
+        step = scale.numpy()
+        if step.size == 1 and step.dtype == np.float32 and str(zero.numpy().dtype) in _INTEGERS:
+            yield node, value, step.reshape(())
+
+
+def _pattern(value: ir.Value) -> tuple[int, ...]:
+    """The shape of the numbers for a tensor: its last axes, as many as give enough of them."""
+    if value.shape is None:
+        return ()
+    dims = [dim if isinstance(dim, int) else 1 for dim in value.shape]
+    for count in range(min(2, len(dims)), len(dims) + 1):
+        if math.prod(dims[len(dims) - count :]) >= _LEAST or count == len(dims):
+            return tuple(dims[len(dims) - count :])
+    return tuple(dims)
