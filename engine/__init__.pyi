@@ -96,6 +96,7 @@ from engine.recipe import load_recipe as load_recipe
 from engine.report import CONTAINER_NOTE as CONTAINER_NOTE
 from engine.report import gain_text as gain_text
 from engine.report import layers_counted as layers_counted
+from engine.report import rounding_lines as rounding_lines
 from engine.report import sqnr_rank as sqnr_rank
 from engine.report import sqnr_text as sqnr_text
 from engine.report import summary_sections as summary_sections

@@ -15,12 +15,14 @@ from engine.base.text import human_bytes, sanitize
 if TYPE_CHECKING:
     from engine.build import BuildSummary, ErrorFigure
     from engine.wire.build import Analysis
+    from engine.wire.rounding import RoundingSensitivity
 
 __all__ = [
     "CONTAINER_NOTE",
     "Section",
     "gain_text",
     "layers_counted",
+    "rounding_lines",
     "samples_text",
     "sqnr_rank",
     "sqnr_text",
@@ -94,6 +96,43 @@ def gain_text(value: float | None, *, unit: bool = True) -> str:
 def sqnr_rank(value: float | None) -> float:
     """An SQNR as a number to compare by: infinite where there is no noise (None)."""
     return math.inf if value is None else value
+
+
+_SHOWN = 3
+"""Layers that amplify most, as many as are named."""
+_AMPLIFIES = 3.0
+"""In dB, from which a layer is named."""
+
+
+def rounding_lines(found: RoundingSensitivity) -> list[str]:
+    """A rounding sensitivity in words: a line for each output, then where it is amplified."""
+    ways = f"{len(found.runs)} ways to round, {found.samples} sample"
+    ways += "s" if found.samples != 1 else ""
+    lines = []
+    for output in found.outputs:
+        name = sanitize(output.name, 60)
+        if output.rounding_db is None:
+            text = f"{name}: other roundings do not move it"
+        else:
+            moved = f"{output.relative * 100:.2g} % ({sqnr_text(output.rounding_db, digits=1)})"
+            text = f"{name}: other roundings move it by up to {moved}"
+        if output.quantization_db is not None:
+            lost = 10 ** (2 - output.quantization_db / 20)
+            told = sqnr_text(output.quantization_db, digits=1)
+            text += f"; quantization by {lost:.2g} % ({told})"
+        if output.kept_top is not None:
+            runs = len(found.runs) * found.samples
+            text += f"; the largest value keeps its place in {output.kept_top} of {runs} runs"
+        lines.append(f"{text} (simulated; {ways})")
+    layers = [layer for layer in found.layers if (layer.amplified_db or 0.0) >= _AMPLIFIES]
+    layers.sort(key=lambda layer: -(layer.amplified_db or 0.0))
+    if layers:
+        named = ", ".join(
+            f"{sanitize(layer.name, 60)} ({gain_text(layer.amplified_db)})"
+            for layer in layers[:_SHOWN]
+        )
+        lines.append(f"roundings are amplified most at {named}")
+    return lines
 
 
 def _files(summary: BuildSummary) -> Section:

@@ -17,6 +17,7 @@ from engine.build import ErrorFigure, SingleError
 from engine.graph.metrics import ErrorSums
 from engine.quantize import Quantized
 from engine.wire import build as wire
+from engine.wire.rounding import RoundingSensitivity
 
 __all__ = [
     "AccuracyReport",
@@ -127,10 +128,12 @@ class AccuracyReport:
     Attributes:
         layers: one per row.
         samples: how many were analysed; distances are their means, SQNR pools their values.
+        rounding: how far other roundings move the net; None where that was not measured.
     """
 
     layers: tuple[LayerAccuracy, ...]
     samples: int
+    rounding: RoundingSensitivity | None = None
 
 
 def noisiest(report: AccuracyReport, count: int) -> list[LayerAccuracy]:

@@ -68,7 +68,7 @@ def with_output_sensitivity(
         replace(layer, output_sensitivity=shares.get(layer.tensor, layer.output_sensitivity))
         for layer in report.layers
     )
-    return AccuracyReport(tuple(layers), report.samples)
+    return replace(report, layers=tuple(layers))
 
 
 class _Measure:

@@ -19,6 +19,7 @@ import onnx_ir as ir
 
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter
+from engine.base.text import sanitize
 from engine.graph.execute import Session
 from engine.graph.execute.lower import OFFSET
 from engine.graph.execute.reference_form import reference_form
@@ -31,12 +32,15 @@ if TYPE_CHECKING:
     from engine.graph.ir import Graph, QuantParams
     from engine.graph.layers import LayerMap, StoredTensor
 
-__all__ = ["MOST_SAMPLES", "SEEDS", "rounding_sensitivity"]
+__all__ = ["MOST_SAMPLES", "SEEDS", "judgement", "rounding_sensitivity"]
 
 SEEDS = 2
 """Runs with shaken tensors."""
 MOST_SAMPLES = 2
 """Samples at most: each is run once in every way."""
+WITHIN = 3.0
+"""In dB: two runs that round otherwise are further from each other than each from the reference,
+whose movements add up: twice the power."""
 _MOST_VALUES = 96 << 20
 """Integers of layers that are held twice at a time; of a larger graph every n-th layer is told."""
 
@@ -107,6 +111,30 @@ def rounding_sensitivity(
         edge=EDGE,
         seconds=round(time.perf_counter() - begun, 3),
     )
+
+
+def judgement(output: str, between: float | None, rounding: float | None) -> str:
+    """Whether an output of a board is further from the simulator than other roundings move it.
+
+    Args:
+        output: its name.
+        between: board against simulator, both from the model's inputs on, in dB; None: equal.
+        rounding: the rounding sensitivity of the output in dB; None: it does not move.
+    """
+    name = sanitize(output, 120)
+    if between is None:
+        return f"{name}: board and simulator are equal."
+    gap = f"{name}: the board is {_percent(between)} from the simulator, end to end"
+    if rounding is None:
+        return f"{gap}; no other rounding moves it. That is more than rounding explains."
+    moved = f"other roundings alone move it by {_percent(rounding)}"
+    if between >= rounding - WITHIN:
+        return f"{gap}; {moved}. That is no more than rounding."
+    return f"{gap}; {moved}. That is more than rounding explains."
+
+
+def _percent(decibels: float) -> str:
+    return f"{10 ** (2 - decibels / 20):.2g} % ({decibels:.1f} dB)"
 
 
 def _stored(layers: LayerMap, form: Graph) -> dict[str, StoredTensor]:

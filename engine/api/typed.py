@@ -151,7 +151,11 @@ def simulate_model(
 
 
 def analyse_model(
-    model: BuiltModel, inputs: Sequence[Path] | None = None, *, damage: bool = False
+    model: BuiltModel,
+    inputs: Sequence[Path] | None = None,
+    *,
+    damage: bool = False,
+    rounding: bool = False,
 ) -> AccuracyReport:
     """Compare every layer of a quantized build with float.
 
@@ -160,6 +164,7 @@ def analyse_model(
         inputs: pictures or npy files, one per input, sample after sample; None: the first sample of
             the calibration dataset.
         damage: whether to measure what the worst layers alone do to the outputs.
+        rounding: whether to measure how far other roundings move the net.
 
     Raises:
         UsageError: the build is not quantized, or the model came quantized.
@@ -167,7 +172,8 @@ def analyse_model(
     """
     from engine.pipeline.analysis import analyse_build
 
-    return analyse_build(model._pipeline, inputs, damage=damage).report
+    found = analyse_build(model._pipeline, inputs, damage=damage, rounding=rounding)
+    return found.report
 
 
 def pipeline_of(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.accuracy.analyse import AccuracyReport, analyse
 from engine.accuracy.output_sensitivity import with_output_sensitivity
+from engine.accuracy.rounding import MOST_SAMPLES, rounding_sensitivity
 from engine.accuracy.rows import layer_rows
 from engine.accuracy.snapshot import SnapshotWriter, error_table
 from engine.base.errors import UsageError
@@ -48,6 +50,7 @@ class Analysis:
             over=self.over,
             layers=tuple(layer.told() for layer in self.report.layers),
             files=tuple(map(str, self.files)),
+            rounding=self.report.rounding,
         )
 
     def table(self, generation: int = 2) -> str:
@@ -63,6 +66,7 @@ def analyse_build(
     *,
     force: bool = False,
     damage: bool = False,
+    rounding: bool = False,
     errors: bool = True,
     board: BoardChoice | None = None,
 ) -> Analysis:
@@ -75,6 +79,7 @@ def analyse_build(
         folder: where the snapshot goes; None writes nothing.
         force: whether a snapshot in ``folder`` may be replaced.
         damage: whether to measure what the worst layers alone do to the outputs.
+        rounding: whether to measure how far other roundings move the net.
         errors: whether the snapshot holds the table of errors.
         board: also compares with this board, on the first sample.
 
@@ -106,6 +111,15 @@ def analyse_build(
         if damage:
             first = pipeline.feeds(dataset.first(1))
             report = with_output_sensitivity(report, build, first, reporter=reporter)
+        if rounding:
+            found = rounding_sensitivity(
+                build.graph,
+                build.layers,
+                pipeline.feeds(dataset.first(MOST_SAMPLES)),
+                golden=build.reference,
+                reporter=reporter,
+            )
+            report = replace(report, rounding=found)
         _tell(reporter, files)
     over = f"{report.samples} sample{'s' if report.samples != 1 else ''} of yours"
     if inputs is None:
@@ -121,6 +135,7 @@ def compare_build(
     *,
     layers: Sequence[str] | None = None,
     force: bool = False,
+    rounding: bool = False,
 ) -> tuple[OnBoard, tuple[Path, ...]]:
     """Compare a quantized build with a board on one sample, and write the tensors.
 
@@ -131,6 +146,7 @@ def compare_build(
         folder: where the tensors of the three sides go; None writes nothing.
         layers: to compare, by any of their names; None for all.
         force: whether a snapshot in ``folder`` may be replaced.
+        rounding: whether to measure how far other roundings move the net.
 
     Returns:
         What was found, and the parts of the snapshot.
@@ -149,10 +165,13 @@ def compare_build(
     with pipeline.step("board", "Compare with the board"):
         feed = next(iter(pipeline.feeds(dataset)))
         if folder is None:
-            return compare_on_board(pipeline, feed, board, layers=layers), ()
+            found = compare_on_board(pipeline, feed, board, layers=layers, rounding=rounding)
+            return found, ()
         rows = layer_rows(quantized_of(pipeline))
         with SnapshotWriter(folder, rows, force=force) as snapshot:
-            found = compare_on_board(pipeline, feed, board, layers=layers, sink=snapshot)
+            found = compare_on_board(
+                pipeline, feed, board, layers=layers, sink=snapshot, rounding=rounding
+            )
             files = snapshot.finish(None)
         _tell(pipeline.reporter, files)
     return found, files

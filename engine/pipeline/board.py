@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engine.accuracy.rounding import judgement, rounding_sensitivity
 from engine.accuracy.rows import Row
 from engine.accuracy.three_way import (
     BoardSink,
@@ -40,6 +41,7 @@ from engine.wire.compare import Comparison
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
     from engine.quantize import Quantized
+    from engine.wire.rounding import RoundingSensitivity
 
 __all__ = ["BoardChoice", "OnBoard", "compare_on_board", "input_digest"]
 
@@ -77,6 +79,7 @@ class OnBoard:
         sha256: of the inputs.
         missing: ids of layers that the board did not give.
         notes: what is to be known.
+        rounding: how far other roundings move the net; None where that was not measured.
     """
 
     layers: tuple[LayerOnBoard, ...]
@@ -88,6 +91,19 @@ class OnBoard:
     sha256: str
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    rounding: RoundingSensitivity | None = None
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """Of each output that the board gave, whether its difference is more than rounding."""
+        if self.rounding is None:
+            return ()
+        outputs = {output.name: output.rounding_db for output in self.rounding.outputs}
+        return tuple(
+            judgement(layer.row.golden, layer.between.sums.sqnr, outputs[layer.row.golden])
+            for layer in self.layers
+            if layer.row.golden in outputs
+        )
 
     @property
     def first(self) -> LayerOnBoard | None:
@@ -113,19 +129,25 @@ class OnBoard:
 
     def told(self, files: Sequence[Path] = ()) -> Comparison:
         """As the wire has it."""
+        rounded = {} if self.rounding is None else {r.name: r for r in self.rounding.layers}
         return Comparison(
             label=self.label,
             device=self.device,
             chip=self.chip,
             runtime=self.runtime,
             driver=self.driver,
-            layers=tuple(layer.told() for layer in self.layers),
+            layers=tuple(
+                replace(layer.told(), rounding=rounded.get(layer.row.layer))
+                for layer in self.layers
+            ),
             first="" if self.first is None else self.first.row.layer,
             verdict=self.verdict,
             sha256=self.sha256,
             missing=self.missing,
             files=tuple(map(str, files)),
             notes=self.notes,
+            judged=self.judged,
+            rounding=self.rounding,
         )
 
 
@@ -145,6 +167,7 @@ def compare_on_board(
     *,
     layers: Sequence[str] | None = None,
     sink: BoardSink | None = None,
+    rounding: bool = False,
 ) -> OnBoard:
     """Compare a quantized build with a board, layer by layer, on one sample.
 
@@ -154,6 +177,7 @@ def compare_on_board(
         chosen: the board, and what runs there.
         layers: the layers to compare, by any of their names; None for all.
         sink: gets the tensors.
+        rounding: whether to measure how far other roundings move the net.
 
     Raises:
         UsageError: a real board and no compiled model, or a compiled model of another build.
@@ -185,6 +209,15 @@ def compare_on_board(
             build, feeds, side.groups, side, sink=sink, reporter=pipeline.reporter
         )
         opened = side.opened
+    moved = None
+    if rounding:
+        moved = rounding_sensitivity(
+            build.graph,
+            build.layers,
+            [feeds],
+            golden=build.reference,
+            reporter=pipeline.reporter,
+        )
     compared = {layer.row.layer for layer in found}
     versions = ("", "") if opened is None else (opened.api_version, opened.driver_version)
     return OnBoard(
@@ -196,6 +229,7 @@ def compare_on_board(
         input_digest(feeds),
         tuple(dict.fromkeys(row.layer for row in rows if row.layer not in compared)),
         tuple(dict.fromkeys(side.notes)),
+        moved,
     )
 
 

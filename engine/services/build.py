@@ -197,7 +197,14 @@ def accuracy(params: AccuracyParams, reporter: Reporter) -> Analysis:
     pipeline = get_pipeline(recipe, reporter, last="quantize", then=("accuracy",))
     inputs = None if params.inputs is None else _paths(params.inputs)
     folder = None if params.output_dir is None else Path(params.output_dir)
-    found = analyse_build(pipeline, inputs, folder, force=params.force, damage=params.damage)
+    found = analyse_build(
+        pipeline,
+        inputs,
+        folder,
+        force=params.force,
+        damage=params.damage,
+        rounding=params.rounding,
+    )
     return found.told()
 
 

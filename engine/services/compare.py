@@ -33,5 +33,6 @@ def board(params: CompareParams, reporter: Reporter) -> Comparison:
         None if params.output_dir is None else Path(params.output_dir),
         layers=params.layers,
         force=params.force,
+        rounding=params.rounding,
     )
     return found.told(files)

@@ -12,6 +12,7 @@ from engine.wire.method import Task
 from engine.wire.names import Arithmetic
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
+from engine.wire.rounding import RoundingSensitivity
 
 __all__ = [
     "ACCURACY",
@@ -71,12 +72,14 @@ class AccuracyParams(ModelTarget):
         inputs: a file per input, samples one after the other; None: the first calibration sample.
         output_dir: where the snapshot goes.
         damage: whether to measure what the worst layers alone do to the outputs.
+        rounding: whether to measure how far other roundings move the net.
     """
 
     inputs: tuple[Text, ...] | None = None
     output_dir: Text | None = None
     force: bool = False
     damage: bool = False
+    rounding: bool = True
 
 
 @record(kw_only=True)
@@ -167,12 +170,17 @@ class LayerAccuracy:
 
 @record
 class Analysis:
-    """The error of every layer over ``samples`` (``over``: which), and the snapshot's files."""
+    """The error of every layer over ``samples`` (``over``: which), and the snapshot's files.
+
+    Attributes:
+        rounding: None where it was not asked for.
+    """
 
     samples: int
     over: str
     layers: tuple[LayerAccuracy, ...]
     files: tuple[str, ...]
+    rounding: RoundingSensitivity | None = None
 
 
 @record

@@ -7,6 +7,7 @@ from engine.wire.codec import Text
 from engine.wire.method import Task
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
+from engine.wire.rounding import RoundedLayer, RoundingSensitivity
 
 __all__ = ["COMPARE_BOARD", "CompareParams", "ComparedLayer", "Comparison", "Difference"]
 
@@ -23,6 +24,7 @@ class CompareParams(ModelTarget):
         inputs: a file per input; None: the first calibration sample.
         layers: ids of the layers to compare; None: all that the model gives.
         output_dir: folder for the tensors of all three sides.
+        rounding: whether to measure how far other roundings move the net.
     """
 
     device: str | None = None
@@ -31,6 +33,7 @@ class CompareParams(ModelTarget):
     layers: tuple[Text, ...] | None = None
     output_dir: Text | None = None
     force: bool = False
+    rounding: bool = True
 
 
 @record
@@ -61,6 +64,8 @@ class ComparedLayer:
         own_steps: the greatest difference of ``own`` in steps.
         moved: share of the values of ``own`` that are another integer; None as ``steps``.
         inside: ids of layers before this one that the board did not give: ``own`` is theirs too.
+        rounding: how far other roundings move this tensor in the simulator: ``between`` beside it
+            says whether the board is further away than that; None where it was not measured.
     """
 
     name: str
@@ -76,6 +81,7 @@ class ComparedLayer:
     own_steps: float | None = None
     moved: float | None = None
     inside: tuple[str, ...] = ()
+    rounding: RoundedLayer | None = None
 
 
 @record
@@ -87,6 +93,8 @@ class Comparison:
         first: id of the first layer that diverges from what the simulator makes of the board's own
             inputs of it; empty for none.
         verdict: the result in a sentence.
+        judged: of each output that the board gave, whether its difference from end to end is more
+            than other roundings make; none where that was not measured.
         sha256: of the input bytes that all sides were given.
         missing: layers that the board did not give.
         files: that were written.
@@ -104,6 +112,8 @@ class Comparison:
     files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     driver: str = ""
+    judged: tuple[str, ...] = ()
+    rounding: RoundingSensitivity | None = None
 
 
 COMPARE_BOARD = Task("compare.board", CompareParams, Comparison)

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from engine import human_bytes, not_finite, sanitize, shape_text
+from engine import human_bytes, not_finite, sanitize, shape_text, sqnr_text
 from engine.wire.board import SystemMemory
 from engine.wire.build import SimulatedOutput
 from engine.wire.devices import BoardMemory, LayerTime
+from engine.wire.rounding import RoundedLayer
 from rknntui.cli.output import table
 
-__all__ = ["layer_lines", "memory_line", "output_lines", "system_line", "where_line"]
+__all__ = [
+    "layer_lines",
+    "memory_line",
+    "output_lines",
+    "rounding_text",
+    "system_line",
+    "where_line",
+]
 
 
 def where_line(device: str, chip: str, runtime: str, driver: str, label: str) -> str:
     """Which board with which software, and what its figures are."""
     told = f"{sanitize(device)}: {chip}, runtime {sanitize(runtime)}"
     return f"{told}{f', driver {sanitize(driver)}' if driver else ''} ({label})"
+
+
+def rounding_text(layer: RoundedLayer | None) -> str:
+    """How far other roundings move a layer, in dB without the unit; empty where nobody looked."""
+    return "" if layer is None else sqnr_text(layer.rounding_db, unit=False, digits=1)
 
 
 def output_lines(outputs: Iterable[SimulatedOutput]) -> list[str]:

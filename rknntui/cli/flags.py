@@ -53,6 +53,12 @@ sample_flag = click.option(
     type=click.Path(path_type=Path),
     help="An image or npy file; once per input. Default: the first calibration sample.",
 )
+rounding_flag = click.option(
+    "--rounding/--no-rounding",
+    default=True,
+    show_default=True,
+    help="Measure how far the net moves when roundings at an edge go the other way.",
+)
 save_flag = click.option(
     "--save", type=click.Path(path_type=Path), help="Folder for every output as npy."
 )

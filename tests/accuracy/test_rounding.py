@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 from benchmarks.compiled.cases import load_case
-from engine.accuracy.rounding import rounding_sensitivity
+from engine.accuracy.rounding import judgement, rounding_sensitivity
 from engine.base.errors import JobCancelledError, UsageError
 from engine.base.events import CallbackReporter
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, params_of
 from engine.graph.metrics import sqnr
 from engine.quantize import Quantized, calibrate, quantize
+from engine.report import rounding_lines
 from engine.simulate.edges import EDGE, Shaken, halves_up
+from engine.wire.rounding import RoundedLayer, RoundedOutput, RoundingSensitivity
 from tests.quantize.models import Net, small_cnn
 
 Number = Callable[[str, np.ndarray], np.ndarray]
@@ -58,8 +60,8 @@ def in_numpy(graph: Graph, feed: dict[str, np.ndarray], rounded: Number) -> dict
             steps = data.astype(np.float32) - zero.astype(np.float32).reshape(shape)
             values[out] = steps * scale.reshape(shape)
         elif node.op_type == "MatMul":
-            values[out] = given[0].astype(np.float64) @ given[1].astype(np.float64)
-            values[out] = values[out].astype(np.float32)
+            exact = given[0].astype(np.float64) @ given[1].astype(np.float64)
+            values[out] = exact.astype(np.float32)
         else:
             assert node.op_type == "LeakyRelu"
             alpha = np.float32(node.attributes.get_float("alpha", 0.01))
@@ -162,6 +164,40 @@ def test_it_needs_a_sample_and_can_be_stopped() -> None:
     reporter = CallbackReporter(lambda event: None, lambda: True)
     with pytest.raises(JobCancelledError):
         rounding_sensitivity(done.graph, done.layers, net.feeds(1), reporter=reporter)
+
+
+@pytest.mark.parametrize(
+    ("between", "rounding", "said"),
+    [
+        (None, 30.0, "board and simulator are equal"),
+        (30.5, 30.0, "no more than rounding"),
+        (27.5, 30.0, "no more than rounding"),
+        (26.5, 30.0, "more than rounding explains"),
+        (60.0, None, "no other rounding moves it"),
+    ],
+)
+def test_a_board_is_judged_by_what_roundings_do(
+    between: float | None, rounding: float | None, said: str
+) -> None:
+    text = judgement("boxes", between, rounding)
+    assert text.startswith("boxes: ")
+    assert said in text
+    if between == 30.5:
+        assert "3 % (30.5 dB)" in text
+        assert "3.2 % (30.0 dB)" in text
+
+
+def test_what_is_told_in_words() -> None:
+    output = RoundedOutput("boxes", 30.0, 20.0, 40.0, 10**-1.5, 0.5, 3.0, None)
+    still = RoundedOutput("scores", None, None, None, 0.0, 0.0, 0.0, 7)
+    layers = [RoundedLayer(f"Conv_{n}", "t", 30.0, 0.1, 2.0, float(n)) for n in (2, 5, 9)]
+    ways = ("integer", "halves up", "edge 1", "edge 2")
+    found = RoundingSensitivity((output, still), tuple(layers), ways, 2, 1e-3, 1.0)
+    first, second, third = rounding_lines(found)
+    assert "boxes: other roundings move it by up to 3.2 % (30.0 dB)" in first
+    assert "quantization by 10 % (20.0 dB) (simulated; 4 ways to round, 2 samples)" in first
+    assert "do not move it; the largest value keeps its place in 7 of 8 runs" in second
+    assert third == "roundings are amplified most at Conv_9 (+9.00 dB), Conv_5 (+5.00 dB)"
 
 
 @pytest.mark.long

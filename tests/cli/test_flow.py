@@ -48,6 +48,16 @@ def test_dataset_recipe_build_accuracy_simulate_export(
     ranked = warm("accuracy", "recipe.yaml", "--output-dir", "snapshot", "--json")
     assert ranked.code == 0, ranked.err
     assert ranked.json["layers"]
+    (moved,) = ranked.json["rounding"]["outputs"]
+    assert moved["name"] == "logits"
+    assert moved["quantization_db"] > 20
+    assert 0 <= moved["relative"] < 0.1
+    assert ranked.json["rounding"]["label"] == "simulated"
+    told = warm("accuracy", "recipe.yaml")
+    assert "round. dB" in told.out
+    assert "other roundings" in told.out
+    plain = warm("accuracy", "recipe.yaml", "--no-rounding")
+    assert "rounding" not in plain.out
     text = (tmp_path / "snapshot" / "error_analysis.txt").read_text()
     assert "simulator_error" in text
 

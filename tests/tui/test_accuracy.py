@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.wire.graph import LayerSpread, TensorRange
+from engine.wire.rounding import RoundedLayer, RoundingSensitivity
 from rknntui.app import Workbench
 from rknntui.screens.accuracy.text import clipped
 from rknntui.screens.accuracy.workspace import Accuracy
+from rknntui.screens.run.compare import _record
+from rknntui.screens.run.facts import compared_lines
 from rknntui.widgets.histogram_chart import Histogram, bars, rebinned
+from tests.tui.board_answers import comparison
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path, press_text, shown, write_recipe
 
@@ -41,6 +46,10 @@ async def test_layers_are_ranked_filtered_drilled_into_and_found_in_the_graph(
         await until(pilot, lambda: workspace.table.total > 0, "a ranking")
         known = [r["sqnr"] for r in workspace.table.records if r["sqnr"] is not None]
         assert known == sorted(known), "the worst layer comes first"
+        assert workspace.ranking.result is not None
+        assert workspace.ranking.result.rounding is not None
+        assert any(r["rounding"] is not None for r in workspace.table.records)
+        assert "other roundings" in screen_text(app)
         await pilot.press("t")
         await until(pilot, lambda: "by isol. dB" in screen_text(app), "another order")
         known = [r["own"] for r in workspace.table.records if r["own"] is not None]
@@ -126,3 +135,21 @@ def test_clipped_values_are_those_outside_the_range_of_the_integers() -> None:
     assert clipped(layer(10.0)) == 0
     assert clipped(layer(5.0)) == pytest.approx(0.3)
     assert clipped(layer(None)) is None
+
+
+def test_a_comparison_says_what_other_roundings_do() -> None:
+    """Below the table the judgement, in it a column beside board against simulator."""
+    found = comparison()
+    layers = tuple(
+        replace(row, rounding=RoundedLayer(row.name, row.tensor, 31.5, 0.2)) for row in found.layers
+    )
+    moved = RoundingSensitivity((), layers=(), runs=("integer",), samples=1, edge=1e-3, seconds=1.0)
+    judged = ("logits: the board is 3 % from the simulator. That is no more than rounding.",)
+    told = replace(found, layers=layers, rounding=moved, judged=judged)
+    lines = ["".join(text for text, _ in line) for line in compared_lines(told, 200)]
+    assert judged[0] in lines
+    assert judged[0] not in [
+        "".join(text for text, _ in line) for line in compared_lines(found, 200)
+    ]
+    assert {_record(0, row, "")["rounding_db"] for row in layers} == {31.5}
+    assert {_record(0, row, "")["rounding_db"] for row in found.layers} == {None}

@@ -8,10 +8,19 @@ from typing import Any
 
 import click
 
-from engine import layers_counted, sanitize, sqnr_rank, sqnr_text
+from engine import layers_counted, rounding_lines, sanitize, sqnr_rank, sqnr_text
 from engine.wire.build import ACCURACY, AccuracyParams, Analysis, Distance, LayerAccuracy
 from engine.wire.codec import encode
-from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, sample_flag, target, values_of
+from rknntui.cli.figures import rounding_text
+from rknntui.cli.flags import (
+    json_flag,
+    quiet_flag,
+    recipe_flags,
+    rounding_flag,
+    sample_flag,
+    target,
+    values_of,
+)
 from rknntui.cli.gates import exit_code, fail_under_flag, gate_lines, layer_gates
 from rknntui.cli.guide_output import Guided, guide_lines, run_guide
 from rknntui.cli.output import emit, table
@@ -42,6 +51,7 @@ SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
     is_flag=True,
     help="Measure the output impact of the worst layers, one at a time.",
 )
+@rounding_flag
 @click.option(
     "--guide",
     is_flag=True,
@@ -75,6 +85,7 @@ def command(
     sort: str,
     count: int | None,
     damage: bool,
+    rounding: bool,
     guide: bool,
     references: tuple[Path, ...],
     device: str | None,
@@ -108,6 +119,7 @@ def command(
             output_dir=None if output_dir is None else str(output_dir.absolute()),
             force=force,
             damage=damage or sort == "damage",
+            rounding=rounding,
         )
         return await session.run(ACCURACY, asked)
 
@@ -150,6 +162,8 @@ def _ranked(layers: tuple[LayerAccuracy, ...], sort: str) -> tuple[LayerAccuracy
 
 
 def _lines(result: Analysis, title: str) -> list[str]:
+    found = result.rounding
+    rounded = {} if found is None else {layer.name: layer for layer in found.layers}
     rows = [
         (
             sanitize(layer.name, 50),
@@ -162,6 +176,7 @@ def _lines(result: Analysis, title: str) -> list[str]:
             *_pair(layer.entire),
             *_pair(layer.single),
             _percent(layer.damage),
+            rounding_text(rounded.get(layer.name)),
             sanitize(", ".join(n for n in layer.sources if n != layer.name), 60),
         )
         for layer in result.layers
@@ -180,12 +195,14 @@ def _lines(result: Analysis, title: str) -> list[str]:
         "isol. cos",
         "isol. euc",
         "impact %",
+        "round. dB",
         "source layer",
     )
     empty = [i for i in range(len(columns)) if not any(row[i] for row in rows)]
     kept = [i for i in range(len(columns)) if i not in empty]
     shown = [tuple(row[i] for i in kept) for row in rows]
     lines = [title, *table([columns[i] for i in kept], shown)]
+    lines += [] if found is None else rounding_lines(found)
     return [*lines, *[f"wrote {path}" for path in result.files]]
 
 

@@ -7,10 +7,19 @@ from typing import Any
 
 import click
 
-from engine import sanitize, sqnr_text
+from engine import rounding_lines, sanitize, sqnr_text
 from engine.wire.compare import COMPARE_BOARD, ComparedLayer, CompareParams, Comparison, Difference
 from rknntui.cli.board_target import device_flag
-from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, sample_flag, target, values_of
+from rknntui.cli.figures import rounding_text
+from rknntui.cli.flags import (
+    json_flag,
+    quiet_flag,
+    recipe_flags,
+    rounding_flag,
+    sample_flag,
+    target,
+    values_of,
+)
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
@@ -40,6 +49,7 @@ _EPILOG = (
     type=click.Path(path_type=Path),
     help="Folder for the tensors of all three sides.",
 )
+@rounding_flag
 @recipe_flags
 @click.option("--force", is_flag=True, help="Overwrite tensors that exist.")
 @json_flag
@@ -51,6 +61,7 @@ def command(
     compiled: Path | None,
     layers: tuple[str, ...],
     output_dir: Path | None,
+    rounding: bool,
     force: bool,
     as_json: bool,
     quiet: bool,
@@ -67,6 +78,7 @@ def command(
             layers=layers or None,
             output_dir=None if output_dir is None else str(output_dir.absolute()),
             force=force,
+            rounding=rounding,
         )
         return await session.run(COMPARE_BOARD, asked)
 
@@ -86,6 +98,7 @@ def _lines(found: Comparison) -> list[str]:
             _decibels(layer.simulator),
             _decibels(layer.board),
             _decibels(layer.between),
+            rounding_text(layer.rounding),
             "" if layer.own is None else _decibels(layer.own),
             "" if layer.own_steps is None else f"{layer.own_steps:.3g}",
             "" if layer.moved is None else f"{layer.moved * 100:.3g}",
@@ -100,13 +113,16 @@ def _lines(found: Comparison) -> list[str]:
         "sim. dB",
         "board dB",
         "b-s dB",
+        "round. dB",
         "alone dB",
         "alone steps",
         "moved %",
         "",
     )
     where += f", driver {sanitize(found.driver)}" if found.driver else ""
-    lines = [f"{where} ({found.label})", *table(columns, rows)]
+    kept = [at for at, name in enumerate(columns) if found.rounding or name != "round. dB"]
+    shown = [tuple(row[at] for at in kept) for row in rows]
+    lines = [f"{where} ({found.label})", *table([columns[at] for at in kept], shown)]
     lines += [f"not given by the board: {sanitize(name, 120)}" for name in found.missing[:20]]
     if len(found.missing) > 20:
         lines.append(f"and {len(found.missing) - 20} more")
@@ -115,6 +131,8 @@ def _lines(found: Comparison) -> list[str]:
     first = next((layer for layer in found.layers if layer.diverges), None)
     if first is not None:
         lines += _inside(first)
+    if found.rounding is not None:
+        lines += [sanitize(text, 400) for text in found.judged or rounding_lines(found.rounding)]
     return [*lines, f"input SHA-256 {found.sha256}", sanitize(found.verdict, 500)]
 
 

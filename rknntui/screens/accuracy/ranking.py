@@ -60,7 +60,9 @@ class Ranking(RecordView):
         """Show what a job found; the first time the worst layer first."""
         self.result, self.recipe = result, job.recipe
         shown = [layer for layer in result.layers if not layer.inner]
-        records = [rank_record(i, layer) for i, layer in enumerate(shown)]
+        told = () if result.rounding is None else result.rounding.layers
+        rounded = {layer.name: layer for layer in told}
+        records = [rank_record(i, row, rounded.get(row.name)) for i, row in enumerate(shown)]
         self.table.set_records(records, keep="tensor")
         if self.table.sort_column is None:
             self.table.sort_field("sqnr")
@@ -103,7 +105,18 @@ class Ranking(RecordView):
         over = f"over {samples} sample" + ("s" if samples != 1 else "")
         counted = layers_counted(self.result)
         layers, short = f"{counted} {over}", f"{counted.partition(',')[0]} {over}"
-        return Fact(f"{layers} ({sanitize(of, 80)})", (layers, short)), stale
+        compared = Fact(f"{layers} ({sanitize(of, 80)})", (layers, short))
+        return compared, *_rounding_fact(self.result), stale
+
+
+def _rounding_fact(result: Analysis) -> tuple[Fact, ...]:
+    """The output that other roundings move most."""
+    outputs = () if result.rounding is None else result.rounding.outputs
+    if not outputs:
+        return ()
+    worst = max(outputs, key=lambda output: output.relative)
+    by = f"{worst.relative * 100:.2g} %"
+    return (Fact(f"other roundings move {sanitize(worst.name, 40)} by {by}", rank=2),)
 
 
 def _empty(session: Session) -> str:

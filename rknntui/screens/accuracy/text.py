@@ -13,6 +13,7 @@ from rknntui.widgets.wrap import wrap
 if TYPE_CHECKING:
     from engine.wire.build import LayerAccuracy
     from engine.wire.graph import LayerSpread
+    from engine.wire.rounding import RoundedLayer
     from rknntui.widgets.strips import Line
 
 __all__ = [
@@ -79,6 +80,7 @@ def rank_fields() -> tuple[Field, ...]:
         Field("entire", cosine_column("cumul. cos", 10)),
         Field("single", cosine_column("isol. cos", 10), 88),
         Field("damage", Column("impact %", 8, right=True, text=_percent), 100),
+        Field("rounding", decibel_column("round. dB", 9), 112),
         Field("source", Column("source layer", 12, grow=2, text=name_text), 150, "name"),
         Field("dtype", Column("type", 8, text=name_text), 124),
         Field("entire_distance", Column("cumul. euc", 10, right=True, text=distance), 136),
@@ -91,8 +93,11 @@ def _percent(share: float) -> str:
     return f"{share * 100:.0f}" if share >= 0.1 or share == 0 else f"{share * 100:.2g}"
 
 
-def rank_record(index: int, layer: LayerAccuracy) -> Record:
-    """A layer of the job's answer as a record; a layer without noise has an infinite SQNR."""
+def rank_record(index: int, layer: LayerAccuracy, rounded: RoundedLayer | None = None) -> Record:
+    """A layer of the job's answer as a record; a layer without noise has an infinite SQNR.
+
+    ``rounded``: how far other roundings move it; None where nobody looked.
+    """
     entire, single, lost = layer.entire, layer.single, layer.saturation
     return {
         "number": index + 1,
@@ -106,6 +111,9 @@ def rank_record(index: int, layer: LayerAccuracy) -> Record:
         "low": lost.low if lost else None,
         "high": lost.high if lost else None,
         "damage": layer.damage,
+        "rounding": sqnr_rank(rounded.rounding_db) if rounded else None,
+        "moved": rounded.moved if rounded else None,
+        "amplified": rounded.amplified_db if rounded else None,
         "source": ", ".join(layer.sources) or None,
         "aliases": layer.aliases,
         "dtype": layer.dtype or None,
@@ -178,6 +186,16 @@ def layer_lines(
     return lines
 
 
+def _rounded(record: Record) -> str:
+    """How far other roundings move a layer."""
+    if not record["moved"]:
+        return "other roundings do not move it"
+    text = f"other roundings move {record['moved']:.2%} of its values"
+    text += f", {decibel_text(record['rounding'], unit=True)}"
+    grown = record["amplified"] or 0.0
+    return text + (f", {grown:.1f} dB more than its inputs" if grown > 0 else "")
+
+
 def _ranked(record: Record) -> str:
     parts = []
     if record["sqnr"] is not None:
@@ -195,6 +213,8 @@ def _ranked(record: Record) -> str:
         parts.append(f"{record['low']:.2%} clipped below, {record['high']:.2%} above")
     if record["damage"] is not None:
         parts.append(f"output impact {record['damage']:.0%}")
+    if record["moved"] is not None:
+        parts.append(_rounded(record))
     return " · ".join(parts) or "fused into the next layer"
 
 

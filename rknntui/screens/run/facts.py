@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine import sanitize
+from engine import rounding_lines, sanitize
 from engine.wire.board import Ran
 from engine.wire.build import Simulated
 from rknntui.keys.text import key_text
@@ -178,6 +178,8 @@ def compared_lines(found: Comparison | None, width: int) -> list[Line]:
     first = next((row for row in found.layers if row.name == found.first), None)
     if first is not None and first.inside:
         lines += _told([f"Or one that the board did not give: {_some(first.inside)}."], width)
+    if found.rounding is not None:
+        lines += _told(found.judged or rounding_lines(found.rounding), width, "")
     told = [f"On {found.device}, {found.chip}, {runtime_text(found.runtime)} ({found.label})."]
     if found.missing:
         told.append(f"Not given by the board: {_some(found.missing)}.")

@@ -67,6 +67,27 @@ def test_a_board_as_the_simulator(
         np.testing.assert_array_equal(np.load(path), np.load(same))
 
 
+def test_the_difference_is_judged_by_what_other_roundings_do(
+    board: Boards, equip: Equip, build: Pipeline
+) -> None:
+    made = equip(board("rk3588"))
+    rows = rows_of(build)
+    same, _ = compare_build(build, BoardChoice(made.address), rounding=True)
+    assert same.judged
+    assert all("are equal" in text for text in same.judged)
+    with bent(made, rows[3].layer):
+        other, _ = compare_build(build, BoardChoice(made.address), rounding=True)
+    assert all("more than rounding explains" in text for text in other.judged)
+    told = other.told()
+    assert told.rounding is not None
+    assert {layer.name for layer in told.layers if layer.rounding} == {
+        layer.name for layer in told.rounding.layers
+    } & {layer.name for layer in told.layers}
+    assert any(layer.rounding for layer in told.layers)
+    plain, _ = compare_build(build, BoardChoice(made.address))
+    assert (plain.judged, plain.told().rounding) == ((), None)
+
+
 def test_the_bent_layer_is_named(board: Boards, equip: Equip, build: Pipeline) -> None:
     made = equip(board("rk3588"))
     rows = rows_of(build)

@@ -137,6 +137,8 @@ def test_a_comparison_names_the_bent_layer(stand: Stand, bent: str, digit_file: 
     names = list(rows)
     assert not any(rows[name]["diverges"] for name in names[: names.index(bent)])
     assert bent in found["verdict"]
+    assert found["rounding"]["outputs"]
+    assert any("rounding" in text for text in found["judged"])
     stand.board.bend(None)
     found = told(*words)
     assert (found["first"], any(row["diverges"] for row in found["layers"])) == ("", False)
