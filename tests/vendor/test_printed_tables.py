@@ -118,12 +118,12 @@ class RandomNet:
 
 
 def printed(python: Path, model: Path, chip: str, quant: str, folder: Path) -> list[PrintedLayer]:
-    log = folder / "log.txt"
+    log = folder / f"{model.stem}__{chip}__{quant}.log"
     home = folder / "home"
     home.mkdir(exist_ok=True)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     subprocess.run(
-        [str(python), "-B", str(PROGRAM), str(model), chip, quant, str(log)],
+        [str(python), "-B", str(PROGRAM), str(folder), f"{chip}:{quant}", str(model)],
         env=environment | {"HOME": str(home), "TMPDIR": str(home)},
         cwd=folder,
         check=False,

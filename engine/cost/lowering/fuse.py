@@ -65,7 +65,7 @@ def fuse_sums(graph: LoweringGraph, context: Context) -> None:
                 _into(graph, home, node)
                 graph.rewrites["fuse_conv_add"] += 1
     for node in graph.breadth_first():
-        summed = node.op == "Add" and len(graph.features(node)) == 2
+        summed = node.op == "Add" and (len(graph.features(node)) == 2 or _adds_columns(graph, node))
         scaled = node.op == "BatchNormalization" and not node.fused
         # halves in float16 are made int8 again before anything else
         own = not node.dtype or node.dtype == context.dtype
@@ -75,6 +75,15 @@ def fuse_sums(graph: LoweringGraph, context: Context) -> None:
         if follower is not None and follower.op == "Relu":
             graph.absorb(node, follower, fused="Relu")
             node.name += "Relu" if joined else f"_{node.op}Relu"
+
+
+def _adds_columns(graph: LoweringGraph, node: Node) -> bool:
+    """Whether a sum has a constant for each column, the bias of a norm over pixels."""
+    maker = graph.producer(node.inputs[0])
+    if maker is None or maker.op != "Mul" or len(graph.features(node)) != 1:
+        return False
+    before = graph.producer(maker.inputs[0])
+    return before is not None and bool(before.attributes.get("pixels"))
 
 
 def _can_do(node: Node, follower: Node, context: Context) -> bool:
@@ -87,7 +96,10 @@ def _can_do(node: Node, follower: Node, context: Context) -> bool:
 def _home(
     graph: LoweringGraph, node: Node, order: dict[Node, int], context: Context
 ) -> Node | None:
-    """The convolution that takes an Add or Mul in: of two the one that runs first."""
+    """The convolution that takes an Add or Mul in: of two the one that runs first.
+
+    Of the parts of a large kernel it is the later one, but the first where that has a bias in int8.
+    """
     first, second = node.inputs
     if first == second or graph.shape(first) != graph.shape(second):
         return None
@@ -102,6 +114,9 @@ def _home(
         and graph.only_reader(maker.outputs[0]) is node
         and _can_sum(maker, node, context)
     ]
+    if len(fitting) > 1 and all("part" in each.attributes for each in fitting):
+        one, later = sorted(fitting, key=lambda each: each.int("part"))
+        return one if context.dtype == "int8" and one.attributes["biased"] else later
     return min(fitting, key=order.__getitem__) if fitting else None
 
 

@@ -15,13 +15,18 @@ def rewrite_groups(graph: LoweringGraph, context: Context) -> None:
     """Depthwise weights are told as (1, C, kh, kw); other groups become dense convolutions.
 
     Where the input channels of a group fill whole groups of the native layout, there is a
-    convolution for each between a Split and a Concat; else one with zero weights between.
+    convolution for each between a Split and a Concat; else one with zero weights between. A
+    weight that several convolutions share stays one constant.
     """
+    given = dict(graph.tensors)
+    read_otherwise = {
+        each for node in graph if not _is_depthwise(node, graph) for each in node.inputs
+    }
     for node in graph:
         if node.op not in ("Conv", "ConvTranspose") or len(node.inputs) < 2:
             continue
         group = node.int("group", 1)
-        weight = graph.tensors[node.inputs[1]]
+        weight = given[node.inputs[1]]
         if group < 2 or len(weight.shape) != 4:
             continue
         if node.op == "ConvTranspose":
@@ -29,10 +34,12 @@ def rewrite_groups(graph: LoweringGraph, context: Context) -> None:
                 node.attributes["depthwise"] = 1
             continue
         cout, part, *kernel = weight.shape
-        if part == 1 and cout == group:
+        if (cout, part) == (group, 1):
             node.attributes["depthwise"] = 1
-            graph.add_tensor(weight.name, (1, cout, *kernel), weight.dtype, weight.values)
-        elif part % _aligned(context) or group > _MOST_PARTS:
+            name = f"{weight.name}_depthwise" if weight.name in read_otherwise else weight.name
+            told = graph.add_tensor(name, (1, cout, *kernel), weight.dtype, weight.values)
+            graph.rewire(node, inputs=[node.inputs[0], told, *node.inputs[2:]])
+        elif part % context.whole_channels or group > _MOST_PARTS:
             name = graph.fresh(node.name)
             dense = graph.add_tensor(
                 f"{name}_i1", (cout, part * group, *kernel), weight.dtype, weight.values
@@ -56,10 +63,12 @@ def write_groups(graph: LoweringGraph, context: Context) -> None:
             _write_out(graph, node, group)
 
 
-def _aligned(context: Context) -> int:
-    """Channels that a group has to have a multiple of."""
-    atom = context.npu.atom(context.dtype)
-    return 16 if context.family == "rv1106b" else atom
+def _is_depthwise(node: Node, graph: LoweringGraph) -> bool:
+    """Whether it is a convolution of two dimensions that has a filter for each channel."""
+    if node.op != "Conv" or len(node.inputs) < 2:
+        return False
+    shape, group = graph.shape(node.inputs[1]), node.int("group", 1)
+    return len(shape) == 4 and group > 1 and shape[:2] == (group, 1)
 
 
 def _write_out(graph: LoweringGraph, node: Node, group: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 
@@ -14,7 +16,7 @@ _MOST_PARTS = 64
 
 
 def split_kernels(graph: LoweringGraph, context: Context) -> None:
-    """A kernel of more than 16 columns or rows: two Slices, a convolution of each, Add."""
+    """A kernel of more than 16 columns or rows: Slices, a convolution of each, sums of them."""
     for node in graph:
         if node.op == "Conv" and len(node.inputs) > 1:
             kernel = graph.shape(node.inputs[1])[2:]
@@ -23,29 +25,37 @@ def split_kernels(graph: LoweringGraph, context: Context) -> None:
 
 
 def shorten_strides(graph: LoweringGraph, context: Context) -> None:
-    """A stride of more than 7: a smaller one, then a depthwise 1 x 1 that picks."""
+    """A stride of more than 7: a smaller one, then a depthwise 1 x 1 that picks, or two."""
     for node in graph:
-        strides = node.ints("strides", (1, 1))
-        if node.op != "Conv" or len(strides) != 2 or max(strides) <= _LONGEST_STRIDE:
-            continue
-        picks = tuple(_pick(each) for each in strides)
-        if not all(picks):
-            continue
-        steps = tuple(each // pick for each, pick in zip(strides, picks, strict=True))
-        batch, channels, *_ = graph.shape(node.outputs[0])
-        size = _out_size(graph, node, steps)
-        out, name = node.outputs[0], node.name
-        dtype = graph.tensors[out].dtype
-        middle = graph.add_tensor(f"{name}_split", (batch, channels, *size), dtype)
-        node.name = f"{name}_split"
-        node.attributes["strides"] = list(steps)
-        graph.rewire(node, outputs=[middle])
-        weight = graph.add_unknown(f"{name}_select_i1", (1, channels, 1, 1), "float32")
-        made = Node("Conv", f"{name}_select", "Conv", [middle, weight], [out])
-        made.attributes = {"strides": list(picks), "group": channels, "depthwise": 1}
-        made.sources = node.sources
-        graph.insert(made, after=node)
-        graph.rewrites["convert_large_stride_conv_to_two_conv"] += 1
+        step: Node | None = node
+        while step is not None:
+            step = _shorten(graph, step)
+
+
+def _shorten(graph: LoweringGraph, node: Node) -> Node | None:
+    """What picks of a node with a smaller stride; None where its stride stays."""
+    strides = node.ints("strides", (1, 1))
+    if node.op != "Conv" or len(strides) != 2 or max(strides) <= _LONGEST_STRIDE:
+        return None
+    picks = tuple(_pick(each) for each in strides)
+    if not all(picks):
+        return None
+    steps = tuple(each // pick for each, pick in zip(strides, picks, strict=True))
+    batch, channels, *_ = graph.shape(node.outputs[0])
+    size = _out_size(graph, node, steps)
+    out, name = node.outputs[0], node.name
+    dtype = graph.tensors[out].dtype
+    middle = graph.add_tensor(f"{name}_split", (batch, channels, *size), dtype)
+    node.name = f"{name}_split"
+    node.attributes["strides"] = list(steps)
+    graph.rewire(node, outputs=[middle])
+    weight = graph.add_unknown(f"{name}_select_i1", (1, channels, 1, 1), "float32")
+    made = Node("Conv", f"{name}_select", "Conv", [middle, weight], [out])
+    made.attributes = {"strides": list(picks), "group": channels, "depthwise": 1}
+    made.sources = node.sources
+    graph.insert(made, after=node)
+    graph.rewrites["convert_large_stride_conv_to_two_conv"] += 1
+    return made
 
 
 def _pick(stride: int) -> int:
@@ -79,41 +89,60 @@ def _split(graph: LoweringGraph, node: Node) -> None:
     data = _padded(graph, node, axis)
     out = graph.shape(node.outputs[0])
     dtype = graph.tensors[data].dtype
-    stride = node.ints("strides", (1, 1))[axis]
     weight = graph.tensors[node.inputs[1]]
-    results, parts, slices = [], [], []
-    for start in (0, _LONGEST_KERNEL):
-        length = min(_LONGEST_KERNEL, kernel[axis]) if not start else kernel[axis] - start
+    results: list[str] = []
+    parts: list[Node] = []
+    before = node
+    for at, start in enumerate(range(0, kernel[axis], _LONGEST_KERNEL)):
+        length = min(_LONGEST_KERNEL, kernel[axis] - start)
         label = graph.fresh(f"{data}_slice")
         shape = list(graph.shape(data))
-        shape[2 + axis] = (out[2 + axis] - 1) * stride + length
-        numbers = [graph.add_unknown(f"{label}_i{at}", (1,), "int64") for at in range(1, 5)]
+        shape[2 + axis] += length - kernel[axis]
+        numbers = (start, start + shape[2 + axis], 2 + axis, 1)
+        ends = [_number(graph, f"{label}_i{at}", each) for at, each in enumerate(numbers, 1)]
         wrote = graph.add_tensor(label, tuple(shape), dtype)
-        cut = Node("Slice", label, "Slice", [data, *numbers], [wrote], sources=node.sources)
+        cut = Node("Slice", label, "Slice", [data, *ends], [wrote], sources=node.sources)
         cut.attributes = {"cut_axis": 2 + axis, "cut_from": start}
-        slices.append(graph.insert(cut, before=node))
+        before = graph.insert(cut, before=before)  # the compiler cuts the last part first
         dims = list(weight.shape)
         dims[2 + axis] = length
         filters = graph.add_tensor(f"{label}_conv_i1", tuple(dims), weight.dtype, weight.values)
-        result = graph.add_tensor(f"{label}_conv_o", out, dtype)
-        attributes = {
-            **node.attributes,
-            "pads": [0, 0, 0, 0]
-            if not any(_pads(node))
-            else [each if at % 2 != axis else 0 for at, each in enumerate(_pads(node))],
-        }
-        inputs = [wrote, filters, *(node.inputs[2:] if not start else ())]
-        made = Node("Conv", f"{label}_conv", "Conv", inputs, [result], attributes)
+        results.append(graph.add_tensor(f"{label}_conv_o", out, dtype))
+        pads = [each if side % 2 != axis else 0 for side, each in enumerate(_pads(node))]
+        bias = node.inputs[2:] if not start else []
+        attributes = {**node.attributes, "pads": list(pads), "part": at + 1}
+        attributes["biased"] = bool(bias)
+        inputs = [wrote, filters, *bias]
+        made = Node("Conv", f"{label}_conv", "Conv", inputs, results[-1:], attributes)
         made.sources = node.sources
         parts.append(graph.insert(made, before=node))
-        results.append(result)
-    joined = Node("Add", f"{slices[0].name}_conv_add", "Add", results, list(node.outputs))
-    joined.sources = node.sources
-    graph.remove(node)
-    graph.insert(joined, after=parts[1])
+    _add_up(graph, node, parts, results)
     graph.rewrites["seperate_large_kernel_conv"] += 1
     for each in parts:
         _split(graph, each)
+
+
+def _add_up(graph: LoweringGraph, node: Node, parts: list[Node], results: list[str]) -> None:
+    """The sums of the parts, one by one, in place of the convolution."""
+    name, total = parts[0].name, results[0]
+    result = node.outputs[0]
+    for part, each in zip(parts[1:], results[1:], strict=True):
+        name = f"{name}_add"
+        last = part is parts[-1]
+        dtype = graph.tensors[total].dtype
+        shape = graph.shape(result)
+        made = result if last else graph.add_tensor(f"{name}_o", shape, dtype)
+        joined = Node("Add", name, "Add", [total, each], [made], sources=node.sources)
+        if last:
+            graph.remove(node)
+            graph.insert(joined, after=part)
+        else:
+            graph.insert(joined, before=node)
+        total = made
+
+
+def _number(graph: LoweringGraph, name: str, value: int) -> str:
+    return graph.add_tensor(name, (1,), "int64", lambda: np.array([value], np.int64))
 
 
 def _padded(graph: LoweringGraph, node: Node, axis: int) -> str:

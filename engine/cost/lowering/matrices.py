@@ -17,6 +17,7 @@ from engine.cost.lowering.blocks import (
 from engine.cost.lowering.ends import hold_ends, release_ends
 from engine.cost.lowering.fours import restore_softmax, widen
 from engine.cost.lowering.heads import split_heads, split_packed
+from engine.cost.lowering.instances import spell_instance_norms, turn_whole_maps
 from engine.cost.lowering.joins import drop_zero_sums, join_early
 from engine.cost.lowering.layouts import push_norms, settle_layouts
 from engine.cost.lowering.matrix import make_convolutions
@@ -67,11 +68,13 @@ MATRIX_RULES: tuple[Rule, ...] = (
     make_divisions,
     make_einsums,
     spell_layer_norms,
+    spell_instance_norms,
     widen,
     settle_layouts,
     make_convolutions,
     settle_convolutions,
     release_ends,
+    turn_whole_maps,
     sort_nodes,
 )
 """In the order in which they run, behind the folding and before activations are fused."""

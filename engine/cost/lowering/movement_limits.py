@@ -63,7 +63,7 @@ def _rk3588(shape: Shape, out: Shape, context: Context) -> str:
     rows = [each for each in (shape, out) if len(each) == 4 and each[1] == 1]
     if any(_plane(each) > WIDEST for each in rows):
         return f"{text}: a row has at most {WIDEST} numbers."
-    if len(out) == 4 and _regroups(shape, out, group):
+    if len(out) == 4 and (_regroups(shape, out, group) or _keeps_rows(shape, out)):
         return ""
     for each in (shape, *((out,) if len(out) == 4 else ())):
         unit = each[1] if _plane(each) == 1 else _plane(each)
@@ -101,6 +101,13 @@ def _rk3566(node: Node, shape: Shape, out: Shape, work: LoweringGraph, context: 
 def _regroups(shape: Shape, out: Shape, group: int) -> bool:
     """Whether groups of channels stay whole: the plane keeps its size, so do they."""
     return _plane(shape) == _plane(out) and shape[1] % group == 0 and out[1] % group == 0
+
+
+def _keeps_rows(shape: Shape, out: Shape) -> bool:
+    """Whether channels become channels and rows, or come of them, and columns stay as they are."""
+    if len(shape) != 4 or shape[0] != out[0] or shape[3] != out[3]:
+        return False
+    return 1 in (shape[2], out[2])
 
 
 def _plane(shape: Shape) -> int:

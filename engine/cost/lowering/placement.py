@@ -214,6 +214,12 @@ def _pad(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     sides = [int(each) for each in pads.reshape(-1)[:8]] if pads is not None else []
     if context.family in ("rv1106b", "rk2118") and len(sides) == 8 and (sides[1] or sides[5]):
         return Reason(f"Pad of {sides[1] + sides[5]} channels.", "Give the layer before more.")
+    shape, group = work.shape(node.inputs[0]), context.npu.atom(context.dtype)
+    if mode == "constant" and len(shape) == 4 and shape[1] % group:
+        return Reason(
+            f"Pad of a map of {shape[1]} channels, which are no multiple of {group}.",
+            f"Give it a multiple of {group} channels.",
+        )
     return None
 
 
@@ -275,7 +281,14 @@ def _transpose(node: Node, work: LoweringGraph, context: Context) -> Reason | No
     return Reason(text, "Leave the layout NCHW, or do it in the program.") if text else None
 
 
+def _add(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    if context.family == "rv1106b" and node.fused and len(work.features(node)) == 1:
+        return Reason("Add of a constant for each column, with Relu.", "Use BatchNormalization.")
+    return None
+
+
 CHECKS: dict[str, Check] = {
+    "Add": _add,
     "AveragePool": _average_pool,
     "Cast": _cast,
     "DepthToSpace": _depth_to_space,

@@ -32,5 +32,10 @@ class Context:
         """Of the chip."""
         return self.npu.family
 
+    @property
+    def whole_channels(self) -> int:
+        """Channels that a part of a map has to have a multiple of to be moved as it is."""
+        return 16 if self.family == "rv1106b" else self.npu.atom(self.dtype)
+
 
 Rule = Callable[[LoweringGraph, Context], None]

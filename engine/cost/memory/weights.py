@@ -50,13 +50,13 @@ def _table_bytes(lowered: Lowered, npu: NpuProfile) -> int:
 def constant_bytes(lowered: Lowered, npu: NpuProfile) -> list[tuple[str, int]]:
     """Name and bytes of each constant; one that several layers read is there once.
 
-    A bias that the graph does not have is there with the name of its weight and ``_bias``: the
-    compiler adds one to every convolution.
+    Each convolution has a bias of its own, though several may share it in the graph: its name is
+    the weight's with ``_bias_`` and the layer's place. In int8 one is added where there is none.
     """
     images = _image_readers(lowered)
     sizes: dict[str, int] = {}
     for index, layer in enumerate(lowered.layers):
-        for name, size in _of_layer(layer, lowered, npu, image=index in images):
+        for name, size in _of_layer(layer, lowered, npu, image=index in images, place=index):
             sizes.setdefault(name, size)
     return list(sizes.items())
 
@@ -75,7 +75,7 @@ def _image_readers(lowered: Lowered) -> set[int]:
 
 
 def _of_layer(
-    layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, *, image: bool
+    layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, *, image: bool, place: int
 ) -> list[tuple[str, int]]:
     found = []
     rest = layer.consts
@@ -87,8 +87,9 @@ def _of_layer(
         dtype: NpuDtype = "float16" if layer.dtype == "float16" else "int8"
         channels = _length(lowered.shape(layer.outputs[0]), 1)
         found.append((weight, _weight(layer, lowered, npu, dtype, image=image)))
-        bias = rest[1] if len(rest) > 1 else f"{weight}_bias"
-        found.append((bias, _bias(channels, npu, dtype, depthwise=layer.depthwise)))
+        if len(rest) > 1 or dtype == "int8":
+            bias = _bias(channels, npu, dtype, depthwise=layer.depthwise)
+            found.append((f"{weight}_bias_{place}", bias))
         rest = rest[2:]
     if layer.kind == "exSDPAttention":
         return [(name, _mask(name, layer, lowered, npu)) for name in rest]
@@ -140,7 +141,7 @@ def _weight(
         if npu.family == "rk3562":
             return copies * aligned(inputs, tile) * height * width * size
         if npu.family == "rk3588":
-            tile *= 2
+            tile = 64 // size
         return copies * _channels(inputs, tile, npu.atom(dtype)) * height * width * size
     if image:
         stored = _IMAGE_GROUP.get(npu.family, (4, 4))[size - 1]

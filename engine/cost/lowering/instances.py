@@ -1,0 +1,196 @@
+"""Normalization of each channel, or of each group of them, over the pixels of a map.
+
+The compiler has one norm, over the channels of a pixel: a map is turned so that its pixels are
+channels. Source: what rknn-toolkit2 2.3.2 prints of InstanceNormalization and of GroupNorm as
+PyTorch exports it, with 8 to 64 channels and 1 to 32 groups, on every family.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
+from engine.cost.lowering.rules import Context
+
+__all__ = ["spell_instance_norms", "turn_whole_maps"]
+
+
+def spell_instance_norms(graph: LoweringGraph, context: Context) -> None:
+    """InstanceNormalization -> exNorm; Mul and Add where channels differ in scale or bias."""
+    for node in graph:
+        if node.op != "InstanceNormalization" or len(node.inputs) < 3:
+            continue
+        shape = graph.shape(node.inputs[0])
+        if len(shape) not in (3, 4):
+            continue
+        plain = _all_equal(graph, node.inputs[1]) and _all_equal(graph, node.inputs[2])
+        maker = graph.producer(node.inputs[0])
+        if plain and len(shape) == 3 and maker is not None and maker.op == "Reshape":
+            whole = graph.shape(maker.inputs[0])
+            if len(whole) == 4 and whole[0] == 1 == shape[0] and whole[1] % shape[1] == 0:
+                _groups(graph, node, maker, context)
+                continue
+        _channels(graph, node, plain=plain)
+
+
+def _groups(graph: LoweringGraph, node: Node, maker: Node, context: Context) -> None:
+    """Each group a batch of its own: as a map where its channels fill whole native groups."""
+    x, result = maker.inputs[0], node.outputs[0]
+    groups = graph.shape(node.inputs[0])[1]
+    _, channels, *size = graph.shape(x)
+    part = channels // groups
+    name = f"{node.name}#1"
+    if groups == 1:
+        wide, data = (1, channels, *size), x
+    elif part % context.whole_channels == 0:
+        wide = (groups, part, *size)
+        data = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=node)
+        name = f"{data}_norm"
+    else:
+        wide = (groups, part * math.prod(size), 1, 1)
+        data = add_reshape(
+            graph, node.inputs[0], wide, fresh(graph, f"{node.inputs[0]}_rs"), before=node
+        )
+    made = graph.add_tensor(fresh(graph, name), wide, graph.tensors[x].dtype)
+    numbers = _numbers(graph, node)
+    new = Node("exNorm", name, "exNorm", [data, *numbers], [made], sources=node.sources)
+    graph.insert(new, before=node)
+    add_reshape(graph, made, graph.shape(result), f"{name}_rs", result, before=node)
+    _finish(graph, node)
+    if not graph.has_readers(maker.outputs[0]) and not graph.is_output(maker.outputs[0]):
+        graph.remove(maker)
+
+
+def _channels(graph: LoweringGraph, node: Node, *, plain: bool) -> None:
+    """Pixels become channels, (N, pixels, 1, C), and come back behind the norm."""
+    x, result = node.inputs[0], node.outputs[0]
+    shape = graph.shape(x)
+    dtype = graph.tensors[x].dtype
+    there = (0, 2, 3, 1) if len(shape) == 4 else (0, 2, 1)
+    back = (0, 3, 1, 2) if len(shape) == 4 else (0, 2, 1)
+    turned = add_transpose(graph, x, there, fresh(graph, f"{x}_tp"), before=node)
+    wide = (shape[0], math.prod(shape[2:]), 1, shape[1])
+    data = add_reshape(graph, turned, wide, fresh(graph, f"{turned}_rs"), before=node)
+    numbers = _numbers(graph, node) if plain else []
+    name = f"{node.name}#1" if plain and not numbers else f"{data}_norm"
+    made = graph.add_tensor(fresh(graph, name), wide, dtype)
+    new = Node("exNorm", name, "exNorm", [data, *numbers], [made], sources=node.sources)
+    new.attributes["pixels"] = 1
+    graph.insert(new, before=node)
+    for op, operand in zip(("Mul", "Add"), node.inputs[1:] if not plain else (), strict=False):
+        kept = graph.tensors[operand]
+        label = fresh(graph, f"{operand}_4d")
+        number = graph.add_tensor(label, (1, 1, 1, shape[1]), kept.dtype, kept.values)
+        name = f"{name}_{op.lower()}"
+        read, made = made, graph.add_tensor(fresh(graph, name), wide, dtype)
+        step = Node(op, name, op, [read, number], [made], sources=node.sources)
+        graph.insert(step, before=node)
+    label = f"{node.name}#1_rs"
+    map_of = tuple(shape[each] for each in there)
+    end = add_reshape(graph, made, map_of, fresh(graph, label), before=node)
+    add_transpose(graph, end, back, f"{label}_tp", result, before=node)
+    _finish(graph, node)
+
+
+def turn_whole_maps(graph: LoweringGraph, context: Context) -> None:
+    """Around a norm over pixels: a map is turned as (H, W, 1, C) where that keeps groups whole.
+
+    The groups are of channels before and of columns behind; other maps become rows first.
+    """
+    for node in graph:
+        if node.op != "exNorm" or not node.attributes.get("pixels"):
+            continue
+        pair = _pair(graph, graph.producer(node.inputs[0]), forward=False)
+        if pair is not None:
+            _turn(graph, pair, context, forward=True)
+        last = node
+        while (reader := graph.only_reader(last.outputs[0])) is not None:
+            pair = _pair(graph, reader, forward=True)
+            if pair is not None:
+                _turn(graph, pair, context, forward=False)
+                break
+            if len(graph.features(reader)) != 1 or reader.op in ("Reshape", "Transpose"):
+                break
+            last = reader
+
+
+def _pair(graph: LoweringGraph, one: Node | None, *, forward: bool) -> tuple[Node, Node] | None:
+    """A Reshape and a Transpose behind each other, in the order in which they run."""
+    if one is None or one.op not in ("Reshape", "Transpose"):
+        return None
+    if forward:
+        other = graph.only_reader(one.outputs[0])
+    else:
+        other = graph.producer(one.inputs[0])
+        if graph.only_reader(one.inputs[0]) is not one:
+            return None
+    if other is None or {one.op, other.op} != {"Reshape", "Transpose"}:
+        return None
+    return (one, other) if forward else (other, one)
+
+
+def _turn(
+    graph: LoweringGraph, pair: tuple[Node, Node], context: Context, *, forward: bool
+) -> None:
+    start, end = pair[0].inputs[0], pair[1].outputs[0]
+    whole, rows = graph.shape(start), graph.shape(end)
+    if not forward:
+        whole, rows = rows, whole
+    batch, channels, height, width = whole if len(whole) == 4 else (0, 0, 0, 0)
+    if batch != 1 or rows != (1, height * width, 1, channels):
+        return
+    if context.family == "rk3566":
+        for node in pair:
+            node.target, node.remedy = (
+                "CPU",
+                "Use BatchNormalization: its statistics are constants.",
+            )
+            node.reason = f"{node.op} of a map for a norm over its pixels."
+    step = context.whole_channels
+    if channels % step or width % step:
+        return
+    turn, reshape = sorted(pair, key=lambda each: each.op != "Transpose")
+    middle = (height, width, 1, channels)
+    first, second = (turn, reshape) if forward else (reshape, turn)
+    between = graph.add_tensor(fresh(graph, f"{start}_hw"), middle, graph.tensors[start].dtype)
+    turn.attributes["perm"] = [2, 3, 0, 1]
+    for node in pair:
+        graph.remove(node)
+    anchor = graph.readers(end)
+    numbers = graph.tensors[reshape.inputs[1]]
+    target = np.array(rows if forward else middle, np.int64)
+    graph.add_tensor(numbers.name, (4,), "int64", lambda: target)
+    first.inputs[0], first.outputs = start, [between]
+    second.inputs[0], second.outputs = between, [end]
+    graph.insert(first, before=anchor[0] if anchor else None)
+    graph.insert(second, after=first)
+
+
+def _finish(graph: LoweringGraph, node: Node) -> None:
+    graph.remove(node)
+    graph.rewrites["convert_instancenorm_to_exnorm"] += 1
+
+
+def _numbers(graph: LoweringGraph, node: Node) -> list[str]:
+    """Scale and bias that are one number for all channels, where they do anything."""
+    arrays = [graph.array(each) for each in node.inputs[1:3]]
+    idle = all(
+        array is not None and bool((array == number).all())
+        for array, number in zip(arrays, (1, 0), strict=True)
+    )
+    if idle:
+        return []
+    return [
+        graph.add_unknown(f"{node.name}_c{at}", (1, 1, 1, 1), dtype)
+        for at, dtype in enumerate(("float16", "float32"))
+    ]
+
+
+def _all_equal(graph: LoweringGraph, tensor: str) -> bool:
+    """Whether a constant holds one number only; a filled one stands for unknown weights."""
+    found = graph.tensors.get(tensor)
+    array = graph.array(tensor) if found is not None and not found.filled else None
+    return array is not None and bool((array == array.flat[0]).all())

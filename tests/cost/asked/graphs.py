@@ -1,0 +1,191 @@
+"""The graphs that the vendor's compiler was asked about, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+
+from tests.cost.asked.maker import Maker
+
+__all__ = ["GRAPHS", "ZOO_GRAPHS"]
+
+GRAPHS: dict[str, Callable[[], onnx.ModelProto]] = {}
+"""Name -> what makes it."""
+
+ZOO_GRAPHS = (
+    "acts",
+    "chain36_6",
+    "chain44",
+    "fpn_linear_Relu",
+    "fpn_nearest_Relu",
+    "instnorm",
+    "ln_mm",
+    "pad6",
+    "pad16",
+    "shareddw",
+    "sharedhead",
+)
+"""Files of the model zoo, ``compile/NAME.onnx``."""
+
+
+def _graph(name: str) -> Callable[[Callable[[], onnx.ModelProto]], Callable[[], onnx.ModelProto]]:
+    def put(make: Callable[[], onnx.ModelProto]) -> Callable[[], onnx.ModelProto]:
+        GRAPHS[name] = make
+        return make
+
+    return put
+
+
+# --------------------------------------------------------------------------------- shared weights
+@_graph("shared_depthwise")
+def _() -> onnx.ModelProto:
+    m = Maker((1, 32, 40, 40))
+    weight = m.numbers(32, 1, 3, 3)
+    last = "x"
+    for _ in range(3):
+        last = m.add("Conv", last, weight, kernel_shape=[3, 3], group=32, pads=[1] * 4)
+        last = m.add("Relu", last)
+    return m.model(last)
+
+
+@_graph("shared_head")
+def _() -> onnx.ModelProto:
+    m = Maker((1, 3, 64, 64))
+    first = m.conv("x", 3, 24, 3, 2, then="Relu")
+    levels = [first, m.conv(first, 24, 24, 3, 2, then="Relu")]
+    deep, dense, bias = m.numbers(24, 1, 5, 5), m.numbers(18, 24, 1, 1), m.numbers(18)
+    ends = []
+    for level in levels:
+        last = m.add("Conv", level, deep, kernel_shape=[5, 5], group=24, pads=[2] * 4)
+        ends.append(m.add("Conv", last, dense, bias, kernel_shape=[1, 1]))
+    return m.model(*ends)
+
+
+# ---------------------------------------------------------------------------------- large kernels
+def _large(
+    name: str,
+    shape: tuple[int, int, int],
+    out: int,
+    kernel: int | tuple[int, int],
+    stride: int = 1,
+    *,
+    valid: bool = True,
+    bias: bool = True,
+    then: str = "Relu",
+) -> None:
+    def make() -> onnx.ModelProto:
+        m = Maker((1, *shape))
+        big = m.conv("x", shape[0], out, kernel, stride, valid=valid, bias=bias, name="big")
+        return m.model(m.conv(m.add(then, big) if then else big, out, 16, 1, name="last"))
+
+    GRAPHS[f"kernel_{name}"] = make
+
+
+_large("32_by_32", (3, 224, 224), 64, 32, 32)
+_large("24_by_8", (3, 64, 64), 24, 24, 8, bias=False, then="")
+_large("17", (8, 40, 40), 16, 17)
+_large("20_by_4", (16, 64, 64), 24, 20, 4)
+_large("33_by_2", (16, 80, 80), 32, 33, 2)
+_large("17x3", (8, 40, 40), 16, (17, 3), valid=False, then="")
+_large("35x3", (8, 80, 80), 16, (35, 3), valid=False)
+_large("3x18", (8, 40, 40), 16, (3, 18))
+_large("17x3_bare", (8, 40, 40), 16, (17, 3), valid=False, bias=False, then="")
+
+
+@_graph("kernel_depthwise_17")
+def _() -> onnx.ModelProto:
+    m = Maker((1, 16, 40, 40))
+    last = m.conv("x", 16, 16, then="Relu")
+    return m.model(m.conv(last, 16, 16, 17, group=16, then="Relu"))
+
+
+@_graph("kernel_depthwise_35")
+def _() -> onnx.ModelProto:
+    m = Maker((1, 8, 80, 80))
+    last = m.conv(m.conv("x", 8, 8, then="Relu"), 8, 8, 35, group=8, then="Relu")
+    return m.model(m.conv(last, 8, 16, 1))
+
+
+# ----------------------------------------------------------------------------------------- norms
+def _instance(name: str, channels: int, rows: int, columns: int, then: str = "Relu") -> None:
+    def make() -> onnx.ModelProto:
+        m = Maker((1, channels, rows, columns))
+        first = m.conv("x", channels, channels, name="c1")
+        scale, bias = m.numbers(channels), m.numbers(channels)
+        last = norm = m.add("InstanceNormalization", first, scale, bias, name="in1")
+        if then == "Add":
+            last = m.add("Add", norm, first, name="sum")
+        elif then == "Swish":
+            last = m.add("Mul", norm, m.add("Sigmoid", norm, name="sg"), name="sw")
+        elif then:
+            last = m.add(then, norm, name="then")
+        return m.model(m.conv(last, channels, 16, name="c2"))
+
+    GRAPHS[f"instance_{name}"] = make
+
+
+_instance("32x32x32", 32, 32, 32)
+_instance("24x20x20", 24, 20, 20)
+_instance("8x56x56", 8, 56, 56)
+_instance("20x17x17", 20, 17, 17)
+_instance("32x24x20", 32, 24, 20)
+_instance("32x20x24", 32, 20, 24)
+_instance("32x32x18", 32, 32, 18)
+_instance("16x18x32", 16, 18, 32)
+_instance("48x12x12", 48, 12, 12)
+_instance("alone", 32, 24, 24, "")
+_instance("swish", 32, 24, 24, "Swish")
+_instance("residual", 32, 24, 24, "Add")
+_instance("leaky", 32, 24, 24, "LeakyRelu")
+
+
+@_graph("instance_of_one_scale")
+def _() -> onnx.ModelProto:
+    m = Maker((1, 32, 24, 24))
+    first = m.conv("x", 32, 32, name="c1")
+    half, one = np.full(32, 0.5, np.float32), np.full(32, 1.5, np.float32)
+    last = m.add("InstanceNormalization", first, m.constant(one), m.constant(half), name="in1")
+    return m.model(m.conv(m.add("Relu", last, name="then"), 32, 16, name="c2"))
+
+
+def _group(channels: int, side: int, groups: int, then: str = "Relu") -> None:
+    def make() -> onnx.ModelProto:
+        m = Maker((1, channels, side, side))
+        last = m.conv("x", channels, channels, name="c1")
+        last = m.add("Reshape", last, m.whole(0, groups, -1), name="rs1")
+        ones, zeros = np.ones(groups, np.float32), np.zeros(groups, np.float32)
+        last = m.add(
+            "InstanceNormalization", last, m.constant(ones), m.constant(zeros), name="norm"
+        )
+        last = m.add("Reshape", last, m.whole(1, channels, side, side), name="rs2")
+        last = m.add("Mul", last, m.numbers(channels, 1, 1), name="scale")
+        last = m.add("Add", last, m.numbers(channels, 1, 1), name="bias")
+        last = m.add(then, last, name="then") if then else last
+        return m.model(m.conv(last, channels, 16, name="c2"))
+
+    GRAPHS[f"group_{channels}_{side}_{groups}"] = make
+
+
+_group(32, 24, 8)
+_group(64, 16, 32)
+_group(64, 20, 4)
+_group(48, 14, 6)
+_group(32, 24, 1, "")
+
+
+# ------------------------------------------------------------------------------------------- pads
+def _pad_channels(channels: int, more: int) -> None:
+    def make() -> onnx.ModelProto:
+        m = Maker((1, channels, 12, 12))
+        first = m.conv("x", channels, channels, 1, then="Relu", name="c1")
+        wide = m.add("Pad", first, m.whole(0, 0, 0, 0, 0, more, 0, 0), name="pad")
+        last = m.add("Add", wide, m.conv(first, channels, channels + more, 1, name="c2"))
+        return m.model(m.conv(last, channels + more, 16, 1, name="c3"))
+
+    GRAPHS[f"pad_{channels}_to_{channels + more}"] = make
+
+
+for _channels, _more in ((16, 4), (20, 4), (24, 8), (32, 8), (28, 4), (36, 4), (40, 8), (12, 20)):
+    _pad_channels(_channels, _more)

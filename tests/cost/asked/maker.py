@@ -1,0 +1,89 @@
+"""Small ONNX models written with few words, with seeded weights: questions for the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+__all__ = ["Maker"]
+
+
+class Maker:
+    """A model that grows by a node at a time; each node and its output have one name."""
+
+    def __init__(self, *shapes: Sequence[int], opset: int = 13) -> None:
+        self._inputs = [
+            helper.make_tensor_value_info(f"x{at or ''}", TensorProto.FLOAT, list(shape))
+            for at, shape in enumerate(shapes)
+        ]
+        self._nodes: list[onnx.NodeProto] = []
+        self._constants: list[onnx.TensorProto] = []
+        self._random = np.random.default_rng(7)
+        self._opset = opset
+
+    def constant(self, array: np.ndarray) -> str:
+        """An initializer."""
+        name = f"k{len(self._constants)}"
+        self._constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def numbers(self, *shape: int) -> str:
+        """An initializer of normal float32 numbers with a deviation of 0.1."""
+        return self.constant((self._random.standard_normal(shape) * 0.1).astype(np.float32))
+
+    def whole(self, *values: int) -> str:
+        """An initializer of whole numbers."""
+        return self.constant(np.array(values, np.int64))
+
+    def add(self, op: str, *inputs: str, name: str = "", **attributes: object) -> str:
+        """A node of one output."""
+        name = name or f"{op.lower()}{len(self._nodes)}"
+        self._nodes.append(helper.make_node(op, list(inputs), [name], name=name, **attributes))
+        return name
+
+    def split(self, *inputs: str, count: int, op: str = "Split", **attributes: object) -> list[str]:
+        """A node of several outputs."""
+        name = f"{op.lower()}{len(self._nodes)}"
+        outputs = [f"{name}_{at}" for at in range(count)]
+        self._nodes.append(helper.make_node(op, list(inputs), outputs, name=name, **attributes))
+        return outputs
+
+    def conv(
+        self,
+        data: str,
+        channels: int,
+        out: int,
+        kernel: int | tuple[int, int] = 3,
+        stride: int = 1,
+        *,
+        group: int = 1,
+        bias: bool = True,
+        valid: bool = False,
+        then: str = "",
+        name: str = "",
+    ) -> str:
+        """A convolution, padded to keep its size unless ``valid``; ``then``: an activation."""
+        rows, columns = (kernel, kernel) if isinstance(kernel, int) else kernel
+        inputs = [data, self.numbers(out, channels // group, rows, columns)]
+        made = self.add(
+            "Conv",
+            *inputs,
+            *([self.numbers(out)] if bias else []),
+            name=name,
+            kernel_shape=[rows, columns],
+            strides=[stride, stride],
+            group=group,
+            pads=[0] * 4 if valid else [(rows - 1) // 2, (columns - 1) // 2] * 2,
+        )
+        return self.add(then, made) if then else made
+
+    def model(self, *outputs: str) -> onnx.ModelProto:
+        """The model with these outputs."""
+        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+        graph = helper.make_graph(self._nodes, "asked", self._inputs, ends, self._constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self._opset)])
+        model.ir_version = 8
+        return onnx.shape_inference.infer_shapes(model)

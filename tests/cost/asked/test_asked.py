@@ -1,0 +1,88 @@
+"""Our table beside the compiler's for graphs that it was asked about: placement and cycles."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import onnx
+import pytest
+
+from engine.chips.npu import NpuDtype, npu_profile
+from engine.cost.cycles import all_cycles
+from engine.cost.lowering import lower, read_graph
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.memory import plan_memory
+from engine.frontends.find import find_source
+from engine.frontends.load import load_source
+from tests.cost.against_compiler.facts import Build
+from tests.cost.against_compiler.score import BuildScore, compare
+from tests.cost.asked.answers import Answer, read_answers
+from tests.cost.asked.graphs import GRAPHS, ZOO_GRAPHS
+
+QUICK = ("rk3566", "rk3588", "rv1103b", "rk2118")
+"""Chips of the default run: each behaves in a way of its own."""
+
+
+@cache
+def answers() -> dict[Build, Answer]:
+    return read_answers()
+
+
+def scored(graph: LoweringGraph, build: Build) -> BuildScore:
+    npu = npu_profile(build.platform)
+    assert npu is not None
+    dtype: NpuDtype = "int8" if build.quant == "i8" else "float16"
+    lowered = lower(graph, npu, dtype)
+    return compare(build, answers()[build].rows, lowered, all_cycles(lowered, npu))
+
+
+def read(name: str, path: Path) -> LoweringGraph:
+    onnx.save(GRAPHS[name](), path)
+    return read_graph(load_source(find_source(path)).graph)
+
+
+def builds_of(name: str, *chips: str) -> list[Build]:
+    return [each for each in answers() if each.graph == name and each.platform in chips]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_placement_and_cycles(name: str, tmp_path: Path) -> None:
+    graph = read(name, tmp_path / "graph.onnx")
+    builds = builds_of(name, *QUICK)
+    assert len(builds) == len(QUICK) + 2  # two of them have float16, too
+    for build in builds:
+        score = scored(graph, build)
+        assert score.placed == score.layers, score.misses[:3]
+        assert score.npu == score.rows, score.misses[:3]
+        assert not score.extra, score.misses[:3]
+
+
+@pytest.mark.parametrize("name", ["shared_depthwise", "shared_head"])
+@pytest.mark.parametrize("chip", ["rk3566", "rk3588"])
+def test_a_shared_weight_is_stored_once(name: str, chip: str, tmp_path: Path) -> None:
+    graph = read(name, tmp_path / "graph.onnx")
+    npu = npu_profile(chip)
+    assert npu is not None
+    for build in builds_of(name, chip):
+        plan = plan_memory(lower(graph, npu, "int8" if build.quant == "i8" else "float16"), npu)
+        answer = answers()[build]
+        assert (plan.weight, f"{plan.internal / 1024:.6g}") == (
+            answer.weight,
+            f"{answer.internal / 1024:.6g}",
+        )
+
+
+@pytest.mark.long
+def test_every_family(zoo: Path, tmp_path: Path) -> None:
+    scores = []
+    for name in (*GRAPHS, *ZOO_GRAPHS):
+        path = zoo / "compile" / f"{name}.onnx"
+        if name in GRAPHS:
+            onnx.save(GRAPHS[name](), path := tmp_path / f"{name}.onnx")
+        graph = read_graph(load_source(find_source(path)).graph)
+        scores += [scored(graph, build) for build in answers() if build.graph == name]
+    assert len(scores) > 500
+    made = [each for each in scores if each.build.graph in GRAPHS]
+    assert sum(each.npu for each in made) == sum(each.rows for each in made)
+    assert sum(each.placed for each in made) == sum(each.layers for each in made)
