@@ -223,7 +223,6 @@ def test_the_command_line_shows_and_takes_these_names(
     lines = ranked.output.splitlines()
     assert lines[0].startswith("14 layers, 2 rows of inputs")
     shown = [line.split()[0] for line in lines[2:]]
-    assert len(shown) == 16
     assert set(shown) >= {layer.id for layer in plan(graph).layers.layers}
     asked = ["--quantized-layers", f"{fused.nodes[1]}=float16", "--json"]
     ran = CliRunner().invoke(cli, ["hybrid", "table", *words[:-1], *asked])
