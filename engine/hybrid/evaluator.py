@@ -13,12 +13,14 @@ from itertools import islice
 
 import numpy as np
 
+from engine.accuracy.rounding import rounding_sensitivity
 from engine.base.errors import UsageError
 from engine.base.events import CallbackReporter, LogLine, NullReporter, Reporter
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import ErrorSums, decibel, error_sums
 from engine.quantize import Observations, Quantized, QuantizeSettings, quantize
+from engine.wire.rounding import RoundingSensitivity
 
 __all__ = ["EvalResult", "Evaluator", "Feeds", "sqnr_of", "subsample"]
 
@@ -112,6 +114,7 @@ class Evaluator:
         self._golden = [session.run(feed, self.outputs) for feed in feeds]
         self._known: dict[_Key, EvalResult] = {}
         self._last: tuple[_Key, Quantized] | None = None
+        self._moved: dict[_Key, RoundingSensitivity] = {}
 
     def run(
         self,
@@ -154,6 +157,31 @@ class Evaluator:
             feeds=self._everything,
             reporter=_silent(self.reporter),
         )
+
+    def rounding(
+        self, layers: Mapping[str, str], ranges: Mapping[str, tuple[float, float]]
+    ) -> RoundingSensitivity:
+        """How far other roundings move the outputs of a build with exactly these layers and ranges.
+
+        Raises:
+            QuantizationError: a name or a dtype that does not fit.
+            SimulationError: the build does not run.
+        """
+        key = _key(layers, ranges)
+        if key not in self._moved:
+            done = self.build(layers, ranges)
+            self._last = (key, done)
+            self._moved[key] = rounding_sensitivity(
+                done.graph,
+                done.layers,
+                self.feeds,
+                golden=self.graph,
+                inner=False,
+                reporter=_silent(self.reporter),
+            )
+            while len(self._moved) > _KEPT:
+                del self._moved[next(iter(self._moved))]
+        return self._moved[key]
 
     def _compare(self, graph: Graph) -> tuple[dict[str, float], float | None]:
         session = Session(graph)

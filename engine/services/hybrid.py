@@ -38,6 +38,7 @@ from engine.wire.hybrid import (
     Table,
 )
 from engine.wire.requests import ModelTarget
+from engine.wire.rounding import RoundedOutput
 
 if TYPE_CHECKING:
     from engine.hybrid import Evaluator, SearchConfig
@@ -151,12 +152,17 @@ def effect(params: EffectParams, reporter: Reporter) -> Effect:
     begun = time.perf_counter()
     with pipeline.step("effect", "Try the choice of layers"):
         before = trials.run(own.layers, own.ranges)
+        moved = [_moved(trials, own.layers, own.ranges)] if params.rounding else [{}]
         after = trials.run(layers, ranges)
+        moved.append(_moved(trials, layers, ranges) if params.rounding else {})
         rows = verify_requests(trials.build(layers, ranges), layers, ranges)
         costs = costs_of(pipeline)
         old, new = (None, None) if costs is None else (costs.of(own.layers), costs.of(layers))
     return Effect(
-        outputs=tuple(EffectOutput(n, v, before.sqnr[n]) for n, v in after.sqnr.items()),
+        outputs=tuple(
+            EffectOutput(n, v, before.sqnr[n], moved[1].get(n), moved[0].get(n))
+            for n, v in after.sqnr.items()
+        ),
         honoured=rows,
         seconds=round(time.perf_counter() - begun, 4),
         samples=len(trials.feeds),
@@ -166,6 +172,13 @@ def effect(params: EffectParams, reporter: Reporter) -> Effect:
         time_before_ms=None if old is None else old.time_ms,
         bytes=None if new is None else new.bytes,
     )
+
+
+def _moved(
+    trials: Evaluator, layers: Mapping[str, str], ranges: Mapping[str, tuple[float, float]]
+) -> dict[str, RoundedOutput]:
+    """Output -> how far other roundings move it."""
+    return {output.name: output for output in trials.rounding(layers, ranges).outputs}
 
 
 def _ranges(params: EffectParams) -> Mapping[str, tuple[float, float]]:

@@ -13,6 +13,7 @@ from engine.wire.method import Part, Query, Task
 from engine.wire.names import CURVE_KIND
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
+from engine.wire.rounding import RoundedOutput
 
 __all__ = [
     "CURVE",
@@ -56,10 +57,16 @@ Budget = Annotated[int, Whole(1, 100_000)]
 # ---------------------------------------------------------------------------------------- requests
 @record
 class EffectParams(ModelTarget):
-    """A build, and layers and ranges in the place of its own."""
+    """A build, and layers and ranges in the place of its own.
+
+    Attributes:
+        rounding: whether to measure how far other roundings move the outputs, before and after;
+            that takes several runs.
+    """
 
     layers: LayerDtypes | None = None
     ranges: Mapping[str, tuple[float, float]] | None = None
+    rounding: bool = False
 
 
 @record
@@ -181,9 +188,16 @@ class Table:
 
 @record
 class EffectOutput(OutputFigure):
-    """SQNR of an output with the other choice, and with the build's own."""
+    """SQNR of an output with the other choice, and with the build's own.
+
+    Attributes:
+        rounding, rounding_before: how far other roundings move it, in both; None where that was
+            not asked for.
+    """
 
     before_db: float | None
+    rounding: RoundedOutput | None = None
+    rounding_before: RoundedOutput | None = None
 
 
 @record

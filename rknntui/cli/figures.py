@@ -8,7 +8,7 @@ from engine import human_bytes, not_finite, sanitize, shape_text, sqnr_text
 from engine.wire.board import SystemMemory
 from engine.wire.build import SimulatedOutput
 from engine.wire.devices import BoardMemory, LayerTime
-from engine.wire.rounding import RoundedLayer
+from engine.wire.rounding import RoundedLayer, RoundedOutput
 from rknntui.cli.output import table
 
 __all__ = [
@@ -27,8 +27,8 @@ def where_line(device: str, chip: str, runtime: str, driver: str, label: str) ->
     return f"{told}{f', driver {sanitize(driver)}' if driver else ''} ({label})"
 
 
-def rounding_text(layer: RoundedLayer | None) -> str:
-    """How far other roundings move a layer, in dB without the unit; empty where nobody looked."""
+def rounding_text(layer: RoundedLayer | RoundedOutput | None) -> str:
+    """How far other roundings move a tensor, in dB without the unit; empty where nobody looked."""
     return "" if layer is None else sqnr_text(layer.rounding_db, unit=False, digits=1)
 
 

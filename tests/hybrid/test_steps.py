@@ -178,6 +178,15 @@ def test_the_table_and_the_effect(place: Path) -> None:
     assert output["before_db"] == pytest.approx(table["outputs"][0]["sqnr_db"], abs=1e-3)
     assert output["sqnr_db"] > output["before_db"] + 15
     assert all(row["ok"] for row in found["honoured"])
+    assert output["rounding"] is output["rounding_before"] is None
+    (moved,) = hybrid.effect({**params, "rounding": True}, NullReporter())["outputs"]
+    assert moved["sqnr_db"] == output["sqnr_db"]
+    assert moved["rounding_before"]["quantization_db"] == pytest.approx(
+        output["before_db"],
+        abs=3.0,  # of two samples, not of all
+    )
+    before, after = moved["rounding_before"]["relative"], moved["rounding"]["relative"]
+    assert 0 <= after <= before, "a model in half precision has no edges of integers"
 
 
 def test_a_chip_without_float16_is_not_offered_it(place: Path) -> None:

@@ -20,6 +20,7 @@ from engine.wire.hybrid import (
     RequestCheck,
     SearchParams,
 )
+from engine.wire.rounding import RoundedOutput
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_command
 from rknntui.screens.hybrid.effect import LiveEffect
@@ -232,11 +233,12 @@ def test_a_step_without_noise_reaches_the_top_of_the_curve() -> None:
 
 async def test_the_newest_edit_wins_and_drops_the_effect_that_runs() -> None:
     """A slow effect stands in for that of a large model."""
-    dropped, asked = [], []
+    dropped, asked, rounding = [], [], []
 
     class Bridge:
         async def submit(self, method, params, title, *, quiet):
             asked.append(params.layers)
+            rounding.append(params.rounding)
             return JobView(f"job{len(asked)}", method, title, 0.0, quiet=quiet)
 
         def discard(self, job):
@@ -270,13 +272,21 @@ async def test_the_newest_edit_wins_and_drops_the_effect_that_runs() -> None:
     assert effect.state == "simulated over 1 sample in 250 ms"
     assert effect.outputs["o"].sqnr_db == 2.0
     assert (effect.got, effect.not_applied) == ({"b": "int8"}, {"b": "why not"})
+    await asyncio.sleep(0.05)
+    assert rounding == [False, False, True], "what takes longer comes behind"
+    moved = [RoundedOutput("o", value, 1.0, None, 0.1, 0.5) for value in (23.0, 29.0)]
+    both = replace(answer, outputs=(EffectOutput("o", 2.0, 1.0, moved[1], moved[0]),))
+    effect.ended(JobEnded("job3", "hybrid.effect", "done", both))
+    (line,) = output_lines((OutputFigure("o", 1.0),), effect.outputs, 80)
+    assert "other roundings 23.0 → 29.0 dB" in "".join(text for text, _ in line)
     effect.edited(base, base)
     assert effect.state == ""
     effect.edited({**base, "quantized_layers": {"b": "int16"}}, base)
     assert effect.state == "simulated over 1 sample in 250 ms", (
         "an effect that is known is shown at once"
     )
-    assert len(asked) == 2
+    await asyncio.sleep(0.05)
+    assert len(asked) == 3
 
 
 async def in_hybrid(pilot) -> Hybrid:

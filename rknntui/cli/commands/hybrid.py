@@ -37,7 +37,16 @@ from engine.wire.hybrid import (
 )
 from engine.wire.recipes import RECIPE_SAVE, SaveParams
 from engine.wire.requests import ModelTarget
-from rknntui.cli.flags import json_flag, output_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.figures import rounding_text
+from rknntui.cli.flags import (
+    json_flag,
+    output_flag,
+    quiet_flag,
+    recipe_flags,
+    rounding_flag,
+    target,
+    values_of,
+)
 from rknntui.cli.hybrid_text import (
     check_lines,
     curve_lines,
@@ -327,6 +336,7 @@ def search(
 @click.option(
     "--range", "ranges", multiple=True, type=Span(), metavar="LAYER=LOW,HIGH", help="Its range."
 )
+@rounding_flag
 @recipe_flags
 @json_flag
 @quiet_flag
@@ -334,6 +344,7 @@ def effect(
     target: Path,
     layers: tuple[tuple[str, str], ...],
     ranges: tuple[tuple[str, tuple[float, float]], ...],
+    rounding: bool,
     as_json: bool,
     quiet: bool,
     **flags: Any,
@@ -342,15 +353,22 @@ def effect(
 
     async def action(session: WorkerSession) -> Effect:
         recipe = await resolve(session, target, values_of(flags))
-        asked = EffectParams(recipe=recipe, layers=dict(layers), ranges=dict(ranges))
+        asked = EffectParams(
+            recipe=recipe, layers=dict(layers), ranges=dict(ranges), rounding=rounding
+        )
         return await session.run(EFFECT, asked)
 
     result = with_worker(action, Narrator(quiet=quiet))
     rows = [
-        (sanitize(o.name, 60), *(sqnr_text(v, unit=False) for v in (o.before_db, o.sqnr_db)))
+        (
+            sanitize(o.name, 60),
+            *(sqnr_text(v, unit=False) for v in (o.before_db, o.sqnr_db)),
+            *((rounding_text(o.rounding_before), rounding_text(o.rounding)) if rounding else ()),
+        )
         for o in result.outputs
     ]
-    lines = table(("output", "before dB", "after dB (simulated)"), rows)
+    columns = ("output", "before dB", "after dB (simulated)", "round. before dB", "round. after dB")
+    lines = table(columns if rounding else columns[:3], rows)
     lines.append(f"SQNR over {result.over}")
     emit(result, [*lines, *check_lines(result.honoured)], as_json=as_json)
 

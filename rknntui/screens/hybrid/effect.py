@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine import sanitize
@@ -45,6 +46,7 @@ class LiveEffect:
         self._wanted = ""
         self._job = ""
         self._job_key = ""
+        self._params: EffectParams | None = None
         self.error = ""
 
     @property
@@ -103,6 +105,7 @@ class LiveEffect:
 
             pairs = {name: (low, high) for name, (low, high) in ranges.items()}
             params = EffectParams(recipe=built, layers=layers, ranges=pairs)
+            self._params = params
             ask = self._workspace.set_timer
             self._timer = ask(_REST_SECONDS, lambda: self._start(wanted, params))
         self._changed()
@@ -133,6 +136,12 @@ class LiveEffect:
             self._known[self._job_key] = message.result
             for old in list(self._known)[:-_KEPT]:
                 del self._known[old]
+            if self._job_key == self._wanted and self._params and not self._params.rounding:
+                # what takes several runs comes behind what is seen at once
+                self._params = replace(self._params, rounding=True)
+                self._start(self._job_key, self._params)
+        elif self._job_key in self._known:
+            pass  # the figures that are seen at once stay
         elif self._job_key == self._wanted:
             error = message.error or {}
             said = f"{error.get('what', message.state)} {error.get('remedy', '')}"

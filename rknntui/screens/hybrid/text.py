@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from engine import gain_text, sanitize, sqnr_rank
+from engine import gain_text, sanitize, sqnr_rank, sqnr_text
 from rknntui.keys.text import key_text
 from rknntui.screens.accuracy.text import decibel_column, decibel_text
 from rknntui.screens.chips.text import milliseconds, place_style, size
@@ -198,6 +198,10 @@ def output_lines(
                 (decibel_text(after, unit=True), "head"),
                 (f"  {gain_text(gain, unit=False)}", style),
             ]
+            if seen.rounding is not None and seen.rounding_before is not None:
+                moved = (seen.rounding_before.rounding_db, seen.rounding.rounding_db)
+                old, new = (sqnr_text(value, unit=False, digits=1) for value in moved)
+                line.append((f"  other roundings {old} → {new} dB", "dim"))
         lines.append(line)
     if len(outputs) > _SHOWN_OUTPUTS:
         lines[-1] = [*lines[-1], (f"   and {len(outputs) - _SHOWN_OUTPUTS} more outputs", "dim")]
