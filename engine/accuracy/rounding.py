@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
-from engine.base.errors import UsageError
-from engine.base.events import NullReporter, Progress, Reporter
+from engine.base.errors import SimulationError, UsageError
+from engine.base.events import LogLine, NullReporter, Progress, Reporter
 from engine.base.text import sanitize
 from engine.graph.execute import Session
 from engine.graph.execute.lower import OFFSET
@@ -31,8 +31,15 @@ from engine.wire.rounding import RoundedLayer, RoundedOutput, RoundingSensitivit
 if TYPE_CHECKING:
     from engine.graph.ir import Graph, QuantParams
     from engine.graph.layers import LayerMap, StoredTensor
+    from engine.quantize import Quantized
 
-__all__ = ["MOST_SAMPLES", "SEEDS", "judgement", "rounding_sensitivity"]
+__all__ = [
+    "MOST_SAMPLES",
+    "SEEDS",
+    "judgement",
+    "rounding_sensitivity",
+    "rounding_where_it_runs",
+]
 
 SEEDS = 2
 """Runs with shaken tensors."""
@@ -111,6 +118,24 @@ def rounding_sensitivity(
         edge=EDGE,
         seconds=round(time.perf_counter() - begun, 3),
     )
+
+
+def rounding_where_it_runs(
+    build: Quantized, samples: Iterable[Mapping[str, np.ndarray]], reporter: Reporter
+) -> RoundingSensitivity | None:
+    """The rounding sensitivity of a build beside another analysis, which does not fail with it.
+
+    Returns:
+        None where a form of the graph does not run; the reporter is told why.
+    """
+    try:
+        return rounding_sensitivity(
+            build.graph, build.layers, samples, golden=build.reference, reporter=reporter
+        )
+    except SimulationError as error:
+        told = f"The rounding sensitivity cannot be measured: {error.what}"
+        reporter.emit(LogLine(told, "warning"))
+        return None
 
 
 def judgement(output: str, between: float | None, rounding: float | None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.accuracy.analyse import AccuracyReport, analyse
 from engine.accuracy.output_sensitivity import with_output_sensitivity
-from engine.accuracy.rounding import MOST_SAMPLES, rounding_sensitivity
+from engine.accuracy.rounding import MOST_SAMPLES, rounding_where_it_runs
 from engine.accuracy.rows import layer_rows
 from engine.accuracy.snapshot import SnapshotWriter, error_table
 from engine.base.errors import UsageError
@@ -112,14 +112,8 @@ def analyse_build(
             first = pipeline.feeds(dataset.first(1))
             report = with_output_sensitivity(report, build, first, reporter=reporter)
         if rounding:
-            found = rounding_sensitivity(
-                build.graph,
-                build.layers,
-                pipeline.feeds(dataset.first(MOST_SAMPLES)),
-                golden=build.reference,
-                reporter=reporter,
-            )
-            report = replace(report, rounding=found)
+            some = pipeline.feeds(dataset.first(MOST_SAMPLES))
+            report = replace(report, rounding=rounding_where_it_runs(build, some, reporter))
         _tell(reporter, files)
     over = f"{report.samples} sample{'s' if report.samples != 1 else ''} of yours"
     if inputs is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.accuracy.rounding import judgement, rounding_sensitivity
+from engine.accuracy.rounding import judgement, rounding_where_it_runs
 from engine.accuracy.rows import Row
 from engine.accuracy.three_way import (
     BoardSink,
@@ -209,15 +209,7 @@ def compare_on_board(
             build, feeds, side.groups, side, sink=sink, reporter=pipeline.reporter
         )
         opened = side.opened
-    moved = None
-    if rounding:
-        moved = rounding_sensitivity(
-            build.graph,
-            build.layers,
-            [feeds],
-            golden=build.reference,
-            reporter=pipeline.reporter,
-        )
+    moved = rounding_where_it_runs(build, [feeds], pipeline.reporter) if rounding else None
     compared = {layer.row.layer for layer in found}
     versions = ("", "") if opened is None else (opened.api_version, opened.driver_version)
     return OnBoard(

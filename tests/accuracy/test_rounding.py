@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from benchmarks.compiled.cases import load_case
-from engine.accuracy.rounding import judgement, rounding_sensitivity
-from engine.base.errors import JobCancelledError, UsageError
-from engine.base.events import CallbackReporter
+from engine.accuracy.rounding import judgement, rounding_sensitivity, rounding_where_it_runs
+from engine.base.errors import JobCancelledError, SimulationError, UsageError
+from engine.base.events import CallbackReporter, LogLine
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, params_of
 from engine.graph.metrics import sqnr
@@ -60,7 +60,7 @@ def in_numpy(graph: Graph, feed: dict[str, np.ndarray], rounded: Number) -> dict
             steps = data.astype(np.float32) - zero.astype(np.float32).reshape(shape)
             values[out] = steps * scale.reshape(shape)
         elif node.op_type == "MatMul":
-            exact = given[0].astype(np.float64) @ given[1].astype(np.float64)
+            exact: np.ndarray = given[0].astype(np.float64) @ given[1].astype(np.float64)
             values[out] = exact.astype(np.float32)
         else:
             assert node.op_type == "LeakyRelu"
@@ -164,6 +164,23 @@ def test_it_needs_a_sample_and_can_be_stopped() -> None:
     reporter = CallbackReporter(lambda event: None, lambda: True)
     with pytest.raises(JobCancelledError):
         rounding_sensitivity(done.graph, done.layers, net.feeds(1), reporter=reporter)
+
+
+def test_an_analysis_goes_on_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, done = dense_net()
+    told: list[object] = []
+    reporter = CallbackReporter(told.append, lambda: False)
+    assert rounding_where_it_runs(done, net.feeds(1), reporter) is not None
+
+    def fails(graph: Graph) -> Graph:
+        raise SimulationError("Node 'a' (B) did not run.")
+
+    monkeypatch.setattr("engine.accuracy.rounding.halves_up", fails)
+    assert rounding_where_it_runs(done, net.feeds(1), reporter) is None
+    assert (
+        LogLine("The rounding sensitivity cannot be measured: Node 'a' (B) did not run.", "warning")
+        in told
+    )
 
 
 @pytest.mark.parametrize(
