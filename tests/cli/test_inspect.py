@@ -58,8 +58,10 @@ class Far:
         asked = self._worker.call(method, params, allow_code=allow_code)
         return await asyncio.wrap_future(self._there(asked))
 
-    async def submit(self, method: Any, params: Any, *, allow_code: Any = ()) -> FarJob:
-        asked = self._worker.submit(method, params, allow_code=allow_code)
+    async def submit(
+        self, method: Any, params: Any, *, allow_code: Any = (), attended: bool
+    ) -> FarJob:
+        asked = self._worker.submit(method, params, allow_code=allow_code, attended=attended)
         return FarJob(self, await asyncio.wrap_future(self._there(asked)))
 
     async def close(self) -> None:
