@@ -17,6 +17,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.onnx.utils import register_custom_op_symbolic, unregister_custom_op_symbolic
 
+from engine.frontends.pytorch.by_layers import Layers, write_by_layers
 from engine.frontends.pytorch.inputs import Plan, unoptimised
 from engine.frontends.pytorch.operators import OPERATORS
 from engine.frontends.pytorch.quantized import fake_quantization
@@ -38,6 +39,8 @@ class Subject:
         large: whether its weights do not fit one ONNX file.
         fixable: whether sizes that it computes may be made constants: not where it is quantized,
             as that freezes the module.
+        integers: whether it computes in integers (``torch.ao.quantization.convert``).
+        samples: how many inputs it is compared on.
     """
 
     load: Callable[[], Any]
@@ -47,15 +50,31 @@ class Subject:
     outputs: tuple[str, ...]
     large: bool = False
     fixable: bool = True
+    integers: bool = False
+    samples: int = 1
 
 
 @dataclass(frozen=True)
 class ExportStrategy:
-    """One way: its name for the user, its kind (``script`` or ``export``), and what does it."""
+    """One way.
+
+    Attributes:
+        name: for the user.
+        kind: ``script`` or ``export``.
+        export: writes the file. One that has held each layer to PyTorch says how they agree.
+        of_integers: whether it is for modules that compute in integers alone.
+    """
 
     name: str
     kind: str
-    export: Callable[[Subject, Path], None]
+    export: Callable[[Subject, Path], Layers | None]
+    of_integers: bool = False
+
+
+def _by_layers(subject: Subject, out: Path) -> Layers:
+    """Each operator that a module of integers runs, held to PyTorch layer by layer."""
+    names = subject.inputs, subject.outputs
+    return write_by_layers(subject.load(), subject.plan, names, subject.samples, out)
 
 
 def _script(subject: Subject, out: Path) -> None:
@@ -199,6 +218,7 @@ _OLD_OPSET = 17
 _NEW_OPSET = 20
 
 ROUTES: Sequence[ExportStrategy] = (
+    ExportStrategy("its layers of integers", "script", _by_layers, of_integers=True),
     ExportStrategy("script exporter", "script", _script),
     ExportStrategy("script exporter, sizes fixed", "script", _fixed_script),
     ExportStrategy("captured operators", "export", _captured_script),

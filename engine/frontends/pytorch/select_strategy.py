@@ -21,12 +21,13 @@ from engine.frontends.numeric_check import (
     NumericCheck,
     compare_outputs,
 )
+from engine.frontends.pytorch.by_layers import Layers
 from engine.frontends.pytorch.export_strategies import ROUTES, ExportStrategy, Subject
 from engine.frontends.pytorch.inputs import run
 from engine.graph.execute.precision import keep_sums_exact
 from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort
 
-__all__ = ["Expected", "difference", "first_that_agrees", "to_array"]
+__all__ = ["Agreed", "Expected", "difference", "first_that_agrees", "largest_step", "to_array"]
 
 _LOOSE_TOLERANCE = 1e-4  # of approximations of functions: taken where nothing is nearer, and told
 _NOISE = 4.0
@@ -61,9 +62,23 @@ class Expected:
     engines: tuple[str, ...] = ()
 
 
-def first_that_agrees(
-    subject: Subject, wanted: str, out: Path, expected: Expected
-) -> tuple[NumericCheck, str]:
+@dataclass(frozen=True)
+class Agreed:
+    """A file that computes what torch does.
+
+    Attributes:
+        check: how far its outputs are from torch's, end to end.
+        route: the name of the strategy.
+        layers: of a module of integers, how its layers agree one by one; None where only its
+            outputs were compared.
+    """
+
+    check: NumericCheck
+    route: str
+    layers: Layers | None = None
+
+
+def first_that_agrees(subject: Subject, wanted: str, out: Path, expected: Expected) -> Agreed:
     """Write ``out`` along one route after the other until its numbers are torch's.
 
     Args:
@@ -71,9 +86,6 @@ def first_that_agrees(
         wanted: ``auto``, or the kind of routes to try.
         out: the file; another one is written over it while routes fail.
         expected: torch's numbers.
-
-    Returns:
-        How well it agrees, and the name of the route.
 
     Raises:
         SourceModelError: what was written computes something else.
@@ -83,10 +95,10 @@ def first_that_agrees(
     problems: list[str] = []
     nearest: tuple[NumericCheck, ExportStrategy] | None = None
     for route in ROUTES:
-        if wanted not in ("auto", route.kind):
+        if wanted not in ("auto", route.kind) or (route.of_integers and not subject.integers):
             continue
         try:
-            route.export(subject, out)
+            layers = route.export(subject, out)
             found = _run_file(out, subject, expected)
         except EngineError as error:
             problems.append(f"{route.name}: {error.what}")
@@ -94,14 +106,16 @@ def first_that_agrees(
         except Exception as error:  # noqa: BLE001 - exporters fail in every way there is
             problems.append(f"{route.name}: {_reason(error)}")
             continue
+        if layers is not None and not found.misfit:
+            return Agreed(found, route.name, layers)
         if _accepted(found, noise, expected) or _as_written(found, out, subject, expected, noise):
-            return found, route.name
+            return Agreed(found, route.name)
         problems.append(f"{route.name}: {difference(found)}")
         if nearest is None or found.error < nearest[0].error:
             nearest = found, route
     if nearest is not None and not expected.quantized and nearest[0].within(_LOOSE_TOLERANCE):
         nearest[1].export(subject, out)
-        return nearest[0], nearest[1].name
+        return Agreed(nearest[0], nearest[1].name)
     raise _no_route(problems, differs=nearest is not None)
 
 
@@ -117,7 +131,9 @@ def _accepted(found: NumericCheck, noise: _Noise, expected: Expected) -> bool:
         return True
     if not found.error < _QUANTIZED_LIMIT:
         return False
-    return found.within(_STEPS * _step(expected.outputs)) or found.within(_NOISE * noise.size)
+    return found.within(_STEPS * largest_step(expected.outputs)) or found.within(
+        _NOISE * noise.size
+    )
 
 
 def _as_written(
@@ -134,7 +150,7 @@ def _as_written(
     return _accepted(plain, noise, expected)
 
 
-def _step(runs: Sequence[Sequence[np.ndarray]]) -> float:
+def largest_step(runs: Sequence[Sequence[np.ndarray]]) -> float:
     """The largest step of an output of integers, divided by its largest magnitude.
 
     Taken from the numbers: 0 for an output whose values are not multiples of one.

@@ -1,0 +1,238 @@
+"""A module of integers as the layers that it runs, each held to torch on torch's own inputs.
+
+torch.ao's converted modules (``quantized::conv2d`` and so on) run on a sample; each operator that
+is dispatched becomes a node between ``DequantizeLinear`` and ``QuantizeLinear`` in the parameters
+of torch's tensors, with the integers out of the packed weights. Then every layer is computed once
+more from what torch gave for its inputs, and may be one step away: torch's engines are as well.
+Imported in the child process only: it needs torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import helper
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from engine.base.errors import SourceModelError
+from engine.base.text import sanitize
+from engine.frontends.numeric_check import compare_outputs
+from engine.frontends.pytorch.inputs import Plan, unoptimised
+from engine.frontends.pytorch.integer_graph import IntegerGraph, no_rule
+from engine.frontends.pytorch.integer_operators import RULES
+from engine.frontends.pytorch.signature import leaves
+from engine.graph.execute.precision import keep_sums_exact
+from engine.graph.execute.runtime import ort
+
+__all__ = ["Layers", "write_by_layers"]
+
+_ONE_STEP = 1
+_FLOAT = 1e-4
+
+
+@dataclass(frozen=True)
+class Layers:
+    """How the layers of a module agree with torch, each on torch's own inputs.
+
+    Attributes:
+        count: layers whose results are integers.
+        apart: share of their values that are a step away.
+    """
+
+    count: int
+    apart: float
+
+
+def write_by_layers(
+    module: Any, plan: Plan, names: tuple[Sequence[str], Sequence[str]], count: int, out: Path
+) -> Layers:
+    """Write a module as ONNX, layer by layer.
+
+    Args:
+        module: a loaded script module.
+        names: of inputs and outputs.
+        count: samples that are run; the layers have to be the same for all.
+        out: the file to write.
+
+    Raises:
+        UnsupportedOperatorError: an operator has no rule here, or which ones run depends on data.
+        SourceModelError: a layer is more than a step from torch.
+    """
+    inputs, outputs = names
+    apart, integers, layers = 0, 0, 0
+    first: _Recorder | None = None
+    for seed in range(count):
+        sample = plan.sample(seed)
+        fed = dict(zip(inputs, sample, strict=True))
+        recorder = _Recorder(fed)
+        with torch.no_grad(), unoptimised(), recorder:
+            result = module(*plan.signature.pack(sample))
+        given = [tensor for _, tensor in leaves(result)]
+        model = recorder.graph.model(fed, list(zip(outputs, given, strict=True)))
+        if first is None:
+            first = recorder
+            onnx.save(model, str(out))
+        elif recorder.calls != first.calls:
+            raise no_rule("A module whose layers depend on data")
+        one, whole, layers = _held(model, recorder.graph, fed)
+        apart, integers = apart + one, integers + whole
+    return Layers(layers, apart / max(integers, 1))
+
+
+class _Recorder(TorchDispatchMode):
+    """Adds each operator that torch runs to a graph.
+
+    Attributes:
+        calls: operators and their plain arguments, to compare runs.
+    """
+
+    def __init__(self, fed: Mapping[str, torch.Tensor]) -> None:
+        super().__init__()
+        self.graph = IntegerGraph()
+        self.calls: list[str] = []
+        for name, tensor in fed.items():
+            self.graph.feed(tensor, name)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        """Run an operator and add it."""
+        given = _arguments(func, args, kwargs or {})
+        depends = any(self.graph.knows(t) for value in given.values() for t in _tensors(value))
+        rule = RULES.get(func._schema.name)
+        # of an in-place operator the name has to be read before it is another tensor's
+        result = func(*args, **(kwargs or {}))
+        if not depends:
+            return result  # of constants: read where it is used
+        if rule is None or not isinstance(result, torch.Tensor):
+            return self._parts(func, given, result)
+        plain = {key: value for key, value in given.items() if not list(_tensors(value))}
+        self.calls.append(f"{func} {plain}" if not _has_object(plain) else str(func))
+        self.graph.give(result, rule(self.graph, given, result))
+        return result
+
+    def _parts(self, func: Any, given: Mapping[str, Any], result: Any) -> Any:
+        """Operators that give several tensors."""
+        name = func._schema.name
+        self.calls.append(str(func))
+        if name in ("aten::split", "aten::split_with_sizes", "aten::chunk", "aten::unsafe_chunk"):
+            source = next(iter(given.values()))
+            axis = int(given["dim"])
+            sizes = np.array([part.shape[axis] for part in result], np.int64)
+            real = self.graph.real(source)
+            parts = self.graph.node(
+                "Split", real, self.graph.constant(sizes), outputs=len(result), axis=axis
+            )
+            names = [parts] if len(result) == 1 else parts
+            for tensor, part in zip(result, names, strict=True):
+                self.graph.give(tensor, part)
+        elif name == "aten::_native_batch_norm_legit_no_training":
+            self.graph.give(result[0], RULES[name](self.graph, given, result[0]))
+        else:
+            raise no_rule(name)
+        return result
+
+
+def _arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by their names, defaults too."""
+    found: dict[str, Any] = {}
+    for at, argument in enumerate(func._schema.arguments):
+        if at < len(args):
+            found[argument.name] = args[at]
+        elif argument.name in kwargs:
+            found[argument.name] = kwargs[argument.name]
+        else:
+            found[argument.name] = argument.default_value
+    return found
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [each for each in value if isinstance(each, torch.Tensor)]
+    return []
+
+
+def _has_object(plain: Mapping[str, Any]) -> bool:
+    return any(isinstance(value, torch.ScriptObject) for value in plain.values())
+
+
+# ------------------------------------------------------------------------------------------ check
+
+
+def _held(
+    model: onnx.ModelProto, graph: IntegerGraph, fed: Mapping[str, torch.Tensor]
+) -> tuple[int, int, int]:
+    """Compute every layer from what torch gave for its inputs.
+
+    Returns:
+        Values that are a step away, values that were compared, layers of integers.
+
+    Raises:
+        SourceModelError: one is further away.
+    """
+    session = _session(_in_layers(model, graph.given))
+    feeds = {name: tensor.numpy() for name, tensor in fed.items()}
+    feeds |= {_fed(name): array for name, array in graph.given.items()}
+    known = {value.name for value in session.get_inputs()}
+    names = list(graph.given)
+    found = session.run(names, {name: feeds[name] for name in feeds if name in known})
+    apart = compared = layers = 0
+    for name, array in zip(names, found, strict=True):
+        want = graph.given[name]
+        if want.dtype not in (np.uint8, np.int8):
+            check = compare_outputs([want], [array])
+            if not check.within(_FLOAT):
+                raise _differs(name, check.misfit or f"by {check.error:.1e} of its range")
+            continue
+        gap = np.abs(array.astype(np.int16) - want)
+        if array.shape != want.shape or gap.max(initial=0) > _ONE_STEP:
+            raise _differs(name, f"by {gap.max(initial=0)} steps")
+        apart, compared, layers = apart + int((gap > 0).sum()), compared + gap.size, layers + 1
+    return apart, compared, layers
+
+
+def _in_layers(model: onnx.ModelProto, given: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+    """A model cut at every value that torch gave: each is an output, and read as an input."""
+    cut = onnx.ModelProto()
+    cut.CopyFrom(model)
+    kinds = helper.np_dtype_to_tensor_dtype
+    del cut.graph.output[:]
+    for name, array in given.items():
+        kind = kinds(array.dtype)
+        cut.graph.input.append(helper.make_tensor_value_info(_fed(name), kind, array.shape))
+        cut.graph.output.append(helper.make_tensor_value_info(name, kind, array.shape))
+    for node in cut.graph.node:
+        for at, name in enumerate(node.input):
+            if name in given:
+                node.input[at] = _fed(name)
+    return cut
+
+
+def _fed(name: str) -> str:
+    return f"{name}/fed"
+
+
+def _session(model: onnx.ModelProto) -> Any:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    keep_sums_exact(options)
+    return ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def _differs(name: str, by: str) -> SourceModelError:
+    return SourceModelError(
+        f"The layer {sanitize(name, 100)!r} is not what PyTorch computes: {by}.",
+        cause="An operator in it is converted to something else than it computes.",
+    )

@@ -1,0 +1,206 @@
+"""An ONNX graph with Q/DQ in the making: of each tensor that torch gave, how it is stored.
+
+A tensor of integers is a ``QuantizeLinear`` in the parameters that torch's tensor has; who reads it
+reads a ``DequantizeLinear`` of it. Imported in the child process only: it needs torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import helper, numpy_helper
+
+from engine.base.errors import UnsupportedOperatorError
+from engine.base.text import sanitize
+
+__all__ = ["IntegerGraph", "Stored", "integers_of", "no_rule"]
+
+_OPSET = 17
+_IR = 8
+_KINDS = {torch.quint8: "uint8", torch.qint8: "int8"}
+
+
+def no_rule(what: str) -> UnsupportedOperatorError:
+    """The error for what only torch's own exporters may know."""
+    return UnsupportedOperatorError(
+        f"{sanitize(what, 100)} is not written by layers.",
+        remedy="Load it by another pytorch_route.",
+    )
+
+
+def integers_of(tensor: torch.Tensor) -> np.ndarray:
+    """The stored integers of a quantized tensor, in its logical order."""
+    array: np.ndarray = tensor.int_repr().contiguous().numpy()
+    return array
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How integers stand for numbers: ``(q - zero_point) * scale``.
+
+    Attributes:
+        scale, zero_point: arrays of no dimension, or of one where they go along ``axis``.
+    """
+
+    scale: np.ndarray
+    zero_point: np.ndarray
+    axis: int = 0
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Stored:
+        """Of a quantized tensor.
+
+        Raises:
+            UnsupportedOperatorError: its integers are not of 8 bits.
+        """
+        kind = _KINDS.get(tensor.dtype)
+        if kind is None:
+            raise no_rule(f"A tensor of {tensor.dtype}")
+        if tensor.qscheme() in (torch.per_channel_affine, torch.per_channel_symmetric):
+            scales = tensor.q_per_channel_scales().numpy().astype(np.float32)
+            points = tensor.q_per_channel_zero_points().numpy()
+            return cls(scales, points.astype(kind), tensor.q_per_channel_axis())
+        if tensor.qscheme() not in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+            raise no_rule(f"Quantization {tensor.qscheme()}")
+        return cls(np.float32(tensor.q_scale()), np.array(tensor.q_zero_point(), kind))
+
+
+class IntegerGraph:
+    """Nodes, constants, and which tensor of torch is which value.
+
+    Attributes:
+        given: what torch gave for each value that is stored or computed, by its name: integers for
+            what is quantized, else numbers.
+    """
+
+    def __init__(self) -> None:
+        self.given: dict[str, np.ndarray] = {}
+        self._nodes: list[onnx.NodeProto] = []
+        self._constants: dict[str, onnx.TensorProto] = {}
+        self._names: dict[int, str] = {}
+        self._stored: dict[str, Stored] = {}
+        self._real: dict[str, str] = {}
+        self._kept: list[torch.Tensor] = []  # so that no other tensor gets the number of one
+        self._count = 0
+
+    def knows(self, tensor: torch.Tensor) -> bool:
+        """Whether it depends on an input; what does not is a constant."""
+        return id(tensor) in self._names
+
+    def feed(self, tensor: torch.Tensor, name: str) -> None:
+        """Say that a tensor is an input of the graph."""
+        self._know(tensor, name)
+
+    def real(self, tensor: torch.Tensor) -> str:
+        """The name of its numbers: of a quantized one, behind a ``DequantizeLinear``."""
+        name = self._names.get(id(tensor))
+        if name is None:
+            return self._constant_of(tensor)
+        if name not in self._stored:
+            return name
+        if name not in self._real:
+            self._real[name] = self._dequantized(name, self._stored[name])
+        return self._real[name]
+
+    def weight(self, tensor: torch.Tensor) -> str:
+        """The numbers of quantized weights, which keep their integers."""
+        stored = Stored.of(tensor)
+        return self._dequantized(self.constant(integers_of(tensor), "weight"), stored)
+
+    def bias(self, values: torch.Tensor, stored: Stored) -> str:
+        """The numbers of a bias, stored as torch's kernels do: int32 in steps of ``stored``."""
+        real = values.detach().numpy().astype(np.float64)
+        steps = np.rint(real / np.asarray(stored.scale, np.float64))
+        limits = np.iinfo(np.int32)
+        whole = np.clip(steps, limits.min, limits.max).astype(np.int32)
+        return self._dequantized(self.constant(whole, "bias"), stored)
+
+    def params(self, tensor: torch.Tensor) -> Stored:
+        """How a quantized tensor is stored."""
+        return Stored.of(tensor)
+
+    def node(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
+        """Add a node; the name of its output, or the names where it has several."""
+        names = [self._name(kind.lower()) for _ in range(outputs)]
+        made = helper.make_node(kind, list(inputs), names, self._name(kind), **attributes)
+        self._nodes.append(made)
+        return names[0] if outputs == 1 else names
+
+    def constant(self, array: np.ndarray, what: str = "constant") -> str:
+        """Add a constant."""
+        name = self._name(what)
+        self._constants[name] = numpy_helper.from_array(np.asarray(array, order="C"), name)
+        return name
+
+    def give(self, tensor: torch.Tensor, real: str) -> None:
+        """Say that a tensor of torch is what a node computes, quantized where the tensor is."""
+        if tensor.is_quantized:
+            stored = Stored.of(tensor)
+            points = [self.constant(each, "step") for each in (stored.scale, stored.zero_point)]
+            name = self.node("QuantizeLinear", real, *points, **_along(stored))
+            self._stored[name] = stored
+            self.given[name] = integers_of(tensor)
+        else:
+            name = real
+            self.given[name] = tensor.detach().contiguous().numpy().copy()
+        self._know(tensor, name)
+
+    def model(
+        self, inputs: Mapping[str, torch.Tensor], outputs: Sequence[tuple[str, torch.Tensor]]
+    ) -> onnx.ModelProto:
+        """The finished model.
+
+        Args:
+            inputs: name -> tensor that was fed.
+            outputs: name of the file, and the tensor that it is.
+        """
+        for name, tensor in outputs:
+            self._nodes.append(helper.make_node("Identity", [self.real(tensor)], [name], name))
+        graph = helper.make_graph(
+            self._nodes,
+            "integers",
+            [_info(name, tensor.numpy()) for name, tensor in inputs.items()],
+            [_info(name, _numbers(tensor)) for name, tensor in outputs],
+            list(self._constants.values()),
+        )
+        opsets = [helper.make_opsetid("", _OPSET)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=_IR)
+
+    def _constant_of(self, tensor: torch.Tensor) -> str:
+        if tensor.is_quantized:
+            return self.weight(tensor)
+        return self.constant(tensor.detach().contiguous().numpy())
+
+    def _dequantized(self, name: str, stored: Stored) -> str:
+        scale = self.constant(np.asarray(stored.scale, np.float32), "scale")
+        point = self.constant(stored.zero_point, "zero_point")
+        found: str = self.node("DequantizeLinear", name, scale, point, **_along(stored))
+        return found
+
+    def _know(self, tensor: torch.Tensor, name: str) -> None:
+        self._names[id(tensor)] = name
+        self._kept.append(tensor)
+
+    def _name(self, what: str) -> str:
+        self._count += 1
+        return f"{what}_{self._count}"
+
+
+def _along(stored: Stored) -> dict[str, int]:
+    return {"axis": stored.axis} if stored.scale.ndim else {}
+
+
+def _numbers(tensor: torch.Tensor) -> np.ndarray:
+    plain = tensor.dequantize() if tensor.is_quantized else tensor
+    array: np.ndarray = plain.detach().contiguous().numpy()
+    return array
+
+
+def _info(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
+    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+    return helper.make_tensor_value_info(name, kind, array.shape)
