@@ -17,6 +17,7 @@ import onnx
 from engine.graph.execute import Session, as_compiled, fused_roundings
 from engine.graph.ir import Graph
 from engine.quantize import lower_for_vendor
+from engine.simulate import open_arithmetic
 from tests.vendor.layers import Difference, cut, cut_for_toolkit, tensors_of
 from tests.vendor.nets import cosine
 from tests.vendor.toolkit import Toolkit
@@ -68,8 +69,10 @@ def compare_layers(graph: Graph, feeds: Feeds, toolkit: Toolkit, folder: Path) -
 def compare_whole(
     graph: Graph, reference: Graph, feeds: Feeds, theirs: Sequence[Sequence[np.ndarray]]
 ) -> list[Output]:
-    """Outputs of the vendor's simulator beside those of ours and of the float graph."""
-    ours = [Session(graph).run(feed) for feed in feeds]
+    """Outputs of the vendor's simulator beside those of ours, in the same arithmetic, and of the
+    float graph.
+    """
+    ours = [open_arithmetic(graph, "reference").run(feed) for feed in feeds]
     golden = [Session(reference).run(feed) for feed in feeds]
     found = []
     for at, spec in enumerate(graph.outputs):

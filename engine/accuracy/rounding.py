@@ -48,6 +48,8 @@ MOST_SAMPLES = 2
 WITHIN = 3.0
 """In dB: two runs that round otherwise are further from each other than each from the reference,
 whose movements add up: twice the power."""
+_LAST_BITS = 1e-6
+"""Of an output's largest value: floats that are nearer count as equal."""
 _MOST_VALUES = 96 << 20
 """Integers of layers that are held twice at a time; of a larger graph every n-th layer is told."""
 
@@ -189,6 +191,7 @@ class _Movement:
     sums: dict[str, ErrorSums] = field(default_factory=dict)
     moved: dict[str, int] = field(default_factory=dict)
     count: dict[str, int] = field(default_factory=dict)
+    exact: bool = True
     greatest: float = 0.0
     kept: int = 0
     runs: int = 0
@@ -196,7 +199,9 @@ class _Movement:
     def add(self, way: str, one: np.ndarray, other: np.ndarray) -> None:
         (sums,) = error_sums(one, other)
         self.sums[way] = self.sums.get(way, ErrorSums()) + sums
-        changed = one != other
+        # what is stored in floats differs in last bits all the same
+        near = _LAST_BITS * float(np.abs(one[np.isfinite(one)]).max(initial=0.0))
+        changed = (one != other) if self.exact else ~np.isclose(one, other, rtol=0.0, atol=near)
         self.moved[way] = self.moved.get(way, 0) + int(np.count_nonzero(changed))
         self.count[way] = self.count.get(way, 0) + one.size
         if changed.any():
@@ -240,7 +245,7 @@ class _Sides:
             for name, one in stored.items()
         }
         self.tensors = list(dict.fromkeys([*self._names.values()]))
-        self._outputs = {name: _Movement() for name in self._own}
+        self._outputs = {name: _Movement(exact=self._step(name) is not None) for name in self._own}
         self._inner = {name: _Movement() for name in stored}
         self._lost = dict.fromkeys(self._own, ErrorSums())
         self._written = {
@@ -275,14 +280,18 @@ class _Sides:
             one, other = (_integers(side[tensor], params) for side in (values, others))
             movement.add(way, one, other)
 
+    def _step(self, output: str) -> float | None:
+        """The step of an output; None where it is not quantized."""
+        stored = self._layers.stored.get(output)
+        params = None if stored is None else stored.params
+        return None if params is None or params.is_float else float(params.scale[0])
+
     def outputs(self) -> Iterator[RoundedOutput]:
         """The figures of the outputs."""
         for name, movement in self._outputs.items():
             least = movement.least
             integer = movement.sums.get("integer", ErrorSums())
-            stored = self._layers.stored.get(name)
-            params = None if stored is None else stored.params
-            step = None if params is None or params.is_float else float(params.scale[0])
+            step = self._step(name)
             dims = [size for size in self._graph.spec(name).shape if size != 1]
             yield RoundedOutput(
                 name=name,

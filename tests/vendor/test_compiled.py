@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -13,9 +14,11 @@ from benchmarks.compiled.agreement import compare_layers, compare_whole, simulat
 from benchmarks.compiled.cases import Loaded, load_case
 from benchmarks.compiled.tables import beside_plan, convolutions, not_in_integers
 from engine.cost.printed import parse_printed
-from engine.graph.execute import as_compiled
+from engine.graph.execute import FUSING_LEVEL, as_compiled
 from engine.graph.ir import Graph
 from engine.quantize import lower_for_vendor
+from engine.simulate import open_arithmetic
+from engine.wire.names import ARITHMETICS
 from tests.vendor.toolkit import Toolkit
 
 pytestmark = [pytest.mark.long, pytest.mark.vendor]
@@ -77,3 +80,22 @@ def test_its_simulator_has_our_numbers(
     for output in compare_whole(as_compiled(graph), reference, feeds, theirs):
         print(f"{name} {algorithm}: {output}")
         assert output.cosine >= 0.9999
+
+
+@pytest.mark.parametrize("level", [2, FUSING_LEVEL])
+def test_a_deep_detector_has_the_reference_arithmetic(
+    level: int, case: Callable[[str], Loaded], toolkit: Toolkit, tmp_path: Path
+) -> None:
+    """84 convolutions: integer kernels part from it, the reference does not in a single bit."""
+    chosen = case("yolo-fastest-darknet")
+    graph = chosen.pipeline().quantized.graph.graph
+    ours = as_compiled(graph) if level == FUSING_LEVEL else graph
+    feeds = chosen.feeds(graph, chosen.evaluation[:2])
+    theirs = simulated(graph, chosen.values(chosen.evaluation[:2]), toolkit, tmp_path, level)
+    reference, integer = (open_arithmetic(ours, way) for way in ARITHMETICS[::-1])
+    for feed, outputs in zip(feeds, theirs, strict=True):
+        for found, other, output in zip(
+            reference.run(feed).values(), integer.run(feed).values(), outputs, strict=True
+        ):
+            assert np.mean(np.ravel(found) == np.ravel(output)) >= 0.9999
+            print(level, f"integer: {np.mean(np.ravel(other) == np.ravel(output)):.4f} equal")
