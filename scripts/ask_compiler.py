@@ -50,7 +50,12 @@ def main() -> None:
         for build in (Build(*pair.split(":"), name) for name in names for pair in PAIRS.split(",")):
             if build not in found:
                 print(f"no table: {build}")
-    asked = {**(read_answers() if wanted else {}), **found}
+    kept = read_answers() if wanted else {}
+    asked = {
+        build: answer
+        for build, answer in {**kept, **found}.items()
+        if build.graph in GRAPHS or build.graph in ZOO_GRAPHS
+    }
     write_answers(asked)
     print(f"{len(asked)} builds of {len({build.graph for build in asked})} graphs")
 

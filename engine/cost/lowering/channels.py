@@ -92,17 +92,13 @@ def channels_to_convolutions(graph: LoweringGraph, context: Context) -> None:
                 node.attributes["picks"] = 1
         elif node.op == "ReduceSum" and out == (shape[0], 1, *shape[2:]) and shape[1] > 1:
             _convolution(graph, node, (1, shape[1], 1, 1))
-        elif node.op == "DepthToSpace" and _is_power_of_two(node.int("blocksize", 1)):
+        elif node.op == "DepthToSpace" and context.upsamples(node.int("blocksize", 1)):
             size = node.int("blocksize", 1)
             _convolution(graph, node, (shape[1], out[1], size, size))
 
 
-def _is_power_of_two(number: int) -> bool:
-    return number > 0 and not number & (number - 1)
-
-
 def merge_picks(graph: LoweringGraph, context: Context) -> None:
-    """A reordering of channels behind a Concat goes into the 1 x 1 convolution that reads it."""
+    """A reordering of channels behind a Concat goes into the dense convolution that reads it."""
     for node in graph:
         if not node.attributes.get("picks"):
             continue
@@ -117,12 +113,10 @@ def merge_picks(graph: LoweringGraph, context: Context) -> None:
             and not reader.attributes.get("depthwise")
             and reader.int("group", 1) == 1
             and graph.shape(node.inputs[1])[0] == graph.shape(node.inputs[1])[1]
-            and graph.shape(reader.inputs[1])[2:] == (1, 1)
-            and not any(reader.ints("pads"))
         ):
             weight = graph.tensors[reader.inputs[1]]
             channels = graph.shape(node.inputs[0])[1]
-            shape = (weight.shape[0], channels, 1, 1)
+            shape = (weight.shape[0], channels, *weight.shape[2:])
             graph.add_tensor(weight.name, shape, weight.dtype, weight.values)
             reader.sources = (*reader.sources, *node.sources)
             graph.bypass(node)

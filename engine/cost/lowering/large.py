@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.movement import fresh
 from engine.cost.lowering.rules import Context
 
-__all__ = ["shorten_strides", "split_kernels"]
+__all__ = ["shorten_strides", "split_kernels", "spread_transposed"]
 
 _LONGEST_KERNEL = 16
 _LONGEST_STRIDE = 7
@@ -30,6 +31,33 @@ def shorten_strides(graph: LoweringGraph, context: Context) -> None:
         step: Node | None = node
         while step is not None:
             step = _shorten(graph, step)
+
+
+def spread_transposed(graph: LoweringGraph, context: Context) -> None:
+    """A transposed convolution of another stride: zeros between the pixels, and a convolution."""
+    for node in graph:
+        strides = node.ints("strides", (1, 1))
+        if node.op != "ConvTranspose" or len(strides) != 2 or node.int("group", 1) > 1:
+            continue
+        if all(context.upsamples(each) for each in strides) or len(node.inputs) < 2:
+            continue
+        data, weight = node.inputs[0], graph.tensors[node.inputs[1]]
+        batch, channels, *_ = graph.shape(data)
+        out = graph.shape(node.outputs[0])
+        kernel = weight.shape[2:]
+        size = [out[2 + at] + kernel[at] - 1 for at in range(2)]
+        name = fresh(graph, f"{data}_pad")
+        wide = graph.add_tensor(name, (batch, channels, *size), graph.tensors[data].dtype)
+        spread = Node("exConvTransposePad", name, "exConvTransposePad", [data], [wide])
+        spread.sources = node.sources
+        graph.insert(spread, before=node)
+        shape = (weight.shape[1], weight.shape[0], *kernel)
+        turned = graph.add_tensor(f"{weight.name}_turned", shape, weight.dtype, weight.values)
+        graph.rewire(node, inputs=[wide, turned, *node.inputs[2:]])
+        node.op = node.kind = "Conv"
+        node.name = graph.fresh(f"{node.name}#1")
+        node.attributes = {"kernel_shape": list(kernel), "strides": [1, 1]}
+        graph.rewrites["convert_deconv_to_conv"] += 1
 
 
 def _shorten(graph: LoweringGraph, node: Node) -> Node | None:

@@ -28,7 +28,7 @@ from engine.cost.lowering.dilations import pad_widely, pick_rows
 from engine.cost.lowering.fuse import fuse_activations, fuse_sums
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.groups import rewrite_groups, write_groups
-from engine.cost.lowering.large import shorten_strides, split_kernels
+from engine.cost.lowering.large import shorten_strides, split_kernels, spread_transposed
 from engine.cost.lowering.matrices import BLOCK_RULES, MATRIX_RULES
 from engine.cost.lowering.merge import (
     add_biases,
@@ -49,7 +49,14 @@ from engine.cost.lowering.pooling import (
 from engine.cost.lowering.read import read_graph
 from engine.cost.lowering.rows import widen_rows
 from engine.cost.lowering.rules import Context, Rule
-from engine.cost.lowering.slices import drop_doubles, find_rolls, join_slices, merge_pads
+from engine.cost.lowering.slices import (
+    drop_doubles,
+    find_rolls,
+    join_slices,
+    merge_channel_pads,
+    merge_pads,
+)
+from engine.cost.lowering.spelled import spell_elementwise, spell_focus, spell_running_sums
 from engine.cost.lowering.tiles import halve_filters, tile_filters
 from engine.cost.memory.layout import settled
 
@@ -65,6 +72,9 @@ RULES: tuple[Rule, ...] = (
     make_mish,
     make_written_hardswish,
     *BLOCK_RULES,
+    spell_elementwise,
+    spell_running_sums,
+    spell_focus,
     divide_by_multiplying,
     shift_rows,
     make_swish,
@@ -81,6 +91,8 @@ RULES: tuple[Rule, ...] = (
     scale_and_shift,
     rewrite_groups,
     merge_branches,
+    merge_channel_pads,
+    spread_transposed,
     *MATRIX_RULES,
     channels_to_convolutions,
     merge_picks,

@@ -28,11 +28,12 @@ Check = Callable[[Node, LoweringGraph, Context], Reason | None]
 
 CPU_ONLY = frozenset(
     {
-        "ArgMax", "ArgMin", "Ceil", "Cos", "CumSum", "Erf", "Exp", "Floor", "GRU", "GatherElements",
-        "GatherND", "GridSample", "Hardmax", "LRN", "LSTM", "Log", "LogSoftmax", "Mod",
-        "NonMaxSuppression", "NonZero", "OneHot", "RNN", "ReduceL1", "ReduceL2", "ReduceMax",
-        "ReduceMin", "ReduceProd", "ReverseSequence", "RoiAlign", "Round", "ScatterElements",
-        "ScatterND", "Shape", "Sin", "Softsign", "SpaceToDepth", "Tan", "Tile", "TopK",
+        "ArgMax", "ArgMin", "Ceil", "Celu", "Cos", "CumSum", "Erf", "Exp", "Floor", "GRU",
+        "GatherElements", "GatherND", "GridSample", "Hardmax", "LRN", "LSTM", "Log", "LogSoftmax",
+        "Mean", "Min", "Mod", "NonMaxSuppression", "NonZero", "OneHot", "RNN", "ReduceL1",
+        "ReduceL2", "ReduceMax", "ReduceMin", "ReduceProd", "ReverseSequence", "RoiAlign", "Round",
+        "ScatterElements", "ScatterND", "Selu", "Shape", "Shrink", "Sign", "Sin", "Softsign",
+        "SpaceToDepth", "Tan", "Tile", "TopK",
     }
 )  # fmt: skip
 """Operators that run on the CPU whatever the chip."""
@@ -246,6 +247,8 @@ def _norm(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 def _div(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     if context.dtype == "int8" and len(work.features(node)) > 1:
         return Reason("Div of two features in int8.", "Compute this layer in float16.")
+    if node.inputs and work.is_const(node.inputs[0]):
+        return Reason("Div of a constant by a feature.", _without(node))
     return None
 
 
@@ -267,7 +270,13 @@ def _cast(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 def _pow(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     if context.family == "rv1106b":
         return Reason("The NPU of this family has no Pow.", "Multiply the input with itself.")
-    return None
+    exponent = work.array(node.inputs[1]) if len(node.inputs) > 1 else None
+    if exponent is None:
+        return Reason("Pow with exponents that the model computes.", _without(node))
+    power = float(exponent.reshape(-1)[0])
+    if power in (2.0, 3.0) or (power == 0.5 and context.dtype == "float16"):
+        return None
+    return Reason(f"Pow with an exponent of {power:g}: the NPU has 2 and 3.", _without(node))
 
 
 def _reshape(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
@@ -279,6 +288,25 @@ def _reshape(node: Node, work: LoweringGraph, context: Context) -> Reason | None
 def _transpose(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     text = transpose_on_cpu(node, work, context)
     return Reason(text, "Leave the layout NCHW, or do it in the program.") if text else None
+
+
+def _spread(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    return Reason(
+        "A transposed convolution of another stride than 1, 2, 4 and 8 is spread with zeros.",
+        "Use a stride of 2, 4 or 8, or Resize and a convolution.",
+    )
+
+
+def _max(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    if any(work.is_const(each) for each in node.inputs):
+        return Reason("Max of a feature and a constant.", "Use Clip or Relu.")
+    return None
+
+
+def _sqrt(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    if context.dtype == "int8":
+        return Reason("Sqrt in int8.", "Compute this layer in float16.")
+    return None
 
 
 def _add(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
@@ -294,6 +322,7 @@ CHECKS: dict[str, Check] = {
     "DepthToSpace": _depth_to_space,
     "Div": _div,
     "Gather": _gather,
+    "Max": _max,
     "MaxPool": _max_pool,
     "Pad": _pad,
     "Pow": _pow,
@@ -301,10 +330,12 @@ CHECKS: dict[str, Check] = {
     "Resize": _resize,
     "Slice": _slice,
     "Softmax": _softmax,
+    "Sqrt": _sqrt,
     "Transpose": _transpose,
     "InstanceNormalization": _norm,
     "LayerNormalization": _norm,
     "LpNormalization": _norm,
+    "exConvTransposePad": _spread,
     "exNorm": _norm,
     "exSoftmax13": _softmax,
     **dict.fromkeys(COMPARISONS, _compare),

@@ -37,5 +37,9 @@ class Context:
         """Channels that a part of a map has to have a multiple of to be moved as it is."""
         return 16 if self.family == "rv1106b" else self.npu.atom(self.dtype)
 
+    def upsamples(self, stride: int) -> bool:
+        """Whether a transposed convolution has this stride."""
+        return stride in (1, 2, 4, 8) or self.family not in ("rk3566", "rk3588")
+
 
 Rule = Callable[[LoweringGraph, Context], None]

@@ -5,21 +5,30 @@ from __future__ import annotations
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 
-__all__ = ["drop_doubles", "find_rolls", "join_slices", "merge_pads"]
+__all__ = [
+    "drop_doubles",
+    "find_rolls",
+    "join_slices",
+    "merge_channel_pads",
+    "merge_pads",
+]
 
 _DOUBLES = frozenset({"MaxPool", "Slice", "Transpose"})
 """Operators of which the compiler keeps one where several do the same."""
 
+_PADDED = frozenset({"AveragePool", "Conv", "MaxPool"})
+"""Operators that have pads of their own; the compiler takes a MaxPool's zeros for nothing, too."""
+
 
 def merge_pads(graph: LoweringGraph, context: Context) -> None:
-    """Zeros around a map that only a convolution reads are the convolution's own."""
+    """Zeros around a map that only a convolution or pool reads are its own."""
     for node in graph:
         if node.op != "Pad" or node.attributes.get("mode", "constant") != "constant":
             continue
         reader = graph.only_reader(node.outputs[0])
         amounts = graph.array(node.inputs[1]) if len(node.inputs) > 1 else None
         value = graph.array(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else None
-        if reader is None or reader.op != "Conv" or amounts is None or amounts.size != 8:
+        if reader is None or reader.op not in _PADDED or amounts is None or amounts.size != 8:
             continue
         around = [int(each) for each in amounts.reshape(-1)]
         if any(around[at] for at in (0, 1, 4, 5)) or min(around) < 0:
@@ -29,9 +38,53 @@ def merge_pads(graph: LoweringGraph, context: Context) -> None:
         pads = reader.ints("pads", (0, 0, 0, 0))
         added = (around[2], around[3], around[6], around[7])
         reader.attributes["pads"] = [old + new for old, new in zip(pads, added, strict=True)]
+        if reader.op == "AveragePool":
+            reader.attributes["count_include_pad"] = 1
         reader.sources = (*reader.sources, *node.sources)
         graph.bypass(node)
         graph.rewrites["fuse_pad_into_conv"] += 1
+
+
+def merge_channel_pads(graph: LoweringGraph, context: Context) -> None:
+    """Channels of zeros: in the weights of the 1 x 1 convolution that reads them, or ``_2conv``.
+
+    A Pad that puts channels in front is a 1 x 1 convolution itself.
+    """
+    for node in graph:
+        if node.op != "Pad" or node.attributes.get("mode", "constant") != "constant":
+            continue
+        amounts = graph.array(node.inputs[1]) if len(node.inputs) > 1 else None
+        if amounts is None or amounts.size != 8 or graph.is_const(node.inputs[0]):
+            continue
+        around = [int(each) for each in amounts.reshape(-1)]
+        if any(around[at] for at in (0, 2, 3, 4, 6, 7)) or min(around) < 0:
+            continue
+        channels = graph.shape(node.inputs[0])[1]
+        reader = graph.only_reader(node.outputs[0])
+        if around[1]:
+            name = graph.fresh(f"{node.name}_2conv")
+            shape = (graph.shape(node.outputs[0])[1], channels, 1, 1)
+            weight = graph.add_unknown(f"{name}_i1", shape, "float32")
+            node.op = node.kind = "Conv"
+            node.name, node.attributes = name, {}
+            graph.rewire(node, inputs=[node.inputs[0], weight])
+        elif (
+            reader is not None
+            and reader.op == "Conv"
+            and reader.int("group", 1) == 1
+            and graph.shape(reader.inputs[1])[2:] == (1, 1)
+        ):
+            kept = graph.tensors[reader.inputs[1]]
+            shape = (kept.shape[0], channels, 1, 1)
+            less = graph.add_tensor(f"{kept.name}_less", shape, kept.dtype, kept.values)
+            inputs = [node.inputs[0], less, *reader.inputs[2:]]
+            sources = node.sources
+            graph.remove(node)
+            graph.rewire(reader, inputs=inputs)
+            reader.sources = (*reader.sources, *sources)
+        else:
+            continue
+        graph.rewrites["fuse_channel_pad"] += 1
 
 
 def drop_doubles(graph: LoweringGraph, context: Context) -> None:

@@ -187,5 +187,175 @@ def _pad_channels(channels: int, more: int) -> None:
     GRAPHS[f"pad_{channels}_to_{channels + more}"] = make
 
 
+def _between(
+    name: str, change: Callable[[Maker, str], str], channels: int = 16, out: int = 0, side: int = 12
+) -> None:
+    """A graph of a convolution, what ``change`` makes of its output, and another one."""
+
+    def make() -> onnx.ModelProto:
+        m = Maker((1, channels, side, side))
+        last = change(m, m.conv("x", channels, channels, 1, then="Relu", name="c1"))
+        return m.model(m.conv(last, out or channels, 16, 1, name="c2"))
+
+    GRAPHS[name] = make
+
+
+def _padded(*around: int, then: str = "Relu", **attributes: object) -> Callable[[Maker, str], str]:
+    def change(m: Maker, data: str) -> str:
+        wide = m.add("Pad", data, m.whole(*around), name="pad")
+        return m.add(then, wide, name="then", **attributes) if then else wide
+
+    return change
+
+
+_POOL = {"kernel_shape": [3, 3], "strides": [2, 2]}
+_between("pad_before_max_pool", _padded(0, 0, 1, 1, 0, 0, 1, 1, then="MaxPool", **_POOL))
+_between("pad_before_average_pool", _padded(0, 0, 1, 1, 0, 0, 1, 1, then="AveragePool", **_POOL))
+_between("pad_in_front", _padded(0, 4, 0, 0, 0, 0, 0, 0), out=20)
+_between("pad_behind", _padded(0, 0, 0, 0, 0, 4, 0, 0), out=20)
+_between("pad_into_weights", _padded(0, 0, 0, 0, 0, 4, 0, 0, then=""), out=20)
 for _channels, _more in ((16, 4), (20, 4), (24, 8), (32, 8), (28, 4), (36, 4), (40, 8), (12, 20)):
     _pad_channels(_channels, _more)
+
+
+# ----------------------------------------------------------------------------- single operators
+def _one(op: str, **attributes: object) -> Callable[[Maker, str], str]:
+    return lambda m, data: m.add(op, data, name="o", **attributes)
+
+
+def _two(op: str) -> Callable[[Maker, str], str]:
+    def change(m: Maker, data: str) -> str:
+        other = m.conv(data, 16, 16, 1, then="Sigmoid", name="other")
+        return m.add(op, data, other, name="o")
+
+    return change
+
+
+def _with(op: str, value: float, *, first: bool = False) -> Callable[[Maker, str], str]:
+    def change(m: Maker, data: str) -> str:
+        number = m.constant(np.array(value, np.float32))
+        return m.add(op, *((number, data) if first else (data, number)), name="o")
+
+    return change
+
+
+for _op in ("Selu", "Celu", "Sqrt", "Sign", "Shrink", "Abs", "Exp", "Erf", "Round"):
+    _between(f"op_{_op}", _one(_op))
+for _op in ("Min", "Max", "Mean", "Sum", "Pow", "Sub"):
+    _between(f"two_{_op}", _two(_op))
+for _op, _value in (
+    ("Min", 1.5),
+    ("Max", 1.5),
+    ("Pow", 1.5),
+    ("Pow", 2.0),
+    ("Pow", 3.0),
+    ("Sub", 1.5),
+):
+    _between(f"with_{_op}_{_value:g}", _with(_op, _value))
+_between("one_less", _with("Sub", 1.0, first=True))
+_between("neg_inside", lambda m, data: m.add("Sigmoid", m.add("Neg", data, name="o"), name="s"))
+for _axis in (1, 2, 3):
+    _between(
+        f"running_sum_{_axis}",
+        lambda m, data, axis=_axis: m.add(  # type: ignore[misc]
+            "CumSum", data, m.constant(np.array(axis, np.int64)), name="o"
+        ),
+        channels=8 if _axis == 3 else 16,
+        side=8 if _axis == 3 else 12,
+    )
+
+
+@_graph("sum_of_three")
+def _() -> onnx.ModelProto:
+    m = Maker((1, 16, 12, 12))
+    first = m.conv("x", 16, 16, 1, then="Relu")
+    others = [m.conv(first, 16, 16, 1, then=each) for each in ("Sigmoid", "Tanh")]
+    return m.model(m.conv(m.add("Sum", first, *others, name="o"), 16, 16, 1))
+
+
+# ------------------------------------------------------------------------------- moved pixels
+def _cut(m: Maker, data: str, starts: tuple[int, ...], axes: tuple[int, ...]) -> str:
+    ends, steps = (2**31 - 1,) * len(axes), (2,) * len(axes)
+    return m.add("Slice", data, m.whole(*starts), m.whole(*ends), m.whole(*axes), m.whole(*steps))
+
+
+def _focus(m: Maker, data: str, *, at_once: bool = False) -> str:
+    """The first layer of YOLOX and of the first YOLOv5."""
+    order = ((0, 0), (1, 0), (0, 1), (1, 1))
+    if at_once:
+        parts = [_cut(m, data, each, (2, 3)) for each in order]
+    else:
+        parts = [_cut(m, _cut(m, data, (row,), (2,)), (at,), (3,)) for row, at in order]
+    return m.add("Concat", *parts, axis=1, name="joined")
+
+
+@_graph("focus")
+def _() -> onnx.ModelProto:
+    m = Maker((1, 3, 64, 64))
+    last = m.conv(_focus(m, "x"), 12, 24, then="Relu", name="c1")
+    return m.model(m.conv(last, 24, 16, 1, name="c2"))
+
+
+@_graph("focus_at_once")
+def _() -> onnx.ModelProto:
+    m = Maker((1, 3, 64, 64))
+    return m.model(m.conv(_focus(m, "x", at_once=True), 12, 24, then="Relu", name="c1"))
+
+
+_between("focus_inside", _focus, out=64)
+_between("every_second_column", lambda m, data: _cut(m, data, (0,), (3,)))
+
+
+def _deep(block: int, mode: str) -> Callable[[Maker, str], str]:
+    def change(m: Maker, data: str) -> str:
+        wide = m.conv(data, 16, 8 * block * block, 1, name="wide")
+        return m.add("DepthToSpace", wide, blocksize=block, mode=mode, name="o")
+
+    return change
+
+
+for _block, _mode in ((2, "DCR"), (3, "CRD"), (4, "CRD"), (3, "DCR")):
+    _between(f"depth_to_space_{_block}_{_mode}", _deep(_block, _mode), out=8, side=6)
+
+
+def _transposed(
+    kernel: tuple[int, int], stride: tuple[int, int], pads: int = 0
+) -> Callable[[Maker, str], str]:
+    def change(m: Maker, data: str) -> str:
+        weight, bias = m.numbers(16, 24, *kernel), m.numbers(24)
+        shape = {"kernel_shape": list(kernel), "strides": list(stride), "pads": [pads] * 4}
+        return m.add("ConvTranspose", data, weight, bias, name="up", **shape)
+
+    return change
+
+
+for _kernel, _stride, _pads in (
+    ((3, 3), (3, 3), 0),
+    ((3, 3), (3, 3), 1),
+    ((5, 5), (3, 3), 0),
+    ((3, 3), (1, 3), 0),
+    ((6, 6), (6, 6), 0),
+    ((4, 4), (4, 4), 0),
+    ((3, 1), (2, 1), 0),
+    ((3, 1), (1, 1), 0),
+):
+    _name = f"transposed_{_kernel[0]}x{_kernel[1]}_by_{_stride[0]}x{_stride[1]}_{_pads}"
+    _between(_name, _transposed(_kernel, _stride, _pads), out=24)
+
+
+def _shuffled(m: Maker, data: str) -> str:
+    last = m.add("Reshape", data, m.whole(1, 2, 16, 12, 12))
+    last = m.add("Transpose", last, perm=[0, 2, 1, 3, 4])
+    return m.add("Reshape", last, m.whole(1, 32, 12, 12), name="shuffled")
+
+
+def _joined(m: Maker, data: str) -> str:
+    other = m.conv(data, 16, 16, 1, name="other")
+    return _shuffled(m, m.add("Concat", data, other, axis=1, name="joined"))
+
+
+_between("shuffle_before_1x1", _joined, out=32)
+_between("shuffle_before_3x3", lambda m, data: m.conv(_joined(m, data), 32, 24, name="c3"), out=24)
+_between(
+    "shuffle_of_a_map", lambda m, data: m.conv(_shuffled(m, data), 32, 16), channels=32, out=16
+)
