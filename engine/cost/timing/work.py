@@ -65,6 +65,8 @@ _WORD = 32
 _MIXED = 1024
 """Channels up to which every family puts inputs together by a matrix: 85 are so in the compiler's
 tables, 4200 only on RK3588."""
+_STRIDE = 2
+"""Largest stride of the windows that the factor for what is left out was fitted on."""
 _STAGED = ("batchnormalization", "add", "mul", "sub", "div", "scale")
 """Elementwise operators that may have an activation behind them: ``BatchNormalizationRelu``."""
 
@@ -319,6 +321,13 @@ class _Reader:
         return float(shape[0] * _up(prod(shape[2:]), 16) * -(-shape[1] // tall))
 
     def _strided(self, layer: LoweredLayer) -> bool:
+        """Whether pixels are read that a stride of 2 leaves out.
+
+        Larger strides are patches, whose windows the compiler splits: CLIP's published rates fit
+        without the factor.
+        """
+        if layer.window is not None and max(layer.window.strides) > _STRIDE:
+            return False
         if layer.kind != "Conv" or len(layer.consts) < 1 or not layer.outputs:
             return False
         taps = prod(self._shape(layer.consts[0])[2:])
