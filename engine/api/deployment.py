@@ -349,6 +349,11 @@ def export_encrypted_model(
     made = encrypt_model(path, output, int(level), key=key, overwrite=True, reporter=reporter)
     if output is None:
         log.warning("export_encrypted_rknn_model: the output_model is %s.", made.path)
+    for finding in made.findings:
+        log.warning("export_encrypted_rknn_model: %s %s", finding.what, finding.remedy)
+    named = ", ".join(each.name for each in made.stays)
+    if named:
+        log.info("export_encrypted_rknn_model: the plain model stays in %s.", named)
 
 
 def model_on_board(path: str, target: Any, device_id: Any) -> bytes:

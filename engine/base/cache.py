@@ -132,6 +132,27 @@ class StageCache:
         """Remove a result that is of no use any more, if it is there."""
         shutil.rmtree(self._place(stage, key), ignore_errors=True)
 
+    def size(self) -> tuple[int, int]:
+        """How many results there are, and their bytes."""
+        count = total = 0
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(self.folder):
+                if entry.is_dir(follow_symlinks=False):
+                    with contextlib.suppress(OSError):
+                        count, total = count + 1, total + _size(entry.path)
+        return count, total
+
+    def clear(self) -> None:
+        """Remove all results; another process that looks for one makes it again.
+
+        Raises:
+            OSError: one cannot be removed.
+        """
+        if self.folder.is_dir():
+            for entry in list(os.scandir(self.folder)):
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path)
+
     def prune(self) -> None:
         """Remove what was not used for longest until the rest fits; one process at a time."""
         with try_lock(self.folder / ".lock") as mine:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.base.errors import ContainerError
 from engine.base.events import NullReporter, Progress, Reporter
 from engine.base.files import open_regular, refuse_existing, sha256_of
+from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.container.encrypted_files import encrypt_file, encrypted_name
 from engine.container.encryption import check_level
-from engine.container.keys import Key, needed_key
+from engine.container.keys import Key, key_findings, needed_key
 from engine.container.other_formats import other_format
+from engine.wire.encryption import PlainCopy
 
 __all__ = ["EncryptedModel", "encrypt_model", "progress_teller"]
 
@@ -26,6 +28,8 @@ class EncryptedModel:
         path, size, sha256: of it.
         ours: whether it is a container of ours.
         toolkit: of the vendor's that did it; empty for ours.
+        stays, wiped: what holds the model in plain form, and what of it was removed.
+        findings: of the key.
     """
 
     path: Path
@@ -33,6 +37,9 @@ class EncryptedModel:
     sha256: str
     ours: bool
     toolkit: str = ""
+    stays: tuple[PlainCopy, ...] = ()
+    wiped: tuple[PlainCopy, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def encrypt_model(
@@ -43,6 +50,7 @@ def encrypt_model(
     key: Key | None = None,
     toolkit: str | None = None,
     overwrite: bool = False,
+    wipe_plain: bool = False,
     reporter: Reporter | None = None,
 ) -> EncryptedModel:
     """Encrypt a container of ours with a key, or a compiled model by the vendor's toolkit.
@@ -55,6 +63,7 @@ def encrypt_model(
             its runtime opens such a file by itself.
         toolkit: name of the vendor's environment; None: the default of generation 2.
         overwrite: whether ``output`` may be there.
+        wipe_plain: whether what this program wrote of the model in plain form is removed.
         reporter: told of progress, asked whether to stop.
 
     Raises:
@@ -74,13 +83,26 @@ def encrypt_model(
         size = encrypt_file(
             path, target, known, level, overwrite=overwrite, told=progress_teller(told, "encrypt")
         )
-        return EncryptedModel(target, size, sha256_of(target), ours=True)
+        made = EncryptedModel(target, size, sha256_of(target), ours=True)
+        return _after(replace(made, findings=key_findings(known)), path, known, wipe_plain)
     from engine.compile.encrypt_compiled import encrypt_compiled
 
     size, name = encrypt_compiled(
         path, target, level, toolkit=toolkit, overwrite=overwrite, reporter=told
     )
-    return EncryptedModel(target, size, sha256_of(target), ours=False, toolkit=name)
+    made = EncryptedModel(target, size, sha256_of(target), ours=False, toolkit=name)
+    return _after(made, path, None, wipe_plain)
+
+
+def _after(made: EncryptedModel, path: Path, key: Key | None, wipe_plain: bool) -> EncryptedModel:
+    """What stays of the model in plain form, or is wiped."""
+    from engine.compile.plain_copies import plain_copies, wipe
+
+    stays = plain_copies(path, made.path, ours=made.ours)
+    if not wipe_plain:
+        return replace(made, stays=stays)
+    wiped, stays = wipe(stays, made.path, key)
+    return replace(made, stays=stays, wiped=wiped)
 
 
 def progress_teller(reporter: Reporter, stage: str) -> Callable[[int, int], None]:

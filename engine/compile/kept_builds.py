@@ -9,14 +9,15 @@ from __future__ import annotations
 from engine.base.cache import StageCache, cache_limit
 from engine.base.paths import cache_folder
 
-__all__ = ["keep_build", "kept_build"]
+__all__ = ["keep_build", "kept_build", "kept_builds"]
 
 _LIMIT = 500_000_000
 """Bytes of all of them; those not used for longest go first."""
 _STAGE, _FILE = "build", "container.rknn"
 
 
-def _cache() -> StageCache:
+def kept_builds() -> StageCache:
+    """The cache that holds them."""
     folder = cache_folder() / "compiled-builds"
     return StageCache(folder, min(_LIMIT, cache_limit(folder)))
 
@@ -28,9 +29,9 @@ def keep_build(digest: str, container: bytes) -> None:
         digest: SHA-256 of the compiled file, as hexadecimal digits.
         container: of ours.
     """
-    _cache().put(_STAGE, digest, {_FILE: container})
+    kept_builds().put(_STAGE, digest, {_FILE: container})
 
 
 def kept_build(digest: str) -> bytes | None:
     """The container of the build that a file was compiled from; None where none is kept."""
-    return (_cache().get(_STAGE, digest) or {}).get(_FILE)
+    return (kept_builds().get(_STAGE, digest) or {}).get(_FILE)

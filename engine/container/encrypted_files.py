@@ -22,7 +22,7 @@ from engine.container.encryption import (
 from engine.container.keys import Key
 from engine.container.other_formats import refuse_other_format
 
-__all__ = ["decrypt_file", "decrypted_name", "encrypt_file", "encrypted_name"]
+__all__ = ["decrypt_file", "decrypted_name", "encrypt_file", "encrypted_name", "opens_as"]
 
 Told = Callable[[int, int], None]
 """Called with the bytes that are done, and all of them; it may raise to stop the work."""
@@ -102,6 +102,8 @@ def decrypt_file(
 ) -> int:
     """Decrypt a container of ours; ``output`` is named when its last part was authenticated.
 
+    Nobody but this user may read it (0600), whatever the umask.
+
     Args:
         path: of the encrypted container.
         output: the file to make.
@@ -137,7 +139,21 @@ def decrypt_file(
                 done += len(chunk)
                 told(done, header.size)
 
-        return atomic_write(output, write, overwrite=overwrite)
+        return atomic_write(output, write, overwrite=overwrite, private=True)
+
+
+def opens_as(encrypted: Path, plain: Path, key: Key) -> bool:
+    """Whether an encrypted file holds just what a plain one does.
+
+    Raises:
+        WrongKeyError, ContainerError: as of :func:`decrypt_file`.
+    """
+    name = sanitize(str(encrypted), 300)
+    with _opened(encrypted, name) as source, _opened(plain, str(plain)) as wanted:
+        head = source.read(HEADER_SIZE)
+        header = read_header(head, os.fstat(source.fileno()).st_size, name)
+        chunks = decrypted_chunks(source, header, name, key)
+        return all(chunk == wanted.read(len(chunk)) for chunk in chunks) and not wanted.read(1)
 
 
 def _opened(path: Path, name: str) -> BinaryIO:

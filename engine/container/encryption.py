@@ -2,8 +2,8 @@
 
 All integers little-endian::
 
-    0    "OPENCRYP", u32 version 1, u32 level (1 to 3), u64 P (size of the container in it)
-    24   u32 size of a chunk (2**20), u32 0
+    0    "OPENCRYP", u32 version 2, u32 level (1 to 3), u64 P (size of the container in it)
+    24   u32 size of a chunk (2**20), u8 log2(N), u8 r and u8 p of scrypt, u8 0
     32   32 random bytes: salt
     64   HMAC-SHA-256 of the bytes before it, by the second derived key
     96   SHA-256 of the bytes before it
@@ -15,9 +15,10 @@ nonce u64 i, u32 1 for the last one and 0 for the others (each file has a key of
 first 128 bytes of the file as associated data: chunks cannot change places, be left out, or move
 to another file, and none can be missing at the end.
 
-What scrypt costs follows from the level alone: no file can ask for more than level 3. What a
-reader checks first is that the file is as long as P says. The SHA-256 tells a damaged head, which
-the HMAC alone could not tell from a wrong key.
+What scrypt costs stands in the file, at most that of level 3: no file can ask for more. Version 1
+has zeros there; its costs follow from the level. What a reader checks first is that the file is as
+long as P says. The SHA-256 tells a damaged head, which the HMAC alone could not tell from a wrong
+key.
 
 Sources: RFC 7914 (scrypt), NIST SP 800-38D (GCM), Hoang, Reyhanitabar, Rogaway, Vizár: Online
 Authenticated-Encryption and its Nonce-Reuse Misuse-Resistance (STREAM, the last chunk's mark).
@@ -31,7 +32,7 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from engine.base.errors import ContainerError, ShortOfMemoryError, UsageError, WrongKeyError
 from engine.container.keys import Key
@@ -41,6 +42,7 @@ __all__ = [
     "CHUNK",
     "HEADER_SIZE",
     "LEVELS",
+    "Cost",
     "EncryptedHeader",
     "check_level",
     "decrypted_chunks",
@@ -50,19 +52,45 @@ __all__ = [
     "read_header",
 ]
 
-VERSION = 1
+VERSION = 2
 CHUNK = 1 << 20
 HEADER_SIZE = 128
 TAG_SIZE = 16
 _SIZE_LIMIT = 2 << 30
-_FIELDS = struct.Struct("<8sIIQII32s")
+_FIELDS = struct.Struct("<8sIIQIBBBB32s")
 _NONCE = struct.Struct("<QI")
 _DIGEST = 32
 
-LEVELS: dict[int, tuple[int, int]] = {1: (15, 1), 2: (17, 1), 3: (18, 2)}
-"""crypt_level -> scrypt's log2(N) and p, with r = 8: memory of 32, 128 and 256 MiB, and once, four
-and sixteen times the work."""
 _BLOCK = 8
+
+
+class Cost(NamedTuple):
+    """What deriving a key costs: scrypt's log2(N), r and p."""
+
+    exponent: int
+    block: int
+    parallel: int
+
+    @property
+    def memory(self) -> int:
+        """Bytes that OpenSSL asks for: 128 N r and a little more."""
+        return 128 * self.block * ((1 << self.exponent) + self.parallel + 2) + (1 << 20)
+
+
+LEVELS: dict[int, Cost] = {
+    1: Cost(17, _BLOCK, 1),
+    2: Cost(18, _BLOCK, 2),
+    3: Cost(18, _BLOCK, 4),
+}
+"""crypt_level -> cost of what is encrypted now: memory of 128, 256 and 256 MiB, and once, four and
+eight times the work. Level 1 is OWASP's first choice for scrypt."""
+
+_FIRST_LEVELS: dict[int, Cost] = {
+    1: Cost(15, _BLOCK, 1),
+    2: Cost(17, _BLOCK, 1),
+    3: Cost(18, _BLOCK, 2),
+}
+"""Of files of version 1, whose costs do not stand in the file."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +100,14 @@ class EncryptedHeader:
     Attributes:
         level: 1 to 3.
         size: of the container in it, in bytes.
+        cost: of deriving the key.
         salt: 32 bytes.
         raw: the 128 bytes.
     """
 
     level: int
     size: int
+    cost: Cost
     salt: bytes
     raw: bytes
 
@@ -147,8 +177,9 @@ def encrypt(
             remedy="Export it again.",
         )
     salt = os.urandom(32)
-    fields = _FIELDS.pack(ENCRYPTED_MAGIC, VERSION, level, size, CHUNK, 0, salt)
-    own, seal = _derived(key, salt, level)
+    cost = LEVELS[level]
+    fields = _FIELDS.pack(ENCRYPTED_MAGIC, VERSION, level, size, CHUNK, *cost, 0, salt)
+    own, seal = _derived(key, salt, cost)
     head = fields + hmac.digest(seal, fields, "sha256")
     head += hashlib.sha256(head).digest()
     target.write(head)
@@ -180,18 +211,24 @@ def read_header(head: bytes, file_size: int, name: str) -> EncryptedHeader:
     if len(head) < HEADER_SIZE:
         raise _cut_short(name)
     raw = bytes(head[:HEADER_SIZE])
-    magic, version, level, size, chunk, zero, salt = _FIELDS.unpack_from(raw)
+    magic, version, level, size, chunk, *numbers, zero, salt = _FIELDS.unpack_from(raw)
     if magic != ENCRYPTED_MAGIC or hashlib.sha256(raw[:-_DIGEST]).digest() != raw[-_DIGEST:]:
         raise _damaged(name, "its head")
-    if version != VERSION:
+    if not 1 <= version <= VERSION:
         raise ContainerError(
-            f"{name} is an encrypted container of version {version}; this program reads {VERSION}.",
+            f"{name} is an encrypted container of version {version}; this program reads up to "
+            f"{VERSION}.",
             cause="It was written by a newer version of this program.",
             remedy="Update this program.",
         )
     if level not in LEVELS or chunk != CHUNK or zero or not 0 < size <= _SIZE_LIMIT:
         raise _damaged(name, "its head")
-    header = EncryptedHeader(level, size, salt, raw)
+    cost = Cost(*numbers) if version > 1 else _FIRST_LEVELS[level]
+    if version == 1 and any(numbers):
+        raise _damaged(name, "its head")
+    if not all(1 <= one <= most for one, most in zip(cost, LEVELS[max(LEVELS)], strict=True)):
+        raise _damaged(name, "its head")
+    header = EncryptedHeader(level, size, cost, salt, raw)
     if file_size < header.file_size:
         raise _cut_short(name)
     if file_size > header.file_size:
@@ -219,7 +256,7 @@ def decrypted_chunks(
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    own, seal = _derived(key, header.salt, header.level)
+    own, seal = _derived(key, header.salt, header.cost)
     signed, mark = header.raw[: _FIELDS.size], header.raw[_FIELDS.size : -_DIGEST]
     if not hmac.compare_digest(hmac.digest(seal, signed, "sha256"), mark):
         raise WrongKeyError(
@@ -244,18 +281,21 @@ def _nonce(index: int, count: int) -> bytes:
     return _NONCE.pack(index, int(index == count - 1))
 
 
-def _derived(key: Key, salt: bytes, level: int) -> tuple[bytes, bytes]:
+def _derived(key: Key, salt: bytes, cost: Cost) -> tuple[bytes, bytes]:
     """The key of the cipher and the key of the seal."""
-    exponent, parallel = LEVELS[level]
-    # OpenSSL asks for leave above 32 MiB: 128 N r bytes and a little more
-    room = 128 * _BLOCK * ((1 << exponent) + parallel + 2) + (1 << 20)
     try:
         both = hashlib.scrypt(
-            key.secret, salt=salt, n=1 << exponent, r=_BLOCK, p=parallel, maxmem=room, dklen=64
+            key.secret,
+            salt=salt,
+            n=1 << cost.exponent,
+            r=cost.block,
+            p=cost.parallel,
+            maxmem=cost.memory,  # OpenSSL asks for leave above 32 MiB
+            dklen=64,
         )
     except (MemoryError, ValueError) as error:
         raise ShortOfMemoryError(
-            f"There was not enough memory to derive the key: level {level} takes {room >> 20} MiB.",
+            f"There was not enough memory to derive the key: it takes {cost.memory >> 20} MiB.",
             remedy="Close other programs, or encrypt with a lower level.",
         ) from error
     return both[:32], both[32:]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.base.errors import KeyNeededError, SourceModelError, UsageError
 from engine.base.files import read_bounded
+from engine.base.findings import Finding
 from engine.base.text import sanitize
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "TEXT_VARIABLE",
     "Key",
     "hold_key",
+    "key_findings",
     "key_from_environment",
     "key_of_file",
     "key_of_text",
@@ -31,6 +33,8 @@ FILE_VARIABLE = "RKNNTUI_KEY_FILE"
 TEXT_VARIABLE = "RKNNTUI_KEY"
 """Environment: the key itself. A file is safer: children and crash reports see an environment."""
 _MOST_BYTES = 64 << 10
+SAFE_BYTES = 16
+"""A shorter key is told. 16 bytes of chance cannot be guessed, and 16 of words hardly."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,23 @@ def key_from_environment() -> Key | None:
         return key_of_file(Path(path).expanduser())
     text = os.environ.get(TEXT_VARIABLE)
     return key_of_text(text, f"the environment variable {TEXT_VARIABLE}") if text else None
+
+
+def key_findings(key: Key) -> tuple[Finding, ...]:
+    """That a key is short, where it is: whoever has the file may try keys as long as he likes."""
+    if len(key.secret) >= SAFE_BYTES:
+        return ()
+    count = len(key.secret)
+    return (
+        Finding(
+            "key-short",
+            "warning",
+            "key",
+            f"The key from {key.origin} is short: {count} {'byte' if count == 1 else 'bytes'}.",
+            "Whoever has the encrypted file can try keys without limit, the short ones first.",
+            f"Take {SAFE_BYTES} characters or more, or make one: openssl rand -base64 32 > key.txt",
+        ),
+    )
 
 
 _held: list[Key] = []

@@ -56,6 +56,7 @@ def encrypt(params: EncryptParams, reporter: Reporter) -> Encrypted:
         params.level,
         toolkit=params.toolkit,
         overwrite=params.force,
+        wipe_plain=params.wipe,
         reporter=reporter,
     )
     reporter.emit(ArtifactWritten(str(made.path), "rknn", made.size))
@@ -66,6 +67,9 @@ def encrypt(params: EncryptParams, reporter: Reporter) -> Encrypted:
         level=params.level,
         ours=made.ours,
         toolkit=made.toolkit,
+        stays=made.stays,
+        wiped=made.wiped,
+        findings=made.findings,
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Literal
 
+from engine.base.findings import Finding
 from engine.wire.codec import Text, Whole
 from engine.wire.method import Nothing, Query, Task
 from engine.wire.record import record
@@ -18,6 +19,7 @@ __all__ = [
     "EncryptParams",
     "Encrypted",
     "KeyParams",
+    "PlainCopy",
 ]
 
 
@@ -48,6 +50,7 @@ class EncryptParams:
         level: ``crypt_level``, 1 to 3.
         toolkit: name of the environment for a compiled model; None: the default.
         force: overwrite a file that is there.
+        wipe: remove afterwards what this program wrote of the model in plain form.
     """
 
     path: Text
@@ -55,6 +58,25 @@ class EncryptParams:
     level: Annotated[int, Whole(1, 3)] = 1
     toolkit: Text | None = None
     force: bool = False
+    wipe: bool = False
+
+
+@record
+class PlainCopy:
+    """What still holds an encrypted model in plain form, or did.
+
+    Attributes:
+        what: ``model`` that was encrypted, its ``side file``, its ``source`` and ``dataset`` (names
+            of files: where they lie, the model does not say), this program's ``cache``.
+        name: path, or name.
+        size: in bytes; None where it is not known.
+        ours: whether this program wrote it, so that it can be wiped.
+    """
+
+    what: Literal["model", "side file", "source", "dataset", "cache"]
+    name: str
+    size: int | None = None
+    ours: bool = False
 
 
 @record(kw_only=True)
@@ -66,6 +88,9 @@ class Encrypted:
         level: as asked for.
         ours: whether it is a container of this program; else a compiled model of the vendor.
         toolkit: of the vendor's that did it; empty for a container.
+        stays: what holds the model in plain form now.
+        wiped: what was removed.
+        findings: such as a key that is short.
     """
 
     path: str
@@ -74,6 +99,9 @@ class Encrypted:
     level: int
     ours: bool
     toolkit: str = ""
+    stays: tuple[PlainCopy, ...] = ()
+    wiped: tuple[PlainCopy, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 @record(kw_only=True)

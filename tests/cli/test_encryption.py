@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.base.paths import cache_folder
 from engine.container import write_container
 from tests.cli.conftest import ROOT, Run
 from tests.container.build import content
@@ -72,6 +73,65 @@ def test_there_and_back(
     assert model.read_bytes() == DATA
     monkeypatch.setenv("RKNNTUI_KEY", "correct horse")
     assert warm("decrypt", secret, "--force").code == 0
+
+
+def test_a_short_key_and_what_stays_are_told(
+    warm: Run, model: Path, key: Path, tmp_path: Path
+) -> None:
+    made = warm("encrypt", model, "--key-file", key)
+    assert made.code == 0, made.err
+    assert "is short: 13 bytes" in made.out
+    assert "openssl rand" in made.out
+    assert "in plain form there is still:" in made.out
+    assert f"{model} (what was encrypted" in made.out
+    for name, _ in content().provenance.source:
+        assert f"{name} (its source model" in made.out
+    assert model.exists()
+    key.write_text("x" * 16)
+    made = warm("encrypt", model, "--key-file", key, "--force")
+    assert "is short" not in made.out
+
+
+def test_wipe_removes_what_this_program_wrote(
+    rknntui: Run, model: Path, key: Path, tmp_path: Path
+) -> None:
+    kept = cache_folder() / "stages" / "load-0123"
+    other = cache_folder() / "compiled-builds" / "build-0123"
+    for folder in (kept, other):
+        folder.mkdir(parents=True)
+        (folder / "graph.onnx").write_bytes(b"weights")
+    source = tmp_path / "net.onnx"
+    source.write_bytes(b"the user's own")
+    made = rknntui("encrypt", model, "--key-file", key, "--wipe", "--json")
+    assert made.code == 0, made.err
+    assert {each["what"] for each in made.json["wiped"]} == {"model", "cache"}
+    assert {each["what"] for each in made.json["stays"]} <= {"source", "dataset"}
+    assert not model.exists()
+    assert not kept.exists()
+    assert not other.exists()
+    assert source.exists()
+    back = rknntui("decrypt", tmp_path / "net.crypt.rknn", "--key-file", key)
+    assert back.code == 0, back.err
+    assert model.read_bytes() == DATA
+
+
+def test_nothing_is_wiped_where_the_encrypted_file_is_another(
+    model: Path, key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.base.errors import ContainerError
+    from engine.compile import plain_copies
+    from engine.compile.encryption import encrypt_model
+    from engine.container.keys import key_of_file
+
+    def changed(path: Path, encrypted: Path, *, ours: bool) -> object:
+        model.write_bytes(DATA[:-1] + b"?")  # another program, between the two
+        return copies(path, encrypted, ours=ours)
+
+    copies = plain_copies.plain_copies
+    monkeypatch.setattr(plain_copies, "plain_copies", changed)
+    with pytest.raises(ContainerError, match="does not hold"):
+        encrypt_model(model, key=key_of_file(key), wipe_plain=True)
+    assert model.exists()
 
 
 def test_without_a_key(warm: Run, model: Path, key: Path, tmp_path: Path) -> None:

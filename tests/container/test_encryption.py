@@ -6,6 +6,7 @@ import hashlib
 import io
 import resource
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -52,7 +53,7 @@ OTHER = key_of_text("Correct horse")
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same with an scrypt of no cost, for many files."""
-    cheap = {level: (1, parallel) for level, (_, parallel) in LEVELS.items()}
+    cheap = {level: cost._replace(exponent=1) for level, cost in LEVELS.items()}
     monkeypatch.setattr(encryption, "LEVELS", cheap)
 
 
@@ -83,12 +84,56 @@ def test_each_level_as_it_is_used(level: int, tmp_path: Path) -> None:
         read_container(secret, OTHER)
     assert decrypt_file(secret, decrypted_name(secret), KEY, overwrite=True) == len(GOOD)
     assert path.read_bytes() == GOOD
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600  # what was secret is not everybody's
 
 
 def test_the_cost_follows_from_the_level_as_documented() -> None:
-    """Whoever changes it makes all files unreadable."""
-    assert LEVELS == {1: (15, 1), 2: (17, 1), 3: (18, 2)}
-    assert (CHUNK, HEADER_SIZE, encryption.VERSION) == (1 << 20, 128, 1)
+    """Whoever changes what version 1 has makes its files unreadable."""
+    assert LEVELS == {1: (17, 8, 1), 2: (18, 8, 2), 3: (18, 8, 4)}
+    assert encryption._FIRST_LEVELS == {1: (15, 8, 1), 2: (17, 8, 1), 3: (18, 8, 2)}
+    assert (CHUNK, HEADER_SIZE, encryption.VERSION) == (1 << 20, 128, 2)
+    made = sealed(b"x" * 9, level=1)
+    assert made[8:12] == struct.pack("<I", 2)
+    assert tuple(made[28:32]) == (17, 8, 1, 0)  # scrypt's cost stands in the file
+
+
+_OLD = {
+    1: (
+        "4f50454e43525950010000000100000015000000000000000000100000000000c8351b2006fe742b"
+        "e9bb9e5f23441a8ad458e98ad719c7c7b74fa5b4d264d8cda71e3f28153c6ed6fd84eddb36d64240"
+        "f44c3c34fff3687e1223c7995bd8099c69bbce4060c700de5282ac67d53afd84b8c75331166230fd"
+        "107a3315b73f9fe0efaff07a8bfbeb992b06e3191af5a39e39b9fe5bd723bb4341c2f914a1ff3c14"
+        "0a50c432c9"
+    ),
+    2: (
+        "4f50454e43525950010000000200000015000000000000000000100000000000c9ffc3ffa4697ff8"
+        "4a3b6152d183994f81af2d8f937e63e6d0d92e1914d65950590c90c7c2e608d485a15a08616f5e1c"
+        "dcf2c773a99df73e745a79b2e8dff2d8be5934571cc94d250ab65c9b1a3864b237d9822ccce9e524"
+        "7dfb2d42fe170203bdff7af358b2b61d3742f8ecf7d551c22055fd1ad22e3c1d2cd2151b5f601aca"
+        "a0e9ed28fa"
+    ),
+    3: (
+        "4f50454e43525950010000000300000015000000000000000000100000000000128f675eb2180e2e"
+        "12d2836b157400327c02cc77ae21098b7493e364ab85fdc5faa6be5d26b82fd02ee4fca1d7c7e199"
+        "b69ee1c17cf2bca89edcfb60d70453667704bc46513138fefe430a7f815a564a5475fadbc8d658be"
+        "14e6a735ce74c9f0a783ee2edd97ed94dfe07f10687aef77c990c70ed595df64fbd6ac9545f2aec8"
+        "ab5e6ce93d"
+    ),
+}
+"""Files that version 0.1.0 wrote, by level."""
+
+
+@pytest.mark.parametrize("level", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3))])
+def test_files_of_the_first_version_open(level: int) -> None:
+    old = bytes.fromhex(_OLD[level])
+    assert opened(old) == b"an old container here"
+    with pytest.raises(WrongKeyError):
+        opened(old, OTHER)
+    changed = bytearray(old)  # costs have no place in such a head
+    changed[28] = 17
+    changed[96:128] = hashlib.sha256(changed[:96]).digest()
+    with pytest.raises(ContainerError, match="its head"):
+        opened(bytes(changed))
 
 
 @pytest.mark.usefixtures("quick")
@@ -142,7 +187,8 @@ def test_parts_that_are_left_out_doubled_or_swapped() -> None:
 def remade(**changes: int) -> bytes:
     """An encrypted file whose head says something else, its checksum made anew."""
     made = bytearray(sealed(b"x" * 100))
-    places = {"version": (8, "<I"), "level": (12, "<I"), "size": (16, "<Q"), "chunk": (24, "<I")}
+    places = {"exponent": (28, "<B"), "block": (29, "<B"), "parallel": (30, "<B")}
+    places |= {"version": (8, "<I"), "level": (12, "<I"), "size": (16, "<Q"), "chunk": (24, "<I")}
     for name, value in changes.items():
         at, kind = places[name]
         struct.pack_into(kind, made, at, value)
@@ -153,7 +199,13 @@ def remade(**changes: int) -> bytes:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"version": 2}, "version 2"),
+        ({"version": 3}, "version 3"),
+        ({"version": 0}, "version 0"),
+        ({"exponent": 19}, "its head"),  # more than level 3 asks for
+        ({"exponent": 0}, "its head"),
+        ({"block": 9}, "its head"),
+        ({"parallel": 5}, "its head"),
+        ({"parallel": 255}, "its head"),
         ({"level": 0}, "its head"),
         ({"level": 4}, "its head"),
         ({"level": 0xFFFFFFFF}, "its head"),

@@ -12,10 +12,12 @@ from engine.wire.encryption import (
     ENCRYPTION_KEY,
     Encrypted,
     EncryptParams,
+    PlainCopy,
 )
 from engine.wire.model import SNIFF
 from engine.wire.requests import AtPath
 from rknntui.cli.flags import json_flag, output_flag, quiet_flag
+from rknntui.cli.inspect_output import finding_lines
 from rknntui.cli.keys import asked_key, given_key, key_file_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
@@ -38,6 +40,11 @@ from rknntui.cli.session import WorkerSession, with_worker
 )
 @key_file_flag
 @click.option("--toolkit", metavar="NAME", help="Environment of the vendor's toolkit, if several.")
+@click.option(
+    "--wipe",
+    is_flag=True,
+    help="Remove afterwards what this program wrote of it in plain form: MODEL and the cache.",
+)
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @json_flag
 @quiet_flag
@@ -49,6 +56,7 @@ def command(
     output: Path | None,
     level: int,
     toolkit: str | None,
+    wipe: bool,
     force: bool,
     as_json: bool,
     quiet: bool,
@@ -75,6 +83,7 @@ def command(
             level=level,
             toolkit=toolkit,
             force=force,
+            wipe=wipe,
         )
         return await session.run(ENCRYPTION_ENCRYPT, asked)
 
@@ -84,4 +93,28 @@ def command(
         f"{sanitize(found.path)}: {human_bytes(found.size)}, SHA-256 {found.sha256}",
         f"encrypted, level {found.level} ({how})",
     ]
-    emit(found, lines, as_json=as_json)
+    emit(found, [*lines, *finding_lines(found.findings), *_plain(found)], as_json=as_json)
+
+
+_WORDS = {
+    "model": "what was encrypted",
+    "side file": "its side file",
+    "source": "its source model, wherever it lies",
+    "dataset": "its samples, wherever they lie",
+    "cache": "this program's cache of all models",
+}
+
+
+def _plain(found: Encrypted) -> list[str]:
+    """What holds the model in plain form, and what was removed of it."""
+    text = [f"removed: {_copy(each)}" for each in found.wiped]
+    if found.stays:
+        text += ["in plain form there is still:", *(f"  {_copy(each)}" for each in found.stays)]
+    if any(each.ours for each in found.stays):
+        text.append("--wipe removes what this program wrote of it (with --force).")
+    return text
+
+
+def _copy(one: PlainCopy) -> str:
+    size = "" if one.size is None else f", {human_bytes(one.size)}"
+    return f"{sanitize(one.name, 300)} ({_WORDS[one.what]}{size})"

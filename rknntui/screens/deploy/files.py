@@ -37,7 +37,7 @@ __all__ = [
 
 FILE_JOBS = (ENCRYPTION_ENCRYPT.name, SEGMENTS_CUT.name)
 _LEVELS = {
-    "1": "about 0.1 s to open",
+    "1": "about half a second to open",
     "2": "takes longer to open, and to guess the key",
     "3": "takes longest",
 }
@@ -213,7 +213,11 @@ def show_file_result(app: App[None], result: Encrypted | Segments) -> None:
         ]
         if isinstance(result, Encrypted):
             how = "AES-256-GCM, with your key" if result.ours else sanitize(result.toolkit, 60)
-            return [*made, [(f"Encrypted, level {result.level} ({how}).", "")]]
+            made += [[(f"Encrypted, level {result.level} ({how}).", "")], []]
+            if result.stays:
+                names = ", ".join(sanitize(each.name, 200) for each in result.stays)
+                made += wrapped(f"In plain form there is still: {names}.", width, "")
+            return made + finding_lines(result.findings, width, "deploy.apply-remedy")
         for number, row in enumerate(result.segments[:_MOST_SEGMENTS], 1):
             time = f", {milliseconds(row.time_ms)} ms estimated" if row.time_ms is not None else ""
             text = (
