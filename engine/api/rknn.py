@@ -15,7 +15,7 @@ from engine.api.later_toolkits import LATER_METHODS
 from engine.api.log import close_log, open_log
 from engine.api.script import Script
 from engine.api.session import Session
-from engine.api.signatures import Parameters, bind, passed_names
+from engine.api.signatures import Parameters, bind, passed_names, with_signatures
 from engine.api.status import path_text, returns_status
 from engine.base.errors import UsageError
 from engine.base.events import CallbackReporter, Event, LogLine, StageFinished
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["RKNN"]
 
 
+@with_signatures
 class RKNN:
     """Build, simulate and analyse a model as with the vendor's toolkits, and run compiled ones on
     boards.

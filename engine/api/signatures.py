@@ -8,14 +8,29 @@ reference V2.3.0 (002).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import Parameter, Signature
+from types import MethodType
+from typing import Any, TypeVar
 
 from engine.api.later_toolkits import LATER_CONFIG
 from engine.base.errors import UsageError
 from engine.base.text import did_you_mean
 
-__all__ = ["KEYWORDS", "NEEDED", "POSITIONAL", "SNAPSHOT", "Parameters", "bind", "passed_names"]
+__all__ = [
+    "KEYWORDS",
+    "NEEDED",
+    "POSITIONAL",
+    "SNAPSHOT",
+    "Parameters",
+    "bind",
+    "passed_names",
+    "signature_of",
+    "with_signatures",
+]
+
+Class = TypeVar("Class")
 
 SNAPSHOT = "./snapshot"
 """Where ``accuracy_analysis`` writes where nothing else is said."""
@@ -201,7 +216,12 @@ POSITIONAL: dict[tuple[str, int], Parameters] = {
         "data_format": "nhwc",
         "inputs_pass_through": None,
     },
-    ("inference", 2): {"inputs": NEEDED, "data_format": None, "inputs_pass_through": None},
+    ("inference", 2): {
+        "inputs": NEEDED,
+        "data_format": None,
+        "inputs_pass_through": None,
+        "get_frame_id": False,
+    },
     ("eval_perf", 1): {
         "inputs": None,
         "data_type": None,
@@ -258,7 +278,7 @@ KEYWORDS: dict[tuple[str, int], Parameters] = {
     ("eval_perf", 1): {"fix_freq": False},
     ("eval_perf", 2): {"inputs": None, "data_type": None, "data_format": None, "loop_cnt": None},
     ("inference", 1): {"get_frame_id": False},
-    ("inference", 2): {"get_frame_id": False, "data_type": None},
+    ("inference", 2): {"data_type": None},
     ("accuracy_analysis", 1): {
         "target": None,
         "device_id": None,
@@ -270,6 +290,69 @@ KEYWORDS: dict[tuple[str, int], Parameters] = {
     ("codegen", 2): _CODEGEN,
 }
 """What other versions of the vendor's code have, and our own additions, by keyword only."""
+
+
+_SHOWN_NEEDED = {
+    ("load_tensorflow", generation): frozenset({"inputs", "input_size_list", "outputs"})
+    for generation in (1, 2)
+}
+"""What the vendor's method needs and ours does without; signatures show it as the vendor has it."""
+_SHOWN_BY_NAME = {("load_rknn", 2): frozenset({"load_model_in_npu"})}
+"""What only V1.1.0 has by position."""
+
+
+def signature_of(method: str, generation: int) -> Signature:
+    """The signature of a method of ``RKNN`` as the vendor's class of a generation has it.
+
+    What other versions of the vendor's code have, and what is ours, stands behind it by keyword.
+    """
+    key = method, generation
+    needed, by_name = _SHOWN_NEEDED.get(key, ()), _SHOWN_BY_NAME.get(key, ())
+
+    def shown(name: str, default: Any, kind: Any) -> Parameter:
+        given = Parameter.empty if default is NEEDED or name in needed else default
+        return Parameter(name, kind, default=given)
+
+    order = {n: d for n, d in POSITIONAL[key].items() if n not in by_name}
+    rest = {**{n: POSITIONAL[key][n] for n in by_name}, **KEYWORDS.get(key, {})}
+    return Signature(
+        [
+            Parameter("self", Parameter.POSITIONAL_OR_KEYWORD),
+            *(shown(n, d, Parameter.POSITIONAL_OR_KEYWORD) for n, d in order.items()),
+            *(shown(n, d, Parameter.KEYWORD_ONLY) for n, d in rest.items() if n not in order),
+        ]
+    )
+
+
+class _OfGeneration:
+    """A method whose signature is that of the generation of its object; of the class that of 2."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self._functions = {each: self._signed(function, name, each) for each in (1, 2)}
+        self.__doc__ = function.__doc__
+
+    @staticmethod
+    def _signed(function: Callable[..., Any], name: str, generation: int) -> Callable[..., Any]:
+        @wraps(function)
+        def method(*args: Any, **keywords: Any) -> Any:
+            return function(*args, **keywords)
+
+        method.__signature__ = signature_of(name, generation)  # type: ignore[attr-defined]
+        return method
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self._functions[2]
+        return MethodType(self._functions[instance.generation], instance)
+
+
+def with_signatures(cls: type[Class]) -> type[Class]:
+    """Give the methods of a class with ``generation`` the vendor's signatures: for ``help``,
+    ``inspect.signature`` and completion.
+    """
+    for name in {method for method, _ in POSITIONAL}:
+        setattr(cls, name, _OfGeneration(vars(cls)[name], name))
+    return cls
 
 
 def _order(method: str, generation: int, args: Sequence[Any]) -> tuple[Sequence[str], Parameters]:

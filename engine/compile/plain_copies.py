@@ -24,7 +24,7 @@ from engine.wire.encryption import PlainCopy
 
 __all__ = ["plain_copies", "wipe"]
 
-_READ_BYTES = 256_000_000
+_READ_BYTES = 64_000_000
 """A larger container is not read for the names of its sources alone."""
 
 
