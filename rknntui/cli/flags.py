@@ -132,20 +132,76 @@ def recipe_flags(command: Command) -> Command:
     What is refused whatever one says needs no flag; a recipe that names it is told why.
     """
     taken = [o for o in OPTIONS if o.name != "model" and o.role != "refused"]
-    return _flags(command, taken)
+    return _flags(command, taken, "the recipe")
 
 
 def source_flags(command: Command) -> Command:
     """Add the flags of the source model's own options."""
     own = [o for o in OPTIONS if o.section == "source" and o.name != "model"]
-    return _flags(command, own)
+    return _flags(command, own, "the source model")
 
 
-def _flags(command: Command, options: list[Option]) -> Command:
+def _flags(command: Command, options: list[Option], whose: str) -> Command:
     command = _allow_code(command)
+    command = click.option(
+        "--help-options",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_show_options,
+        help=f"Show all {len(options)} options of {whose} and exit; the usual ones are here.",
+    )(command)
     for option in reversed(options):
         command = _flag(option)(command)
     return command
+
+
+USUAL = frozenset(
+    {"dataset", "do_quantization", "input_size_list", "mean_values", "outputs", "std_values"}
+    | {"quantized_algorithm", "quantized_dtype", "quantized_method", "target_platform", "weights"}
+)
+"""The options of a recipe that ``--help`` of a verb lists; ``--help-options`` lists all."""
+
+_SECTIONS = {
+    "source": "Source model",
+    "dataset": "Calibration dataset",
+    "preprocess": "Preprocessing",
+    "quantization": "Quantization",
+    "target": "Chip",
+    "compiler": "Vendor's compiler",
+}
+
+
+class RecipeFlag(click.Option):
+    """The flag of an option of the recipe."""
+
+    def __init__(self, *declared: Any, section: str, **given: Any) -> None:
+        super().__init__(*declared, **given)
+        self.section = section
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Its line in ``--help``; None for one that is seldom needed."""
+        return self.record(ctx) if self.name in USUAL else None
+
+    def record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Its line in ``--help-options``."""
+        return super().get_help_record(ctx)
+
+
+def _show_options(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
+    """Print the recipe's options of a verb, under the recipe's own headings."""
+    if not asked:
+        return
+    text = ctx.make_formatter()
+    ctx.command.format_usage(ctx, text)
+    flags = [param for param in ctx.command.params if isinstance(param, RecipeFlag)]
+    for section, title in _SECTIONS.items():
+        rows = [flag.record(ctx) for flag in flags if flag.section == section]
+        if rows:
+            with text.section(title):
+                text.write_dl([row for row in rows if row is not None])
+    click.echo(text.getvalue().rstrip())
+    ctx.exit()
 
 
 _ALLOWED = "rknntui.allow_code"
@@ -183,7 +239,14 @@ def _flag(option: Option) -> Callable[[Command], Command]:
     if option.role == "compiler":
         help_text += " (vendor compiler only; no effect in the simulator)"
     if option.name == "do_quantization":
-        return click.option("--quantize/--no-quantize", option.name, default=None, help=help_text)
+        return click.option(
+            "--quantize/--no-quantize",
+            option.name,
+            cls=RecipeFlag,
+            section=option.section,
+            default=None,
+            help=help_text,
+        )
     if option.default is not None:
         help_text += f" Default: {option.render(option.default)}."
     if option.repeated:
@@ -193,6 +256,8 @@ def _flag(option: Option) -> Callable[[Command], Command]:
     return click.option(
         option.flag,
         option.name,
+        cls=RecipeFlag,
+        section=option.section,
         type=OptionText(option),
         default=None,
         metavar="NAME" if option.kind == "choice" and not few else metavar,
@@ -206,6 +271,8 @@ def _entries(option: Option, help_text: str) -> Callable[[Command], Command]:
     return click.option(
         option.flag,
         option.name,
+        cls=RecipeFlag,
+        section=option.section,
         type=OptionText(option),
         multiple=True,
         callback=_joined,

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from rknntui.cli.errors import failed
-from rknntui.cli.verbs import VERBS
+from rknntui.cli.verbs import GROUPS, VERBS
 
 EXIT_CODES = """\b
 Exit codes:
@@ -69,9 +69,14 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the verbs without importing them."""
-        with formatter.section("Verbs"):
-            formatter.write_dl([(name, text) for name, (_, text) in VERBS.items()])
+        """List the verbs under their headings, without importing them."""
+        left = [name for name in VERBS if not any(name in group for group in GROUPS.values())]
+        width = max(map(len, VERBS))
+        for title, names in {**GROUPS, "Others": left}.items():
+            if names:
+                with formatter.section(title):
+                    rows = [(name.ljust(width), VERBS[name][1]) for name in names]
+                    formatter.write_dl(rows)
 
 
 @click.command(

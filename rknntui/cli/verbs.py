@@ -1,4 +1,4 @@
-"""The verbs of the command line: name -> (module, help), in the order of the help.
+"""The verbs of the command line: name -> (module, help), and the groups of the help.
 
 A further one is found by its file in ``commands``. Imports none of them: start-up needs this.
 """
@@ -40,3 +40,13 @@ def _others() -> dict[str, tuple[str, str]]:
 
 
 VERBS |= _others()
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Build": ("demo", "inspect", "dataset", "recipe", "build", "export", "sweep", "script"),
+    "Judge": ("simulate", "accuracy", "evaluate", "hybrid"),
+    "Chips": ("chips", "check"),
+    "Compile and deploy": ("vendor", "compile", "codegen", "segment", "encrypt", "decrypt"),
+    "Boards": ("devices", "doctor", "run", "perf", "memory", "monitor", "compare"),
+    "Shell": ("completion",),
+}
+"""Heading -> its verbs, in the order of the help; a verb of no group comes last."""

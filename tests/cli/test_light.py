@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rknntui.cli.verbs import VERBS
+from engine import OPTIONS
+from rknntui.cli.verbs import GROUPS, VERBS
 from tests.cli.conftest import ROOT, Run
 
 HEAVY = (
@@ -50,6 +51,36 @@ def test_every_verb_has_help(verb: str) -> None:
     result = CliRunner().invoke(cli, [verb, "--help"])
     assert result.exit_code == 0
     assert "Usage:" in result.output
+
+
+def test_every_verb_is_in_one_group() -> None:
+    assert sorted(name for group in GROUPS.values() for name in group) == sorted(VERBS)
+
+
+@pytest.mark.parametrize(
+    "verb", ["build", "accuracy", "evaluate", "codegen", "perf", "hybrid propose"]
+)
+def test_seldom_options_are_in_a_help_of_their_own(verb: str) -> None:
+    """--help fits on a screen or two; --help-options has every option, under its heading."""
+    from click.testing import CliRunner
+
+    from rknntui.cli.root import cli
+
+    short, full = (
+        CliRunner().invoke(cli, [*verb.split(), words]) for words in ("--help", "--help-options")
+    )
+    assert short.exit_code == full.exit_code == 0
+    assert "--help-options" in short.output
+    assert "--input-size-list" in short.output
+    assert "--darknet-epsilon" not in short.output
+    assert "\nSource model:\n" in full.output
+    options = [o for o in OPTIONS if o.name != "model" and o.role != "refused"]
+    for option in options if verb != "perf" else [o for o in options if o.section == "source"]:
+        assert option.flag in full.output or option.name == "do_quantization"
+    # Hidden there, and taken all the same.
+    given = [*verb.split(), "none.onnx", "--darknet-epsilon", "wrong"]
+    wrong = CliRunner().invoke(cli, given, standalone_mode=False).exception
+    assert "darknet_epsilon is 'wrong'" in str(wrong)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -8,8 +8,10 @@ end of the page. Comments in the source, which no reader sees, say what the test
 ``<!-- page: with net.cfg=zoo:darknet/tiny.cfg -->``
     The reader brings this file: from the zoo, from the repository (``repository:``), or from the
     folder in which the page begins (``here:``).
-``<!-- run: not, because -->``
+``<!-- run: not, KIND: because -->``
     The next block is not run, for this reason.
+``<!-- run: as own.py -->``
+    The next block is a file, which is written into the folder.
 ``<!-- run: in a terminal -->``
     The next block opens the workbench, which is left by its key.
 ``<!-- run: until Ctrl-C -->``
@@ -23,6 +25,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import shutil
 import signal
@@ -40,6 +43,7 @@ _PART = re.compile(
     r"|^(?P<indent> *)```(?P<language>sh|bash|console|shell|python|py)\n(?P<text>.*?)^ *```",
     re.DOTALL | re.MULTILINE,
 )
+_HOW = r"not, [a-z1 ]+: .{12,}|as \S+|in a terminal|until Ctrl-C"
 _ADDRESS = re.compile(r"127\.0\.0\.1:(\d+)")
 
 _SESSION = """
@@ -114,7 +118,8 @@ def read(path: Path, repository: Path) -> Page:
             files |= dict(pair.split("=") for pair in (known[2] or "").split())
         elif part["kind"] == "run":
             assert not how, f"{name}:{line}: two comments on one block"
-            assert re.fullmatch(r"not, .{12,}|in a terminal|until Ctrl-C", words), f"{name}:{line}"
+            known = re.fullmatch(_HOW, words)
+            assert known, f"{name}:{line}: run: {words}?"
             how = words
         else:
             indent = len(part["indent"])
@@ -124,6 +129,11 @@ def read(path: Path, repository: Path) -> Page:
             how = ""
     assert not how, f"{name}: its last comment is on no block"
     return Page(path, name, after, files, tuple(found))
+
+
+def _used() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class Reader:
@@ -140,7 +150,8 @@ class Reader:
         a thing of the reader's, such as ``adb:SERIAL``.
         """
         self.folder = folder
-        self._here = folder
+        self.here = folder
+        """Where the reader is: a block's ``cd`` moves it."""
         self._python = programs / "python"
         self._words = dict(words or {})
         self._variables = os.environ | {
@@ -151,13 +162,13 @@ class Reader:
         }
         for name in ("PYTHONPATH", "PYTEST_CURRENT_TEST"):
             self._variables.pop(name, None)
-        self._waiting: list[subprocess.Popen[str]] = []
+        self._waiting: list[subprocess.Popen[bytes]] = []
         self._session: subprocess.Popen[str] | None = None
         self._answers: Any = None
         self.printed = ""
         """Standard output of all blocks of shell."""
-        self.seconds: list[tuple[float, str]] = []
-        """How long each block took, and where it is."""
+        self.seconds: list[tuple[float, float, str]] = []
+        """Seconds of each block, those of the processor in what has ended, and where it is."""
 
     def __enter__(self) -> Self:
         return self
@@ -175,7 +186,7 @@ class Reader:
 
     def run(self, block: Block) -> None:
         """Run it; an AssertionError says which block failed, and what it printed."""
-        start = time.monotonic()
+        start, used = time.monotonic(), _used()
         text = block.text
         for word, meant in self._words.items():
             text = text.replace(word, meant)
@@ -183,11 +194,13 @@ class Reader:
             self._leave_running(block, text)
         elif block.how == "in a terminal":
             self._in_a_terminal(block, text)
+        elif block.how.startswith("as "):
+            (self.here / block.how.removeprefix("as ")).write_text(text)
         elif block.language == "python":
             self._in_python(block, text)
         else:
             self._in_shell(block, text)
-        self.seconds.append((time.monotonic() - start, block.place))
+        self.seconds.append((time.monotonic() - start, _used() - used, block.place))
 
     def _in_shell(self, block: Block, text: str) -> None:
         # `false && true` in the midst of a block does not end it
@@ -197,7 +210,7 @@ class Reader:
         place = self.folder / ".page-folder"
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", f"trap 'pwd >\"{place}\"' EXIT\n{text}"],
-            cwd=self._here,
+            cwd=self.here,
             env=self._variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -209,7 +222,7 @@ class Reader:
         said = done.stdout[-3000:] + done.stderr[-3000:]
         assert done.returncode == 0, f"{block.place}: exit code {done.returncode}\n{text}\n{said}"
         assert "Traceback (most" not in done.stderr, f"{block.place}\n{text}\n{said}"
-        self._here = Path(place.read_text().rstrip("\n"))
+        self.here = Path(place.read_text().rstrip("\n"))
         place.unlink()
 
     def _in_python(self, block: Block, text: str) -> None:
@@ -219,7 +232,7 @@ class Reader:
             with errors.open("w") as told:
                 self._session = subprocess.Popen(
                     [self._python, "-c", _SESSION, str(writing)],
-                    cwd=self._here,
+                    cwd=self.here,
                     env=self._variables,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
@@ -231,7 +244,7 @@ class Reader:
             self._answers = os.fdopen(reading)
         before = errors.stat().st_size
         assert self._session.stdin is not None
-        asked = {"folder": str(self._here), "text": text, "name": block.place}
+        asked = {"folder": str(self.here), "text": text, "name": block.place}
         self._session.stdin.write(json.dumps(asked) + "\n")
         self._session.stdin.flush()
         assert select.select([self._answers], [], [], 600)[0], f"{block.place}: no end in 600 s"
@@ -243,25 +256,25 @@ class Reader:
         assert not re.search(r"^E \w+: ", said, re.MULTILINE), f"{block.place}\n{text}\n{said}"
 
     def _leave_running(self, block: Block, text: str) -> None:
-        process = subprocess.Popen(
-            ["bash", "-euc", f"exec {text.strip()}"],
-            cwd=self._here,
-            env=self._variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            text=True,
-        )
-        assert process.stdout is not None
-        said = ""
-        while line := process.stdout.readline():
-            said += line
-            if address := _ADDRESS.search(line):
-                self._words["PORT"] = address[1]
-                self._waiting.append(process)
-                return
-        raise AssertionError(f"{block.place}: ended with {process.wait()}\n{text}\n{said}")
+        told = self.folder / f".page-running-{len(self._waiting)}"  # a pipe that nobody reads fills
+        with told.open("w") as stream:
+            process = subprocess.Popen(
+                ["bash", "-euc", f"exec {text.strip()}"],
+                cwd=self.here,
+                env=self._variables,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                start_new_session=True,
+            )
+        self._waiting.append(process)
+        end = time.monotonic() + 120
+        while not (address := _ADDRESS.search(told.read_text(errors="replace"))):
+            said = f"{block.place}\n{text}\n{told.read_text(errors='replace')}"
+            assert process.poll() is None, said
+            assert time.monotonic() < end, said
+            time.sleep(0.1)
+        self._words["PORT"] = address[1]
 
     def _in_a_terminal(self, block: Block, text: str) -> None:
         """The workbench draws, its key is pressed, and it ends."""
@@ -269,7 +282,7 @@ class Reader:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         process = subprocess.Popen(
             ["bash", "-euc", text],
-            cwd=self._here,
+            cwd=self.here,
             env=self._variables | {"TERM": "xterm-256color"},
             stdin=theirs,
             stdout=theirs,
@@ -312,6 +325,6 @@ def bring(page: Page, folder: Path, repository: Path, zoo: Path | None) -> None:
         place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)
         if (root / path).is_dir():
-            shutil.copytree(root / path, place)
+            shutil.copytree(root / path, place, copy_function=shutil.copyfile, dirs_exist_ok=True)
         else:
-            shutil.copy(root / path, place)
+            shutil.copyfile(root / path, place)

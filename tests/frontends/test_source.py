@@ -91,3 +91,11 @@ def test_a_model_with_its_own_weights_takes_none(tmp_path: Path) -> None:
     write(tmp_path, m__tflite=bytes(4) + b"TFL3" + bytes(60), a__weights=WEIGHTS)
     with pytest.raises(SourceModelError, match="holds its own weights"):
         find_source(tmp_path / "m.tflite", tmp_path / "a.weights")
+
+
+def test_a_git_lfs_pointer_says_how_to_get_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n")
+    with pytest.raises(SourceModelError, match="it is a Git LFS pointer") as caught:
+        find_source(path)
+    assert "`git lfs pull`" in caught.value.remedy
