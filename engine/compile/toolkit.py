@@ -76,6 +76,7 @@ class Toolkit:
     Attributes:
         environment: as given.
         run_folder: the private folder.
+        stopped: whether it was ended while it worked, by the user or after too long a time.
 
     Raises:
         ToolkitError: the environment is not there, or its Python does not start.
@@ -94,6 +95,7 @@ class Toolkit:
     ) -> None:
         self.environment = environment
         self._reporter = reporter or NullReporter()
+        self.stopped = False
         self._fault: EngineError | None = None
         self._objects: list[RemoteRKNN] = []
         if not os.access(environment.python, os.X_OK):
@@ -246,6 +248,7 @@ class Toolkit:
         except PeerEndedError:
             raise self._ended(name) from None
         except BaseException as error:
+            self.stopped = True
             self._process.stop()
             self._fault = error if isinstance(error, CompilerError) else _closed("stopped")
             raise

@@ -32,6 +32,11 @@ class Toolkits:
         self._folder = folder
         self._open: dict[str, Toolkit] = {}
 
+    @property
+    def stopped(self) -> bool:
+        """Whether one of them was ended while it worked."""
+        return any(each.stopped for each in self._open.values())
+
     def get(self, environment: ToolkitEnvironment) -> Toolkit:
         """One that can be asked.
 

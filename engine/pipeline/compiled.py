@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -37,6 +36,14 @@ from engine.cost.printed import parse_printed
 from engine.pipeline.compile_logs import LogFolder
 from engine.pipeline.compile_sources import HandedModel, without_idle_outputs
 from engine.pipeline.compile_toolkits import Toolkits, toolkit_words
+from engine.pipeline.compile_ways import (
+    Way,
+    another_way_finding,
+    changes,
+    failed_ways,
+    vendors_way,
+    ways,
+)
 from engine.pipeline.first_apart import opinion_of
 from engine.pipeline.opinion_findings import judge, with_cause
 from engine.pipeline.second_opinion import OpinionSamples
@@ -168,29 +175,18 @@ class _Compilation:
         handed = self._handed.setdefault(
             (by, chip.generation), HandedModel(self._pipeline, by, chip.generation)
         )
-        _ = handed.graph  # a build that fails has failed for every chip
         log = self._logs.path(f"{path.stem}.log")
+        tries = ways(handed, self._order.quantizer)
+        fault: EngineError | None = None
         try:
-            model, names = handed.file_for(environment.version)
-            options = toolkit_options(
-                self._pipeline.recipe,
-                chip,
-                by,
-                handed.plans,
-                names.in_file(handed.op_target),
-                environment.version,
-            )
-            request = CompilerRequest(
-                chip=chip.name,
-                model=model,
-                names=names,
-                by=by,
-                config=options.config,
-                build=options.build,
-                samples=tuple(handed.raw_samples()) if by == "vendor" else (),
-            )
-            found, cached = self._compiled(chip, handed, request, environment, log)
-            return self._told(blank, handed, request, options, notes, found, path, cached, log)
+            _ = handed.graph  # a build that fails has failed for every chip
+        except QuantizationError as error:
+            if by != "ours" or self._order.quantizer is not None:
+                raise
+            # the toolkit has 8 bits for operators that have none here
+            tries, fault = iter([vendors_way(handed, ours=False)]), error
+        try:
+            return self._by_ways(blank, chip, handed, tries, fault, environment, notes, path, log)
         except JobCancelledError:
             raise
         except EngineError as error:
@@ -198,6 +194,79 @@ class _Compilation:
             return self._failed(replace(blank, log=shown), with_cause(error, handed))
         finally:
             self._toolkits.told = str
+
+    def _by_ways(
+        self,
+        blank: Compiled,
+        chip: Chip,
+        asked: HandedModel,
+        tries: Iterator[Way],
+        first: EngineError | None,
+        environment: ToolkitEnvironment,
+        notes: Sequence[Finding],
+        path: Path,
+        log: Path,
+    ) -> Compiled:
+        """The model as it was asked for; where that fails, another way.
+
+        Raises:
+            EngineError: no way leads to a model; the error is that of the first.
+        """
+        tried: list[str] = []
+        for way in tries:
+            try:
+                found = self._by_way(blank, chip, way.handed, environment, notes, path, log)
+            except CompilerError as error:
+                if self._toolkits.stopped:
+                    raise first or error from None
+                what, cause = map(self._toolkits.told, (error.what, error.cause))
+                self._pipeline.reporter.emit(LogLine(f"{chip.name}: {what}", "warning"))
+                if first is None:
+                    first = type(error)(what, cause=cause, remedy=error.remedy)
+                else:
+                    tried.append(way.words)
+                continue
+            if first is None:
+                return found
+            cycles = None
+            if not isinstance(first, QuantizationError):
+                plan, _ = self._estimate(chip.name, asked)
+                cycles = None if plan is None else plan.total_cycles
+            note = another_way_finding(way, asked, first, found, cycles)
+            return replace(found, findings=(note, *found.findings))
+        raise failed_ways(first or CompilerError("There is no way to compile."), tried)
+
+    def _by_way(
+        self,
+        blank: Compiled,
+        chip: Chip,
+        handed: HandedModel,
+        environment: ToolkitEnvironment,
+        notes: Sequence[Finding],
+        path: Path,
+        log: Path,
+    ) -> Compiled:
+        model, names = handed.file_for(environment.version)
+        options = toolkit_options(
+            handed.pipeline.recipe,
+            chip,
+            handed.by,
+            handed.plans,
+            names.in_file(handed.op_target),
+            environment.version,
+        )
+        request = CompilerRequest(
+            chip=chip.name,
+            model=model,
+            names=names,
+            by=handed.by,
+            config=options.config,
+            build=options.build,
+            samples=tuple(handed.raw_samples()) if handed.by == "vendor" else (),
+        )
+        blank = replace(blank, quantized_by=handed.by)
+        found, cached = self._compiled(chip, handed, request, environment, log)
+        return self._told(blank, handed, request, options, notes, found, path, cached, log)
 
     def _quantizer(self, chip: Chip) -> tuple[QuantizedBy, tuple[Finding, ...]]:
         """Whose quantization the model of a chip has.
@@ -283,7 +352,7 @@ class _Compilation:
         """
         from engine.cost.estimate import estimate_chip
 
-        untold = self._pipeline.with_recipe(self._pipeline.recipe)  # it has no reporter
+        untold = handed.pipeline.with_recipe(handed.pipeline.recipe)  # it has no reporter
         came_quantized = not untold.quantized_build and is_quantized_source(
             untold.optimised.graph.graph
         )
@@ -297,21 +366,23 @@ class _Compilation:
         except EngineError as error:
             return None, _no_plan(chip, error.what, error.cause, error.remedy)
 
-    def _container(self, chip: str) -> bytes:
+    def _container(self, chip: str, handed: HandedModel) -> bytes:
         """The build as a container for a chip: what an emulated board runs in place of the file."""
-        content = content_of(self._pipeline, self._pipeline.deployed.graph, self._order.recipe)
+        graph = handed.pipeline.deployed.graph
+        content = content_of(handed.pipeline, graph, self._order.recipe)
         return write_container(replace(content, target_platform=chip))
 
-    @cached_property
-    def _origin(self) -> Origin:
-        graph = self._pipeline.optimised.graph.graph
-        content = content_of(self._pipeline, graph, self._order.recipe)
+    def _origin(self, handed: HandedModel) -> Origin:
+        taken = handed.pipeline
+        recipe = self._order.recipe or self._pipeline.recipe
+        content = content_of(taken, taken.optimised.graph.graph, recipe)
         provenance = content.provenance
         return Origin(
             model=content.name,
             recipe=content.recipe,
             source=provenance.source,
             dataset=provenance.dataset,
+            changed=changes(self._pipeline, taken),
         )
 
     def _told(
@@ -334,28 +405,24 @@ class _Compilation:
         names = request.names
         told = found.opinion or SecondOpinion()
         told = replace(told, problem=names.told(told.problem))
-        judgement = judge(told, handed)
+        judgement = judge(told, handed, accept=self._order.accept_difference)
         blank = replace(
             blank,
             outputs=told.outputs,
             samples_from=told.samples_from,
             opinion_seconds=found.opinion.seconds if found.opinion else None,
         )
-        accepted: tuple[Finding, ...] = ()
         if judgement.error is not None:
-            if not self._order.accept_difference:
-                return self._failed(
-                    replace(blank, log=str(log) if log.exists() else ""), judgement.error
-                )
-            accepted = (_accepted(judgement.error),)
+            shown = str(log) if log.exists() else ""
+            return self._failed(replace(blank, log=shown), judgement.error)
         digest = hashlib.sha256(found.model).hexdigest()
-        side = side_file(self._origin, request, blank.toolkit, path, digest, found.model)
+        side = side_file(self._origin(handed), request, blank.toolkit, path, digest, found.model)
         with self._logs.file(f"{path.stem}.rknn", found.model) as copy:
             _, misfits = check_compiled(copy, request, handed.inputs, handed.graph.outputs)
         contents = [(path, found.model), (side_path(path), side)]
         atomic_write_all(contents, overwrite=self._order.force)
         if blank.quantized_by != "vendor":
-            keep_build(digest, self._container(blank.chip))
+            keep_build(digest, self._container(blank.chip, handed))
         self._pipeline.reporter.emit(ArtifactWritten(str(path), "rknn", len(found.model)))
         estimate, no_plan = self._estimate(blank.chip, handed)
         printed = names.table(parse_printed(_first_shapes(found.log)))
@@ -379,7 +446,6 @@ class _Compilation:
             findings=(
                 *notes,
                 *names.findings(),
-                *accepted,
                 *judgement.findings,
                 *options.findings,
                 *misfits,
@@ -389,17 +455,6 @@ class _Compilation:
             ),
             log=str(log) if log.exists() else "",
         )
-
-
-def _accepted(error: CompilerError) -> Finding:
-    return Finding(
-        "difference-accepted",
-        "warning",
-        "compiler",
-        error.what,
-        error.cause,
-        "The file was written because the difference was accepted.",
-    )
 
 
 def _no_plan(chip: str, why: str, cause: str = "", remedy: str = "") -> tuple[Finding, ...]:

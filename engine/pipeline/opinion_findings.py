@@ -86,10 +86,30 @@ def missed(opinion: SecondOpinion, handed: HandedModel) -> list[OutputAgreement]
     return [row for row in opinion.outputs if _far_from_float(row, _VENDOR_FAR_DB)]
 
 
-def judge(opinion: SecondOpinion, handed: HandedModel) -> Judgement:
-    """What is said of an opinion, and whether the model is far from what was built."""
+def judge(opinion: SecondOpinion, handed: HandedModel, *, accept: bool = False) -> Judgement:
+    """What is said of an opinion, and whether the model is far from what was built.
+
+    Args:
+        opinion: of the vendor's simulator.
+        handed: what was compiled.
+        accept: the user takes the model however far it is: the error is a finding then.
+    """
     error = _error(opinion, handed)
-    return Judgement(tuple(_findings(opinion, handed, failed=error is not None)), error)
+    findings = tuple(_findings(opinion, handed, failed=error is not None))
+    if error is None or not accept:
+        return Judgement(findings, error)
+    return Judgement((_accepted(error), *findings))
+
+
+def _accepted(error: CompilerError) -> Finding:
+    return Finding(
+        "difference-accepted",
+        "warning",
+        "compiler",
+        error.what,
+        error.cause,
+        "The file was written because the difference was accepted.",
+    )
 
 
 def with_cause(error: EngineError, handed: HandedModel) -> EngineError:

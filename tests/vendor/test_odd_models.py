@@ -148,6 +148,29 @@ def test_shapes_of_real_models_are_int8_with_our_numbers(
             assert row.equal >= EQUAL or row.max_steps is None
 
 
+GRAPHS = (
+    *("acts", "chain36_6", "chain44", "clip_bad", "clip_good", "conv1d", "conv1d_c8", "instnorm"),
+    *("fpn_linear_Relu", "fpn_nearest_Relu", "ln_mm", "lstm", "mm_add", "mm_only", "pad16", "pad6"),
+    *("shareddw", "sharedhead", "slices"),
+)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_graph_compiles_for_every_kind_of_chip(name: str, tmp_path: Path, zoo: Path) -> None:
+    for one in compiled(zoo / "compile" / f"{name}.onnx", tmp_path, CHIPS):
+        assert one.problem == "", (one.problem, one.cause)
+        inspect_vendor(Path(one.path))
+        codes = {each.code for each in one.findings}
+        assert ("compiled-another-way" in codes) == (name == "lstm")
+        for row in one.outputs:
+            assert row.cosine > 0.9999
+            assert row.sqnr_db is None or row.sqnr_db > 25
+
+
+def test_nothing_is_forgotten(zoo: Path) -> None:
+    assert sorted(GRAPHS) == sorted(path.stem for path in (zoo / "compile").glob("*.onnx"))
+
+
 def patches(path: Path, kernel: int, stride: int, size: int) -> Path:
     """What a ViT begins with."""
     rng = np.random.default_rng(0)
@@ -177,3 +200,55 @@ def test_patches_are_int8_with_our_numbers(
         assert {row.dtype for row in one.layers if row.op.startswith("Conv")} == {"INT8"}
         (row,) = one.outputs
         assert row.equal == 1.0
+
+
+def one_node(path: Path, weight: tuple[int, ...], shape: tuple[int, ...], **more: Any) -> Path:
+    """A model of one convolution with random weights."""
+    rng = np.random.default_rng(0)
+    array = (rng.standard_normal(weight) * 0.1).astype(np.float32)
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Conv", ["x", "w"], ["y"], name="odd layer", **more)],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", 1, list(shape))],
+        [onnx.helper.make_tensor_value_info("y", 1, None)],
+        [onnx.numpy_helper.from_array(array, "w")],
+    )
+    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    made.ir_version = 8
+    onnx.save(onnx.shape_inference.infer_shapes(made), path)
+    return path
+
+
+def test_where_the_toolkit_fails_another_way_is_taken_and_told(tmp_path: Path) -> None:
+    """A kernel of 31: it cuts that into parts in float16, which rv1106 does not have."""
+    model = one_node(tmp_path / "net.onnx", (8, 8, 31), (1, 8, 128))
+    (one,) = compiled(model, tmp_path, ("rv1106",))
+    assert (one.problem, one.quantized_by) == ("", "vendor")
+    (told,) = (each for each in one.findings if each.code == "compiled-another-way")
+    assert told.severity == "warning"
+    assert "the toolkit's own quantization" in told.what
+    assert "cycles by the compiler" in told.what
+    assert "SQNR" in told.what
+    assert "float" in told.cause
+    assert "n0000" not in told.cause + told.what
+    side = json.loads(Path(one.side_file).read_text(encoding="ascii"))
+    assert side["quantized_by"] == "toolkit"
+    # who asks for ours by name gets no other
+    values = {"model": str(model), "dataset": str(samples(model, tmp_path))}
+    out = tmp_path / "ours"
+    asked = CompileParams(recipe=values, path=str(out), chips=("rv1106",), quantizer="ours")
+    (refused,) = compile_service.function(asked, NullReporter()).chips
+    assert (refused.path, refused.exit_code) == ("", 16)
+    assert "floating point" in refused.cause
+    assert "optimization_level 2, optimization_level 0, quantized_method layer" in refused.remedy
+    assert list(out.iterdir()) == []
+
+
+def test_after_a_crash_another_process_goes_on(tmp_path: Path) -> None:
+    """A grouped convolution with a stride of 8: SIGSEGV."""
+    model = one_node(tmp_path / "net.onnx", (16, 4, 16), (1, 8, 128), strides=[8], group=2)
+    (one,) = compiled(model, tmp_path, ("rk3588",))
+    assert one.problem == ""
+    (told,) = (each for each in one.findings if each.code == "compiled-another-way")
+    assert "killed by SIGSEGV" in told.cause
+    assert "crashed" in told.cause

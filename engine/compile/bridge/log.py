@@ -53,6 +53,8 @@ _LAYER = (
 )
 _BANNER = "-toolkit2 version: "
 """Of a line that toolkit 2 prints at every level, as a heading of its log."""
+_TRACEBACK = "Traceback (most recent call last)"
+"""Begins what comes before a Python error, which says what was raised by itself."""
 _STEP = re.compile(r"(>>>+ start|<<<+ end): (\S+)")
 
 
@@ -151,7 +153,11 @@ class ToolkitLog:
     def errors(self, count: int = 3) -> str:
         """The last lines that the toolkit marked as errors."""
         lines = _plain(self._tail).split("\n")
-        said = [line.strip() for line in lines if _level(line) == "error" and _BANNER not in line]
+        said = [
+            line.strip()
+            for line in lines
+            if _level(line) == "error" and _BANNER not in line and _TRACEBACK not in line
+        ]
         return "\n".join(sanitize(line, 300) for line in said[-count:])
 
     def layer(self) -> str:

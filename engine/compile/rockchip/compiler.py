@@ -13,6 +13,7 @@ import numpy as np
 from engine.base.errors import CompilerError
 from engine.base.files import output_errors, read_regular
 from engine.base.plain import JsonValue
+from engine.compile.rockchip.causes import explained
 from engine.compile.rockchip.neutral_names import NeutralNames
 from engine.recipe import canonical_json
 from engine.wire.compile import QuantizedBy
@@ -96,6 +97,11 @@ class CompilerRun:
         """Whether the toolkit's process can be asked."""
         return self._toolkit.alive
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the toolkit was ended while it worked."""
+        return self._toolkit.stopped
+
     def with_model(self, model: bytes, names: NeutralNames) -> CompilerRun:
         """A run of the same toolkit and request, of another ONNX file with names of its own."""
         config = self._request.user_config
@@ -129,10 +135,16 @@ class CompilerRun:
         if request.by == "vendor":
             build["dataset"] = str(_dataset(folder, request.samples))
         self._rknn = self._toolkit.rknn(verbose=True)
-        self._ask("config", **request.config)
-        self._ask("load_onnx", model=str(path))
-        self._ask("build", **build)
-        self._ask("export_rknn", str(out))
+        try:
+            self._ask("config", **request.config)
+            self._ask("load_onnx", model=str(path))
+            self._ask("build", **build)
+            self._ask("export_rknn", str(out))
+        except CompilerError as error:
+            # of one that took too long, the time is the cause
+            if self.stopped:
+                raise
+            raise explained(error, self.log) from error
         try:
             return read_regular(out, MODEL_LIMIT)
         except (OSError, ValueError) as error:

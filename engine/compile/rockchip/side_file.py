@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,12 +43,15 @@ class Origin:
         recipe: with every default written out, files as name and SHA-256.
         source: (name, SHA-256) of the files of the source model.
         dataset: (name, SHA-256) of the samples; None where none were used.
+        changed: options that are otherwise in the compiled model, as the toolkit failed with those
+            of the recipe.
     """
 
     model: str
     recipe: JsonObject
     source: tuple[tuple[str, str], ...]
     dataset: tuple[str, str] | None
+    changed: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 def side_path(model: Path) -> Path:
@@ -86,6 +90,7 @@ def side_file(
         else {"file": origin.dataset[0], "sha256": origin.dataset[1]},
         "recipe_sha256": hashlib.sha256(canonical_json(dict(origin.recipe))).hexdigest(),
         "recipe": dict(origin.recipe),
+        "changed": dict(origin.changed),
         "names": request.names.of_model(content),
     }
     return (json.dumps(named, indent=1, ensure_ascii=True) + "\n").encode("ascii")
