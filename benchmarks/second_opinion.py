@@ -56,6 +56,7 @@ class Net:
         make: writes the model, with weights, given the folder, the wheels and a normalised sample.
         size: of the input, in pixels.
         mean, std: of every channel, in pixels.
+        options: more of the recipe.
     """
 
     what: str
@@ -63,6 +64,7 @@ class Net:
     size: int
     mean: float = 0.0
     std: float = 255.0
+    options: tuple[tuple[str, object], ...] = ()
 
 
 def _of_zoo(name: str) -> Callable[[Path, Path | None, np.ndarray], Path]:
@@ -118,9 +120,13 @@ NETS = {
     "MobileNetV2": Net("drawn weights", _drawn("published/mobilenetv2-12"), 224, 127.5, 127.5),
     "MobileNetV3-Small": Net("drawn weights", _drawn("mbv3s"), 224, 127.5, 127.5),
     "EfficientNet-Lite0": Net("PyTorch, trained", _efficientnet, 224, 127.0, 128.0),
-    "PP-OCRv4 detector": Net("drawn weights", _drawn("published/ppocrv4_det"), 480, 127.5, 127.5),
     "TinyViT (MobileSAM)": Net(
-        "transformer, drawn weights", _drawn("published/mobilesam_encoder_tiny"), 448, 127.5, 64.0
+        "transformer, drawn weights, per tensor",
+        _drawn("published/mobilesam_encoder_tiny"),
+        448,
+        127.5,
+        64.0,
+        (("quantized_method", "layer"),),
     ),
 }
 
@@ -145,7 +151,7 @@ def _measure(name: str, level: int, work: Path, wheels: Path | None, count: int)
         "mean_values": [[net.mean] * 3],
         "std_values": [[net.std] * 3],
         "optimization_level": level,
-    }
+    } | dict(net.options)
     handed = HandedModel(pipeline_of(Recipe.from_values(values), None, True, ()), "ours")
     config: dict[str, JsonValue] = {
         "target_platform": "rk3588",

@@ -2,12 +2,13 @@
 
 The toolkit analyses no model with parameters of its own without a board, and its simulator gives
 outputs only. So the model is compiled again with inner tensors as outputs, which changes none of
-their numbers: at most three times, coarse and then fine.
+their numbers: at most three times, first all over the graph, then what the first is computed of.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -117,22 +118,36 @@ def first_apart(
             other.release()
 
     sizes = _candidates(handed)
-    names = list(sizes)
-    low, high, checked, best = 0, len(names), 0, None
+    chosen, equal, checked, best = _spread(list(sizes), sizes), set[str](), 0, None
     for _ in range(_MOST_BUILDS):
-        chosen = _spread(names[low:high], sizes)
         if not chosen:
             break
         found = compare(chosen)
         checked += len(chosen)
-        places = [names.index(each) for each in chosen]
-        if found is None:  # behind the last one
-            low = places[-1] + 1
-        else:
-            best = found
-            high = names.index(found.tensor)
-            low = max((at + 1 for at in places if at < high), default=low)
+        if found is None:
+            break  # nothing that the best is computed of differs
+        best = found
+        equal.update(chosen[: chosen.index(found.tensor)])
+        chosen = _before(handed.graph, found.tensor, sizes, equal)
     return None if best is None else replace(best, checked=checked)
+
+
+def _before(graph: Graph, tensor: str, sizes: Mapping[str, int], equal: set[str]) -> list[str]:
+    """The nearest tensors that a tensor is computed of, in order; not those known to be equal."""
+    found: set[str] = set()
+    room = _MOST_BYTES
+    seen, waiting = {tensor}, deque([graph.value(tensor).producer()])
+    while waiting and len(found) < _AT_ONCE and room > 0:
+        node = waiting.popleft()
+        for value in () if node is None else node.inputs:
+            if value is None or value.name in seen or value.name in equal:
+                continue
+            seen.add(value.name or "")
+            waiting.append(value.producer())
+            if value.name in sizes:
+                found.add(value.name or "")
+                room -= sizes[value.name or ""]
+    return [name for name in sizes if name in found]
 
 
 def _spread(names: Sequence[str], sizes: Mapping[str, int]) -> list[str]:

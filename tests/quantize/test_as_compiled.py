@@ -11,6 +11,7 @@ from engine.graph.execute import (
     fused_roundings,
     lower_for_runtime,
     open_model,
+    rounded_operands,
 )
 from engine.graph.execute.means import LARGEST_WINDOW, means_in_stages, quantized_means
 from engine.graph.ir import Graph, QuantParams, params_of
@@ -201,3 +202,37 @@ def test_a_mean_over_a_small_window_stays() -> None:
     given = quantized(graph, net.feeds(2))
     assert means_in_stages(given) is given
     assert len(list(lower_for_runtime(given).nodes)) == len(list(given.nodes))
+
+
+def test_the_second_operand_of_a_product_of_two_tensors_is_made_symmetric() -> None:
+    """Against numpy: the operand's integers in steps of the farther end of its range over 127."""
+    net = Net()
+    x = net.input(1, 4, 6, 6)
+    one, two = net.conv(x, 4, 4), net.op("Relu", net.conv(x, 4, 4))
+    graph = net.graph(net.op("MatMul", one, two))
+    feeds = net.feeds(3)
+    given = quantized(graph, feeds)
+    (product,) = rounded_operands(given)
+    left, right = (value.name or "" for value in product.inputs if value is not None)
+    compiled = as_compiled(given)
+    feed = feeds[0]
+    (name,) = (spec.name for spec in given.outputs)
+    plain = Session(given, level="disabled", lower=False)
+    a, b = (plain.run(feed, [each])[each].astype(np.float64) for each in (left, right))
+    params = parameters(given, right)
+    (scale,), (zero,) = params.scale, params.zero_point
+    step = np.float32(max(127 - zero, 128 + zero) * scale / 127)
+    rounded = np.clip(np.rint((b / step).astype(np.float32)), -128, 127) * step
+    assert np.abs(rounded - b).max() > 0.2 * step
+    out = parameters(given, name)
+    wanted = np.clip(np.rint(a @ rounded / out.scale[0]) + out.zero_point[0], -128, 127)
+    found = Session(compiled, level="disabled", lower=False).run(feed)[name]
+    integers = np.rint(found / out.scale[0]) + out.zero_point[0]
+    assert np.mean(integers != wanted) < 0.02
+    assert np.abs(integers - wanted).max() <= 1
+    before = np.rint(plain.run(feed)[name] / out.scale[0]) + out.zero_point[0]
+    assert np.mean(before != wanted) > 0.05
+    # a product with a constant is a convolution: nothing more is rounded
+    net = Net()
+    dense = net.graph(net.op("MatMul", net.input(2, 8), net.constant(net.normal(8, 4))))
+    assert rounded_operands(quantized(dense, net.feeds(2))) == []

@@ -1,6 +1,11 @@
 """Graphs that run in ONNX Runtime."""
 
-from engine.graph.execute.as_compiled import FUSING_LEVEL, as_compiled, fused_roundings
+from engine.graph.execute.as_compiled import (
+    FUSING_LEVEL,
+    as_compiled,
+    fused_roundings,
+    rounded_operands,
+)
 from engine.graph.execute.lower import is_quantized, lower_for_runtime
 from engine.graph.execute.parted import PartedRun
 from engine.graph.execute.pool import release_pool
@@ -26,5 +31,6 @@ __all__ = [
     "ort",
     "prepare_for_ort",
     "release_pool",
+    "rounded_operands",
     "simulation_errors",
 ]

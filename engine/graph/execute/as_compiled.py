@@ -1,19 +1,23 @@
-"""A QDQ graph as the vendor's compiler carries it out: without the roundings that it fuses away.
+"""A QDQ graph as the vendor's compiler carries it out, whose roundings are not all the file's.
 
 At its level 3, the default, rknn-toolkit2 2.3.2 hands the sum of a convolution to the operator
 behind it without rounding or saturating it to 8 bits first, although the file asks for that. A bias
-behind a matrix product is part of that sum. Found
-from outside, by comparing its simulator with ours on nets from every framework
-(``docs/measurements/compiled.md``). Up to level 2 it computes what the file says.
+behind a matrix product is part of that sum. And the second operand of a product of two computed
+tensors, as in attention, is rounded once more: to symmetric int8, whose step is the farther end of
+its range over 127. Found from outside, by comparing its simulator with ours on nets from every
+framework (``docs/measurements/compiled.md``). Up to level 2 it computes what the file says.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir import Graph
+from engine.graph.ir import Graph, params_of
+from engine.graph.ir.naming import UniqueNames
+from engine.graph.ir.spec import add_constant
 
-__all__ = ["FUSING_LEVEL", "as_compiled", "bias_of", "fused_roundings"]
+__all__ = ["FUSING_LEVEL", "as_compiled", "bias_of", "fused_roundings", "rounded_operands"]
 
 FUSING_LEVEL = 3
 """The ``optimization_level`` from which the compiler fuses."""
@@ -28,10 +32,12 @@ def as_compiled(graph: Graph) -> Graph:
     """A copy whose numbers are those of the compiled model.
 
     The readers of a rounding that the compiler leaves out take the number before it, and its Q/DQ
-    nodes are gone. A graph without such roundings comes back as it is.
+    nodes are gone; operands that it rounds once more have a pair more. A graph where nothing of
+    this applies comes back as it is.
     """
     names = [node.name or "" for node in fused_roundings(graph)]
-    if not names:
+    products = [node.name or "" for node in rounded_operands(graph)]
+    if not names and not products:
         return graph
     copy = graph.copy()
     inner = copy.model.graph
@@ -45,7 +51,58 @@ def as_compiled(graph: Graph) -> Graph:
             use.node.replace_input_with(use.idx, source)
         inner.remove(dequantize, safe=True)
         inner.remove(quantize, safe=True)
+    given = UniqueNames(set(copy.values) | {node.name or "" for node in copy.nodes})
+    for name in products:
+        _round_operand(inner, copy.node(name), given)
     return Graph(copy.model)
+
+
+def rounded_operands(graph: Graph) -> list[ir.Node]:
+    """The products of two computed int8 tensors, whose second one is rounded once more."""
+    return [
+        node
+        for node in graph.nodes
+        if node.op_type == "MatMul"
+        and not any(_is_constant(value) for value in node.inputs)
+        and all(_int8_step(value) is not None for value in node.inputs)
+    ]
+
+
+def _int8_step(value: ir.Value | None) -> tuple[float, int] | None:
+    """Scale and zero point of a tensor that is stored in int8 as a whole."""
+    node = None if value is None else value.producer()
+    if node is None or node.op_type != "DequantizeLinear":
+        return None
+    params = params_of(node)
+    if params is None or params.dtype != "int8" or len(params.scale) != 1:
+        return None
+    return params.scale[0], params.zero_point[0]
+
+
+def _round_operand(graph: ir.Graph, product: ir.Node, names: UniqueNames) -> None:
+    """Put a symmetric pair before the second operand of a product."""
+    value = product.inputs[1]
+    found = _int8_step(value)
+    if value is None or found is None:
+        return
+    scale, zero = found
+    step = np.float32(max(127 - zero, 128 + zero) * scale / 127)
+    name = f"{product.name}/symmetric"
+    params = [
+        add_constant(graph, names.claim(f"{name}/scale"), np.array(step, np.float32)),
+        add_constant(graph, names.claim(f"{name}/zero_point"), np.array(0, np.int8)),
+    ]
+    for op, dtype in (
+        ("QuantizeLinear", ir.DataType.INT8),
+        ("DequantizeLinear", ir.DataType.FLOAT),
+    ):
+        out = ir.Value(
+            name=names.claim(f"{name}/{op}_output"), type=ir.TensorType(dtype), shape=value.shape
+        )
+        made = ir.Node("", op, [value, *params], outputs=[out], name=names.claim(f"{name}/{op}"))
+        graph.insert_before(product, made)
+        value = out
+    product.replace_input_with(1, value)
 
 
 def fused_roundings(graph: Graph) -> list[ir.Node]:
