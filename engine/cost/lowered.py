@@ -12,7 +12,7 @@ from engine.chips.npu import NpuDtype
 
 __all__ = ["Lowered", "LoweredLayer", "LoweredTensor", "Target", "Window"]
 
-Target = Literal["NPU", "CPU", "none"]
+Target = Literal["NPU", "CPU", "unknown", "none"]
 """Where a layer runs; ``none``: the compiler refuses the model for it."""
 
 

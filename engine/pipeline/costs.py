@@ -91,6 +91,7 @@ def _check_of(found: ChipEstimate) -> ChipCheck:
         found.refused_layers,
         rows,
         found.problem,
+        found.unknown_layers,
     )
 
 

@@ -41,8 +41,9 @@ __all__ = [
     "TensorSpan",
 ]
 
-Placed = Literal["NPU", "CPU", "none"]
-"""Where a layer runs; ``none``: the compiler refuses the model for it."""
+Placed = Literal["NPU", "CPU", "unknown", "none"]
+"""Where a layer runs; ``none``: the compiler refuses the model for it; ``unknown``: of generation
+1, whose manuals do not say whether the NPU or the CPU computes it."""
 Bound = Literal["compute", "memory", "activation", "attention", "cpu", "start", "nothing"]
 """What most of a layer's time is: multiplying, moving bytes, the table of an activation, ...,
 starting the layer; ``nothing`` where it takes no time."""
@@ -239,6 +240,8 @@ class ChipEstimate:
         peak_gops: 10^9 operations a second that its MACs do at this dtype, clock and number of
             cores; a multiply-accumulate is two. None where its clock is not published.
         bandwidth_gbs: 10^9 bytes a second between NPU and memory; None where it is not known.
+        cpu_layers: None for generation 1, of which it is not public.
+        unknown_layers: that the NPU or the CPU computes, which is not public.
         stratum: kind of network that the interval is of; empty where there is one kind.
         notes: what the figures leave out, in sentences.
     """
@@ -256,8 +259,9 @@ class ChipEstimate:
     fps: Interval | None = None
     memory: MemoryCost | None = None
     npu_layers: int = 0
-    cpu_layers: int = 0
+    cpu_layers: int | None = 0
     refused_layers: int = 0
+    unknown_layers: int = 0
     total_cycles: int = 0
     macs: int = 0
     layers: tuple[LayerCost, ...] = ()
@@ -292,16 +296,20 @@ class CheckRow:
 
 @record
 class ChipCheck:
-    """A model on one chip: how many layers where, and the rows of those not on the NPU."""
+    """A model on one chip: how many layers where, and the rows of those not on the NPU.
+
+    Counts are as of :class:`ChipEstimate`.
+    """
 
     chip: str
     generation: int
     dtype: str
     npu_layers: int
-    cpu_layers: int
+    cpu_layers: int | None
     refused_layers: int
     rows: tuple[CheckRow, ...]
     problem: str = ""
+    unknown_layers: int = 0
 
 
 @record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from engine import human_bytes, sanitize
-from engine.wire.cost import AdviceAnswer, ChipEstimate, ChipFacts, Estimates
+from engine.wire.cost import AdviceAnswer, ChipCheck, ChipEstimate, ChipFacts, Estimates
 from rknntui.chip_facts import BASIS, figure_name, interval_text
 from rknntui.cli.output import table
 
@@ -75,8 +75,15 @@ def _row(each: ChipEstimate) -> list[str]:
     ]
 
 
-def _places(each: ChipEstimate) -> tuple[int, int, int]:
-    return each.npu_layers, each.cpu_layers, each.refused_layers
+def _places(each: ChipEstimate) -> tuple[int, str, int]:
+    return each.npu_layers, on_cpu(each), each.refused_layers
+
+
+def on_cpu(each: ChipEstimate | ChipCheck) -> str:
+    """How many layers run on the CPU, in words where that is not public."""
+    if each.cpu_layers is not None:
+        return str(each.cpu_layers)
+    return f"unknown ({each.unknown_layers})" if each.unknown_layers else "unknown"
 
 
 def problem_lines(chips: Iterable[ChipEstimate]) -> list[str]:

@@ -157,7 +157,7 @@ class CostLimits:
                 total = None if one.memory is None else float(one.memory.total)
                 gates.append(_gate(one.chip, "memory", self.memory, total, human_bytes))
             if self.cpu is not None:
-                off = None if one.problem else float(one.cpu_layers + one.refused_layers)
+                off = None if one.problem else off_npu(one)
                 gates.append(_gate(one.chip, "layers on the CPU", self.cpu, off, _count))
         return gates
 
@@ -170,7 +170,7 @@ class CostLimits:
                 one.chip,
                 "layers on the CPU",
                 self.cpu,
-                None if one.problem else float(one.cpu_layers + one.refused_layers),
+                None if one.problem else off_npu(one),
                 _count,
             )
             for one in chips
@@ -233,6 +233,11 @@ def measured_gates(
     if over is None:
         return []
     return [replace(_gate(name, "time", over, ms, _ms), label=label) for name, ms in points]
+
+
+def off_npu(one: ChipEstimate | ChipCheck) -> float:
+    """Layers that are not, or may not be, on the NPU: a gate lets nothing pass that is unknown."""
+    return float((one.cpu_layers or 0) + one.refused_layers + one.unknown_layers)
 
 
 def _gate(

@@ -56,7 +56,7 @@ def _chips(chips: Iterable[ChipEstimate]) -> str:
                 interval_text(one.time_ms, 2),
                 *sizes,
                 str(one.npu_layers),
-                str(one.cpu_layers),
+                "unknown" if one.cpu_layers is None else str(one.cpu_layers),
                 str(one.refused_layers),
                 one.confidence,
                 " ".join((one.problem, one.remedy, *one.notes)).strip(),

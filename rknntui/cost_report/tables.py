@@ -14,7 +14,8 @@ __all__ = ["CHIP_HEAD", "LAYER_HEAD", "chip_cells", "csv_text", "layer_rows"]
 CHIP_HEAD = (
     "chip", "generation", "dtype", "cores", "batch", "npu_mhz", "time_ms", "time_ms_low",
     "time_ms_high", "fps", "fps_low", "fps_high", "internal_bytes", "weight_bytes", "total_bytes",
-    "npu_layers", "cpu_layers", "refused_layers", "total_cycles", "macs", "basis", "problem",
+    "npu_layers", "cpu_layers", "refused_layers", "unknown_layers", "total_cycles", "macs", "basis",
+    "problem",
 )  # fmt: skip
 LAYER_HEAD = (
     "chip", "layer", "name", "op", "dtype", "target", "reason", "remedy", "shapes_in",
@@ -43,6 +44,7 @@ def chip_cells(one: ChipEstimate) -> tuple[Cell, ...]:
         one.npu_layers,
         one.cpu_layers,
         one.refused_layers,
+        one.unknown_layers,
         one.total_cycles,
         one.macs,
         one.confidence,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import helper
 
 from tests.cli.conftest import Run
 
@@ -54,6 +56,30 @@ def test_check_tells_where_layers_run(warm: Run, model: Path) -> None:
     one = ran.json["chips"][0]
     assert one["npu_layers"] > 0
     assert len(one["rows"]) == one["cpu_layers"] + one["refused_layers"]
+
+
+def test_check_of_generation_1_finds_no_zero_where_nothing_is_known(
+    warm: Run, tmp_path: Path
+) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Exp", ["r"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", 1, (1, 8, 4, 4))],
+        [helper.make_tensor_value_info("y", 1, (1, 8, 4, 4))],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    asked = ("check", tmp_path / "m.onnx", "--chip", "rk1808", "-q")
+    one = warm(*asked, "--json").json["chips"][0]
+    assert (one["npu_layers"], one["cpu_layers"], one["unknown_layers"]) == (1, None, 1)
+    assert [row["target"] for row in one["rows"]] == ["unknown"]
+    ran = warm(*asked)
+    assert "unknown (1)" in ran.out
+    assert warm(*asked, "--fail-cpu", "0").code == 14  # it may be one
+    assert warm(*asked, "--fail-cpu", "1").code == 0
+    found = warm("chips", tmp_path / "m.onnx", "--chip", "rk1808", "-q")
+    assert "unknown (1)" in found.out
+    assert "not public" in found.out
 
 
 def test_check_takes_another_size_of_an_input(warm: Run, model: Path) -> None:

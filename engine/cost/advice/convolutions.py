@@ -17,7 +17,7 @@ _TABLES = ("Swish", "Silu", "Gelu", "Mish", "Sigmoid", "Tanh", "Elu", "Softplus"
 def _activations(model: Model) -> Iterator[Found]:
     layers = model.where(
         lambda each: (
-            each.target == "NPU"
+            each.target in ("NPU", "unknown")
             and any(name in each.op for name in _TABLES)
             and not each.op.endswith("Softmax")
         )

@@ -117,6 +117,12 @@ def chip_estimate(
     time = _interval(milliseconds * batch, wide)
     facts = chip_facts(chip)
     refused = sum(each.target == "none" for each in lowered.layers)
+    unknown = sum(each.target == "unknown" for each in lowered.layers)
+    if unknown:
+        notes.append(
+            f"Of {unknown} layers it is not public whether the NPU or the CPU computes them: the"
+            " time counts them as the NPU's."
+        )
     if refused:
         notes.append(
             f"{refused} layers are in no operator list of toolkit 1.7.x, or are refused there: the"
@@ -133,8 +139,10 @@ def chip_estimate(
         time_ms=time,
         fps=_rate(time, batch),
         memory=memory_of(lowered, spans),
-        npu_layers=len(lowered.layers) - refused,
+        npu_layers=len(lowered.layers) - refused - unknown,
+        cpu_layers=None,
         refused_layers=refused,
+        unknown_layers=unknown,
         macs=sum(each.macs for each in works),
         layers=_rows(counted, times, ids or {}) if layers else (),
         notes=tuple(notes),

@@ -15,6 +15,9 @@ __all__ = ["check_generation1"]
 
 _LIMIT = 11
 
+_VIEWS = frozenset({"Cast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+"""They only give a tensor another name or shape."""
+
 # Operator of ONNX -> its row in the list, with dimensions where they decide.
 _ROWS = {
     "Conv": "convolution {}D",
@@ -123,11 +126,23 @@ _KNOWN = frozenset(
 )
 
 
+_NAMED = frozenset(
+    {
+        *("Conv", "Gemm", "Relu", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"),
+        *("Softmax", "Transpose"),
+    }
+)
+"""What the manuals show on the NPU: convolution, Relu and pooling (Trouble Shooting 1.4.0, 6.1),
+and the rows convolution, fullyconnected, pooling, softmax and tensor.transpose of the times by
+layer (User Guide 1.3.2, 3.5)."""
+
+
 def check_generation1(layer: LoweredLayer, lowered: Lowered) -> Placement:
     """Where a layer runs on RK1808, RK3399Pro, RV1109 and RV1126.
 
-    What runs outside the MAC array is on the NPU, with the reason why it is slow: which operators
-    the driver puts on the CPU is not public.
+    What the manuals show there is on the NPU, and what runs outside the MAC array with the reason
+    why it is slow. Of other operators that the toolkit takes it is not public whether the NPU or
+    the CPU computes them: ``unknown``.
     """
     op = layer.kind
     row = _row(op, layer, lowered)
@@ -146,7 +161,20 @@ def check_generation1(layer: LoweredLayer, lowered: Lowered) -> Placement:
             f"{op} is in no operator list of toolkit 1.7.x.",
             "Rewrite it with standard operators, or cut the model before it.",
         )
-    return _kernel(layer) or _product(layer) or Placement("NPU")
+    return _kernel(layer) or _product(layer) or _place(layer)
+
+
+def _place(layer: LoweredLayer) -> Placement:
+    op = layer.kind
+    product = op == "MatMul" and bool(layer.consts)  # a fully connected layer
+    if op in _NAMED or op in _VIEWS or product:
+        return Placement("NPU")
+    return Placement(
+        "unknown",
+        f"Toolkit 1.7.5 takes {op}; whether the NPU or the CPU computes it is not public: the"
+        " manuals show it on neither.",
+        "Measure it on a board: rknntui perf with the layers' times.",
+    )
 
 
 def _row(op: str, layer: LoweredLayer, lowered: Lowered) -> str | None:

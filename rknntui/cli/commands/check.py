@@ -11,6 +11,7 @@ from engine import sanitize
 from engine.wire.codec import encode
 from engine.wire.cost import COST_CHECK, CheckAnswer, ChipCheck, CostCheckParams
 from rknntui.cli.cost_flags import chip_flag, dtype_flag, load_target, size_flag
+from rknntui.cli.cost_text import on_cpu
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.gates import CostLimits, exit_code, fail_cpu_flag, gate_lines
 from rknntui.cli.output import emit, table
@@ -83,5 +84,5 @@ def _off_lines(found: CheckAnswer) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _counts(one: ChipCheck) -> tuple[int, int, int]:
-    return one.npu_layers, one.cpu_layers, one.refused_layers
+def _counts(one: ChipCheck) -> tuple[int, str, int]:
+    return one.npu_layers, on_cpu(one), one.refused_layers

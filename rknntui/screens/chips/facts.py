@@ -99,6 +99,9 @@ def _notes(chip: ChipEstimate, width: int) -> list[Line]:
     return [line for note in chip.notes for line in _told(note, width)]
 
 
+_WHERE = {"none": "refused", "unknown": "not known where"}
+
+
 def layer_lines(record: Record | None, chip: ChipEstimate | None, width: int) -> list[Line]:
     """What a narrow table has no column for, of the layer under the cursor."""
     if chip is None or chip.problem:
@@ -108,7 +111,7 @@ def layer_lines(record: Record | None, chip: ChipEstimate | None, width: int) ->
     lines: list[Line] = []
     if record["reason"]:
         style = "bad" if record["target"] == "none" else "warn"
-        where = "refused" if record["target"] == "none" else f"on {record['target']}"
+        where = _WHERE.get(record["target"], f"on {record['target']}")
         lines += _told(f"{where}: {record['reason']}", width, style)
         lines += _told(f"Fix: {record['remedy']}", width, "good") if record["remedy"] else []
     parts = [record["printed"], f"{record['shapes_in']} → {record['shape_out'] or '–'}"]
@@ -141,11 +144,17 @@ def check_lines(record: Record | None, found: ChipCheck | None, width: int) -> l
         return []
     if found.problem:
         return _told(f"{found.chip}: {found.problem}", width, "warn")
-    counts = (
-        f"{found.chip}, {found.dtype}: {found.npu_layers} on the NPU, {found.cpu_layers} on the "
-        f"CPU, {found.refused_layers} refused."
+    on_cpu = (
+        f"{found.unknown_layers} not known where"
+        if found.cpu_layers is None
+        else f"{found.cpu_layers} on the CPU"
     )
-    bad = "bad" if found.refused_layers else "warn" if found.cpu_layers else "good"
+    counts = (
+        f"{found.chip}, {found.dtype}: {found.npu_layers} on the NPU, {on_cpu}, "
+        f"{found.refused_layers} refused."
+    )
+    off = found.cpu_layers or found.unknown_layers
+    bad = "bad" if found.refused_layers else "warn" if off else "good"
     lines = _told(counts, width, bad)
     if record is not None:
         lines += _told(f"{record['printed']}: {record['reason']}", width)

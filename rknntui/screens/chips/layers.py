@@ -134,7 +134,7 @@ def layer_times(found: ChipEstimate) -> dict[str, float]:
 
 def _places(found: ChipEstimate) -> dict[str, str]:
     """Layer id -> sign, where a row of it is not on the NPU, inputs and outputs aside."""
-    signs = {"CPU": "!", "none": "✗", "NPU": " "}
+    signs = {"CPU": "!", "unknown": "?", "none": "✗", "NPU": " "}
     places: dict[str, str] = {}
     for row in found.layers:
         name = row.id or row.name

@@ -89,7 +89,7 @@ def change_column(title: str, *, more_is_better: bool, name: str = "") -> Column
 
 def place_style(place: str | None) -> str:
     """The CPU and a refusal have a colour."""
-    return {"CPU": "warn", "none": "bad"}.get(place or "", "")
+    return {"CPU": "warn", "unknown": "warn", "none": "bad"}.get(place or "", "")
 
 
 def _range(value: Interval) -> str:
@@ -147,7 +147,7 @@ def chip_fields(*, changed: bool) -> tuple[Field, ...]:
 def chip_record(row: ChipEstimate, before: ChipEstimate | None, *, marked: bool) -> Record:
     """An estimate without its layers as a record; ``before``: of the recipe as it is."""
     memory = row.memory
-    known = row.npu_layers + row.cpu_layers + row.refused_layers > 0
+    known = row.npu_layers + (row.cpu_layers or 0) + row.refused_layers + row.unknown_layers > 0
     old = before.memory if before is not None else None
     return {
         "mark": "●" if marked else " ",

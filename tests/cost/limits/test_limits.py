@@ -286,6 +286,18 @@ def test_generation_1_has_its_own_lists(chip: str) -> None:
     assert check_layer(layer, lowered, chip).reason == ""
 
 
+@pytest.mark.parametrize("op", ["Add", "Resize", "LeakyRelu", "Sigmoid", "Concat", "Exp", "Pad"])
+def test_generation_1_says_where_it_is_not_public(op: str) -> None:
+    layer, lowered = one(op)
+    placed = check_layer(layer, lowered, "rk1808")
+    assert placed.target == "unknown"
+    assert "not public" in placed.reason
+    assert "board" in placed.remedy
+    for named in ("Softmax", "Transpose", "Reshape"):
+        layer, lowered = one(named)
+        assert check_layer(layer, lowered, "rk1808").target == "NPU"
+
+
 # -------------------------------------------------------------------------------------------- data
 def test_tables_are_complete() -> None:
     for chip in GENERATION2:
