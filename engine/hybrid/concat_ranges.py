@@ -226,16 +226,25 @@ def _told(side: MismatchInput) -> str:
 def _split(
     mismatch: RangeMismatch, source: Graph | None, outputs: Iterable[str] | None, graph: Graph
 ) -> list[str]:
-    """The outputs of the recipe with the join's sides in the place of what it leads to."""
+    """The outputs of the recipe with the join's sides in the place of what it leads to.
+
+    Sides that are an input of the model or the same for every input are no outputs: the vendor's
+    compiler leaves such ones out, and the program has them. None is named twice.
+    """
     if len(mismatch.outputs) != 1 or source is None:
         return []
     sides = [side.tensor for side in mismatch.sides]
     if not all(name in source.values for name in sides):
         return []
+    computed = source.computed()
+    sides = [name for name in dict.fromkeys(sides) if name in computed]
+    if not sides:
+        return []
     now = list(outputs) if outputs is not None else [spec.name for spec in graph.outputs]
     if mismatch.outputs[0] not in now:
         return []
     place = now.index(mismatch.outputs[0])
+    sides = [name for name in sides if name not in now]
     return [*now[:place], *sides, *now[place + 1 :]]
 
 

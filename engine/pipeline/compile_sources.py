@@ -19,7 +19,7 @@ from engine.compile.rockchip.generation1 import generation_1_onnx
 from engine.compile.rockchip.model import op_targets, toolkit_onnx
 from engine.compile.rockchip.neutral_names import NeutralNames, neutral_names
 from engine.dataset import InputPlan, Preprocess
-from engine.graph.ir import Graph, infer_shapes, spec_of
+from engine.graph.ir import Graph, infer_shapes
 from engine.graph.passes import for_every_shape, rebind_input_shapes
 from engine.pipeline.comparison_model import with_outputs
 from engine.pipeline.samples import RecipeSamples
@@ -96,19 +96,15 @@ def without_idle_outputs(pipeline: Pipeline) -> tuple[Pipeline, tuple[Finding, .
 
 def idle_outputs(graph: Graph) -> dict[str, str]:
     """Outputs that nothing computes from the inputs -> why, in the words after "it"."""
-    moving = set(graph.model.graph.inputs)
-    for node in graph.nodes:
-        source = node.inputs[0] if node.inputs else None
-        fixed = node.op_type in ("Shape", "Size") and source is not None and spec_of(source).static
-        if not fixed and any(value in moving for value in node.inputs if value is not None):
-            moving.update(node.outputs)
-    found = {}
-    for value in graph.model.graph.outputs:
-        if value.is_graph_input():
-            found[str(value.name)] = "is an input of the model"
-        elif value not in moving:
-            found[str(value.name)] = "is the same for every input"
-    return found
+    computed = graph.computed()
+    inputs = {spec.name for spec in graph.inputs}
+    return {
+        spec.name: "is an input of the model"
+        if spec.name in inputs
+        else "is the same for every input"
+        for spec in graph.outputs
+        if spec.name not in computed
+    }
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,18 @@ def test_the_outputs_that_split_it_are_named() -> None:
     assert f"outputs {boxes.name}, {scores.name}" in found.remedy
 
 
+def test_outputs_that_split_it_hold_no_constant_and_no_input() -> None:
+    """As of a graph that was not folded: anchors computed of constants, and the input itself."""
+    net = Net()
+    x = net.input(1, 4, 8, 8)
+    scores = net.op("Sigmoid", net.conv(x, 4, 4))
+    anchors = net.op("Exp", net.constant(np.full((1, 4, 8, 8), 5, np.float32)))
+    boxes = net.op("Mul", net.conv(x, 4, 4), net.constant(np.float32(1000)))
+    graph = net.graph(net.op("Concat", scores, anchors, x, boxes, scores, axis=1))
+    (found,) = find_range_mismatches(graph, source=graph, dtype="")
+    assert found.changes == {"outputs": [scores, boxes]}
+
+
 def test_split_outputs_and_like_ranges_are_no_finding() -> None:
     assert find_range_mismatches(head_graph(split=True)) == ()
     net = Net()

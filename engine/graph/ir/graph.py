@@ -208,6 +208,24 @@ class Graph:
             self._values = found
         return self._values
 
+    def computed(self) -> frozenset[str]:
+        """Names of the tensors that nodes compute from the inputs.
+
+        Not among them are the inputs themselves, constants, what is computed of constants alone,
+        and sizes of tensors whose sizes are fixed.
+        """
+        moving = set(self.model.graph.inputs)
+        found = set()
+        for node in self.nodes:
+            source = node.inputs[0] if node.inputs else None
+            sized = node.op_type in ("Shape", "Size") and source is not None
+            if sized and source is not None and spec_of(source).static:
+                continue
+            if any(value in moving for value in node.inputs if value is not None):
+                moving.update(node.outputs)
+                found.update(value.name for value in node.outputs if value.name)
+        return frozenset(found)
+
     def value(self, tensor: str) -> ir.Value:
         """A value by its name.
 
