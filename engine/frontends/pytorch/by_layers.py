@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from engine.base.errors import SourceModelError
 from engine.base.text import sanitize
 from engine.frontends.numeric_check import compare_outputs
+from engine.frontends.pytorch.engines import exact
 from engine.frontends.pytorch.inputs import Plan, unoptimised
 from engine.frontends.pytorch.integer_graph import IntegerGraph, no_rule
 from engine.frontends.pytorch.integer_operators import RULES
@@ -107,14 +108,14 @@ class _Recorder(TorchDispatchMode):
         depends = any(self.graph.knows(t) for value in given.values() for t in _tensors(value))
         rule = RULES.get(func._schema.name)
         # of an in-place operator the name has to be read before it is another tensor's
-        result = func(*args, **(kwargs or {}))
+        result = exact(func, args, kwargs or {})
         if not depends:
             return result  # of constants: read where it is used
         if rule is None or not isinstance(result, torch.Tensor):
             return self._parts(func, given, result)
         plain = {key: value for key, value in given.items() if not list(_tensors(value))}
         self.calls.append(f"{func} {plain}" if not _has_object(plain) else str(func))
-        self.graph.give(result, rule(self.graph, given, result))
+        self.graph.give(result, rule(self.graph, given, result), func._schema.name)
         return result
 
     def _parts(self, func: Any, given: Mapping[str, Any], result: Any) -> Any:
@@ -131,9 +132,9 @@ class _Recorder(TorchDispatchMode):
             )
             names = [parts] if len(result) == 1 else parts
             for tensor, part in zip(result, names, strict=True):
-                self.graph.give(tensor, part)
+                self.graph.give(tensor, part, name)
         elif name == "aten::_native_batch_norm_legit_no_training":
-            self.graph.give(result[0], RULES[name](self.graph, given, result[0]))
+            self.graph.give(result[0], RULES[name](self.graph, given, result[0]), name)
         else:
             raise no_rule(name)
         return result
@@ -190,11 +191,11 @@ def _held(
         if want.dtype not in (np.uint8, np.int8):
             check = compare_outputs([want], [array])
             if not check.within(_FLOAT):
-                raise _differs(name, check.misfit or f"by {check.error:.1e} of its range")
+                raise _differs(graph, name, check.misfit or f"by {check.error:.1e} of its range")
             continue
         gap = np.abs(array.astype(np.int16) - want)
         if array.shape != want.shape or gap.max(initial=0) > _ONE_STEP:
-            raise _differs(name, f"by {gap.max(initial=0)} steps")
+            raise _differs(graph, name, f"by {gap.max(initial=0)} steps")
         apart, compared, layers = apart + int((gap > 0).sum()), compared + gap.size, layers + 1
     return apart, compared, layers
 
@@ -231,8 +232,10 @@ def _session(model: onnx.ModelProto) -> Any:
     )
 
 
-def _differs(name: str, by: str) -> SourceModelError:
+def _differs(graph: IntegerGraph, name: str, by: str) -> SourceModelError:
+    place = 1 + list(graph.given).index(name)
     return SourceModelError(
-        f"The layer {sanitize(name, 100)!r} is not what PyTorch computes: {by}.",
+        f"Operator {place} of {len(graph.given)}, {sanitize(graph.operators[name], 100)}, differs "
+        f"from PyTorch on PyTorch's own inputs: {by}.",
         cause="An operator in it is converted to something else than it computes.",
     )

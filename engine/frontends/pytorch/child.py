@@ -20,6 +20,7 @@ from engine.base.findings import Finding
 from engine.base.peers.far import Message
 from engine.base.text import sanitize
 from engine.frontends.numeric_check import FLOAT_TOLERANCE, compare_outputs
+from engine.frontends.pytorch import engines
 from engine.frontends.pytorch.allowed import refusal_of
 from engine.frontends.pytorch.export_strategies import Subject
 from engine.frontends.pytorch.inputs import Plan, call, last_line, out_of_memory, plan_inputs, run
@@ -48,10 +49,6 @@ REFERENCE = "reference.npz"
 _SAMPLES = 3
 _SAMPLES_OF_BRANCHES = 6
 _INLINE_BYTES = 1 << 30
-_DEFAULT_ENGINE = torch.backends.quantized.engine
-_EXACT_ENGINE = "qnnpack"
-# qnnpack of PyTorch 2.13 mixes up elements here where a convolution left channels last
-_FAULTY = ("aten::hardtanh", "aten::hardtanh_", "aten::relu6", "aten::relu6_", "aten::clamp")
 _TO_FLOAT32 = (torch.float16, torch.bfloat16, torch.float64)
 _STEPS_AT_THE_END = 8.0
 _BRANCHES = ("prim::If", "prim::Loop")
@@ -90,7 +87,7 @@ def convert(request: Message, out: Path) -> Message:
     integers = is_quantized(graph)
     subject = _subject(path, module, plan, again, fixable=not quantized)
     subject = replace(subject, integers=integers, samples=count)
-    expected = Expected(samples, outputs, quantized, _other_engines(graph))
+    expected = Expected(samples, outputs, quantized, engines.other_engines() if integers else ())
     agreed = first_that_agrees(subject, request["route"], out, expected)
     findings += _notes(plan, agreed, quantized, integers)
     _save(out.with_name(REFERENCE), samples, outputs)
@@ -122,37 +119,18 @@ def _planned(path: Path, request: Message, findings: list[Finding]) -> tuple[Any
 
     The graph is taken before the module runs: without optimization PyTorch keeps calls of
     submodules as they are from its first run on, and what is in them would not be seen.
-
-    The kernels of engine ``x86`` add pairs of products in 16 bits, which saturates for activations
-    of 8 bits on processors without VNNI; those of ``qnnpack`` add in 32 bits. Weights are packed
-    for an engine when they are loaded.
     """
-    torch.backends.quantized.engine = _DEFAULT_ENGINE
+    engines.use(engines.DEFAULT)
     module = _load(path, findings)
     graph = _inlined(module)
     _refuse_operators(graph)
-    exact = _EXACT_ENGINE in torch.backends.quantized.supported_engines
-    faulty = any(node.kind() in _FAULTY for node in all_nodes(graph))
-    if exact and not faulty and is_quantized(graph):
-        torch.backends.quantized.engine = _EXACT_ENGINE
+    if engines.has_exact() and is_quantized(graph):
+        engines.use()
         with contextlib.suppress(SourceModelError):  # it has fewer operators
             module = _load(path, [])
             return module, plan_inputs(module, request["sizes"], request["traced"]), graph
-        torch.backends.quantized.engine = _DEFAULT_ENGINE
+        engines.use(engines.DEFAULT)
     return module, plan_inputs(module, request["sizes"], request["traced"]), graph
-
-
-def _other_engines(graph: Any) -> tuple[str, ...]:
-    """Engines that compute what the chosen one does, for a module that is converted to integers."""
-    if not is_quantized(graph):
-        return ()
-    now, known = torch.backends.quantized.engine, torch.backends.quantized.supported_engines
-    faulty = any(node.kind() in _FAULTY for node in all_nodes(graph))
-    return tuple(
-        engine
-        for engine in (_DEFAULT_ENGINE, _EXACT_ENGINE)
-        if engine in known and engine != now and not (faulty and engine == _EXACT_ENGINE)
-    )
 
 
 def _inlined(module: Any) -> Any:

@@ -16,6 +16,7 @@ import torch
 
 from engine.base.errors import EngineError, SourceModelError, WorkerError
 from engine.base.text import sanitize
+from engine.frontends.pytorch.engines import exact_kernels
 from engine.frontends.pytorch.signature import Signature, leaves
 
 __all__ = [
@@ -108,7 +109,7 @@ def call(module: Any, signature: Signature, tensors: Sequence[torch.Tensor]) -> 
     Raises:
         RuntimeError: and others, as torch raises them.
     """
-    with torch.no_grad(), unoptimised():
+    with torch.no_grad(), unoptimised(), exact_kernels():
         return module(*signature.pack([tensor.clone() for tensor in tensors]))
 
 

@@ -76,10 +76,12 @@ class IntegerGraph:
     Attributes:
         given: what torch gave for each value that is stored or computed, by its name: integers for
             what is quantized, else numbers.
+        operators: of torch, which gave each of them.
     """
 
     def __init__(self) -> None:
         self.given: dict[str, np.ndarray] = {}
+        self.operators: dict[str, str] = {}
         self._nodes: list[onnx.NodeProto] = []
         self._constants: dict[str, onnx.TensorProto] = {}
         self._names: dict[int, str] = {}
@@ -137,8 +139,12 @@ class IntegerGraph:
         self._constants[name] = numpy_helper.from_array(np.asarray(array, order="C"), name)
         return name
 
-    def give(self, tensor: torch.Tensor, real: str) -> None:
-        """Say that a tensor of torch is what a node computes, quantized where the tensor is."""
+    def give(self, tensor: torch.Tensor, real: str, operator: str) -> None:
+        """Say that a tensor of torch is what a node computes, quantized where the tensor is.
+
+        Args:
+            operator: of torch, which gave it.
+        """
         if tensor.is_quantized:
             stored = Stored.of(tensor)
             points = [self.constant(each, "step") for each in (stored.scale, stored.zero_point)]
@@ -148,6 +154,7 @@ class IntegerGraph:
         else:
             name = real
             self.given[name] = tensor.detach().contiguous().numpy().copy()
+        self.operators[name] = operator
         self._know(tensor, name)
 
     def model(

@@ -56,10 +56,13 @@ def _two(kind: str) -> Rule:
 
 
 def _side(g: IntegerGraph, value: Any, out: torch.Tensor) -> str:
-    if isinstance(value, torch.Tensor):
-        return g.real(value)
     kind = np.dtype("float32") if out.is_quantized else out.numpy().dtype
-    return g.constant(np.array(value, kind), "number")
+    if not isinstance(value, torch.Tensor):
+        return g.constant(np.array(value, kind), "number")
+    if g.knows(value) or value.is_quantized:
+        return g.real(value)
+    # a number in the code comes as a tensor of its own type
+    return g.constant(value.detach().numpy().astype(kind), "number")
 
 
 def _then(rule: Rule, kind: str, **fixed: Any) -> Rule:
