@@ -84,8 +84,13 @@ def _rk3566(node: Node, shape: Shape, out: Shape, work: LoweringGraph, context: 
         return ""
     if len(shape) == 2 and out == (*shape, 1, 1):
         return ""
-    if len(shape) == 3 and out == (shape[1], 1, 1, shape[2]):
-        return ""
+    if len(shape) == 3 and shape[1] > 1:
+        if out == (shape[1], 1, 1, shape[2]):
+            return ""
+        if out == (shape[0], shape[1], 1, shape[2]) and producer is None:
+            turns = [each for each in work.readers(node.outputs[0]) if each.kind == "Transpose"]
+            if turns and all(transpose_on_cpu(each, work, context) for each in turns):
+                return ""  # an input lies as NCHW, and is wanted so
     beside = producer is not None and producer.target == "CPU"
     beside = beside or any(
         each.kind in ON_CPU or (each.kind == "Transpose" and transpose_on_cpu(each, work, context))
@@ -105,9 +110,9 @@ def _regroups(shape: Shape, out: Shape, group: int) -> bool:
 
 def _keeps_rows(shape: Shape, out: Shape) -> bool:
     """Whether channels become channels and rows, or come of them, and columns stay as they are."""
-    if len(shape) != 4 or shape[0] != out[0] or shape[3] != out[3]:
+    if len(shape) != 4 or shape[3] != out[3]:
         return False
-    return 1 in (shape[2], out[2])
+    return shape[2] == out[2] == 1 or (shape[0] == out[0] and 1 in (shape[2], out[2]))
 
 
 def _plane(shape: Shape) -> int:
