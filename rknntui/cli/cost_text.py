@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from engine import human_bytes, sanitize
-from engine.wire.cost import AdviceAnswer, ChipCheck, ChipEstimate, ChipFacts, Estimates
+from engine.wire.cost import (
+    AdviceAnswer,
+    ChipCheck,
+    ChipEstimate,
+    ChipFacts,
+    Estimates,
+    Interval,
+)
 from rknntui.chip_facts import BASIS, figure_name, interval_text
 from rknntui.cli.output import table
 
@@ -16,6 +23,7 @@ __all__ = [
     "layer_cost_lines",
     "memory_cost_lines",
     "problem_lines",
+    "reaches",
 ]
 
 _TENSORS = 30
@@ -36,8 +44,8 @@ def advice_lines(answers: Iterable[AdviceAnswer]) -> list[str]:
     return lines
 
 
-def chip_lines(found: Estimates) -> list[str]:
-    """Chips side by side."""
+def chip_lines(found: Estimates, frames: float = 0.0) -> list[str]:
+    """Chips side by side; ``frames``: a column says who reaches so many frames a second."""
     columns = (
         "chip",
         "dtype",
@@ -53,8 +61,23 @@ def chip_lines(found: Estimates) -> list[str]:
         "basis",
     )
     rows = [_row(each) for each in found.chips]
+    if frames:
+        columns = (*columns[:4], f"{frames:g} fps", *columns[4:])
+        rows = [
+            [*row[:4], reaches(each.fps, frames), *row[4:]]
+            for row, each in zip(rows, found.chips, strict=True)
+        ]
     lines = [f"{sanitize(found.model)} (estimated; intervals hold nine in ten)", ""]
     return [*lines, *table(columns, rows), *problem_lines(found.chips)]
+
+
+def reaches(fps: Interval | None, frames: float) -> str:
+    """Whether a chip does so many frames a second: ``maybe`` where its interval leaves it open."""
+    if fps is None:
+        return "-"
+    if fps.low >= frames:
+        return "yes"
+    return "maybe" if fps.high >= frames else "no"
 
 
 def _row(each: ChipEstimate) -> list[str]:

@@ -69,6 +69,7 @@ def show_estimates(
     kind: Kind,
     layers: bool = True,
     spans: bool = False,
+    order: Callable[[Estimates], Estimates] | None = None,
 ) -> int:
     """Estimate, print, write the report; the exit code that the gates give.
 
@@ -77,6 +78,7 @@ def show_estimates(
         lines: for people.
         kind: what a report is about.
         layers, spans: what the JSON has.
+        order: puts the chips in another order than they were asked for.
     """
     if asked.report is not None:
         refuse_existing(asked.report.absolute(), overwrite=asked.force)
@@ -108,6 +110,7 @@ def show_estimates(
         return found, [await session.call(COST_ADVICE, one) for one in wanted]
 
     found, advice = with_worker(action, narrator)
+    found = order(found) if order is not None else found
     if asked.report is not None:
         text = report_text(found, asked.report.suffix, kind)
         atomic_write(asked.report.absolute(), text.encode("utf-8"), overwrite=asked.force)

@@ -29,6 +29,18 @@ def test_chips_side_by_side(warm: Run, model: Path) -> None:
     assert "rk3566" not in text
 
 
+def test_chips_are_ranked_and_marked(warm: Run, model: Path) -> None:
+    found = warm("chips", model, "--sort", "fps", "--json", "-q").json["chips"]
+    rates = [each["fps"]["value"] for each in found if each["fps"] is not None]
+    assert len(rates) > 5
+    assert rates == sorted(rates, reverse=True)
+    middle = rates[len(rates) // 2]
+    text = warm("chips", model, "--sort", "fps", "--fps", f"{middle:.1f}", "-q").out
+    assert " fps" in text
+    assert {"yes", "no", "maybe"} <= set(text.split())
+    assert warm("chips", "--fps", "25", "-q").code == 2
+
+
 def test_chips_without_a_model_are_facts_with_sources(warm: Run) -> None:
     ran = warm("chips", "--chip", "rk3588", "--json")
     figures = ran.json["chips"][0]["figures"]

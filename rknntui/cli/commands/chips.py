@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import click
 
-from engine.wire.cost import COST_CHIPS, Chips, ChipsParams
+from engine.wire.cost import COST_CHIPS, ChipEstimate, Chips, ChipsParams, Estimates
 from rknntui.cli.cost_flags import WhatIf, chip_flag, what_if_flags
 from rknntui.cli.cost_text import chip_lines, facts_lines
 from rknntui.cli.estimate_output import Asked, report_flag, show_estimates
@@ -17,6 +20,13 @@ from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
 
+SORTS: dict[str, Callable[[ChipEstimate], float]] = {
+    "fps": lambda each: -each.fps.value if each.fps is not None else inf,
+    "memory": lambda each: each.memory.total if each.memory is not None else inf,
+    "cpu": lambda each: each.cpu_layers + each.refused_layers,
+}
+"""What ``--sort`` takes -> a number that is small where a chip is good."""
+
 
 @click.command(
     "chips",
@@ -25,6 +35,17 @@ from rknntui.cli.session import WorkerSession, with_worker
 @click.argument("model", required=False, type=click.Path(path_type=Path))
 @chip_flag
 @what_if_flags()
+@click.option(
+    "--sort",
+    type=click.Choice(list(SORTS)),
+    help="Put the best chip first: by frames a second, memory, or layers on the CPU.",
+)
+@click.option(
+    "--fps",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="Say which chips do N frames a second; maybe where the interval leaves it open.",
+)
 @click.option("--layers", is_flag=True, help="With --json: every layer of every chip, too.")
 @report_flag
 @click.option("--force", is_flag=True, help="Overwrite a report that exists.")
@@ -35,6 +56,8 @@ from rknntui.cli.session import WorkerSession, with_worker
 def command(
     model: Path | None,
     chip_names: tuple[str, ...],
+    sort: str | None,
+    fps: float | None,
     layers: bool,
     report: Path | None,
     force: bool,
@@ -49,15 +72,29 @@ def command(
     """
     what_if, limits = WhatIf.taken(flags), CostLimits.taken(flags)
     if model is None:
-        if limits or report is not None:
-            raise click.UsageError("Reports and limits are of a model: name one.")
+        if limits or report is not None or sort or fps:
+            raise click.UsageError("Reports, limits, --sort and --fps are of a model: name one.")
         facts = with_worker(lambda session: _facts(session, chip_names), Narrator(quiet=quiet))
         emit(facts, facts_lines(facts.chips), as_json=as_json)
         return 0
     asked = Asked(
         model, chip_names, what_if, values_of(flags), limits, report, force, as_json, quiet
     )
-    return show_estimates(asked, chip_lines, kind="chips", layers=layers)
+
+    def order(found: Estimates) -> Estimates:
+        return found if sort is None else ranked(found, sort)
+
+    def lines(found: Estimates) -> list[str]:
+        return chip_lines(found, fps or 0.0)
+
+    return show_estimates(asked, lines, kind="chips", layers=layers, order=order)
+
+
+def ranked(found: Estimates, sort: str) -> Estimates:
+    """The chips with the best first; those without an estimate come last."""
+    key = SORTS[sort]
+    chips = sorted(found.chips, key=lambda each: (bool(each.problem), key(each)))
+    return replace(found, chips=tuple(chips))
 
 
 async def _facts(session: WorkerSession, names: tuple[str, ...]) -> Chips:
