@@ -72,6 +72,10 @@ ARGUMENTS: Mapping[tuple[str, str], str] = {
     ("RKNN", "verbose_file"): MANUAL + ": with `verbose` only",
     ("RKNN", "generation"): "ours",
     ("RKNN", "compiler"): "ours",
+    (
+        "export_rknn",
+        "accept_difference",
+    ): "ours: a model that computes something else is written too",
     ("config", "custom_string"): MANUAL + "; it is in the container too",
     ("config", "target_platform"): MANUAL + "; None: in generation 1 rk1808",
     ("load_rknn", "load_model_in_npu"): MANUAL + ", of generation 1; a board has to be the target",

@@ -40,7 +40,9 @@ def activated(net: Net, kind: str) -> str:
     if kind == "swish":
         y = net.conv(x, 4, 4)
         return str(net.op("Mul", y, net.op("Sigmoid", y)))
-    y = net.conv(x, 4, 4, group=4 if kind == "depthwise" else 1)
+    y = net.conv(x, 4, 4, group=4 if "depthwise" in kind else 1)
+    if "hard" in kind:
+        return str(net.op("HardSwish" if "swish" in kind else "HardSigmoid", y))
     if kind == "prelu":
         return str(net.op("PRelu", y, net.constant(net.normal(4, 1, 1))))
     return str(net.op("Relu" if kind == "relu" else "LeakyRelu", y))
@@ -48,7 +50,17 @@ def activated(net: Net, kind: str) -> str:
 
 @pytest.mark.parametrize(
     ("kind", "count"),
-    [("leaky", 1), ("prelu", 1), ("add", 1), ("swish", 2), ("depthwise", 0), ("relu", 0)],
+    [
+        ("leaky", 1),
+        ("prelu", 1),
+        ("add", 1),
+        ("swish", 2),
+        ("depthwise", 0),
+        ("relu", 0),
+        ("hardswish", 1),
+        ("depthwise hardswish", 1),
+        ("hardsigmoid", 0),
+    ],
 )
 def test_what_is_not_rounded(kind: str, count: int) -> None:
     net = Net()
@@ -202,6 +214,35 @@ def test_a_mean_over_a_small_window_stays() -> None:
     given = quantized(graph, net.feeds(2))
     assert means_in_stages(given) is given
     assert len(list(lower_for_runtime(given).nodes)) == len(list(given.nodes))
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(1 / 6, 0.5), (0.2, 0.5), (0.3, 0.25)])
+def test_a_hard_sigmoid_is_a_convolution_in_the_file(alpha: float, beta: float) -> None:
+    net = Net()
+    x = net.conv(net.input(1, 4, 6, 6), 4, 4)
+    graph = net.graph(net.op("HardSigmoid", x, alpha=alpha, beta=beta))
+    feeds = net.feeds(3, scale=3.0)
+    given = quantized(graph, feeds)
+    model = lower_for_vendor(given)
+    assert "HardSigmoid" not in {node.op_type for node in model.graph.node}
+    (name,) = (spec.name for spec in given.outputs)
+    scale = parameters(given, name).scale[0]
+    for feed in feeds:
+        wanted = Session(given, level="disabled", lower=False).run(feed)[name]
+        found = Session(Graph.from_proto(model), level="disabled", lower=False).run(feed)[name]
+        assert wanted.min() == 0.0
+        away = np.abs(np.rint((found - wanted) / scale))
+        # a bias of whole steps: a value on the edge (0 is 127.5 steps) may go the other way
+        assert away.max() <= 1
+        assert np.mean(away > 0) < 0.05
+
+
+def test_a_hard_sigmoid_that_gates_its_own_input_stays_for_it_is_a_hard_swish() -> None:
+    net = Net()
+    x = net.conv(net.input(1, 4, 6, 6), 4, 4)
+    graph = net.graph(net.op("Mul", x, net.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)))
+    model = lower_for_vendor(quantized(graph, net.feeds(3)))
+    assert "HardSigmoid" in {node.op_type for node in model.graph.node}
 
 
 def test_the_second_operand_of_a_product_of_two_tensors_is_made_symmetric() -> None:

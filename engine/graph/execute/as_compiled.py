@@ -22,10 +22,9 @@ __all__ = ["FUSING_LEVEL", "as_compiled", "bias_of", "fused_roundings", "rounded
 FUSING_LEVEL = 3
 """The ``optimization_level`` from which the compiler fuses."""
 
-# Activations that a convolution hands its sum to. Relu and Clip need no rounding before them.
-_ACTIVATIONS = frozenset(
-    {"Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "PRelu", "Sigmoid", "Softplus", "Tanh"}
-)
+# Activations that a convolution hands its sum to. Relu and Clip need no rounding before them; a
+# HardSigmoid is a convolution of its own in the file (vendor_form.py).
+_ACTIVATIONS = frozenset({"Elu", "HardSwish", "LeakyRelu", "PRelu", "Sigmoid", "Softplus", "Tanh"})
 
 
 def as_compiled(graph: Graph) -> Graph:
@@ -123,6 +122,8 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
         if node.op_type == "Sigmoid":
             if _gates(node, value):
                 found.append(quantize)
+        elif node.op_type == "Conv" and [each.op_type for each in readers] == ["HardSwish"]:
+            found.append(quantize)  # of groups of channels, too
         elif not _is_dense(node):
             continue
         elif len(readers) == 1 and (
