@@ -113,12 +113,12 @@ def test_a_resize_that_may_leave_the_range_has_its_own_scale(attributes: dict[st
     assert large not in plan(net.graph(net.conv(large, 4, 4))).sources
 
 
-def product(bias: int = 8) -> tuple[Net, Graph]:
+def product(*bias: int) -> tuple[Net, Graph]:
     """A product of matrices of three axes and what is added to it."""
     net = Net()
     x = net.input(1, 6, 5)
     y = net.op("MatMul", x, net.constant(net.normal(5, 8)))
-    return net, net.graph(net.op("Add", y, net.constant(net.normal(bias))))
+    return net, net.graph(net.op("Add", y, net.constant(net.normal(*bias))))
 
 
 def biases(model: onnx.ModelProto) -> list[int | None]:
@@ -132,12 +132,13 @@ def biases(model: onnx.ModelProto) -> list[int | None]:
     ]
 
 
-def test_a_bias_behind_a_product_has_a_scale_for_each_number() -> None:
-    net, graph = product()
+@pytest.mark.parametrize("shape", [(8,), (1, 8), (1, 1, 8)])
+def test_a_bias_behind_a_product_has_a_scale_for_each_number(shape: tuple[int, ...]) -> None:
+    net, graph = product(*shape)
     feeds = net.feeds(3)
     given = quantize(graph, calibrate(graph, feeds)).graph
     model = lower_for_vendor(given)
-    assert biases(model) == [0]
+    assert biases(model) == [len(shape) - 1]
     assert biases(lower_for_vendor(given, level=2)) == [None]
     for feed in feeds:
         (found,), (wanted,) = unoptimised(model, feed), unoptimised(given.to_proto(), feed)
@@ -149,7 +150,7 @@ def test_a_bias_behind_a_product_has_a_scale_for_each_number() -> None:
 
 
 def test_one_number_for_all_is_no_bias() -> None:
-    net, graph = product(bias=1)
+    net, graph = product(1)
     given = quantize(graph, calibrate(graph, net.feeds(2))).graph
     assert biases(lower_for_vendor(given)) == [None]
     assert as_compiled(given) is given

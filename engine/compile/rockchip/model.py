@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from engine.graph.execute import FUSING_LEVEL
 from engine.quantize import lower_for_vendor
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["op_targets", "toolkit_onnx"]
 
+_STATES = 5
+"""Index of the first state among the inputs of a recurrent layer."""
 _TO_NCHW = (0, 3, 1, 2)
 _TO_NHWC = (0, 2, 3, 1)
 
@@ -41,9 +44,36 @@ def toolkit_onnx(
         QuantizationError: an operator has no form in opset 19 (named).
     """
     model = lower_for_vendor(graph, level, every_shape=every_shape)
+    for node in model.graph.node:
+        if node.op_type in ("LSTM", "GRU", "RNN"):
+            _plain_recurrence(node, model.graph)
     for name in sorted(nhwc):
         _channels_first(model.graph, name)
     return model.SerializeToString(deterministic=True)
+
+
+def _plain_recurrence(node: onnx.NodeProto, graph: onnx.GraphProto) -> None:
+    """Write a recurrent layer as 2.3.2 has it.
+
+    Its ONNX Runtime does not know ``layout``, which says nothing where it is 0. First states of 0
+    are what ONNX takes without them; an input that is left out before them (the lengths) gives a
+    compiled file with a tensor of the number -1.
+    """
+    for each in list(node.attribute):
+        if each.name == "layout" and each.i == 0:
+            node.attribute.remove(each)
+    states = list(node.input[_STATES : _STATES + 2])
+    constants = {each.name: each for each in graph.initializer if each.name in states}
+    if states and all(not name or _is_zero(constants.get(name)) for name in states):
+        later = list(node.input[_STATES + 2 :])  # peepholes
+        del node.input[_STATES:]
+        node.input.extend([*([""] * len(states) if later else []), *later])
+        while not node.input[-1]:
+            del node.input[-1]
+
+
+def _is_zero(tensor: onnx.TensorProto | None) -> bool:
+    return tensor is not None and not np.any(numpy_helper.to_array(tensor))
 
 
 def _channels_first(graph: onnx.GraphProto, name: str) -> None:

@@ -192,7 +192,10 @@ def bias_of(node: ir.Node, reader: ir.Node) -> ir.Value | None:
         return None  # of two axes the optimiser makes a Gemm
     found = [value for value in reader.inputs if _is_constant(value)]
     shape = found[0].shape if len(found) == 1 and found[0] is not None else None
-    return found[0] if shape is not None and list(shape) == [out[-1]] else None
+    if shape is None or len(shape) > len(out):
+        return None
+    row = [*(1 for _ in list(shape)[:-1]), out[-1]]
+    return found[0] if list(shape) == row else None
 
 
 def _only_reader(value: ir.Value) -> ir.Node | None:

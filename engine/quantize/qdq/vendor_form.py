@@ -80,7 +80,8 @@ def _biases_as_vectors(graph: Graph) -> Graph:
             continue
         add, old, scale, zero = found
         bias = old.outputs[0]
-        count = 0 if bias.shape is None else int(bias.shape.numpy()[0])
+        shape = (0,) if bias.shape is None else bias.shape.numpy()
+        count, last = int(shape[-1]), len(shape) - 1
         rows = [
             edit.constant(np.full(count, one), f"{name}/bias/{part}")
             for part, one in (("scale", scale), ("zero_point", zero))
@@ -88,7 +89,7 @@ def _biases_as_vectors(graph: Graph) -> Graph:
         read = edit.insert(
             "DequantizeLinear",
             [old.inputs[0], *rows],
-            {"axis": 0},
+            {"axis": last},
             before=add,
             like=bias,
             name=f"{name}/bias/DequantizeLinear",

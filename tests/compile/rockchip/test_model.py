@@ -82,3 +82,40 @@ def test_generation_1_is_given_an_older_opset(tmp_path: Path, version: str, opse
     picture = np.random.default_rng(1).random((1, 6, 5, 3)).astype(np.float32)
     found, wanted = (ort.InferenceSession(each).run(None, {"x": picture}) for each in (older, data))
     np.testing.assert_array_equal(found[0], wanted[0])
+
+
+def test_a_recurrent_layer_has_no_states_of_zero_and_no_layout() -> None:
+    rng = np.random.default_rng(0)
+    weights = {"w": (2, 12, 4), "r": (2, 12, 3), "b": (2, 24)}
+    stored = [
+        numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
+        for name, shape in weights.items()
+    ]
+    stored.append(numpy_helper.from_array(np.zeros((2, 1, 3), np.float32), "zero"))
+    node = helper.make_node(
+        "LSTM",
+        ["x", "w", "r", "b", "", "zero", "zero"],
+        ["y"],
+        name="lstm",
+        hidden_size=3,
+        direction="bidirectional",
+        layout=0,
+    )
+    graph = helper.make_graph(
+        [node],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 1, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [5, 2, 1, 3])],
+        stored,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    data = toolkit_onnx(Graph.from_proto(model))
+    (made,) = onnx.load_from_string(data).graph.node
+    assert list(made.input) == ["x", "w", "r", "b"]
+    assert {each.name for each in made.attribute} == {"hidden_size", "direction"}
+    x = rng.standard_normal((5, 1, 4)).astype(np.float32)
+    (found,), (wanted,) = (
+        ort.InferenceSession(each).run(None, {"x": x}) for each in (data, model.SerializeToString())
+    )
+    np.testing.assert_array_equal(found, wanted)
