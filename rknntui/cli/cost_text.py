@@ -46,7 +46,7 @@ def advice_lines(answers: Iterable[AdviceAnswer]) -> list[str]:
 
 def chip_lines(found: Estimates, frames: float = 0.0) -> list[str]:
     """Chips side by side; ``frames``: a column says who reaches so many frames a second."""
-    columns = (
+    columns: tuple[str, ...] = (
         "chip",
         "dtype",
         "cores",

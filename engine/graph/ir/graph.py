@@ -215,7 +215,7 @@ class Graph:
         and sizes of tensors whose sizes are fixed.
         """
         moving = set(self.model.graph.inputs)
-        found = set()
+        found: set[str] = set()
         for node in self.nodes:
             source = node.inputs[0] if node.inputs else None
             sized = node.op_type in ("Shape", "Size") and source is not None

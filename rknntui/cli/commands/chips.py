@@ -23,7 +23,7 @@ from rknntui.cli.session import WorkerSession, with_worker
 SORTS: dict[str, Callable[[ChipEstimate], float]] = {
     "fps": lambda each: -each.fps.value if each.fps is not None else inf,
     "memory": lambda each: each.memory.total if each.memory is not None else inf,
-    "cpu": lambda each: each.cpu_layers + each.refused_layers,
+    "cpu": lambda each: inf if each.cpu_layers is None else each.cpu_layers + each.refused_layers,
 }
 """What ``--sort`` takes -> a number that is small where a chip is good."""
 
