@@ -143,7 +143,8 @@ def encrypted(zoo: Path) -> Attack:
     from engine.container.keys import key_of_text
     from tests.container.build import content
 
-    encryption.LEVELS.update({1: (1, 1), 2: (2, 1), 3: (1, 2)})
+    cost = encryption.Cost
+    encryption.LEVELS.update({1: cost(1, 8, 1), 2: cost(2, 8, 1), 3: cost(2, 8, 2)})
     key, data, sealed = key_of_text("secret"), write_container(content()), io.BytesIO()
     encryption.encrypt(io.BytesIO(data), len(data), sealed, key)
     own = Case("own.rknn", {"own.rknn": (sealed.getvalue(), False)})

@@ -80,7 +80,8 @@ def test_cut_told_and_simulated(path: Path, tmp_path: Path, plain: bytes) -> Non
 def test_an_encrypted_one_stays_encrypted(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encryption, "LEVELS", {1: (1, 1)})  # without the cost
+    cheap = {1: encryption.Cost(1, 8, 1)}
+    monkeypatch.setattr(encryption, "LEVELS", cheap)  # without the cost
     secret = tmp_path / "secret.rknn"
     encrypt_file(path, secret, key_of_text("x"), 1)
     try:
