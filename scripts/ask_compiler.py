@@ -1,7 +1,7 @@
 """Ask the vendor's compiler about small graphs, and keep what it prints as data of the tests.
 
 Usage: ``python scripts/ask_compiler.py VENDOR_PYTHON [NAME ...]``, with the Python of an
-environment of rknn-toolkit2 2.3.2. Graphs are those of ``tests/cost/asked/graphs.py`` and the
+environment of rknn-toolkit2 2.3.2. Graphs are those of ``tests/cost/asked`` and the
 files of ``ZOO/compile``; with names, only those are asked anew. A build takes about half a second.
 """
 
@@ -22,6 +22,7 @@ from scripts.pages import REPOSITORY
 from tests.cost.against_compiler.facts import Build
 from tests.cost.asked.answers import Answer, read_answers, row_of, write_answers
 from tests.cost.asked.graphs import GRAPHS, ZOO_GRAPHS
+from tests.cost.asked.held_out import HELD_OUT
 
 PAIRS = (
     "rk3566:i8,rk3562:i8,rk3588:i8,rk3576:i8,rv1106:i8,rv1103b:i8,"
@@ -34,14 +35,15 @@ def main() -> None:
     """Ask, read, write."""
     python, *wanted = sys.argv[1:]
     zoo = Path(os.environ.get("RKNNTUI_ZOO") or REPOSITORY.parent / "shared" / "zoo")
-    names = wanted or [*GRAPHS, *ZOO_GRAPHS]
+    made = {**GRAPHS, **HELD_OUT}
+    names = wanted or [*made, *ZOO_GRAPHS]
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         models = []
         for name in names:
             path = folder / f"{name}.onnx"
-            if name in GRAPHS:
-                onnx.save(GRAPHS[name](), path)
+            if name in made:
+                onnx.save(made[name](), path)
             else:
                 path = zoo / "compile" / f"{name}.onnx"
             models.append(str(path))
@@ -54,7 +56,7 @@ def main() -> None:
     asked = {
         build: answer
         for build, answer in {**kept, **found}.items()
-        if build.graph in GRAPHS or build.graph in ZOO_GRAPHS
+        if build.graph in made or build.graph in ZOO_GRAPHS
     }
     write_answers(asked)
     print(f"{len(asked)} builds of {len({build.graph for build in asked})} graphs")

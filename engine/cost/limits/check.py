@@ -16,6 +16,7 @@ from engine.cost.limits.generation1 import check_generation1
 from engine.cost.limits.placement import Placement
 from engine.cost.limits.remedies import remedy_for, usual_reason
 from engine.cost.limits.rules import Broken, base_operator, broken_limits
+from engine.cost.limits.tried import with_tried_remedies
 from engine.cost.lowered import Lowered, LoweredLayer, Target
 
 __all__ = ["Placement", "check_layer", "with_reasons"]
@@ -63,7 +64,7 @@ def check_layer(
 
 
 def with_reasons(lowered: Lowered, chip: str) -> Lowered:
-    """The layers with what :func:`check_layer` says of each: target, reason, remedy.
+    """The layers with what :func:`check_layer` says of each: target, reason, tried remedy.
 
     Args:
         lowered: as the compiler places it.
@@ -76,7 +77,7 @@ def with_reasons(lowered: Lowered, chip: str) -> Lowered:
             return layer
         return replace(layer, target=found.target, reason=found.reason, remedy=found.remedy)
 
-    return replace(lowered, layers=tuple(map(told, lowered.layers)))
+    return with_tried_remedies(replace(lowered, layers=tuple(map(told, lowered.layers))))
 
 
 def _refused(op: str, chip: str) -> Placement | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from engine.cost.limits.tried import END_BEFORE
+
 __all__ = ["remedy_for", "usual_reason"]
 
-_CUT = "Cut the model before it (outputs of load_onnx) and compute it on the CPU of the board."
+_CUT = END_BEFORE
 
 _BY_PARAMETER = {
     "dtype": "Give the layer a dtype that the NPU has for it (hybrid quantization), or the model.",
@@ -33,19 +35,19 @@ _BY_OPERATOR = {
     "Resize": "Use nearest or linear without align_corners, by a whole factor from 2 to 8.",
     "Slice": "Slice with step 1; for every second pixel use a convolution with stride 2.",
     "SpaceToDepth": "Use a convolution with stride 2 whose weights pick the pixels.",
-    "Transpose": "Move the transposition out of the model: to the input, or behind the outputs.",
-    "Reshape": "Keep the last dimensions as they are, or move it behind the outputs.",
-    "Softmax": "Leave it out of the model and compute it on what is kept of the outputs.",
-    "exSoftmax13": "Leave it out of the model and compute it on what is kept of the outputs.",
+    "Transpose": _CUT,
+    "Reshape": _CUT,
+    "Softmax": _CUT,
+    "exSoftmax13": _CUT,
     "exNorm": "Use batch normalization, which costs nothing behind a convolution.",
     "LayerNormalization": "Use batch normalization, which costs nothing behind a convolution.",
     "ReduceMax": "Use MaxPool or GlobalMaxPool where it is over height and width.",
     "ReduceMean": "Use GlobalAveragePool over height and width, a 1x1 convolution over channels.",
     "ReduceSum": "Use a 1x1 convolution whose weights are 1.",
     "Gather": "Use Slice or Split for indices in a row.",
-    "ArgMax": "Leave it out of the model and compute it on the outputs.",
-    "TopK": "Leave it out of the model and compute it on the outputs.",
-    "NonMaxSuppression": "Cut the model before it and suppress boxes on the CPU of the board.",
+    "ArgMax": _CUT,
+    "TopK": _CUT,
+    "NonMaxSuppression": _CUT,
     "Erf": "Use ReLU in place of GELU, or load the model with load_pytorch, which knows GELU.",
     "Einsum": "Write it as MatMul with Transpose and Reshape.",
     "GroupNormalization": "Write it as Reshape and InstanceNormalization, or use batch"

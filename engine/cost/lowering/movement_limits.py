@@ -7,7 +7,7 @@ from math import prod
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 
-__all__ = ["reshape_on_cpu", "transpose_on_cpu"]
+__all__ = ["reshape_on_cpu", "reshape_with_whole_groups", "transpose_on_cpu"]
 
 Shape = tuple[int, ...]
 PLANE = 8
@@ -31,6 +31,18 @@ def reshape_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
     if context.family == "rk3588":
         return _rk3588(shape, out, context)
     return _rk3566(node, shape, out, work, context) if context.family == "rk3566" else ""
+
+
+def reshape_with_whole_groups(
+    node: Node, work: LoweringGraph, context: Context, group: int
+) -> bool:
+    """Whether a Reshape would be on the NPU if the channels on both sides filled groups."""
+    shape, out = work.shape(node.inputs[0]), work.shape(node.outputs[0])
+    if len(shape) != 4 or len(out) != 4 or shape[1] % group == 0 == out[1] % group:
+        return False
+    if _plane(shape) != _plane(out) or shape[0] * shape[1] != out[0] * out[1]:
+        return False  # with more channels it would be another Reshape
+    return context.family in ("rk3566", "rk3588") and not _beside_cpu(node, work, context)
 
 
 def transpose_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
@@ -91,16 +103,22 @@ def _rk3566(node: Node, shape: Shape, out: Shape, work: LoweringGraph, context: 
             turns = [each for each in work.readers(node.outputs[0]) if each.kind == "Transpose"]
             if turns and all(transpose_on_cpu(each, work, context) for each in turns):
                 return ""  # an input lies as NCHW, and is wanted so
-    beside = producer is not None and producer.target == "CPU"
-    beside = beside or any(
-        each.kind in ON_CPU or (each.kind == "Transpose" and transpose_on_cpu(each, work, context))
-        for each in work.readers(node.outputs[0])
-    )
-    if beside:
+    if _beside_cpu(node, work, context):
         return f"{text}: a layer beside it is on the CPU, where features lie as NCHW."
     if len(shape) == len(out) == 4 and _regroups(shape, out, group):
         return ""
     return f"{text}: only whole groups of {group} channels are moved."
+
+
+def _beside_cpu(node: Node, work: LoweringGraph, context: Context) -> bool:
+    """Whether a layer before or behind it is on the CPU of rk3566, which wants NCHW."""
+    if context.family != "rk3566":
+        return False
+    producer = work.producer(node.inputs[0])
+    return (producer is not None and producer.target == "CPU") or any(
+        each.kind in ON_CPU or (each.kind == "Transpose" and transpose_on_cpu(each, work, context))
+        for each in work.readers(node.outputs[0])
+    )
 
 
 def _regroups(shape: Shape, out: Shape, group: int) -> bool:

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from engine.cost.limits.tried import END_BEFORE
 from engine.cost.lowered import Target
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement_limits import reshape_on_cpu, transpose_on_cpu
+from engine.cost.lowering.movement_limits import (
+    reshape_on_cpu,
+    reshape_with_whole_groups,
+    transpose_on_cpu,
+)
 from engine.cost.lowering.rules import Context
 
 __all__ = ["CPU_ONLY", "NPU_KINDS", "Reason", "input_target", "output_target", "place"]
@@ -130,12 +135,10 @@ def _on_cpu(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 
 def _without(node: Node) -> str:
     if node.kind in ("ReduceMax", "ReduceMin"):
-        return "Over the plane, use MaxPool; over channels, do it after the model."
-    if node.kind in ("ArgMax", "ArgMin", "TopK", "NonMaxSuppression"):
-        return "End the model before it, and do it in the program."
+        return f"Over the plane, use MaxPool. {END_BEFORE}"
     if node.kind == "SpaceToDepth":
         return "Use a convolution with stride: it does the same with constant weights."
-    return "Replace it by operators that the NPU has, or end the model before it."
+    return END_BEFORE
 
 
 def _average_pool(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
@@ -227,11 +230,9 @@ def _pad(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 def _softmax(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     shape = work.shape(node.inputs[0])
     if context.family == "rk3566":
-        return Reason("The NPU of this family has no Softmax.", "End the model before it.")
+        return Reason("The NPU of this family has no Softmax.", END_BEFORE)
     if context.family in ("rk3588", "rk2118", "rv1106b") and max(shape, default=0) > LARGE_AXIS:
-        return Reason(
-            f"Softmax over a row of {max(shape)}: at most {LARGE_AXIS}.", "End the model before it."
-        )
+        return Reason(f"Softmax over a row of {max(shape)}: at most {LARGE_AXIS}.", END_BEFORE)
     axis = node.int("axis", 1)
     if context.family == "rv1106b" and axis not in (1, 1 - len(shape)):
         return Reason(f"Softmax on axis {axis}: only channels.", "Bring the axis to channels.")
@@ -246,7 +247,7 @@ def _norm(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 
 def _div(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     if context.dtype == "int8" and len(work.features(node)) > 1:
-        return Reason("Div of two features in int8.", "Compute this layer in float16.")
+        return Reason("Div of two features in int8.", _in_float16(context))
     if node.inputs and work.is_const(node.inputs[0]):
         return Reason("Div of a constant by a feature.", _without(node))
     return None
@@ -281,13 +282,16 @@ def _pow(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 
 def _reshape(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     text = reshape_on_cpu(node, work, context)
+    if not text:
+        return None
     group = context.npu.atom(context.dtype)
-    return Reason(text, f"Make the channels a multiple of {group}.") if text else None
+    fits = reshape_with_whole_groups(node, work, context, group)
+    return Reason(text, f"Make the channels a multiple of {group}." if fits else END_BEFORE)
 
 
 def _transpose(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     text = transpose_on_cpu(node, work, context)
-    return Reason(text, "Leave the layout NCHW, or do it in the program.") if text else None
+    return Reason(text, END_BEFORE) if text else None
 
 
 def _spread(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
@@ -295,6 +299,11 @@ def _spread(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
         "A transposed convolution of another stride than 1, 2, 4 and 8 is spread with zeros.",
         "Use a stride of 2, 4 or 8, or Resize and a convolution.",
     )
+
+
+def _in_float16(context: Context) -> str:
+    """The remedy of a layer that the NPU has in float16, on a chip that has float16."""
+    return "Compute this layer in float16." if context.npu.macs_in["float16"] else END_BEFORE
 
 
 def _max(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
@@ -305,7 +314,7 @@ def _max(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 
 def _sqrt(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     if context.dtype == "int8":
-        return Reason("Sqrt in int8.", "Compute this layer in float16.")
+        return Reason("Sqrt in int8.", _in_float16(context))
     return None
 
 

@@ -223,7 +223,7 @@ def test_unknown_and_unsupported_operators_are_refused(chip: str) -> None:
     layer, lowered = one("NonMaxSuppression")
     placed = check_layer(layer, lowered, chip, judged=False)
     assert placed.target == "none"
-    assert "Cut the model" in placed.remedy
+    assert "End the model before it" in placed.remedy
 
 
 def test_contradicted_operators_are_warned_of() -> None:
