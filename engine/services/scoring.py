@@ -16,11 +16,21 @@ from engine.base.trust import trusted_code
 from engine.pipeline.trusted_code import named_object
 from engine.services.handler import runs
 from engine.services.state import get_pipeline, recipe_of
-from engine.wire.score import EVALUATE, SCORE, Evaluated, EvaluateParams, ScoreParams, ShortScore
+from engine.wire.score import (
+    EVALUATE,
+    SCORE,
+    Evaluated,
+    EvaluateParams,
+    RoundedScore,
+    Score,
+    ScoreParams,
+    ShortScore,
+)
 
 if TYPE_CHECKING:
     from engine.accuracy.score import Evaluated as Figures
     from engine.accuracy.score import Metric
+    from engine.graph.execute import Session
     from engine.graph.ir import TensorSpec
     from engine.pipeline.pipeline import Pipeline
 
@@ -43,6 +53,7 @@ def evaluate(params: EvaluateParams, reporter: Reporter) -> Evaluated:
         output=params.output,
         offset=params.label_offset,
         code=params.score,
+        rounding=params.rounding,
         allowed=trusted_code(),
     )
 
@@ -55,6 +66,7 @@ def evaluate_build(
     output: str | None = None,
     offset: int = 0,
     code: str | None = None,
+    rounding: bool = False,
     allowed: Collection[Path] = (),
 ) -> Evaluated:
     """Evaluate a quantized build; arguments and result as of :func:`evaluate`."""
@@ -67,13 +79,15 @@ def evaluate_build(
             remedy="Build with quantization.",
         )
     labelled = read_labelled(labels)
-    metric: Metric
-    if code is None:
-        metric = TopK(_output(pipeline.loaded.graph.graph.outputs, output), (top,), offset)
-    else:
-        metric = metric_of(named_object(code, allowed, "score", callable, "function"), code)
+
+    def metric() -> Metric:
+        if code is None:
+            return TopK(_output(pipeline.loaded.graph.graph.outputs, output), (top,), offset)
+        return metric_of(named_object(code, allowed, "score", callable, "function"), code)
+
     begun = time.perf_counter()
-    result = run_metric(pipeline, labelled, metric)
+    result = run_metric(pipeline, labelled, metric())
+    other = run_metric(pipeline, labelled, metric(), rounding=True) if rounding else None
     seconds = round(time.perf_counter() - begun, 4)
     return Evaluated(
         samples=result.samples,
@@ -83,23 +97,39 @@ def evaluate_build(
         label="simulated",
         classes=tuple(labelled.classes),
         seconds=seconds,
+        rounding=() if other is None else tuple(map(_rounded, other.scores)),
+        rounding_agreement=None if other is None else other.agreement,
     )
 
 
-def run_metric(pipeline: Pipeline, labelled: Any, metric: Metric) -> Figures:
-    """Run a metric over the float graph and the quantized one of a pipeline."""
+def _rounded(score: Score) -> RoundedScore:
+    """A figure whose two sides are the arithmetics."""
+    return RoundedScore(
+        score.name, score.golden, score.simulated, score.difference, score.difference_interval
+    )
+
+
+def run_metric(
+    pipeline: Pipeline, labelled: Any, metric: Metric, *, rounding: bool = False
+) -> Figures:
+    """Run a metric over the float graph and the quantized one of a pipeline; with ``rounding``
+    over the quantized one in both arithmetics, integer and reference.
+    """
     from engine.accuracy.score import evaluate_labelled
     from engine.dataset import Preprocess
-    from engine.simulate import Simulator
+    from engine.simulate import Simulator, open_arithmetic
 
     graph = pipeline.optimised.graph.graph
     done = pipeline.quantized
-    golden = Simulator(graph)
-    simulated = Simulator(graph, done.graph.graph, layers=done.layers)
-    with pipeline.step("score", "Score labelled samples"):
+    first: Simulator | Session = Simulator(graph)
+    second: Simulator | Session = Simulator(graph, done.graph.graph, layers=done.layers)
+    if rounding:
+        first, second = second, open_arithmetic(done.graph.graph, "reference")
+    title = "Score the other arithmetic" if rounding else "Score labelled samples"
+    with pipeline.step("score", title):
         return evaluate_labelled(
-            _outputs(golden),
-            _outputs(simulated),
+            _outputs(first),
+            _outputs(second),
             labelled,
             graph.inputs,
             Preprocess.from_recipe(pipeline.recipe, pipeline.generation),

@@ -8,7 +8,16 @@ from engine.wire.codec import Key, Text, Values, Whole
 from engine.wire.method import Task
 from engine.wire.record import record
 
-__all__ = ["EVALUATE", "SCORE", "EvaluateParams", "Evaluated", "Score", "ScoreParams", "ShortScore"]
+__all__ = [
+    "EVALUATE",
+    "SCORE",
+    "EvaluateParams",
+    "Evaluated",
+    "RoundedScore",
+    "Score",
+    "ScoreParams",
+    "ShortScore",
+]
 
 Interval = tuple[float | None, float | None]
 """95 % confidence."""
@@ -24,6 +33,8 @@ class EvaluateParams:
         output: with the scores of the classes.
         label_offset: added to labels.
         score: ``FILE.py:Name`` in the place of top-k.
+        rounding: whether to score the reference arithmetic too: what other roundings do to the
+            answers.
     """
 
     recipe: Values
@@ -32,6 +43,7 @@ class EvaluateParams:
     output: Text | None = None
     label_offset: Annotated[int, Whole(-1_000_000, 1_000_000)] = 0
     score: Text | None = None
+    rounding: bool = False
 
 
 @record
@@ -59,11 +71,25 @@ class Score:
 
 
 @record
+class RoundedScore:
+    """A figure of the quantized model in both arithmetics; the interval is of the difference."""
+
+    name: str
+    integer: float | None
+    reference: float | None
+    difference: float | None
+    difference_interval: Interval | None
+
+
+@record
 class Evaluated:
     """The figures over a dataset.
 
     Attributes:
         agreement: share of the samples with the same first answer; None for a function.
+        rounding: of the reference arithmetic; none where it was not asked for.
+        rounding_agreement: share of the samples with the same first answer in both arithmetics;
+            None for a function.
         note: what the intervals mean.
         seconds: measured.
     """
@@ -75,6 +101,8 @@ class Evaluated:
     label: str
     classes: tuple[str, ...]
     seconds: float
+    rounding: tuple[RoundedScore, ...] = ()
+    rounding_agreement: float | None = None
 
 
 @record

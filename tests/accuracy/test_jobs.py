@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from engine.base.errors import RecipeError, UsageError
 from engine.base.events import NullReporter
 from engine.base.trust import trust_file, trusting
-from engine.graph.execute import Session
+from engine.graph.execute import Session, open_model
+from engine.quantize import lower_for_vendor
 from engine.services.scoring import evaluate, score
 from engine.services.state import get_pipeline, recipe_of
 from rknntui.cli.root import cli
@@ -57,6 +58,28 @@ def test_top_1_of_the_demo_against_sums_of_our_own() -> None:
         "simulated_top1": one["simulated"],
         "agreement": data["agreement"],
     }
+
+
+def test_both_arithmetics_are_scored_where_that_is_asked_for() -> None:
+    data = run(top=1, rounding=True)
+    (moved,) = data["rounding"]
+    assert (moved["name"], moved["integer"]) == ("top-1", one_of(data, "simulated"))
+    pipeline = get_pipeline(recipe_of(demo_recipe()))
+    with np.load(demo_test_samples()) as arrays:
+        pixels = (arrays["samples"].astype(np.float32) - 127.5) / 127.5
+        labels = arrays["labels"]
+    graph = pipeline.quantized.graph.graph
+    file = open_model(lower_for_vendor(graph).SerializeToString(), level="disabled")
+    integer, (spec,) = Session(graph), graph.inputs
+    answers = [[], []]
+    for one in pixels:
+        feed = {spec.name: one.reshape(spec.shape)}
+        for place, found in enumerate((file.run(None, feed)[0], *integer.run(feed).values())):
+            answers[place].append(int(np.argmax(found)))
+    reference, other = map(np.array, answers)
+    assert moved["reference"] == pytest.approx(float((reference == labels).mean()))
+    assert data["rounding_agreement"] == pytest.approx(float((reference == other).mean()))
+    assert run(top=1)["rounding"] == []
 
 
 def one_of(data: dict[str, Any], side: str) -> float:
@@ -107,6 +130,10 @@ def test_the_verbs(tmp_path: Path) -> None:
     told = invoke("evaluate", *model, *labels)
     assert "top-1" in told
     assert "Intervals: 95 %" in told
+    assert "arithmetic" not in told
+    both = invoke("evaluate", *model, *labels, "--rounding")
+    assert "top-1 in the reference arithmetic: " in both
+    assert "both arithmetics: same answer on " in both
     (tmp_path / "own.py").write_text(CODE)
     own = invoke("evaluate", *model, *labels, "--score", f"{tmp_path}/own.py:margin", "--json")
     assert [row["name"] for row in json.loads(own)["scores"]] == ["right", "largest"]

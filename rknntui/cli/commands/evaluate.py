@@ -52,6 +52,11 @@ _EPILOG = (
     metavar="FILE.py:Name",
     help="Your own scoring function. It is Python code: naming it allows it to run.",
 )
+@click.option(
+    "--rounding",
+    is_flag=True,
+    help="Score the reference arithmetic too: what other roundings do to the answers.",
+)
 @recipe_flags
 @json_flag
 @quiet_flag
@@ -62,6 +67,7 @@ def command(
     output: str | None,
     label_offset: int,
     score: str | None,
+    rounding: bool,
     as_json: bool,
     quiet: bool,
     **flags: Any,
@@ -76,6 +82,7 @@ def command(
             output=output,
             label_offset=label_offset,
             score=None if score is None else str(Path(score).absolute()),
+            rounding=rounding,
         )
         return await session.run(EVALUATE, asked)
 
@@ -109,4 +116,11 @@ def _lines(result: Evaluated) -> list[str]:
     lines += table(("score", "float", "simulated", "difference"), rows)
     if result.agreement is not None:
         lines.append(f"same answer on {result.agreement:.2%} of the samples")
+    lines += [
+        f"{sanitize(row.name, 40)} in the reference arithmetic: {figure(row.reference, None)}, "
+        f"{figure(row.difference, row.difference_interval, sign=True)} beside the integer kernels"
+        for row in result.rounding
+    ]
+    if result.rounding_agreement is not None:
+        lines.append(f"both arithmetics: same answer on {result.rounding_agreement:.2%}")
     return [*lines, result.note]
