@@ -12,6 +12,7 @@ _LEFT_OUT = re.compile(
 )
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _CODE = re.compile(r"`[^`\n]*`")
+_CODES = re.compile(r"\bcode(?:,\s+code)+")  # an enumeration of names is one thing
 _ITEM = re.compile(r"^ *(?:[-*]|\d+\.) +", re.MULTILINE)
 _END = re.compile(r"(?<=[.!?:;→])[*_)]* +(?=\S)")
 _SHORT = ("e.g.", "i.e.", "vs.", "No.")
@@ -32,7 +33,7 @@ def sentences(path: Path) -> Iterator[Sentence]:
     """Every sentence of a page; a cell of a table and an item of a list end one, too."""
     text = path.read_text(encoding="utf-8")
     text = _LEFT_OUT.sub(lambda found: "\n" * found[0].count("\n"), text)
-    text = _CODE.sub("code", _LINK.sub(r"\1", text))
+    text = _CODES.sub("code", _CODE.sub("code", _LINK.sub(r"\1", text)))
     line = 1
     for part in re.split(r"(\n(?= *\n)|\n(?= *(?:[-*] |\d+\. |\|))|(?<=\|)\n|\|)", text):
         words = " ".join(_ITEM.sub("", part).split())
