@@ -8,6 +8,8 @@ import pytest
 
 from engine.api import RKNN
 from engine.base.errors import UsageError
+from engine.pipeline.compiled import CompileOrder
+from engine.wire.compile import Compiled, CompiledModels
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -67,6 +69,25 @@ def test_step_2_keeps_the_chip_of_step_1(capsys: pytest.CaptureFixture[str]) -> 
     assert "target_platform" not in capsys.readouterr().err
     assert second.config(target_platform="rk3588") is None
     assert second._target() == "rk3588"
+
+
+def test_a_difference_is_accepted_where_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[CompileOrder] = []
+
+    def compiled(_built: object, order: CompileOrder) -> CompiledModels:
+        asked.append(order)
+        one = Compiled(chip="rk3588", problem="It computes something else.", exit_code=16)
+        return CompiledModels(model="arcface.onnx", chips=(one,))
+
+    monkeypatch.setattr("engine.pipeline.compiled.compile_models", compiled)
+    rknn = built(target_platform="rk3588")
+    assert rknn.export_rknn("model.rknn") == -1
+    assert "something else" in capsys.readouterr().err
+    assert rknn.export_rknn("model.rknn", accept_difference=True) == -1
+    assert [order.accept_difference for order in asked] == [False, True]
+    assert [order.samples.count for order in asked] == [1, 1]
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.base.events import Progress, StageFinished, StageStarted
-from engine.wire.compile import CompiledLayer
+from engine.wire.compile import Compiled, CompiledLayer, OutputAgreement
 from rknntui.keys.commandline import job_command
 from rknntui.screens.deploy.files import read_cuts
 from rknntui.screens.deploy.jobs import chip_states
@@ -78,3 +78,12 @@ def test_where_a_model_is_cut_is_read_from_a_line() -> None:
     for wrong in ("", "-1 ms", "many ms"):
         with pytest.raises(ValueError, match="ms"):
             read_cuts(wrong)
+
+
+def test_an_output_says_for_which_shapes_it_is() -> None:
+    rows = (
+        OutputAgreement(name="y", samples=1, cosine=1.0, equal=1.0, shapes="1x3x192x192"),
+        OutputAgreement(name="z", samples=1, cosine=1.0, equal=1.0),
+    )
+    found = agreement_records([Compiled(chip="rk3588", outputs=rows)])
+    assert [each["name"] for each in found] == ["y at 1x3x192x192", "z"]

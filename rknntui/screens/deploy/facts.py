@@ -169,7 +169,10 @@ def agreement_lines(record: Record | None, width: int) -> list[Line]:
         text = f"{equal:.2f} % of the values equal, none more than {steps:,} steps apart"
     samples = f"{record['samples']:,} sample{'' if record['samples'] == 1 else 's'}"
     lines = wrapped(f"{record['chip']} {record['name']}, over {samples}: {text}.", width, "")
-    meaning = "dB: SQNR of the build's simulation and of the vendor's simulator against float."
+    meaning = (
+        "dB: SQNR against float of the file in our reference arithmetic, and of the vendor's "
+        "simulator."
+    )
     return lines + wrapped(meaning, width, "dim")
 
 

@@ -257,7 +257,7 @@ def agreement_records(found: Sequence[Compiled]) -> list[Record]:
     return [
         {
             "chip": chip.chip,
-            "name": row.name,
+            "name": f"{row.name} at {row.shapes}" if row.shapes else row.name,
             "samples": row.samples,
             "equal": 100 * row.equal,
             "max_steps": row.max_steps,
