@@ -73,11 +73,17 @@ def limits_for(handed: HandedModel) -> Limits | None:
 
     Its scales are in no graph of ours, so nothing here has its numbers.
     """
-    if handed.by == "vendor":
+    if _scales_of_theirs(handed):
         return None
     if handed.by == "nobody" or _has_float16(handed):
         return WITH_FLOAT16
     return LEVEL_3 if fuses(handed) else LEVEL_2
+
+
+def _scales_of_theirs(handed: HandedModel) -> bool:
+    """Whether the toolkit chooses scales: of everything, or of the weights of a float model."""
+    weights = handed.pipeline.recipe.quantization.quantize_weight
+    return handed.by == "vendor" or (handed.by == "nobody" and bool(weights))
 
 
 def missed(opinion: SecondOpinion, handed: HandedModel) -> list[OutputAgreement]:
@@ -146,7 +152,7 @@ def _error(opinion: SecondOpinion, handed: HandedModel) -> CompilerError | None:
             cause="That is a fault of this program.",
             remedy=f"Please tell us of it, with the model. {_FIX}",
         )
-    if handed.by == "vendor":
+    if _scales_of_theirs(handed):
         far = [row for row in opinion.outputs if _far_from_float(row, _VENDOR_FAILS_DB)]
         what = "The vendor's quantization gives outputs that have little to do with float's"
     else:
@@ -195,7 +201,7 @@ def _findings(opinion: SecondOpinion, handed: HandedModel, *, failed: bool) -> I
 
 
 def _gap(rows: list[OutputAgreement], opinion: SecondOpinion, handed: HandedModel) -> Finding:
-    if handed.by == "vendor":
+    if _scales_of_theirs(handed):
         return Finding(
             "second-opinion-far",
             "warning",

@@ -90,8 +90,9 @@ class RecipeSamples:
 def seeded_dataset(plans: Sequence[InputPlan], folder: Path, count: int) -> Dataset:
     """Samples from a fixed seed, for a model without any: npy files, read as those of a user.
 
-    Pictures are whole numbers from 0 to 255, other floats from 0 to 1, whole numbers 0 (an index
-    that every table has).
+    What has a mean or std is pixels, whole numbers from 0 to 255; an 8-bit input that stands for
+    real values gets those of its range; other floats are from 0 to 1, so that half precision has no
+    trouble with them; whole numbers are 0, an index that every table has.
 
     Args:
         plans: of the inputs.
@@ -105,8 +106,12 @@ def seeded_dataset(plans: Sequence[InputPlan], folder: Path, count: int) -> Data
     source = np.random.default_rng(0)
     files: list[Path] = []
     for at, plan in ((at, plan) for at in range(count) for plan in plans):
-        if plan.takes_images or plan.mean is not None or plan.std is not None:
+        if plan.mean is not None or plan.std is not None:
             array = source.integers(0, 256, plan.shape).astype(np.float32)
+        elif plan.quant is not None:
+            ends, (scale, zero) = np.iinfo(plan.dtype), plan.quant
+            low, high = ((end - zero) * scale for end in (ends.min, ends.max))
+            array = source.uniform(low, high, plan.shape).astype(np.float32)
         elif np.dtype(plan.dtype).kind == "f":
             array = source.random(plan.shape, dtype=np.float32).astype(plan.dtype)
         else:
