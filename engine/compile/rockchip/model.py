@@ -47,6 +47,7 @@ def toolkit_onnx(
     for node in model.graph.node:
         if node.op_type in ("LSTM", "GRU", "RNN"):
             _plain_recurrence(node, model.graph)
+    _conditions_of_an_axis(model.graph)
     for name in sorted(nhwc):
         _channels_first(model.graph, name)
     return model.SerializeToString(deterministic=True)
@@ -70,6 +71,34 @@ def _plain_recurrence(node: onnx.NodeProto, graph: onnx.GraphProto) -> None:
         node.input.extend([*([""] * len(states) if later else []), *later])
         while not node.input[-1]:
             del node.input[-1]
+
+
+def _conditions_of_an_axis(graph: onnx.GraphProto) -> None:
+    """Give the conditions of Where that have no axis one of 1, which means the same.
+
+    2.3.2 gives them one itself, and not their shape: its ONNX Runtime then refuses the graph.
+    """
+    values = {each.name: each for each in (*graph.value_info, *graph.output)}
+    ports = {each.name for each in graph.output}
+    writers = {name: node for node in graph.node for name in node.output}
+    readers: dict[str, list[onnx.NodeProto]] = {}
+    for node in graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    for node in [each for each in graph.node if each.op_type == "Where"]:
+        name = node.input[0]
+        reshape, value, out = writers.get(name), values.get(name), values.get(node.output[0])
+        if reshape is None or reshape.op_type != "Reshape" or value is None or out is None:
+            continue
+        if value.type.tensor_type.shape.dim or not out.type.tensor_type.shape.dim:
+            continue
+        if name in ports or any(each.op_type != "Where" for each in readers[name]):
+            continue
+        shape = f"{name}__one"
+        if shape not in {each.name for each in graph.initializer}:
+            graph.initializer.append(numpy_helper.from_array(np.array([1], np.int64), shape))
+        reshape.input[1] = shape
+        value.type.tensor_type.shape.dim.add().dim_value = 1
 
 
 def _is_zero(tensor: onnx.TensorProto | None) -> bool:

@@ -119,3 +119,35 @@ def test_a_recurrent_layer_has_no_states_of_zero_and_no_layout() -> None:
         ort.InferenceSession(each).run(None, {"x": x}) for each in (data, model.SerializeToString())
     )
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_condition_without_axes_has_one() -> None:
+    nodes = [
+        helper.make_node("Greater", ["x", "half"], ["many"], name="more"),
+        helper.make_node("Reshape", ["many", "none"], ["if"], name="scalar"),
+        helper.make_node("Where", ["if", "a", "b"], ["y"], name="choose"),
+    ]
+    given = {"x": [1, 1], "a": [1, 3], "b": [1, 3]}
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in given.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])],
+        [
+            numpy_helper.from_array(np.array(0.5, np.float32), "half"),
+            numpy_helper.from_array(np.array([], np.int64), "none"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    inferred = onnx.shape_inference.infer_shapes(model)
+    data = toolkit_onnx(Graph.from_proto(inferred))
+    made = onnx.load_from_string(data)
+    onnx.checker.check_model(made, full_check=True)
+    shapes = {each.name: each.type.tensor_type.shape.dim for each in made.graph.value_info}
+    assert [dim.dim_value for dim in shapes["if"]] == [1]
+    rows = {name: np.arange(3, dtype=np.float32)[None] + at for at, name in enumerate("ab")}
+    for x in (0.0, 1.0):
+        feed = {"x": np.array([[x]], np.float32), **rows}
+        (found,) = ort.InferenceSession(data).run(None, feed)
+        np.testing.assert_array_equal(found, rows["a" if x else "b"])
