@@ -17,7 +17,12 @@ from engine.compile.rockchip.agreement import (
     WITH_FLOAT16,
     Limits,
 )
-from engine.graph.execute import fused_roundings, rounded_operands
+from engine.graph.execute import (
+    FINEST_SIGMOID,
+    coarse_sigmoids,
+    fused_roundings,
+    rounded_operands,
+)
 from engine.pipeline.second_opinion import fuses
 from engine.report import sqnr_rank, sqnr_text
 from engine.wire.compile import FirstApart, OutputAgreement, SecondOpinion
@@ -311,6 +316,19 @@ def _fused(handed: HandedModel) -> Iterator[Finding]:
             "once more at this level, to symmetric 8 bits.",
             "That costs up to a bit of it. The comparison with its simulator here does so too.",
             "Set optimization_level to 2 where the model is to compute the build's integers.",
+        )
+    names = [node.name or "" for node in coarse_sigmoids(handed.graph)]
+    if names:
+        yield Finding(
+            "sigmoid-coarser",
+            "warning",
+            sanitize(names[0], 80),
+            f"The compiler writes the results of {len(names)} Sigmoid in steps of "
+            f"{FINEST_SIGMOID:.4f}; the build has finer ones: {sanitize(', '.join(names), 300)}.",
+            "The calibration samples gave small probabilities alone, so the range was small. Those "
+            f"below {FINEST_SIGMOID / 2:.4f} are 0 in the compiled model.",
+            "Calibrate with samples in which there is something to find, or set optimization_level "
+            "to 2.",
         )
     count = len(fused_roundings(handed.graph))
     if count:

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from engine.graph.execute import (
+    FINEST_SIGMOID,
     Session,
     as_compiled,
+    coarse_sigmoids,
     fused_roundings,
     lower_for_runtime,
     open_model,
@@ -277,3 +279,29 @@ def test_the_second_operand_of_a_product_of_two_tensors_is_made_symmetric() -> N
     net = Net()
     dense = net.graph(net.op("MatMul", net.input(2, 8), net.constant(net.normal(8, 4))))
     assert rounded_operands(quantized(dense, net.feeds(2))) == []
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_fused_sigmoid_has_no_finer_steps_than_the_compiler(moved: bool) -> None:
+    net = Net()
+    x = net.input(1, 4, 6, 6)
+    weight, bias = net.constant(net.normal(3, 4, 1, 1, scale=0.3)), net.constant([-8.0] * 3)
+    y = net.op("Sigmoid", net.op("Conv", x, weight, bias))
+    if moved:
+        y = net.op("Reshape", y, net.constant(np.array([1, 108])))
+    graph = net.graph(y)
+    feeds = net.feeds(3)
+    given = quantized(graph, feeds)
+    assert [node.op_type for node in coarse_sigmoids(given)] == ["Sigmoid"]
+    fine, coarse = (Session(each).run(feeds[0])[y] for each in (given, as_compiled(given)))
+    assert fine.max() > 0
+    steps = coarse / np.float32(FINEST_SIGMOID)
+    np.testing.assert_allclose(steps, np.rint(steps), atol=1e-5)
+    np.testing.assert_allclose(coarse, fine, atol=FINEST_SIGMOID)
+
+
+def test_a_sigmoid_of_large_results_keeps_its_scale() -> None:
+    net = Net()
+    y = net.op("Sigmoid", net.conv(net.input(1, 4, 6, 6), 4, 3))
+    given = quantized(net.graph(y), net.feeds(3))
+    assert coarse_sigmoids(given) == []

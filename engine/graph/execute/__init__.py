@@ -1,8 +1,10 @@
 """Graphs that run in ONNX Runtime."""
 
 from engine.graph.execute.as_compiled import (
+    FINEST_SIGMOID,
     FUSING_LEVEL,
     as_compiled,
+    coarse_sigmoids,
     fused_roundings,
     rounded_operands,
 )
@@ -16,11 +18,13 @@ from engine.graph.execute.segmented import SegmentedSession
 from engine.graph.execute.session import Session, open_model, simulation_errors
 
 __all__ = [
+    "FINEST_SIGMOID",
     "FUSING_LEVEL",
     "PartedRun",
     "SegmentedSession",
     "Session",
     "as_compiled",
+    "coarse_sigmoids",
     "fused_roundings",
     "is_quantized",
     "keep_sums_exact",

@@ -2,7 +2,8 @@
 
 At its level 3, the default, rknn-toolkit2 2.3.2 hands the sum of a convolution to the operator
 behind it without rounding or saturating it to 8 bits first, although the file asks for that. A bias
-behind a matrix product is part of that sum. And the second operand of a product of two computed
+behind a matrix product is part of that sum. A Sigmoid that is fused has no steps finer than
+:data:`FINEST_SIGMOID`, whatever the file says. And the second operand of a product of two computed
 tensors, as in attention, is rounded once more: to symmetric int8, whose step is the farther end of
 its range over 127. Found from outside, by comparing its simulator with ours on nets from every
 framework (``docs/measurements/compiled.md``). Up to level 2 it computes what the file says.
@@ -17,14 +18,28 @@ from engine.graph.ir import Graph, params_of
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import add_constant
 
-__all__ = ["FUSING_LEVEL", "as_compiled", "bias_of", "fused_roundings", "rounded_operands"]
+__all__ = [
+    "FINEST_SIGMOID",
+    "FUSING_LEVEL",
+    "as_compiled",
+    "bias_of",
+    "coarse_sigmoids",
+    "fused_roundings",
+    "rounded_operands",
+]
 
 FUSING_LEVEL = 3
 """The ``optimization_level`` from which the compiler fuses."""
 
+FINEST_SIGMOID = 1 / 510
+"""Scale of the results of a Sigmoid behind a convolution, at least: half of 1 in 256 steps."""
+
 # Activations that a convolution hands its sum to. Relu and Clip need no rounding before them; a
 # HardSigmoid is a convolution of its own in the file (vendor_form.py).
 _ACTIVATIONS = frozenset({"Elu", "HardSwish", "LeakyRelu", "PRelu", "Sigmoid", "Softplus", "Tanh"})
+
+
+_MOVES = frozenset({"Flatten", "MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 
 
 def as_compiled(graph: Graph) -> Graph:
@@ -34,12 +49,15 @@ def as_compiled(graph: Graph) -> Graph:
     nodes are gone; operands that it rounds once more have a pair more. A graph where nothing of
     this applies comes back as it is.
     """
+    coarse = [node.name or "" for node in coarse_sigmoids(graph)]
     names = [node.name or "" for node in fused_roundings(graph)]
     products = [node.name or "" for node in rounded_operands(graph)]
     if not names and not products:
         return graph
     copy = graph.copy()
     inner = copy.model.graph
+    for name in coarse:
+        _coarsen(copy, copy.node(name))
     for name in names:
         quantize = copy.node(name)
         dequantize = _only_reader(quantize.outputs[0])
@@ -137,6 +155,55 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
         elif len(readers) == 2 and {reader.op_type for reader in readers} == {"Sigmoid", "Mul"}:
             found.append(quantize)
     return found
+
+
+def coarse_sigmoids(graph: Graph) -> list[ir.Node]:
+    """Sigmoids behind a convolution whose results have a finer scale than the compiler has."""
+    found = []
+    for quantize in fused_roundings(graph):
+        before = quantize.inputs[0]
+        writer = None if before is None else before.producer()
+        dequantize = _only_reader(quantize.outputs[0])
+        node = None if dequantize is None else _only_reader(dequantize.outputs[0])
+        if writer is None or node is None or node.op_type != "Sigmoid" or not _is_dense(writer):
+            continue
+        after = _only_reader(node.outputs[0])
+        scale = None if after is None or after.op_type != "QuantizeLinear" else _scale(after)
+        if scale is not None and scale < FINEST_SIGMOID:
+            found.append(node)
+    return found
+
+
+def _coarsen(graph: Graph, sigmoid: ir.Node) -> None:
+    """Give the results of a Sigmoid the compiler's scale, also behind what only moves them."""
+    first = _only_reader(sigmoid.outputs[0])
+    old = None if first is None else _scale(first)
+    if first is None or old is None:
+        return
+    name = f"{sigmoid.name}/coarse_scale"
+    tensor = ir.Tensor(np.array(FINEST_SIGMOID, np.float32), name=name)
+    scale = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape([]))
+    scale.const_value = tensor
+    graph.model.graph.register_initializer(scale)
+    waiting = [first]
+    while waiting:
+        quantize = waiting.pop()
+        quantize.replace_input_with(1, scale)
+        for use in tuple(quantize.outputs[0].uses()):
+            if use.node.op_type != "DequantizeLinear":
+                continue
+            use.node.replace_input_with(1, scale)
+            for reader in (each.node for each in use.node.outputs[0].uses()):
+                after = _only_reader(reader.outputs[0]) if reader.op_type in _MOVES else None
+                if after is not None and after.op_type == "QuantizeLinear" and _scale(after) == old:
+                    waiting.append(after)
+
+
+def _scale(node: ir.Node) -> float | None:
+    """The only scale of a Q or DQ node."""
+    tensor = None if node.inputs[1] is None else ir.convenience.get_const_tensor(node.inputs[1])
+    array = None if tensor is None else tensor.numpy()
+    return float(array) if array is not None and array.ndim == 0 else None
 
 
 def _depth_first(graph: Graph) -> list[ir.Node]:
