@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -21,8 +22,18 @@ EDGE = 1e-3
 """How near to an edge a value is shaken over it, in steps. Float32 sums of a thousand products
 differ by about as much when their order changes."""
 
+_HALF_STEP = 2.0**-11  # the smallest relative step of half precision
 _LEAST = 64  # different numbers in a pattern, so that neighbours do not all go one way
 _INTEGERS = frozenset({"int8", "uint8", "int16", "uint16"})
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    """The numbers of one tensor: their shape, the one that changes nothing, and a step."""
+
+    shape: tuple[int, ...]
+    still: float
+    scale: float
 
 
 class Shaken:
@@ -30,7 +41,8 @@ class Shaken:
 
     They are evenly distributed between ``-edge`` and ``edge`` steps: only values within ``edge`` of
     an edge can become another integer. All positions of a tensor's last two axes have numbers of
-    their own, and channels share them.
+    their own, and channels share them. What is rounded to half precision, whose steps are relative,
+    is multiplied: its values move by ``edge`` of a step at most, and half of that at least.
 
     Args:
         graph: with Q/DQ pairs.
@@ -42,31 +54,34 @@ class Shaken:
 
     def __init__(self, graph: Graph, edge: float = EDGE) -> None:
         self._edge = edge
-        self._patterns: dict[str, tuple[tuple[int, ...], float]] = {}
+        self._patterns: dict[str, _Pattern] = {}
         copy = graph.copy()
         edit = Editor(copy.model)
-        for node, value, scale in _roundings(copy):
+        found = [(node, value, "Add", 0.0, float(s)) for node, value, s in _roundings(copy)]
+        found += [(node, value, "Mul", 1.0, _HALF_STEP) for node, value in _halves(copy)]
+        for node, value, op, still, scale in found:
             name, shape = f"{node.name}/edge", _pattern(value)
             number = ir.Value(
                 name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(shape)
             )
             copy.model.graph.inputs.append(number)
-            moved = edit.insert("Add", [value, number], before=node, like=value, name=name)
+            moved = edit.insert(op, [value, number], before=node, like=value, name=name)
             node.replace_input_with(0, moved.outputs[0])
-            self._patterns[name] = shape, float(scale)
+            self._patterns[name] = _Pattern(shape, still, scale)
         self.graph = Graph(copy.model)
 
     @property
     def still(self) -> dict[str, np.ndarray]:
         """The further inputs that shake nothing."""
-        return {name: np.zeros(shape, np.float32) for name, (shape, _) in self._patterns.items()}
+        return {n: np.full(one.shape, one.still, np.float32) for n, one in self._patterns.items()}
 
     def numbers(self, seed: int) -> dict[str, np.ndarray]:
         """The further inputs of a seed."""
         random = np.random.default_rng(seed)
         return {
-            name: (random.uniform(-self._edge, self._edge, shape) * scale).astype(np.float32)
-            for name, (shape, scale) in self._patterns.items()
+            name: one.still
+            + (random.uniform(-self._edge, self._edge, one.shape) * one.scale).astype(np.float32)
+            for name, one in self._patterns.items()
         }
 
 
@@ -109,6 +124,19 @@ def _roundings(graph: Graph) -> Iterator[tuple[ir.Node, ir.Value, np.ndarray]]:
         step = scale.numpy()
         if step.size == 1 and step.dtype == np.float32 and str(zero.numpy().dtype) in _INTEGERS:
             yield node, value, step.reshape(())
+
+
+def _halves(graph: Graph) -> Iterator[tuple[ir.Node, ir.Value]]:
+    """The nodes that round an activation to half precision, and their input."""
+    for node in list(graph.nodes):
+        value = node.inputs[0] if node.op_type == "Cast" else None
+        if (
+            value is not None
+            and value.dtype == ir.DataType.FLOAT
+            and constant_of(value) is None
+            and node.attributes.get_int("to", 0) == ir.DataType.FLOAT16.value
+        ):
+            yield node, value
 
 
 def _pattern(value: ir.Value) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from engine.base.events import CallbackReporter, LogLine
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, params_of
 from engine.graph.metrics import sqnr
-from engine.quantize import Quantized, calibrate, quantize
+from engine.quantize import Quantized, QuantizeSettings, calibrate, quantize
 from engine.report import rounding_lines
 from engine.simulate.edges import EDGE, Shaken, halves_up
 from engine.wire.rounding import RoundedLayer, RoundedOutput, RoundingSensitivity
@@ -116,6 +116,30 @@ def test_only_values_on_an_edge_are_shaken_over_it() -> None:
         found = session.run({**feed, **shaken.numbers(seed)})[name].astype(int)
         np.testing.assert_array_equal(found[far], still[far])
         assert np.abs(found - still).max() <= 1
+
+
+def test_half_precision_is_shaken_too() -> None:
+    """By less than a thousandth of its step: a few numbers become their neighbour."""
+    net = Net(3)
+    x = net.input(512, 64)
+    graph = net.graph(net.op("MatMul", x, net.constant(net.normal(64, 96))))
+    settings = QuantizeSettings(dtype="float16")
+    done = quantize(graph, calibrate(graph, net.feeds(3)), settings)
+    shaken, feed = Shaken(done.graph), net.feeds(1)[0]
+    cast = next(node for node in done.graph.nodes if node.op_type == "Cast")
+    name = cast.outputs[0].name or ""
+    session = Session(shaken.graph, outputs=[name], reference=True)
+    still = session.run({**feed, **shaken.still})[name]
+    np.testing.assert_array_equal(still, feed[graph.inputs[0].name].astype(np.float16))
+    found = session.run({**feed, **shaken.numbers(1)})[name]
+    moved = found != still
+    assert 0 < moved.mean() < 2 * EDGE
+    bits = [side.view(np.int16).astype(int)[moved] for side in (found, still)]
+    assert np.abs(bits[0] - bits[1]).max() == 1
+    told = rounding_sensitivity(done.graph, done.layers, [feed], golden=done.reference)
+    assert told.outputs[0].rounding_db is not None
+    assert told.outputs[0].quantization_db is not None
+    assert told.outputs[0].rounding_db > told.outputs[0].quantization_db
 
 
 def test_halves_go_up_and_nothing_else_moves() -> None:
