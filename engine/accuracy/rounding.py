@@ -140,24 +140,30 @@ def rounding_where_it_runs(
         return None
 
 
-def judgement(output: str, between: float | None, rounding: float | None) -> str:
+def judgement(
+    output: str, between: float | None, rounding: float | None, *, fused: bool = False
+) -> str:
     """Whether an output of a board is further from the simulator than other roundings move it.
 
     Args:
         output: its name.
         between: board against simulator, both from the model's inputs on, in dB; None: equal.
         rounding: the rounding sensitivity of the output in dB; None: it does not move.
+        fused: whether the board's model may lack roundings that the compiler leaves out.
     """
     name = sanitize(output, 120)
     if between is None:
         return f"{name}: board and simulator are equal."
+    more = "That is more than rounding explains"
+    if fused:
+        more += ", unless by the roundings that the compiler leaves out at level 3"
     gap = f"{name}: the board is {_percent(between)} from the simulator, end to end"
     if rounding is None:
-        return f"{gap}; no other rounding moves it. That is more than rounding explains."
+        return f"{gap}; no other rounding moves it. {more}."
     moved = f"other roundings alone move it by {_percent(rounding)}"
     if between >= rounding - WITHIN:
         return f"{gap}; {moved}. That is no more than rounding."
-    return f"{gap}; {moved}. That is more than rounding explains."
+    return f"{gap}; {moved}. {more}."
 
 
 def _percent(decibels: float) -> str:

@@ -32,6 +32,7 @@ from engine.devices.board.tensors import BoardInput
 from engine.devices.choose import choose, open_board
 from engine.devices.probe.identify import identify
 from engine.devices.reach import reach
+from engine.graph.execute import fused_roundings
 from engine.pipeline.comparison_model import comparison_container, output_groups
 from engine.pipeline.layers import quantized_of
 from engine.pipeline.tensor_names import match_inputs, match_outputs, values_of
@@ -80,6 +81,7 @@ class OnBoard:
         missing: ids of layers that the board did not give.
         notes: what is to be known.
         rounding: how far other roundings move the net; None where that was not measured.
+        fused: whether the compiler leaves roundings between layers out at its default level.
     """
 
     layers: tuple[LayerOnBoard, ...]
@@ -92,6 +94,7 @@ class OnBoard:
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     rounding: RoundingSensitivity | None = None
+    fused: bool = False
 
     @property
     def judged(self) -> tuple[str, ...]:
@@ -100,7 +103,12 @@ class OnBoard:
             return ()
         outputs = {output.name: output.rounding_db for output in self.rounding.outputs}
         return tuple(
-            judgement(layer.row.golden, layer.between.sums.sqnr, outputs[layer.row.golden])
+            judgement(
+                layer.row.golden,
+                layer.between.sums.sqnr,
+                outputs[layer.row.golden],
+                fused=self.fused and bool(layer.inside),
+            )
             for layer in self.layers
             if layer.row.golden in outputs
         )
@@ -222,6 +230,7 @@ def compare_on_board(
         tuple(dict.fromkeys(row.layer for row in rows if row.layer not in compared)),
         tuple(dict.fromkeys(side.notes)),
         moved,
+        chosen.compiled is not None and bool(fused_roundings(build.graph)),
     )
 
 

@@ -221,6 +221,8 @@ def test_a_board_is_judged_by_what_roundings_do(
     between: float | None, rounding: float | None, said: str
 ) -> None:
     text = judgement("boxes", between, rounding)
+    lacking = judgement("boxes", between, rounding, fused=True)
+    assert ("the compiler leaves out" in lacking) == ("more than rounding explains" in text)
     assert text.startswith("boxes: ")
     assert said in text
     if between == 30.5:
