@@ -23,7 +23,7 @@ from engine.base.text import sanitize
 from engine.graph.execute import Session
 from engine.graph.execute.lower import OFFSET
 from engine.graph.execute.reference_form import reference_form
-from engine.graph.metrics import ErrorSums, error_sums
+from engine.graph.metrics import ErrorSums, error_sums, power
 from engine.quantize import vendor_form
 from engine.simulate.edges import EDGE, Shaken, halves_up
 from engine.wire.rounding import RoundedLayer, RoundedOutput, RoundingSensitivity
@@ -95,9 +95,9 @@ def rounding_sensitivity(
 
     def compare(way: str, runs: Iterator[dict[str, np.ndarray]]) -> None:
         nonlocal done
-        for values, found in zip(held, runs, strict=True):
+        for sample, (values, found) in enumerate(zip(held, runs, strict=True)):
             reporter.check_cancelled()
-            sides.add(way, values, found)
+            sides.add(way, sample, values, found)
         done += 1
         reporter.emit(Progress("rounding", done, len(ways), way))
 
@@ -182,12 +182,14 @@ def _stored(layers: LayerMap, form: Graph) -> dict[str, StoredTensor]:
     return {name: found[name] for name in list(found)[::every]}
 
 
-def _integers(array: np.ndarray, params: QuantParams | None) -> np.ndarray:
-    """Integers less the zero point; the reference form has int8 as uint8. Others as they are."""
-    if params is None or params.is_float:
-        return array
-    raised = OFFSET if array.dtype == np.uint8 and params.dtype == "int8" else 0
-    return array.astype(np.float32) - np.float32(params.zero_point[0] + raised)
+def _signal(integers: np.ndarray, params: QuantParams) -> float:
+    """Power of integers less their zero point; the reference form has int8 as uint8."""
+    zero = int(params.zero_point[0])
+    if integers.dtype != np.uint8:
+        return power(integers.astype(np.float32) - np.float32(zero))
+    zero += OFFSET if params.dtype == "int8" else 0
+    counts = np.bincount(integers.ravel(), minlength=256)  # exact, in a quarter of the time
+    return float((counts * (np.arange(256) - zero) ** 2).sum())
 
 
 @dataclass
@@ -200,21 +202,28 @@ class _Movement:
     exact: bool = True
     greatest: float = 0.0
     kept: int = 0
-    runs: int = 0
 
     def add(self, way: str, one: np.ndarray, other: np.ndarray) -> None:
-        (sums,) = error_sums(one, other)
-        self.sums[way] = self.sums.get(way, ErrorSums()) + sums
+        """Take float values of one run beside those of the reference."""
         # what is stored in floats differs in last bits all the same
         near = _LAST_BITS * float(np.abs(one[np.isfinite(one)]).max(initial=0.0))
         changed = (one != other) if self.exact else ~np.isclose(one, other, rtol=0.0, atol=near)
-        self.moved[way] = self.moved.get(way, 0) + int(np.count_nonzero(changed))
-        self.count[way] = self.count.get(way, 0) + one.size
-        if changed.any():
-            apart = np.abs(one[changed].astype(np.float64) - other[changed])
-            self.greatest = max(self.greatest, float(np.nan_to_num(apart).max()))
+        apart = np.abs(one[changed].astype(np.float64) - other[changed])
+        self._note(way, error_sums(one, other)[0], np.nan_to_num(apart), one.size)
         self.kept += int(np.argmax(one) == np.argmax(other)) if one.size else 1
-        self.runs += 1
+
+    def add_integers(self, way: str, one: np.ndarray, other: np.ndarray, signal: float) -> None:
+        """Take integers; most are equal, and ``signal`` is known: only the others are looked at."""
+        changed = np.flatnonzero(one.ravel() != other.ravel())
+        apart = np.abs(one.ravel()[changed].astype(np.float64) - other.ravel()[changed])
+        noise = float(np.square(apart).sum())
+        self._note(way, ErrorSums(signal, noise, signal, 1), apart, one.size)
+
+    def _note(self, way: str, sums: ErrorSums, apart: np.ndarray, count: int) -> None:
+        self.sums[way] = self.sums.get(way, ErrorSums()) + sums
+        self.moved[way] = self.moved.get(way, 0) + apart.size
+        self.count[way] = self.count.get(way, 0) + count
+        self.greatest = max(self.greatest, float(apart.max(initial=0.0)))
 
     @property
     def least(self) -> float | None:
@@ -254,6 +263,7 @@ class _Sides:
         self._outputs = {name: _Movement(exact=self._step(name) is not None) for name in self._own}
         self._inner = {name: _Movement() for name in stored}
         self._lost = dict.fromkeys(self._own, ErrorSums())
+        self._signals: dict[tuple[str, int], float] = {}
         self._written = {
             tensor: name
             for name, one in stored.items()
@@ -276,15 +286,26 @@ class _Sides:
                 self._lost[name] += error_sums(exact[name], values[name])[0]
 
     def add(
-        self, way: str, values: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]
+        self,
+        way: str,
+        sample: int,
+        values: Mapping[str, np.ndarray],
+        others: Mapping[str, np.ndarray],
     ) -> None:
         """One sample in one way."""
         for name, movement in self._outputs.items():
             movement.add(way, values[name], others[name])
         for name, movement in self._inner.items():
             tensor, params = self._names[name], self._stored[name].params
-            one, other = (_integers(side[tensor], params) for side in (values, others))
-            movement.add(way, one, other)
+            one, other = values[tensor], others[tensor]
+            if params is None or params.is_float:
+                movement.add(way, one, other)
+                continue
+            if (name, sample) not in self._signals:
+                self._signals[name, sample] = _signal(one, params)
+            if one.dtype != other.dtype:  # int8 of the graph beside uint8 of the reference form
+                other = other.view(np.uint8) ^ np.uint8(OFFSET)
+            movement.add_integers(way, one, other, self._signals[name, sample])
 
     def _step(self, output: str) -> float | None:
         """The step of an output; None where it is not quantized."""
