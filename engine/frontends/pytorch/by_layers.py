@@ -9,6 +9,7 @@ Imported in the child process only: it needs torch.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ import torch
 from onnx import helper
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from engine.base.errors import SourceModelError
+from engine.base.errors import EngineError, SourceModelError
 from engine.base.text import sanitize
 from engine.frontends.numeric_check import compare_outputs
 from engine.frontends.pytorch.engines import exact
@@ -32,6 +33,12 @@ from engine.graph.execute.precision import keep_sums_exact
 from engine.graph.execute.runtime import ort
 
 __all__ = ["Layers", "write_by_layers"]
+
+_WITH_MORE = {
+    "aten::_native_batch_norm_legit_no_training": "aten::_native_batch_norm_legit_no_training",
+    "aten::max_pool2d_with_indices": "aten::max_pool2d",
+}
+"""Operators that give more than a tensor of numbers -> the rule for that one."""
 
 _ONE_STEP = 1
 _FLOAT = 1e-4
@@ -67,61 +74,73 @@ def write_by_layers(
     """
     inputs, outputs = names
     apart, integers, layers = 0, 0, 0
-    first: _Recorder | None = None
+    first = ""
     for seed in range(count):
-        sample = plan.sample(seed)
+        sample = [tensor.clone() for tensor in plan.sample(seed)]
         fed = dict(zip(inputs, sample, strict=True))
         recorder = _Recorder(fed)
-        with torch.no_grad(), unoptimised(), recorder:
-            result = module(*plan.signature.pack(sample))
+        result = recorder.run(module, plan.signature.pack(sample))
         given = [tensor for _, tensor in leaves(result)]
         model = recorder.graph.model(fed, list(zip(outputs, given, strict=True)))
-        if first is None:
-            first = recorder
-            onnx.save(model, str(out))
-        elif recorder.calls != first.calls:
-            raise no_rule("A module whose layers depend on data")
+        whole_file = model.SerializeToString(deterministic=True)
+        digest = hashlib.sha256(whole_file).hexdigest()
+        if not first:  # nothing else in it may come of the numbers that are fed
+            first = digest
+            out.write_bytes(whole_file)
+        elif digest != first:
+            raise no_rule("A module whose layers or constants depend on data")
         one, whole, layers = _held(model, recorder.graph, fed)
         apart, integers = apart + one, integers + whole
     return Layers(layers, apart / max(integers, 1))
 
 
 class _Recorder(TorchDispatchMode):
-    """Adds each operator that torch runs to a graph.
+    """Adds each operator that torch runs to a graph."""
 
-    Attributes:
-        calls: operators and their plain arguments, to compare runs.
-    """
+    # TorchScript makes a RuntimeError without the words of every error inside it
+    _problem: EngineError | None = None
 
     def __init__(self, fed: Mapping[str, torch.Tensor]) -> None:
         super().__init__()
         self.graph = IntegerGraph()
-        self.calls: list[str] = []
         for name, tensor in fed.items():
             self.graph.feed(tensor, name)
+
+    def run(self, module: Any, arguments: tuple[Any, ...]) -> Any:
+        """What the module gives; raises as :func:`write_by_layers`."""
+        try:
+            with torch.no_grad(), unoptimised(), self:
+                return module(*arguments)
+        except RuntimeError:
+            if self._problem is not None:
+                raise self._problem from None
+            raise
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         """Run an operator and add it."""
-        given = _arguments(func, args, kwargs or {})
+        try:
+            return self._added(func, args, kwargs or {})
+        except EngineError as error:
+            self._problem = error
+            raise
+
+    def _added(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        given = _arguments(func, args, kwargs)
         depends = any(self.graph.knows(t) for value in given.values() for t in _tensors(value))
         rule = RULES.get(func._schema.name)
-        # of an in-place operator the name has to be read before it is another tensor's
-        result = exact(func, args, kwargs or {})
+        result = exact(func, args, kwargs)
         if not depends:
             return result  # of constants: read where it is used
         if rule is None or not isinstance(result, torch.Tensor):
             return self._parts(func, given, result)
-        plain = {key: value for key, value in given.items() if not list(_tensors(value))}
-        self.calls.append(f"{func} {plain}" if not _has_object(plain) else str(func))
         self.graph.give(result, rule(self.graph, given, result), func._schema.name)
         return result
 
     def _parts(self, func: Any, given: Mapping[str, Any], result: Any) -> Any:
         """Operators that give several tensors."""
         name = func._schema.name
-        self.calls.append(str(func))
         if name in ("aten::split", "aten::split_with_sizes", "aten::chunk", "aten::unsafe_chunk"):
             source = next(iter(given.values()))
             axis = int(given["dim"])
@@ -133,8 +152,11 @@ class _Recorder(TorchDispatchMode):
             names = [parts] if len(result) == 1 else parts
             for tensor, part in zip(result, names, strict=True):
                 self.graph.give(tensor, part, name)
-        elif name == "aten::_native_batch_norm_legit_no_training":
-            self.graph.give(result[0], RULES[name](self.graph, given, result[0]), name)
+        elif name in _WITH_MORE:  # statistics or places, which nothing may read
+            rule = RULES[_WITH_MORE[name]]
+            self.graph.give(result[0], rule(self.graph, given, result[0]), name)
+            for tensor in result[1:]:
+                self.graph.hide(tensor)
         else:
             raise no_rule(name)
         return result
@@ -159,10 +181,6 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, list | tuple):
         return [each for each in value if isinstance(each, torch.Tensor)]
     return []
-
-
-def _has_object(plain: Mapping[str, Any]) -> bool:
-    return any(isinstance(value, torch.ScriptObject) for value in plain.values())
 
 
 # ------------------------------------------------------------------------------------------ check

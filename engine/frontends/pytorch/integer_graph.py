@@ -67,7 +67,7 @@ class Stored:
             return cls(scales, points.astype(kind), tensor.q_per_channel_axis())
         if tensor.qscheme() not in (torch.per_tensor_affine, torch.per_tensor_symmetric):
             raise no_rule(f"Quantization {tensor.qscheme()}")
-        return cls(np.float32(tensor.q_scale()), np.array(tensor.q_zero_point(), kind))
+        return cls(np.array(tensor.q_scale(), np.float32), np.array(tensor.q_zero_point(), kind))
 
 
 class IntegerGraph:
@@ -98,9 +98,19 @@ class IntegerGraph:
         """Say that a tensor is an input of the graph."""
         self._know(tensor, name)
 
+    def hide(self, tensor: torch.Tensor) -> None:
+        """Say that a tensor depends on an input and has no form here."""
+        self._know(tensor, "")
+
     def real(self, tensor: torch.Tensor) -> str:
-        """The name of its numbers: of a quantized one, behind a ``DequantizeLinear``."""
+        """The name of its numbers: of a quantized one, behind a ``DequantizeLinear``.
+
+        Raises:
+            UnsupportedOperatorError: the tensor has no form here.
+        """
         name = self._names.get(id(tensor))
+        if name == "":
+            raise no_rule("What an operator gives besides its numbers")
         if name is None:
             return self._constant_of(tensor)
         if name not in self._stored:

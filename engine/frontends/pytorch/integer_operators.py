@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from onnx import helper
 
 from engine.frontends.pytorch.integer_graph import IntegerGraph, Stored, no_rule
 
@@ -34,7 +35,7 @@ def _packed(a: Given) -> Any:
 
 
 def _scalar(g: IntegerGraph, value: float) -> str:
-    return g.constant(np.float32(value), "number")
+    return g.constant(np.array(value, np.float32), "number")
 
 
 def _one(kind: str, **fixed: Any) -> Rule:
@@ -59,8 +60,12 @@ def _side(g: IntegerGraph, value: Any, out: torch.Tensor) -> str:
     kind = np.dtype("float32") if out.is_quantized else out.numpy().dtype
     if not isinstance(value, torch.Tensor):
         return g.constant(np.array(value, kind), "number")
-    if g.knows(value) or value.is_quantized:
+    if value.is_quantized:
         return g.real(value)
+    if g.knows(value):
+        name = g.real(value)
+        to = helper.np_dtype_to_tensor_dtype(kind)
+        return name if value.numpy().dtype == kind else str(g.node("Cast", name, to=to))
     # a number in the code comes as a tensor of its own type
     return g.constant(value.detach().numpy().astype(kind), "number")
 
@@ -129,6 +134,31 @@ def _linear(g: IntegerGraph, a: Given, out: torch.Tensor) -> str:
         return str(g.node("Gemm", *inputs, transB=1))
     made = g.node("MatMul", inputs[0], g.node("Transpose", inputs[1], perm=[1, 0]))
     return str(made if len(inputs) == 2 else g.node("Add", made, inputs[2]))
+
+
+def _float_conv(g: IntegerGraph, a: Given, out: torch.Tensor) -> str:
+    """A convolution of a part that was left in floats."""
+    if a["transposed"]:
+        raise no_rule("A transposed convolution of floats")
+    inputs = [g.real(a["input"]), g.real(a["weight"])]
+    if a["bias"] is not None:
+        inputs.append(g.real(a["bias"]))
+    dims = a["input"].dim() - 2
+    pads = _sizes(a["padding"], dims)
+    made = g.node(
+        "Conv",
+        *inputs,
+        strides=_sizes(a["stride"], dims),
+        pads=[*pads, *pads],
+        dilations=_sizes(a["dilation"], dims),
+        group=int(a["groups"]),
+    )
+    return str(made)
+
+
+def _float_linear(g: IntegerGraph, a: Given, out: torch.Tensor) -> str:
+    given = [g.real(a[name]) for name in ("mat1", "mat2", "self")]
+    return str(g.node("Gemm", *given, alpha=float(a["alpha"]), beta=float(a["beta"])))
 
 
 # --------------------------------------------------------------------------------- normalizations
@@ -288,13 +318,22 @@ def _resize(mode: str) -> Rule:
             raise no_rule("A resize by factors that are no whole numbers")
         if mode == "linear":
             place = "align_corners" if a["align_corners"] else "pytorch_half_pixel"
-            more = {"coordinate_transformation_mode": place}
         elif whole:
-            more = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+            place = "asymmetric"
         else:
             raise no_rule("A resize to the nearest element by factors that are no whole numbers")
         sizes = g.constant(np.array(out.shape, np.int64), "sizes")
-        return str(g.node("Resize", g.real(x), "", "", sizes, mode=mode, **more))
+        made = g.node(
+            "Resize",
+            g.real(x),
+            "",
+            "",
+            sizes,
+            mode=mode,
+            coordinate_transformation_mode=place,
+            nearest_mode="floor",
+        )
+        return str(made)
 
     return rule
 
@@ -395,6 +434,8 @@ RULES: Mapping[str, Rule] = {
         }
     ),
     **{f"quantized::conv_transpose{n}d": _conv(n, transposed=True) for n in (1, 2, 3)},
+    **_both("aten::convolution aten::_convolution", _float_conv),
+    "aten::addmm": _float_linear,
     **_both("quantized::matmul aten::mm aten::bmm aten::matmul", _two("MatMul")),
     **_both("aten::add aten::add_", _two("Add")),
     **_both("aten::sub aten::sub_", _two("Sub")),

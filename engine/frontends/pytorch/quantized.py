@@ -22,7 +22,9 @@ _FAKE_QUANT_SWITCH = "fake_quant_enabled"
 
 def is_quantized(graph: Any) -> bool:
     """Whether an inlined graph computes in integers (``torch.ao.quantization.convert``)."""
-    return any(node.kind().startswith("quantized::") for node in all_nodes(graph))
+    return any(
+        node.kind().startswith(("quantized::", "aten::quantize_per_")) for node in all_nodes(graph)
+    )
 
 
 def is_fake_quantized(graph: Any) -> bool:

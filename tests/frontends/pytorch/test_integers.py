@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from engine.base.errors import SourceModelError
+from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from engine.frontends.source import LoadOptions
@@ -37,6 +37,10 @@ def _torch() -> Iterator[None]:
 def _also(x: Any) -> Any:
     """Another tensor of other parameters, made of the same numbers."""
     return torch.quantize_per_tensor(x.dequantize() * -0.7 + 0.1, 0.021, 117, torch.quint8)
+
+
+def _some(count: int) -> Any:
+    return torch.linspace(0.3, 1.4, count)
 
 
 def _layer(kind: str, *arguments: Any, **more: Any) -> Any:
@@ -90,10 +94,14 @@ OPERATORS: dict[str, Callable[[Any], Any]] = {
     "hardswish": lambda x: Q.hardswish(x, 0.03, 20),
     "softmax": lambda x: Q.softmax(x, 1, 0.004, 0),
     "batch_norm": lambda x: Q.batch_norm2d(
-        x, torch.rand(4), torch.rand(4), torch.rand(4), torch.rand(4) + 0.2, 1e-5, 0.05, 120
+        x, _some(4), _some(4), _some(4), _some(4), 1e-5, 0.05, 120
     ),
+    "layer_norm": lambda x: Q.layer_norm(x, [16], _some(16), _some(16), 1e-5, 0.04, 120),
+    "instance_norm": lambda x: Q.instance_norm(x, _some(4), _some(4), 1e-5, 0.04, 120),
     "max_pool": lambda x: F.max_pool2d(x, 3, 2, 1),
     "average_pool": lambda x: F.avg_pool2d(x, 3, 2, 1),
+    "average_inside": lambda x: F.avg_pool2d(x, 3, 1, 1, count_include_pad=False),
+    "average_ceil": lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
     "adaptive": lambda x: F.adaptive_avg_pool2d(x, 1),
     "adaptive_to": lambda x: F.adaptive_avg_pool2d(x, (4, 8)),
     "mean": lambda x: x.mean([2, 3]),
@@ -174,6 +182,55 @@ def test_a_wrong_layer_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(by_layers, "RULES", wrong)
     with pytest.raises(SourceModelError, match=r"avg_pool2d, differs .* by \d+ steps"):
         _written(path, (1, 4, 8, 8), tmp_path)
+
+
+def test_a_part_in_floats_stays_in_floats(tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    conv = torch.nn.Conv2d(3, 4, 3)
+
+    class Partly(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = conv
+            self.line = torch.nn.Linear(4, 3)
+
+        def forward(self, x: Any) -> Any:
+            x = F.max_pool2d(F.relu(self.conv(x)), 2)
+            x = torch.quantize_per_tensor(x, 0.02, 0, torch.quint8)
+            x = F.adaptive_avg_pool2d(Q.mul_scalar(x, 0.8), 1).flatten(1)
+            return torch.softmax(self.line(x.dequantize()), 1)
+
+    path = tmp_path / "partly.pt"
+    torch.jit.trace(Partly().eval(), torch.randn(1, 3, 12, 12)).save(path)
+    layers, model = _written(path, (1, 3, 12, 12), tmp_path)
+    assert layers.count == 4
+    kinds = [node.op_type for node in model.graph.node]
+    assert {"Conv", "MaxPool", "Gemm", "Softmax"} <= set(kinds)
+
+
+def test_what_depends_on_the_numbers_that_are_fed_is_left_to_other_routes(tmp_path: Path) -> None:
+    class Loudness(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            scale, zero = x.mean([0, 1, 2, 3]) * 0.01 + 0.03, torch.tensor(100)
+            return torch.quantize_per_tensor(x, scale, zero, torch.quint8).dequantize()
+
+    path = tmp_path / "loud.pt"
+    torch.jit.trace(Loudness(), torch.randn(1, 3, 5, 5)).save(path)
+    with pytest.raises(UnsupportedOperatorError, match="depend on data"):
+        _written(path, (1, 3, 5, 5), tmp_path)
+
+
+def test_places_of_a_maximum_are_not_taken_for_constants(tmp_path: Path) -> None:
+    class Places(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            _, places = F.max_pool2d(x, 2, return_indices=True)
+            y = torch.quantize_per_tensor(x, 0.02, 100, torch.quint8)
+            return y.dequantize()[:, :, :2, :2] + places
+
+    path = tmp_path / "places.pt"
+    torch.jit.trace(Places(), torch.randn(1, 3, 4, 4)).save(path)
+    with pytest.raises(UnsupportedOperatorError, match="besides its numbers"):
+        _written(path, (1, 3, 4, 4), tmp_path)
 
 
 def _inverted() -> Any:
