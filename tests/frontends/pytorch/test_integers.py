@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -347,3 +349,22 @@ def test_the_quantization_flows_through_a_build(converted: Path, tmp_path: Path)
     assert kinds.count("QuantizeLinear") >= 15
     assert onnx.load_model_from_string(vendor_onnx(pipeline)).graph.node
     assert to_tflite(graph).inputs[0].quant is not None
+
+
+@pytest.mark.vendor
+@pytest.mark.long
+@pytest.mark.usefixtures("toolkit2")
+def test_the_vendors_compiler_takes_the_integers(converted: Path, tmp_path: Path) -> None:
+    from engine.container.vendor import inspect_vendor
+
+    out = tmp_path / "converted.rknn"
+    command = [sys.executable, "-m", "rknntui", "compile", str(converted), "-o", str(out)]
+    command += ["--input-size-list", "[[1,3,32,32]]", "--no-quantize"]
+    command += ["--target-platform", "rk3588"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (port,) = inspect_vendor(out).inputs
+    assert port.tensor.dtype == "int8"
+    assert port.tensor.quant is not None
+    scale = getattr(torch.jit.load(converted), "0_input_scale_0")
+    assert port.tensor.quant.scale[0] == pytest.approx(float(scale), rel=1e-6)
