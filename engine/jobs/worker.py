@@ -163,6 +163,8 @@ class _Server:
         """Make the record of a job, and queue it; False for what is none."""
         if request.method not in self._tasks:
             return False
+        # not in the record: who starts the job again from there may be another program
+        attended = request.params.pop("attended", False)
         self._bounds.job_came()
         try:
             recorder = new_record(self._wake)
@@ -176,7 +178,7 @@ class _Server:
             request.answer({"error": refused.to_dict()})
             self._bounds.job_went()
             return True
-        if request.params.get("attended"):
+        if attended:
             self._attended.add(recorder)
         request.progress({"job": recorder.id, "folder": str(recorder.folder)})
         self._far.flush(_GRACE_SECONDS)  # native code of the job may not let the writer run

@@ -15,7 +15,7 @@ __all__ = ["Handler", "answers", "runs"]
 P = TypeVar("P")
 R = TypeVar("R")
 
-BESIDE = ("allow_code", "attended")
+BESIDE = ("allow_code",)
 """What any request may carry beside its parameters; the worker looks at it."""
 
 

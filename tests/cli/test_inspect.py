@@ -59,7 +59,7 @@ class Far:
         return await asyncio.wrap_future(self._there(asked))
 
     async def submit(
-        self, method: Any, params: Any, *, allow_code: Any = (), attended: bool
+        self, method: Any, params: Any, *, allow_code: Any = (), attended: bool = False
     ) -> FarJob:
         asked = self._worker.submit(method, params, allow_code=allow_code, attended=attended)
         return FarJob(self, await asyncio.wrap_future(self._there(asked)))

@@ -12,7 +12,7 @@ import pytest
 
 from engine.base.errors import JobCancelledError, WorkerError
 from engine.base.process import ProcessId, child_environment
-from engine.jobs import bounds, client
+from engine.jobs import bounds, client, history
 from engine.jobs.client import Worker
 from engine.jobs.job import attach
 
@@ -121,6 +121,7 @@ async def test_a_job_ends_within_a_second_of_its_command(
     assert command.stdout is not None
     worker = ProcessId.of(int(command.stdout.readline()))
     assert "StageStarted" in command.stdout.readline()
+    assert "attended" not in history.list_jobs()[0].params  # who does it again may go on without
     command.send_signal(number)
     ended = await gone(worker, 1)
     if goes_on:
