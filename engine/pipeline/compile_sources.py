@@ -224,7 +224,8 @@ class HandedModel:
     def file_at(self, shapes: ShapeSet) -> Graph:
         """The file of generation 2, with the inputs of a set of shapes."""
         if shapes is self.shape_sets[0]:
-            return Graph.from_bytes(self.onnx)
+            file = Graph.from_bytes(self.onnx)
+            return infer_shapes(file) if self.nhwc else file  # whose shapes were left out
         model = onnx.load_from_string(self.onnx)
         specs = self.file_inputs(shapes.wanted.inputs)
         for value, spec in zip(model.graph.input, specs, strict=True):
