@@ -40,8 +40,6 @@ _OTHERWISE = {
     "Resize": "the toolkit interpolates a Resize in integers, up to a step off",
     "AveragePool": "an AveragePool that does not count its padding has the scale of its input "
     "there, up to two steps off",
-    "GlobalAveragePool": "with several sets of shapes the toolkit makes the kernel of a mean "
-    "itself, up to a step off",
     "Softmax": "Softmax is in float16 there and in float32 here",
     "LayerNormalization": "LayerNormalization is in float16 there and in float32 here",
 }
@@ -265,8 +263,7 @@ def _operators(handed: HandedModel) -> set[str]:
     for node in handed.graph.nodes:
         plain = node.op_type == "AveragePool" and not any(node.attributes.get_ints("pads", ()))
         nearest = node.op_type == "Resize" and node.attributes.get_string("mode") == "nearest"
-        mean = node.op_type == "GlobalAveragePool" and len(handed.shape_sets) == 1
-        if not (plain or nearest or mean):
+        if not (plain or nearest):
             found.add(node.op_type)
     return found
 

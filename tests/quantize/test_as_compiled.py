@@ -218,6 +218,32 @@ def test_a_mean_over_a_small_window_stays() -> None:
     assert len(list(lower_for_runtime(given).nodes)) == len(list(given.nodes))
 
 
+@pytest.mark.parametrize(("level", "kind"), [(2, "GlobalAveragePool"), (3, "ReduceMean")])
+def test_a_mean_stays_one_where_the_file_is_for_several_shapes(level: int, kind: str) -> None:
+    net = Net()
+    net.input(1, 3, 12, 10)
+    graph = net.graph(net.op("GlobalAveragePool", net.conv("input0", 3, 3, kernel=1)))
+    feeds = net.feeds(2)
+    given = quantized(graph, feeds)
+    model = lower_for_vendor(given, every_shape=True, level=level)
+    assert [n.op_type for n in model.graph.node if n.op_type != "Conv"][-3] == kind
+    assert sum(node.op_type == "Conv" for node in model.graph.node) == 1
+    whole = Session(given, level="disabled", lower=False)
+    # the file takes another size as it stands, and gives that size's mean
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 6
+    del model.graph.value_info[:]
+    smaller = Session(Graph.from_proto(model), level="disabled", lower=False)
+    (name,) = (spec.name for spec in given.outputs)
+    scale = parameters(given, name).scale[0]
+    for feed in feeds:
+        half = feed["input0"][:, :, :6]
+        twice = np.concatenate([half, half], axis=2)
+        found = smaller.run({"input0": half})[name]
+        assert found.shape == (1, 3, 1, 1)
+        # the same picture twice has the same mean
+        assert np.abs(found - whole.run({"input0": twice})[name]).max() <= 1.01 * scale
+
+
 @pytest.mark.parametrize(("alpha", "beta"), [(1 / 6, 0.5), (0.2, 0.5), (0.3, 0.25)])
 def test_a_hard_sigmoid_is_a_convolution_in_the_file(alpha: float, beta: float) -> None:
     net = Net()

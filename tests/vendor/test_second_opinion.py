@@ -217,9 +217,10 @@ def test_one_file_is_right_for_every_set_of_shapes(level: int, tmp_path: Path) -
         assert one.problem == ""
         assert [row.shapes for row in one.outputs] == ["1x3x192x192", "1x3x256x256", "1x3x224x224"]
         for row in one.outputs:
-            # up to level 2 the mean stays one; at level 3 the toolkit makes the kernel, a step off
-            assert row.cosine >= (1.0 if level == 2 else 0.9999)
-            assert row.max_steps == 0 if level == 2 else (row.max_steps or 0) <= 2
+            assert row.unequal == 0
+        # at level 3 the mean runs on the CPU: the toolkit's own kernels of it are up to 4 steps off
+        means = [row.target for row in one.layers if "Mean" in row.op or "AveragePool" in row.op]
+        assert means == ["NPU" if level == 2 else "CPU"]
         # the plan is of the largest set, as the compiler's table is
         assert one.total_cycles == sum(row.estimated_total_cycles or 0 for row in one.layers)
         assert not [each for each in one.findings if each.severity != "info"]

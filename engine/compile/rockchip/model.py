@@ -39,6 +39,7 @@ def toolkit_onnx(
             here; a runtime takes and gives pictures in NHWC all the same.
         level: the ``optimization_level`` that it will be compiled with.
         every_shape: whether it is compiled for several sets of input shapes.
+        level: of the compiler; the file of several sets differs by it.
 
     Raises:
         QuantizationError: an operator has no form in opset 19 (named).

@@ -43,11 +43,16 @@ def vendor_form(graph: Graph, level: int = FUSING_LEVEL, *, every_shape: bool = 
         level: the ``optimization_level`` that it will be compiled with.
         every_shape: the file is compiled for several sets of input shapes. A mean over all rows
             and columns then stays one: as a convolution it would have the kernel of one set.
+        level: of the compiler. At 3 it makes kernels of its own for a GlobalAveragePool, up to 4
+            steps off; a ReduceMean runs on the CPU and is exact. Up to 2 the first is exact, too.
     """
     if level >= FUSING_LEVEL:
         graph = _biases_as_vectors(graph)
     graph = _without_guards(graph)
-    staged = graph if every_shape else means_in_stages(graph)
+    if not every_shape:
+        staged = means_in_stages(graph)
+    else:
+        staged = _means_as_reductions(graph) if level >= FUSING_LEVEL else graph
     means = _means_as_convolutions(staged, wholes=not every_shape)
     return _outputs_alone(small_strides(_hard_sigmoids_as_convolutions(means)))
 
@@ -118,6 +123,25 @@ def _bias_to_write(node: ir.Node) -> tuple[ir.Node, ir.Node, np.ndarray, np.ndar
         return None
     scale, zero = (constant_of(value) for value in old.inputs[1:3])
     return None if scale is None or zero is None else (reader, old, scale.numpy(), zero.numpy())
+
+
+def _means_as_reductions(graph: Graph) -> Graph:
+    """Means of int8 tensors over all rows and columns as ReduceMean."""
+    names = [node.name or "" for node in quantized_means(graph)]
+    if not names:
+        return graph
+    copy = graph.copy()
+    edit = Editor(copy.model)
+    for name in names:
+        node = copy.node(name)
+        source = node.inputs[0]
+        if source is None or source.shape is None:
+            continue
+        axes = np.arange(2, len(source.shape), dtype=np.int64)
+        edit.replace_with(
+            node, "ReduceMean", [source, edit.constant(axes, f"{name}/axes")], {"keepdims": 1}
+        )
+    return Graph(copy.model)
 
 
 def _means_as_convolutions(graph: Graph, *, wholes: bool) -> Graph:

@@ -64,6 +64,7 @@ def lower_for_vendor(
         graph: with Q/DQ pairs, or without.
         level: the ``optimization_level`` that it will be compiled with.
         every_shape: whether the file is compiled for several sets of input shapes.
+        level: of the compiler; the file of several sets differs by it.
 
     Raises:
         QuantizationError: an operator has no form in opset 19 (named).
