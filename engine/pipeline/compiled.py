@@ -215,7 +215,7 @@ class _Compilation:
         tried: list[str] = []
         for way in tries:
             try:
-                found = self._by_way(blank, chip, way.handed, environment, notes, path, log)
+                found = self._by_way(blank, chip, way, environment, notes, path, log)
             except CompilerError as error:
                 if self._toolkits.stopped:
                     raise first or error from None
@@ -240,12 +240,13 @@ class _Compilation:
         self,
         blank: Compiled,
         chip: Chip,
-        handed: HandedModel,
+        way: Way,
         environment: ToolkitEnvironment,
         notes: Sequence[Finding],
         path: Path,
         log: Path,
     ) -> Compiled:
+        handed = way.handed
         model, names = handed.file_for(environment.version)
         options = toolkit_options(
             handed.pipeline.recipe,
@@ -265,8 +266,15 @@ class _Compilation:
             samples=tuple(handed.raw_samples()) if handed.by == "vendor" else (),
         )
         blank = replace(blank, quantized_by=handed.by)
-        found, cached = self._compiled(chip, handed, request, environment, log)
-        return self._told(blank, handed, request, options, notes, found, path, cached, log)
+        samples = self._order.samples
+        if way.words and not samples.count:
+            # nobody asked for another way: that it computes the same is looked at
+            samples = replace(samples, count=1)
+        found, cached = self._compiled(chip, handed, request, environment, log, samples)
+        made = self._told(blank, handed, request, options, notes, found, path, cached, log)
+        if way.words and made.problem:  # it computes something else: the next way may not
+            raise CompilerError(made.problem, cause=made.cause, remedy=made.remedy)
+        return made
 
     def _quantizer(self, chip: Chip) -> tuple[QuantizedBy, tuple[Finding, ...]]:
         """Whose quantization the model of a chip has.
@@ -308,6 +316,7 @@ class _Compilation:
         request: CompilerRequest,
         environment: ToolkitEnvironment,
         log: Path,
+        samples: OpinionSamples,
     ) -> tuple[CompiledModel, bool]:
         """The compiled model, out of the cache where it was compiled before."""
 
@@ -320,7 +329,7 @@ class _Compilation:
                 data = one.compile()
                 seconds = round(time.perf_counter() - begun, 3)
                 printed = one.log  # before others are compiled to find where they part
-                opinion = opinion_of(one, handed, self._order.samples)
+                opinion = opinion_of(one, handed, samples)
                 return CompiledModel(key, data, printed, seconds, opinion)
             finally:
                 self._logs.write(log, request.names.told(one.log))
@@ -331,7 +340,7 @@ class _Compilation:
             "chip": chip.name,
             "request": request.digest,
             "toolkit": [environment.generation, environment.version, environment.python],
-            "samples": [*self._order.samples.digest(handed)],
+            "samples": [*samples.digest(handed)],
         }
         stage = compiled_stage(chip.name, facts, run)
         asked = self._pipeline.with_stage(stage)

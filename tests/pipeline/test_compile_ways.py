@@ -8,7 +8,12 @@ import pytest
 
 from engine.base.errors import CompilerError
 from engine.pipeline.compile_sources import HandedModel
-from engine.pipeline.compile_ways import changes, failed_ways, vendors_way, ways
+from engine.pipeline.compile_ways import (
+    changes,
+    failed_ways,
+    vendors_way,
+    ways,
+)
 from engine.services.state import get_pipeline, recipe_of
 from engine.wire.compile import QuantizedBy
 from rknntui.demo import demo_recipe

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
 import onnx
 
 from engine.base.findings import Finding
@@ -35,7 +36,6 @@ _TAIL = 90
 """Characters that stay of a longer one: the end of a path says most."""
 
 _NEUTRAL = re.compile(r"(?<![0-9A-Za-z])[nt]\d{5,}(?!\d)")
-_NEUTRAL_BYTES = re.compile(rb"(?<![0-9A-Za-z])[nt]\d{5,}(?!\d)")
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class NeutralNames:
 
     def of_model(self, model: bytes) -> dict[str, str]:
         """The names that a compiled model has -> the user's."""
-        found = {each.decode("ascii") for each in _NEUTRAL_BYTES.findall(model)}
+        found = set(_neutral_in(model))
         return {name: self.users[name] for name in sorted(found & self.users.keys())} | {**self.cut}
 
     def findings(self) -> Iterator[Finding]:
@@ -103,6 +103,19 @@ class NeutralNames:
                 "characters.",
                 "Let your program ask for that name, or for its place among the inputs or outputs.",
             )
+
+
+def _neutral_in(content: bytes) -> Iterator[str]:
+    """The neutral names in a compiled file, most of whose bytes are weights."""
+    data = np.frombuffer(content, np.uint8)
+    begins = np.flatnonzero((data[:-5] == ord("n")) | (data[:-5] == ord("t")))
+    for at in range(1, 6):
+        following = data[begins + at]
+        begins = begins[(following >= ord("0")) & (following <= ord("9"))]
+    for at in begins.tolist():
+        found = _NEUTRAL.search(content[max(0, at - 1) : at + 12].decode("latin-1"))
+        if found is not None:
+            yield found[0]
 
 
 def neutral_names(model: bytes) -> tuple[bytes, NeutralNames]:
