@@ -240,3 +240,22 @@ def test_what_the_toolkit_takes_for_one_set_only_is_refused_with_a_way_out(tmp_p
     (made,) = compiled(tmp_path / "out", ended, chips=("rk3588",)).chips
     assert made.problem == ""
     assert [row.unequal for row in made.outputs] == [0, 0, 0]
+
+
+def test_the_vendors_example_of_several_shapes(tmp_path: Path, zoo: Path) -> None:
+    """Its MobileNetV2 of Caffe, with its mean, std and order of channels."""
+    recipe = {
+        "model": str(zoo / "caffe" / "mobilenet_v2.prototxt"),
+        "weights": str(zoo / "caffe" / "mobilenet_v2_random.caffemodel"),
+        "dataset": str(zoo / "images" / "imagenet"),
+        "mean_values": [[103.94, 116.78, 123.68]],
+        "std_values": [[58.82] * 3],
+        "quant_img_RGB2BGR": True,
+        "dynamic_input": SETS,
+    }
+    (one,) = compiled(tmp_path / "net.rknn", recipe, chips=("rk3588",)).chips
+    assert one.problem == ""
+    assert len(one.outputs) == len(SETS)
+    # the output is a Softmax, which is in float16 there
+    assert min(row.cosine for row in one.outputs) > 0.99999
+    assert not [each for each in one.findings if each.code.startswith("second-opinion")]
