@@ -27,6 +27,7 @@ from engine.frontends.onnx.opset import needs_rewrite, rewrite_old_operators, to
 from engine.frontends.onnx.ort_differences import complete, rewrite_for_ort
 from engine.frontends.onnx.read import SourceFile, read_onnx
 from engine.frontends.onnx.sparse import make_dense
+from engine.frontends.option_checks import INITIAL_FORM
 from engine.frontends.source import SourceModel
 from engine.graph.ir.constants import IR_VERSION, OPSET
 from engine.graph.ir.custom import CustomOperators, assign_custom_domain
@@ -89,8 +90,8 @@ def load_onnx(
         write_out(proto.graph, file.opset)
         graph = _finish(file, operators)
     check_loaded(graph, name)
-    if resolved:
-        findings.append(_resolved(file.path.name))
+    if resolved is not None:
+        findings.append(_resolved(file.path.name, resolved))
     return Loaded(graph, (*findings, *_notes(file, graph, unused)), info)
 
 
@@ -108,13 +109,19 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     )
 
 
-def _resolved(name: str) -> Finding:
+def _resolved(name: str, switches: Sequence[str]) -> Finding:
+    named = " and ".join(repr(sanitize(each, 60)) for each in switches[:4])
     return Finding(
         code="control-flow-resolved",
         severity="info",
         where=name,
-        what="Branches, loops and sequences of the model were made a fixed list of operators.",
+        what="Branches, loops and sequences of the model were made a fixed list of operators."
+        + (f" Both branches that {named} decides are computed each time." if switches else ""),
         cause="An NPU runs the same operators every time.",
+        remedy=f"Give {named} a value with 'input_initial_val', and one branch is left: "
+        f"{INITIAL_FORM}."
+        if switches
+        else "",
     )
 
 

@@ -128,6 +128,25 @@ def test_an_input_with_a_value_decides_a_condition(tmp_path: Path) -> None:
         assert [spec.name for spec in graph.inputs] == ["x"]
 
 
+def test_the_input_that_decides_branches_that_both_stay_is_told(tmp_path: Path) -> None:
+    proto = _if([node("Equal", ["rate", "wanted"], ["c"])], {"wanted": scalar(16000)})
+    proto.graph.input.append(tensor("rate", dtype=INT64))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    told = load_onnx(path).findings[0]
+    assert "'rate' decides are computed" in told.what
+    assert "input_initial_val" in told.remedy
+    decided = load_onnx(path, input_initial_val=[None, 16000])
+    assert "decides" not in decided.findings[0].what
+    # one that data decides has no such way
+    condition = [
+        node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        node("Greater", ["sum", "zero"], ["c"]),
+    ]
+    path.write_bytes(_if(condition, {"zero": scalar(0, np.float32)}).SerializeToString())
+    assert load_onnx(path).findings[0].remedy == ""
+
+
 def test_the_input_that_decides_branches_of_two_sizes_is_named(tmp_path: Path) -> None:
     proto = _if([node("Equal", ["rate", "wanted"], ["c"])], {"wanted": scalar(16000)})
     then = branch([node("Concat", ["x", "x"], ["t"], axis=0)], ["t"])

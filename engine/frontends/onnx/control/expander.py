@@ -64,7 +64,9 @@ def is_structural(node: onnx.NodeProto) -> bool:
     return node.op_type in _HANDLERS and node.domain in STANDARD_DOMAINS
 
 
-def expand(graph: onnx.GraphProto, opset: int, source: str, *, always: bool = False) -> bool:
+def expand(
+    graph: onnx.GraphProto, opset: int, source: str, *, always: bool = False
+) -> list[str] | None:
     """Resolve control flow, sequences and optionals of a graph, in place.
 
     Args:
@@ -74,16 +76,18 @@ def expand(graph: onnx.GraphProto, opset: int, source: str, *, always: bool = Fa
         always: fold constants and sizes even where there is nothing to resolve.
 
     Returns:
-        Whether there was any, or ``always``.
+        None where there was nothing to do; else the inputs of one element that decide a branch,
+        both of which are computed.
 
     Raises:
         UnsupportedOperatorError: what cannot be resolved; names the node and the reason.
     """
     if not always and not any(map(is_structural, graph.node)):
-        return False
+        return None
     with no_collection():
-        Expander(graph, opset, source).run(graph)
-    return True
+        expander = Expander(graph, opset, source)
+        expander.run(graph)
+    return list(expander.switches)
 
 
 class Expander:
@@ -91,6 +95,7 @@ class Expander:
 
     Attributes:
         emission: the graph that comes out.
+        switches: inputs that decide a branch, both of which stay.
     """
 
     def __init__(self, graph: onnx.GraphProto, opset: int, source: str) -> None:
@@ -98,6 +103,7 @@ class Expander:
         taken.update(value.name for value in (*graph.input, *graph.output))
         taken.update(tensor.name for tensor in graph.initializer)
         self.emission = Emission(opset, taken, {node.name for node in graph.node})
+        self.switches: dict[str, None] = {}
         self._source = source
         self._path: list[onnx.NodeProto] = []
         self._guards: list[onnx.NodeProto] = []

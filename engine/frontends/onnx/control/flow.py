@@ -47,20 +47,26 @@ def _if(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
             yes, no = [ex.inlined(branch, ex.opened(branch, scope)) for branch in branches]
         if len(yes) != len(no):
             raise ex.refusal(node, "its branches give different numbers of results")
-        return [select(ex, condition, a, b) for a, b in zip(yes, no, strict=True)]
+        chosen = [select(ex, condition, a, b) for a, b in zip(yes, no, strict=True)]
     except UnsupportedOperatorError as error:
         raise _with_values(ex, condition, error) from error
+    ex.switches.update(dict.fromkeys(_switches(ex, condition)))
+    return chosen
+
+
+def _switches(ex: Expander, condition: str) -> list[str]:
+    """The inputs of one element that a condition is made of; none where it takes others too."""
+    sizes = {name: ex.emission.shape(name) for name in ex.emission.inputs_behind(condition)}
+    found = [name for name, shape in sizes.items() if shape is not None and math.prod(shape) == 1]
+    return sorted(found) if len(found) == len(sizes) else []
 
 
 def _with_values(
     ex: Expander, condition: str, error: UnsupportedOperatorError
 ) -> UnsupportedOperatorError:
     """The error, with the way to decide the condition: a value for the switches it is made of."""
-    sizes = {name: ex.emission.shape(name) for name in ex.emission.inputs_behind(condition)}
-    switches = sorted(
-        name for name, shape in sizes.items() if shape is not None and math.prod(shape) == 1
-    )
-    if not switches or len(switches) < len(sizes) or "input_initial_val" in error.remedy:
+    switches = _switches(ex, condition)
+    if not switches or "input_initial_val" in error.remedy:
         return error
     named = " and ".join(repr(sanitize(name, 60)) for name in switches[:4])
     return UnsupportedOperatorError(
