@@ -4,7 +4,7 @@
 
 ``FACTS`` holds ``published_rates.csv``, ``SHAPES`` the graphs named there (``published/``). Every
 graph goes through the engine's own lowering. Writes ``parameters.csv``, ``intervals.csv`` and
-``operators.csv`` of ``engine/cost/timing`` and prints the report of docs/estimates.md.
+``operators.csv`` of ``engine/cost/timing`` and prints the report of docs/estimates/derivation.md.
 
 Robust regression: log(predicted / published) has a Student t distribution (a few graphs are not
 quite what was published), every parameter is positive with a prior on its logarithm. The number of

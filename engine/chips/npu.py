@@ -1,7 +1,8 @@
 """The NPU of each chip of toolkit generation 2, as its vendor's compiler counts with it.
 
 Sources: the tables that rknn-toolkit2 2.3.2 prints (``build`` with ``verbose=True``), from which
-every figure was fitted; see docs/estimates.md. One core each, also where a chip has several.
+every figure was fitted; see docs/estimates/derivation.md. One core each, also where a chip has
+several.
 """
 
 from __future__ import annotations

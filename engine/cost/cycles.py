@@ -1,6 +1,6 @@
 """Cycles and bytes of a layer, counted as the vendor's compiler prints them.
 
-Source of the formulas: the tables that rknn-toolkit2 2.3.2 prints; see docs/estimates.md.
+Source of the formulas: the tables that rknn-toolkit2 2.3.2 prints (docs/estimates/derivation.md).
 Only convolutions, deconvolutions and matrix products have cycles there; everything else prints 0.
 """
 

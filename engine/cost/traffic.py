@@ -1,7 +1,7 @@
 """Bytes that a layer moves, as the vendor's compiler counts them: features and constants.
 
 Features lie as NC1HWC2: channels of a pixel in groups of :meth:`NpuProfile.atom`. Source of the
-paddings: the tables that rknn-toolkit2 2.3.2 prints; see docs/estimates.md.
+paddings: the tables that rknn-toolkit2 2.3.2 prints; see docs/estimates/derivation.md.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def advice_lines(answers: Iterable[AdviceAnswer]) -> list[str]:
 
 def chip_lines(found: Estimates, frames: float = 0.0) -> list[str]:
     """Chips side by side; ``frames``: a column says who reaches so many frames a second."""
-    columns: tuple[str, ...] = (
+    columns = (
         "chip",
         "dtype",
         "cores",
@@ -60,15 +60,16 @@ def chip_lines(found: Estimates, frames: float = 0.0) -> list[str]:
         "refused",
         "basis",
     )
+    shown = list(columns)
     rows = [_row(each) for each in found.chips]
     if frames:
-        columns = (*columns[:4], f"{frames:g} fps", *columns[4:])
+        shown.insert(4, f"{frames:g} fps")
         rows = [
             [*row[:4], reaches(each.fps, frames), *row[4:]]
             for row, each in zip(rows, found.chips, strict=True)
         ]
     lines = [f"{sanitize(found.model)} (estimated; intervals hold nine in ten)", ""]
-    return [*lines, *table(columns, rows), *problem_lines(found.chips)]
+    return [*lines, *table(shown, rows), *problem_lines(found.chips)]
 
 
 def reaches(fps: Interval | None, frames: float) -> str:

@@ -58,7 +58,7 @@ def test_a_rendered_mapping_is_one_flag_that_reads_back() -> None:
 
 
 def test_what_is_refused_has_no_flag_and_the_compilers_options_say_so() -> None:
-    _, _, help_text = parsed("--help")
+    _, _, help_text = parsed("--help-options")
     words = help_text.split()
     for o in OPTIONS:
         if o.name not in ("model", "do_quantization"):

@@ -12,7 +12,7 @@ __all__ = ["ENDS", "OPERATORS", "RATES", "TIPS1", "Found", "Model", "writes_outp
 
 TIPS1 = "Trouble Shooting 1.4.0, 6.1"
 OPERATORS = "operator list of the compiler 2.3.2"
-RATES = "published frame rates, docs/estimates.md"
+RATES = "published frame rates, docs/estimates/derivation.md"
 """Sources of the tips."""
 
 ENDS = ("InputOperator", "OutputOperator")

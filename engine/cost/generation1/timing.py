@@ -1,7 +1,7 @@
 """From a layer's work to milliseconds on a chip of generation 1: few terms, a reason for each.
 
 The parameters are package data, written by ``scripts/fit_time_model_gen1.py``; what each means and
-how well it is known stands in the data and in docs/estimates.md.
+how well it is known stands in the data and in docs/estimates/derivation.md.
 """
 
 from __future__ import annotations

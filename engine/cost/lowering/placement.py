@@ -1,7 +1,7 @@
 """Where the vendor's compiler puts a layer: on the NPU, on the CPU, or nowhere.
 
 Source of the limits: what rknn-toolkit2 2.3.2 prints for graphs of single operators, family by
-family; see docs/estimates.md. A reason names the rule with the number that breaks it.
+family; see docs/estimates/derivation.md. A reason names the rule with the number that breaks it.
 """
 
 from __future__ import annotations

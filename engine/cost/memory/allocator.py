@@ -83,7 +83,7 @@ def place(buffers: Sequence[Buffer]) -> list[int]:
     Buffers are placed in the order given, which must be that of ``first``: each into the smallest
     gap that holds it, above everything else where none does. What was last needed by an earlier
     layer is free by then. The vendor's compiler does so: of the tensors of its printed tables this
-    gives the address of nearly every one (docs/estimates.md, "Memory").
+    gives the address of nearly every one (docs/estimates/derivation.md, "Memory").
 
     Raises:
         ValueError: the buffers are not in the order of ``first``.

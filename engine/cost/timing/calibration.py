@@ -15,7 +15,7 @@ _REPEATED = 0.01
 """A model that is published twice differs by 0.3 to 1.2 %: no run says more than that."""
 _OTHERS = 0.6
 """Part of the interval that stays for other networks of the same kind: with two measured
-networks the error of the others falls from 11-22 % to 3-5 % [docs/estimates.md]."""
+networks the error of the others falls from 11-22 % to 3-5 % [docs/estimates/derivation.md]."""
 _QUANTILE = 1.645
 """Half width of nine in ten, in standard deviations."""
 

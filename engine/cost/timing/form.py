@@ -1,7 +1,7 @@
 """The form of the time model: what each quantity of work costs, on arrays over layers.
 
 The same code serves the fit (all layers of all networks at once) and an estimate (one network), so
-that what was fitted is what is shipped. Reasons and errors: docs/estimates.md, "Time".
+that what was fitted is what is shipped. Reasons and errors: docs/estimates/derivation.md, "Time".
 """
 
 from __future__ import annotations

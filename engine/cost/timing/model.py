@@ -26,7 +26,7 @@ _EXTRAPOLATED = 0.2
 _CORES_SPREAD = 0.35
 """What sharing layers between cores adds to the interval: no rate of it was published."""
 _SHARED = 0.8
-"""Gain of each further core in a layer that they share: assumed, see docs/estimates.md."""
+"""Gain of each further core in a layer that they share: assumed (docs/estimates/derivation.md)."""
 _ALONE = ("silu", "sigmoid", "hardswish", "gelu")
 """Activations whose convolution runs on one core only [RKNN-T2, operator lists]."""
 
