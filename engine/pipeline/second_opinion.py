@@ -104,7 +104,7 @@ def reference_session(graph: Graph) -> Session:
 
     What the vendor's simulator computes at its level 2.
     """
-    return Session(graph, level="disabled", lower=False)
+    return Session(graph, reference=True)
 
 
 def numbers_of(graph: Graph, *, fused: bool) -> Graph:

@@ -24,6 +24,7 @@ _SAME = 0.01
 _MOST_FINDINGS = 30
 _ENDS = ("InputOperator", "OutputOperator")
 _CONVERSION = "exDataConvert"
+_STORED = re.compile(r"/(?:float|quantized)(?=[_-]|$)")
 _FIRST_STAGE = re.compile(r"/blocks/Conv$")
 _LAST_STAGE = re.compile(r"(?:_2gavg_2conv1|(?<!gavg)_2conv0)$")
 
@@ -126,7 +127,8 @@ def _pairs(printed: Sequence[PrintedLayer], costs: Sequence[LayerCost]) -> list[
     """For each printed layer ours of the same name, or the same but for what Q/DQ pairs add to it.
 
     The plan is of the source model, where the compiler names what it adds after tensors; in the
-    file that it is given, a tensor before its rounding is called ``NAME/float``. Conversions belong
+    file that it is given, a tensor before its rounding is called ``NAME/float``, and its integers
+    ``NAME/quantized``. Conversions belong
     together in their order, where there are as many.
     """
     left: dict[str, list[LayerCost]] = {}
@@ -155,7 +157,7 @@ def _pairs(printed: Sequence[PrintedLayer], costs: Sequence[LayerCost]) -> list[
 
 def _plain(name: str) -> str:
     """What a name has in common in both; means are convolutions, large ones in two stages."""
-    name = _FIRST_STAGE.sub("_2gavg_2conv0", name.replace("/float", "").replace("-", "_"))
+    name = _FIRST_STAGE.sub("_2gavg_2conv0", _STORED.sub("", name).replace("-", "_"))
     return _LAST_STAGE.sub("", name)
 
 

@@ -75,6 +75,13 @@ def test_layers_meet_by_name_but_for_what_pairs_add() -> None:
     assert (found.npu_cycles, found.total_cycles) == (1728, 1733)
 
 
+def test_what_is_named_after_a_tensor_of_integers_meets_what_is_named_after_the_tensor() -> None:
+    row = "1 Transpose INT8 NPU (1,16,8,8) (1,8,8,16) 1/0/1 1 Transpose:x/quantized_tp"
+    log = f"D RKNN: [03:02:13.556] Network Layer Information Table\nD RKNN: [03:02:13.556] {row}\n"
+    plan = replace(PLAN, layers=(cost("Transpose:x_tp", "Transpose", total=1),), memory=None)
+    assert compiler_table(parse_printed(log), plan).findings == ()
+
+
 def test_means_are_convolutions_under_two_names() -> None:
     rows = (
         "Network Layer Information Table",
