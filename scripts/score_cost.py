@@ -1,7 +1,8 @@
 """Score the lowering and the cycles against the tables that the vendor's compiler printed.
 
 Usage: ``python scripts/score_cost.py [--graphs A,B] [--platforms C] [--quant i8|fp] [--nets]
-[--worst N]``. The zoo is found by ``RKNNTUI_ZOO``, else ``../shared/zoo``; the facts lie beside it.
+[--worst N] [--held-out]``, the last for the graphs of ``tests/cost/asked/held_out.py``. The zoo is
+found by ``RKNNTUI_ZOO``, else ``../shared/zoo``; the facts lie beside it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from scripts.pages import REPOSITORY
 from tests.cost.against_compiler.facts import read_builds
 from tests.cost.against_compiler.score import score, table, worst
+from tests.cost.asked.measure import held_out_scores, memory_table
 
 
 def main() -> None:
@@ -28,7 +30,15 @@ def main() -> None:
     asked.add_argument("--worst", type=int, default=0, help="groups of misses to print")
     asked.add_argument("--examples", type=int, default=3, help="misses of a group to print")
     asked.add_argument("--only", default="", help="misses whose cause has this text")
+    asked.add_argument("--held-out", action="store_true", help="graphs that took no part in rules")
     given = asked.parse_args()
+    if given.held_out:
+        found = held_out_scores()
+        scores = [each for each, _ in found]
+        print(table(scores))
+        print(memory_table(found))
+        print(worst(scores, given.worst, given.examples))
+        return
     zoo = Path(os.environ.get("RKNNTUI_ZOO") or REPOSITORY.parent / "shared" / "zoo")
     builds = read_builds(zoo.parent / "facts")
     if given.quant:

@@ -24,6 +24,7 @@ __all__ = [
     "is_image",
     "padded_bytes",
     "settled",
+    "spread_columns",
     "turned_image_bytes",
 ]
 
@@ -112,6 +113,24 @@ def feature_bytes(
         padded *= written_times(writer, npu, size)
     pixels = height * width
     return batch * padded * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
+
+
+def spread_columns(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> int:
+    """Bytes of a constant for each column, (1, 1, 1, W), written out over all channels; else 0.
+
+    The compiler does so with the bias of a norm over pixels that Relu follows, and makes room for
+    a copy of that size where it multiplies or only adds.
+    """
+    if layer.kind not in ("Add", "Mul") or len(layer.inputs) != 1 or not layer.consts:
+        return 0
+    constant, feature = lowered.shape(layer.consts[0]), lowered.tensors[layer.inputs[0]]
+    if len(feature.shape) != 4 or constant != (1, 1, 1, feature.shape[3]) or constant[3] == 1:
+        return 0
+    if feature.shape[2] != 1 or feature.shape[1] == 1:
+        return 0
+    size = element_bytes(feature.dtype)
+    tile = _DEPTHWISE_BYTES.get(npu.family, 64) // size
+    return feature.shape[0] * aligned(feature.shape[1], tile) * constant[3] * size
 
 
 def is_image(tensor: LoweredTensor) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from engine.chips.npu import NpuDtype, NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory.allocator import aligned
-from engine.cost.memory.layout import element_bytes, padded_bytes
+from engine.cost.memory.layout import element_bytes, padded_bytes, spread_columns
 
 __all__ = ["constant_bytes", "weight_bytes"]
 
@@ -91,6 +91,9 @@ def _of_layer(
             bias = _bias(channels, npu, dtype, depthwise=layer.depthwise)
             found.append((f"{weight}_bias_{place}", bias))
         rest = rest[2:]
+    spread = spread_columns(layer, lowered, npu)
+    if spread:
+        return [(rest[0], _columns(layer, lowered, npu, spread))]
     if layer.kind == "exSDPAttention":
         return [(name, _mask(name, layer, lowered, npu)) for name in rest]
     for name in rest:
@@ -100,6 +103,14 @@ def _of_layer(
             count *= length
         found.append((name, count * _stored_bytes(tensor.dtype, layer, npu)))
     return found
+
+
+def _columns(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, spread: int) -> int:
+    """A constant for each column: in one group of channels, of a sum with Relu over all."""
+    columns = lowered.shape(layer.consts[0])[3]
+    if layer.op == "AddRelu":
+        return spread if layer.target == "NPU" else 4 * 8 * columns
+    return npu.atom_bytes * columns * (2 if npu.family in ("rk3576", "rv1126b") else 1)
 
 
 def _mask(name: str, layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> int:

@@ -12,11 +12,15 @@ from collections.abc import Callable, Collection
 from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory.allocator import aligned
-from engine.cost.memory.layout import element_bytes, gathers, padded_bytes
+from engine.cost.memory.layout import element_bytes, gathers, padded_bytes, spread_columns
 
 __all__ = ["is_view", "working_bytes"]
 
 _ELEMENTWISE = ("Mul", "Add", "Sub", "Div")
+_WIDE_NORMS = ("rk3588", "rk3576", "rv1126b")
+"""Families whose norms work on two batches at once."""
+_NORMS = {"rk3562": (8, (16, 48)), **dict.fromkeys(_WIDE_NORMS, (16, (32, 64)))}
+"""Of a norm over channels: their group, and bytes of sums for a pixel in int8 and float16."""
 _ROW = 16
 """A Transpose works on rows of a multiple of so many pixels."""
 
@@ -40,6 +44,8 @@ def working_bytes(
         return 0
     if layer.kind == "Resize":
         return _border(layer, npu, lowered)
+    if layer.op in ("Add", "Mul") and layer.consts:
+        return spread_columns(layer, lowered, npu)
     if layer.kind in _ELEMENTWISE:
         return _spread(layer, npu, lowered)
     if layer.kind == "Concat":
@@ -193,11 +199,23 @@ def _matrix(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
 
 
 def _norm(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
-    """Means and squares of a normalization: the tensor four times over, six on RK3562 in int8."""
+    """Means and squares of a normalization: the tensor four times over, six on RK3562 in int8.
+
+    Over the channels of each pixel there are sums beside it. Over a whole map, one batch is worked
+    on at a time, two on families with a wide array.
+    """
     tensor = lowered.tensors[layer.inputs[0]]
-    times = 6 if npu.family == "rk3562" and tensor.dtype == "int8" else 4
-    small = npu.family in ("rk3566", "rk3562") and tensor.dtype == "int8"
-    return times * math.prod(tensor.shape) + (1088 if small else 2112)
+    if len(tensor.shape) != 4:
+        return 4 * math.prod(tensor.shape) + 2112
+    batch, channels, height, width = tensor.shape
+    half = element_bytes(tensor.dtype) == 2
+    if height > 1 or width == 1:
+        at_once = 2 if batch > 1 and npu.family in _WIDE_NORMS else 1
+        return at_once * (4 * channels * height * width + 128)
+    times = 6 if npu.family == "rk3562" and not half and channels % 16 == 0 else 4
+    group, sums = _NORMS.get(npu.family, (8, (16, 32)))
+    pixels = aligned(width, 4)
+    return batch * times * aligned(channels, group) * pixels + sums[half] * pixels + 64
 
 
 def _softmax(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:

@@ -19,6 +19,7 @@ from tests.cost.against_compiler.facts import Build
 from tests.cost.against_compiler.score import BuildScore, compare
 from tests.cost.asked.answers import Answer, read_answers
 from tests.cost.asked.graphs import GRAPHS, ZOO_GRAPHS
+from tests.cost.asked.measure import held_out_scores
 
 QUICK = ("rk3566", "rk3588", "rv1103b", "rk2118")
 """Chips of the default run: each behaves in a way of its own."""
@@ -71,6 +72,28 @@ def test_a_shared_weight_is_stored_once(name: str, chip: str, tmp_path: Path) ->
             answer.weight,
             f"{answer.internal / 1024:.6g}",
         )
+
+
+@pytest.mark.parametrize("name", [each for each in GRAPHS if each.startswith("instance_")])
+def test_constants_of_a_norm_over_pixels(name: str, tmp_path: Path) -> None:
+    """Its bias is written out over all channels: most of the weights of such a net."""
+    graph = read(name, tmp_path / "graph.onnx")
+    for build in builds_of(name, "rk3566", "rk3588"):
+        npu = npu_profile(build.platform)
+        assert npu is not None
+        plan = plan_memory(lower(graph, npu, "int8" if build.quant == "i8" else "float16"), npu)
+        assert abs(plan.weight - answers()[build].weight) <= 192, build
+
+
+@pytest.mark.long
+def test_graphs_that_took_no_part() -> None:
+    found = held_out_scores()
+    rows = sum(each.rows for each, _ in found)
+    assert rows > 2000
+    assert sum(each.npu for each, _ in found) >= 0.995 * rows
+    misses = [miss for each, _ in found for miss in each.misses]
+    assert not [miss for miss in misses if miss.cause.startswith("placement")]
+    assert sum(memory.exact for _, memory in found) >= 0.6 * len(found)
 
 
 @pytest.mark.long

@@ -1,0 +1,84 @@
+"""How far we agree with the compiler on graphs that took no part in finding a rule."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from engine.chips.npu import NpuDtype, npu_profile
+from engine.cost.cycles import all_cycles
+from engine.cost.lowering import lower, read_graph
+from engine.cost.memory import plan_memory
+from engine.frontends.find import find_source
+from engine.frontends.load import load_source
+from tests.cost.against_compiler.score import BuildScore, compare
+from tests.cost.asked.answers import read_answers
+from tests.cost.asked.held_out import HELD_OUT
+
+__all__ = ["MemoryMiss", "held_out_scores", "memory_table"]
+
+
+@dataclass(frozen=True)
+class MemoryMiss:
+    """Bytes of a build: ours and the compiler's, whose internal figure has six digits of KB."""
+
+    internal: int
+    printed_internal: int
+    weight: int
+    printed_weight: int
+
+    @property
+    def exact(self) -> bool:
+        """Whether the internal memory is the printed one."""
+        return f"{self.internal / 1024:.6g}" == f"{self.printed_internal / 1024:.6g}"
+
+    @property
+    def off(self) -> float:
+        """Share by which both together differ."""
+        printed = self.printed_internal + self.printed_weight
+        return abs(self.internal + self.weight - printed) / printed
+
+
+def held_out_scores() -> list[tuple[BuildScore, MemoryMiss]]:
+    """Every build of them that the compiler made."""
+    found = []
+    answers = read_answers()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, make in HELD_OUT.items():
+            path = Path(folder) / f"{name}.onnx"
+            onnx.save(make(), path)
+            graph = read_graph(load_source(find_source(path)).graph)
+            for build, answer in answers.items():
+                if build.graph != name:
+                    continue
+                npu = npu_profile(build.platform)
+                assert npu is not None
+                dtype: NpuDtype = "int8" if build.quant == "i8" else "float16"
+                lowered = lower(graph, npu, dtype)
+                score = compare(build, answer.rows, lowered, all_cycles(lowered, npu))
+                plan = plan_memory(lowered, npu)
+                found.append(
+                    (score, MemoryMiss(plan.internal, answer.internal, plan.weight, answer.weight))
+                )
+    return found
+
+
+def memory_table(found: Iterable[tuple[BuildScore, MemoryMiss]]) -> str:
+    """Per dtype: builds, internal memory exact, all memory within 5 %."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for score, memory in found:
+        row = counts[score.build.quant]
+        row["builds"] += 1
+        row["exact"] += memory.exact
+        row["within 5 %"] += memory.off <= 0.05
+    return "\n".join(
+        f"{quant} {row['builds']} builds: internal memory exact "
+        f"{100 * row['exact'] / row['builds']:.1f} %, all memory within 5 % "
+        f"{100 * row['within 5 %'] / row['builds']:.1f} %"
+        for quant, row in sorted(counts.items())
+    )
