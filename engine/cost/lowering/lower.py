@@ -204,6 +204,7 @@ def _layer(node: Node, work: LoweringGraph, context: Context) -> LoweredLayer:
         window=window,
         depthwise=bool(node.attributes.get("depthwise")),
         sources=node.sources,
+        added_bias=bool(node.attributes.get("added_bias")),
         mode=str(node.attributes.get("mode", "")) if node.kind == "Resize" else "",
     )
 

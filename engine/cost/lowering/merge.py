@@ -39,6 +39,7 @@ def add_biases(graph: LoweringGraph, context: Context) -> None:
             channels = graph.shape(node.outputs[0])[1]
             bias = graph.add_unknown(f"{node.inputs[1]}_bias_0", (channels,), "float32")
             graph.rewire(node, inputs=[*node.inputs, bias])
+            node.attributes["added_bias"] = 1
 
 
 def merge_constants(graph: LoweringGraph, context: Context) -> None:

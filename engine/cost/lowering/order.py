@@ -2,14 +2,15 @@
 
 Layers of one plain operator run as soon as what they read is there. Layers with something fused
 into them wait their turn behind those that became ready before; layers that work on a copy of a
-tensor wait until nothing else is left. Found by comparing with the printed tables, whose order of
-whole networks this gives; the addresses of tensors follow from it.
+tensor wait until nothing else is left. A convolution that int8 gave a bias waits until the layers
+behind the inputs have run, as if the bias were one more input. Found by comparing with the printed
+tables, whose order of whole networks this gives; the addresses of tensors follow from it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from engine.chips.npu import NpuProfile
@@ -24,6 +25,9 @@ __all__ = ["in_order"]
 def in_order(lowered: Lowered, npu: NpuProfile) -> Lowered:
     """The same layers as the compiler orders them; a cycle's layers come last, as they were."""
     order = _Order(lowered, npu).run()
+    late = [at for at in order if lowered.layers[at].added_bias]
+    if late:
+        order = _Order(lowered, npu, late).run()
     if len(order) < len(lowered.layers):
         seen = set(order)
         order += [at for at in range(len(lowered.layers)) if at not in seen]
@@ -33,8 +37,8 @@ def in_order(lowered: Lowered, npu: NpuProfile) -> Lowered:
 class _Order:
     """One ordering: what each layer still waits for, and the layers that wait their turn."""
 
-    def __init__(self, lowered: Lowered, npu: NpuProfile) -> None:
-        self._lowered, self._npu = lowered, npu
+    def __init__(self, lowered: Lowered, npu: NpuProfile, late: Sequence[int] = ()) -> None:
+        self._lowered, self._npu, self._late = lowered, npu, late
         self._layers = lowered.layers
         self._shared = shared_tensors(lowered)
         self._readers: dict[str, list[int]] = defaultdict(list)
@@ -45,6 +49,8 @@ class _Order:
             self._missing.append(len(names))
             for name in names:
                 self._readers[name].append(at)
+        for at in late:
+            self._missing[at] += 1
         for readers in self._readers.values():
             readers.sort(key=lambda at: _is_late(self._layers[at]))
         self._done: list[int] = []
@@ -61,6 +67,10 @@ class _Order:
         for at in starts:
             if self._layers[at].op != "InputOperator":
                 self._from(at)
+        for at in self._late:
+            self._missing[at] -= 1
+            if not self._missing[at]:
+                self._visit(at)
         while True:
             while self._fused:
                 self._from(self._fused.popleft())
@@ -70,6 +80,15 @@ class _Order:
             if not self._copying:
                 return self._done
             self._from(self._copying.popleft())
+
+    def _visit(self, at: int) -> None:
+        """Run a layer that became ready outside of a walk, or let it wait its turn."""
+        if self._copies(self._layers[at]):
+            self._found.append(at)
+        elif self._layers[at].op != self._layers[at].kind:
+            self._fused.append(at)
+        else:
+            self._from(at)
 
     def _from(self, start: int) -> None:
         """Run a layer, and at once each plain one that becomes ready by it, depth first."""

@@ -85,6 +85,18 @@ def test_constants_of_a_norm_over_pixels(name: str, tmp_path: Path) -> None:
         assert abs(plan.weight - answers()[build].weight) <= 192, build
 
 
+@pytest.mark.parametrize("name", ["17", "20_by_4", "33_by_2", "35x3", "24_by_8", "32_by_32"])
+def test_memory_where_int8_adds_biases(name: str, tmp_path: Path) -> None:
+    """The parts of a large kernel run in another order than in float16, and so does memory."""
+    name = f"kernel_{name}"
+    graph = read(name, tmp_path / "graph.onnx")
+    for build in builds_of(name, "rk3566", "rk3588"):
+        npu = npu_profile(build.platform)
+        assert npu is not None
+        plan = plan_memory(lower(graph, npu, "int8" if build.quant == "i8" else "float16"), npu)
+        assert f"{plan.internal / 1024:.6g}" == f"{answers()[build].internal / 1024:.6g}", build
+
+
 @pytest.mark.long
 def test_graphs_that_took_no_part() -> None:
     found = held_out_scores()
