@@ -32,6 +32,7 @@ from engine.frontends.pytorch.quantized import (
 )
 from engine.frontends.pytorch.screen import screen
 from engine.frontends.pytorch.select_strategy import (
+    QUANTIZED_TOLERANCE,
     Agreed,
     Expected,
     difference,
@@ -108,10 +109,11 @@ def _tolerance(agreed: Agreed, expected: Expected) -> float:
     ONNX Runtime's fused integers round otherwise than the file as it is written. Where each layer
     is known to be within a step, what many of them make of it at the end says little more.
     """
-    error = max(FLOAT_TOLERANCE, 2 * agreed.check.error)
     if agreed.layers is None:
-        return error
-    return max(4 * agreed.check.error, largest_step(expected.outputs) * _STEPS_AT_THE_END)
+        return max(FLOAT_TOLERANCE, 2 * agreed.check.error)
+    steps = largest_step(expected.outputs) * _STEPS_AT_THE_END
+    # behind a softmax no step is seen
+    return max(QUANTIZED_TOLERANCE, 4 * agreed.check.error, steps)
 
 
 def _planned(path: Path, request: Message, findings: list[Finding]) -> tuple[Any, Plan, Any]:

@@ -27,12 +27,22 @@ from engine.frontends.pytorch.inputs import run
 from engine.graph.execute.precision import keep_sums_exact
 from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort
 
-__all__ = ["Agreed", "Expected", "difference", "first_that_agrees", "largest_step", "to_array"]
+__all__ = [
+    "QUANTIZED_TOLERANCE",
+    "Agreed",
+    "Expected",
+    "difference",
+    "first_that_agrees",
+    "largest_step",
+    "to_array",
+]
 
 _LOOSE_TOLERANCE = 1e-4  # of approximations of functions: taken where nothing is nearer, and told
 _NOISE = 4.0
 _NOISE_LIMIT = 1e-2
-_QUANTIZED_TOLERANCE = 0.02
+QUANTIZED_TOLERANCE = 0.02
+"""Of a quantized module, of the largest output."""
+
 _QUANTIZED_LIMIT = 0.25
 _STEPS = 2.01
 _ON_GRID = 0.02
@@ -127,7 +137,7 @@ def _accepted(found: NumericCheck, noise: _Noise, expected: Expected) -> bool:
         if found.within(FLOAT_TOLERANCE):
             return True
         return found.error < _NOISE_LIMIT and found.within(_NOISE * noise.size)
-    if found.within(_QUANTIZED_TOLERANCE):
+    if found.within(QUANTIZED_TOLERANCE):
         return True
     if not found.error < _QUANTIZED_LIMIT:
         return False
