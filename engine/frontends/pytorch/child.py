@@ -316,7 +316,7 @@ def _notes(plan: Plan, agreed: Agreed, quantized: bool, converted: bool) -> list
                 remedy="Build it with do_quantization=False to use them.",
             )
         )
-    if (quantized and not found.exact) or found.flipped:
+    if (quantized and not found.within(FLOAT_TOLERANCE)) or found.flipped:
         notes.append(
             Finding(
                 code="pytorch-not-exact",
