@@ -154,3 +154,23 @@ def test_one_number_for_all_is_no_bias() -> None:
     given = quantize(graph, calibrate(graph, net.feeds(2))).graph
     assert biases(lower_for_vendor(given)) == [None]
     assert as_compiled(given) is given
+
+
+def test_readers_in_float_have_a_dequantization_of_their_own() -> None:
+    net = Net()
+    x = net.conv(net.input(1, 3, 6, 6), 3, 4)
+    squared = net.op("Mul", x, x)
+    root = net.op("Sqrt", net.op("ReduceMean", squared, net.constant(np.array([1])), keepdims=1))
+    graph = net.graph(net.conv(x, 4, 4), root)
+    feeds = net.feeds(3)
+    given = quantize(graph, calibrate(graph, feeds)).graph
+    model = lower_for_vendor(given)
+    (mul,) = (node for node in model.graph.node if node.op_type == "Mul")
+    assert mul.input[0] == mul.input[1]
+    others = {name for node in model.graph.node if node is not mul for name in node.input}
+    assert mul.input[0] not in others
+    for feed in feeds:
+        for found, wanted in zip(
+            unoptimised(model, feed), unoptimised(given.to_proto(), feed), strict=True
+        ):
+            np.testing.assert_array_equal(found, wanted)

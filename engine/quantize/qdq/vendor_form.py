@@ -12,6 +12,8 @@ Seen with 2.3.2, which in a file with parameters of its own
   DequantizeLinear,
 * makes a bias of what is added to a product of matrices from level 3 on, and fails unless that has
   a scale for each of its numbers (below level 3 it takes one scale alone),
+* crashes, or takes 8-bit layers into float16, where one DequantizeLinear is read by layers of 8
+  bits and by layers in float (a LayerNorm in parts),
 * makes a layer on the CPU of what only guards against a kernel of ONNX Runtime.
 
 Each form that stands here computes the same numbers as the graph.
@@ -54,7 +56,8 @@ def vendor_form(graph: Graph, level: int = FUSING_LEVEL, *, every_shape: bool = 
     else:
         staged = _means_as_reductions(graph) if level >= FUSING_LEVEL else graph
     means = _means_as_convolutions(staged, wholes=not every_shape)
-    return _outputs_alone(small_strides(_hard_sigmoids_as_convolutions(means)))
+    convolved = small_strides(_hard_sigmoids_as_convolutions(means))
+    return _float_readers_alone(_outputs_alone(convolved))
 
 
 def _without_guards(graph: Graph) -> Graph:
@@ -298,3 +301,42 @@ def _outputs_alone(graph: Graph) -> Graph:
         for reader, index in readers:
             reader.replace_input_with(index, again.outputs[0])
     return Graph(copy.model)
+
+
+def _float_readers_alone(graph: Graph) -> Graph:
+    """Tensors that are read in 8 bits and in float: what computes in float gets a DQ of its own."""
+    names = [node.name or "" for node in graph.nodes if _float_readers(node)]
+    if not names:
+        return graph
+    copy = graph.copy()
+    edit = Editor(copy.model)
+    for name in names:
+        node = copy.node(name)
+        value = node.outputs[0]
+        again = edit.insert(
+            "DequantizeLinear", list(node.inputs), before=node, like=value, name=f"{name}/float"
+        )
+        for reader in _float_readers(node):
+            for index, each in enumerate(reader.inputs):
+                if each is value:
+                    reader.replace_input_with(index, again.outputs[0])
+    return Graph(copy.model)
+
+
+def _float_readers(node: ir.Node) -> list[ir.Node]:
+    """What reads a dequantized tensor in float, where something else reads it in 8 bits."""
+    if node.op_type != "DequantizeLinear" or node.attributes.get_int("axis", -1) >= 0:
+        return []
+    readers = list(dict.fromkeys(use.node for use in node.outputs[0].uses()))
+    found = [reader for reader in readers if not _is_rounded(reader)]
+    return found if len(found) < len(readers) else []
+
+
+def _is_rounded(node: ir.Node) -> bool:
+    """Whether what a node computes is quantized, behind its activation at last."""
+    readers = [use.node for value in node.outputs for use in value.uses()]
+    return any(
+        reader.op_type == "QuantizeLinear"
+        or (reader.op_type in ("Relu", "Clip") and _is_rounded(reader))
+        for reader in readers
+    )
