@@ -219,6 +219,23 @@ def one_node(path: Path, weight: tuple[int, ...], shape: tuple[int, ...], **more
     return path
 
 
+def test_a_layer_normalization_has_its_defaults_written(tmp_path: Path) -> None:
+    ports = [onnx.helper.make_tensor_value_info(name, 1, [1, 16, 32]) for name in "xy"]
+    constants = [
+        onnx.numpy_helper.from_array(np.full(32, value, np.float32), name)
+        for name, value in (("scale", 2.0), ("bias", 0.5))
+    ]
+    node = onnx.helper.make_node("LayerNormalization", ["x", "scale", "bias"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", ports[:1], ports[1:], constants)
+    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    made.ir_version = 8
+    path = tmp_path / "norm.onnx"
+    onnx.save(made, path)
+    (one,) = compiled(path, tmp_path, do_quantization=False)
+    assert one.problem == ""
+    assert one.outputs[0].cosine > 0.9999
+
+
 def test_where_the_toolkit_fails_another_way_is_taken_and_told(tmp_path: Path) -> None:
     """A kernel of 31: it cuts that into parts in float16, which rv1106 does not have."""
     model = one_node(tmp_path / "net.onnx", (8, 8, 31), (1, 8, 128))

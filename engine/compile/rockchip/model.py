@@ -19,6 +19,8 @@ __all__ = ["op_targets", "toolkit_onnx"]
 
 _STATES = 5
 """Index of the first state among the inputs of a recurrent layer."""
+_NORM_DEFAULTS = {"axis": -1, "epsilon": 1e-5}
+"""Of a LayerNormalization, by ONNX."""
 _TO_NCHW = (0, 3, 1, 2)
 _TO_NHWC = (0, 2, 3, 1)
 
@@ -39,7 +41,6 @@ def toolkit_onnx(
             here; a runtime takes and gives pictures in NHWC all the same.
         level: the ``optimization_level`` that it will be compiled with.
         every_shape: whether it is compiled for several sets of input shapes.
-        level: of the compiler; the file of several sets differs by it.
 
     Raises:
         QuantizationError: an operator has no form in opset 19 (named).
@@ -48,10 +49,22 @@ def toolkit_onnx(
     for node in model.graph.node:
         if node.op_type in ("LSTM", "GRU", "RNN"):
             _plain_recurrence(node, model.graph)
+        elif node.op_type == "LayerNormalization":
+            _with_defaults(node)
     _conditions_of_an_axis(model.graph)
     for name in sorted(nhwc):
         _channels_first(model.graph, name)
     return model.SerializeToString(deterministic=True)
+
+
+def _with_defaults(node: onnx.NodeProto) -> None:
+    """Write what a LayerNormalization has by default: 2.3.2 ends in a KeyError where one lacks."""
+    written = {each.name for each in node.attribute}
+    node.attribute.extend(
+        helper.make_attribute(name, value)
+        for name, value in _NORM_DEFAULTS.items()
+        if name not in written
+    )
 
 
 def _plain_recurrence(node: onnx.NodeProto, graph: onnx.GraphProto) -> None:
