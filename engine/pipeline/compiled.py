@@ -28,7 +28,12 @@ from engine.compile.kept_builds import keep_build
 from engine.compile.rockchip.checked import check_compiled
 from engine.compile.rockchip.compiler import CompilerRequest, CompilerRun
 from engine.compile.rockchip.notices import notice_findings
-from engine.compile.rockchip.options import ToolkitOptions, choose_quantizer, toolkit_options
+from engine.compile.rockchip.options import (
+    ToolkitOptions,
+    choose_quantizer,
+    require_dtypes,
+    toolkit_options,
+)
 from engine.compile.rockchip.side_file import Origin, side_file, side_path
 from engine.compile.rockchip.table import compiler_table
 from engine.container import write_container
@@ -50,7 +55,7 @@ from engine.pipeline.second_opinion import OpinionSamples
 from engine.pipeline.stages.compiled import CompiledModel, compiled_stage
 from engine.pipeline.stages.container import content_of
 from engine.pipeline.stages.estimate import WhatIf, cost_inputs
-from engine.quantize import check_dtype, check_layer_dtype, is_quantized_source
+from engine.quantize import is_quantized_source
 from engine.wire.compile import Compiled, CompiledModels, QuantizedBy, SecondOpinion
 
 if TYPE_CHECKING:
@@ -167,7 +172,7 @@ class _Compilation:
             environment = find(chip.generation, self._order.toolkit)
             by, notes = self._quantizer(chip)
             notes = (*self._notes, *notes)
-            _require_dtypes(self._pipeline, chip, by)
+            require_dtypes(self._pipeline.recipe, chip, by)
             toolkit = toolkit_words(environment)
         except EngineError as error:
             return self._failed(Compiled(chip=chip.name), error)
@@ -487,26 +492,3 @@ def _first_shapes(log: str) -> str:
     first = log.find(_TABLE)
     second = log.find(_TABLE, first + 1)
     return log if second < 0 else log[:second]
-
-
-def _require_dtypes(pipeline: Pipeline, chip: Chip, by: QuantizedBy) -> None:
-    """Refuse what the chip does not have, before anything is built for it.
-
-    Raises:
-        QuantizationError: names the chips that have it.
-    """
-    part = pipeline.recipe.quantization
-    if by == "nobody":
-        wanted = "w8a16" if part.quantize_weight else "float16"
-        if wanted not in chip.dtypes:
-            raise QuantizationError(
-                f"{chip.name} does not compute in {wanted}, and this build is not quantized.",
-                cause=f"It has {', '.join(chip.dtypes)}.",
-                remedy="Set do_quantization to yes, with a dataset.",
-            )
-        return
-    if pipeline.quantized_build:
-        check_dtype(part.quantized_dtype, chip.name)
-    if by == "ours":
-        for dtype in dict.fromkeys((part.quantized_layers or {}).values()):
-            check_layer_dtype(dtype, chip.name)

@@ -10,17 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine.base.errors import UsageError
+from engine.base.errors import QuantizationError, UsageError
 from engine.base.findings import Finding
 from engine.base.plain import JsonValue
 from engine.chips import Chip
+from engine.quantize import check_dtype, check_layer_dtype
 from engine.wire.compile import QuantizedBy
 
 if TYPE_CHECKING:
     from engine.dataset.preprocess import InputPlan
     from engine.recipe import Recipe
 
-__all__ = ["QDQ_DTYPES", "ToolkitOptions", "choose_quantizer", "toolkit_options"]
+__all__ = ["QDQ_DTYPES", "ToolkitOptions", "choose_quantizer", "require_dtypes", "toolkit_options"]
 
 QDQ_DTYPES = frozenset({"w8a8", "asymmetric_quantized-8"})
 """Dtypes whose numbers the toolkit takes over from Q/DQ pairs."""
@@ -100,6 +101,29 @@ def choose_quantizer(
         remedy="Its integers are not those that are simulated here: compare outputs (--samples).",
     )
     return "vendor", (told, *_vendor_notes(recipe))
+
+
+def require_dtypes(recipe: Recipe, chip: Chip, by: QuantizedBy) -> None:
+    """Refuse what the chip does not have, before anything is built for it.
+
+    Raises:
+        QuantizationError: names the chips that have it.
+    """
+    part = recipe.quantization
+    if by == "nobody":
+        wanted = "w8a16" if part.quantize_weight else "float16"
+        if wanted not in chip.dtypes:
+            raise QuantizationError(
+                f"{chip.name} does not compute in {wanted}, and this build is not quantized.",
+                cause=f"It has {', '.join(chip.dtypes)}.",
+                remedy="Set do_quantization to yes, with a dataset.",
+            )
+        return
+    if part.do_quantization:
+        check_dtype(part.quantized_dtype, chip.name)
+    if by == "ours":
+        for dtype in dict.fromkeys((part.quantized_layers or {}).values()):
+            check_layer_dtype(dtype, chip.name)
 
 
 def _dtype(recipe: Recipe) -> str:
