@@ -239,7 +239,11 @@ class _Compilation:
                 cycles = None if plan is None else plan.total_cycles
             note = another_way_finding(way, asked, first, found, cycles)
             return replace(found, findings=(note, *found.findings))
-        raise failed_ways(first or CompilerError("There is no way to compile."), tried)
+        if first is None:
+            raise CompilerError(
+                "There is no way to compile.", remedy="Please report this, with the recipe."
+            )
+        raise failed_ways(first, tried)
 
     def _by_way(
         self,

@@ -193,7 +193,9 @@ def _compare(
     if len(theirs) != len(ours) or len(ours) != own + len(names):
         raise CompilerError(
             f"The model with {len(names)} inner tensors as outputs has {len(theirs)} outputs in "
-            "the vendor's simulator."
+            "the vendor's simulator.",
+            cause="The toolkit leaves out outputs, or adds some.",
+            remedy="Compare on a board instead: rknntui compare.",
         )
     scales = steps_of_outputs(file)
     for at, name in enumerate(names, own):

@@ -256,4 +256,5 @@ def _differs(graph: IntegerGraph, name: str, by: str) -> SourceModelError:
         f"Operator {place} of {len(graph.given)}, {sanitize(graph.operators[name], 100)}, differs "
         f"from PyTorch on PyTorch's own inputs: {by}.",
         cause="An operator in it is converted to something else than it computes.",
+        remedy="Please report it. Until then give the float model, and quantize it here.",
     )
