@@ -117,6 +117,16 @@ def test_a_large_difference_fails_and_names_where_it_begins(demo: HandedModel) -
     assert not any(each.code.startswith("second-opinion") for each in judge(opinion, demo).findings)
 
 
+def test_a_cosine_says_nothing_of_outputs_of_a_few_steps_or_of_noise(demo: HandedModel) -> None:
+    opinion = opinion_on(demo, lambda array: array[..., ::-1].copy())
+    (row,) = opinion.outputs
+    assert row.cosine < 0.99
+    for nothing in ({"max_steps": 2}, {"our_sqnr_db": 3.0}):
+        judged = judge(replace(opinion, outputs=(replace(row, **nothing),)), demo)
+        assert judged.error is None
+        assert "second-opinion-gap" in {each.code for each in judged.findings}
+
+
 def test_a_gap_is_a_warning_unless_it_is_explained(demo: HandedModel) -> None:
     def near(array: np.ndarray) -> np.ndarray:
         scale = demo.pipeline.quantized.table["logits"].scale[0]
