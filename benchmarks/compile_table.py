@@ -1,6 +1,8 @@
-"""What ``rknntui compile`` makes of a model from each framework: the table of docs/deploy.md.
+"""What ``rknntui compile`` makes of a model from each framework.
 
 Usage: python -m benchmarks.compile_table [--samples 4] [--only NAME] [--chip CHIP]
+
+It is a table of docs/measurements/compiled.md.
 
 Needs a toolkit of the vendor (rknntui vendor install) and the model zoo. Every model is compiled in
 a temporary folder, by the command line, for all chips in one go. "convolutions" are those that the
