@@ -23,6 +23,7 @@ LIMITS = {
     "docs/dataset.md": GOAL,
     "docs/devices.md": GOAL,
     "docs/frontends.md": GOAL,
+    "docs/hybrid.md": GOAL,
     "docs/installation.md": GOAL,
     "docs/python.md": GOAL,
     "docs/recipe.md": GOAL,
