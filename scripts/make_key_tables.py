@@ -40,9 +40,9 @@ def key_tables() -> str:
 
     load_all()
     parts = ["### Everywhere", "", *_table([a for a in ACTIONS if a.noun != "go"])]
-    keys = " ".join(f"`{REGISTRY.keys_of(f'go.{name}')[0]}`" for name in WORKSPACES)
-    parts += ["", f"{keys} (also with Alt, which works while a text is edited) show the"]
-    parts += ["workspaces in their order."]
+    keys = ", ".join(f"`{REGISTRY.keys_of(f'go.{name}')[0]}`" for name in WORKSPACES)
+    parts += ["", f"These keys show the workspaces in their order: {keys}."]
+    parts += ["With Alt they also work while you edit a text."]
     for name, place in WORKSPACES.items():
         parts += ["", f"### {place.title}", "", *_table(list(REGISTRY.of(name)))]
     return "\n".join(parts)
