@@ -280,8 +280,8 @@ class MemoryParams(ModelTarget):
 
 @record
 class AllocatedMemory:
-    """What generation 1's ``eval_memory`` tells, in bytes: the most that was allocated at one time,
-    and the sum of all allocations since the model was loaded, of the system and of the NPU.
+    """What generation 1's ``eval_memory`` tells of the system and of the NPU, in bytes: the most at
+    one time, and the sum of all allocations since the model was loaded.
     """
 
     system_maximum: int

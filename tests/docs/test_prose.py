@@ -25,6 +25,7 @@ LIMITS = {
     "docs/frontends.md": GOAL,
     "docs/hybrid.md": GOAL,
     "docs/installation.md": GOAL,
+    "docs/jobs.md": GOAL,
     "docs/python.md": GOAL,
     "docs/recipe.md": GOAL,
     "docs/references.md": GOAL,
