@@ -32,18 +32,18 @@ from benchmarks.zoo import zoo_folder
 from engine.compile.environments import find
 
 CHIP = "rk3588"
-_VENDOR = """
+_VENDOR = f"""
 import sys
 from rknn.api import RKNN
 model, dataset, mean, std, target = sys.argv[1:]
 rknn = RKNN()
 assert rknn.config(mean_values=[eval(mean)], std_values=[eval(std)],
-                   target_platform="{chip}") in (0, None)
+                   target_platform="{CHIP}") in (0, None)
 assert rknn.load_onnx(model=model) == 0
 assert rknn.build(do_quantization=True, dataset=dataset) == 0
 assert rknn.export_rknn(target) == 0
 rknn.release()
-""".format(chip=CHIP)
+"""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,10 @@ def main() -> None:
         compiled = {"PYTHONPYCACHEPREFIX": str(work / "bytecode")}
         _cpu_of(our_command, work / "ours", **compiled)
         rows = [
-            (_cpu_of(theirs_command, work / "vendor"), _cpu_of(our_command, work / "ours", **compiled))
+            (
+                _cpu_of(theirs_command, work / "vendor"),
+                _cpu_of(our_command, work / "ours", **compiled),
+            )
             for _ in range(given.runs)
         ]
         theirs, our = (min(side) for side in zip(*rows, strict=True))

@@ -221,11 +221,15 @@ class HandedModel:
         level = self.pipeline.recipe.quantization.optimization_level
         return toolkit_onnx(graph, self.nhwc, level, every_shape=several)
 
+    @cached_property
+    def _file(self) -> Graph:
+        file = Graph.from_bytes(self.onnx)
+        return infer_shapes(file) if self.nhwc else file  # whose shapes were left out
+
     def file_at(self, shapes: ShapeSet) -> Graph:
         """The file of generation 2, with the inputs of a set of shapes."""
         if shapes is self.shape_sets[0]:
-            file = Graph.from_bytes(self.onnx)
-            return infer_shapes(file) if self.nhwc else file  # whose shapes were left out
+            return self._file
         model = onnx.load_from_string(self.onnx)
         specs = self.file_inputs(shapes.wanted.inputs)
         for value, spec in zip(model.graph.input, specs, strict=True):

@@ -179,6 +179,29 @@ def test_a_file_that_is_not_the_build_fails() -> None:
     assert "fault of this program" in error.cause
 
 
+@pytest.mark.parametrize(("cut", "sessions"), [(True, 1), (False, 2)])
+def test_a_file_that_is_the_graph_as_it_stands_is_run_once(
+    cut: bool, sessions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mean is written as a convolution; without it the file is the build's own graph."""
+    float_graph = handed().pipeline.loaded.graph.graph
+    mean = next(node for node in float_graph.nodes if node.op_type == "GlobalAveragePool")
+    assert mean.inputs[0] is not None
+    model = handed(outputs=[mean.inputs[0].name]) if cut else handed()
+    run = cast(CompilerRun, Simulator(model))
+    made: list[Graph] = []
+
+    def counted(graph: Graph) -> Session:
+        made.append(graph)
+        return reference_session(graph)
+
+    monkeypatch.setattr("engine.pipeline.second_opinion.reference_session", counted)
+    opinion = second_opinion(run, model, OpinionSamples())
+    assert len(made) == sessions
+    assert opinion.outputs[0].unequal == 0
+    assert opinion.file_cosine is None
+
+
 def test_a_folder_of_the_user_s_is_prepared_as_calibration_is(
     demo: HandedModel, tmp_path: Path
 ) -> None:

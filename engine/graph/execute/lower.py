@@ -66,13 +66,13 @@ def lower_for_runtime(graph: Graph) -> Graph:
 
     Names of tensors stay. A graph where nothing of this applies comes back as it is.
     """
-    graph = means_in_stages(graph)
+    staged = means_in_stages(graph)
     if not any(
         _gives_int8(node) or _reads_int8_constant(node) or _is_folded(node) or _is_widened(node)
-        for node in graph.nodes
+        for node in staged.nodes
     ):
-        return graph
-    copy = graph.copy()
+        return staged
+    copy = graph.copy() if staged is graph else staged
     lowering = _Lowering(copy.model.graph)
     for node in list(copy.model.graph):
         if _gives_int8(node):
@@ -87,15 +87,16 @@ def lower_for_runtime(graph: Graph) -> Graph:
 
 
 @no_collection()
-def fold_constants(graph: Graph) -> Graph:
+def fold_constants(graph: Graph, *, own: bool = False) -> Graph:
     """A copy in which every dequantized constant is float; the numbers stay bit by bit.
 
-    A graph without any comes back as it is.
+    A graph without any comes back as it is. With ``own`` the graph itself is rewritten, which the
+    caller has made and uses no more.
     """
     names = [node.name or "" for node in graph.nodes if _constant_dtype(node) is not None]
     if not names:
         return graph
-    copy = graph.copy()
+    copy = graph if own else graph.copy()
     folding = _Lowering(copy.model.graph)
     for name in names:
         folding.fold(copy.node(name))

@@ -38,21 +38,22 @@ def reference_form(graph: Graph, *, names: bool = False) -> Graph:
         graph: with Q/DQ nodes, or without.
         names: keep every tensor of the graph, for runs that give inner ones; a little slower.
     """
-    form = fold_constants(lower_for_runtime(graph))
+    lowered = lower_for_runtime(graph)
+    form = fold_constants(lowered, own=lowered is not graph)
     if names:
         return form
     bounds = [node.name or "" for node in form.nodes if _is_saturated(node)]
     tables = list(_tables(form))
     if not bounds and not tables:
         return form
-    copy = form.copy()
+    copy = graph.copy() if form is graph else form
     for name in bounds:
         node = copy.node(name)
         source = node.inputs[0]
         for use in tuple(node.outputs[0].uses()):
             use.node.replace_input_with(use.idx, source)
         copy.model.graph.remove(node, safe=True)
-    for table in _exact(form, tables):
+    for table in _exact(tables):
         _look_up(copy, table)
     return Graph(copy.model)
 
@@ -154,7 +155,7 @@ def _tables(graph: Graph) -> Iterator[_Table]:
         yield _Table(node.name or "", behind.name or "", alpha, before, after)
 
 
-def _exact(graph: Graph, tables: list[_Table]) -> list[_Table]:
+def _exact(tables: list[_Table]) -> list[_Table]:
     """Those of which the runtime's table is that of the float operators; all 256 are looked at."""
     if not tables:
         return []
