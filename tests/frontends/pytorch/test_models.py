@@ -87,7 +87,7 @@ def test_a_wrong_operator_of_such_a_network_is_not_taken_for_rounding(
     quick_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
-    from engine.frontends.pytorch import child, export_strategies
+    from engine.frontends.pytorch import child, export_strategies, integer_operators
 
     def averages(g: Any, x: Any, *_: Any) -> Any:
         pads = {"pads_i": [1, 1, 1, 1], "strides_i": [2, 2]}
@@ -99,7 +99,14 @@ def test_a_wrong_operator_of_such_a_network_is_not_taken_for_rounding(
         value, scale, point, _ = symbolic_helper.dequantize_helper(g, x)
         return symbolic_helper.quantize_helper(g, averages(g, value), scale, point)
 
+    def wrong_layer(g: Any, a: Any, _: Any) -> str:
+        pads = {"pads": [1, 1, 1, 1], "strides": [2, 2]}
+        x = g.real(integer_operators._first(a))
+        return str(g.node("AveragePool", x, kernel_shape=[3, 3], **pads))
+
     monkeypatch.setitem(export_strategies.OPERATORS, "aten::max_pool2d", wrong)
+    for name in [each for each in integer_operators.RULES if "max_pool2d" in each]:
+        monkeypatch.setitem(integer_operators.RULES, name, wrong_layer)
     request = {
         "model": str(quick_models / "trained_resnet.pt"),
         "sizes": [[1, 3, 64, 64]],

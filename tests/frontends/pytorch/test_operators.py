@@ -159,7 +159,7 @@ def test_rewrites_of_the_runtime_are_told_apart_from_a_wrong_conversion(tmp_path
     module = torch.nn.Sequential(torch.nn.Conv2d(4, 4, 3), torch.nn.SiLU()).eval()
     path = tmp_path / "one.pt"
     torch.jit.trace(module, torch.randn(1, 4, 20, 16)).save(path)
-    loaded, plan = child._planned(path, {"sizes": [(1, 4, 20, 16)], "traced": []}, [])
+    loaded, plan, _ = child._planned(path, {"sizes": [(1, 4, 20, 16)], "traced": []}, [])
     sample = plan.sample(0)
     result = child.call(loaded, plan.signature, sample)
     subject = child._subject(path, loaded, plan, result, fixable=True)
