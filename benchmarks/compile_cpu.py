@@ -6,8 +6,9 @@ Usage: python -m benchmarks.compile_cpu --work DIR [--models NAME ...] [--sample
 The vendor's side is a script as its user writes it: config, load_onnx, build with its quantization
 on the same samples, export_rknn; in the toolkit's own Python. Ours is the command with an empty
 cache, its second opinion included. Seconds are user and system time of a process and all that it
-started, so a loaded machine disturbs little. The sides take turns; the smallest of the runs is
-shown. Published graphs without weights get drawn ones (benchmarks/realsize/weights.py).
+started; load on the machine raises them too, so compare ratios, on a quiet one. The sides take
+turns; the smallest of the runs is shown. Published graphs without weights get drawn ones
+(benchmarks/realsize/weights.py).
 """
 
 from __future__ import annotations
