@@ -210,7 +210,7 @@ def test_a_build_takes_nothing_from_folders_of_another_user(
     trap: Trap, stranger: str, tmp_path: Path
 ) -> None:
     recipe = demo_recipe()
-    words = ["-m", "rknntui", "build", recipe["model"], "-o", str(tmp_path / "m.rknnop")]
+    words = ["-m", "rknntui", "build", recipe["model"], "-o", str(tmp_path / "m.rknn")]
     words += ["--dataset", recipe["dataset"]]
     with watched(trap, stranger):
         found = subprocess.run(

@@ -104,7 +104,7 @@ async def test_a_container_is_encrypted_with_a_key_that_is_typed_twice(
         await pilot.press("enter")
         await until(pilot, lambda: "to encrypt (.rknn)" in screen_text(app), "which file")
         await pilot.press("enter")  # the one that was written
-        await until(pilot, lambda: "about 0.1 s" in screen_text(app), "which level")
+        await until(pilot, lambda: "about half a second" in screen_text(app), "which level")
         await pilot.press("enter", "enter")
         await press_text(pilot, "secret")
         assert "secret" not in screen_text(app)
