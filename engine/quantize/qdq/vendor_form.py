@@ -169,20 +169,29 @@ def _means_as_convolutions(graph: Graph, *, wholes: bool) -> Graph:
                     attributes[key] = list(node.attributes.get_ints(key))
         shape = (channels, 1, *sizes)
         scale = np.float32(1.0 / (127.0 * np.prod(sizes)))
-        weight = edit.insert(
-            "DequantizeLinear",
-            [
-                edit.constant(np.full(shape, 127, dtype=np.int8), f"{name}/weight/quantized"),
-                edit.constant(np.array(scale), f"{name}/weight/scale"),
-                edit.constant(np.array(0, dtype=np.int8), f"{name}/weight/zero_point"),
-            ],
-            before=node,
-            like=source,
-            shape=shape,
-            name=f"{name}/weight/DequantizeLinear",
-        )
-        edit.replace_with(node, "Conv", [source, weight.outputs[0]], attributes)
+        weight = _dequantized(edit, node, source, "weight", np.full(shape, 127, np.int8), scale)
+        edit.replace_with(node, "Conv", [source, weight], attributes)
     return Graph(copy.model)
+
+
+def _dequantized(
+    edit: Editor, node: ir.Node, like: ir.Value, role: str, integers: np.ndarray, scale: np.float32
+) -> ir.Value:
+    """A constant of a node as integers with one scale, and what dequantizes them before it."""
+    name = f"{node.name}/{role}"
+    made = edit.insert(
+        "DequantizeLinear",
+        [
+            edit.constant(integers, f"{name}/quantized"),
+            edit.constant(np.array(scale), f"{name}/scale"),
+            edit.constant(np.array(0, integers.dtype), f"{name}/zero_point"),
+        ],
+        before=node,
+        like=like,
+        shape=integers.shape,
+        name=f"{name}/DequantizeLinear",
+    )
+    return made.outputs[0]
 
 
 def _is_plain_pool(node: ir.Node) -> bool:
@@ -233,22 +242,12 @@ def _hard_sigmoids_as_convolutions(graph: Graph) -> Graph:
             "weight": (np.full((channels, 1, 1, 1), 127, np.int8), weight_scale),
             "bias": (np.full(channels, offset, np.int32), bias_scale),
         }
-        inputs = [source]
-        for role, (integers, scale) in stored.items():
-            made = edit.insert(
-                "DequantizeLinear",
-                [
-                    edit.constant(integers, f"{name}/{role}/quantized"),
-                    edit.constant(np.array(scale), f"{name}/{role}/scale"),
-                    edit.constant(np.array(0, integers.dtype), f"{name}/{role}/zero_point"),
-                ],
-                before=node,
-                like=source,
-                shape=integers.shape,
-                name=f"{name}/{role}/DequantizeLinear",
-            )
-            inputs.append(made.outputs[0])
-        edit.replace_with(node, "Conv", inputs, {"group": channels, "kernel_shape": [1, 1]})
+        constants = [
+            _dequantized(edit, node, source, role, integers, scale)
+            for role, (integers, scale) in stored.items()
+        ]
+        attributes: dict[str, int | list[int]] = {"group": channels, "kernel_shape": [1, 1]}
+        edit.replace_with(node, "Conv", [source, *constants], attributes)
     return Graph(copy.model)
 
 
