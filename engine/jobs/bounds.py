@@ -18,6 +18,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from engine.base.peers.far import Lasting
 from engine.base.peers.limits import die_with_parent, limit_data, machine_bytes, private_bytes
 from engine.base.plain import JsonObject
 
@@ -42,7 +43,7 @@ class Bounds:
         self._parent = os.getppid()
         self._asked: queue.SimpleQueue[tuple[int, threading.Event]] = queue.SimpleQueue()
         self.jobs = 0
-        threading.Thread(target=self._obey, name="bounds", daemon=True).start()
+        Lasting(self._obey).start()
         limit_data(machine_bytes())
         self._tie(signal.SIGKILL)
 

@@ -16,8 +16,7 @@ import os
 import queue
 import signal
 import sys
-import threading
-import traceback
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
@@ -36,7 +35,7 @@ from engine.base.events import Reporter
 from engine.base.leftovers import clear_leftovers
 from engine.base.malloc import trim_heap
 from engine.base.paths import log_handle, state_folder
-from engine.base.peers.far import FarEnd, Message, Request, outcome, take_streams
+from engine.base.peers.far import FarEnd, Lasting, Message, Request, outcome, take_streams
 from engine.base.plain import JsonObject
 from engine.base.resources import resource_error
 from engine.base.text import did_you_mean, sanitize
@@ -50,9 +49,6 @@ Query = Callable[[Message], Message]
 JobFunction = Callable[[Message, Reporter], Message]
 
 _LOG_LIMIT = 1 << 20
-_BROKEN = 12
-"""Exit code where the process cannot tell any more what happened."""
-
 _GRACE_SECONDS = 2.0
 _SLICE_SECONDS = 0.5
 # an attended job looks so long whether it is cancelled, once its command has gone
@@ -108,10 +104,8 @@ class _Server:
         """Answer until the input is closed, then finish the jobs."""
         signal.signal(signal.SIGTERM, self._terminated)
         self._far.start()
-        jobs = threading.Thread(target=self._work, name="jobs", daemon=True)
-        jobs.start()
-        tidying = threading.Thread(target=clear_leftovers, name="tidying", daemon=True)
-        tidying.start()
+        jobs = Lasting(self._work).start()
+        tidying = Lasting(_tidy).start()
         while True:
             # in slices: a signal that comes just before a wait would be handled only after it
             request = self._far.next(_SLICE_SECONDS)
@@ -120,8 +114,8 @@ class _Server:
             elif self._closed:
                 break
         self._jobs.put(None)
-        while jobs.is_alive():
-            jobs.join(_SLICE_SECONDS)
+        while not jobs.join(_SLICE_SECONDS):
+            pass
         tidying.join(_GRACE_SECONDS)
         self._far.close(_GRACE_SECONDS)
 
@@ -129,17 +123,13 @@ class _Server:
         self._closed = True
         left = [recorder for recorder in tuple(self._attended) if recorder.abandon()]
         if left:
-            last = threading.Timer(_ATTENDED_SECONDS, self._abandon, (left,))
-            last.daemon = True
-            last.start()
+            _after(_ATTENDED_SECONDS, partial(self._abandon, left))
         self._end_if_idle()
 
     def _end_if_idle(self) -> None:
         """End, whatever the main thread does, once there is neither a client nor a job."""
         if self._closed and self._bounds.jobs == 0:
-            last = threading.Timer(_LAST_QUERY_SECONDS, os._exit, (0,))
-            last.daemon = True
-            last.start()
+            _after(_LAST_QUERY_SECONDS, partial(os._exit, 0))
 
     def _abandon(self, left: list[JobRecorder]) -> None:
         """End where a job whose command has gone still runs: native code hears nobody."""
@@ -190,16 +180,6 @@ class _Server:
         self._far.send({"job": job}, once=job)
 
     def _work(self) -> None:
-        try:
-            self._work_off()
-        except BaseException:  # noqa: BLE001 - such as memory that is too short for the error itself
-            # without this thread no job would ever end; who waits hears of a process that ended
-            try:
-                traceback.print_exc()  # the log of the job takes it
-            finally:
-                os._exit(_BROKEN)
-
-    def _work_off(self) -> None:
         while (item := self._jobs.get()) is not None:
             recorder, request = item
             self._running = recorder
@@ -259,6 +239,24 @@ class _Server:
                 )
                 recorder.end("failed", error=error.to_dict())
         os._exit(128 + signal.SIGTERM)
+
+
+def _after(seconds: float, act: Callable[[], object]) -> None:
+    """Act later, on a thread of its own."""
+
+    def wait() -> None:
+        time.sleep(seconds)
+        act()
+
+    Lasting(wait).start()
+
+
+def _tidy() -> None:
+    """Remove what killed processes left; a job does not need it."""
+    try:
+        clear_leftovers()
+    except Exception as error:  # noqa: BLE001 - it is tried again by the next process
+        log_traceback(error)
 
 
 def _describe(error: Exception) -> Message:

@@ -16,6 +16,7 @@ From it:
 Tensors travel as files whose paths are in the messages.
 """
 
+import _thread
 import functools
 import json
 import math
@@ -27,9 +28,11 @@ import traceback
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 __all__ = [
+    "BROKEN",
     "LINE_LIMIT",
     "PROTOCOL",
     "FarEnd",
+    "Lasting",
     "Lines",
     "Message",
     "ProtocolError",
@@ -47,6 +50,11 @@ LINE_LIMIT = 256 << 20
 """Longest line that is read, in bytes."""
 
 _CHUNK = 1 << 16
+
+BROKEN = 12
+"""Exit code of a process that cannot tell any more what happened."""
+
+_START_SECONDS = 30.0
 
 Message = Dict[str, Any]
 
@@ -99,6 +107,49 @@ def decode(line: bytes) -> Message:
     if not isinstance(message, dict):
         raise ProtocolError("a line is not an object")
     return message
+
+
+class Lasting:
+    """A daemon thread that its process cannot do without: where it fails, the process ends.
+
+    :class:`threading.Thread` is not used: its ``start`` waits without end for a thread that had no
+    memory for its first steps (https://github.com/python/cpython/issues/140746), and nobody
+    misses one that fails later. The near end hears of a process that ended.
+
+    Args:
+        function: what it does.
+    """
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function = function
+        self._begun = threading.Event()
+        self._over = threading.Event()
+
+    def start(self) -> "Lasting":
+        """Start it.
+
+        Raises:
+            RuntimeError: the system has no thread left.
+        """
+        _thread.start_new_thread(self._run, ())
+        if not self._begun.wait(_START_SECONDS):
+            os._exit(BROKEN)
+        return self
+
+    def join(self, seconds: float) -> bool:
+        """Wait for its end, for so long at most; whether it is over."""
+        return self._over.wait(seconds)
+
+    def _run(self) -> None:
+        try:
+            self._begun.set()
+            self._function()
+            self._over.set()
+        except BaseException:  # noqa: BLE001 - such as memory that is too short for the error itself
+            try:
+                traceback.print_exc()
+            finally:
+                os._exit(BROKEN)
 
 
 class Lines:
@@ -231,7 +282,7 @@ class FarEnd:
         self._outgoing = _Queue()
         self._under_way = {}  # type: Dict[Optional[int], Request]
         self._told = {}  # type: Dict[str, bool]
-        self._writer = threading.Thread(target=self._write, name="writer", daemon=True)
+        self._writer = Lasting(self._write)
 
     def start(self) -> None:
         """Greet the near end and serve."""
@@ -245,7 +296,7 @@ class FarEnd:
             }
         )
         self._writer.start()
-        threading.Thread(target=self._read, name="reader", daemon=True).start()
+        Lasting(self._read).start()
 
     def next(self, seconds: Optional[float] = None) -> Optional[Request]:
         """Wait for a request; None at the end of the input, or where none came for so long."""
@@ -305,8 +356,6 @@ class FarEnd:
                     self._take(line)
         except OSError:
             pass
-        except MemoryError:  # nobody would ever be heard again
-            os._exit(12)
         if self._ended is None:
             os._exit(0)
         self._asked.put(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -88,3 +89,33 @@ def test_a_line_without_end_takes_no_memory() -> None:
     assert not reader._parts
     assert reader.feed(b"\n{}\n") == [None, b"{}"]
     assert not reader.overlong
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        # what CPython does where a new thread has no memory for its first steps (cpython#140746)
+        ("far._thread.start_new_thread = lambda function, arguments: None", ""),
+        ("far.FarEnd._read = fail", "MemoryError"),
+        ("far.FarEnd._write = fail", "MemoryError"),
+    ],
+)
+def test_a_process_ends_where_a_thread_of_it_cannot_go_on(how: str, said: str) -> None:
+    script = f"""
+import os
+from engine.base.peers import far
+def fail(self):
+    raise MemoryError
+far._START_SECONDS = 0.2
+{how}
+far.FarEnd(*os.pipe()).serve({{}})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        check=False,
+        stdin=subprocess.PIPE,
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == far.BROKEN
+    assert said in done.stderr.decode()

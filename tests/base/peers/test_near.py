@@ -173,7 +173,7 @@ def test_a_near_end_that_has_gone_stops_no_answer(wires: Any) -> None:
     assert server.next(5) is None
     asked.answer({"result": LARGE})
     server.close(5)
-    assert not server._writer.is_alive()
+    assert server._writer.join(0)
     assert call.answer is None
     end()
 
