@@ -1,8 +1,9 @@
 """Score the lowering and the cycles against the tables that the vendor's compiler printed.
 
 Usage: ``python scripts/score_cost.py [--graphs A,B] [--platforms C] [--quant i8|fp] [--nets]
-[--worst N] [--held-out]``, the last for the graphs of ``tests/cost/asked/held_out.py``. The zoo is
-found by ``RKNNTUI_ZOO``, else ``../shared/zoo``; the facts lie beside it.
+[--worst N] [--held-out first|second]``, the last for the graphs of ``tests/cost/asked``: its
+``held_out.py`` or ``second_draw.py``. The zoo is found by ``RKNNTUI_ZOO``, else ``../shared/zoo``;
+the facts lie beside it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from scripts.pages import REPOSITORY
 from tests.cost.against_compiler.facts import read_builds
 from tests.cost.against_compiler.score import score, table, worst
+from tests.cost.asked.held_out import HELD_OUT
 from tests.cost.asked.measure import held_out_scores, memory_table
+from tests.cost.asked.second_draw import SECOND_DRAW
+
+DRAWS = {"first": HELD_OUT, "second": SECOND_DRAW}
 
 
 def main() -> None:
@@ -30,10 +35,10 @@ def main() -> None:
     asked.add_argument("--worst", type=int, default=0, help="groups of misses to print")
     asked.add_argument("--examples", type=int, default=3, help="misses of a group to print")
     asked.add_argument("--only", default="", help="misses whose cause has this text")
-    asked.add_argument("--held-out", action="store_true", help="graphs that took no part in rules")
+    asked.add_argument("--held-out", choices=DRAWS, help="graphs that took no part in rules")
     given = asked.parse_args()
     if given.held_out:
-        found = held_out_scores()
+        found = held_out_scores(DRAWS[given.held_out])
         scores = [each for each, _ in found]
         print(table(scores))
         print(memory_table(found))

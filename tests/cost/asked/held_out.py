@@ -10,12 +10,12 @@ import onnx
 
 from tests.cost.asked.maker import Maker
 
-__all__ = ["HELD_OUT"]
+__all__ = ["HELD_OUT", "KINDS", "Draw", "attention", "layer_norm", "linear"]
 
 _ACTIVATIONS = ("Relu", "Sigmoid", "LeakyRelu", "HardSwish", "Tanh", "Elu", "Clip", "Swish")
 
 
-class _Draw:
+class Draw:
     """A graph drawn step by step."""
 
     def __init__(self, seed: int, channels: int, side: int, opset: int = 17) -> None:
@@ -39,7 +39,7 @@ class _Draw:
 
 
 def _residual(seed: int) -> onnx.ModelProto:
-    d = _Draw(seed, 3, 64)
+    d = Draw(seed, 3, 64)
     channels = d.pick(12, 24, 36, 40)
     last = d.conv("x", 3, channels, stride=2)
     for _ in range(4):
@@ -52,7 +52,7 @@ def _residual(seed: int) -> onnx.ModelProto:
 
 
 def _mobile(seed: int) -> onnx.ModelProto:
-    d = _Draw(seed, 3, 96)
+    d = Draw(seed, 3, 96)
     channels = d.pick(16, 20, 28)
     last = d.conv("x", 3, channels, stride=2)
     for _ in range(4):
@@ -72,7 +72,7 @@ def _mobile(seed: int) -> onnx.ModelProto:
 
 
 def _norms(seed: int) -> onnx.ModelProto:
-    d = _Draw(seed, 3, 48)
+    d = Draw(seed, 3, 48)
     channels = d.pick(16, 24, 32)
     last = d.conv("x", 3, channels, stride=2)
     for _ in range(3):
@@ -92,7 +92,7 @@ def _norms(seed: int) -> onnx.ModelProto:
 
 
 def _ladder(seed: int) -> onnx.ModelProto:
-    d = _Draw(seed, 4, 64)
+    d = Draw(seed, 4, 64)
     a = d.pick(16, 20, 24)
     one = d.conv("x", 4, a)
     two = d.conv(d.m.add("MaxPool", one, kernel_shape=[2, 2], strides=[2, 2]), a, 2 * a)
@@ -107,7 +107,7 @@ def _ladder(seed: int) -> onnx.ModelProto:
 
 def _blocks(seed: int) -> onnx.ModelProto:
     """A small vision transformer: patches, two blocks, a head."""
-    d = _Draw(seed, 3, 96)
+    d = Draw(seed, 3, 96)
     m, patch, heads = d.m, d.pick(8, 12, 16, 24), d.pick(2, 4)
     width = heads * d.pick(16, 24, 32)
     count = (96 // patch) ** 2
@@ -116,38 +116,38 @@ def _blocks(seed: int) -> onnx.ModelProto:
     last = m.add("Transpose", last, perm=[0, 2, 1])
     last = m.add("Add", last, m.numbers(1, count, width))
     for _ in range(2):
-        last = m.add("Add", last, _attention(m, _layer_norm(m, last, width), count, width, heads))
-        inner = m.add("Relu", _linear(m, _layer_norm(m, last, width), width, 2 * width))
-        last = m.add("Add", last, _linear(m, inner, 2 * width, width))
+        last = m.add("Add", last, attention(m, layer_norm(m, last, width), count, width, heads))
+        inner = m.add("Relu", linear(m, layer_norm(m, last, width), width, 2 * width))
+        last = m.add("Add", last, linear(m, inner, 2 * width, width))
     pooled = m.add("ReduceMean", last, axes=[1], keepdims=0)
-    return m.model(_linear(m, pooled, width, 10))
+    return m.model(linear(m, pooled, width, 10))
 
 
-def _linear(m: Maker, data: str, width: int, out: int) -> str:
+def linear(m: Maker, data: str, width: int, out: int) -> str:
     return m.add("Add", m.add("MatMul", data, m.numbers(width, out)), m.numbers(out))
 
 
-def _layer_norm(m: Maker, data: str, width: int) -> str:
+def layer_norm(m: Maker, data: str, width: int) -> str:
     scale, bias = m.numbers(width), m.numbers(width)
     return m.add("LayerNormalization", data, scale, bias, axis=-1, epsilon=1e-5)
 
 
-def _attention(m: Maker, data: str, count: int, width: int, heads: int) -> str:
+def attention(m: Maker, data: str, count: int, width: int, heads: int) -> str:
     depth = width // heads
     rows = m.whole(1, count, heads, depth)
     query, key, value = (
-        m.add("Transpose", m.add("Reshape", _linear(m, data, width, width), rows), perm=list(perm))
+        m.add("Transpose", m.add("Reshape", linear(m, data, width, width), rows), perm=list(perm))
         for perm in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))
     )
     root = m.constant(np.array(depth**0.5, np.float32))
     shares = m.add("Softmax", m.add("Div", m.add("MatMul", query, key), root), axis=-1)
     mixed = m.add("Transpose", m.add("MatMul", shares, value), perm=[0, 2, 1, 3])
-    return _linear(m, m.add("Reshape", mixed, m.whole(1, count, width)), width, width)
+    return linear(m, m.add("Reshape", mixed, m.whole(1, count, width)), width, width)
 
 
 def _heads(seed: int) -> onnx.ModelProto:
     """A detector: levels, one head for all of them, rows joined."""
-    d = _Draw(seed, 3, 96)
+    d = Draw(seed, 3, 96)
     m, channels, boxes = d.m, d.pick(24, 32, 48), d.pick(6, 14, 85)
     last = d.conv("x", 3, channels, stride=2)
     levels = []
@@ -165,7 +165,7 @@ def _heads(seed: int) -> onnx.ModelProto:
 
 
 def _groups(seed: int) -> onnx.ModelProto:
-    d = _Draw(seed, 3, 64)
+    d = Draw(seed, 3, 64)
     m, count = d.m, d.pick(2, 3, 4)
     channels = count * d.pick(8, 16, 20)
     last = d.conv("x", 3, channels, stride=2)
@@ -177,7 +177,7 @@ def _groups(seed: int) -> onnx.ModelProto:
     return m.model(m.conv(m.add("Mul", last, m.numbers(1, channels, 1, 1)), channels, 30, 1))
 
 
-_KINDS: tuple[tuple[str, Callable[[int], onnx.ModelProto], int], ...] = (
+KINDS: tuple[tuple[str, Callable[[int], onnx.ModelProto], int], ...] = (
     ("residual", _residual, 4),
     ("mobile", _mobile, 4),
     ("norms", _norms, 3),
@@ -189,7 +189,7 @@ _KINDS: tuple[tuple[str, Callable[[int], onnx.ModelProto], int], ...] = (
 
 HELD_OUT: dict[str, Callable[[], onnx.ModelProto]] = {
     f"held_{name}_{seed}": partial(make, seed)
-    for name, make, count in _KINDS
+    for name, make, count in KINDS
     for seed in range(201, 201 + count)
 }
 """Name -> what makes it: 24 graphs."""
