@@ -39,8 +39,17 @@ def settle_layouts(graph: LoweringGraph, context: Context) -> None:
         changed |= fuse_constants(graph, context)
         changed |= _swap_operands(graph)
         if not changed and not absorb_scales(graph):
-            return
+            break
         tidy_movements(graph, context)
+    _turn_single_heads(graph)
+
+
+def _turn_single_heads(graph: LoweringGraph) -> None:
+    """Scores of one head that stay to be turned: the compiler exchanges the ones with them."""
+    for node in graph:
+        reader = _turned_scores(graph, node)
+        if reader is not None and graph.shape(node.outputs[0])[0] == 1:
+            reader.attributes["perm"] = [2, 3, 0, 1]
 
 
 def push_norms(graph: LoweringGraph, context: Context) -> None:
@@ -88,7 +97,15 @@ def _push(graph: LoweringGraph) -> bool:
 
 
 def _lifted(graph: LoweringGraph, node: Node) -> tuple[int, ...] | None:
-    """Of a Softmax between two matrices: the transpose behind it goes before it."""
+    """Of a Softmax of several heads between two matrices: the transpose behind it goes before."""
+    reader = _turned_scores(graph, node)
+    if reader is None or graph.shape(node.outputs[0])[0] == 1:
+        return None
+    return _inverse(_perm(reader))
+
+
+def _turned_scores(graph: LoweringGraph, node: Node) -> Node | None:
+    """The transpose behind a Softmax of scores."""
     if node.op != "exSoftmax13":
         return None
     reader = graph.only_reader(node.outputs[0])
@@ -98,7 +115,7 @@ def _lifted(graph: LoweringGraph, node: Node) -> tuple[int, ...] | None:
     maker = graph.producer(node.inputs[0] if mask is None else mask.inputs[0])
     if maker is None or maker.op != "exMatMul" or maker.int("constant"):
         return None
-    return _inverse(_perm(reader))
+    return reader
 
 
 def _mask(graph: LoweringGraph, softmax: Node) -> Node | None:

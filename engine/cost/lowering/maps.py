@@ -273,7 +273,8 @@ def _turn_before_split(graph: LoweringGraph, node: Node) -> bool:
             graph.add_tensor(result, tuple(shape[at] for at in perm), dtype)
         outputs.append(result)
         if graph.has_readers(part):
-            name = fresh(graph, f"{part}_tp")
+            name = f"{part}_tp"  # again, where the one of this name has gone
+            name = fresh(graph, name) if graph.producer(name) is not None else name
             add_transpose(graph, result, back, name, part, before=graph.following(node))
     node.attributes["axis"] = perm.index(node.int("axis") % 4)
     graph.rewire(node, inputs=[moved, *node.inputs[1:]], outputs=outputs)

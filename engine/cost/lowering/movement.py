@@ -140,6 +140,8 @@ def _tidy_all(graph: LoweringGraph, *, early: bool) -> None:
     for node in graph:
         if is_movement(node) and not is_movement(graph.producer(node.inputs[0])):
             roots.setdefault(node.inputs[0])
+        if not early and _holds(graph, node):
+            roots.setdefault(node.outputs[0])
     if roots:
         ranks = {node: at for at, node in enumerate(execution_order(graph))}
         places = {node: at for at, node in enumerate(graph)}
@@ -157,6 +159,8 @@ def _tidy(
         tensor, path = stack.pop()
         readers = graph.readers(tensor)
         moves = [each for each in readers if is_movement(each) and each.inputs[0] == tensor]
+        held = not early and bool(path) and _holds(graph, path[-1])
+        moves = [] if held else moves
         if path and (len(moves) < len(readers) or graph.is_output(tensor) or not readers):
             steps = _steps(graph, root, path)
             if steps is None:
@@ -177,6 +181,19 @@ def _tidy(
         ranks, places = orders
         leaves.sort(key=lambda leaf: (not _turns(leaf), ranks.get(leaf.path[-1], 0)))
         _rebuild(graph, root, leaves, tree, places, early=early)
+
+
+def _holds(graph: LoweringGraph, node: Node) -> bool:
+    """Whether a Transpose stays for several that move what it writes."""
+    if node.op != "Transpose":
+        return False
+    perm = perm_of(node, len(graph.shape(node.inputs[0])))
+    back = tuple(perm.index(each) for each in range(len(perm)))
+    readers = graph.readers(node.outputs[0])
+    if not all(is_movement(each) for each in readers) or len(readers) < 2:
+        return False
+    kept = [each for each in readers if each.op != "Transpose" or perm_of(each, len(perm)) != back]
+    return len(kept) > 1
 
 
 def _turns(leaf: _Leaf) -> bool:

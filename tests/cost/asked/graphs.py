@@ -7,11 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 
+from tests.cost.asked.blocks import BLOCKS
 from tests.cost.asked.maker import Maker
 
 __all__ = ["GRAPHS", "ZOO_GRAPHS"]
 
-GRAPHS: dict[str, Callable[[], onnx.ModelProto]] = {}
+GRAPHS: dict[str, Callable[[], onnx.ModelProto]] = {**BLOCKS}
 """Name -> what makes it."""
 
 ZOO_GRAPHS = (
