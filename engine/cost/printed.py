@@ -36,7 +36,7 @@ _LAYER = re.compile(
     r"(?P<id>\d{1,9}) +(?P<op>\S+) +(?P<dtype>\S+) +(?P<target>NPU|CPU|\S+) +"
     r"(?P<ins>\\|\([^ ]*) +(?P<out>\\|\([^ ]*) +"
     r"(?P<ddr>\d{1,18})/(?P<npu>\d{1,18})/(?P<total>\d{1,18}) +"
-    r"(?:(?:\d{1,3}(?:\.\d{1,9})?%|\\) +)?(?P<rw>\d{1,18}) +(?P<name>\S.*?) *"
+    r"(?:(?:\d{1,3}(?:\.\d{1,9})?%|\\) +)?(?P<rw>\d{1,18})(?: +(?P<name>\S.*?) *| {4,})"
 )
 _PLACE = r"\| +0x(?P<start>[0-9a-f]{1,16}) +0x(?P<end>[0-9a-f]{1,16}) +0x(?P<size>[0-9a-f]{1,16}) *"
 _FEATURE = re.compile(
@@ -60,7 +60,7 @@ class PrintedLayer:
     Attributes:
         shapes: of the features, weight and bias that it reads; None where the table cuts it short.
         read_kb: ``RW(KB)``: whole KB that it reads.
-        name: the full name, ``Conv:/stem``.
+        name: the full name, ``Conv:/stem``; empty where the compiler leaves the column blank.
     """
 
     id: int
@@ -128,7 +128,7 @@ def parse_printed(lines: str | Iterable[str]) -> Printed:
         if len(line) > MAX_LINE:
             continue
         stamp = _STAMP.match(line)
-        text = (line[stamp.end() :] if stamp else line).strip()
+        text = (line[stamp.end() :] if stamp else line).lstrip().rstrip("\r\n")
         title = next((part for name, part in _TITLES if name in text), None)
         if title is not None:
             section = title
@@ -137,8 +137,8 @@ def parse_printed(lines: str | Iterable[str]) -> Printed:
         elif not _row(text, section, found):
             _total(text, found)
             level = stamp["level"] if stamp else ""
-            if level in ("W", "E") and text and len(found.notices) < MAX_NOTICES:
-                found.notices.append(text)
+            if level in ("W", "E") and text.strip() and len(found.notices) < MAX_NOTICES:
+                found.notices.append(text.rstrip())
     return found
 
 
@@ -180,7 +180,7 @@ def _layer(match: re.Match[str]) -> PrintedLayer:
         npu_cycles=int(match["npu"]),
         total_cycles=int(match["total"]),
         read_kb=int(match["rw"]),
-        name=match["name"],
+        name=match["name"] or "",
     )
 
 

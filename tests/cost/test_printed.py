@@ -62,6 +62,14 @@ def test_a_report() -> None:
     assert found.notices == ["AveragePool count_include_pad=0, fallback to cpu"]
 
 
+def test_a_row_whose_name_is_blank() -> None:
+    """As rk2118 has them for the sums of halves; one that is cut before its name is no row."""
+    row = STAMP + "17   Add   FLOAT16  NPU    (1,16,4,4),(1,16,4,4)  (1,16,4,4)   0/0/0      1"
+    (layer,) = parse_printed([*REPORT[1:4], f"{row}{' ' * 28}\n"]).layers
+    assert (layer.op, layer.read_kb, layer.name) == ("Add", 1, "")
+    assert not parse_printed([*REPORT[1:4], row]).layers
+
+
 def test_the_last_of_several_builds_counts() -> None:
     again = [line.replace("sparse", "second") for line in REPORT]
     found = parse_printed([*REPORT, *again])

@@ -146,6 +146,12 @@ def _pairs(printed: Sequence[PrintedLayer], costs: Sequence[LayerCost]) -> list[
         same = left.get(_plain(each.name)) if found[at] is None else None
         if same:
             found[at] = same.pop(0)
+    for at, each in enumerate(printed):  # sums of halves on rk2118 have no name
+        if not each.name:
+            same = [cost for row in left.values() for cost in row if cost.op == each.op]
+            if same:
+                found[at] = same[0]
+                left[_plain(same[0].name)].remove(same[0])
     # conversions are named after tensors of the file
     ours = [cost for each in left.values() for cost in each if cost.op == _CONVERSION]
     theirs = [at for at, each in enumerate(printed) if found[at] is None and each.op == _CONVERSION]

@@ -15,8 +15,8 @@ _LONGEST = {"rk3588": 11264, "rk3566": 14336}
 _MOST_TILES = 4096
 """Tiles of one convolution; one with more is no network's."""
 
-_GROUP_BYTES = 5 * 32768
-"""Bytes of the filters that rk3576 works on at once: five banks of its buffer."""
+_BANK = 32768
+"""Bytes of one bank of the buffer of rk3576."""
 
 _SPREAD_BYTES = {"rk3588": 614400, "rk3576": 614400}
 """Bytes of the rows under a dilated filter and of the filters: from 600,768 to 636,384."""
@@ -67,8 +67,7 @@ def halve_filters(graph: LoweringGraph, context: Context) -> None:
             continue
         if not _fills(graph, node, *shape, context):
             continue
-        step = 16 if context.family == "rk3576" else context.npu.atom("float16")
-        half = -(-((channels + 1) // 2) // step) * step
+        half = _half(channels, context)
         if half < channels:
             _halve(graph, node, [half, channels - half])
             graph.rewrites["tile_channel"] += 1
@@ -105,14 +104,35 @@ def _fills(graph: LoweringGraph, node: Node, channels: int, kernel: int, context
     if context.family == "rk3566":
         return channels > _MOST_CHANNELS
     if context.family == "rk3576":
-        outputs = min(graph.shape(node.outputs[0])[1], context.npu.macs_out[context.dtype])
-        size = 1 if context.dtype == "int8" else 2
-        return -(-channels // 32) * 32 * plain * outputs * size > _GROUP_BYTES
+        return _fills_banks(graph.shape(node.outputs[0])[1], channels, plain, context)
     if context.family == "rk2118":
         # what its table shows: no single limit explains all rows
         weights = -(-channels // 4) * 4 * plain
         return weights > (3840 if plain == 1 else 3584) and weights != 4096
     return False
+
+
+def _fills_banks(outputs: int, channels: int, kernel: int, context: Context) -> bool:
+    """Whether the filters that rk3576 works on at once are larger than four banks and a share.
+
+    Asked for 1 to 64 groups of outputs: a single group has six banks, two have five each, and
+    from four on it is four and a half. With seven groups and more some of between four and four
+    and a half are halved, too; which is not known.
+    """
+    at_once = context.npu.macs_out[context.dtype]
+    step = context.npu.atom(context.dtype)
+    size = 1 if context.dtype == "int8" else 2
+    filters = -(-channels // step) * step * kernel * min(outputs, at_once) * size
+    groups = -(-outputs // at_once)
+    return filters > 4 * _BANK + max(2 * _BANK // groups, _BANK // 2)
+
+
+def _half(channels: int, context: Context) -> int:
+    """Channels of the first of two halves: rk3576 takes whole groups where they are even."""
+    if context.family == "rk3576" and -(-channels // 32) % 2 == 0:
+        return -(-channels // 32) * 16
+    step = context.npu.atom("float16")
+    return -(-((channels + 1) // 2) // step) * step
 
 
 def _cut(

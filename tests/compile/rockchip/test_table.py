@@ -64,6 +64,19 @@ PLAN = ChipEstimate(
 )
 
 
+def test_a_layer_without_a_name_is_the_next_of_its_type() -> None:
+    row = "9 Add FLOAT16 NPU (1,16,4,4),(1,16,4,4) (1,16,4,4) 0/0/0 1" + " " * 28
+    sums = (cost("Add:first", "Add", id_="a"), cost("Add:second", "Add", id_="b"))
+    plan = replace(PLAN, layers=(*PLAN.layers, *sums))
+    end = ROWS.index(next(each for each in ROWS if "OutputOperator" in each))
+    rows = [*ROWS[:end], row, row, *ROWS[end:]]
+    found = compiler_table(
+        parse_printed("".join(f"D RKNN: [03:02:13.556] {r}\n" for r in rows)), plan
+    )
+    assert found.findings == ()
+    assert [each.id for each in found.layers if each.op == "Add"] == ["a", "b"]
+
+
 def test_layers_meet_by_name_but_for_what_pairs_add() -> None:
     found = compiler_table(parse_printed(LOG), PLAN)
     assert found.findings == ()

@@ -140,12 +140,13 @@ def compare(
         made.ours_sum += cost.total
     for found in ours.values():
         found.reverse()
-    for row in rows:
+    # sums of halves on rk2118 have no name
+    for row in sorted(rows, key=lambda row: not row.name):
         made.layers += 1
         made.theirs_sum += row.total
         counted = row.total > 0
         made.rows += counted
-        at = ours.get(row.name)
+        at = ours.get(row.name) if row.name else _of_type(ours, row.op)
         if not at:
             made.misses.append(
                 Miss(build, f"no row {row.op}", row.name, f"{row.shapes} {row.out}", "")
@@ -166,6 +167,13 @@ def compare(
             kind = "counted " if cost.total else ""
             made.misses.append(Miss(build, f"{kind}row too many {layer.op}", name, "", ""))
     return made
+
+
+def _of_type(
+    ours: dict[str, list[tuple[LoweredLayer, Cycles]]], op: str
+) -> list[tuple[LoweredLayer, Cycles]] | None:
+    """What is left of one name, of a type."""
+    return next((found for found in ours.values() if found and found[0][0].op == op), None)
 
 
 def _count(made: BuildScore, row: Row, layer: LoweredLayer, cost: Cycles) -> None:

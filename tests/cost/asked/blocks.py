@@ -42,3 +42,34 @@ def _psa(channels: int, heads: int, side: int, depth: int = 32) -> None:
 _psa(128, 2, 20)
 _psa(96, 3, 7, 16)
 _psa(64, 1, 10)
+
+
+# ------------------------------------------------------------------------------ filters in halves
+def _wide(name: str, *layers: tuple[int, int, int]) -> None:
+    """Convolutions side by side: channels, kernel, outputs."""
+
+    def make() -> onnx.ModelProto:
+        m = Maker(*((1, channels, 4, 4) for channels, _, _ in layers))
+        ends = [
+            m.conv(f"x{at or ''}", channels, out, kernel, name=f"c{channels}_{kernel}_{out}")
+            for at, (channels, kernel, out) in enumerate(layers)
+        ]
+        return m.model(*ends)
+
+    BLOCKS[name] = make
+
+
+_wide(
+    "filters_of_one_group",
+    *((channels, 3, 16) for channels in (640, 672, 680, 682, 688, 712, 720)),
+    *((channels, 3, 32) for channels in (656, 676, 717)),
+    *((704, 3, out) for out in (14, 15)),
+    *((768, 3, out) for out in (12, 15)),
+)
+_wide(
+    "filters_of_more_groups",
+    *((channels, 3, out) for channels in (512, 528, 560) for out in (17, 33, 40, 64, 72, 96)),
+    (512, 3, 256),
+    (5120, 1, 32),
+    (4608, 1, 64),
+)
