@@ -75,7 +75,7 @@ def _rk3588(shape: Shape, out: Shape, context: Context) -> str:
     rows = [each for each in (shape, out) if len(each) == 4 and each[1] == 1]
     if any(_plane(each) > WIDEST for each in rows):
         return f"{text}: a row has at most {WIDEST} numbers."
-    if len(out) == 4 and (_regroups(shape, out, group) or _keeps_rows(shape, out)):
+    if len(shape) == len(out) == 4 and (_regroups(shape, out, group) or _keeps_rows(shape, out)):
         return ""
     for each in (shape, *((out,) if len(out) == 4 else ())):
         unit = each[1] if _plane(each) == 1 else _plane(each)
