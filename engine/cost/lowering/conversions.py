@@ -1,8 +1,9 @@
 """Layers of another dtype than the model's: where they begin and end, features are converted.
 
 Source: the tables of rknn-toolkit2 2.3.2. A Softmax that ends an int8 model is computed in
-float16, since its results are read by the program; so are layers that hybrid quantization leaves
-in float16. A conversion is a layer ``exDataConvert`` named after the feature that it converts.
+float16, since its results are read by the program; so are a GRU, and layers that hybrid
+quantization leaves in float16. An input of the graph that only GRU layers read is float16. A
+conversion is a layer ``exDataConvert`` named after the feature that it converts.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from engine.cost.lowering.rules import Context
 __all__ = ["convert_types"]
 
 KIND = "exDataConvert"
+_WHOLE_GRU = ("rv1106", "rv1106b", "rk2118")
+"""Families that leave a GRU in the model's dtype; the others compute it in float16."""
 SOFTMAX = ("Softmax", "exSoftmax13")
 MOVES = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze")
 """What may stand between such a Softmax and the end of the model, in its dtype."""
@@ -28,8 +31,13 @@ def convert_types(work: LoweringGraph, context: Context) -> None:
         for node in work.nodes:
             if node.kind in SOFTMAX:
                 dtypes.update(dict.fromkeys(_ending(node, work), "float16"))
+    if context.dtype == "int8" and context.family not in _WHOLE_GRU:
+        dtypes.update({node: "float16" for node in work.nodes if node.kind == "exGRU"})
     if not dtypes:
         return
+    for name in work.inputs:
+        if all(node.kind == "exGRU" and node in dtypes for node in work.readers(name)):
+            work.tensors[name] = replace(work.tensors[name], dtype="float16")
     for node in work:
         if node in dtypes:
             node.dtype = dtypes[node]
@@ -76,6 +84,8 @@ def _convert_inputs(
         if not name or work.is_const(name) or (producer is not None and producer.kind == KIND):
             continue
         given = dtypes.get(producer, context.dtype) if producer is not None else context.dtype
+        if producer is None and work.tensors[name].dtype == "float16":
+            given = "float16"
         if given != wanted:
             inputs[at] = _converted(name, given, wanted, node, work)
     if inputs != node.inputs:

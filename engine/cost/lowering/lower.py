@@ -233,7 +233,7 @@ def _input_layer(name: str, work: LoweringGraph, context: Context) -> LoweredLay
         (),
         (),
         (name,),
-        context.dtype,
+        "float16" if work.tensors[name].dtype == "float16" else context.dtype,
         target=input_target(name, work, context),
     )
 

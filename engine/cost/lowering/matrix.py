@@ -85,14 +85,17 @@ def _constant_right(graph: LoweringGraph, node: Node, turned: tuple[bool, bool],
 
 def _flat_left(graph: LoweringGraph, node: Node, data: str, flat: tuple[int, int]) -> str:
     """(..., 1, K) as (1, K, 1, rows)."""
-    rank = len(graph.shape(data))
-    perm = (*range(1, rank), 0) if rank == 3 else tuple(range(rank))
-    perm = (1, 2, 0) if rank == 3 else perm
-    if rank != 3:
-        label = fresh(graph, f"{data}_rs")
+    stem, label = data, fresh(graph, f"{data}_rs")
+    if len(graph.shape(data)) == 3:
+        data = add_reshape(graph, data, (1, flat[0], 1, flat[1]), label, before=node)
+        perm = (0, 3, 2, 1)
+    else:
         data = add_reshape(graph, data, (flat[0], 1, 1, flat[1]), label, before=node)
         perm = (1, 3, 2, 0)
-    turned = add_transpose(graph, data, perm, fresh(graph, f"{data}_tp"), before=node)
+    stem = stem if len(graph.shape(stem)) == 3 else data
+    turned = add_transpose(graph, data, perm, fresh(graph, f"{stem}_tp"), before=node)
+    if graph.shape(turned) == (1, flat[1], 1, flat[0]):
+        return turned
     name = fresh(graph, f"{turned}_rs")
     return add_reshape(graph, turned, (1, flat[1], 1, flat[0]), name, before=node)
 

@@ -166,6 +166,7 @@ def _tidy(
             if steps is None:
                 return
             own = _own_steps(graph, path) if len(steps) >= len(path) else []
+            own = own or _merged_steps(graph, root, path, len(steps))
             if own and own[0].perm and steps and not steps[0].perm:
                 own = []  # a reshape that joins dimensions goes before a transpose
             leaves.append(_Leaf(tensor, path, own or steps))
@@ -222,6 +223,30 @@ def _own_steps(graph: LoweringGraph, path: list[Node]) -> list[Step]:
         else:
             steps.append(Step(new))
     return steps
+
+
+def _merged_steps(graph: LoweringGraph, root: str, path: list[Node], count: int) -> list[Step]:
+    """The steps as they are but for reshapes in a row, if those are ``count`` and one turns.
+
+    A Transpose keeps its four dimensions then: (1, 32, 1, 16) -> (16, 1, 1, 32) -> (16, 1, 32).
+    """
+    steps: list[Step] = []
+    before: tuple[int, ...] = graph.shape(root)
+    for node in path:
+        old, new = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+        if node.op == "Transpose":
+            if len(new) != 4:
+                return []
+            steps.append(Step(new, perm_of(node, len(old))))
+        elif steps and not steps[-1].perm:
+            steps[-1] = Step(new)
+        else:
+            steps.append(Step(new))
+        start = steps[-2].shape if len(steps) > 1 else before
+        if not steps[-1].perm and steps[-1].shape == start:
+            steps.pop()
+    turns = sum(bool(each.perm) for each in steps)
+    return steps if len(steps) == count and turns == 1 else []
 
 
 def _changes(leaves: list[_Leaf], tree: list[Node]) -> bool:

@@ -30,6 +30,8 @@ def reshape_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
         return f"Reshape of {found.dtype}."
     if context.family == "rk3588":
         return _rk3588(shape, out, context)
+    if len(shape) == 4 and shape[0] > 1 and shape == (*out[:2], 1, *out[2:]):
+        return ""  # rows of a sequence: the tensor stays where it is
     return _rk3566(node, shape, out, work, context) if context.family == "rk3566" else ""
 
 

@@ -60,6 +60,8 @@ NPU_KINDS = frozenset(
 COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not")
 LARGE_AXIS = 8192
 """Softmax and flat rows reach so far on most families."""
+WITH_GRU = ("rk3566", "rk3562", "rk3588")
+"""Families whose NPU computes a GRU; an LSTM runs on all but rv1106b."""
 NO_GATHER = ("rv1106", "rv1106b", "rk2118")
 POOL_KERNEL = 8
 """Largest side of a pool's window."""
@@ -324,6 +326,21 @@ def _add(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     return None
 
 
+def _gru(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    if context.family in WITH_GRU:
+        return None
+    return Reason(
+        "The compiler puts a GRU on the CPU of this family.",
+        "Use an LSTM." if context.family != "rv1106b" else END_BEFORE,
+    )
+
+
+def _lstm(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    if context.family != "rv1106b":
+        return None
+    return Reason("The NPU of this family has no LSTM.", END_BEFORE)
+
+
 CHECKS: dict[str, Check] = {
     "Add": _add,
     "AveragePool": _average_pool,
@@ -345,6 +362,8 @@ CHECKS: dict[str, Check] = {
     "LayerNormalization": _norm,
     "LpNormalization": _norm,
     "exConvTransposePad": _spread,
+    "exGRU": _gru,
+    "exLSTM": _lstm,
     "exNorm": _norm,
     "exSoftmax13": _softmax,
     **dict.fromkeys(COMPARISONS, _compare),

@@ -106,6 +106,8 @@ def feature_bytes(
             return padded_bytes((shape[0], shape[1], 1, shape[2]), size, npu)
         return aligned(math.prod(shape) * size, 8 if npu.family == "rk3566" else ALIGNMENT)
     batch, channels, height, width = shape
+    if npu.family == "rk3566" and batch > channels == height == 1 and _turned_on_cpu(writer):
+        return batch * width * size  # rows of a sequence: not in groups of channels
     group = max(npu.atom_bytes // size, 1)
     padded = aligned(channels, group)
     if writer is not None:
@@ -113,6 +115,10 @@ def feature_bytes(
         padded *= written_times(writer, npu, size)
     pixels = height * width
     return batch * padded * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
+
+
+def _turned_on_cpu(writer: LoweredLayer | None) -> bool:
+    return writer is not None and writer.kind == "Transpose" and writer.target == "CPU"
 
 
 def spread_columns(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> int:

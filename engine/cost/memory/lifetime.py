@@ -10,11 +10,14 @@ from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 from engine.cost.memory.allocator import Buffer
 from engine.cost.memory.layout import (
     converted_bytes,
+    element_bytes,
     feature_bytes,
     image_bytes,
     is_image,
+    padded_bytes,
     turned_image_bytes,
 )
+from engine.cost.memory.recurrent import RECURRENT, beside, in_rows, recurrent_working, row_bytes
 from engine.cost.memory.working import is_view, working_bytes
 
 __all__ = ["Needed", "needed", "shared_tensors"]
@@ -57,11 +60,14 @@ class _Collector:
         self._lowered, self._npu = lowered, npu
         self._end = max(len(lowered.layers) - 1, 0)
         self._shared = shared_tensors(lowered)
+        self._recurrent = any(layer.kind in RECURRENT for layer in lowered.layers)
         self._last: dict[str, int] = {}
         self._inputs_read: dict[str, list[int]] = {name: [] for name in lowered.inputs}
+        self._readers: dict[str, list[LoweredLayer]] = defaultdict(list)
         for index, layer in enumerate(lowered.layers):
             for name in layer.inputs:
                 self._last[name] = index
+                self._readers[name].append(layer)
                 if name in self._inputs_read:
                     self._inputs_read[name].append(index)
         for name in lowered.outputs:
@@ -74,14 +80,19 @@ class _Collector:
     def run(self) -> Needed:
         for index, layer in enumerate(self._lowered.layers):
             self._buffers += self._later.pop(index, [])
-            working = working_bytes(layer, self._npu, self._lowered, self._shared)
-            if working:
+            for working in self._working(layer):
                 copy = f"{layer.inputs[0]}_exSecondary"
                 self._buffers.append(Buffer(copy, working, index, index))
             self._written(index, layer)
             if layer.op == "OutputOperator":
                 self._converted(index, layer.inputs[0])
         return Needed(self._buffers, self._views)
+
+    def _working(self, layer: LoweredLayer) -> tuple[int, ...]:
+        if layer.kind in RECURRENT:
+            return recurrent_working(layer, self._npu, self._lowered)
+        working = working_bytes(layer, self._npu, self._lowered, self._shared)
+        return (working,) if working else ()
 
     def _written(self, index: int, layer: LoweredLayer) -> None:
         writer = None if layer.op == "InputOperator" else layer
@@ -93,7 +104,7 @@ class _Collector:
             if writer is None and is_image(tensor):
                 self._image(index, tensor)
                 continue
-            size = feature_bytes(tensor, self._npu, writer, self._lowered)
+            size = self._size(tensor, writer)
             buffer = Buffer(name, size, index, max(self._last.get(name, index), index))
             home = self._home[layer.inputs[0]] if view else -1
             if view and size <= self._buffers[home].size:
@@ -104,6 +115,16 @@ class _Collector:
                 home = len(self._buffers)
                 self._buffers.append(buffer)
             self._home[name] = home
+
+    def _size(self, tensor: LoweredTensor, writer: LoweredLayer | None) -> int:
+        """Beside recurrent layers a feature of three axes is in rows or in groups."""
+        shape, size = tensor.shape, element_bytes(tensor.dtype)
+        readers = self._readers.get(tensor.name, [])
+        if len(shape) != 3 or not self._recurrent or not beside(writer, readers):
+            return feature_bytes(tensor, self._npu, writer, self._lowered)
+        if in_rows(writer, readers, self._npu):
+            return row_bytes(shape, size, self._npu)
+        return padded_bytes((shape[0], shape[1], 1, shape[2]), size, self._npu)
 
     def _image(self, index: int, tensor: LoweredTensor) -> None:
         """An image is read as it is by convolutions; for others one turns it into channels."""

@@ -10,6 +10,7 @@ from engine.chips.npu import NpuDtype, NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory.allocator import aligned
 from engine.cost.memory.layout import element_bytes, padded_bytes, spread_columns
+from engine.cost.memory.recurrent import RECURRENT, recurrent_constants, table_bytes
 
 __all__ = ["constant_bytes", "weight_bytes"]
 
@@ -25,7 +26,7 @@ _SINGLE_DEPTHWISE = ("rk3566", "rk3588")
 def weight_bytes(lowered: Lowered, npu: NpuProfile) -> int:
     """Of all constants together, each from a multiple of 64 bytes on."""
     stored = sum(aligned(size) for _, size in constant_bytes(lowered, npu))
-    return stored + _table_bytes(lowered, npu)
+    return stored + _table_bytes(lowered, npu) + table_bytes(lowered, npu)
 
 
 def _table_bytes(lowered: Lowered, npu: NpuProfile) -> int:
@@ -36,7 +37,8 @@ def _table_bytes(lowered: Lowered, npu: NpuProfile) -> int:
     of one graph, so this one is within 20 KB of it and not exact.
     """
     if npu.family == "rk3588":
-        return 2048
+        recurrent = {each.kind for each in lowered.layers if each.target == "NPU"} <= set(RECURRENT)
+        return 0 if recurrent else 2048
     if npu.family not in ("rk3576", "rv1126b"):
         return 0
     convolutions = sum(layer.kind in ("Conv", "exMatMul") for layer in lowered.layers)
@@ -79,6 +81,13 @@ def _of_layer(
 ) -> list[tuple[str, int]]:
     found = []
     rest = layer.consts
+    if layer.kind in RECURRENT:
+
+        def stored(inputs: int, outputs: int, dtype: NpuDtype) -> tuple[int, int]:
+            weight = _plain(inputs, aligned(outputs, max(npu.macs_out[dtype], 1)), npu, dtype)
+            return weight, _bias(outputs, npu, dtype, depthwise=False)
+
+        return recurrent_constants(layer, lowered, npu, stored)
     if layer.kind == "Resize":
         each = 256 if npu.family in ("rk3588", "rk3576", "rv1126b") else 128
         return [(name, each) for name in rest]
@@ -159,10 +168,18 @@ def _weight(
         if npu.family in ("rk3576", "rv1126b") and layer.window and layer.window.strides != (1, 1):
             stored = 8
     else:
-        stored = _channels(inputs, tile, npu.atom(dtype))
+        return _plain(inputs, outputs, npu, dtype) * height * width
     if dtype == "int8" and npu.family in _EVEN_OUTPUTS:
         outputs = aligned(outputs, 2)
     return outputs * stored * height * width * size
+
+
+def _plain(inputs: int, outputs: int, npu: NpuProfile, dtype: NpuDtype) -> int:
+    """Bytes of one place of the kernel of a convolution over groups of channels."""
+    if dtype == "int8" and npu.family in _EVEN_OUTPUTS:
+        outputs = aligned(outputs, 2)
+    stored = _channels(inputs, max(npu.macs_in[dtype], 1), npu.atom(dtype))
+    return outputs * stored * (1 if dtype == "int8" else 2)
 
 
 def _channels(count: int, tile: int, group: int) -> int:

@@ -67,6 +67,8 @@ def is_view(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> bool:
         return False
     tensor = lowered.tensors[layer.inputs[0]]
     before, after = tensor.shape, lowered.shape(layer.outputs[0])
+    if len(before) == 4 and len(after) == 3 and before[0] > 1:
+        return before == (*after[:2], 1, after[2])  # neither is in groups of channels
     if len(before) != 4 or len(after) != 4:
         return False
     group = max(npu.atom_bytes // element_bytes(tensor.dtype), 1)
@@ -115,11 +117,13 @@ def _reshaped(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, shared: bo
     if npu.family == "rk3566" or tensor.dtype == "int64":
         return 0
     if npu.family == "rk3588":
-        if len(before) != 4:
+        if len(before) != 4 or before[0] > 1 == before[1]:
             return math.prod(before) * size
         return padded_bytes(before, size, npu) if math.prod(before) > 1 else 0
     if layer.target != "NPU":
         return 0
+    if len(before) == 3 and len(after) == 4:
+        return math.prod(before) * size
     if len(before) != 4 or len(after) != 4:
         return 64
     if is_view(layer, npu, lowered):
@@ -137,6 +141,8 @@ def _turned(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
     once = padded_bytes(before, size, npu)
     if npu.family == "rk3566" or before[1] == after[1]:
         return once
+    if before[0] == 1 < after[0] and after[1] == after[2] == 1:
+        return 2 * once  # it is turned to (1, N, 1, W) first
     group = max(npu.atom_bytes // size, 1)
     flat = before[2] == after[2] == 1
     if npu.family == "rk3588":

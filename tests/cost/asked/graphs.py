@@ -360,3 +360,61 @@ _between("shuffle_before_3x3", lambda m, data: m.conv(_joined(m, data), 32, 24, 
 _between(
     "shuffle_of_a_map", lambda m, data: m.conv(_shuffled(m, data), 32, 16), channels=32, out=16
 )
+
+
+# ------------------------------------------------------------------------------------- sequences
+def _recurrent(
+    m: Maker, op: str, data: str, sizes: tuple[int, int, int], *, ways: int = 1, bias: bool = True
+) -> str:
+    """LSTM or GRU over (steps, 1, inputs); what comes out has (steps, 1, ways x hidden)."""
+    steps, inputs, hidden = sizes
+    gates = {"LSTM": 4, "GRU": 3}[op] * hidden
+    shape: dict[str, object] = {"hidden_size": hidden}
+    if ways == 2:
+        shape["direction"] = "bidirectional"
+    if op == "GRU":
+        shape["linear_before_reset"] = 1
+    given = [m.numbers(ways, gates, inputs), m.numbers(ways, gates, hidden)]
+    given += [m.numbers(ways, 2 * gates)] if bias else []
+    (made,) = m.split(data, *given, count=1, op=op, **shape)
+    if ways == 1:
+        return m.add("Squeeze", made, m.whole(1))
+    turned = m.add("Transpose", made, perm=[0, 2, 1, 3])
+    return m.add("Reshape", turned, m.whole(steps, 1, ways * hidden))
+
+
+def _sequence(op: str, *sizes: int, ways: int = 1, bias: bool = True) -> None:
+    steps, inputs, hidden = sizes
+
+    def make() -> onnx.ModelProto:
+        m = Maker((steps, 1, inputs), opset=14)
+        return m.model(_recurrent(m, op, "x", (steps, inputs, hidden), ways=ways, bias=bias))
+
+    text = "_".join(map(str, sizes)) + ("_both" if ways == 2 else "") + ("" if bias else "_bare")
+    GRAPHS[f"{op.lower()}_{text}"] = make
+
+
+for _op in ("LSTM", "GRU"):
+    _sequence(_op, 8, 24, 24)
+    _sequence(_op, 8, 20, 12)
+    _sequence(_op, 12, 40, 64, ways=2)
+_sequence("LSTM", 8, 16, 16, bias=False)
+
+
+def _rows_of_text(op: str, hidden: int, ways: int) -> None:
+    """A recognizer of text: columns of a map are the steps, and a linear layer behind."""
+
+    def make() -> onnx.ModelProto:
+        m = Maker((1, 1, 16, 64), opset=14)
+        last = m.conv(m.conv("x", 1, 16, 3, 2, then="Relu"), 16, 32, 3, 2, then="Relu")
+        last = m.add("MaxPool", last, kernel_shape=[4, 1], strides=[4, 1])
+        last = m.add("Transpose", m.add("Squeeze", last, m.whole(2)), perm=[2, 0, 1])
+        last = _recurrent(m, op, last, (16, 32, hidden), ways=ways)
+        last = m.add("MatMul", last, m.numbers(ways * hidden, 20))
+        return m.model(m.add("Add", last, m.numbers(20)))
+
+    GRAPHS[f"text_{op.lower()}_{hidden}_{ways}"] = make
+
+
+_rows_of_text("GRU", 32, 1)
+_rows_of_text("LSTM", 24, 2)

@@ -99,6 +99,38 @@ def test_memory_where_int8_adds_biases(name: str, tmp_path: Path) -> None:
         assert f"{plan.internal / 1024:.6g}" == f"{answers()[build].internal / 1024:.6g}", build
 
 
+SEQUENCES = [each for each in GRAPHS if each.startswith(("lstm_", "gru_"))]
+TABLES = ("rk3576", "rv1126b")
+"""Families whose total of constants has tables that differ from build to build."""
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_memory_of_recurrent_layers(name: str, tmp_path: Path) -> None:
+    """Gates of all steps, copies of rows of broken groups, weights of each gate, tables."""
+    graph = read(name, tmp_path / "graph.onnx")
+    for build in builds_of(
+        name, "rk3566", "rk3588", "rk3562", "rk3576", "rv1106", "rv1103b", "rk2118"
+    ):
+        npu = npu_profile(build.platform)
+        assert npu is not None
+        plan = plan_memory(lower(graph, npu, "int8" if build.quant == "i8" else "float16"), npu)
+        answer = answers()[build]
+        assert abs(plan.internal - answer.internal) <= 0.05 * answer.internal, build
+        if build.platform not in TABLES:
+            assert abs(plan.weight - answer.weight) <= 1, build  # printed with six digits of KB
+
+
+@pytest.mark.parametrize("name", ["text_gru_32_1", "text_lstm_24_2"])
+def test_memory_around_recurrent_layers(name: str, tmp_path: Path) -> None:
+    """An int8 model converts what a GRU reads and writes; a sequence lies in rows."""
+    graph = read(name, tmp_path / "graph.onnx")
+    for build in builds_of(name, "rk3588", "rk3562", "rk3576", "rv1106"):
+        npu = npu_profile(build.platform)
+        assert npu is not None
+        plan = plan_memory(lower(graph, npu, "int8" if build.quant == "i8" else "float16"), npu)
+        assert f"{plan.internal / 1024:.6g}" == f"{answers()[build].internal / 1024:.6g}", build
+
+
 @pytest.mark.long
 def test_graphs_that_took_no_part() -> None:
     found = held_out_scores({**HELD_OUT, **SECOND_DRAW})

@@ -1,0 +1,176 @@
+"""Memory of LSTM and GRU: gates, states, weights in parts, and maps that lie in rows.
+
+Source: the tables that rknn-toolkit2 2.3.2 prints of layers of 5 to 16 steps, 16 to 64 inputs, 12
+to 64 hidden values, one and two directions, on each family. On the NPU a layer computes all gates
+of all steps in one zone, in float16, whatever the dtype of the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+
+from engine.chips.npu import NpuDtype, NpuProfile
+from engine.cost.lowered import Lowered, LoweredLayer
+from engine.cost.memory.allocator import ALIGNMENT, aligned
+
+__all__ = [
+    "CPU_COPIES",
+    "RECURRENT",
+    "beside",
+    "gates",
+    "in_rows",
+    "recurrent_constants",
+    "recurrent_working",
+    "row_bytes",
+    "table_bytes",
+]
+
+RECURRENT = ("exLSTM", "exGRU")
+_ROWS_A_STEP = {"exLSTM": (8, 24), "exGRU": (6, 18)}
+"""Rows of the zone: so many a step, and so many more."""
+_GATES = {"exLSTM": 4, "exGRU": 3}
+CPU_COPIES = ("rk3576", "rv1126b")
+"""Families that copy what a GRU on the CPU reads and writes."""
+_TABLES = {"rk3566": 320, "rk3562": 384, "rk3588": 512}
+"""Bytes that an LSTM adds to the constants of a model, for what is not given it: states, lengths,
+peepholes."""
+
+_TABLE = 10_240
+_FIRST_TABLE = 18_688
+
+
+def gates(layer: LoweredLayer) -> int:
+    """Four of an LSTM, three of a GRU."""
+    return _GATES[layer.kind]
+
+
+def row_bytes(shape: tuple[int, ...], size: int, npu: NpuProfile) -> int:
+    """Of (steps, batch, values) whose rows are padded to whole groups of ``npu.atom_bytes``.
+
+    Args:
+        shape: as the layer has it.
+        size: bytes of a value.
+        npu: the family of chips.
+    """
+    return math.prod(shape[:-1]) * aligned(shape[-1] * size, npu.atom_bytes)
+
+
+def beside(writer: LoweredLayer | None, readers: Collection[LoweredLayer]) -> bool:
+    """Whether a recurrent layer or a conversion of types writes or reads a feature."""
+    found = {each.kind for each in (*readers, *((writer,) if writer is not None else ()))}
+    return bool(found & {*RECURRENT, "exDataConvert"})
+
+
+def in_rows(
+    writer: LoweredLayer | None, readers: Collection[LoweredLayer], npu: NpuProfile
+) -> bool:
+    """Whether a feature of three axes beside a recurrent layer lies in rows.
+
+    Those that the NPU's layer writes or a conversion, and inputs of the graph; what a Reshape or a
+    layer on the CPU writes lies in groups of channels, except what a Reshape writes on RK3566.
+
+    Args:
+        writer: the layer that computes it; None of an input of the graph.
+        readers: the layers that read it.
+        npu: the family of chips.
+    """
+    if npu.family == "rk3566" and writer is not None and writer.kind == "Reshape":
+        return True
+    if writer is None or writer.kind == "exDataConvert":
+        return True
+    if writer.kind not in RECURRENT:
+        return False
+    return writer.target == "NPU" or any(each.kind == "exDataConvert" for each in readers)
+
+
+def recurrent_working(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> tuple[int, ...]:
+    """Bytes of each buffer that a layer needs beside its tensors, in the order of placing.
+
+    On the NPU the zone of its gates, and copies of the input and of the output whose rows are no
+    whole groups; 64 bytes stand for a copy that is not needed. On the CPU of RK3576 and RV1126B
+    the two copies and 64 bytes, of an LSTM 64 bytes for each state and its output.
+    """
+    source = lowered.tensors[layer.inputs[0]]
+    result = lowered.tensors[layer.outputs[0]]
+    if len(source.shape) != 3 or not layer.consts:
+        return ()
+    size = 2 if layer.dtype == "float16" else 1
+    copies = [row_bytes(each.shape, size, npu) for each in (source, result)]
+    if layer.target != "NPU":
+        if layer.kind == "exLSTM":
+            return (3 * ALIGNMENT,)
+        return (*copies, ALIGNMENT) if npu.family in CPU_COPIES else ()
+    steps, batch, values = source.shape
+    weight = lowered.shape(layer.consts[0])
+    hidden = weight[1] // gates(layer)
+    needed = [
+        copy if length * size % npu.atom_bytes else ALIGNMENT
+        for copy, length in zip(copies, (values, hidden), strict=True)
+    ]
+    each, more = _ROWS_A_STEP[layer.kind]
+    rows = weight[0] * batch * (each * aligned(steps, 4) + more)
+    return (rows * aligned(2 * hidden, ALIGNMENT), *needed)
+
+
+def table_bytes(lowered: Lowered, npu: NpuProfile) -> int:
+    """What LSTM layers on the NPU add to all constants beyond weights and biases.
+
+    Once a model; on RK3576 and RV1126B for each layer, and there it is a guess: the compiler's own
+    figure differs between two builds of one graph.
+    """
+    count = sum(each.kind == "exLSTM" and each.target == "NPU" for each in lowered.layers)
+    if not count:
+        return 0
+    if npu.family not in CPU_COPIES:
+        return _TABLES.get(npu.family, 0)
+    alone = not any(each.kind == "Conv" for each in lowered.layers)
+    return _TABLE * count + (_FIRST_TABLE if alone and npu.family == "rk3576" else 0)
+
+
+def recurrent_constants(
+    layer: LoweredLayer,
+    lowered: Lowered,
+    npu: NpuProfile,
+    stored: Callable[[int, int, NpuDtype], tuple[int, int]],
+) -> list[tuple[str, int]]:
+    """Name and bytes of weights, biases and, of an LSTM, of the map of its states.
+
+    On the NPU each gate has the weight of a 1x1 convolution, and two biases. On the CPU they are
+    float32, their first axis padded to ``npu.atom_bytes``.
+
+    Args:
+        layer: on either side.
+        lowered: all layers and tensors.
+        npu: the family of chips.
+        stored: (inputs, outputs, dtype) -> bytes of the weight and of the bias of such a
+            convolution.
+    """
+    shapes = [lowered.shape(each) for each in layer.consts]
+    directions, gated, inputs = shapes[0]
+    hidden = gated // gates(layer)
+    # without biases the compiler writes zeros
+    biases = layer.consts[2] if len(layer.consts) > 2 else f"{layer.outputs[0]}_input_B"
+    if layer.target != "NPU":
+        sizes = [(name, shape) for name, shape in zip(layer.consts, shapes, strict=True)]
+        if len(sizes) < 3:
+            sizes.append((biases, (directions, 2 * gated)))
+        found = [
+            (name, 4 * aligned(shape[0], npu.atom_bytes) * math.prod(shape[1:]))
+            for name, shape in sizes
+        ]
+    else:
+        dtype: NpuDtype = "float16" if layer.dtype == "float16" else "int8"
+        times = directions * gates(layer)
+        found = [
+            (layer.consts[0], times * stored(inputs, hidden, dtype)[0]),
+            (layer.consts[1], times * stored(hidden, hidden, dtype)[0]),
+            (biases, 2 * times * stored(hidden, hidden, dtype)[1]),
+        ]
+    if layer.kind == "exLSTM":
+        name = f"{layer.outputs[0]}_input_proj"
+        half = npu.atom("float16") if layer.target == "NPU" else 8
+        once = directions if layer.target == "NPU" else aligned(directions, npu.atom_bytes)
+        found.append((name, 4 * hidden * aligned(hidden, half)))
+        found.append((f"{name}B", 4 * once * hidden))
+    return found
