@@ -181,7 +181,9 @@ def simulate(params: SimulateParams, reporter: Reporter) -> Simulated:
         figures_of_output(name, array, params.top, "simulated") for name, array in outputs.items()
     )
     taken = round(seconds, 6)
-    return Simulated(outcome, taken, runnable.quantized, saved, params.arithmetic)
+    return Simulated(
+        outcome, taken, runnable.quantized, saved, params.arithmetic, params.as_compiled
+    )
 
 
 def _paths(given: Sequence[str]) -> list[Path]:

@@ -123,13 +123,14 @@ class SimulatedOutput:
 
 @record
 class Simulated:
-    """One sample that was run; ``saved``: the files that were written."""
+    """One sample that was run, and how; ``saved``: the files that were written."""
 
     outputs: tuple[SimulatedOutput, ...]
     seconds: float
     quantized: bool
     saved: tuple[str, ...]
     arithmetic: Arithmetic = "integer"
+    as_compiled: bool = False
 
 
 @record

@@ -114,8 +114,14 @@ async def test_a_container_is_encrypted_with_a_key_that_is_typed_twice(
         await press_text(pilot, "secret")
         await pilot.press("enter")
         await choose_path(pilot, secret)
+        await until(pilot, lambda: "the file stays as it is" in screen_text(app), "wiped or not")
+        content = plain.read_bytes()
+        await pilot.press("down", "enter")
         await until(pilot, lambda: "AES-256-GCM, with your key" in screen_text(app), "the file")
-        assert secret.read_bytes() != plain.read_bytes()
+        removed = "".join(screen_text(app).partition("Removed:")[2].split())
+        assert "a.rknn" in removed
+        assert not plain.exists()
+        assert secret.read_bytes() != content
         assert b"secret" not in secret.read_bytes()
         kept = [path for path in session_home.rglob("jobs/**/*") if path.is_file()]
         assert kept
@@ -259,6 +265,27 @@ async def test_a_chip_that_fails_says_why_in_place_and_the_others_are_made(
         assert "Likely cause: It has no int8" in screen_text(app)
         assert "Fix: Compile in float16." in screen_text(app)
         assert "Run" in grey_keys(app) or workspace.disabled_reason("run")
+
+
+async def test_a_model_that_computes_something_else_is_written_once_that_is_accepted(
+    app: Workbench, answers: DeployAnswers
+) -> None:
+    remedy = "--accept-difference writes it all the same."
+    far = compiled("rk3588", path="", layers=(), problem="Outputs are far apart.", remedy=remedy)
+    answers.answers["compile"] = CompiledModels(model="digits", chips=(far,))
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_compile(pilot)
+        await done(pilot, workspace)
+        await until(pilot, lambda: "Here D accepts the difference" in screen_text(app), "the key")
+        assert not answers.asked[-1][1].accept_difference
+        await pilot.press("D")
+        await until(pilot, lambda: "differences accepted" in screen_text(app), "on top")
+        await pilot.press("Y")
+        assert "--accept-difference" in app.clipboard
+        await pilot.press("r", "enter")
+        await until(pilot, lambda: answers.asked[-1][1].accept_difference, "asked for so")
+        await pilot.press("D")
+        await until(pilot, lambda: "differences accepted" not in screen_text(app), "taken back")
 
 
 @pytest.mark.long

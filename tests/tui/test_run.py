@@ -65,6 +65,19 @@ async def test_a_picture_runs_with_its_largest_values_and_is_saved(
         await pilot.press("Y")
         assert app.clipboard == f"{line} --arithmetic reference"
 
+        await pilot.press("t")
+        await until(pilot, lambda: "reference, as compiled" in screen_text(app), "both levels")
+        await pilot.press("down", "down", "enter")
+        await until(pilot, lambda: workspace.results.run is None, "as compiled")
+        assert "simulator, reference, as compiled" in screen_text(app)
+        await pilot.press("r")
+        await until(pilot, lambda: workspace.results.run is not None, "its result")
+        assert isinstance(workspace.results.run, Simulated)
+        assert workspace.results.run.as_compiled
+        assert "quantized, reference, as compiled, simulated" in screen_text(app)
+        await pilot.press("Y")
+        assert app.clipboard == f"{line} --arithmetic reference --as-compiled"
+
 
 @pytest.mark.long
 async def test_exports_qdq_onnx_and_asks_before_it_replaces(

@@ -96,7 +96,8 @@ async def _where(session: WorkerSession, target: Path, given: Values) -> ModelTa
 def _lines(result: Simulated) -> list[str]:
     lines = output_lines(result.outputs)
     if result.quantized:
-        lines.append(f"{result.arithmetic} arithmetic (simulated)")
+        compiled = ", as compiled" if result.as_compiled else ""
+        lines.append(f"{result.arithmetic} arithmetic{compiled} (simulated)")
     lines.append(f"{result.seconds:.4f} s on this machine (measured; no NPU time)")
     lines += [f"wrote {path}" for path in result.saved]
     return lines

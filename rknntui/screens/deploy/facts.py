@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine import human_bytes, sanitize
-from rknntui.keys.text import key_text
+from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.chips.text import change, percent
 from rknntui.screens.deploy.text import TOLERATED, bytes_pair, compared, toolkit_sign
 from rknntui.widgets.facts_line import Fact
@@ -33,6 +33,8 @@ __all__ = [
 ]
 
 APPLIES = "deploy.apply-remedy"
+_ACCEPTS = "--accept-difference"
+_HERE = "Here {deploy.accept} accepts the difference, then {deploy.start} writes the file."
 
 
 def running_facts(job: JobView) -> tuple[Fact, ...]:
@@ -77,6 +79,7 @@ def compiled_lines(found: Compiled | None, width: int, *, whole: bool = False) -
         error = (found.problem, found.cause, found.remedy)
         what, cause, remedy = (sanitize(part, 2000) for part in error)
         lines += error_lines((f"{found.chip}: {what}", cause, remedy), width)
+        lines += wrapped(with_keys(_HERE), width, "good") if _ACCEPTS in remedy else []
     else:
         lines += wrapped(_totals(found), width, "")
     lines += finding_lines(found.findings, width, APPLIES)

@@ -47,6 +47,12 @@ _KEYS = {
     _FILE: "a file that holds it",
     _NONE: "a compiled model, which the vendor's toolkit encrypts with a key of its own",
 }
+_KEEP, _WIPE = "keep", "wipe"
+_PLAIN = {
+    _KEEP: "the file stays as it is, and so does the cache of this program",
+    _WIPE: "what this program wrote of it in plain form is removed: the file, what lies beside it, "
+    "and the cache of all models; your source model and samples stay",
+}
 _MOST_SEGMENTS = 40
 
 
@@ -84,8 +90,16 @@ def ask_encrypted(workspace: Workspace, start: str) -> None:
                 _ask_key(app, lambda key: placed(int(level), key))
 
         def placed(level: int, key: KeyParams | None) -> None:
-            def write(output: str, force: bool) -> None:
-                params = EncryptParams(path=path, output=output, level=level, force=force)
+            def written(output: str, force: bool) -> None:
+                dialog = ChoiceDialog("The plain model afterwards", list(_PLAIN), _KEEP, _PLAIN)
+                app.push_screen(dialog, lambda plain: start(output, force, plain))
+
+            def start(output: str, force: bool, plain: str | None) -> None:
+                if plain is None:
+                    return
+                params = EncryptParams(
+                    path=path, output=output, level=level, force=force, wipe=plain == _WIPE
+                )
                 title = f"encrypt {sanitize(Path(path).name, 80)}"
                 if key is None:
                     workspace.start_job(ENCRYPTION_ENCRYPT, params, title)
@@ -95,7 +109,7 @@ def ask_encrypted(workspace: Workspace, start: str) -> None:
                         ENCRYPTION_KEY, key, lambda _: start_job(ENCRYPTION_ENCRYPT, params, title)
                     )
 
-            ask_new_file(app, "Encrypt to", _beside(path, "crypt"), write)
+            ask_new_file(app, "Encrypt to", _beside(path, "crypt"), written)
 
         app.push_screen(ChoiceDialog("Level", list(_LEVELS), "1", _LEVELS), levelled)
 
@@ -214,9 +228,10 @@ def show_file_result(app: App[None], result: Encrypted | Segments) -> None:
         if isinstance(result, Encrypted):
             how = "AES-256-GCM, with your key" if result.ours else sanitize(result.toolkit, 60)
             made += [[(f"Encrypted, level {result.level} ({how}).", "")], []]
-            if result.stays:
-                names = ", ".join(sanitize(each.name, 200) for each in result.stays)
-                made += wrapped(f"In plain form there is still: {names}.", width, "")
+            told = {"Removed": result.wiped, "In plain form there is still": result.stays}
+            for what, copies in told.items():
+                names = ", ".join(sanitize(each.name, 200) for each in copies)
+                made += wrapped(f"{what}: {names}.", width, "") if copies else []
             return made + finding_lines(result.findings, width, "deploy.apply-remedy")
         for number, row in enumerate(result.segments[:_MOST_SEGMENTS], 1):
             time = f", {milliseconds(row.time_ms)} ms estimated" if row.time_ms is not None else ""

@@ -40,6 +40,7 @@ class Request:
         quantizer: whose quantization; None: ours where there is a way.
         samples: of the second opinion by the vendor's simulator; 0: none.
         samples_path: of the user's own; None: calibration samples.
+        accept_difference: write a model whose outputs are far from ours, too.
         toolkit: name of an environment; None: the default of the chip's generation.
     """
 
@@ -47,11 +48,14 @@ class Request:
     quantizer: Quantizer | None = None
     samples: int = 1
     samples_path: str | None = None
+    accept_difference: bool = False
     toolkit: str | None = None
 
     @property
-    def words(self) -> tuple[str, str, str]:
-        """Quantizer, second opinion and toolkit, for the line on top; the default has none."""
+    def words(self) -> tuple[str, str, str, str]:
+        """Quantizer, second opinion, whether a difference is accepted, and toolkit: for the line on
+        top, empty where it would tell the default.
+        """
         count = self.samples
         opinion = f"second opinion: {count} sample{'' if count == 1 else 's'}"
         if self.samples_path is not None:
@@ -59,6 +63,7 @@ class Request:
         return (
             f"quantizer {self.quantizer or _AUTO}",
             opinion if count else "no second opinion",
+            "differences accepted" if self.accept_difference else "",
             f"toolkit {sanitize(self.toolkit, 40)}" if self.toolkit else "",
         )
 
@@ -73,6 +78,7 @@ class Request:
             words += ["--samples", self.samples_path]
         else:
             words += ["--samples", str(self.samples)] if self.samples != 1 else []
+        words += ["--accept-difference"] if self.accept_difference else []
         words += ["--toolkit", self.toolkit] if self.toolkit else []
         return [*words, "-o", path]
 
@@ -100,6 +106,7 @@ def ask_start(workspace: Workspace, request: Request, *, refresh: bool = False) 
             toolkit=request.toolkit,
             samples=request.samples,
             samples_path=request.samples_path,
+            accept_difference=request.accept_difference,
             refresh=refresh,
             force=force,
         )

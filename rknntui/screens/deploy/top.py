@@ -33,13 +33,13 @@ def top_facts(deploy: Deploy) -> tuple[Fact, ...]:
     if view not in _OF_CHIPS:
         return (Fact(model.name),)
     targets = deploy.targets
-    quantizer, opinion, toolkit = targets.settings.words
+    quantizer, opinion, accepted, toolkit = targets.settings.words
     count = len(targets.marked)
     what = f"{count} chips marked" if count > 1 else targets.chip or "no chip"
     failed = ", ".join(name for name, row in targets.found.items() if row.problem)
     lost = Fact(f"✗ failed: {failed}" if failed else "")
-    facts = (Fact(what), lost, Fact(quantizer), Fact(opinion, (), 2), Fact(toolkit, (), 1))
-    return tuple(fact for fact in facts if fact.text)
+    facts = (Fact(what), lost, Fact(quantizer), Fact(accepted), Fact(opinion, (), 2))
+    return tuple(fact for fact in (*facts, Fact(toolkit, (), 1)) if fact.text)
 
 
 def command_line(deploy: Deploy) -> list[str]:

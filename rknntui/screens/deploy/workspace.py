@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,8 @@ class Deploy(TableWorkspace):
         "each. Compile makes the model of each marked chip ({deploy.mark}) with the vendor's "
         "toolkit; what its compiler prints is beside our estimate, Enter shows the layers, those "
         "that disagree first. Agreement has the outputs of the vendor's simulator beside ours; "
-        "{deploy.samples} sets on which samples. Toolkits installs, checks, adopts and removes "
+        "{deploy.samples} sets on which samples. Where they are far apart no file is written; "
+        "{deploy.accept} writes it all the same. Toolkits installs, checks, adopts and removes "
         "the vendor's toolkits. Code writes a project that runs the model on a board. "
         "{deploy.start} does what the view is for, {deploy.back} stops it; jobs go on when the "
         "workbench closes."
@@ -298,6 +300,11 @@ class Deploy(TableWorkspace):
     def action_samples(self) -> None:
         """Set over how many samples the second opinion is."""
         ask_samples(self, self.targets.settings, self._settle)
+
+    def action_accept(self) -> None:
+        """Write a model that computes something else than the build, or no longer."""
+        settings = self.targets.settings
+        self._settle(replace(settings, accept_difference=not settings.accept_difference))
 
     def action_toolkit(self) -> None:
         """Choose the toolkit."""

@@ -10,15 +10,13 @@ from engine import rounding_lines, sanitize
 from engine.wire.board import Ran
 from engine.wire.build import Simulated
 from rknntui.keys.text import key_text
-from rknntui.screens.run.target import REFERENCE, SIMULATOR
+from rknntui.screens.run.requests import SIMULATORS, Simulator, Subject
 from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from engine.wire.board import LiveLook, MemoryReport
     from engine.wire.compare import Comparison
-    from engine.wire.names import Arithmetic
-    from rknntui.screens.run.requests import Subject
     from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
 
@@ -37,10 +35,10 @@ __all__ = [
 _MANY = 4
 
 
-def where(board: str | None, arithmetic: Arithmetic = "integer") -> Fact:
+def where(board: str | None, simulator: Simulator = SIMULATORS[0]) -> Fact:
     """The target."""
     if board is None:
-        return Fact(SIMULATOR, rank=3) if arithmetic == "integer" else Fact(REFERENCE)
+        return Fact(simulator.name) if simulator.words else Fact(simulator.name, rank=3)
     name = sanitize(board, 300)
     return Fact(f"on {name}", (f"on {name[:24]}…",) if len(name) > 26 else ())
 
@@ -64,7 +62,8 @@ def run_facts(
         return (where(board), "no model is open") if board else ("no model is open",)
     if isinstance(result, Simulated):
         how = "quantized" if result.quantized else "float32"
-        how += ", reference" if result.arithmetic == "reference" else ""
+        ran_in = Simulator(result.arithmetic, result.as_compiled)
+        how = ", ".join((how, *ran_in.words))
         ran = f"✓ ran {how}, simulated, in {result.seconds:.4f} s here (measured"
         took = Fact(f"{ran}, no NPU time)", (f"{ran})", f"✓ ran {how}, simulated"))
         return (*([where(board)] if board else []), took, *old)
@@ -76,7 +75,7 @@ def run_facts(
     if session.vendor:
         chooses = f"{key_text('run.target')} chooses a board"
         return Fact("a compiled vendor model: it runs only on its NPU"), Fact(chooses, rank=1)
-    at = where(board, subject.arithmetic)
+    at = where(board, subject.simulator)
     if session.container is not None:
         return at, "the container is simulated directly"
     told = "runs the build of this recipe (simulated)"

@@ -11,6 +11,7 @@ from engine import sanitize
 from engine.wire.board import LiveParams, MemoryParams, RunParams
 from engine.wire.build import SimulateParams
 from engine.wire.compare import CompareParams
+from engine.wire.names import ARITHMETICS
 from rknntui.keys.commandline import command_for
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
 
-__all__ = ["Subject"]
-
+__all__ = ["SIMULATORS", "Simulator", "Subject"]
 
 _VERBS = {"Outputs": "run", "Layers": "run", "Memory": "memory", "Compare": "compare"}
 
@@ -28,6 +28,42 @@ _VERBS = {"Outputs": "run", "Layers": "run", "Memory": "memory", "Compare": "com
 class _Model(TypedDict):
     path: str | None
     recipe: Values | None
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """How a quantized graph is simulated.
+
+    Attributes:
+        arithmetic: integer kernels, or float between roundings.
+        as_compiled: without the roundings that the vendor's compiler fuses at level 3.
+    """
+
+    arithmetic: Arithmetic = "integer"
+    as_compiled: bool = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What differs from the default."""
+        reference = ("reference",) if self.arithmetic == "reference" else ()
+        return (*reference, "as compiled") if self.as_compiled else reference
+
+    @property
+    def name(self) -> str:
+        """In the list of targets, and on the line on top."""
+        return ", ".join(("simulator", *self.words))
+
+    @property
+    def flags(self) -> list[str]:
+        """Of the command line."""
+        words = ["--arithmetic", self.arithmetic] if self.arithmetic != "integer" else []
+        return [*words, "--as-compiled"] if self.as_compiled else words
+
+
+SIMULATORS = tuple(
+    Simulator(arithmetic, compiled) for compiled in (False, True) for arithmetic in ARITHMETICS
+)
+"""All of them, the default first."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +75,14 @@ class Subject:
         board: the target; None for the simulator.
         compiled: a compiled model in the place of the open one; None for none.
         cores: of the board's NPU, of :data:`engine.wire.devices.CORES`.
-        arithmetic: of the simulator.
+        simulator: how it runs here.
     """
 
     session: Session
     board: str | None = None
     compiled: str | None = None
     cores: str = "auto"
-    arithmetic: Arithmetic = "integer"
+    simulator: Simulator = SIMULATORS[0]
 
     @property
     def model(self) -> _Model:
@@ -73,7 +109,8 @@ class Subject:
             top=top,
             save=save,
             force=force,
-            arithmetic=self.arithmetic,
+            arithmetic=self.simulator.arithmetic,
+            as_compiled=self.simulator.as_compiled,
         )
 
     def run(
@@ -117,7 +154,7 @@ class Subject:
         asked = job.params
         if asked.get("device") != self.board or asked.get("cores", self.cores) != self.cores:
             return False
-        if asked.get("arithmetic", self.arithmetic) != self.arithmetic:
+        if self.board is None and _simulator(asked) != self.simulator:
             return False
         if "compiled" in asked:  # a comparison, whose file stands beside the recipe
             return asked["compiled"] == self.compiled and self.session.is_ours(job)
@@ -145,8 +182,8 @@ class Subject:
         if not about:
             return []
         words = [*about, *(word for path in inputs for word in ("--input", path))]
-        if verb == "simulate" and self.arithmetic != "integer":
-            return [*words, "--arithmetic", self.arithmetic]
+        if verb == "simulate":
+            return [*words, *self.simulator.flags]
         if verb != "run":
             return words
         cores = ["--cores", self.cores] if self.cores != "auto" else []
@@ -171,3 +208,11 @@ class Subject:
             return [] if recipe is None else ["rknntui", verb, recipe]
         build = ["--build", recipe] if recipe is not None and verb == "run" else []
         return ["rknntui", verb, file, *build]
+
+
+def _simulator(asked: Values) -> Simulator:
+    """The simulator that a job was asked for; the default where it names none."""
+    default = SIMULATORS[0]
+    return Simulator(
+        asked.get("arithmetic", default.arithmetic), asked.get("as_compiled", default.as_compiled)
+    )

@@ -10,16 +10,14 @@ from engine.wire.devices import CORES, DEVICES_LIST, DeviceListParams, Listing
 from rknntui.keys.text import key_text
 from rknntui.screens.accuracy.inputs import start_folder
 from rknntui.screens.dialogs.dialogs import ChoiceDialog
+from rknntui.screens.run.requests import SIMULATORS, Simulator
 
 if TYPE_CHECKING:
     from engine.wire.devices import Device
-    from engine.wire.names import Arithmetic
     from rknntui.screens.base.workspace import Workspace
 
-__all__ = ["REFERENCE", "SIMULATOR", "ask_compiled", "ask_cores", "ask_target", "board_text"]
+__all__ = ["ask_compiled", "ask_cores", "ask_target", "board_text"]
 
-SIMULATOR = "simulator"
-REFERENCE = "simulator, reference"
 _CORES_ABOUT = {
     "auto": "the runtime takes a core that is idle",
     **dict.fromkeys(("0", "1", "2"), "this core alone"),
@@ -27,8 +25,12 @@ _CORES_ABOUT = {
     "0_1_2": "three cores together",
     "all": "all cores that the chip has",
 }
-_SIMULATOR_ABOUT = "the quantized graph on the CPU of this machine; times are not those of an NPU"
-_REFERENCE_ABOUT = "the same in float between roundings: what the vendor's simulator computes"
+_SIMULATORS_ABOUT = (
+    "the quantized graph on the CPU of this machine; times are not those of an NPU",
+    "the same in float between roundings: what the vendor's simulator computes at level 2",
+    "without the roundings that the vendor's compiler leaves out at level 3, its default",
+    "both: what the vendor's simulator computes of the compiled model",
+)
 
 
 def board_text(device: Device) -> str:
@@ -43,17 +45,16 @@ def board_text(device: Device) -> str:
 def ask_target(
     workspace: Workspace,
     now: str | None,
-    arithmetic: Arithmetic,
-    then: Callable[[str | None, Arithmetic], None],
+    simulator: Simulator,
+    then: Callable[[str | None, Simulator], None],
 ) -> None:
     """Look which boards there are, and ask for one of them or the simulator.
 
     Args:
         workspace: asks.
         now: the board that is the target; None for the simulator.
-        arithmetic: of the simulator now.
-        then: called with the chosen board, or None for the simulator, and the simulator's
-            arithmetic.
+        simulator: that runs, or would.
+        then: called with the chosen board, or None for the simulator, and the simulator.
     """
 
     def listed(listing: Listing) -> None:
@@ -62,19 +63,19 @@ def ask_target(
         for known in (now, session.board):
             if known is not None:  # as of SSH, where it is not in the list
                 boards.setdefault(known, "chosen before; not in the list of boards now")
-        about = {SIMULATOR: _SIMULATOR_ABOUT, REFERENCE: _REFERENCE_ABOUT, **boards}
+        named = {each.name: each for each in SIMULATORS}
+        about = {**dict(zip(named, _SIMULATORS_ABOUT, strict=True)), **boards}
         if not boards:
-            about[SIMULATOR] += f". {_no_board(listing)}"
+            about[SIMULATORS[0].name] += f". {_no_board(listing)}"
 
         def chosen(choice: str | None) -> None:
-            if choice in (SIMULATOR, REFERENCE):
-                then(None, "integer" if choice == SIMULATOR else "reference")
+            if choice in named:
+                then(None, named[choice])
             elif choice is not None:
-                then(choice, arithmetic)
+                then(choice, simulator)
 
-        simulator = SIMULATOR if arithmetic == "integer" else REFERENCE
-        start = now or session.board or simulator
-        dialog = ChoiceDialog("Run on", list(about), now or simulator, about, start)
+        start = now or session.board or simulator.name
+        dialog = ChoiceDialog("Run on", list(about), now or simulator.name, about, start)
         workspace.app.push_screen(dialog, chosen)
 
     ssh = workspace.session.ssh_boards

@@ -24,7 +24,7 @@ from rknntui.screens.run.layers import errors_of
 from rknntui.screens.run.live import LiveRun
 from rknntui.screens.run.outputs import MOST_VALUES
 from rknntui.screens.run.panes import PANES, Results
-from rknntui.screens.run.requests import Subject
+from rknntui.screens.run.requests import SIMULATORS, Simulator, Subject
 from rknntui.screens.run.target import ask_compiled, ask_cores, ask_target
 from rknntui.screens.run.text import reason
 from rknntui.widgets.facts_line import FactsLine
@@ -34,7 +34,6 @@ from rknntui.widgets.records import RecordTable
 if TYPE_CHECKING:
     from engine.wire.build import SimulatedOutput
     from engine.wire.method import Task
-    from engine.wire.names import Arithmetic
     from rknntui.links import Link
     from rknntui.session.job_view_model import JobView
     from rknntui.session.messages import JobChanged, JobEnded, ResultFound
@@ -74,7 +73,7 @@ class Run(TableWorkspace):
         self.target: str | None = None
         self.compiled: str | None = None
         self.cores = "auto"
-        self.arithmetic: Arithmetic = "integer"
+        self.simulator = SIMULATORS[0]
         self._job: JobView | None = None
         self.live = LiveRun(self, self._take_live, self._told)
 
@@ -111,7 +110,7 @@ class Run(TableWorkspace):
     @property
     def subject(self) -> Subject:
         """What would run now, and where."""
-        return Subject(self.session, self.target, self.compiled, self.cores, self.arithmetic)
+        return Subject(self.session, self.target, self.compiled, self.cores, self.simulator)
 
     # -- the session -----------------------------------------------------------------------------
 
@@ -230,13 +229,13 @@ class Run(TableWorkspace):
 
     def action_target(self) -> None:
         """Look which boards there are, and choose."""
-        ask_target(self, self.target, self.arithmetic, self._targeted)
+        ask_target(self, self.target, self.simulator, self._targeted)
 
-    def _targeted(self, board: str | None, arithmetic: Arithmetic | None = None) -> None:
-        arithmetic = arithmetic or self.arithmetic
-        if (board, arithmetic) == (self.target, self.arithmetic):
+    def _targeted(self, board: str | None, simulator: Simulator | None = None) -> None:
+        simulator = simulator or self.simulator
+        if (board, simulator) == (self.target, self.simulator):
             return
-        self.target, self.arithmetic = board, arithmetic
+        self.target, self.simulator = board, simulator
         if board is not None:
             self.session.choose_board(board)
         self._changed(cores="auto")
