@@ -3,8 +3,9 @@
 Both stand on the same pipeline as every front end.
 """
 
+from typing import TYPE_CHECKING
+
 from engine.api.costs import check, estimate
-from engine.api.rknn import RKNN
 from engine.api.typed import (
     BuiltModel,
     analyse_model,
@@ -12,6 +13,11 @@ from engine.api.typed import (
     quantize_model,
     simulate_model,
 )
+
+if TYPE_CHECKING:  # the same class, with signatures that static tools can read
+    from engine.api.shown import RKNN
+else:
+    from engine.api.rknn import RKNN
 
 __all__ = [
     "RKNN",

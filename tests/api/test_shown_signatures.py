@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
 import subprocess
+import sys
 from inspect import Parameter
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from engine.api import RKNN
 from engine.api.signatures import KEYWORDS, POSITIONAL
+from scripts.make_api_stub import STUB, stub
 
 METHODS = sorted({method for method, _ in POSITIONAL})
 
@@ -93,6 +96,40 @@ def test_everything_that_is_taken_is_shown(generation: int) -> None:
         key = method, generation
         found = set(inspect.signature(getattr(RKNN(generation=generation), method)).parameters)
         assert found == {*POSITIONAL[key], *KEYWORDS.get(key, {})}, method
+
+
+def test_static_tools_are_told_the_same() -> None:
+    assert STUB.read_text("utf-8") == stub()
+
+
+_SCRIPT = """
+from {package} import RKNN
+rknn = RKNN(verbose=True)
+rknn.config(mean_values=[[0]], std_values=[[1]], target_platform="rk3588")
+rknn.config(target_platform="rk3588", quantised_dtype="w8a8")
+rknn.load_onnx()
+rknn.build(True, "dataset.txt", pre_compile=True)  # of generation 1
+rknn.build(do_quantization=True, datasett="dataset.txt")
+rknn.biuld()
+"""
+
+
+@pytest.mark.long
+def test_mypy_finds_a_wrong_argument_in_a_user_s_script(tmp_path: Path) -> None:
+    for at, package in enumerate(("engine.api", "rknn.api")):
+        (tmp_path / f"script_{at}.py").write_text(_SCRIPT.format(package=package))
+    root = STUB.parents[2]
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "script_0.py", "script_1.py"],
+        cwd=tmp_path,
+        env=os.environ | {"MYPYPATH": f"{root / 'engine/api/drop_in'}{os.pathsep}{root}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = re.findall(r"(script_\d)\.py:(\d+): error", checked.stdout)
+    wrong = {(f"script_{at}", str(line)) for at in (0, 1) for line in (5, 6, 8, 9)}
+    assert set(found) == wrong, checked.stdout + checked.stderr
 
 
 _ASK = """

@@ -39,5 +39,7 @@ def test_the_wheel_has_both_packages(repository: Path, tmp_path: Path) -> None:
     assert names == {
         path.relative_to(DROP_IN).as_posix()
         for package in ("rknn", "rknnlite")
-        for path in (DROP_IN / package).rglob("*.py")
+        for path in (DROP_IN / package).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
     }
+    assert "rknn/py.typed" in names

@@ -100,7 +100,7 @@ def test_wheel_carries_code_and_data(repository: Path, names: set[str]) -> None:
     drop_in = "engine/api/drop_in"
     expected |= {f"{drop_in}/{name}" for name in tracked(repository, drop_in)}
     expected |= {f"engine/devices/{name}" for name in tracked(repository, "engine/devices")}
-    expected |= {"engine/py.typed", "rknntui/__main__.py"}
+    expected |= {"engine/py.typed", "engine/api/shown.pyi", "rknntui/__main__.py"}
     assert "rknntui/demo/calibration/099.png" in expected
     assert not expected - names
 
