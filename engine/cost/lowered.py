@@ -122,6 +122,16 @@ class Lowered:
             if layer.kind == "Split" and layer.outputs
         }
 
+    @cached_property
+    def writers(self) -> Mapping[str, LoweredLayer]:
+        """The layer that writes a feature, by its name; no layer writes an input."""
+        return {
+            name: layer
+            for layer in self.layers
+            if layer.kind != "InputOperator"
+            for name in layer.outputs
+        }
+
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Of a tensor; () of one that is not there."""
         found = self.tensors.get(tensor)

@@ -38,7 +38,10 @@ _LAYER = re.compile(
     r"(?P<ddr>\d{1,18})/(?P<npu>\d{1,18})/(?P<total>\d{1,18}) +"
     r"(?:(?:\d{1,3}(?:\.\d{1,9})?%|\\) +)?(?P<rw>\d{1,18})(?: +(?P<name>\S.*?) *| {4,})"
 )
-_PLACE = r"\| +0x(?P<start>[0-9a-f]{1,16}) +0x(?P<end>[0-9a-f]{1,16}) +0x(?P<size>[0-9a-f]{1,16}) *"
+# a star marks the row that ends the highest
+_PLACE = (
+    r"\| +0x(?P<start>[0-9a-f]{1,16})[ *]+0x(?P<end>[0-9a-f]{1,16}) +0x(?P<size>[0-9a-f]{1,16}) *"
+)
 _FEATURE = re.compile(
     r"(?P<id>\d{1,9}) +(?P<user>\S+) +(?P<name>\S.*?) +(?P<dtype>[A-Z]+\d*) +"
     r"(?P<format>[A-Z0-9]+) +(?P<shape>\(\S*\)|\\) +(?P<native>\(\S*\)|\\) +" + _PLACE

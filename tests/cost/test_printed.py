@@ -24,7 +24,7 @@ REPORT = [
     + "3    OutputOperator INT8 CPU    (1,32,24,24)   \\    0/0/0      18     OutputOperator:y",
     STAMP + "        Feature Tensor Information Table         ",
     STAMP
-    + "6   Conv   stem o   INT8   NC1HWC2   (1,32,24,24)  (1,2,24,24,16) | 0x00000900 0x00005100"
+    + "6   Conv   stem o   INT8   NC1HWC2   (1,32,24,24)  (1,2,24,24,16) | 0x00000900*0x00005100"
     " 0x00004800",
     STAMP + "          Const Tensor Information Table      ",
     STAMP + "2   Conv   c3   INT8   (32,32,1,1)  | 0x00001300 0x00001700 0x00000400",

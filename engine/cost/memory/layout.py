@@ -21,6 +21,7 @@ __all__ = [
     "feature_bytes",
     "gathers",
     "image_bytes",
+    "in_groups",
     "is_image",
     "padded_bytes",
     "settled",
@@ -102,7 +103,8 @@ def feature_bytes(
     size = element_bytes(tensor.dtype)
     shape = tensor.shape
     if len(shape) != 4:
-        if npu.family == "rk3566" and len(shape) == 3:
+        joined = _reshaped_map(writer, lowered)
+        if len(shape) == 3 and (npu.family == "rk3566" or joined):
             return padded_bytes((shape[0], shape[1], 1, shape[2]), size, npu)
         return aligned(math.prod(shape) * size, 8 if npu.family == "rk3566" else ALIGNMENT)
     batch, channels, height, width = shape
@@ -115,6 +117,23 @@ def feature_bytes(
         padded *= written_times(writer, npu, size)
     pixels = height * width
     return batch * padded * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
+
+
+def _reshaped_map(writer: LoweredLayer | None, lowered: Lowered) -> bool:
+    """Whether a Reshape on the NPU wrote a feature from a map in groups of channels."""
+    return (
+        writer is not None
+        and writer.kind == "Reshape"
+        and writer.target == "NPU"
+        and len(lowered.shape(writer.inputs[0])) == 4
+        and in_groups(writer.inputs[0], lowered)
+    )
+
+
+def in_groups(name: str, lowered: Lowered) -> bool:
+    """Whether a map lies in groups of channels; what a Transpose writes may lie in rows."""
+    writer = lowered.writers.get(name)
+    return writer is not None and writer.kind not in ("Transpose", "Reshape")
 
 
 def _turned_on_cpu(writer: LoweredLayer | None) -> bool:

@@ -418,3 +418,25 @@ def _rows_of_text(op: str, hidden: int, ways: int) -> None:
 
 _rows_of_text("GRU", 32, 1)
 _rows_of_text("LSTM", 24, 2)
+
+
+# ----------------------------------------------------------------------------------- joined rows
+def _rows_of_levels(boxes: int, then: str = "") -> None:
+    """A detector: each level's map to (1, boxes, places), and the places joined."""
+
+    def make() -> onnx.ModelProto:
+        m = Maker((1, 3, 32, 32))
+        level, rows = "x", []
+        for channels, side in ((3, 16), (16, 8), (16, 4)):
+            level = m.conv(level, channels, 16, 3, 2, then="Relu")
+            places = m.whole(1, boxes, side * side)
+            rows.append(m.add("Reshape", m.conv(level, 16, boxes, 1), places))
+        joined = m.add("Concat", *rows, axis=2)
+        return m.model(m.add(then, joined) if then else joined)
+
+    GRAPHS[f"levels_{boxes}{then}"] = make
+
+
+_rows_of_levels(10)
+_rows_of_levels(16)
+_rows_of_levels(6, "Sigmoid")

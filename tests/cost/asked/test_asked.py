@@ -131,6 +131,19 @@ def test_memory_around_recurrent_layers(name: str, tmp_path: Path) -> None:
         assert f"{plan.internal / 1024:.6g}" == f"{answers()[build].internal / 1024:.6g}", build
 
 
+@pytest.mark.parametrize("name", ["levels_10", "levels_16", "levels_6Sigmoid"])
+def test_memory_of_joined_rows(name: str, tmp_path: Path) -> None:
+    """A Reshape of a map of broken groups works on copies in groups and in NCHW."""
+    graph = read(name, tmp_path / "graph.onnx")
+    builds = [each for each in answers() if each.graph == name and each.platform != "rk2118"]
+    assert len(builds) == 10
+    for build in builds:
+        npu = npu_profile(build.platform)
+        assert npu is not None
+        plan = plan_memory(lower(graph, npu, "int8" if build.quant == "i8" else "float16"), npu)
+        assert f"{plan.internal / 1024:.6g}" == f"{answers()[build].internal / 1024:.6g}", build
+
+
 @pytest.mark.long
 def test_graphs_that_took_no_part() -> None:
     found = held_out_scores({**HELD_OUT, **SECOND_DRAW})
