@@ -9,6 +9,7 @@ from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
 from engine.cost.lowering.rules import Context
 
 __all__ = [
+    "make_gated",
     "make_gelu",
     "make_layer_norms",
     "make_length_norms",
@@ -105,6 +106,62 @@ def make_quick_gelu(graph: LoweringGraph, context: Context) -> None:
             new = Node("exSwish", name, "exSwish", [x], list(last.outputs))
             _replace(graph, [scale, node, last], new)
             graph.rewrites["replace_exswish2"] += 1
+
+
+def make_gated(graph: LoweringGraph, context: Context) -> None:
+    """``a * sigmoid(b)`` of the halves of a tensor -> exGlu ``_2glu`` of the Sigmoid.
+
+    Along the channels of a map at once, else over a map of them: ``T_rs_exglu``. The gate is the
+    second half; in the other order the compiler keeps the three nodes.
+    """
+    for node in graph:
+        if node.op != "Sigmoid" or node not in graph:
+            continue
+        split = graph.producer(node.inputs[0])
+        last = _next(graph, node, "Mul")
+        if split is None or last is None or split.op != "Split" or len(split.outputs) != 2:
+            continue
+        other, gate = split.outputs
+        if gate != node.inputs[0] or set(last.inputs) != {other, node.outputs[0]}:
+            continue
+        alone = graph.only_reader(other) is last and graph.only_reader(node.inputs[0]) is node
+        if alone and graph.shape(other) == graph.shape(node.inputs[0]):
+            _gate(graph, split, node, last)
+            graph.rewrites["fuse_split_sigmoid_mul_to_glu"] += 1
+
+
+def _gate(graph: LoweringGraph, split: Node, sigmoid: Node, last: Node) -> None:
+    x, result = split.inputs[0], last.outputs[0]
+    shape, out = graph.shape(x), graph.shape(result)
+    rank = len(shape)
+    axis = split.int("axis") % rank
+    name = f"{sigmoid.name}_2glu"
+    turned = rank == 3 and axis == 2  # what comes of a matrix has its channels last
+    wide, half = shape, out
+    if turned:
+        x = add_transpose(graph, x, (0, 2, 1), fresh(graph, f"{x}_tp"), before=last)
+        wide = (shape[0], shape[2], 1, shape[1])
+    elif rank == 3 and axis == 1:
+        wide = (shape[0], shape[1], 1, shape[2])
+    elif (rank, axis) != (4, 1):
+        wide = (math.prod(shape[:axis]), math.prod(shape[axis:]), 1, 1)
+    made = result
+    if wide != shape:
+        name = fresh(graph, f"{split.inputs[0]}_rs_exglu")
+        x = add_reshape(graph, x, wide, fresh(graph, f"{split.inputs[0]}_rs"), before=last)
+        half = (wide[0], wide[1] // 2, *wide[2:])
+        made = graph.add_tensor(name, half, graph.tensors[result].dtype)
+    new = Node("exGlu", name, "exGlu", [x], [made])
+    _replace(graph, [split, sigmoid, last], new)
+    if made == result:
+        return
+    following = graph.following(new)
+    if turned:
+        flat = (out[0], out[2], out[1])
+        end = add_reshape(graph, made, flat, f"{name}_rs", before=following)
+        add_transpose(graph, end, (0, 2, 1), f"{name}_tp", result, before=following)
+    else:
+        add_reshape(graph, made, out, f"{name}_rs", result, before=following)
 
 
 # ------------------------------------------------------------------------------------------- norms

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import fresh
+from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
 from engine.cost.lowering.rules import Context
 
 __all__ = ["shorten_strides", "split_kernels", "spread_transposed"]
@@ -123,7 +123,7 @@ def _split(graph: LoweringGraph, node: Node) -> None:
     before = node
     for at, start in enumerate(range(0, kernel[axis], _LONGEST_KERNEL)):
         length = min(_LONGEST_KERNEL, kernel[axis] - start)
-        label = graph.fresh(f"{data}_slice")
+        label = graph.fresh(f"{_stem(graph, data)}_slice")
         shape = list(graph.shape(data))
         shape[2 + axis] += length - kernel[axis]
         numbers = (start, start + shape[2 + axis], 2 + axis, 1)
@@ -177,7 +177,10 @@ def _padded(graph: LoweringGraph, node: Node, axis: int) -> str:
     pads, data = _pads(node), node.inputs[0]
     if not pads[axis] and not pads[axis + 2]:
         return data
-    label = graph.fresh(f"{data}_pad")
+    stem = _stem(graph, data)
+    label = graph.fresh(f"{stem}_pad")
+    if stem != data and graph.shape(data)[:3] == (1, 1, 1):
+        return _padded_row(graph, node, label, stem)
     shape = list(graph.shape(data))
     shape[2 + axis] += pads[axis] + pads[axis + 2]
     wrote = graph.add_tensor(label, tuple(shape), graph.tensors[data].dtype)
@@ -185,3 +188,36 @@ def _padded(graph: LoweringGraph, node: Node, axis: int) -> str:
     made = Node("Pad", label, "Pad", [data, numbers], [wrote], sources=node.sources)
     graph.insert(made, before=node)
     return wrote
+
+
+def _padded_row(graph: LoweringGraph, node: Node, label: str, stem: str) -> str:
+    """One row of numbers: the compiler pads it as channels, and turns it for the parts."""
+    length = graph.shape(stem)[2]
+    _, before, _, behind = _pads(node)
+    more = before + behind
+    dtype = graph.tensors[stem].dtype
+    column = (1, length, 1, 1)
+    data = add_reshape(graph, stem, column, f"{stem}_rs", fresh(graph, f"{stem}_rs"), before=node)
+    wrote = graph.add_tensor(label, (1, length + more, 1, 1), dtype)
+    sides = (0, before, 0, 0, 0, behind, 0, 0)
+    numbers = graph.add_tensor(f"{label}_i1", (8,), "int64", lambda: np.array(sides, np.int64))
+    graph.insert(
+        Node("Pad", label, "Pad", [data, numbers], [wrote], sources=node.sources), before=node
+    )
+    kernel = graph.shape(node.inputs[1])[3]
+    last = (kernel - 1) // _LONGEST_KERNEL
+    name = f"{label}_slice#{last}_rs" if last else f"{label}_slice_rs"
+    old = graph.producer(node.inputs[0])
+    if old is not None and graph.only_reader(node.inputs[0]) is node:
+        graph.remove(old)
+    return add_transpose(graph, wrote, (0, 2, 3, 1), name, before=node)
+
+
+def _stem(graph: LoweringGraph, data: str) -> str:
+    """The tensor that a kernel of three dimensions is cut over, before it gets a fourth."""
+    maker = graph.producer(data)
+    if maker is not None and maker.op == "Reshape" and len(graph.shape(maker.inputs[0])) == 3:
+        return maker.inputs[0]
+    if maker is not None and maker.name.startswith(f"{maker.inputs[0]}_slice"):
+        return maker.inputs[0]  # of a padded row
+    return data

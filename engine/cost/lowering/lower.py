@@ -54,6 +54,7 @@ from engine.cost.lowering.slices import (
     find_rolls,
     join_slices,
     merge_channel_pads,
+    merge_cuts,
     merge_pads,
 )
 from engine.cost.lowering.spelled import spell_elementwise, spell_focus, spell_running_sums
@@ -79,6 +80,7 @@ RULES: tuple[Rule, ...] = (
     shift_rows,
     make_swish,
     make_hardswish,
+    merge_cuts,
     widen_rows,
     merge_pads,
     drop_doubles,

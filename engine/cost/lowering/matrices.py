@@ -8,6 +8,7 @@ from engine.cost.lowering.attention import (
     make_other_attention,
 )
 from engine.cost.lowering.blocks import (
+    make_gated,
     make_gelu,
     make_layer_norms,
     make_length_norms,
@@ -43,6 +44,7 @@ BLOCK_RULES: tuple[Rule, ...] = (
     make_layer_norms,
     make_gelu,
     make_quick_gelu,
+    make_gated,
     make_length_norms,
 )
 """Groups of nodes that are one layer: they are found before anything else changes their parts."""

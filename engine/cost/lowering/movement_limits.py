@@ -29,7 +29,7 @@ def reshape_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
     if found is not None and found.dtype in ("int64", "int32"):
         return f"Reshape of {found.dtype}."
     if context.family == "rk3588":
-        return _rk3588(shape, out, context)
+        return _rk3588(node, shape, out, work, context)
     if len(shape) == 4 and shape[0] > 1 and shape == (*out[:2], 1, *out[2:]):
         return ""  # rows of a sequence: the tensor stays where it is
     return _rk3566(node, shape, out, work, context) if context.family == "rk3566" else ""
@@ -61,7 +61,7 @@ def transpose_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
         return f"{text} at the end of the model."
     if len(shape) != 4 or len(out) != 4:
         return f"{text}: only four dimensions."
-    if shape[2:] == (1, 1) and out[:3:2] == (1, 1) and shape[1] % 8 == 0:
+    if shape[2:] == (1, 1) and out == (1, shape[1], 1, shape[0]) and shape[1] % 8 == 0:
         return ""  # batches become columns
     group = context.npu.atom(context.dtype)
     if node.ints("perm") in ((0, 3, 2, 1), ()) and out == (shape[0], shape[3], shape[2], shape[1]):
@@ -71,9 +71,11 @@ def transpose_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
     return f"{text}: only channels and columns are exchanged."
 
 
-def _rk3588(shape: Shape, out: Shape, context: Context) -> str:
+def _rk3588(node: Node, shape: Shape, out: Shape, work: LoweringGraph, context: Context) -> str:
     group = context.npu.atom(context.dtype)
     text = f"Reshape of {_text(shape)} to {_text(out)}"
+    if _ends_on_cpu(node, out, work):
+        return ""
     rows = [each for each in (shape, out) if len(each) == 4 and each[1] == 1]
     if any(_plane(each) > WIDEST for each in rows):
         return f"{text}: a row has at most {WIDEST} numbers."
@@ -91,25 +93,36 @@ def _rk3566(node: Node, shape: Shape, out: Shape, work: LoweringGraph, context: 
     group = context.npu.atom(context.dtype)
     text = f"Reshape of {_text(shape)} to {_text(out)}"
     producer = work.producer(node.inputs[0])
-    ends = node.outputs[0] in work.outputs
-    if ends and producer is not None and producer.target == "CPU" and len(out) < 4:
-        return ""  # it lies as NCHW already
+    if _ends_on_cpu(node, out, work):
+        return ""
     if len(shape) == 4 and shape == (*out, 1, 1) and shape[1] % group == 0:
         return ""
     if len(shape) == 2 and out == (*shape, 1, 1):
+        return ""
+    if shape[:2] == (1, 1) and out == (1, *shape[2:], 1, 1):
         return ""
     if len(shape) == 3 and shape[1] > 1:
         if out == (shape[1], 1, 1, shape[2]):
             return ""
         if out == (shape[0], shape[1], 1, shape[2]) and producer is None:
-            turns = [each for each in work.readers(node.outputs[0]) if each.kind == "Transpose"]
+            readers = work.readers(node.outputs[0])
+            turns = [each for each in readers if each.kind == "Transpose"]
             if turns and all(transpose_on_cpu(each, work, context) for each in turns):
                 return ""  # an input lies as NCHW, and is wanted so
+            if out[1] % group and readers and all(each.kind == "Pad" for each in readers):
+                return ""
     if _beside_cpu(node, work, context):
         return f"{text}: a layer beside it is on the CPU, where features lie as NCHW."
     if len(shape) == len(out) == 4 and _regroups(shape, out, group):
         return ""
     return f"{text}: only whole groups of {group} channels are moved."
+
+
+def _ends_on_cpu(node: Node, out: Shape, work: LoweringGraph) -> bool:
+    """Whether a Reshape at the end of the model reads a layer on the CPU: it is NCHW already."""
+    producer = work.producer(node.inputs[0])
+    on_cpu = producer is not None and producer.target == "CPU"
+    return on_cpu and len(out) < 4 and work.is_output(node.outputs[0])
 
 
 def _beside_cpu(node: Node, work: LoweringGraph, context: Context) -> bool:

@@ -226,6 +226,11 @@ def _pad(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
             f"Pad of a map of {shape[1]} channels, which are no multiple of {group}.",
             f"Give it a multiple of {group} channels.",
         )
+    if mode == "constant" and len(sides) == 8 and sides[1] % group:
+        return Reason(
+            f"Pad of {sides[1]} channels in front, which are no multiple of {group}.",
+            f"Put a multiple of {group} in front.",
+        )
     return None
 
 

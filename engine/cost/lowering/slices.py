@@ -10,6 +10,7 @@ __all__ = [
     "find_rolls",
     "join_slices",
     "merge_channel_pads",
+    "merge_cuts",
     "merge_pads",
 ]
 
@@ -43,6 +44,31 @@ def merge_pads(graph: LoweringGraph, context: Context) -> None:
         reader.sources = (*reader.sources, *node.sources)
         graph.bypass(node)
         graph.rewrites["fuse_pad_into_conv"] += 1
+
+
+def merge_cuts(graph: LoweringGraph, context: Context) -> None:
+    """A Slice at the edges of a convolution's map takes them from the pads: causal Conv1d."""
+    for node in graph:
+        if node.op != "Conv" or node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
+            continue
+        reader = graph.only_reader(node.outputs[0])
+        starts = _starts(graph, reader) if reader is not None else None
+        if reader is None or starts is None:
+            continue
+        shape, out = graph.shape(node.outputs[0]), graph.shape(reader.outputs[0])
+        sides = len(shape) - 2
+        strides = node.ints("strides", (1,) * sides)
+        pads = list(node.ints("pads", (0,) * 2 * sides))
+        for axis, start in starts.items():
+            if axis > 1:
+                step = strides[axis - 2]
+                pads[axis - 2] -= start * step
+                pads[axis - 2 + sides] -= (shape[axis] - start - out[axis]) * step
+        if min(starts) < 2 or min(pads) < 0:
+            continue
+        node.attributes["pads"] = list(pads)
+        graph.absorb(node, reader)
+        graph.rewrites["fuse_slice_into_conv"] += 1
 
 
 def merge_channel_pads(graph: LoweringGraph, context: Context) -> None:
@@ -185,11 +211,23 @@ def _cut(graph: LoweringGraph, node: Node) -> tuple[int, int, int] | None:
     """Axis, start and end of a Slice along one axis with step 1."""
     if node.op != "Slice" or graph.is_const(node.inputs[0]):
         return None
-    shape, out = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    out = graph.shape(node.outputs[0])
     if "cut_axis" in node.attributes:
         axis, start = node.int("cut_axis"), node.int("cut_from")
         return axis, start, start + out[axis]
-    if len(node.inputs) < 3 or len(shape) != len(out):
+    starts = _starts(graph, node)
+    if starts is None or len(starts) != 1:
+        return None
+    ((axis, start),) = starts.items()
+    return axis, start, start + out[axis]
+
+
+def _starts(graph: LoweringGraph, node: Node) -> dict[int, int] | None:
+    """Where a Slice with steps of 1 starts on each axis that it cuts; None of everything else."""
+    if node.op != "Slice" or "cut_axis" in node.attributes or len(node.inputs) < 3:
+        return None
+    shape, out = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    if len(shape) != len(out):
         return None
     arrays = [graph.array(each) if each else None for each in (*node.inputs[1:], "", "")]
     starts, _, axes, steps = (
@@ -198,13 +236,11 @@ def _cut(graph: LoweringGraph, node: Node) -> tuple[int, int, int] | None:
     )
     if starts is None or (steps is not None and any(step != 1 for step in steps)):
         return None
-    moved = [at for at in range(len(shape)) if shape[at] != out[at]]
-    if len(moved) != 1:
-        return None
-    axis = moved[0]
     named = list(range(len(starts))) if axes is None else [each % len(shape) for each in axes]
-    if axis not in named:
-        return None
-    start = starts[named.index(axis)]
-    start = max(0, start + shape[axis]) if start < 0 else start
-    return axis, start, start + out[axis]
+    found = {}
+    for axis in (at for at in range(len(shape)) if shape[at] != out[at]):
+        if axis not in named:
+            return None
+        start = starts[named.index(axis)]
+        found[axis] = max(0, start + shape[axis]) if start < 0 else start
+    return found or None

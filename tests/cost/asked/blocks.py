@@ -73,3 +73,86 @@ _wide(
     (5120, 1, 32),
     (4608, 1, 64),
 )
+
+
+# -------------------------------------------------------------------------------- edges and halves
+def _cut(m: Maker, data: str, starts: tuple[int, ...], ends: tuple[int, ...], axis: int) -> str:
+    axes = range(axis, axis + len(starts))
+    steps = (1,) * len(starts)
+    return m.add("Slice", data, m.whole(*starts), m.whole(*ends), m.whole(*axes), m.whole(*steps))
+
+
+def _edges() -> onnx.ModelProto:
+    """Edges cut off convolutions: taken from the pads where these are as wide."""
+    m = Maker(*[(1, 16, 20, 20)] * 6)
+    around = {"kernel_shape": [3, 3], "pads": [1] * 4}
+    wide = {"kernel_shape": [5, 5], "pads": [2] * 4, "strides": [2, 2]}
+    three, five, deep = m.numbers(16, 16, 3, 3), m.numbers(16, 16, 5, 5), m.numbers(16, 1, 3, 3)
+    ends = [
+        _cut(m, m.add("Conv", "x", three, **around), (0,), (-1,), 3),
+        _cut(m, m.add("Conv", "x1", three, **around), (0,), (-2,), 3),
+        _cut(m, m.add("Conv", "x2", deep, group=16, **around), (1,), (20,), 2),
+        _cut(m, m.add("Conv", "x3", three, **around), (1, 1), (19, 19), 2),
+        _cut(m, m.add("Conv", "x4", five, **wide), (1,), (10,), 3),
+        _cut(m, m.add("Conv", "x5", three, strides=[2, 2], **around), (0,), (-1,), 3),
+    ]
+    return m.model(*(m.add("Relu", each) for each in ends))
+
+
+def _causal() -> onnx.ModelProto:
+    """A temporal convolution net: what looks ahead is cut off."""
+    m = Maker((1, 32, 64))
+    last = "x"
+    for gap in (1, 2, 4):
+        around = {"kernel_shape": [3], "dilations": [gap], "pads": [2 * gap] * 2}
+        made = m.add("Conv", last, m.numbers(32, 32, 3), m.numbers(32), **around)
+        made = m.add("Relu", _cut(m, made, (0,), (-2 * gap,), 2))
+        last = m.add("Add", last, made)
+    return m.model(last)
+
+
+def _gated() -> onnx.ModelProto:
+    """Gated linear units over channels, rows and what a matrix gives; one is in another order."""
+    m = Maker(*[(1, 32, 12, 12)] * 3, (1, 32, 24), (1, 20, 32))
+
+    def gated(data: str, axis: int, *, first: bool = False) -> str:
+        half, gate = m.split(data, count=2, axis=axis)
+        if first:
+            half, gate = gate, half
+        return m.add("Mul", half, m.add("Sigmoid", gate))
+
+    ends = [
+        m.conv(gated(m.conv("x", 32, 64, 1), 1), 32, 16, 1),
+        m.conv(gated(m.conv("x1", 32, 64, 1), 1, first=True), 32, 16, 1),
+        m.conv(gated(m.conv("x2", 32, 64, 3, then="Relu"), 3), 64, 16, 1),
+    ]
+    rows = m.add("Conv", "x3", m.numbers(64, 32, 1), m.numbers(64), kernel_shape=[1])
+    around = {"kernel_shape": [5], "group": 32, "pads": [2, 2]}
+    ends.append(m.add("Conv", gated(rows, 1), m.numbers(32, 1, 5), m.numbers(32), **around))
+    wide = gated(m.add("MatMul", "x4", m.numbers(32, 64)), 2)
+    ends.append(m.add("MatMul", wide, m.numbers(32, 16)))
+    return m.model(*ends)
+
+
+def _waves(kernel: int, stride: int, pads: int) -> Callable[[], onnx.ModelProto]:
+    """The first layers of a net over samples of sound."""
+
+    def make() -> onnx.ModelProto:
+        m = Maker((1, 1, 1600))
+        around = {"kernel_shape": [kernel], "strides": [stride], "pads": [pads] * 2}
+        last = m.add("Conv", "x", m.numbers(16, 1, kernel), m.numbers(16), **around)
+        last = m.add("MaxPool", m.add("Relu", last), kernel_shape=[4], strides=[4])
+        last = m.add("Conv", last, m.numbers(32, 16, 3), m.numbers(32), kernel_shape=[3])
+        last = m.add("Flatten", m.add("GlobalAveragePool", m.add("Relu", last)))
+        last = m.add("Gemm", last, m.numbers(32, 35), m.numbers(35))
+        return m.model(m.add("LogSoftmax", last, axis=1))
+
+    return make
+
+
+BLOCKS["edges_cut"] = _edges
+BLOCKS["causal_rows"] = _causal
+BLOCKS["gated_halves"] = _gated
+BLOCKS["waves_80_by_16"] = _waves(80, 16, 0)
+BLOCKS["waves_64_by_8"] = _waves(64, 8, 32)
+BLOCKS["waves_21"] = _waves(21, 1, 10)
