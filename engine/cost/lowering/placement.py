@@ -180,13 +180,18 @@ def _resize(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     if len(shape) != 4 or len(out) != 4 or (context.family == "rk3562" and out[3] <= 64):
         return None
     corners = node.attributes.get("coordinate_transformation_mode") == "align_corners"
-    uneven = any(o % s and s % o for s, o in zip(shape[2:], out[2:], strict=True))
-    if not corners and not uneven:
+    # with align_corners the distance between the corners is what is scaled
+    step = 1 if corners else 0
+    sizes = [(s - step, o - step) for s, o in zip(shape[2:], out[2:], strict=True)]
+    broken = [(s, o) for s, o in sizes if s and o and o % s and s % o]
+    if not broken:
         return None
     size = f"{shape[2]}x{shape[3]} to {out[2]}x{out[3]}"
     if corners:
+        few, many = sorted(broken[0])
         return Reason(
-            f"Linear Resize with align_corners ({size}).",
+            f"Linear Resize with align_corners ({size}):"
+            f" {many} steps between the corners are no whole multiple of {few}.",
             "Use half_pixel and train with align_corners=False.",
         )
     return Reason(f"Linear Resize by a factor that is not whole ({size}).", "Use a whole factor.")

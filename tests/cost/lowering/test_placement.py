@@ -75,6 +75,31 @@ def test_linear_resize(mode: str, scale: float, chip: str, target: str) -> None:
     assert bool(layer.reason) == (target == "CPU")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "target"),
+    [
+        # as rknn-toolkit2 2.3.2 places them for rk3566, rk3588, rk3576 and rv1103b
+        ((1, 1), (65, 65), "NPU"),  # the pooled branch of DeepLab
+        ((2, 2), (20, 20), "NPU"),
+        ((9, 9), (17, 65), "NPU"),
+        ((41, 41), (21, 21), "NPU"),
+        ((65, 65), (513, 513), "NPU"),
+        ((3, 3), (20, 21), "CPU"),
+        ((16, 16), (128, 128), "CPU"),
+        ((1, 4), (20, 20), "CPU"),
+    ],
+)
+def test_corners_that_stay_are_a_whole_number_of_steps_apart(
+    before: tuple[int, int], after: tuple[int, int], target: str
+) -> None:
+    net = Net(1, 16, *before)
+    sizes = net.constant("sizes", np.array([1, 16, *after], np.int64))
+    corners = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    net.add("Resize", "it", "start", "", "", sizes, **corners)
+    lowered = net.lower("rk3588", "it")
+    assert next(layer.target for layer in lowered.layers if layer.name == "it") == target
+
+
 def test_unknown_operator_is_refused_and_named() -> None:
     layer = placed("LpPool", "rk3588", kernel_shape=[2, 2])
     assert layer.target == "none"
