@@ -201,8 +201,9 @@ def _slow_notes(
     ms = sum(times[at].ms for at in found)
     said = (
         f"{len(found)} layers with {ms:.1f} ms multiply outside the MAC array (two features with"
-        f" each other, a kernel above 11 x stride, or float16 on RV1109 and RV1126), the first is"
-        f" {lowered.layers[found[0]].name}: their rate was seen in three networks only."
+        f" each other, a kernel above 11 x stride, a dilated depthwise one on RK1808, or float16 on"
+        f" RV1109 and RV1126), the first is {lowered.layers[found[0]].name}: their rate was seen in"
+        " four networks only."
     )
     return [said]
 

@@ -48,6 +48,10 @@ _KNOWN = 0.85
 _KERNEL_LIMIT = 11
 """Kernels above this times the stride are not for the MAC array (Trouble Shooting 1.4.0, 6.1)."""
 
+_NO_GAPS = "rk1808"
+"""Design that is slow with dilated depthwise windows: DeepLab runs at 4.4 frames a second there
+(published; a reviewer's row, not in the fit), and these windows on the array would make it 19."""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -122,6 +126,9 @@ def layer_time(work: Work, on: Machine) -> LayerTime:
             busy = work.macs / (peak * p["use_1x1" if work.kernel == 1 else "use"]) / cycles_per_ms
         ms = _overlap(busy, memory)
         bound = "compute" if busy > memory else "memory"
+    elif kind == "depthwise" and slow(work, on):
+        busy = work.macs / _slow_rate(work, p) / cycles_per_ms
+        ms, bound = _overlap(busy, memory), "compute"
     elif kind == "depthwise":
         cycles = work.group * p["depthwise_channel"] + work.macs / p["depthwise_macs"]
         busy = cycles / cycles_per_ms
@@ -142,8 +149,10 @@ def slow(work: Work, on: Machine) -> bool:
     """Whether a multiplication is left to the programmable part, about one MAC per cycle.
 
     Known of two features multiplied with each other, of kernels that are too large for the array,
-    and of float16 on the RV chips.
+    of float16 on the RV chips, and of one network with dilated depthwise windows on RK1808.
     """
+    if work.kind == "depthwise":
+        return work.dilated and on.design == _NO_GAPS
     if work.kind == "matmul" and (work.weight == 0 or (work.float16 and not on.peak_float16)):
         return True
     if work.kind == "dense" and work.float16 and not on.peak_float16:
@@ -166,7 +175,8 @@ def known_share(works: Iterable[Work], on: Machine) -> float:
         ms = layer_time(each, on).ms
         total += ms
         usual = each.kind in ("dense", "elementwise", "pool", "move")
-        usual = (usual and not slow(each, on)) or each.op in ("Swish", "LeakyRelu")
+        usual = usual and not slow(each, on) and not each.dilated
+        usual = usual or each.op in ("Swish", "LeakyRelu")
         if usual and not each.float16:
             known += ms
     return known / total if total else 1.0

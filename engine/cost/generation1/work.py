@@ -40,6 +40,7 @@ class Work:
         macs: multiply-accumulates, without padding.
         kernel: height x width of the window, 1 where there is none.
         side: the longer side of the window, dilated.
+        dilated: whether there are gaps in the window.
         cin, cout: channels of one group.
         pixels: height x width of the output.
         read, write, weight: bytes.
@@ -52,6 +53,7 @@ class Work:
     macs: int = 0
     kernel: int = 1
     side: int = 1
+    dilated: bool = False
     stride: int = 1
     group: int = 1
     cin: int = 0
@@ -140,6 +142,7 @@ def _convolution(
         macs=pixels * kernel * cin * cout * group,
         kernel=kernel,
         side=_side(window) if window else 1,
+        dilated=window is not None and max(window.dilations) > 1,
         stride=max(window.strides) if window else 1,
         group=group,
         cin=cin,

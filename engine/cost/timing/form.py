@@ -41,6 +41,7 @@ class Columns:
     weights: Floats
     activation: Ints
     lookups: Floats
+    averaged: Floats
     heads: Floats
     scores: Floats
     cpu: Ints
@@ -78,6 +79,7 @@ def columns_of(works: Sequence[LayerWork]) -> Columns:
         weights=floats("weights"),
         activation=index("activation", ACTIVATIONS),
         lookups=floats("lookups"),
+        averaged=floats("averaged"),
         heads=floats("heads"),
         scores=floats("scores"),
         cpu=index("cpu", CPU_KINDS),
@@ -99,6 +101,8 @@ class Speeds:
         vector: cycles to hand one vector of outputs on, beside those of multiplying.
         depthwise, strided: cycles of depthwise and of strided convolutions, over the printed ones.
         copy, elementwise, pool: bytes that such a layer moves, over those of its tensors.
+        average: milliseconds of each element in the windows of an average pool, where that is not
+            hidden behind its bytes.
         head: milliseconds for each head of a fused attention.
         score: lookups for each element of its score matrix.
         attention: its products and bytes, over those counted.
@@ -118,6 +122,7 @@ class Speeds:
     copy: float
     elementwise: float
     pool: float
+    average: float
     head: float
     score: float
     attention: float
@@ -152,7 +157,7 @@ def layer_terms(work: Columns, speeds: Speeds) -> Terms:
         * np.where(work.strided, speeds.strided, 1.0)
         + work.vectors * speeds.vector
     )
-    compute = cycles / speeds.cycles
+    compute = cycles / speeds.cycles + work.averaged * speeds.average
     moved = work.features / speeds.bandwidth + work.weights / speeds.weight_bandwidth
     passes = (
         part["array"] * 1.0

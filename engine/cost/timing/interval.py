@@ -27,27 +27,41 @@ __all__ = [
 ]
 
 Stratum = str
-"""``convolution``: int8 and nothing on the CPU; ``mixed``: everything else."""
+"""``convolution``: int8, nothing on the CPU and hardly a rarely seen operator; ``mixed``:
+everything else."""
 
 RARE = 3
 """An operator of fewer fitted networks than this is rarely seen."""
+_FEW = 0.05
+"""What ``convolution`` may have of cycles in float16, and of time in rarely seen operators."""
 _LESS_KNOWN = 1.5
 """An interval is wider by so many times its width where all of the time is on the CPU, or in
 rarely seen operators: those cost by type and by layout in ways that the rates hardly tell."""
 
 
 def operator_name(work: LayerWork) -> str:
-    """What an operator is told apart by: its part, activation or CPU type, and dtype."""
+    """What an operator is told apart by: its part, activation or CPU type, and dtype.
+
+    Windows with gaps and a Resize between pixels are others than those without.
+    """
     detail = work.cpu or work.activation
+    if work.dilated or work.linear:
+        detail = f"{detail} dilated" if work.dilated else "linear"
+        detail = detail.strip()
     return ":".join((work.part, detail, "float16" if work.half else "int8"))
 
 
-def stratum_of(works: Sequence[LayerWork]) -> Stratum:
-    """The kind of network that an interval is taken from."""
+def stratum_of(works: Sequence[LayerWork], rare: float = 0.0) -> Stratum:
+    """The kind of network that an interval is taken from.
+
+    Args:
+        works: the layers.
+        rare: share of the time in rarely seen operators, of :func:`less_known`.
+    """
     plain = all(each.part != "cpu" for each in works)
     whole = sum(each.cycles for each in works)
     half = sum(each.cycles for each in works if each.half)
-    return "convolution" if plain and half <= 0.05 * whole else "mixed"
+    return "convolution" if plain and half <= _FEW * whole and rare <= _FEW else "mixed"
 
 
 @cache

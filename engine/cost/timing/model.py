@@ -130,7 +130,7 @@ def net_time(
     timed = timed_chip(chip)
     times = [each.ms for each in layers]
     cpu, rare = less_known(works, times)
-    stratum = stratum_of(works)
+    stratum = stratum_of(works, rare)
     beside = hypot(timed.spread, _CORES_SPREAD * log(cores) if cores > 1 else 0.0)
     width = half_width(stratum, cpu, rare, beside)
     if factor_spread is not None:

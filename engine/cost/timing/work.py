@@ -65,6 +65,9 @@ _WORD = 32
 _MIXED = 1024
 """Channels up to which every family puts inputs together by a matrix: 85 are so in the compiler's
 tables, 4200 only on RK3588."""
+_GAPS = "rk3566"
+"""Family whose depthwise convolutions multiply the gaps of a dilated window: DeepLab's rate there
+(held out by a reviewer) is two thirds of what its own taps take."""
 _STRIDE = 2
 """Largest stride of the windows that the factor for what is left out was fitted on."""
 _STAGED = ("batchnormalization", "add", "mul", "sub", "div", "scale")
@@ -80,20 +83,24 @@ class LayerWork:
         tasks: commands that the NPU is given; 0 of what costs nothing.
         cycles: of the MAC array, as the compiler counts them.
         packed: cycles of the array over the printed ones: below 1 for a convolution of an image,
-            of which the pixels of a row of the window share a word of the array.
+            of which the pixels of a row of the window share a word of the array; above 1 for a
+            depthwise one whose gaps between taps are multiplied as zeros.
         vectors: pixels times groups of output channels: what the accumulator hands on, one by one.
         depthwise: whether it is a convolution with one filter a channel.
+        dilated: whether it is a convolution with gaps between the taps of its window.
         strided: whether it is another convolution that leaves out pixels of a window of several.
         half: whether it computes in float16.
         features: bytes of features read and written, channels padded to the layout's group.
         weights: bytes of constants read.
         activation: of :data:`ACTIVATIONS`, or empty.
         lookups: elements that pass it, channels padded to the MAC array's width.
+        averaged: elements that an average pool adds up: those of its windows, channels padded.
         heads: of an attention, times batch.
         scores: elements of its score matrices.
         cpu: of :data:`CPU_KINDS`, or empty.
         cpu_amount: what that type's cost counts: elements, bytes read, or bytes moved.
-        op: the printed type, for telling rarely seen operators.
+        linear: whether it is a Resize between pixels.
+        op: the printed type.
     """
 
     part: Part
@@ -102,16 +109,19 @@ class LayerWork:
     packed: float = 1.0
     vectors: float = 0.0
     depthwise: bool = False
+    dilated: bool = False
     strided: bool = False
     half: bool = False
     features: float = 0.0
     weights: float = 0.0
     activation: str = ""
     lookups: float = 0.0
+    averaged: float = 0.0
     heads: float = 0.0
     scores: float = 0.0
     cpu: str = ""
     cpu_amount: float = 0.0
+    linear: bool = False
     op: str = ""
 
 
@@ -168,7 +178,13 @@ class _Reader:
                 op=layer.op,
             )
         if "pool" in op:
-            return LayerWork("pool", features=moved, half=half, op=layer.op)
+            return LayerWork(
+                "pool",
+                features=moved,
+                averaged=self._averaged(layer) if op == "averagepool" else 0.0,
+                half=half,
+                op=layer.op,
+            )
         activation = _activation(op)
         if activation or op in _ELEMENTWISE or op.startswith(_STAGED):
             return LayerWork(
@@ -184,7 +200,10 @@ class _Reader:
             return LayerWork("nothing", 0, half=half, op=layer.op)
         if op == "concat" and not layer.consts:
             weights = self._mixing(layer)
-        return LayerWork("copy", features=moved, weights=weights, half=half, op=layer.op)
+        linear = layer.mode == "linear"
+        return LayerWork(
+            "copy", features=moved, weights=weights, half=half, linear=linear, op=layer.op
+        )
 
     def _on_array(
         self,
@@ -196,13 +215,14 @@ class _Reader:
         half: bool,
     ) -> LayerWork:
         activation = _activation(op) or ("add" if "add" in op else "")
-        packed = 1.0 if half else self._packed(layer)
+        packed = self._gaps(layer) if half or layer.depthwise else self._packed(layer)
         return LayerWork(
             "array",
             cycles=float(cycles),
             packed=packed,
             vectors=self._vectors(layer, half) if cycles else 0.0,
             depthwise=layer.depthwise,
+            dilated=layer.window is not None and max(layer.window.dilations) > 1,
             strided=not layer.depthwise and packed == 1.0 and self._strided(layer),
             half=half,
             features=moved,
@@ -302,6 +322,11 @@ class _Reader:
                 total += shape[0] * _up(shape[1], wide) * prod(shape[2:])
         return float(total)
 
+    def _averaged(self, layer: LoweredLayer) -> float:
+        """Elements in the windows of an average pool."""
+        taps = prod(layer.window.kernel) if layer.window is not None else 1
+        return taps * self._bytes(layer.outputs) / max(self._size(layer.outputs[0]), 1)
+
     def _packed(self, layer: LoweredLayer) -> float:
         """Of a convolution of an image: its pixels have 4 bytes, a word of the array has 32."""
         if layer.kind != "Conv" or layer.depthwise or not layer.inputs or not layer.consts:
@@ -310,6 +335,14 @@ class _Reader:
         if len(image) != 4 or len(weight) != 4 or image[1] > _IMAGE or prod(image[2:]) <= 1024:
             return 1.0
         return -(-weight[3] * _IMAGE // _WORD) / max(1, weight[3])
+
+    def _gaps(self, layer: LoweredLayer) -> float:
+        """Taps of a dilated depthwise window, its gaps counted, over its own; 1 elsewhere."""
+        window = layer.window
+        if window is None or not layer.depthwise or self._npu.family != _GAPS:
+            return 1.0
+        sides = zip(window.kernel, window.dilations, strict=True)
+        return prod(step * (side - 1) + 1 for side, step in sides) / prod(window.kernel)
 
     def _vectors(self, layer: LoweredLayer, half: bool) -> float:
         if layer.depthwise or not layer.outputs:

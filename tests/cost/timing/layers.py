@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.chips.npu import NpuDtype
-from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Target
+from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Target, Window
 
 Shape = tuple[int, ...]
 
@@ -37,6 +37,8 @@ class Net:
         cycles: int = 0,
         target: Target = "NPU",
         depthwise: bool = False,
+        window: Window | None = None,
+        mode: str = "",
     ) -> Net:
         """A layer of a printed type, from the last output."""
         number = len(self.layers)
@@ -44,7 +46,8 @@ class Net:
         if weight:
             consts = (self._tensor(f"w{number}", weight, const=True),)
         name = self._tensor(f"t{number}", out)
-        self._append(op, (self._last,), consts, (name,), cycles, target, depthwise=depthwise)
+        self._append(op, (self._last,), consts, (name,), cycles, target)
+        self.layers[-1] = replace(self.layers[-1], depthwise=depthwise, window=window, mode=mode)
         self._last = name
         return self
 
@@ -76,8 +79,6 @@ class Net:
         outputs: tuple[str, ...],
         cycles: int = 0,
         target: Target = "NPU",
-        *,
-        depthwise: bool = False,
     ) -> None:
         kind = "Conv" if op.startswith("Conv") else op
         self.layers.append(
@@ -90,7 +91,6 @@ class Net:
                 outputs,
                 self.dtype,
                 target=target,
-                depthwise=depthwise,
             )
         )
         self.cycles.append(Printed(cycles))

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
 from engine.chips import chips
-from engine.cost.timing import layer_times, net_time
-from engine.cost.timing.parameters import FITTED, parameters, timed_chip, values
+from engine.cost.lowered import Window
+from engine.cost.timing import NetTime, layer_times, net_time
+from engine.cost.timing.parameters import parameters, timed_chip, values
 from tests.cost.timing.layers import Net, backbone
 
 GENERATION_2 = tuple(each.name for each in chips() if each.generation == 2)
@@ -167,10 +168,67 @@ def test_a_figure_of_cycles_for_each_layer() -> None:
         layer_times(net.done(), net.cycles[:-1], "rk3588")
 
 
+def test_an_average_pool_of_rk3566_adds_its_windows_up_one_by_one() -> None:
+    # PP-LiteSeg and LPRNet, in int8 and in float16, have the same 5 cycles an element there.
+    def pool(op: str, side: int) -> float:
+        net = Net((1, 128, 64, 64)).add(op, (1, 128, 32, 32), window=Window((side, side), (2, 2)))
+        return milliseconds(net, "rk3566")
+
+    elements = 128 * 32 * 32 * (7**2 - 5**2)
+    assert pool("AveragePool", 7) - pool("AveragePool", 5) == pytest.approx(
+        elements * values()["average.rk3566"] / (0.9e6 * values()["clock"]), rel=0.05
+    )
+    assert pool("MaxPool", 7) == pool("MaxPool", 5)
+
+
+def test_the_gaps_of_a_dilated_depthwise_window_are_multiplied_on_rk3566() -> None:
+    # DeepLab runs at two thirds of the rate that the window's own taps would give; a reviewer's.
+    def dilated(chip: str, gap: int) -> float:
+        net = Net((1, 960, 65, 65)).add(
+            "ConvClip",
+            (1, 960, 65, 65),
+            weight=(1, 960, 3, 3),
+            cycles=10**7,
+            depthwise=True,
+            window=Window((3, 3), dilations=(gap, gap)),
+        )
+        return layer_times(net.done("rk3566" if chip == "rk3566" else "rk3588"), net.cycles, chip)[
+            1
+        ].ms
+
+    assert dilated("rk3566", 4) / dilated("rk3566", 1) == pytest.approx(81 / 9, rel=0.02)
+    assert dilated("rk3588", 4) == dilated("rk3588", 1)
+
+
+@pytest.mark.parametrize("rare", ["dilated", "linear"])
+def test_windows_with_gaps_and_resizes_between_pixels_are_rarely_seen(rare: str) -> None:
+    def made(form: str) -> NetTime:
+        net = backbone("ConvRelu")
+        if rare == "linear":
+            mode = "linear" if form == rare else "nearest"
+            net.add("Resize", (1, 64, 640, 640), mode=mode)
+        else:
+            gap = 2 if form == rare else 1
+            net.add(
+                "ConvRelu",
+                (1, 64, 80, 80),
+                weight=(64, 64, 3, 3),
+                cycles=10**6,
+                window=Window((3, 3), dilations=(gap, gap)),
+            )
+        return net_time(net.done(), net.cycles, "rk3588")
+
+    usual, seldom = made(""), made(rare)
+    assert usual.stratum == "convolution"
+    assert seldom.stratum == "mixed"
+    assert seldom.time.value == pytest.approx(usual.time.value)
+    assert seldom.time.high > 1.2 * usual.time.high
+    assert any("extrapolated" in each for each in seldom.notes)
+
+
 def test_parameters_are_positive_and_within_reach_of_their_priors() -> None:
     for each in parameters():
         assert each.value > 0, each.name
         assert 0 < each.spread <= each.prior_spread * 1.01, each.name
         assert each.source, each.name
-    for chip in FITTED:
-        assert 0.8 < values()[f"clock.{chip}"] < 1.1
+    assert 0.8 < values()["clock"] < 1.1

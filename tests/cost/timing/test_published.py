@@ -78,6 +78,7 @@ def test_networks_that_were_left_out(fitted: Fitted) -> None:
     found = sizes(fitted.alone.values())
     assert np.median(found) <= 0.03
     assert np.quantile(found, 0.9) <= 0.10
+    assert found.max() <= 0.25  # PP-LiteSeg on RK3566, whose average pools LPRNet alone tells
 
 
 def test_at_most_30_effective_parameters(fitted: Fitted) -> None:
