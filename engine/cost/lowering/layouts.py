@@ -9,7 +9,14 @@ from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.joins import join_maps
 from engine.cost.lowering.maps import push_maps, push_splits
 from engine.cost.lowering.matrix import absorb_scales, fuse_constants
-from engine.cost.lowering.movement import add_transpose, fresh, is_movement, perm_of, tidy_movements
+from engine.cost.lowering.movement import (
+    add_reshape,
+    add_transpose,
+    fresh,
+    is_movement,
+    perm_of,
+    tidy_movements,
+)
 from engine.cost.lowering.rules import Context
 from engine.cost.lowering.sequence import execution_order
 from engine.cost.lowering.views import View, shortest_steps
@@ -298,22 +305,45 @@ def _turned_const(graph: LoweringGraph, tensor: str, perm: tuple[int, ...], rank
 
 
 def _swap_operands(graph: LoweringGraph) -> bool:
-    """A @ B that is only read transposed is computed as B @ A."""
+    """A @ B that is only read transposed is computed as B @ A; so is one of a single row."""
     changed = False
     for node in graph:
         if node.op != "exMatMul" or node.int("constant"):
             continue
         more = node.inputs[2:]
-        reader = graph.only_reader(node.outputs[0])
-        if reader is None or reader.op != "Transpose" or _perm(reader) != (0, 3, 2, 1):
+        result = node.outputs[0]
+        shape = graph.shape(result)
+        reader = graph.only_reader(result)
+        if reader is None:
             continue
-        if not all(graph.is_const(each) for each in more):
+        row = shape[1] == 1 < shape[3]
+        turned = reader.op == "Transpose" and _perm(reader) == (0, 3, 2, 1)
+        if not turned and not (row and reader.op == "Reshape"):
             continue
-        extra = [_turned_const(graph, each, (0, 3, 2, 1), 4) for each in more]
-        result = reader.outputs[0]
-        graph.remove(reader)
+        if not row and not all(graph.is_const(each) for each in more):
+            continue
+        extra = [_turned_extra(graph, each, node) for each in more]
+        if turned:
+            result = reader.outputs[0]
+            graph.remove(reader)
+        else:  # its numbers lie in the same order either way
+            made = graph.add_tensor(
+                fresh(graph, f"{result}_sw"),
+                (shape[0], shape[3], 1, 1),
+                graph.tensors[result].dtype,
+            )
+            add_reshape(graph, made, shape, f"{made}_rs", result, before=reader)
+            result = made
         inputs = [node.inputs[1], node.inputs[0], *extra]
         graph.rewire(node, inputs=inputs, outputs=[result])
         graph.rewrites["fuse_exmatmul_transpose"] += 1
         changed = True
     return changed
+
+
+def _turned_extra(graph: LoweringGraph, tensor: str, node: Node) -> str:
+    """A scale or a mask of a product whose operands change places."""
+    if graph.is_const(tensor):
+        return _turned_const(graph, tensor, (0, 3, 2, 1), 4)
+    name = fresh(graph, f"{tensor}_tp")
+    return add_transpose(graph, tensor, (0, 3, 2, 1), name, before=node)

@@ -15,6 +15,7 @@ from engine.cost.lowering.blocks import (
     make_quick_gelu,
     spell_layer_norms,
 )
+from engine.cost.lowering.clean import drop_dead
 from engine.cost.lowering.ends import hold_ends, release_ends
 from engine.cost.lowering.fours import restore_softmax, widen
 from engine.cost.lowering.heads import split_heads, split_packed
@@ -77,6 +78,7 @@ MATRIX_RULES: tuple[Rule, ...] = (
     settle_convolutions,
     release_ends,
     turn_whole_maps,
+    drop_dead,
     sort_nodes,
 )
 """In the order in which they run, behind the folding and before activations are fused."""

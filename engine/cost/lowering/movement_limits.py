@@ -101,6 +101,8 @@ def _rk3566(node: Node, shape: Shape, out: Shape, work: LoweringGraph, context: 
         return ""
     if shape[:2] == (1, 1) and out == (1, *shape[2:], 1, 1):
         return ""
+    if len(out) == 3 and shape == (1, out[2], 1, 1) and shape[1] % group == 0:
+        return ""  # a row of numbers
     if len(shape) == 3 and shape[1] > 1:
         if out == (shape[1], 1, 1, shape[2]):
             return ""

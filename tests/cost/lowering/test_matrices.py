@@ -357,3 +357,26 @@ def test_a_convolution_over_one_dimension_is_one_over_a_row() -> None:
     assert layer.window is not None
     assert layer.window.kernel == (1, 3)
     assert layer.window.pads == (0, 1, 0, 1)
+
+
+def test_one_token_that_attends_to_others_keeps_its_channels() -> None:
+    # rk3566, float16: rknn-toolkit2 2.3.2 exchanges the operands of both products, so that no
+    # Reshape behind them is on the CPU; a decoder of one token had five a layer there.
+    net = Net(1, 1, 256)
+    net.shapes["memory"] = (1, 4, 64, 16)
+    net.shapes["values"] = (1, 4, 16, 64)
+    query = linear(net, "q", "x", 256, 256)
+    flat = net.add("Reshape", "heads", query, net.constant("h", np.array([1, 1, 4, 64])))
+    turned = net.add("Transpose", "queries", flat, perm=[0, 2, 1, 3])
+    scores = net.add("MatMul", "scores", turned, "memory")
+    softmax = net.add("Softmax", "softmax", scores, axis=-1)
+    found = net.add("MatMul", "found", softmax, "values")
+    back = net.add("Transpose", "back", found, perm=[0, 2, 1, 3])
+    rows = net.add("Reshape", "rows", back, net.constant("r", np.array([1, 1, 256])))
+    lowered = net.lower("rk3566", linear(net, "o", rows, 256, 256), dtype="float16")
+    assert shapes(lowered, "exMatMul:scores#1")[-1] == (4, 16, 1, 1)
+    assert shapes(lowered, "exMatMul:found#1") == [(4, 16, 1, 64), (4, 16, 1, 1), (4, 64, 1, 1)]
+    behind = next(at for at, each in enumerate(lowered.layers) if each.name == "found#1")
+    reshapes = [each for each in lowered.layers[behind:] if each.op == "Reshape"]
+    assert reshapes
+    assert {each.target for each in reshapes} == {"NPU"}
