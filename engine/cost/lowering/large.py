@@ -216,8 +216,10 @@ def _padded_row(graph: LoweringGraph, node: Node, label: str, stem: str) -> str:
 def _stem(graph: LoweringGraph, data: str) -> str:
     """The tensor that a kernel of three dimensions is cut over, before it gets a fourth."""
     maker = graph.producer(data)
-    if maker is not None and maker.op == "Reshape" and len(graph.shape(maker.inputs[0])) == 3:
-        return maker.inputs[0]
-    if maker is not None and maker.name.startswith(f"{maker.inputs[0]}_slice"):
-        return maker.inputs[0]  # of a padded row
+    if maker is None:
+        return data
+    source = maker.inputs[0]
+    row = maker.op == "Transpose" and maker.name.startswith(f"{source}_slice")  # a padded one
+    if row or (maker.op == "Reshape" and len(graph.shape(source)) == 3):
+        return source
     return data
