@@ -63,7 +63,7 @@ class LoweredLayer:
         remedy: what to do about it.
         sources: nodes of the graph that it comes from, the one that computes first.
         mode: of a Resize: ``nearest``, ``linear``, ...; empty of every other layer.
-        added_bias: whether int8 gave it the bias that it had not.
+        late_bias: whether int8 gave it its bias, and the compiler made it of something else.
     """
 
     op: str
@@ -80,7 +80,7 @@ class LoweredLayer:
     depthwise: bool = False
     sources: tuple[str, ...] = ()
     mode: str = ""
-    added_bias: bool = False
+    late_bias: bool = False
 
     @property
     def full_name(self) -> str:

@@ -206,7 +206,7 @@ def _layer(node: Node, work: LoweringGraph, context: Context) -> LoweredLayer:
         window=window,
         depthwise=bool(node.attributes.get("depthwise")),
         sources=node.sources,
-        added_bias=bool(node.attributes.get("added_bias")),
+        late_bias=bool(node.attributes.get("late_bias")),
         mode=str(node.attributes.get("mode", "")) if node.kind == "Resize" else "",
     )
 

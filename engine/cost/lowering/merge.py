@@ -39,7 +39,7 @@ def add_biases(graph: LoweringGraph, context: Context) -> None:
             channels = graph.shape(node.outputs[0])[1]
             bias = graph.add_unknown(f"{node.inputs[1]}_bias_0", (channels,), "float32")
             graph.rewire(node, inputs=[*node.inputs, bias])
-            node.attributes["added_bias"] = 1
+            node.attributes["late_bias"] = node.name not in node.sources
 
 
 def merge_constants(graph: LoweringGraph, context: Context) -> None:

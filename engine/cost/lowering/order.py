@@ -1,10 +1,13 @@
 """The order in which the vendor's compiler runs the layers of a graph.
 
-Layers of one plain operator run as soon as what they read is there. Layers with something fused
-into them wait their turn behind those that became ready before; layers that work on a copy of a
-tensor wait until nothing else is left. A convolution that int8 gave a bias waits until the layers
-behind the inputs have run, as if the bias were one more input. Found by comparing with the printed
-tables, whose order of whole networks this gives; the addresses of tensors follow from it.
+It orders twice. First, layers of one plain operator run as soon as what they read is there, depth
+first. These wait their turn: layers with something fused into them, the Split of a grouped
+convolution, and a convolution that the compiler made and int8 gave a bias, as if the bias were an
+input that comes behind the first of them. Outputs run before those. Then layers that work on a copy
+of a tensor are put off: one runs only where no other layer can, in the first order.
+
+Found by comparing with the printed tables of rknn-toolkit2 2.3.2, whose order of whole networks
+this gives; the addresses of tensors follow from it.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
 
 from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer
@@ -24,71 +28,80 @@ __all__ = ["in_order"]
 
 def in_order(lowered: Lowered, npu: NpuProfile) -> Lowered:
     """The same layers as the compiler orders them; a cycle's layers come last, as they were."""
-    order = _Order(lowered, npu).run()
-    late = [at for at in order if lowered.layers[at].added_bias]
+    first = _Order(lowered).run()
+    late = [at for at in first if lowered.layers[at].late_bias]
     if late:
-        order = _Order(lowered, npu, late).run()
+        first = _Order(lowered, late).run()
+    order = _copies_last(first, lowered, npu)
     if len(order) < len(lowered.layers):
         seen = set(order)
         order += [at for at in range(len(lowered.layers)) if at not in seen]
     return replace(lowered, layers=tuple(lowered.layers[at] for at in order))
 
 
-class _Order:
-    """One ordering: what each layer still waits for, and the layers that wait their turn."""
+class _Waiting:
+    """What each layer still waits for."""
 
-    def __init__(self, lowered: Lowered, npu: NpuProfile, late: Sequence[int] = ()) -> None:
-        self._lowered, self._npu, self._late = lowered, npu, late
-        self._layers = lowered.layers
-        self._shared = shared_tensors(lowered)
+    def __init__(self, layers: Sequence[LoweredLayer]) -> None:
+        self._layers = layers
         self._readers: dict[str, list[int]] = defaultdict(list)
-        written = {name for layer in self._layers for name in layer.outputs}
-        self._missing: list[int] = []
-        for at, layer in enumerate(self._layers):
+        written = {name for layer in layers for name in layer.outputs}
+        self.missing: list[int] = []
+        for at, layer in enumerate(layers):
             names = [name for name in dict.fromkeys(layer.inputs) if name in written]
-            self._missing.append(len(names))
+            self.missing.append(len(names))
             for name in names:
                 self._readers[name].append(at)
-        for at in late:
-            self._missing[at] += 1
         for readers in self._readers.values():
-            readers.sort(key=lambda at: _is_late(self._layers[at]))
+            readers.sort(key=lambda at: _is_last_reader(layers[at]))
+
+    def behind(self, at: int) -> Iterator[int]:
+        """The layers that become ready when one has run, one by one."""
+        for name in self._layers[at].outputs:
+            for reader in self._readers[name]:
+                if self.arrived(reader):
+                    yield reader
+
+    def arrived(self, at: int) -> bool:
+        """Whether a layer is ready, since one more of its inputs is there."""
+        self.missing[at] -= 1
+        return not self.missing[at]
+
+
+class _Order:
+    """The first ordering: a walk from the inputs, and the layers that wait their turn."""
+
+    def __init__(self, lowered: Lowered, late: Sequence[int] = ()) -> None:
+        self._layers = lowered.layers
+        self._waiting = _Waiting(self._layers)
+        for at in late:
+            self._waiting.missing[at] += 1
+        self._late = late
+        self._joins = {layer.name for layer in self._layers if layer.kind == "Concat"}
         self._done: list[int] = []
-        self._fused: deque[int] = deque()
-        self._copying: deque[int] = deque()
-        self._found: list[int] = []
+        self._turns: deque[int] = deque()
+        self._ends: list[int] = []
 
     def run(self) -> list[int]:
         """The places of the layers that can run, in order."""
-        starts = [at for at, missing in enumerate(self._missing) if not missing]
-        inputs = [at for at in starts if self._layers[at].op == "InputOperator"]
-        for at in inputs:
-            self._from(at)
+        starts = [at for at, missing in enumerate(self._waiting.missing) if not missing]
+        starts.sort(key=lambda at: self._layers[at].op != "InputOperator")
         for at in starts:
-            if self._layers[at].op != "InputOperator":
-                self._from(at)
-        for at in self._late:
-            self._missing[at] -= 1
-            if not self._missing[at]:
-                self._visit(at)
-        while True:
-            while self._fused:
-                self._from(self._fused.popleft())
-            # what a copying layer made ready comes before the copying layers that waited already
-            self._copying.extendleft(reversed(self._found))
-            self._found = []
-            if not self._copying:
-                return self._done
-            self._from(self._copying.popleft())
-
-    def _visit(self, at: int) -> None:
-        """Run a layer that became ready outside of a walk, or let it wait its turn."""
-        if self._copies(self._layers[at]):
-            self._found.append(at)
-        elif self._layers[at].op != self._layers[at].kind:
-            self._fused.append(at)
-        else:
             self._from(at)
+        self._ends_first()
+        self._turns.extend(~at for at in self._late)
+        while self._turns:
+            at = self._turns.popleft()
+            if at >= 0:
+                self._from(at)
+            elif self._waiting.arrived(~at) and not self._waits(~at):  # its bias
+                self._from(~at)
+            self._ends_first()
+        return self._done
+
+    def _ends_first(self) -> None:
+        self._turns.extendleft(sorted(self._ends, reverse=True))
+        self._ends = []
 
     def _from(self, start: int) -> None:
         """Run a layer, and at once each plain one that becomes ready by it, depth first."""
@@ -97,28 +110,50 @@ class _Order:
             at = next(stack[-1], None)
             if at is None:
                 stack.pop()
-            elif self._copies(self._layers[at]):
-                self._found.append(at)
-            elif self._layers[at].op != self._layers[at].kind:
-                self._fused.append(at)
-            else:
+            elif not self._waits(at):
                 stack.append(self._ready(at))
 
     def _ready(self, at: int) -> Iterator[int]:
         self._done.append(at)
-        for name in self._layers[at].outputs:
-            for reader in self._readers[name]:
-                self._missing[reader] -= 1
-                if not self._missing[reader]:
-                    yield reader
+        return self._waiting.behind(at)
 
-    def _copies(self, layer: LoweredLayer) -> bool:
+    def _waits(self, at: int) -> bool:
+        """Whether a layer that became ready waits its turn; it is put where it waits."""
+        layer = self._layers[at]
         if layer.op == "OutputOperator":
-            tensor = self._lowered.tensors.get(layer.inputs[0])
-            return tensor is not None and bool(converted_bytes(tensor, self._npu))
-        return bool(working_bytes(layer, self._npu, self._lowered, self._shared))
+            self._ends.append(at)
+        elif layer.op != layer.kind or (layer.kind == "Split" and layer.name in self._joins):
+            self._turns.append(at)
+        else:
+            return False
+        return True
 
 
-def _is_late(layer: LoweredLayer) -> bool:
+def _copies_last(first: Sequence[int], lowered: Lowered, npu: NpuProfile) -> list[int]:
+    """The second ordering: of the layers that are ready the first one that makes no copy."""
+    layers, shared = lowered.layers, shared_tensors(lowered)
+    rank = {at: (_copies(layers[at], lowered, npu, shared), n) for n, at in enumerate(first)}
+    waiting = _Waiting(layers)
+    ready: list[tuple[bool, int, int]] = []
+    for at in first:
+        if not waiting.missing[at]:
+            heappush(ready, (*rank[at], at))
+    order = []
+    while ready:
+        *_, at = heappop(ready)
+        order.append(at)
+        for reader in waiting.behind(at):
+            heappush(ready, (*rank[reader], reader))
+    return order
+
+
+def _copies(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, shared: frozenset[str]) -> bool:
+    """Whether a layer needs room beside its tensors while it runs."""
+    if layer.op == "OutputOperator":
+        return bool(converted_bytes(layer, npu, lowered))
+    return bool(working_bytes(layer, npu, lowered, shared))
+
+
+def _is_last_reader(layer: LoweredLayer) -> bool:
     """Whether the compiler makes a layer of others so late that it is the last reader."""
     return layer.kind == "exSDPAttention" or "_2dw" in layer.name

@@ -55,8 +55,6 @@ _SPLIT_BYTES = {
     "rk2118": 8 * 16 * 1024,
 }
 """Input and weight of a depthwise convolution that is computed at once."""
-_WIDE = 112
-"""RK3566 and RK3568 do not turn a float16 output of so many columns."""
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _ROW_CONVERTED = ("rk3562", "rv1106", "rk2118")
 """Families that copy a graph output to NHWC where its channels fill whole groups."""
@@ -269,13 +267,19 @@ def _breaks_groups(writer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> b
     return any(shape[1] % group for shape in shapes)
 
 
-def converted_bytes(tensor: LoweredTensor, npu: NpuProfile) -> tuple[int, ...]:
+def converted_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> tuple[int, ...]:
     """What each copy takes that turns a graph output into the layout of the user, NHWC.
 
-    Source: the tensors named ``..._exSecondary`` of the printed tables. Families that are not named
-    here write the output as the user has it.
+    Only an OutputOperator that runs on the NPU makes copies. Source: the tensors named
+    ``..._exSecondary`` of the printed tables.
+
+    Args:
+        layer: the OutputOperator.
+        npu: the family of chips.
+        lowered: all layers and tensors.
     """
-    if len(tensor.shape) != 4:
+    tensor = lowered.tensors.get(layer.inputs[0])
+    if layer.target != "NPU" or tensor is None or len(tensor.shape) != 4:
         return ()
     size = element_bytes(tensor.dtype)
     batch, channels, height, width = tensor.shape
@@ -285,11 +289,7 @@ def converted_bytes(tensor: LoweredTensor, npu: NpuProfile) -> tuple[int, ...]:
         if full == rows or (npu.family == "rv1106" and channels * size <= npu.atom_bytes):
             return (rows,)
         return (full, rows)
-    if npu.family != "rk3566":
-        return ()
     if size > 1:
-        if width >= _WIDE:
-            return ()
         return (batch * aligned(height, 4) * width * aligned(channels, 4) * size,)
     if width % 8 == 0:
         # the copy is done in four parts, each with room for the whole

@@ -85,7 +85,7 @@ class _Collector:
                 self._buffers.append(Buffer(copy, working, index, index))
             self._written(index, layer)
             if layer.op == "OutputOperator":
-                self._converted(index, layer.inputs[0])
+                self._converted(index, layer)
         return Needed(self._buffers, self._views)
 
     def _working(self, layer: LoweredLayer) -> tuple[int, ...]:
@@ -146,9 +146,8 @@ class _Collector:
             return False
         return is_view(layer, self._npu, self._lowered)
 
-    def _converted(self, index: int, name: str) -> None:
-        tensor = self._lowered.tensors.get(name)
-        sizes = converted_bytes(tensor, self._npu) if tensor is not None else ()
+    def _converted(self, index: int, layer: LoweredLayer) -> None:
+        sizes = converted_bytes(layer, self._npu, self._lowered)
         for part, size in enumerate(sizes):
-            copy = f"{name}_exSecondary{part if len(sizes) > 1 else ''}"
+            copy = f"{layer.inputs[0]}_exSecondary{part if len(sizes) > 1 else ''}"
             self._buffers.append(Buffer(copy, size, index, self._end))

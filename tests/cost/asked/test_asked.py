@@ -87,7 +87,10 @@ def test_constants_of_a_norm_over_pixels(name: str, tmp_path: Path) -> None:
         assert abs(plan.weight - answers()[build].weight) <= 192, build
 
 
-@pytest.mark.parametrize("name", ["17", "20_by_4", "33_by_2", "35x3", "24_by_8", "32_by_32"])
+@pytest.mark.parametrize(
+    "name",
+    ["17", "20_by_4", "33_by_2", "35x3", "24_by_8", "32_by_32", "depthwise_17", "depthwise_35"],
+)
 def test_memory_where_int8_adds_biases(name: str, tmp_path: Path) -> None:
     """The parts of a large kernel run in another order than in float16, and so does memory."""
     name = f"kernel_{name}"

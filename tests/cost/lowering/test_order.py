@@ -1,4 +1,4 @@
-"""The order of layers: plain ones at once, fused ones in turn, copying ones at the end."""
+"""The order of layers: plain ones at once, fused ones in turn, copying ones put off."""
 
 from __future__ import annotations
 
@@ -66,6 +66,57 @@ def test_what_works_on_a_copy_waits_for_all_others() -> None:
     maker.conv("a2", "a1", 16)
     maker.output("stem")
     assert names(maker.lowered(), "rk3566") == ["x", "stem", "a1", "a2", "up", "stem"]
+
+
+def test_a_copy_that_runs_lets_what_follows_it_run() -> None:
+    """As in YOLOv5-seg: copies wait in the order that the layers had without waiting."""
+    maker = Maker("rk3566")
+    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 16)
+    maker.layer("Resize", stem, to=(maker.feature("up", 1, 16, 16, 16),), mode="nearest")
+    maker.conv("a1", stem, 16)
+    maker.conv("a2", "up", 16)
+    for name in ("a1", "a2"):
+        fuse(maker, name)
+        maker.output(name)  # has the same name
+    assert names(maker.lowered(), "rk3566") == ["x", "stem", "a1", "up", "a2", "a2", "a1"]
+
+
+def test_outputs_that_make_no_copy_run_before_what_waits() -> None:
+    maker = Maker("rk3588")
+    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 16)
+    for name in ("a1", "a2"):
+        maker.output(maker.conv(name, stem, 16))
+    maker.conv("b1", stem, 16)
+    fuse(maker, "b1")
+    assert names(maker.lowered(), "rk3588") == ["x", "stem", "a1", "a2", "a1", "a2", "b1"]
+
+
+def test_a_late_bias_is_behind_the_first_that_wait() -> None:
+    maker = Maker("rk3588")
+    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 16)
+    fuse(maker, "stem")
+    maker.conv("made", stem, 16)
+    maker.layers[-1] = replace(maker.layers[-1], late_bias=True)
+    maker.conv("plain", stem, 16)
+    maker.conv("next", stem, 16)
+    fuse(maker, "next")
+    maker.conv("made2", "next", 16)
+    maker.layers[-1] = replace(maker.layers[-1], late_bias=True)
+    maker.conv("plain2", "next", 16)
+    order = ["x", "stem", "plain", "made", "next", "made2", "plain2"]
+    assert names(maker.lowered(), "rk3588") == order
+
+
+def test_the_split_of_a_grouped_convolution_waits() -> None:
+    maker = Maker("rk3588")
+    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 32)
+    halves = tuple(maker.feature(f"h{at}", 1, 16, 8, 8) for at in range(2))
+    maker.layer("Split", stem, to=halves)
+    maker.layer("Concat", *halves, to=(maker.feature("both", 1, 32, 8, 8),))
+    maker.conv("other", stem, 32)
+    assert names(maker.lowered(), "rk3588") == ["x", "stem", "h0", "both", "other"]
+    maker.layers[2] = replace(maker.layers[2], name="both")
+    assert names(maker.lowered(), "rk3588") == ["x", "stem", "other", "both", "both"]
 
 
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=40), st.booleans())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from engine.chips.npu import NpuDtype
-from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Window
+from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Target, Window
+from engine.cost.lowering.placement import NATIVE_OUTPUTS
 
 __all__ = ["Maker"]
 
@@ -78,9 +79,10 @@ class Maker:
 
     def lowered(self) -> Lowered:
         """All of it."""
+        where: Target = "NPU" if self.family in NATIVE_OUTPUTS else "CPU"
+        op = "OutputOperator"
         ends = [
-            LoweredLayer("OutputOperator", "OutputOperator", name, (name,), (), (), self.dtype)
-            for name in self.outputs
+            LoweredLayer(op, op, name, (name,), (), (), self.dtype, where) for name in self.outputs
         ]
         return Lowered(
             self.family,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine.chips.npu import NpuDtype, NpuProfile, npu_profile
@@ -124,7 +126,7 @@ def test_a_depthwise_in_parts_keeps_one_tile_more(
         ("rk3566", "int8", (1, 36, 40, 40), (4 * 40 * 40 * 36,)),
         ("rk3566", "int8", (1, 255, 20, 20), (4 * 20 * 20 * 256 * 24 // 80,)),
         ("rk3566", "float16", (1, 24, 13, 13), (9984,)),
-        ("rk3566", "float16", (1, 16, 112, 112), ()),
+        ("rk3566", "float16", (1, 16, 112, 112), (2 * 16 * 112 * 112,)),
         ("rk3562", "int8", (1, 128, 7, 7), (6272,)),
         ("rk3562", "int8", (1, 255, 80, 80), (1638400, 1632000)),
         ("rv1106", "int8", (1, 10, 7, 7), (490,)),
@@ -135,7 +137,12 @@ def test_a_depthwise_in_parts_keeps_one_tile_more(
 def test_an_output_is_copied_to_the_layout_of_the_user(
     chip: str, dtype: str, shape: tuple[int, ...], sizes: tuple[int, ...]
 ) -> None:
-    assert converted_bytes(LoweredTensor("y", shape, dtype), profile(chip)) == sizes
+    maker = Maker(profile(chip).family)
+    maker.output(maker.feature("y", *shape, dtype=dtype))
+    lowered = maker.lowered()
+    assert converted_bytes(lowered.layers[0], profile(chip), lowered) == sizes
+    on_cpu = replace(lowered.layers[0], target="CPU")
+    assert not converted_bytes(on_cpu, profile(chip), lowered)
 
 
 @pytest.mark.parametrize(
