@@ -132,6 +132,12 @@ class Lowered:
             for name in layer.outputs
         }
 
+    @cached_property
+    def max_pooled(self) -> frozenset[str]:
+        """Features that a MaxPool on the NPU reads or writes."""
+        pools = (each for each in self.layers if each.kind == "MaxPool" and each.target == "NPU")
+        return frozenset(name for each in pools for name in (*each.inputs, *each.outputs))
+
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Of a tensor; () of one that is not there."""
         found = self.tensors.get(tensor)

@@ -52,9 +52,16 @@ _SPLIT_BYTES = {
     "rv1126b": 7 * 32 * 1024,
     "rv1106b": 7 * 16 * 1024,
     "rk3576": 7 * 96 * 1024,
-    "rk2118": 8 * 16 * 1024,
+    "rk2118": 16 * 1024,
 }
-"""Input and weight of a depthwise convolution that is computed at once."""
+"""Input and weight of a depthwise convolution that is computed at once; of RK2118 each of eight
+banks, which both fill from the start of one on (asked, toolkit 2.3.2)."""
+_MAX_POOL_TIMES = 10
+"""RK2118 has so much room for what a MaxPool reads or writes (asked, toolkit 2.3.2); up to four
+rows more in some of larger maps, which no rule is known of."""
+_PIXELS_AT_ONCE = 8192
+"""Of a larger graph output RV1103 and RV1106 copy so many pixels at once, into room of their own
+where the channels fill whole groups."""
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _ROW_CONVERTED = ("rk3562", "rv1106", "rk2118")
 """Families that copy a graph output to NHWC where its channels fill whole groups."""
@@ -113,6 +120,8 @@ def feature_bytes(
     if writer is not None:
         padded = max(padded, _written_channels(channels, size, npu, writer, lowered))
         padded *= written_times(writer, npu, size)
+    if npu.family == "rk2118" and tensor.name in lowered.max_pooled:
+        padded = max(padded, _MAX_POOL_TIMES * aligned(channels, group))
     pixels = height * width
     return batch * padded * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
 
@@ -162,9 +171,10 @@ def is_image(tensor: LoweredTensor) -> bool:
 
 
 def image_bytes(tensor: LoweredTensor, npu: NpuProfile) -> int:
-    """Of an image whose rows are padded to whole groups of bytes."""
+    """Of an image whose rows are padded to whole groups of bytes, of 16 on RV1106B."""
     batch, channels, height, width = tensor.shape
-    width = aligned(width * element_bytes(tensor.dtype), npu.atom_bytes)
+    step = 16 if npu.family == "rv1106b" else npu.atom_bytes
+    width = aligned(width * element_bytes(tensor.dtype), step)
     return batch * channels * height * width
 
 
@@ -237,8 +247,11 @@ def _splits(size: int, npu: NpuProfile, writer: LoweredLayer, lowered: Lowered) 
             return False
         height, width = writer.window.kernel
         channels = aligned(result[1], tile)
-        # a depthwise weight is kept twice
-        return channels * (pixels + 2 * height * width) * size > limit
+        weight = 2 * channels * height * width * size  # kept twice
+        if npu.family == "rk2118":
+            banks = -(-channels * pixels * size // limit) - (-weight // limit)
+            return banks >= _BANKS
+        return channels * pixels * size + weight > limit
     if npu.family != "rk3566" or writer.window.kernel != (1, 1) or result[2] * result[3] == 1:
         return False
     weight = source[1] * result[1] * size
@@ -286,6 +299,8 @@ def converted_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> t
     if npu.family in _ROW_CONVERTED:
         rows = batch * height * width * channels * size
         full = batch * height * width * aligned(channels * size, npu.atom_bytes)
+        if full == rows and npu.family == "rv1106" and height * width > _PIXELS_AT_ONCE:
+            return (rows + _PIXELS_AT_ONCE * channels * size,)
         if full == rows or (npu.family == "rv1106" and channels * size <= npu.atom_bytes):
             return (rows,)
         return (full, rows)

@@ -1,8 +1,9 @@
 """Layers whose output has room for what they compute on the way.
 
 An activation that is looked up in a table is several passes over its output in float16; the
-compiler gives each pass room behind the output. Source: outputs in the table of feature tensors
-that rknn-toolkit2 2.3.2 prints, of every activation on every family.
+compiler gives each pass room behind the output. So it does with a Transpose on RK2118. Source:
+outputs in the table of feature tensors that rknn-toolkit2 2.3.2 prints, of every activation on
+every family.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ def written_times(writer: LoweredLayer, npu: NpuProfile, size: int) -> int:
     """
     if writer.target != "NPU":
         return 1
+    if writer.kind == "Transpose":
+        return 2 if npu.family == "rk2118" else 1
     fused = writer.kind in ("Conv", "ConvTranspose")
     name = writer.op.removesuffix("Relu").removesuffix("Add")
     short, long = name.endswith(_SHORT), name.endswith(_LONG)
