@@ -138,6 +138,15 @@ class Lowered:
         pools = (each for each in self.layers if each.kind == "MaxPool" and each.target == "NPU")
         return frozenset(name for each in pools for name in (*each.inputs, *each.outputs))
 
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[LoweredLayer, ...]]:
+        """The layers that read a feature, by its name."""
+        found: dict[str, tuple[LoweredLayer, ...]] = {}
+        for layer in self.layers:
+            for name in dict.fromkeys(layer.inputs):
+                found[name] = (*found.get(name, ()), layer)
+        return found
+
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Of a tensor; () of one that is not there."""
         found = self.tensors.get(tensor)

@@ -22,11 +22,13 @@ __all__ = [
     "gathers",
     "image_bytes",
     "in_groups",
+    "in_rows",
     "is_image",
     "padded_bytes",
     "settled",
     "spread_columns",
     "turned_image_bytes",
+    "widened",
 ]
 
 _SIZES = {
@@ -117,11 +119,19 @@ def feature_bytes(
         return batch * width * size  # rows of a sequence: not in groups of channels
     group = max(npu.atom_bytes // size, 1)
     padded = aligned(channels, group)
+    turned = writer is not None and writer.kind == "Transpose" and writer.target == "NPU"
+    if writer is not None and turned and npu.family != "rk3566" and max(shape[1:]) > 1:
+        if npu.family == "rk3588" and in_rows(writer.inputs[0], npu, lowered):
+            tile = max(npu.macs_out["int8" if size == 1 else "float16"], 1)
+            return batch * aligned(channels, tile) * height * width * size
+        return batch * padded * height * aligned(width, group) * size
     if writer is not None:
         padded = max(padded, _written_channels(channels, size, npu, writer, lowered))
         padded *= written_times(writer, npu, size)
     if npu.family == "rk2118" and tensor.name in lowered.max_pooled:
         padded = max(padded, _MAX_POOL_TIMES * aligned(channels, group))
+    if in_rows(tensor.name, npu, lowered):
+        return batch * padded * height * width * size
     pixels = height * width
     return batch * padded * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
 
@@ -143,8 +153,47 @@ def in_groups(name: str, lowered: Lowered) -> bool:
     return writer is not None and writer.kind not in ("Transpose", "Reshape")
 
 
+def in_rows(name: str, npu: NpuProfile, lowered: Lowered) -> bool:
+    """Whether the NPU leaves a map of four axes as rows, for or from a Transpose.
+
+    Its table says ``UNDEFINED`` then. Found of what a Transpose writes whose batch is another one,
+    and of what a Reshape writes for a Transpose of a map or of batches, or for one before a layer
+    on the CPU.
+    """
+    shape, writer = lowered.shape(name), lowered.writers.get(name)
+    if npu.family == "rk3566" or len(shape) != 4 or writer is None or writer.target != "NPU":
+        return False
+    group = max(npu.atom_bytes // element_bytes(lowered.tensors[name].dtype), 1)
+    wide = npu.family == "rk3588"
+    if writer.kind == "Transpose":
+        batches = shape[0] > 1 == lowered.shape(writer.inputs[0])[0]
+        return batches and (not wide or shape[1] % group > 0)
+    if writer.kind != "Reshape":
+        return False
+    readers = lowered.readers.get(name, ())
+    if len(readers) != 1 or readers[0].kind != "Transpose" or readers[0].target != "NPU":
+        return False
+    turned = readers[0].outputs[0]
+    if any(each.kind == "exNorm" and each.target == "CPU" for each in lowered.readers[turned]):
+        return True
+    after = lowered.shape(turned)
+    moved = shape[2] > 1 or (shape[0] > 1 and len(after) == 4 and after[0] == 1 < after[2])
+    return moved and (not wide or shape[3] % group == 0)
+
+
 def _turned_on_cpu(writer: LoweredLayer | None) -> bool:
     return writer is not None and writer.kind == "Transpose" and writer.target == "CPU"
+
+
+def widened(name: str, npu: NpuProfile, lowered: Lowered) -> bool:
+    """Whether a feature has room for four bytes a value: a norm reads it in float16.
+
+    Found on RK3566 and RK3588, whatever writes it; in int8 and on the others it has not.
+    """
+    return npu.family in ("rk3566", "rk3588") and any(
+        each.kind == "exNorm" and each.target == "NPU" and each.dtype == "float16"
+        for each in lowered.readers.get(name, ())
+    )
 
 
 def spread_columns(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> int:

@@ -16,6 +16,7 @@ from engine.cost.memory.layout import (
     is_image,
     padded_bytes,
     turned_image_bytes,
+    widened,
 )
 from engine.cost.memory.recurrent import RECURRENT, beside, in_rows, recurrent_working, row_bytes
 from engine.cost.memory.working import is_view, working_bytes
@@ -107,6 +108,8 @@ class _Collector:
             size = self._size(tensor, writer)
             buffer = Buffer(name, size, index, max(self._last.get(name, index), index))
             home = self._home[layer.inputs[0]] if view else -1
+            if not view and widened(name, self._npu, self._lowered):
+                buffer = replace(buffer, size=2 * size)
             if view and size <= self._buffers[home].size:
                 held = self._buffers[home]
                 self._buffers[home] = replace(held, last=max(held.last, buffer.last))

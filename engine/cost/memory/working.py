@@ -16,6 +16,7 @@ from engine.cost.memory.layout import (
     element_bytes,
     gathers,
     in_groups,
+    in_rows,
     padded_bytes,
     spread_columns,
 )
@@ -27,8 +28,6 @@ _WIDE_NORMS = ("rk3588", "rk3576", "rv1126b")
 """Families whose norms work on two batches at once."""
 _NORMS = {"rk3562": (8, (16, 48)), **dict.fromkeys(_WIDE_NORMS, (16, (32, 64)))}
 """Of a norm over channels: their group, and bytes of sums for a pixel in int8 and float16."""
-_ROW = 16
-"""A Transpose works on rows of a multiple of so many pixels."""
 
 
 def working_bytes(
@@ -77,6 +76,8 @@ def is_view(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> bool:
         return before == (*after[:2], 1, after[2])  # neither is in groups of channels
     if len(before) != 4 or len(after) != 4:
         return False
+    if any(in_rows(name, npu, lowered) for name in (*layer.inputs, *layer.outputs)):
+        return False
     group = max(npu.atom_bytes // element_bytes(tensor.dtype), 1)
     same = before[0] * before[1] == after[0] * after[1]
     whole = before[1] % group == 0 == after[1] % group
@@ -124,7 +125,8 @@ def _reshaped(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, shared: bo
         return 0
     mapped = len(before) == 4 and before[0] == 1 < before[1] and layer.target == "NPU"
     if mapped and in_groups(layer.inputs[0], lowered):
-        copied = _through_rows(before, after, size, npu)
+        rows = in_rows(layer.outputs[0], npu, lowered)
+        copied = _through_rows(before, after, size, npu, rows=rows)
         if copied:
             return copied
     if npu.family == "rk3588":
@@ -143,26 +145,28 @@ def _reshaped(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, shared: bo
 
 
 def _through_rows(
-    before: tuple[int, ...], after: tuple[int, ...], size: int, npu: NpuProfile
+    before: tuple[int, ...], after: tuple[int, ...], size: int, npu: NpuProfile, *, rows: bool
 ) -> int:
     """A Reshape of a map that breaks groups of channels or of pixels: NCHW stands between.
 
     Both sides are padded to groups in channels and pixels, and the numbers themselves lie between
-    them. 0 where nothing is broken. Found with 13 shapes on each family.
+    them. 0 where nothing is broken. Found with 13 shapes on each family. Where the result is left
+    in ``rows`` it is not padded.
     """
     group = max(npu.atom_bytes // size, 1)
-    sides = [each for each in (before, after) if len(each) == 4]
+    sides = [before] if rows else [each for each in (before, after) if len(each) == 4]
     if len(after) < 3 or any(each[2] * each[3] == 1 for each in sides):
         return 0
     if not any(each[1] % group or each[2] * each[3] % group for each in sides):
-        return math.prod(before) * size if len(after) == 3 else 0
+        return math.prod(before) * size if len(after) == 3 or rows else 0
     raw = aligned(math.prod(before) * size, 16)
     if npu.family == "rk3588":
         if len(after) == 3:
             return padded_bytes(before, size, npu) + raw
-        rows = [aligned(w, 4 if w % 4 == 0 else 8) for *_, w in sides]
+        sides = [before, after]
+        wide = [aligned(w, 8 if w > 4 else 4) for *_, w in sides]
         sizes = [aligned(c, group) * h for _, c, h, _ in sides]
-        return 2 * max(a * b for a, b in zip(rows, sizes, strict=True)) * size
+        return 2 * max(a * b for a, b in zip(wide, sizes, strict=True)) * size
     first, *rest = [aligned(c, group) * aligned(h * w, group) * size for _, c, h, w in sides]
     if npu.family != "rv1106b":
         return first + max([first, *rest]) + raw
@@ -184,21 +188,25 @@ def _turned(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
     if len(before) != 4 or len(after) != 4:
         return 0
     once = padded_bytes(before, size, npu)
-    if npu.family == "rk3566" or before[1] == after[1]:
+    split = before[0] == 1 < min(after[0], before[2])  # rows of a map become batches
+    if npu.family == "rk3566" or (before[1] == after[1] and not split):
         return once
     if before[0] == 1 < after[0] and after[1] == after[2] == 1:
         return 2 * once  # it is turned to (1, N, 1, W) first
     group = max(npu.atom_bytes // size, 1)
+    if in_rows(layer.inputs[0], npu, lowered) and after[1] % group == 0:
+        return math.prod(before) * size
     flat = before[2] == after[2] == 1
     if npu.family == "rk3588":
         if flat and before[1] % group == before[3] % group == 0:
             return 0
         return 2 * max(
-            b * aligned(c, group) * h * aligned(w, _ROW) * size for b, c, h, w in (before, after)
+            b * aligned(c, group) * h * aligned(w, group) * size for b, c, h, w in (before, after)
         )
     if flat:
         return once if before[0] == 1 and before[1] >= before[3] else 2 * once
-    other = padded_bytes(after, size, npu)
+    b, c, h, w = after
+    other = b * aligned(c, group) * h * aligned(w, group) * size
     return other if after[1] % group == 0 else 2 * max(once, other)
 
 
