@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.matrix import make_matmul
-from engine.cost.lowering.movement import add_reshape, fresh, perm_of
+from engine.cost.lowering.movement import add_reshape, fresh, is_movement, perm_of
 from engine.cost.lowering.rules import Context
 from engine.cost.lowering.sequence import execution_order
 from engine.cost.lowering.views import four
@@ -98,7 +98,10 @@ def _softmax(graph: LoweringGraph, node: Node) -> None:
         single = shape[0] == 1
         wide = (1, shape[1], 1, 1) if single else (1, shape[0], 1, shape[1])
         data = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=node)
-        _around(graph, node, data, wide, f"{result}-rs")
+        flat = graph.producer(x)
+        moved = flat is not None and flat.op == "Reshape" and flat.name.endswith("_2rs")
+        name = f"{x}_rs" if single and moved else f"{result}-rs"  # the Flatten goes behind
+        _around(graph, node, data, wide, name)
         node.attributes["axis"] = 3 if axis == 1 and not single else 1
     elif rank == 4 and axis == 2:
         wide = (shape[0] * shape[1], shape[2], 1, shape[3])
@@ -133,12 +136,30 @@ def _wide_transpose(graph: LoweringGraph, node: Node) -> None:
     if rank not in (2, 3):
         return
     perm = perm_of(node, rank)
+    view = graph.producer(node.inputs[0])
+    turn = graph.producer(view.inputs[0]) if view is not None and view.op == "Reshape" else None
+    if rank == 2 and perm == (1, 0) and turn is not None and turn.op == "Transpose":
+        _turn_matrix(graph, node)
+        return
     widen_node(graph, node)
     place = (0, 1, 3) if rank == 3 else (0, 1)
     wide = list(range(4))
     for at, each in zip(place, perm, strict=True):
         wide[at] = place[each]
     node.attributes["perm"] = list(wide)
+
+
+def _turn_matrix(graph: LoweringGraph, node: Node) -> None:
+    """(a, b) that was turned before, as the mean of rows is, is turned as (1, a, 1, b)."""
+    x, result = node.inputs[0], node.outputs[0]
+    rows, columns = graph.shape(x)
+    data = add_reshape(graph, x, (1, rows, 1, columns), fresh(graph, f"{x}_rs"), before=node)
+    name = fresh(graph, f"{result}-rs")
+    made = graph.add_tensor(name, (1, columns, 1, rows), graph.tensors[result].dtype)
+    graph.rewire(node, inputs=[data], outputs=[made])
+    node.attributes["perm"] = [0, 3, 2, 1]
+    add_reshape(graph, made, (columns, rows), made, result, before=graph.following(node))
+    graph.rewrites["unsqueeze_to_4d_transpose"] += 1
 
 
 def _wide_pick(graph: LoweringGraph, node: Node) -> None:
@@ -225,6 +246,7 @@ def widen_node(graph: LoweringGraph, node: Node) -> None:
         whole = (1,) * (rank - len(shape)) + shape
         return four(tuple(each for at, each in enumerate(whole) if at not in (surplus or ())))
 
+    row = _row_of_matrix(graph, node)
     inputs = []
     for at, each in enumerate(node.inputs):
         if not each or (at > 0 and node.op in ("Clip", "Gather", "Slice", "Split")):
@@ -256,8 +278,21 @@ def widen_node(graph: LoweringGraph, node: Node) -> None:
     for result, made in zip(old, outputs, strict=True):
         if result != made:
             shape = graph.shape(result)
-            add_reshape(graph, made, shape, made, result, before=graph.following(node))
+            name = f"{row}_rs" if row else made
+            add_reshape(graph, made, shape, name, result, before=graph.following(node))
     graph.rewrites[f"unsqueeze_to_4d_{node.op.lower()}"] += 1
+
+
+def _row_of_matrix(graph: LoweringGraph, node: Node) -> str:
+    """The row that a constant is added to behind a matrix: its Reshape goes behind the sum."""
+    data = graph.features(node)
+    if node.op not in BINARY or len(data) != 1 or len(graph.shape(data[0])) != 2:
+        return ""
+    path = graph.producer(data[0])
+    while path is not None and is_movement(path):
+        path = graph.producer(path.inputs[0])
+    alone = graph.only_reader(data[0]) is node and graph.shape(data[0])[0] == 1
+    return data[0] if path is not None and path.op == "exMatMul" and alone else ""
 
 
 _OWN_WAY: dict[str, Callable[[LoweringGraph, Node], None]] = {

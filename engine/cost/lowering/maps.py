@@ -4,15 +4,60 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from engine.cost.lowering.fours import BINARY, UNARY
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.movement import add_reshape, add_transpose, fresh, perm_of
 from engine.cost.lowering.rules import Context
 from engine.cost.lowering.sequence import execution_order
 
-__all__ = ["push_maps", "push_splits"]
+__all__ = ["lift_positions", "push_maps", "push_splits"]
 
 _Shape = tuple[int, ...]
+
+
+def lift_positions(graph: LoweringGraph, context: Context) -> None:
+    """Constants that are added to rows of patches are added to the map that the rows come from."""
+    for node in graph:
+        data = graph.features(node)
+        if node.op != "Add" or len(data) != 1 or len(node.inputs) != 2:
+            continue
+        turn = graph.producer(data[0])
+        if turn is None or turn.op != "Transpose" or turn.ints("perm") != (0, 2, 1):
+            continue
+        view = graph.producer(turn.inputs[0])
+        if view is None or view.op not in ("Reshape", "Flatten"):
+            continue
+        source, rows = graph.shape(view.inputs[0]), graph.shape(node.outputs[0])
+        other = next(each for each in node.inputs if graph.is_const(each))
+        whole = graph.shape(other) in (rows, rows[1:]) and graph.shape(data[0]) == rows
+        if len(source) != 4 or source[:2] != (rows[0], rows[2]) or rows[0] != 1 or not whole:
+            continue
+        if graph.only_reader(data[0]) is node and graph.only_reader(turn.inputs[0]) is turn:
+            _lift(graph, node, (view, turn), other)
+            graph.rewrites["swap_transpose_add"] += 1
+
+
+def _lift(graph: LoweringGraph, node: Node, moves: tuple[Node, Node], other: str) -> None:
+    view, turn = moves
+    x, result = view.inputs[0], node.outputs[0]
+    source, rows = graph.shape(x), graph.shape(result)
+    kept = graph.tensors[other]
+    values = kept.values
+
+    def turned() -> np.ndarray:
+        array = values() if values is not None else np.zeros(1)
+        return array.reshape(rows[1:]).T.reshape(source)
+
+    const = graph.add_tensor(fresh(graph, f"{other}_sw"), source, kept.dtype, turned)
+    made = graph.add_tensor(fresh(graph, f"{view.name}_sw"), source, graph.tensors[x].dtype)
+    flat = (rows[0], rows[2], rows[1])
+    middle = graph.add_tensor(fresh(graph, f"{turn.name}_sw"), flat, graph.tensors[x].dtype)
+    graph.rewire(node, inputs=[x, const], outputs=[made])
+    graph.move_behind(node, x)
+    graph.rewire(view, inputs=[made, *view.inputs[1:]], outputs=[middle])
+    graph.rewire(turn, inputs=[middle], outputs=[result])
 
 
 def push_maps(graph: LoweringGraph, context: Context, *, matrices: bool = False) -> bool:
