@@ -35,7 +35,15 @@ from engine.base.events import Reporter
 from engine.base.leftovers import clear_leftovers
 from engine.base.malloc import trim_heap
 from engine.base.paths import log_handle, state_folder
-from engine.base.peers.far import FarEnd, Lasting, Message, Request, outcome, take_streams
+from engine.base.peers.far import (
+    FarEnd,
+    Lasting,
+    Message,
+    Request,
+    keep_memory,
+    outcome,
+    take_streams,
+)
 from engine.base.plain import JsonObject
 from engine.base.resources import resource_error
 from engine.base.text import did_you_mean, sanitize
@@ -292,5 +300,6 @@ def serve(queries: Mapping[str, str], tasks: Mapping[str, str]) -> None:
     sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     faulthandler.enable(file=2)
+    keep_memory()
     _be_modest()
     _Server(streams, log, queries, tasks).run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
 import weakref
 from pathlib import Path
@@ -49,6 +50,33 @@ def test_the_pool_of_parts_is_given_back() -> None:
         del given
     trim_heap()
     assert _resident() - before < 40
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc")
+def test_a_worker_keeps_blocks_that_it_takes_again() -> None:
+    """Ten times 40 MiB are 102,400 pages; a block that is kept has its 10,240 mapped once."""
+    code = (
+        "import gc, resource\n"
+        "from engine.base.peers.far import keep_memory\n"
+        "from engine.base.malloc import trim\n"
+        "size = lambda: int(open('/proc/self/statm').read().split()[1]) >> 8\n"
+        "faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "keep_memory()\n"
+        "keep_memory()\n"  # as often as one likes
+        "before, first = size(), faults()\n"
+        "for _ in range(10): b'1' * (40 << 20)\n"
+        "print(faults() - first, size() - before)\n"
+        "trim()\n"
+        "print(size() - before, gc.get_threshold()[0])\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+    faults, kept, after, objects = map(int, found.stdout.split())
+    assert faults < 30_000
+    assert kept >= 30
+    assert after < 10
+    assert objects > 700
 
 
 def _resident() -> float:

@@ -15,6 +15,7 @@ Arguments and values are as ``values`` packs them.
 import contextlib
 import errno
 import functools
+import gc
 import importlib
 import json
 import os
@@ -188,6 +189,7 @@ def _no_room(name: str, error: OSError) -> "far.Refused":
 
 
 def _toolkit_class() -> Any:
+    gc.disable()  # a framework is made of objects that all stay
     try:
         return importlib.import_module("rknn.api").RKNN
     except ImportError as error:
@@ -199,6 +201,10 @@ def _toolkit_class() -> Any:
             "Look what is wrong: rknntui vendor check",
             "toolkit",
         ) from error
+    finally:
+        if hasattr(gc, "freeze"):  # from Python 3.7 on
+            gc.freeze()
+        gc.enable()
 
 
 def _flush() -> None:
@@ -259,6 +265,7 @@ def main(arguments: List[str]) -> int:
     confine.confine_toolkit(**given["confine"])
     reads, writes = far.take_streams()
     _print_by_lines()
+    far.keep_memory()
     worker = _Worker(values.Arrays(given["folder"], "far"))
     end = far.FarEnd(reads, writes)
     end.serve({"make": worker.make, "call": worker.call, "drop": worker.drop})
