@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import onnx
 
-from engine.accuracy.rows import Row
-from engine.accuracy.three_way import board_rows
 from engine.options import OPTIONS
 from engine.pipeline.layers import quantized_of, require_comparable
 
 if TYPE_CHECKING:
+    from engine.accuracy.rows import Row
     from engine.graph.ir import Graph
     from engine.pipeline.pipeline import Pipeline
 
@@ -90,6 +89,7 @@ def comparison_onnx(pipeline: Pipeline) -> list[bytes]:
         UsageError: the build is not quantized.
         QuantizationError: opset 19 lacks an operator.
     """
+    from engine.accuracy.three_way import board_rows
     from engine.quantize import lower_for_vendor
 
     require_comparable(pipeline)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,8 +28,11 @@ def code_fingerprint() -> str:
     """Hexadecimal SHA-256 of the engine's own code (its files take some milliseconds to read)."""
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*")):
-        if path.suffix in (".py", ".csv", ".yaml") and path.is_file():
-            digest.update(path.relative_to(root).as_posix().encode("utf-8"))
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(files):
+            if name.endswith((".py", ".csv", ".yaml")):
+                path = Path(folder, name)
+                digest.update(str(path)[len(str(root)) :].replace(os.sep, "/").encode("utf-8"))
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()

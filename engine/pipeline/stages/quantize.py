@@ -65,12 +65,12 @@ def _quantize(pipeline: Pipeline, key: str) -> QuantizedGraph:
 
 def _auto_hybrid(pipeline: Pipeline, done: Quantized) -> dict[str, str]:
     """The layers that ``auto_hybrid`` lifts: layer -> dtype."""
-    from engine.hybrid import auto_layers, subsample
-
     options = pipeline.recipe.quantization
     dtype = _lift_dtype(pipeline)
     if not dtype:
         return {}
+    from engine.hybrid import auto_layers, subsample
+
     return auto_layers(
         done,
         subsample(pipeline.feeds()),
@@ -88,10 +88,10 @@ def _lift_dtype(pipeline: Pipeline) -> str:
     Raises:
         QuantizationError: the target has no half precision for single layers.
     """
-    from engine.hybrid import promotion_dtype
-
     if not pipeline.recipe.quantization.auto_hybrid:
         return ""
+    from engine.hybrid import promotion_dtype
+
     target = pipeline.recipe.target.target_platform
     dtype = promotion_dtype(quantize_settings(pipeline).dtype, target)
     if not dtype:

@@ -1,0 +1,58 @@
+"""The fingerprint of the engine's code, by which no result of other code is taken for ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.pipeline import versions
+
+
+@pytest.fixture
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An engine of three files, whose fingerprint is taken."""
+    for name in ("pipeline/versions.py", "chips/chips.csv", "base/cache.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"# {name}\n", encoding="utf-8")
+    monkeypatch.setattr(versions, "__file__", str(tmp_path / "pipeline" / "versions.py"))
+    return tmp_path
+
+
+def fingerprint() -> str:
+    versions.code_fingerprint.cache_clear()
+    return versions.code_fingerprint()
+
+
+@pytest.fixture(autouse=True)
+def real_again() -> Iterator[None]:
+    """Later tests have the fingerprint of the real code."""
+    yield
+    versions.code_fingerprint.cache_clear()
+
+
+def test_it_is_that_of_the_code_alone(code: Path) -> None:
+    first = fingerprint()
+    cached = code / "base" / "__pycache__" / "cache.cpython-311.py"
+    cached.parent.mkdir()
+    cached.write_text("byte code\n", encoding="utf-8")
+    (code / "base" / "notes.txt").write_text("of somebody\n", encoding="utf-8")
+    assert fingerprint() == first
+
+
+@pytest.mark.parametrize("how", ["content", "name", "new", "gone", "data"])
+def test_it_changes_with_the_code(code: Path, how: str) -> None:
+    first = fingerprint()
+    file = code / "base" / "cache.py"
+    if how == "content":
+        file.write_text("# another\n", encoding="utf-8")
+    elif how == "name":
+        file.rename(file.with_name("kept.py"))
+    elif how == "new":
+        file.with_name("more.py").write_text("", encoding="utf-8")
+    elif how == "gone":
+        file.unlink()
+    else:
+        (code / "chips" / "chips.csv").write_text("rk1\n", encoding="utf-8")
+    assert fingerprint() != first
