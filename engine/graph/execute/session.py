@@ -6,7 +6,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort, ref
 from engine.graph.execute.runtime_model import RuntimeModel, prepare_for_ort
 from engine.graph.execute.segments import SegmentExecutor, SessionLike
 from engine.graph.execute.shared_weights import duplicate_shared_weights
+from engine.graph.execute.weights_apart import message_and_weights
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_shapes
 from engine.graph.ir.spec import TensorSpec
@@ -42,10 +43,13 @@ _KEPT_PLANS = 2
 
 @dataclass(frozen=True)
 class _Plan:
-    """A session of ONNX Runtime, or several in a row, and how each tensor comes out of it."""
+    """A session of ONNX Runtime, or several in a row, how each tensor comes out of it, and the
+    weights that the session reads.
+    """
 
     session: SessionLike
     fetches: Mapping[str, Fetch]
+    weights: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 class Session:
@@ -193,17 +197,26 @@ class Session:
             graph, fetches = add_outputs(self._graph, whole, names)
         if self._custom:
             return _Plan(SegmentExecutor(graph, self._load, optimised_model), fetches)
-        form = self._form if graph is self._lowered else None
-        data = graph.to_bytes() if form is None else form.data
-        return _Plan(self._load(data, optimised_model), fetches)
+        if self._form is not None and graph is self._lowered:
+            return _Plan(self._load(self._form.data, optimised_model), fetches)
+        if optimised_model is not None:  # a file has its weights in it
+            return _Plan(self._load(graph.to_bytes(), optimised_model), fetches)
+        data, weights = message_and_weights(graph)
+        return _Plan(self._load(data, None, weights), fetches, weights)
 
-    def _load(self, data: bytes, optimised_model: Path | None) -> SessionLike:
+    def _load(
+        self,
+        data: bytes,
+        optimised_model: Path | None,
+        weights: Mapping[str, np.ndarray] | None = None,
+    ) -> SessionLike:
         return open_model(
             data,
             threads=self._threads,
             level=self._level,
             optimised_model=optimised_model,
             plan_memory=self._plan_memory,
+            weights=weights,
         )
 
 

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx import numpy_helper
 
 from engine.graph.execute.session import Session, open_model, simulation_errors
+from engine.graph.execute.weights_apart import constants_apart, elsewhere
 from engine.graph.ir.graph import Graph
 
 __all__ = ["OWN", "Ancestors", "Submodel", "SubmodelBuilder", "renamed"]
@@ -18,11 +19,6 @@ __all__ = ["OWN", "Ancestors", "Submodel", "SubmodelBuilder", "renamed"]
 OWN = "own/"
 """Before the name of a tensor that a part computes where its readers get another one."""
 
-
-# Constants of more bytes are not written into the messages of parts: sessions read them where they
-# are.
-_INLINE = 4096
-_PLAIN = frozenset("fiub")  # kinds of numpy's types that ONNX Runtime takes as they are
 
 # They look for what to share between nodes, where almost nothing can be: a third of the set-up
 _COSTLY = ("CommonSubexpressionElimination", "ConstantSharing", "TransposeOptimizer")
@@ -108,7 +104,10 @@ class SubmodelBuilder:
         self.graph = graph
         self.custom = bool(graph.operators)
         self._weights: dict[str, ir.TensorProtocol] = {}
-        self._proto = graph.to_proto() if self.custom else self._without_weights(graph)
+        if self.custom:
+            self._proto = graph.to_proto()
+        else:
+            self._proto, self._weights = constants_apart(graph)
         inner = self._proto.graph
         self.nodes: Sequence[onnx.NodeProto] = list(inner.node)
         self._writers = {
@@ -246,35 +245,12 @@ class SubmodelBuilder:
         inner.output.extend(outputs)
         inner.initializer.extend(self._constants[n] for n in constants if n in self._constants)
         weights = {n: self._weights[n].numpy() for n in constants if n in self._weights}
-        inner.initializer.extend(_elsewhere(n, array) for n, array in weights.items())
+        inner.initializer.extend(elsewhere(n, array) for n, array in weights.items())
         if self.custom:  # what lies between is typed by nobody else
             known = {value.name for value in (*inner.input, *inner.output)}
             names = dict.fromkeys(n for node in nodes for n in node.output if n not in known)
             inner.value_info.extend(self._types[n] for n in names if n in self._types)
         return Submodel(self, model, threads, weights, fast)
-
-    def _without_weights(self, graph: Graph) -> onnx.ModelProto:
-        """The message of a graph; its large constants are kept apart."""
-        copy = graph.copy()
-        constants = copy.model.graph.initializers
-        for name, value in list(constants.items()):
-            tensor = value.const_value
-            if tensor is None or tensor.nbytes <= _INLINE or value.is_graph_output():
-                continue
-            if tensor.dtype.bitwidth >= 8 and tensor.dtype.numpy().kind in _PLAIN:
-                self._weights[name] = tensor
-                del constants[name]
-        return copy.to_proto()
-
-
-def _elsewhere(name: str, array: np.ndarray) -> onnx.TensorProto:
-    """A constant whose values a session is given apart from the message."""
-    tensor = onnx.TensorProto(name=name, dims=array.shape)
-    tensor.data_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-    tensor.data_location = onnx.TensorProto.EXTERNAL
-    for key, value in (("location", "memory"), ("offset", 0), ("length", array.nbytes)):
-        tensor.external_data.add(key=key, value=str(value))
-    return tensor
 
 
 def renamed(node: onnx.NodeProto, stops: Collection[str]) -> onnx.NodeProto:
