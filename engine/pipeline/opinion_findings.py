@@ -40,8 +40,6 @@ _OTHERWISE = {
     "Resize": "the toolkit interpolates a Resize in integers, up to a step off",
     "AveragePool": "an AveragePool that does not count its padding has the scale of its input "
     "there, up to two steps off",
-    "Softmax": "Softmax is in float16 there and in float32 here",
-    "LayerNormalization": "LayerNormalization is in float16 there and in float32 here",
 }
 """Operators of the file that toolkit 2.3.2 computes otherwise than the file says."""
 _VENDOR_FAILS_DB = 3.0

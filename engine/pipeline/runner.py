@@ -80,12 +80,13 @@ class Runnable:
             arithmetic: as of :func:`engine.simulate.open_arithmetic`.
             compiled: leave out the roundings between layers that the vendor's compiler fuses. At
                 level 3 it makes one layer of, say, a convolution and an addition, and rounds once.
-                Such layers run in float between their roundings here, which takes longer.
+                Such layers run in float between their roundings here, which takes longer. Float
+                layers give numbers that float16 has.
         """
-        from engine.graph.execute import as_compiled
+        from engine.graph.execute import as_compiled, float16_layers
         from engine.simulate import open_arithmetic
 
-        graph = as_compiled(self.graph) if compiled else self.graph
+        graph = as_compiled(float16_layers(self.graph)) if compiled else self.graph
         if graph is self.graph and arithmetic == "integer":
             return self
         return replace(self, graph=graph, session=open_arithmetic(graph, arithmetic))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from engine.graph.execute import (
@@ -16,7 +17,7 @@ from engine.graph.execute import (
     rounded_operands,
 )
 from engine.graph.execute.means import LARGEST_WINDOW, means_in_stages, quantized_means
-from engine.graph.ir import Graph, QuantParams, params_of
+from engine.graph.ir import Graph, QuantParams, constant_of, params_of
 from engine.pipeline.runner import Runnable
 from engine.quantize import calibrate, lower_for_vendor, quantize
 from tests.quantize.models import Net
@@ -331,3 +332,58 @@ def test_a_sigmoid_of_large_results_keeps_its_scale() -> None:
     y = net.op("Sigmoid", net.conv(net.input(1, 4, 6, 6), 4, 3))
     given = quantized(net.graph(y), net.feeds(3))
     assert coarse_sigmoids(given) == []
+
+
+def attention(net: Net, *, linear: bool) -> Graph:
+    """Queries with a factor, their product with the rest, and a linear layer behind it or none."""
+    x = net.input(4, 8, 16)
+    queries = net.op(
+        "Add", net.op("MatMul", x, net.constant(net.normal(16, 16))), net.constant(net.normal(16))
+    )
+    scaled = net.op("Mul", queries, net.constant(np.array(0.125, np.float32)))
+    weights = net.op(
+        "Softmax", net.op("MatMul", scaled, net.op("Transpose", x, perm=[0, 2, 1])), axis=-1
+    )
+    out = net.op("Transpose", net.op("MatMul", weights, x), perm=[1, 0, 2])
+    if linear:
+        out = net.op("MatMul", out, net.constant(net.normal(16, 16)))
+    return net.graph(out)
+
+
+@pytest.mark.parametrize("linear", [True, False])
+def test_a_product_before_a_linear_layer_is_turned_and_a_factor_goes_into_weights(
+    linear: bool,
+) -> None:
+    net = Net()
+    given = quantized(attention(net, linear=linear), net.feeds(3))
+    compiled = as_compiled(given)
+    products = [node for node in compiled.nodes if node.op_type == "MatMul"]
+    sides = [
+        [
+            "/symmetric" in (value.name or "")
+            for value in compiled.node(node.name or "").inputs
+            if value
+        ]
+        for node in rounded_operands(given)
+    ]
+    assert sides == [[False, True], [True, False] if linear else [False, True]]
+    # weights between the ends of each column, in 255 steps; the build has 254 around 0
+    changed = values_of(products[0].inputs[1])
+    plain = values_of(given.node(products[0].name or "").inputs[1])
+    step = (plain.max(axis=0) - plain.min(axis=0)) / 255
+    assert not np.array_equal(changed, plain)
+    assert np.all(np.abs(changed - plain) <= 0.501 * step)
+    assert np.abs(changed / step - np.rint(changed / step)).max() < 1e-3
+
+
+def values_of(value: ir.Value | None) -> np.ndarray:
+    """Of a constant, dequantized or not."""
+    assert value is not None
+    node = value.producer()
+    if node is None:
+        assert value.const_value is not None
+        return value.const_value.numpy()
+    scale, stored = (constant_of(node.inputs[at]) for at in (1, 0))
+    assert scale is not None
+    assert stored is not None
+    return stored.numpy().astype(np.float32) * scale.numpy()

@@ -54,8 +54,8 @@ class Limits:
 
 
 LEVEL_2 = Limits(0.99999, 0.9999)
-"""Up to level 2 the vendor's simulator computes what the file says: seen bit for bit on nets of
-whole int8, Softmax apart (``docs/measurements/compiled.md``)."""
+"""Up to level 2 the vendor's simulator computes what the file says, float layers in half precision:
+seen bit for bit (``docs/measurements/compiled.md``)."""
 LEVEL_3 = Limits(0.9999)
 """At level 3 it leaves roundings out, which :func:`engine.graph.execute.as_compiled` follows."""
 WITH_FLOAT16 = Limits(0.999)

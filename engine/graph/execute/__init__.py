@@ -8,6 +8,7 @@ from engine.graph.execute.as_compiled import (
     fused_roundings,
     rounded_operands,
 )
+from engine.graph.execute.float16_layers import float16_layers
 from engine.graph.execute.lower import is_quantized, lower_for_runtime
 from engine.graph.execute.parted import PartedRun
 from engine.graph.execute.pool import release_pool
@@ -25,6 +26,7 @@ __all__ = [
     "Session",
     "as_compiled",
     "coarse_sigmoids",
+    "float16_layers",
     "fused_roundings",
     "is_quantized",
     "keep_sums_exact",

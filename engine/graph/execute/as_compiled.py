@@ -2,11 +2,14 @@
 
 At its level 3, the default, rknn-toolkit2 2.3.2 hands the sum of a convolution to the operator
 behind it without rounding or saturating it to 8 bits first, although the file asks for that. A bias
-behind a matrix product is part of that sum. A Sigmoid that is fused has no steps finer than
-:data:`FINEST_SIGMOID`, whatever the file says. And the second operand of a product of two computed
+behind a matrix product is part of that sum, in whole steps of it; a factor behind it goes into its
+weights, which are rounded anew. A Sigmoid that is fused has no steps finer than
+:data:`FINEST_SIGMOID`, whatever the file says. And one operand of a product of two computed
 tensors, as in attention, is rounded once more: to symmetric int8, whose step is the farther end of
-its range over 127. Found from outside, by comparing its simulator with ours on nets from every
-framework (``docs/measurements/compiled.md``). Up to level 2 it computes what the file says.
+its range over 127. It is the second one, or the first where the compiler turns the product round.
+Found from outside, by comparing its simulator with ours on nets from every framework
+(``docs/measurements/compiled.md``). Up to level 2 it computes what the file says. Layers that are
+not of 8 bits are float16 at every level (:mod:`.float16_layers`).
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import onnx_ir as ir
 
 from engine.graph.ir import Graph, params_of
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import add_constant
+from engine.graph.ir.spec import add_constant, constant_of
 
 __all__ = [
     "FINEST_SIGMOID",
@@ -41,21 +44,26 @@ _ACTIVATIONS = frozenset({"Elu", "HardSwish", "LeakyRelu", "PRelu", "Sigmoid", "
 
 _MOVES = frozenset({"Flatten", "MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 
+_THROUGH = _MOVES - {"MaxPool"} | {"DequantizeLinear", "QuantizeLinear"}
+
 
 def as_compiled(graph: Graph) -> Graph:
     """A copy whose numbers are those of the compiled model.
 
     The readers of a rounding that the compiler leaves out take the number before it, and its Q/DQ
     nodes are gone; operands that it rounds once more have a pair more. A graph where nothing of
-    this applies comes back as it is.
+    this applies comes back as it is. Its float layers: :func:`.float16_layers`, which comes first.
     """
     coarse = [node.name or "" for node in coarse_sigmoids(graph)]
     names = [node.name or "" for node in fused_roundings(graph)]
     products = [node.name or "" for node in rounded_operands(graph)]
+    biases = {name: bias for name in names if (bias := _bias_as_sum(graph.node(name))) is not None}
+    factors = [part for name in names if (part := _folded_factor(graph.node(name))) is not None]
     if not names and not products:
         return graph
     copy = graph.copy()
     inner = copy.model.graph
+    given = UniqueNames(set(copy.values) | {node.name or "" for node in copy.nodes})
     for name in coarse:
         _coarsen(copy, copy.node(name))
     for name in names:
@@ -65,17 +73,75 @@ def as_compiled(graph: Graph) -> Graph:
         if dequantize is None or source is None:
             continue
         for use in tuple(dequantize.outputs[0].uses()):
+            if name in biases:
+                add = use.node
+                whole = add_constant(inner, given.claim(f"{add.name}/bias"), biases[name])
+                add.replace_input_with(1 - use.idx, whole)
             use.node.replace_input_with(use.idx, source)
         inner.remove(dequantize, safe=True)
         inner.remove(quantize, safe=True)
-    given = UniqueNames(set(copy.values) | {node.name or "" for node in copy.nodes})
+    for name, weights in factors:
+        constant = add_constant(inner, given.claim(f"{name}/asymmetric"), weights)
+        copy.node(name).replace_input_with(1, constant)
     for name in products:
         _round_operand(inner, copy.node(name), given)
     return Graph(copy.model)
 
 
+def _bias_as_sum(quantize: ir.Node) -> np.ndarray | None:
+    """The bias behind a rounding that is left out: whole steps of the sum it becomes part of."""
+    source, dequantize = quantize.inputs[0], _only_reader(quantize.outputs[0])
+    product = None if source is None else source.producer()
+    add = None if dequantize is None else _only_reader(dequantize.outputs[0])
+    bias = None if product is None or add is None else bias_of(product, add)
+    if product is None or bias is None:
+        return None
+    nodes = [None if value is None else value.producer() for value in (*product.inputs[:2], bias)]
+    params = [params_of(node) for node in nodes if node and node.op_type == "DequantizeLinear"]
+    old = None if nodes[2] is None else constant_of(nodes[2].inputs[0])
+    if len(params) < len(nodes) or None in params or old is None:
+        return None
+    source_scale, scales, bias_scales = (
+        np.array(each.scale, np.float32) for each in params if each
+    )
+    zeros = np.array(params[2].zero_point if params[2] else (0,), np.float32)
+    steps = source_scale * scales
+    wanted = (old.numpy().astype(np.float32) - zeros) * bias_scales
+    return np.asarray(np.rint(wanted / steps) * steps, np.float32)
+
+
+def _folded_factor(quantize: ir.Node) -> tuple[str, np.ndarray] | None:
+    """The product that takes a factor into its weights, and those: rounded anew, with zero points.
+
+    So weights of zero points 0 lose up to half a step more.
+    """
+    dequantize = _only_reader(quantize.outputs[0])
+    reader = None if dequantize is None else _only_reader(dequantize.outputs[0])
+    node = None if quantize.inputs[0] is None else quantize.inputs[0].producer()
+    if reader is None or not _scales(reader):
+        return None
+    while node is not None and node.op_type != "MatMul":
+        sources = [value.producer() for value in node.inputs if value and not _is_constant(value)]
+        node = sources[0] if len(sources) == 1 else None
+    weight = None if node is None or node.inputs[1] is None else node.inputs[1].producer()
+    params = None if weight is None else params_of(weight)
+    stored = None if weight is None else constant_of(weight.inputs[0])
+    if node is None or params is None or stored is None or params.dtype != "int8":
+        return None
+    scale = np.array(params.scale, np.float32)
+    zero = np.array(params.zero_point, np.float32)
+    array = (stored.numpy().astype(np.float32) - zero) * scale
+    axis = tuple(range(array.ndim - 1)) if len(scale) > 1 else None
+    low = array.min(axis=axis, keepdims=True, initial=0)
+    high = array.max(axis=axis, keepdims=True, initial=0)
+    step = np.maximum((high - low) / np.float32(255), np.finfo(np.float32).tiny)
+    offset = np.rint(-128 - low / step)
+    rounded = np.clip(np.rint(array / step) + offset, -128, 127) - offset
+    return node.name or "", (rounded * step).astype(np.float32)
+
+
 def rounded_operands(graph: Graph) -> list[ir.Node]:
-    """The products of two computed int8 tensors, whose second one is rounded once more."""
+    """The products of two computed int8 tensors, one of which is rounded once more."""
     return [
         node
         for node in graph.nodes
@@ -97,8 +163,9 @@ def _int8_step(value: ir.Value | None) -> tuple[float, int] | None:
 
 
 def _round_operand(graph: ir.Graph, product: ir.Node, names: UniqueNames) -> None:
-    """Put a symmetric pair before the second operand of a product."""
-    value = product.inputs[1]
+    """Put a symmetric pair before an operand of a product."""
+    operand = 0 if _is_turned(product) else 1
+    value = product.inputs[operand]
     found = _int8_step(value)
     if value is None or found is None:
         return
@@ -119,7 +186,22 @@ def _round_operand(graph: ir.Graph, product: ir.Node, names: UniqueNames) -> Non
         made = ir.Node("", op, [value, *params], outputs=[out], name=names.claim(f"{name}/{op}"))
         graph.insert_before(product, made)
         value = out
-    product.replace_input_with(1, value)
+    product.replace_input_with(operand, value)
+
+
+def _is_turned(product: ir.Node) -> bool:
+    """Whether the compiler turns a product round, and with it the order of its operands.
+
+    It does so where the result is transposed for the linear layer behind an attention.
+    """
+    node: ir.Node | None = product
+    transposed = False
+    while node is not None:
+        node = _only_reader(node.outputs[0])
+        if node is None or node.op_type not in _THROUGH:
+            break
+        transposed |= node.op_type == "Transpose"
+    return transposed and node is not None and node.op_type == "MatMul" and _is_dense(node)
 
 
 def fused_roundings(graph: Graph) -> list[ir.Node]:
@@ -148,7 +230,14 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
             readers[0].op_type in _ACTIVATIONS or bias_of(node, readers[0]) is not None
         ):
             found.append(quantize)
-        elif len(readers) == 1 and _adds(readers[0]) and readers[0] not in joined:
+        elif node.op_type in ("Add", "MatMul") and len(readers) == 1 and _scales(readers[0]):
+            found.append(quantize)  # the weights take the factor of an attention
+        elif (
+            node.op_type in ("Conv", "Gemm")
+            and len(readers) == 1
+            and _adds(readers[0])
+            and readers[0] not in joined
+        ):
             # of two convolutions the first hands over its sum
             joined.add(readers[0])
             found.append(quantize)
@@ -278,6 +367,15 @@ def _adds(node: ir.Node) -> bool:
         and not any(_is_constant(value) for value in node.inputs)
         and not any(source is not None and _is_dense(source) for source in sources)
     )
+
+
+def _scales(node: ir.Node) -> bool:
+    """Whether a node multiplies by one constant number."""
+    constants = [value for value in node.inputs if _is_constant(value)]
+    if node.op_type != "Mul" or len(constants) != 1 or constants[0] is None:
+        return False
+    shape = constants[0].shape
+    return shape is not None and all(size == 1 for size in shape)
 
 
 def _is_constant(value: ir.Value | None) -> bool:

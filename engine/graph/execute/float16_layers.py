@@ -1,0 +1,227 @@
+"""A QDQ graph with the float layers that a chip computes in half precision.
+
+A layer whose inputs come out of DequantizeLinear and whose results go into QuantizeLinear is one of
+8 bits. What is left of a quantized graph, such as the sum before a Softmax, is float16 on the chip.
+The simulator of rknn-toolkit2 2.3.2 computes such a layer in float32 of what it reads in float16,
+and gives the result in float16. So it was seen from outside, equal in every bit, for Sqrt, Erf,
+Exp, Pow, Softmax, Tanh, Log, Reciprocal, sums and products.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.graph.ir import Graph
+from engine.graph.ir.naming import UniqueNames
+
+__all__ = ["float16_layers", "half_precision"]
+
+_PAIR = frozenset({"QuantizeLinear", "DequantizeLinear"})
+_FREE = _PAIR | {
+    *("Cast", "Constant", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze"),
+    *("Transpose", "Unsqueeze"),
+}
+"""Operators that round nothing."""
+_BIASED = frozenset({"Conv", "ConvTranspose", "Gemm"})
+"""Operators whose third input stays float32."""
+_WEIGHTED = _BIASED | {"MatMul"}
+_PARTS = 6
+"""Nodes of a layer normalization before its quotient."""
+_LARGEST = 65504.0
+_ACTIVATIONS = frozenset({"Clip", "Relu"})
+"""Of one layer with what is before them, without a pair in between."""
+
+
+def half_precision(graph: Graph) -> list[ir.Node]:
+    """The layers of a quantized graph that compute in float16, in its order."""
+    if not any(node.op_type in _PAIR for node in graph.nodes):
+        return []
+    whole: set[ir.Node] = set()
+    found = []
+    for node in graph.nodes:
+        if node.op_type in _FREE or not _gives_float(node):
+            continue
+        weighted = node.op_type in _WEIGHTED and _is_float_constant(node.inputs[1])
+        whole_inputs = all(_is_read_whole(value, whole) for value in node.inputs)
+        if whole_inputs and not weighted and _is_rounded(node):
+            whole.add(node)
+        else:
+            found.append(node)
+    return found
+
+
+def _gives_float(node: ir.Node) -> bool:
+    return any(value.dtype == ir.DataType.FLOAT for value in node.outputs)
+
+
+def _is_read_whole(value: ir.Value | None, whole: set[ir.Node]) -> bool:
+    """Whether a value is a constant, dequantized, or handed over inside a layer of 8 bits."""
+    if value is None or value.dtype != ir.DataType.FLOAT or value.const_value is not None:
+        return True
+    node = value.producer()
+    return node is not None and (node.op_type in ("DequantizeLinear", "Constant") or node in whole)
+
+
+def _is_float_constant(value: ir.Value | None) -> bool:
+    return value is not None and value.dtype == ir.DataType.FLOAT and value.const_value is not None
+
+
+def _is_rounded(node: ir.Node) -> bool:
+    """Whether all of a result is quantized, behind its activation at last."""
+    readers = [use.node for value in node.outputs for use in value.uses()]
+    return (
+        bool(readers)
+        and not any(value.is_graph_output() for value in node.outputs)
+        and all(
+            reader.op_type == "QuantizeLinear"
+            or (reader.op_type in _ACTIVATIONS and _is_rounded(reader))
+            for reader in readers
+        )
+    )
+
+
+def _fits(value: ir.Value) -> bool:
+    """Whether a tensor is stored in half precision: no input of the graph, no number too large."""
+    if value.const_value is None:
+        return not value.is_graph_input()
+    return bool(np.abs(value.const_value.numpy()).max(initial=0) <= _LARGEST)
+
+
+def _merged(node: ir.Node) -> list[ir.Node]:
+    """The nodes of one layer that begins or ends here, the last at the end; empty: it is one."""
+    if node.op_type == "Mul":
+        for gate, value in (node.inputs, node.inputs[::-1]):
+            sigmoid = _only(gate, "Sigmoid")
+            if sigmoid is not None and sigmoid.inputs[0] is value:
+                return [sigmoid, node]
+    return _normalization(node) if node.op_type == "Div" else []
+
+
+def _normalization(node: ir.Node) -> list[ir.Node]:
+    """A layer normalization in parts, by its quotient: with its gain and what it adds."""
+    parts = []
+    value = node.inputs[1]
+    for ops in (("Sqrt",), ("Add",), ("ReduceMean",), ("Mul", "Pow")):
+        part = _only(value, *ops)
+        if part is None:
+            return []
+        parts.append(part)
+        value = part.inputs[0]
+    away = None if value is None else value.producer()
+    if away is None or away.op_type != "Sub" or node.inputs[0] is not value:
+        return []
+    square = parts[-1]
+    if square.op_type == "Mul" and square.inputs[1] is not value:
+        return []
+    mean = _only(away.inputs[1], "ReduceMean")
+    if mean is None or mean.inputs[0] is not away.inputs[0]:
+        return []
+    found = [*parts, away, mean, node]
+    for op in ("Mul", "Add"):
+        last = found[-1].outputs[0]
+        readers = [use.node for use in last.uses()]
+        behind = readers[0] if readers and _only(last, found[-1].op_type) else None
+        if (
+            behind is None
+            or behind.op_type != op
+            or not any(map(_is_float_constant, behind.inputs))
+        ):
+            break
+        found.append(behind)
+    return found
+
+
+def _only(value: ir.Value | None, *ops: str) -> ir.Node | None:
+    """What computes a value, where it is one of some operators with one reader."""
+    node = None if value is None else value.producer()
+    if node is None or node.op_type not in ops or value is None or value.is_graph_output():
+        return None
+    return node if len({use.node for use in value.uses()}) == 1 else None
+
+
+def float16_layers(graph: Graph) -> Graph:
+    """A copy whose float layers read and give numbers that float16 has.
+
+    The tensors stay float32, and names stay. A graph without such layers, or without Q/DQ nodes,
+    comes back as it is.
+    """
+    nodes = half_precision(graph)
+    names = [node.name or "" for node in nodes]
+    if not names:
+        return graph
+    layers = [_merged(node) for node in nodes]
+    inside = {part.name for layer in layers for part in layer[:-1]}
+    exact = {part.name for layer in layers for part in layer[:_PARTS]}
+    copy = graph.copy()
+    halves = _Halves(copy)
+    for name in names:
+        node = copy.node(name)
+        for index, value in enumerate(node.inputs):
+            if value is None or value.dtype != ir.DataType.FLOAT or not _fits(value):
+                continue
+            bias = index == 2 and node.op_type in _BIASED
+            epsilon = name in exact and _is_float_constant(value)
+            sizes = index > 0 and node.op_type == "Resize"
+            if not bias and not epsilon and not sizes:
+                node.replace_input_with(index, halves.read(value, node))
+        for value in tuple(node.outputs):
+            if value.dtype == ir.DataType.FLOAT:
+                halves.given(value, node, rounded=name not in inside)
+    return Graph(copy.model)
+
+
+class _Halves:
+    """Pairs of Cast, to float16 and back, at most one for a tensor."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph.model.graph
+        self._names = UniqueNames(set(graph.values) | {node.name or "" for node in graph.nodes})
+        self._made: dict[ir.Value, ir.Value] = {}
+
+    def read(self, value: ir.Value, reader: ir.Node) -> ir.Value:
+        """A tensor that a layer reads, in the numbers of float16."""
+        if value not in self._made:
+            pair = self._pair(value)
+            self._graph.insert_before(reader, pair)
+            self._made[value] = pair[-1].outputs[0]
+        return self._made[value]
+
+    def given(self, value: ir.Value, node: ir.Node, *, rounded: bool) -> None:
+        """Put a pair behind the result of a layer; what is behind has the tensor's name."""
+        if not rounded:
+            self._made[value] = value
+            return
+        uses = [(use.node, use.idx) for use in value.uses()]
+        pair = self._pair(value)
+        out = pair[-1].outputs[0]
+        for user, index in uses:
+            user.replace_input_with(index, out)
+        for index, each in enumerate(self._graph.outputs):
+            if each is value:
+                self._graph.outputs[index] = out
+        value.name, out.name = out.name, value.name
+        self._graph.insert_after(node, pair)
+        self._made[out] = out  # it has such numbers
+
+    def _pair(self, value: ir.Value) -> list[ir.Node]:
+        made: list[ir.Node] = []
+        for dtype in (ir.DataType.FLOAT16, ir.DataType.FLOAT):
+            hint = f"{value.name}/{dtype.name.lower()}"
+            made.append(
+                ir.Node(
+                    "",
+                    "Cast",
+                    [made[-1].outputs[0] if made else value],
+                    ir.convenience.convert_attributes({"to": dtype.value}),
+                    outputs=[
+                        ir.Value(
+                            name=self._names.claim(hint),
+                            type=ir.TensorType(dtype),
+                            shape=value.shape,
+                        )
+                    ],
+                    name=self._names.claim(f"{hint}/Cast"),
+                )
+            )
+        return made
