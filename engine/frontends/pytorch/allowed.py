@@ -18,6 +18,7 @@ __all__ = [
     "NATIVE_CLASSES",
     "REFUSED_KEYWORDS",
     "TAKEN",
+    "UNTAKEN",
     "refusal_of",
 ]
 
@@ -42,6 +43,9 @@ NATIVE_CLASSES = _LISTS["native_classes"]
 
 GRAPH_NODES = _LISTS["graph_nodes"]
 """Nodes of namespace ``prim`` that a compiled graph has besides the operators of its code."""
+
+UNTAKEN = _LISTS["untaken"]
+"""Operators and arguments by name that may stand in a branch that nothing takes."""
 
 REFUSED_KEYWORDS = _LISTS["refused_keywords"]
 """Arguments by name that no call may have: PyTorch does not judge all of what they say."""

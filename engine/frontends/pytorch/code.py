@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.frontends.facts import words
-from engine.frontends.pytorch.members import dotted
+from engine.frontends.pytorch.branches import never_taken
+from engine.frontends.pytorch.members import Unit, dotted, gather
 from engine.frontends.pytorch.pickles import Made
 
 __all__ = ["Argument", "Call", "Code", "Unparsable"]
@@ -64,10 +65,12 @@ class Code:
     Attributes:
         classes: dotted name -> its methods.
         functions: dotted name -> a function outside of classes.
+        units: each file.
     """
 
     classes: dict[str, dict[str, ast.FunctionDef]] = field(default_factory=dict)
     functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
+    units: list[Unit] = field(default_factory=list)
 
     def add(self, module: str, text: str) -> None:
         """Take one file; ``module`` is its dotted name (``__torch__.torch.nn``).
@@ -79,6 +82,7 @@ class Code:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise Unparsable(f"{module}: {error}") from error
+        self.units.append(Unit(module, module, tree))
         for item in tree.body:
             if isinstance(item, ast.ClassDef):
                 self.classes[f"{module}.{item.name}"] = {
@@ -104,8 +108,11 @@ class Code:
         ], ast.unparse(method.returns) if method.returns else "Tensor"
 
     def calls(self, root: Made) -> tuple[list[Call], bool]:
-        """Every operator below ``forward``, and whether there were too many to list."""
-        walk = _Walk(self)
+        """Every operator below ``forward`` that may run, and whether there were too many."""
+        try:
+            walk = _Walk(self, never_taken(gather(self.units), self.units))
+        except ValueError:  # PyTorch does not load it; the screen says why
+            walk = _Walk(self)
         method = self.classes.get(root.name, {}).get("forward")
         complete = method is None or walk.run(method, root, "", 0)
         return walk.found, not complete
@@ -118,8 +125,9 @@ _Held = tuple[Made, str] | str
 class _Walk:
     """Follows calls from method to method; what a variable holds is known where it is a module."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: Code, untaken: frozenset[int] = frozenset()) -> None:
         self.code = code
+        self.untaken = untaken
         self.found: list[Call] = []
 
     def run(self, method: ast.FunctionDef, owner: Made | None, path: str, depth: int) -> bool:
@@ -128,7 +136,7 @@ class _Walk:
             return False
         own = method.args.args[0].arg if method.args.args else ""
         held: dict[str, _Held] = {own: (owner, path)} if owner is not None else {}
-        for node in _in_order(method.body):
+        for node in _in_order(method.body, self.untaken):
             if len(self.found) >= _MAX_CALLS:
                 return False
             if isinstance(node, ast.Assign):
@@ -178,15 +186,18 @@ class _Walk:
 _TESTS: dict[type[ast.AST], int] = {ast.If: 1, ast.While: 1, ast.For: 2}
 
 
-def _in_order(body: list[Any]) -> Iterator[Any]:
-    """Statements and calls; inner calls come before outer ones, tests before their branches."""
+def _in_order(body: list[Any], untaken: frozenset[int]) -> Iterator[Any]:
+    """Statements and calls; inner calls come before outer ones, tests before their branches.
+
+    Nothing is given of a branch that is never taken.
+    """
     waiting: list[tuple[Any, bool]] = [(node, False) for node in reversed(body)]
     while waiting:
         node, done = waiting.pop()
         if done:
             yield node
             continue
-        children = list(ast.iter_child_nodes(node))
+        children = [child for child in ast.iter_child_nodes(node) if id(child) not in untaken]
         # of If and While the test, of For the variable and what it runs over
         first = _TESTS.get(type(node), len(children))
         ordered = [*((c, False) for c in children[:first]), (node, True)]

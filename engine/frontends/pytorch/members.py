@@ -121,6 +121,9 @@ class Scope:
     Attributes:
         name: of the function, with its class.
         module: the archive's definitions.
+        body: what it consists of.
+        values: name -> the expressions that are stored under it, in the order of the text; None for
+            one that is not known. The first of a parameter is its type.
         stored: names that something is stored under in it.
     """
 
@@ -129,12 +132,15 @@ class Scope:
     ) -> None:
         self.name = name
         self.module = module
-        self._body = body
+        self.body = body
         self._owner = owner  # the class of a method, whatever the text says of its first argument
         self._types: dict[str, Type] = {}
-        values = self._values()
-        self.stored = frozenset(values)
-        for stored, found in values.items():  # in the order of the text: later ones need earlier
+        self.values = self._values()
+        self.stored = frozenset(self.values)
+        for (
+            stored,
+            found,
+        ) in self.values.items():  # in the order of the text: later ones need earlier
             self._types[stored] = self._common(found)
 
     @classmethod
@@ -157,12 +163,12 @@ class Scope:
 
     def nodes(self) -> Iterator[ast.AST]:
         """Every node, outer ones first."""
-        for part in self._body:
+        for part in self.body:
             yield from ast.walk(part)
 
     def is_inner(self, node: ast.AST) -> bool:
         """Whether a node defines something inside of this scope."""
-        return isinstance(node, ast.FunctionDef | ast.ClassDef) and node not in self._body
+        return isinstance(node, ast.FunctionDef | ast.ClassDef) and node not in self.body
 
     def members(self, value: ast.expr) -> frozenset[str] | None:
         """What the class of a value has; None where it is none of the file's, or not known."""

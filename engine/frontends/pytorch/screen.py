@@ -5,7 +5,9 @@ PyTorch compiles what stands under ``code/`` and runs parts of it while it loads
 (torch/csrc/jit/serialization/import_source.cpp and frontend/ir_emitter.cpp): operators
 (``torch.NAME``, ``ops.SPACE.NAME``, members of values), the file's own classes and functions, and
 native classes. What is not on the list of :mod:`engine.frontends.pytorch.allowed` is refused, in
-functions that nothing calls too. Standard library only; nothing is executed.
+functions that nothing calls too. The few names that PyTorch's own functions have in branches which
+this file never takes (:mod:`engine.frontends.pytorch.branches`) are taken there.
+Standard library only; nothing is executed.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ from engine.frontends.pytorch.allowed import (
     NATIVE_CLASSES,
     REFUSED_KEYWORDS,
     TAKEN,
+    UNTAKEN,
     refusal_of,
 )
+from engine.frontends.pytorch.branches import never_taken
 from engine.frontends.pytorch.members import OWN, Module, Scope, Unit, dotted, gather
 
 __all__ = ["screen"]
@@ -39,6 +43,7 @@ _TYPE = re.compile(r"#\s*type\s*:")
 _LEGACY = "model.json"
 _CODE = "code/"
 _SELF_MADE = ("torch", "ops", "CONSTANTS", OWN)
+_UNTAKEN = frozenset(f"torch.{name}" for name in UNTAKEN)
 _NODES = (
     ast.Module, ast.ClassDef, ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Assign,
     ast.AnnAssign, ast.AugAssign, ast.For, ast.While, ast.If, ast.With, ast.withitem, ast.Assert,
@@ -99,10 +104,14 @@ def screen(
         module = gather(units)
     except ValueError as error:
         raise _odd(name, str(error)) from error
+    try:
+        untaken = never_taken(module, units)
+    except RecursionError as error:
+        raise _odd(name, "its code is nested too deeply") from error
     for unit in units:
         for scope in Scope.all_of(module, unit):
             try:
-                _screen_scope(scope)
+                _screen_scope(scope, untaken)
             except _Refusal as found:
                 raise _refused(name, found, _Place(unit.record, found.line, scope.name)) from None
             except RecursionError as error:
@@ -175,7 +184,7 @@ def _type_comment(text: str) -> int:
     )
 
 
-def _screen_scope(scope: Scope) -> None:
+def _screen_scope(scope: Scope, untaken: frozenset[int]) -> None:
     """Refuse what one function, or the head of a class, may not name."""
     inside: set[int] = set()
     for node in scope.nodes():
@@ -185,12 +194,15 @@ def _screen_scope(scope: Scope) -> None:
             raise _Refusal("bytes", node.lineno)
         if isinstance(node, ast.FunctionDef) and node.decorator_list:
             raise _Refusal("a decorator", node.lineno)
-        if isinstance(node, ast.keyword):
+        if isinstance(node, ast.keyword) and not (id(node) in untaken and node.arg in UNTAKEN):
             _screen_keyword(node)
         if isinstance(node, ast.Name):
             _screen_name(node, scope, inside)
         elif isinstance(node, ast.Attribute):
-            _screen_attribute(node, scope, inside)
+            if id(node) in untaken and dotted(node) in _UNTAKEN:
+                inside.add(id(node.value))  # torch
+            else:
+                _screen_attribute(node, scope, inside)
         elif isinstance(node, ast.Call):
             _screen_getattr(node, scope, inside)
 

@@ -17,6 +17,7 @@ from engine.base.errors import (
     UnsupportedOperatorError,
     WorkerError,
 )
+from engine.base.events import NullReporter
 from engine.base.peers.limits import resident_bytes
 from engine.frontends import converter_process
 from engine.frontends.find import find_source
@@ -121,7 +122,6 @@ def test_the_child_looks_through_it_with_torchs_own_reader(
     records = read_records(quick_models / "restored.pt")
     path = write(tmp_path / "net.pt", in_setstate(records, SAVES["save"].format(target)))
     request = {"model": str(path), "sizes": [[1, 3, 8, 8]], "traced": [], "route": "auto"}
-    from engine.base.events import NullReporter
 
     with (
         pytest.raises(UnsupportedOperatorError, match="aten::save"),
@@ -291,6 +291,131 @@ def test_arguments_that_operators_believe_are_not_taken(call: str) -> None:
         screened({"code/x.py": f"def f(a: Tensor) -> Tensor:\n  return {call}\n".encode()})
     plain = call.replace("out=a", "out=None").replace("output_size=1", "output_size=None")
     screened({"code/x.py": f"def f(a: Tensor) -> Tensor:\n  return {plain}\n".encode()})
+
+
+RESIZE = """def resize(x: Tensor,
+    mode: str="nearest",
+    out: Optional[Tensor]=None) -> Tensor:
+  _1 = torch.eq(torch.dim(x), 4)
+  if _1:
+    _3 = torch.eq(mode, "lanczos")
+    _2 = _3
+  else:
+    _2 = False
+  if _2:
+    _4 = torch._upsample_lanczos2d_aa(x, [9, 9], False, None)
+  else:
+    _4 = torch.upsample_nearest2d(x, [9, 9], None)
+  if torch.__is__(out, None):
+    _5 = torch.neg(_4)
+  else:
+    out0 = unchecked_cast(Tensor, out)
+    _5 = torch.neg(_4, out=out0)
+  return _5
+"""
+"""In the form of PyTorch's interpolate and normalize."""
+
+
+def calling(body: str, resize: str = RESIZE) -> None:
+    """Screen a function that calls it."""
+    head = "def f(a: Tensor, word: str, b: Optional[Tensor]=None) -> Tensor:\n"
+    lines = [f"  {line}\n" for line in body.format(f="__torch__.g.resize").splitlines()]
+    screened(
+        {"code/__torch__/g.py": resize.encode(), "code/x.py": (head + "".join(lines)).encode()}
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return {f}(a, 'bilinear', None)",
+        "return {f}(a, 'bilinear')",
+        "return {f}(a)",
+        "return {f}(a, mode='bicubic')",
+        "_0 = {f}\nb = _0(a, 'nearest', None)\nreturn _0(b, 'bicubic', None)",
+        "if torch.eq(word, 'x'):\n  w = 'x'\nelse:\n  w = 'y'\nreturn {f}(a, w)",
+    ],
+)
+def test_a_branch_that_nothing_takes_may_name_what_is_not_taken(body: str) -> None:
+    calling(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return a",  # nothing calls it
+        "return {f}(a, 'lanczos', None)",
+        "b = {f}(a, 'nearest', None)\nreturn {f}(b, 'lanczos', None)",
+        "return {f}(a, word, None)",
+        "return {f}(a, mode=word)",
+        "return {f}(a, 'nearest', b)",
+        "w = 'nearest'\nif torch.eq(word, 'x'):\n  w = 'lanczos'\nelse:\n  pass\nreturn {f}(a, w)",
+        "w = 'nearest'\nw += 'x'\nreturn {f}(a, w)",
+        "for w in ['lanczos']:\n  a = {f}(a, w)\nreturn a",
+        "w, v = torch.split(word), 'nearest'\nreturn {f}(a, w)",
+        "_0 = {f}\nfs = [_0]\nb = _0(a, 'nearest')\nreturn fs[0](b, 'lanczos')",
+        "fs = [{f}]\nb = {f}(a, 'nearest')\nreturn fs[0](b, 'lanczos')",
+        "_0 = {f}\nb = _0(a, 'nearest')\n_1 = _0\nreturn _1(b, 'lanczos')",
+    ],
+)
+def test_a_branch_that_may_be_taken_may_not(body: str) -> None:
+    with pytest.raises(EngineError, match=r"_upsample_lanczos2d_aa|out="):
+        calling(body)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('torch.eq(mode, "lanczos")', 'torch.ne(mode, "lanczos")'),
+        ("_2 = False", "_2 = True"),
+        ("_2 = False", "_2 = torch.eq(x, x)"),
+        ("  _1 =", "  mode = torch.format('{}', 'lanczos')\n  _1 ="),
+        ("  _1 =", "  unchecked_cast = 3\n  _2 = unchecked_cast(bool, False)\n  _1 ="),
+        ("torch._upsample_lanczos2d_aa(x", "torch.save(x"),  # no branch at all may name this
+        ("out=out0", "out1=out0"),
+    ],
+)
+def test_what_decides_a_branch_is_understood_or_the_branch_counts(old: str, new: str) -> None:
+    assert RESIZE.count(old) == 1
+    with pytest.raises(EngineError, match=r"_upsample_lanczos2d_aa|save|out1=|unchecked_cast"):
+        calling("return {f}(a, 'nearest', None)", RESIZE.replace(old, new))
+
+
+SCRIPTED = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Upsample(scale_factor=2.0, mode="bilinear", align_corners=False)
+    def forward(self, x):
+        return F.normalize(self.up(F.interpolate(x, size=[6, 6], mode="nearest")))
+
+class Lanczos(nn.Module):
+    def forward(self, x):
+        return F.interpolate(x, size=[6, 6], mode="lanczos", antialias=True)
+
+for name in ("Net", "Lanczos"):
+    torch.jit.script(globals()[name]().eval()).save(f"{name}.pt")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.torch
+def test_scripted_functions_of_torch_load_by_what_they_call(tmp_path: Path) -> None:
+    (tmp_path / "make.py").write_text(SCRIPTED)
+    subprocess.run([sys.executable, "make.py"], cwd=tmp_path, check=True, capture_output=True)
+    options = LoadOptions(input_size_list=((1, 3, 5, 5),))
+    source = find_source(tmp_path / "Net.pt", options=options)
+    listed = {layer.op for layer in inspect(source).layers}
+    assert {"aten::upsample_bilinear2d", "aten::upsample_nearest2d"} < listed
+    assert not any("_aa" in op or "bicubic" in op for op in listed)
+    loaded = load_source(source)  # held to PyTorch's numbers
+    assert [node.op_type for node in loaded.graph.nodes].count("Resize") == 2
+    with pytest.raises(UnsupportedOperatorError, match="lanczos"):
+        load_source(find_source(tmp_path / "Lanczos.pt", options=options))
 
 
 BELIEVES = """
