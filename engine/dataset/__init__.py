@@ -18,7 +18,7 @@ from engine.dataset.make import MadeDataset, make_dataset
 from engine.dataset.pass_through import passed_through
 from engine.dataset.preprocess import InputPlan, Preprocess, prepare_array
 from engine.dataset.preview import preview
-from engine.dataset.samples import SampleStream, samples
+from engine.dataset.samples import SampleStream, require_files, samples
 
 __all__ = [
     "Dataset",
@@ -35,5 +35,6 @@ __all__ = [
     "prepare_array",
     "preview",
     "read_dataset",
+    "require_files",
     "samples",
 ]

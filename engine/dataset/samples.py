@@ -21,7 +21,14 @@ from engine.dataset.preprocess import InputPlan, Preprocess, shape_error
 if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
 
-__all__ = ["ReadingStats", "SampleStream", "load_file", "load_pixels", "samples"]
+__all__ = [
+    "ReadingStats",
+    "SampleStream",
+    "load_file",
+    "load_pixels",
+    "require_files",
+    "samples",
+]
 
 # an npy of at most this size whose input divides pixels by more was probably normalised before
 _NORMALISED = 16.0
@@ -248,6 +255,34 @@ def samples(
         RecipeError: mean, std or swap do not fit the inputs.
     """
     return SampleStream(dataset, inputs, preprocess, reporter)
+
+
+def require_files(dataset: Dataset, reporter: Reporter | None = None) -> None:
+    """Look whether every file can be opened, before long work that would end at one of them.
+
+    Only the first bytes are read; what is wrong further on is told when the sample is read.
+
+    Args:
+        dataset: whose files.
+        reporter: asked before every sample whether to stop.
+
+    Raises:
+        DatasetError: some cannot; names the line and file of the first, and how many more.
+    """
+    first: DatasetError | None = None
+    more = 0
+    for index, entry in enumerate(dataset.entries):
+        if reporter is not None:
+            reporter.check_cancelled()
+        for path in entry:
+            try:
+                file_kind(path)
+            except DatasetError as error:
+                more += first is not None
+                first = first or with_line(dataset, index, error)
+    if first is not None:
+        others = f" So it is with {more} more of its files." if more else ""
+        raise DatasetError(f"{first.what}{others}", cause=first.cause, remedy=first.remedy)
 
 
 def with_line(dataset: Dataset, index: int, error: DatasetError) -> DatasetError:

@@ -72,6 +72,7 @@ def evaluate_build(
     """Evaluate a quantized build; arguments and result as of :func:`evaluate`."""
     from engine.accuracy.labelled import read_labelled
     from engine.accuracy.score import TopK, metric_of
+    from engine.dataset import require_files
 
     if not pipeline.quantized_build:
         raise UsageError(
@@ -79,6 +80,8 @@ def evaluate_build(
             remedy="Build with quantization.",
         )
     labelled = read_labelled(labels)
+    if labelled.dataset is not None:  # else the whole build would come before
+        require_files(labelled.dataset, pipeline.reporter)
 
     def metric() -> Metric:
         if code is None:

@@ -109,14 +109,14 @@ def sweep(params: SweepParams, reporter: Reporter) -> Sweep:
 
     Raises:
         UsageError: the axes do not fit, Dask is missing, or the cluster's address does not do.
-        DatasetError: the dataset of the comparison is missing or cannot be read.
+        DatasetError: the dataset of the comparison, or a file of it, is missing or unreadable.
         WorkerError: the cluster does not answer.
     """
-    from engine.dataset import read_dataset
+    from engine.dataset import read_dataset, require_files
     from engine.jobs.cluster import open_cluster
 
     if params.evaluation:  # else every combination would be built, and then fail for it
-        read_dataset(Path(params.evaluation), reporter=reporter)
+        require_files(read_dataset(Path(params.evaluation), reporter=reporter), reporter)
     axes = params.axes or {}
     chosen = combinations(params.recipe, axes, params.recipes)
     workers = min(len(chosen), params.workers or len(os.sched_getaffinity(0)))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from engine.base.errors import RecipeError, UsageError
-from engine.base.events import NullReporter
+from engine.base.errors import DatasetError, RecipeError, UsageError
+from engine.base.events import CallbackReporter, Event, NullReporter
 from engine.base.trust import trust_file, trusting
 from engine.graph.execute import Session, open_model
 from engine.quantize import lower_for_vendor
@@ -118,6 +118,16 @@ def test_what_cannot_be_scored() -> None:
 
 
 @pytest.mark.long
+def test_a_missing_sample_is_told_before_anything_is_built(tmp_path: Path) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text(f"{demo_folder() / 'calibration' / '000.png'} 0\nnone.png 1\n")
+    events: list[Event] = []
+    asked = {"recipe": demo_recipe(), "labels": str(labels)}
+    with pytest.raises(DatasetError, match=r"line 2: .*none\.png does not exist"):
+        evaluate(asked, CallbackReporter(events.append))
+    assert not events
+
+
 def test_the_verbs(tmp_path: Path) -> None:
     """``evaluate`` and ``accuracy --guide`` in their own worker, as text and as JSON."""
     folder = demo_folder()

@@ -19,7 +19,7 @@ from engine.base.errors import DatasetError, JobCancelledError, RecipeError, Usa
 from engine.base.events import CallbackReporter, Event, NullReporter, Partial
 from engine.jobs.cluster import ClusterAddress, open_cluster
 from engine.services.sweep import combinations, sweep
-from rknntui.demo import demo_recipe
+from rknntui.demo import demo_folder, demo_recipe
 from tests.safety import ends
 
 
@@ -307,5 +307,10 @@ def test_a_missing_evaluation_is_told_before_anything_is_built(tmp_path: Path) -
         "evaluation": str(tmp_path / "none.txt"),
     }
     with pytest.raises(DatasetError, match=r"none\.txt"):
+        sweep(asked, CallbackReporter(events.append))
+    listed = tmp_path / "list.txt"
+    listed.write_text(f"{demo_folder() / 'calibration' / '000.png'}\nnone_1.png\n\nnone_2.png\n")
+    asked["evaluation"] = str(listed)
+    with pytest.raises(DatasetError, match=r"line 2: .*none_1\.png.* 1 more of its files"):
         sweep(asked, CallbackReporter(events.append))
     assert not events
