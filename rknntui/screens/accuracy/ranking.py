@@ -115,8 +115,9 @@ def _rounding_fact(result: Analysis) -> tuple[Fact, ...]:
     if not outputs:
         return ()
     worst = max(outputs, key=lambda output: output.relative)
-    by = f"{worst.relative * 100:.2g} %"
-    return (Fact(f"other roundings move {sanitize(worst.name, 40)} by {by}", rank=2),)
+    by = f"by {worst.relative * 100:.2g} % (simulated)"
+    moved = f"roundings move {sanitize(worst.name, 40)} {by}"
+    return (Fact(f"other {moved}", (moved, f"roundings {by}")),)
 
 
 def _empty(session: Session) -> str:
