@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine import sanitize
+from engine import human_bytes, sanitize
 
 if TYPE_CHECKING:
-    from engine.wire.cost import Interval
+    from engine.wire.cost import ChipCheck, ChipEstimate, Interval
 
-__all__ = ["BASIS", "figure_name", "interval_text"]
+__all__ = ["BASIS", "CHIP_COLUMNS", "chip_cells", "figure_name", "interval_text", "on_cpu"]
 
 BASIS = {
     "fitted": "fitted to published rates of this chip",
@@ -18,6 +18,12 @@ BASIS = {
     "calibrated": "calibrated by a run on your board",
 }
 """What an estimate of time stands on."""
+
+CHIP_COLUMNS = (
+    "chip", "dtype", "cores", "frames/s", "time ms", "memory", "internal", "weights", "NPU", "CPU",
+    "refused", "basis",
+)  # fmt: skip
+"""Of the table of chips, in text and in reports."""
 
 _FIGURES = {
     "compiler_bus": "memory bus as the compiler counts",
@@ -57,3 +63,28 @@ def interval_text(found: Interval | None, digits: int) -> str:
         return "-"
     digits += 2 * (0 < found.value < 0.5)
     return f"{found.value:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"
+
+
+def chip_cells(each: ChipEstimate) -> tuple[str, ...]:
+    """The cells of :data:`CHIP_COLUMNS`; dashes stand for what there is not."""
+    memory, places = each.memory, ["-"] * 3
+    sizes = () if memory is None else (memory.total, memory.internal, memory.weight)
+    if not each.problem:
+        places = [str(each.npu_layers), on_cpu(each), str(each.refused_layers)]
+    return (
+        each.chip,
+        each.dtype,
+        str(each.cores),
+        interval_text(each.fps, 1),
+        interval_text(each.time_ms, 2),
+        *(map(human_bytes, sizes) if sizes else ["-"] * 3),
+        *places,
+        "-" if each.problem else each.confidence,
+    )
+
+
+def on_cpu(each: ChipEstimate | ChipCheck) -> str:
+    """How many layers run on the CPU, in words where that is not public."""
+    if each.cpu_layers is not None:
+        return str(each.cpu_layers)
+    return f"unknown ({each.unknown_layers})" if each.unknown_layers else "unknown"

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Sequence
 from engine import human_bytes, sanitize
 from engine.wire.cost import (
     AdviceAnswer,
-    ChipCheck,
     ChipEstimate,
     ChipFacts,
     Estimates,
     Interval,
 )
-from rknntui.chip_facts import BASIS, figure_name, interval_text
+from rknntui.chip_facts import BASIS, CHIP_COLUMNS, chip_cells, figure_name, interval_text
 from rknntui.cli.output import table
 
 __all__ = [
@@ -46,22 +45,8 @@ def advice_lines(answers: Iterable[AdviceAnswer]) -> list[str]:
 
 def chip_lines(found: Estimates, frames: float = 0.0) -> list[str]:
     """Chips side by side; ``frames``: a column says who reaches so many frames a second."""
-    columns = (
-        "chip",
-        "dtype",
-        "cores",
-        "frames/s",
-        "time ms",
-        "memory",
-        "internal",
-        "weights",
-        "NPU",
-        "CPU",
-        "refused",
-        "basis",
-    )
-    shown = list(columns)
-    rows = [_row(each) for each in found.chips]
+    shown = list(CHIP_COLUMNS)
+    rows = [list(chip_cells(each)) for each in found.chips]
     if frames:
         shown.insert(4, f"{frames:g} fps")
         rows = [
@@ -79,35 +64,6 @@ def reaches(fps: Interval | None, frames: float) -> str:
     if fps.low >= frames:
         return "yes"
     return "maybe" if fps.high >= frames else "no"
-
-
-def _row(each: ChipEstimate) -> list[str]:
-    memory = each.memory
-    sizes = ["-"] * 3
-    if memory is not None:
-        sizes = [human_bytes(memory.total), human_bytes(memory.internal)]
-        sizes.append(human_bytes(memory.weight))
-    return [
-        each.chip,
-        each.dtype,
-        str(each.cores),
-        interval_text(each.fps, 1),
-        interval_text(each.time_ms, 2),
-        *sizes,
-        *(["-"] * 3 if each.problem else map(str, _places(each))),
-        "-" if each.problem else each.confidence,
-    ]
-
-
-def _places(each: ChipEstimate) -> tuple[int, str, int]:
-    return each.npu_layers, on_cpu(each), each.refused_layers
-
-
-def on_cpu(each: ChipEstimate | ChipCheck) -> str:
-    """How many layers run on the CPU, in words where that is not public."""
-    if each.cpu_layers is not None:
-        return str(each.cpu_layers)
-    return f"unknown ({each.unknown_layers})" if each.unknown_layers else "unknown"
 
 
 def problem_lines(chips: Iterable[ChipEstimate]) -> list[str]:

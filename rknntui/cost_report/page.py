@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from engine import human_bytes, sanitize
+from engine import sanitize
 from engine.wire.cost import ChipEstimate, Estimates
-from rknntui.chip_facts import interval_text
+from rknntui.chip_facts import CHIP_COLUMNS, chip_cells
 from rknntui.cost_report.pictures import chip_bars, layer_bars, memory_map
 
 __all__ = ["page"]
@@ -37,32 +37,10 @@ def page(found: Estimates) -> str:
 
 
 def _chips(chips: Iterable[ChipEstimate]) -> str:
-    head = (
-        "chip", "dtype", "cores", "frames/s", "time ms", "memory", "internal", "weights", "NPU",
-        "CPU", "refused", "basis", "note",
-    )  # fmt: skip
-    rows = []
-    for one in chips:
-        memory = one.memory
-        sizes = ["-"] * 3
-        if memory is not None:
-            sizes = [human_bytes(b) for b in (memory.total, memory.internal, memory.weight)]
-        rows.append(
-            [
-                one.chip,
-                one.dtype,
-                str(one.cores),
-                interval_text(one.fps, 1),
-                interval_text(one.time_ms, 2),
-                *sizes,
-                str(one.npu_layers),
-                "unknown" if one.cpu_layers is None else str(one.cpu_layers),
-                str(one.refused_layers),
-                one.confidence,
-                " ".join((one.problem, one.remedy, *one.notes)).strip(),
-            ]
-        )
-    return _table(head, rows, numbers=range(2, 11))
+    rows = [
+        [*chip_cells(one), " ".join((one.problem, one.remedy, *one.notes)).strip()] for one in chips
+    ]
+    return _table((*CHIP_COLUMNS, "note"), rows, numbers=range(2, 11))
 
 
 def _chip(one: ChipEstimate, model: str) -> list[str]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
 from engine.wire.cost import ChipEstimate, Estimates, Interval, LayerCost, MemoryCost, TensorSpan
-from rknntui.chip_facts import interval_text
+from rknntui.chip_facts import CHIP_COLUMNS, interval_text
+from rknntui.cli.cost_text import chip_lines
 from rknntui.cost_report import REPORTS, Kind, report_text
 
 HOSTILE = '=1+1</title><script>alert("x")</script>&\x1b[31m'
@@ -48,6 +51,21 @@ def test_a_page_escapes_what_is_from_the_model() -> None:
     assert "&lt;script&gt;" in text
     assert "estimated" in text
     assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_chips_of_a_page_are_those_of_the_text() -> None:
+    known, refused = estimates("net").chips
+    unknown = replace(known, chip="rk1808", cpu_layers=None, unknown_layers=3)
+    found = Estimates("net", (known, unknown, refused), 0.1)
+    head, *rows = report_text(found, ".html", "chips").partition("<table>")[2].split("<tr>")[1:4]
+    columns = re.findall("<th>(.*?)</th>", head)
+    cells = [re.findall("<td.*?>(.*?)</td>", row) for row in rows]
+    assert columns == [*CHIP_COLUMNS, "note"]
+    assert cells[1][columns.index("CPU")] == "unknown (3)"
+    text = chip_lines(found)[2:5]
+    assert text[0].split() == " ".join(CHIP_COLUMNS).split()
+    for row, line in zip(cells, text[1:], strict=False):
+        assert line.split() == " ".join(row[:-1]).split()
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import click
 from engine import sanitize
 from engine.wire.codec import encode
 from engine.wire.cost import COST_CHECK, CheckAnswer, ChipCheck, CostCheckParams
+from rknntui.chip_facts import on_cpu
 from rknntui.cli.cost_flags import chip_flag, dtype_flag, load_target, size_flag
-from rknntui.cli.cost_text import on_cpu
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.gates import CostLimits, exit_code, fail_cpu_flag, gate_lines
 from rknntui.cli.output import emit, table
