@@ -13,6 +13,9 @@ from engine.wire.build import ExportForm
 from rknntui.arguments import absolute
 
 __all__ = [
+    "EPILOG",
+    "Verb",
+    "VerbGroup",
     "allowed_code",
     "form_of",
     "inputs_flag",
@@ -70,6 +73,8 @@ top_flag = click.option(
     help="Number of largest values to show.",
 )
 target = click.argument("target", type=click.Path(path_type=Path))
+EPILOG = "TARGET is a model file or a recipe; flags override the recipe."
+"""Of verbs with that argument."""
 
 
 def output_flag(told: str, **more: Any) -> Callable[[Command], Command]:
@@ -186,6 +191,41 @@ class RecipeFlag(click.Option):
     def record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Its line in ``--help-options``."""
         return super().get_help_record(ctx)
+
+
+class Verb(click.Command):
+    """A verb whose ``--help`` has the recipe's options and its limits under own headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The verb's own options first."""
+        rows: dict[str, list[tuple[str, str]]] = {}
+        flags = [flag for flag in self.get_params(ctx) if isinstance(flag, RecipeFlag)]
+        whole = any(flag.section != "source" for flag in flags)
+        ours = "Options of the recipe" if whole else "Options of the source model"
+        for title in ("Options", ours, "Limits"):
+            rows[title] = []
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Argument):
+                continue  # the line of usage has it
+            record = param.get_help_record(ctx)
+            of_recipe = isinstance(param, RecipeFlag) or param.name in _BESIDE
+            limit = (param.name or "").startswith("fail_")
+            if record is not None:
+                rows[ours if of_recipe else "Limits" if limit else "Options"].append(record)
+        for title, records in rows.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class VerbGroup(click.Group):
+    """A verb of several, each as :class:`Verb`."""
+
+    command_class = Verb
+
+
+_BESIDE = ("help_options", "allow_code")
+"""What stands among the options of the recipe."""
 
 
 def _show_options(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:

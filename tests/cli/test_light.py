@@ -71,7 +71,12 @@ def test_seldom_options_are_in_a_help_of_their_own(verb: str) -> None:
     )
     assert short.exit_code == full.exit_code == 0
     assert "--help-options" in short.output
-    assert "--input-size-list" in short.output
+    own, _, rest = short.output.partition("\nOptions of the ")
+    usual = rest.partition("\nLimits:\n")[0]
+    assert "--json" in own
+    assert "--json" not in rest
+    assert all(flag in usual for flag in ("--help-options", "--input-size-list", "--weights"))
+    assert "--fail-" not in own.partition("\nOptions:\n")[2] + usual
     assert "--darknet-epsilon" not in short.output
     assert "\nSource model:\n" in full.output
     options = [o for o in OPTIONS if o.name != "model" and o.role != "refused"]

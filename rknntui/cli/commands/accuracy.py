@@ -13,6 +13,8 @@ from engine.wire.build import ACCURACY, AccuracyParams, Analysis, Distance, Laye
 from engine.wire.codec import encode
 from rknntui.cli.figures import rounding_text
 from rknntui.cli.flags import (
+    EPILOG,
+    Verb,
     json_flag,
     quiet_flag,
     recipe_flags,
@@ -30,7 +32,7 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
 
 
-@click.command("accuracy", epilog="TARGET is a model file or a recipe; flags override the recipe.")
+@click.command("accuracy", cls=Verb, epilog=EPILOG)
 @target
 @sample_flag
 @click.option(

@@ -20,6 +20,8 @@ from engine.wire.codec import encode
 from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams
 from engine.wire.recipes import RECIPE_SAVE, SaveParams
 from rknntui.cli.flags import (
+    EPILOG,
+    Verb,
     form_of,
     json_flag,
     output_flag,
@@ -42,7 +44,7 @@ from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 
-@click.command("build", epilog="TARGET is a model file or a recipe; flags override the recipe.")
+@click.command("build", cls=Verb, epilog=EPILOG)
 @target
 @recipe_flags
 @output_flag("Also export the build (.rknn, or .onnx for QDQ ONNX).")

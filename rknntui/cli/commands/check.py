@@ -12,14 +12,16 @@ from engine.wire.codec import encode
 from engine.wire.cost import COST_CHECK, CheckAnswer, ChipCheck, CostCheckParams
 from rknntui.chip_facts import on_cpu
 from rknntui.cli.cost_flags import chip_flag, dtype_flag, load_target, size_flag
-from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, values_of
+from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.gates import CostLimits, exit_code, fail_cpu_flag, gate_lines
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
 
 
-@click.command("check", epilog="Example: rknntui check model.onnx --chip rk3566 --fail-cpu 0")
+@click.command(
+    "check", cls=Verb, epilog="Example: rknntui check model.onnx --chip rk3566 --fail-cpu 0"
+)
 @click.argument("model", type=click.Path(path_type=Path))
 @chip_flag
 @dtype_flag

@@ -14,7 +14,7 @@ from engine.wire.cost import COST_CHIPS, ChipEstimate, Chips, ChipsParams, Estim
 from rknntui.cli.cost_flags import WhatIf, chip_flag, what_if_flags
 from rknntui.cli.cost_text import chip_lines, facts_lines
 from rknntui.cli.estimate_output import Asked, report_flag, show_estimates
-from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, values_of
+from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.gates import CostLimits, cost_gate_flags
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
@@ -30,6 +30,7 @@ SORTS: dict[str, Callable[[ChipEstimate], float]] = {
 
 @click.command(
     "chips",
+    cls=Verb,
     epilog="Example: rknntui chips model.onnx --chip rk3566 --chip rk3588 --report chips.html",
 )
 @click.argument("model", required=False, type=click.Path(path_type=Path))

@@ -19,7 +19,7 @@ from engine.wire.codegen import (
 )
 from engine.wire.model import SNIFF
 from engine.wire.requests import AtPath
-from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, values_of
+from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.flags import target as target_argument
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
@@ -45,6 +45,7 @@ class Numbers(click.ParamType):
 
 @click.command(
     "codegen",
+    cls=Verb,
     epilog="TARGET is a model file, a recipe, a container of this program, or a compiled .rknn. "
     "Tasks: " + "; ".join(f"{name}: {about}" for name, about in MODEL_TASKS.items()) + ".",
 )

@@ -12,6 +12,7 @@ from engine.wire.compare import COMPARE_BOARD, ComparedLayer, CompareParams, Com
 from rknntui.cli.board_target import device_flag
 from rknntui.cli.figures import rounding_text
 from rknntui.cli.flags import (
+    Verb,
     json_flag,
     quiet_flag,
     recipe_flags,
@@ -32,7 +33,7 @@ _EPILOG = (
 )
 
 
-@click.command("compare", epilog=_EPILOG)
+@click.command("compare", cls=Verb, epilog=_EPILOG)
 @target
 @device_flag
 @sample_flag

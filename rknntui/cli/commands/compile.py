@@ -18,7 +18,15 @@ from engine.wire.compile import (
     CompileParams,
 )
 from rknntui.cli.cost_flags import ChipName
-from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, refresh_flag, target, values_of
+from rknntui.cli.flags import (
+    Verb,
+    json_flag,
+    quiet_flag,
+    recipe_flags,
+    refresh_flag,
+    target,
+    values_of,
+)
 from rknntui.cli.gates import (
     CompiledLimits,
     exit_code,
@@ -64,6 +72,7 @@ class Samples(click.ParamType):
 
 @click.command(
     "compile",
+    cls=Verb,
     epilog="Example: rknntui compile recipe.yaml --chip rk3588 --chip rv1106 -o out/ --samples 4",
 )
 @target

@@ -17,7 +17,7 @@ from engine.wire.dataset import (
     Made,
     MakeParams,
 )
-from rknntui.cli.flags import json_flag, output_flag, recipe_flags, values_of
+from rknntui.cli.flags import VerbGroup, json_flag, output_flag, recipe_flags, values_of
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, is_recipe, resolve, with_worker
@@ -25,7 +25,7 @@ from rknntui.cli.session import WorkerSession, is_recipe, resolve, with_worker
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 
 
-@click.group("dataset")
+@click.group("dataset", cls=VerbGroup)
 def command() -> None:
     """Make or check a calibration dataset (dataset.txt: a line a sample, a file per input)."""
 

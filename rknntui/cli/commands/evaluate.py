@@ -9,7 +9,7 @@ import click
 
 from engine import sanitize
 from engine.wire.score import EVALUATE, Evaluated, EvaluateParams, Interval
-from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
@@ -20,7 +20,7 @@ _EPILOG = (
 )
 
 
-@click.command("evaluate", epilog=_EPILOG)
+@click.command("evaluate", cls=Verb, epilog=_EPILOG)
 @target
 @click.option(
     "-l",

@@ -10,6 +10,8 @@ import click
 from engine import human_bytes
 from engine.wire.build import EXPORT, Exported, ExportForm, ExportParams
 from rknntui.cli.flags import (
+    EPILOG,
+    Verb,
     form_of,
     json_flag,
     output_flag,
@@ -24,7 +26,7 @@ from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 
-@click.command("export", epilog="TARGET is a model file or a recipe; flags override the recipe.")
+@click.command("export", cls=Verb, epilog=EPILOG)
 @target
 @output_flag("The file to write.", required=True)
 @click.option(

@@ -39,6 +39,8 @@ from engine.wire.recipes import RECIPE_SAVE, SaveParams
 from engine.wire.requests import ModelTarget
 from rknntui.cli.figures import rounding_text
 from rknntui.cli.flags import (
+    EPILOG,
+    VerbGroup,
     json_flag,
     output_flag,
     quiet_flag,
@@ -59,8 +61,6 @@ from rknntui.cli.hybrid_text import (
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
-
-EPILOG = "TARGET is a model file or a recipe; flags override the recipe."
 
 save_flag = click.option(
     "--save",
@@ -109,7 +109,7 @@ class Span(Named):
         return name, (low, high)
 
 
-@click.group("hybrid")
+@click.group("hybrid", cls=VerbGroup)
 def command() -> None:
     """Give layers another dtype: files of the vendor's two steps, proposal, search, effect."""
 

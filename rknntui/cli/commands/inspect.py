@@ -11,7 +11,7 @@ from engine.wire.codec import encode
 from engine.wire.graph import GRAPH, GraphParams, GraphView
 from engine.wire.model import LOAD, OPEN, Loaded, LoadParams, ModelView
 from engine.wire.requests import ModelTarget
-from rknntui.cli.flags import json_flag, source_flags, target, values_of
+from rknntui.cli.flags import Verb, json_flag, source_flags, target, values_of
 from rknntui.cli.inspect_output import lines
 from rknntui.cli.keys import key_file_flag
 from rknntui.cli.output import emit
@@ -21,6 +21,7 @@ from rknntui.cli.session import WorkerSession, with_worker
 
 @click.command(
     "inspect",
+    cls=Verb,
     epilog="TARGET is a model of any of the seven frameworks (either file of a pair), a recipe, or "
     "any .rknn or .rknnop file. Without --load nothing is converted: it reports what a load needs.",
 )

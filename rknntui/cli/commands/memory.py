@@ -14,7 +14,7 @@ from rknntui.cli.cost_flags import WhatIf, batch_flag, chip_flag, what_if_flags
 from rknntui.cli.cost_text import memory_cost_lines
 from rknntui.cli.estimate_output import Asked, report_flag, show_estimates
 from rknntui.cli.figures import memory_line, system_line, where_line
-from rknntui.cli.flags import json_flag, quiet_flag, source_flags, values_of
+from rknntui.cli.flags import Verb, json_flag, quiet_flag, source_flags, values_of
 from rknntui.cli.gates import CostLimits, fail_memory_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
@@ -23,6 +23,7 @@ from rknntui.cli.session import WorkerSession, with_worker
 
 @click.command(
     "memory",
+    cls=Verb,
     epilog="Examples: rknntui memory model.rknn --device adb:515e9b401c060c0b; "
     "rknntui memory model.onnx --chip rk3566",
 )

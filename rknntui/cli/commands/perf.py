@@ -39,7 +39,7 @@ from rknntui.cli.cost_flags import WhatIf, batch_flag, chip_flag, cores_of, what
 from rknntui.cli.cost_text import layer_cost_lines
 from rknntui.cli.estimate_output import Asked, report_flag, show_calibration, show_estimates
 from rknntui.cli.figures import layer_lines, memory_line, where_line
-from rknntui.cli.flags import json_flag, quiet_flag, source_flags, values_of
+from rknntui.cli.flags import Verb, json_flag, quiet_flag, source_flags, values_of
 from rknntui.cli.gates import (
     CostLimits,
     cost_gate_flags,
@@ -71,6 +71,7 @@ class BatchText(click.ParamType):
 
 @click.command(
     "perf",
+    cls=Verb,
     epilog="Examples: rknntui perf model.rknn --device ssh:pi@board.lan --cores 0_1_2 --threads 3; "
     "rknntui perf model.onnx --chip rk3588 --fail-over 20ms",
 )

@@ -19,13 +19,13 @@ from engine.wire.recipes import (
     SaveParams,
 )
 from engine.wire.requests import AtPath, OfRecipe
-from rknntui.cli.flags import json_flag, output_flag, recipe_flags, target, values_of
+from rknntui.cli.flags import VerbGroup, json_flag, output_flag, recipe_flags, target, values_of
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, is_recipe, resolve, with_worker
 
 
-@click.group("recipe")
+@click.group("recipe", cls=VerbGroup)
 def command() -> None:
     """Write, check, show or compare recipes: YAML with everything needed to build again."""
 

@@ -13,6 +13,7 @@ from engine.wire.names import ARITHMETICS, Arithmetic
 from engine.wire.requests import ModelTarget
 from rknntui.cli.figures import output_lines
 from rknntui.cli.flags import (
+    Verb,
     inputs_flag,
     json_flag,
     quiet_flag,
@@ -29,7 +30,7 @@ from rknntui.cli.session import WorkerSession, resolve, sniffed, with_worker
 
 
 @click.command(
-    "simulate", epilog="TARGET is a model file, a recipe or an rknntui container (.rknn)."
+    "simulate", cls=Verb, epilog="TARGET is a model file, a recipe or an rknntui container (.rknn)."
 )
 @target
 @inputs_flag

@@ -17,7 +17,7 @@ from engine import (
     sqnr_text,
 )
 from engine.wire.sweep import ROW, SWEEP, Cluster, Row, Sweep, SweepParams
-from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
@@ -25,6 +25,7 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 @click.command(
     "sweep",
+    cls=Verb,
     epilog="TARGET is a model file or a recipe; flags override the recipe. "
     "Example: rknntui sweep recipe.yaml --axis quantized_algorithm=normal,mmse,accurate "
     "--axis quantized_method=channel,layer",
