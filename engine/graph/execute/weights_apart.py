@@ -28,7 +28,7 @@ def constants_apart(graph: Graph) -> tuple[onnx.ModelProto, dict[str, ir.TensorP
     """The message of a graph in which nothing is said of its large constants, and those by name.
 
     The graph is only read. Constants that are outputs stay in the message, and so do those whose
-    type numpy has not.
+    type numpy has not; those that nothing reads are left out.
     """
     with no_collection():
         proto = weightless_proto(graph.model)
@@ -41,7 +41,8 @@ def constants_apart(graph: Graph) -> tuple[onnx.ModelProto, dict[str, ir.TensorP
     for name in declared:
         value = constants[name]
         tensor = value.const_value
-        if tensor is None:
+        # ONNX Runtime forgets a constant that nothing reads, and then misses it
+        if tensor is None or not (value.uses() or value.is_graph_output()):
             continue
         if _is_apart(tensor) and not value.is_graph_output():
             apart[name] = tensor

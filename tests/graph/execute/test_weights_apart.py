@@ -71,3 +71,29 @@ def test_what_numpy_has_no_type_for_stays_in_the_message() -> None:
     message, apart = constants_apart(Graph.from_proto(proto))
     assert not apart
     assert [each.name for each in message.graph.initializer] == ["halves"]
+
+
+def test_a_constant_that_nothing_reads_is_left_out() -> None:
+    made = Net()
+    x = made.input(1, 6000)
+    made.constant(np.ones((1, 7000), np.float32))
+    graph = made.graph(made.op("Add", x, made.constant(np.ones((1, 6000), np.float32))))
+    assert len(graph.model.graph.initializers) == 2
+    _, apart = constants_apart(graph)
+    assert len(apart) == 1
+    feed = {x: np.zeros((1, 6000), np.float32)}
+    assert Session(graph).run(feed)[graph.outputs[0].name].sum() == 6000
+
+
+def test_a_constant_that_is_an_output_stays() -> None:
+    made = Net()
+    x = made.input(1, 6000)
+    held = made.constant(np.ones((1, 6000), np.float32))
+    graph = made.graph(made.op("Add", x, held)).copy()
+    value = graph.value(held)
+    value.type, value.shape = graph.value(x).type, graph.value(x).shape
+    graph.model.graph.outputs.append(value)
+    graph = Graph(graph.model)
+    message, apart = constants_apart(graph)
+    assert not apart
+    assert [each.name for each in message.graph.initializer] == [held]
