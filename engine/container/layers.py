@@ -273,18 +273,23 @@ def _fact(quant: QuantParams, key: str) -> object:
 
 def _shown(parameters: Sequence[float]) -> object:
     """One value alone, a few as a list, many as their range."""
-    values = [one if isinstance(one, int) else _number(one) for one in parameters]
-    if len(values) == 1:
-        return values[0]
-    if len(set(values)) == 1:
-        return f"{values[0]} ({len(values)} channels)"
-    if len(values) <= _MOST_ITEMS:
-        return values
-    return f"{min(values)} .. {max(values)} ({len(values)} channels)"
+    count = len(parameters)
+    if count == 1:
+        return _number(parameters[0])
+    least, most = min(parameters), max(parameters)
+    if least == most:
+        return f"{_number(least)} ({count} channels)"
+    if count <= _MOST_ITEMS:
+        return [_number(one) for one in parameters]
+    return f"{_number(least)} .. {_number(most)} ({count} channels)"
 
 
 def _number(value: float) -> float | str:
-    """A float32 by its shortest decimal form; text for what JSON has no number for."""
+    """An integer as it is, a float32 by its shortest decimal form; text for what JSON has no
+    number for.
+    """
+    if isinstance(value, int):
+        return value
     number = float(value)
     if not math.isfinite(number):
         return str(number)

@@ -11,6 +11,7 @@ import io
 import random
 import zlib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -42,7 +43,7 @@ _PASSES = (
     (0, 2, 1, 2),
     (1, 2, 0, 1),
 )
-_FILLER = bytes(random.Random(0).randrange(255) for _ in range(4096))
+_NOISE = 4096
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,13 @@ def _require_rows(stream: BinaryIO, head: _Png) -> None:
         raise ValueError(f"its rows end after {count} of {head.size} bytes")
 
 
+@cache
+def _noise() -> bytes:
+    """Bytes that are no marker, the same each time."""
+    draw = random.Random(0)
+    return bytes(draw.randrange(255) for _ in range(_NOISE))
+
+
 def _require_scans(data: bytes, image: Image.Image) -> None:
     """Decode again with noise before the end marker: pixels that change were never there."""
     end, _, _ = _end_of_scans(data)
@@ -166,7 +174,7 @@ def _require_scans(data: bytes, image: Image.Image) -> None:
         raise ValueError("it has no end marker")
     if not image.info.get("progressive") and not _flat_end(image):
         return
-    with Image.open(io.BytesIO(data[:end] + _FILLER + data[end:]), formats=("JPEG",)) as again:
+    with Image.open(io.BytesIO(data[:end] + _noise() + data[end:]), formats=("JPEG",)) as again:
         again.draft(image.mode, image.size)
         again.load()
         if again.size == image.size and again.tobytes() != image.tobytes():

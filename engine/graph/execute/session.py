@@ -15,6 +15,7 @@ from engine.base.errors import ShortOfMemoryError, SimulationError, UsageError
 from engine.base.text import did_you_mean, sanitize
 from engine.graph.execute.custom import has_custom, require_compute
 from engine.graph.execute.feeds import check_feeds
+from engine.graph.execute.lower import is_quantized
 from engine.graph.execute.observe import Fetch, add_outputs
 from engine.graph.execute.pool import share_pool
 from engine.graph.execute.precision import keep_sums_exact
@@ -199,7 +200,8 @@ class Session:
             return _Plan(SegmentExecutor(graph, self._load, optimised_model), fetches)
         if self._form is not None and graph is self._lowered:
             return _Plan(self._load(self._form.data, optimised_model), fetches)
-        if optimised_model is not None:  # a file has its weights in it
+        fused = self._level != "disabled" and is_quantized(graph)
+        if fused or optimised_model is not None:  # what was fused is read from files of their own
             return _Plan(self._load(graph.to_bytes(), optimised_model), fetches)
         data, weights = message_and_weights(graph)
         return _Plan(self._load(data, None, weights), fetches, weights)
