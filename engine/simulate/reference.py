@@ -14,7 +14,6 @@ from functools import reduce
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx.reference import ReferenceEvaluator
 
 from engine.base.errors import SimulationError
 from engine.graph.ir import IR_VERSION, OPSET, QuantParams
@@ -255,6 +254,8 @@ def _concat(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.n
 
 def _by_onnx(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
     """Any other operator: ONNX's own reference on the exact values, in float32."""
+    from onnx.reference import ReferenceEvaluator  # takes as long as all of numpy
+
     node = ir.to_proto(layer.node)
     names = [name for name in dict.fromkeys(node.input) if name]
     feeds = {}

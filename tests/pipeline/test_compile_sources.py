@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -91,3 +93,18 @@ def test_a_picture_with_channels_last_has_a_plan(tmp_path: Path) -> None:
     found = estimate_chip(Graph.from_bytes(handed.onnx), "rk3588", CostSettings())
     assert not found.problem
     assert any(row.op.startswith("Conv") for row in found.layers)
+
+
+def test_a_worker_that_compiles_imports_nothing_large_that_it_does_not_use() -> None:
+    """Each of them takes as long as numpy, in each process."""
+    code = (
+        "import sys\n"
+        "import engine.services.compile, engine.pipeline.compiled, engine.simulate\n"
+        "import engine.pipeline.stages, engine.pipeline.first_apart\n"
+        "large = 'sympy onnx.reference engine.hybrid engine.accuracy torch tensorflow'.split()\n"
+        "print(*[name for name in large if name in sys.modules])\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == []
