@@ -8,8 +8,8 @@ import pytest
 
 from engine.base.errors import QuantizationError
 from engine.graph.execute import Session, ort
-from engine.graph.ir import Graph
-from engine.quantize import calibrate, lower_for_vendor, quantize, require_plain_run
+from engine.graph.ir import Graph, params_of
+from engine.quantize import calibrate, lower_for_vendor, quantize, require_plain_run, vendor_form
 from tests.quantize.models import Net, small_cnn
 
 
@@ -107,3 +107,37 @@ def test_an_export_that_does_not_run_is_an_error() -> None:
             tensor.CopyFrom(onnx.numpy_helper.from_array(np.array([7, -1]), tensor.name))
     with pytest.raises(QuantizationError, match="Reshape"):  # it opens, and fails when it runs
         require_plain_run(model.SerializeToString(), feed)
+
+
+def test_the_form_of_many_rewrites_is_made_in_one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool, a mean, an output that is read inside too and a hard sigmoid: four rewrites."""
+    net = Net()
+    pooled = net.op("AveragePool", net.input(1, 4, 16, 16), kernel_shape=[2, 2], strides=[2, 2])
+    inner = net.conv(pooled, 4, 8)
+    gate = net.op("HardSigmoid", net.conv(inner, 8, 8), alpha=1 / 6, beta=0.5)
+    graph = net.graph(inner, net.op("GlobalAveragePool", gate))
+    feeds = net.feeds(2)
+    quantized = quantize(graph, calibrate(graph, feeds)).graph
+    before = quantized.to_bytes()
+    copies: list[Graph] = []
+    plain = Graph.copy
+
+    def counted(graph: Graph) -> Graph:
+        copies.append(graph)
+        return plain(graph)
+
+    monkeypatch.setattr(Graph, "copy", counted)
+    form = vendor_form(quantized)
+    assert copies == [quantized]
+    assert quantized.to_bytes() == before
+    ops = [node.op_type for node in form.nodes]
+    assert not {"AveragePool", "HardSigmoid", "GlobalAveragePool"} & set(ops)
+    assert ops.count("Conv") == 5
+    expected = Session(quantized, level="disabled").run(feeds[0])
+    for name, array in Session(form, level="disabled").run(feeds[0]).items():
+        # float sums in another order: a value on the edge between two integers may move a step
+        read = quantized.value(name).producer()
+        step = None if read is None else params_of(read)
+        assert step is not None
+        np.testing.assert_allclose(array, expected[name], rtol=0, atol=1.01 * step.scale[0])
+    assert vendor_form(form) is form

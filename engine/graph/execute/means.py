@@ -17,7 +17,7 @@ from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import add_constant, constant_of
 
-__all__ = ["LARGEST_WINDOW", "means_in_stages", "quantized_means"]
+__all__ = ["LARGEST_WINDOW", "is_quantized_mean", "means_in_stages", "quantized_means"]
 
 LARGEST_WINDOW = 8
 """Rows and columns of the largest kernel of a depthwise convolution."""
@@ -31,7 +31,7 @@ _NO_TIES = 257 / 256
 
 def quantized_means(graph: Graph) -> list[ir.Node]:
     """The GlobalAveragePool nodes of known size from an int8 tensor to another."""
-    return [node for node in graph.nodes if _is_quantized_mean(node)]
+    return [node for node in graph.nodes if is_quantized_mean(node)]
 
 
 def means_in_stages(graph: Graph) -> Graph:
@@ -52,7 +52,8 @@ def means_in_stages(graph: Graph) -> Graph:
     return Graph(copy.model)
 
 
-def _is_quantized_mean(node: ir.Node) -> bool:
+def is_quantized_mean(node: ir.Node) -> bool:
+    """Whether a node is a GlobalAveragePool of known size from an int8 tensor to another."""
     source = node.inputs[0] if node.op_type == "GlobalAveragePool" else None
     if source is None or source.shape is None or source.shape.is_dynamic() or len(source.shape) < 3:
         return False

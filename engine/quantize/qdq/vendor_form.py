@@ -21,15 +21,17 @@ Each form that stands here computes the same numbers as the graph.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx_ir as ir
 
 from engine.graph.execute.as_compiled import FUSING_LEVEL, bias_of
-from engine.graph.execute.means import LARGEST_WINDOW, means_in_stages, quantized_means
+from engine.graph.execute.means import LARGEST_WINDOW, is_quantized_mean, means_in_stages
 from engine.graph.ir import Graph, constant_of, params_of
 from engine.graph.layers import ADDED, GUARD
 from engine.graph.passes import Editor
-from engine.quantize.qdq.vendor_strides import small_strides
+from engine.quantize.qdq.vendor_strides import is_of_large_stride, write_small_stride
 
 __all__ = ["vendor_form"]
 
@@ -42,68 +44,95 @@ def vendor_form(graph: Graph, level: int = FUSING_LEVEL, *, every_shape: bool = 
 
     Args:
         graph: with Q/DQ pairs.
-        level: the ``optimization_level`` that it will be compiled with.
+        level: the ``optimization_level`` that it will be compiled with. At 3 the compiler makes
+            kernels of its own for a GlobalAveragePool, up to 4 steps off; a ReduceMean runs on the
+            CPU and is exact. Up to 2 the first is exact, too.
         every_shape: the file is compiled for several sets of input shapes. A mean over all rows
             and columns then stays one: as a convolution it would have the kernel of one set.
-        level: of the compiler. At 3 it makes kernels of its own for a GlobalAveragePool, up to 4
-            steps off; a ReduceMean runs on the CPU and is exact. Up to 2 the first is exact, too.
     """
+    form = _Form(graph)
     if level >= FUSING_LEVEL:
-        graph = _biases_as_vectors(graph)
-    graph = _without_guards(graph)
+        form.rewrite(_bias_to_write, _write_bias_as_vector)
+    form.rewrite(_is_guard, _leave_guard_out)
     if not every_shape:
-        staged = means_in_stages(graph)
-    else:
-        staged = _means_as_reductions(graph) if level >= FUSING_LEVEL else graph
-    means = _means_as_convolutions(staged, wholes=not every_shape)
-    convolved = small_strides(_hard_sigmoids_as_convolutions(means))
-    return _float_readers_alone(_outputs_alone(convolved))
+        form.replace(means_in_stages(form.graph))
+    elif level >= FUSING_LEVEL:
+        form.rewrite(is_quantized_mean, _write_mean_as_reduction)
+    form.rewrite(_is_plain_pool if every_shape else _is_plain_mean, _write_mean_as_convolution)
+    form.rewrite(_is_plain_hard_sigmoid, _write_hard_sigmoid_as_convolution)
+    form.rewrite(is_of_large_stride, write_small_stride)
+    form.rewrite(_is_output_and_read, _give_output_its_own)
+    form.rewrite(_float_readers, _give_float_readers_their_own)
+    return form.graph
 
 
-def _without_guards(graph: Graph) -> Graph:
-    """Nodes that only keep ONNX Runtime from a kernel are layers on the CPU to the toolkit."""
-    names = [node.name or "" for node in graph.nodes if node.metadata_props.get(ADDED) == GUARD]
-    if not names:
-        return graph
-    copy = graph.copy()
-    edit = Editor(copy.model)
-    for name in names:
-        edit.bypass(copy.node(name))
-    for name, value in list(edit.graph.initializers.items()):
-        if not value.uses() and not value.is_graph_output():
-            del edit.graph.initializers[name]
-    return Graph(copy.model)
+class _Form:
+    """A graph that is copied where the first node of it is rewritten, and never again.
+
+    Attributes:
+        graph: as far as it is rewritten.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._is_copy = False
+
+    def replace(self, graph: Graph) -> None:
+        """Go on with what another function made of the graph: a copy, or the graph itself."""
+        self._is_copy |= graph is not self.graph
+        self.graph = graph
+
+    def rewrite(
+        self, wanted: Callable[[ir.Node], object], write: Callable[[Editor, ir.Node], None]
+    ) -> None:
+        """Rewrite every node that is wanted, in the order of the graph."""
+        names = [node.name or "" for node in self.graph.nodes if wanted(node)]
+        if not names:
+            return
+        if not self._is_copy:
+            self.replace(self.graph.copy())
+        edit = Editor(self.graph.model)
+        for name in names:
+            write(edit, self.graph.node(name))
+        self.graph = Graph(self.graph.model)
 
 
-def _biases_as_vectors(graph: Graph) -> Graph:
-    """Biases of products of matrices with a scale for each of their numbers, all of them equal."""
-    names = [node.name or "" for node in graph.nodes if _bias_to_write(node) is not None]
-    if not names:
-        return graph
-    copy = graph.copy()
-    edit = Editor(copy.model)
-    for name in names:
-        found = _bias_to_write(copy.node(name))
-        if found is None:
-            continue
-        add, old, scale, zero = found
-        bias = old.outputs[0]
-        shape = (0,) if bias.shape is None else bias.shape.numpy()
-        count, last = int(shape[-1]), len(shape) - 1
-        rows = [
-            edit.constant(np.full(count, one), f"{name}/bias/{part}")
-            for part, one in (("scale", scale), ("zero_point", zero))
-        ]
-        read = edit.insert(
-            "DequantizeLinear",
-            [old.inputs[0], *rows],
-            {"axis": last},
-            before=add,
-            like=bias,
-            name=f"{name}/bias/DequantizeLinear",
-        )
-        edit.set_inputs(add, [read.outputs[0] if each is bias else each for each in add.inputs])
-    return Graph(copy.model)
+def _is_guard(node: ir.Node) -> bool:
+    return bool(node.metadata_props.get(ADDED) == GUARD)
+
+
+def _leave_guard_out(edit: Editor, node: ir.Node) -> None:
+    """What only keeps ONNX Runtime from a kernel is a layer on the CPU to the toolkit."""
+    bounds = list(node.inputs[1:])
+    edit.bypass(node)
+    for value in bounds:
+        unread = value is not None and not value.uses() and not value.is_graph_output()
+        if value is not None and unread:
+            edit.graph.initializers.pop(value.name or "", None)
+
+
+def _write_bias_as_vector(edit: Editor, node: ir.Node) -> None:
+    """The bias of a product of matrices with a scale for each of its numbers, all of them equal."""
+    found = _bias_to_write(node)
+    if found is None:
+        return
+    add, old, scale, zero = found
+    bias = old.outputs[0]
+    shape = (0,) if bias.shape is None else bias.shape.numpy()
+    count, last = int(shape[-1]), len(shape) - 1
+    rows = [
+        edit.constant(np.full(count, one), f"{node.name}/bias/{part}")
+        for part, one in (("scale", scale), ("zero_point", zero))
+    ]
+    read = edit.insert(
+        "DequantizeLinear",
+        [old.inputs[0], *rows],
+        {"axis": last},
+        before=add,
+        like=bias,
+        name=f"{node.name}/bias/DequantizeLinear",
+    )
+    edit.set_inputs(add, [read.outputs[0] if each is bias else each for each in add.inputs])
 
 
 def _bias_to_write(node: ir.Node) -> tuple[ir.Node, ir.Node, np.ndarray, np.ndarray] | None:
@@ -128,50 +157,33 @@ def _bias_to_write(node: ir.Node) -> tuple[ir.Node, ir.Node, np.ndarray, np.ndar
     return None if scale is None or zero is None else (reader, old, scale.numpy(), zero.numpy())
 
 
-def _means_as_reductions(graph: Graph) -> Graph:
-    """Means of int8 tensors over all rows and columns as ReduceMean."""
-    names = [node.name or "" for node in quantized_means(graph)]
-    if not names:
-        return graph
-    copy = graph.copy()
-    edit = Editor(copy.model)
-    for name in names:
-        node = copy.node(name)
-        source = node.inputs[0]
-        if source is None or source.shape is None:
-            continue
-        axes = np.arange(2, len(source.shape), dtype=np.int64)
-        edit.replace_with(
-            node, "ReduceMean", [source, edit.constant(axes, f"{name}/axes")], {"keepdims": 1}
-        )
-    return Graph(copy.model)
+def _write_mean_as_reduction(edit: Editor, node: ir.Node) -> None:
+    """A mean over all rows and columns as ReduceMean."""
+    source = node.inputs[0]
+    if source is None or source.shape is None:
+        return
+    axes = np.arange(2, len(source.shape), dtype=np.int64)
+    edit.replace_with(
+        node, "ReduceMean", [source, edit.constant(axes, f"{node.name}/axes")], {"keepdims": 1}
+    )
 
 
-def _means_as_convolutions(graph: Graph, *, wholes: bool) -> Graph:
-    """Means of int8 tensors as depthwise convolutions with equal weights, which are exact."""
-    means = {node.name or "" for node in quantized_means(graph)} if wholes else set()
-    pools = {node.name or "" for node in graph.nodes if _is_plain_pool(node)}
-    if not means | pools:
-        return graph
-    copy = graph.copy()
-    edit = Editor(copy.model)
-    for name in [node.name or "" for node in graph.nodes if node.name in means | pools]:
-        node = copy.node(name)
-        source = node.inputs[0]
-        if source is None or source.shape is None:
-            continue
-        channels, *sizes = (int(dim) for dim in source.shape.numpy()[1:])
-        attributes: dict[str, int | list[int]] = {"group": channels, "kernel_shape": sizes}
-        if name in pools:
-            attributes["kernel_shape"] = sizes = list(node.attributes.get_ints("kernel_shape"))
-            for key in ("strides", "pads"):
-                if key in node.attributes:
-                    attributes[key] = list(node.attributes.get_ints(key))
-        shape = (channels, 1, *sizes)
-        scale = np.float32(1.0 / (127.0 * np.prod(sizes)))
-        weight = _dequantized(edit, node, source, "weight", np.full(shape, 127, np.int8), scale)
-        edit.replace_with(node, "Conv", [source, weight], attributes)
-    return Graph(copy.model)
+def _write_mean_as_convolution(edit: Editor, node: ir.Node) -> None:
+    """A mean as a depthwise convolution with equal weights, which is exact."""
+    source = node.inputs[0]
+    if source is None or source.shape is None:
+        return
+    channels, *sizes = (int(dim) for dim in source.shape.numpy()[1:])
+    attributes: dict[str, int | list[int]] = {"group": channels, "kernel_shape": sizes}
+    if node.op_type == "AveragePool":
+        attributes["kernel_shape"] = sizes = list(node.attributes.get_ints("kernel_shape"))
+        for key in ("strides", "pads"):
+            if key in node.attributes:
+                attributes[key] = list(node.attributes.get_ints(key))
+    shape = (channels, 1, *sizes)
+    scale = np.float32(1.0 / (127.0 * np.prod(sizes)))
+    weight = _dequantized(edit, node, source, "weight", np.full(shape, 127, np.int8), scale)
+    edit.replace_with(node, "Conv", [source, weight], attributes)
 
 
 def _dequantized(
@@ -192,6 +204,11 @@ def _dequantized(
         name=f"{name}/DequantizeLinear",
     )
     return made.outputs[0]
+
+
+def _is_plain_mean(node: ir.Node) -> bool:
+    """Whether a node is a mean of int8, over all rows and columns or over windows."""
+    return is_quantized_mean(node) or _is_plain_pool(node)
 
 
 def _is_plain_pool(node: ir.Node) -> bool:
@@ -217,38 +234,30 @@ def _is_plain_pool(node: ir.Node) -> bool:
     )
 
 
-def _hard_sigmoids_as_convolutions(graph: Graph) -> Graph:
-    """HardSigmoid of int8 tensors as depthwise convolutions of one weight, which are exact.
+def _write_hard_sigmoid_as_convolution(edit: Editor, node: ir.Node) -> None:
+    """A HardSigmoid as a depthwise convolution of one weight, which is exact.
 
     Between its two ends it is ``alpha * x + beta``; at the ends the int8 result saturates.
     """
-    names = [node.name or "" for node in graph.nodes if _is_plain_hard_sigmoid(node)]
-    if not names:
-        return graph
-    copy = graph.copy()
-    edit = Editor(copy.model)
-    for name in names:
-        node = copy.node(name)
-        source = node.inputs[0]
-        before = None if source is None else source.producer()
-        params = None if before is None else params_of(before)
-        if source is None or source.shape is None or params is None:
-            continue
-        channels = int(source.shape.numpy()[1])
-        weight_scale = np.float32(node.attributes.get_float("alpha", 0.2) / 127)
-        bias_scale = np.float32(weight_scale * np.float32(params.scale[0]))
-        offset = np.rint(node.attributes.get_float("beta", 0.5) / bias_scale)
-        stored: dict[str, tuple[np.ndarray, np.float32]] = {
-            "weight": (np.full((channels, 1, 1, 1), 127, np.int8), weight_scale),
-            "bias": (np.full(channels, offset, np.int32), bias_scale),
-        }
-        constants = [
-            _dequantized(edit, node, source, role, integers, scale)
-            for role, (integers, scale) in stored.items()
-        ]
-        attributes: dict[str, int | list[int]] = {"group": channels, "kernel_shape": [1, 1]}
-        edit.replace_with(node, "Conv", [source, *constants], attributes)
-    return Graph(copy.model)
+    source = node.inputs[0]
+    before = None if source is None else source.producer()
+    params = None if before is None else params_of(before)
+    if source is None or source.shape is None or params is None:
+        return
+    channels = int(source.shape.numpy()[1])
+    weight_scale = np.float32(node.attributes.get_float("alpha", 0.2) / 127)
+    bias_scale = np.float32(weight_scale * np.float32(params.scale[0]))
+    offset = np.rint(node.attributes.get_float("beta", 0.5) / bias_scale)
+    stored: dict[str, tuple[np.ndarray, np.float32]] = {
+        "weight": (np.full((channels, 1, 1, 1), 127, np.int8), weight_scale),
+        "bias": (np.full(channels, offset, np.int32), bias_scale),
+    }
+    constants = [
+        _dequantized(edit, node, source, role, integers, scale)
+        for role, (integers, scale) in stored.items()
+    ]
+    attributes: dict[str, int | list[int]] = {"group": channels, "kernel_shape": [1, 1]}
+    edit.replace_with(node, "Conv", [source, *constants], attributes)
 
 
 def _is_plain_hard_sigmoid(node: ir.Node) -> bool:
@@ -277,49 +286,34 @@ def _is_plain_hard_sigmoid(node: ir.Node) -> bool:
     return ends and not any(each.op_type == "Mul" for each in gated)
 
 
-def _outputs_alone(graph: Graph) -> Graph:
-    """Outputs of the graph that are read inside it too: the readers get a DQ of their own."""
-    names = [
-        node.name or ""
-        for node in graph.nodes
-        if node.op_type == "DequantizeLinear"
-        and node.outputs[0].is_graph_output()
-        and node.outputs[0].uses()
-    ]
-    if not names:
-        return graph
-    copy = graph.copy()
-    edit = Editor(copy.model)
-    for name in names:
-        node = copy.node(name)
-        value = node.outputs[0]
-        readers = [(use.node, use.idx) for use in value.uses()]
-        again = edit.insert(
-            "DequantizeLinear", list(node.inputs), before=node, like=value, name=f"{name}/inside"
-        )
-        for reader, index in readers:
-            reader.replace_input_with(index, again.outputs[0])
-    return Graph(copy.model)
+def _is_output_and_read(node: ir.Node) -> bool:
+    """Whether a node dequantizes an output of the graph that is read inside it too."""
+    if node.op_type != "DequantizeLinear":
+        return False
+    return node.outputs[0].is_graph_output() and bool(node.outputs[0].uses())
 
 
-def _float_readers_alone(graph: Graph) -> Graph:
-    """Tensors that are read in 8 bits and in float: what computes in float gets a DQ of its own."""
-    names = [node.name or "" for node in graph.nodes if _float_readers(node)]
-    if not names:
-        return graph
-    copy = graph.copy()
-    edit = Editor(copy.model)
-    for name in names:
-        node = copy.node(name)
-        value = node.outputs[0]
-        again = edit.insert(
-            "DequantizeLinear", list(node.inputs), before=node, like=value, name=f"{name}/float"
-        )
-        for reader in _float_readers(node):
-            for index, each in enumerate(reader.inputs):
-                if each is value:
-                    reader.replace_input_with(index, again.outputs[0])
-    return Graph(copy.model)
+def _give_output_its_own(edit: Editor, node: ir.Node) -> None:
+    """The readers inside get a DequantizeLinear of their own."""
+    value = node.outputs[0]
+    readers = [(use.node, use.idx) for use in value.uses()]
+    again = edit.insert(
+        "DequantizeLinear", list(node.inputs), before=node, like=value, name=f"{node.name}/inside"
+    )
+    for reader, index in readers:
+        reader.replace_input_with(index, again.outputs[0])
+
+
+def _give_float_readers_their_own(edit: Editor, node: ir.Node) -> None:
+    """What computes in float gets a DequantizeLinear of its own."""
+    value = node.outputs[0]
+    again = edit.insert(
+        "DequantizeLinear", list(node.inputs), before=node, like=value, name=f"{node.name}/float"
+    )
+    for reader in _float_readers(node):
+        for index, each in enumerate(reader.inputs):
+            if each is value:
+                reader.replace_input_with(index, again.outputs[0])
 
 
 def _float_readers(node: ir.Node) -> list[ir.Node]:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir import Graph, constant_of
+from engine.graph.ir import constant_of
 from engine.graph.passes import Editor
 
-__all__ = ["LARGEST_STRIDE", "small_strides"]
+__all__ = ["LARGEST_STRIDE", "is_of_large_stride", "write_small_stride"]
 
 LARGEST_STRIDE = 7
 """The largest stride that the toolkit leaves whole."""
@@ -51,19 +51,16 @@ class _Wide:
     ends: tuple[int, ...]
 
 
-def small_strides(graph: Graph) -> Graph:
-    """A copy whose quantized convolutions have small strides; the graph itself without others."""
-    names = [node.name or "" for node in graph.nodes if _wide(node) is not None]
-    if not names:
-        return graph
-    copy = graph.copy()
-    edit = Editor(copy.model)
-    for name in names:
-        node = copy.node(name)
-        found = _wide(node)
-        if found is not None:
-            _rewrite(edit, node, found)
-    return Graph(copy.model)
+def is_of_large_stride(node: ir.Node) -> bool:
+    """Whether a node is a quantized convolution of a large stride that can have a small one."""
+    return _wide(node) is not None
+
+
+def write_small_stride(edit: Editor, node: ir.Node) -> None:
+    """Have such a convolution read every few values as channels."""
+    found = _wide(node)
+    if found is not None:
+        _rewrite(edit, node, found)
 
 
 def _wide(node: ir.Node) -> _Wide | None:
