@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 from engine.chips import chip as chip_facts
+from engine.cost.advice.changes import TimeOf
 from engine.cost.advice.convolutions import CONVOLUTIONS
 from engine.cost.advice.found import Found, Model
 from engine.cost.advice.operators import OPERATORS_AND_SIZES
@@ -12,9 +13,6 @@ from engine.cost.lowered import Lowered
 from engine.wire.cost import Advice
 
 __all__ = ["TimeOf", "advise"]
-
-TimeOf = Callable[[Lowered], Sequence[float]]
-"""Milliseconds of each layer, in their order."""
 
 _LEAST = 0.01
 """Share of the model's time that a gain needs, to be told."""
@@ -36,7 +34,7 @@ def advise(
     facts = chip_facts(chip)
     if facts is None or not lowered.layers:
         return ()
-    model = Model(lowered, facts.name, facts.generation, tuple(time_of(lowered)))
+    model = Model(lowered, facts.name, facts.generation, tuple(time_of(lowered)), time_of)
     made = []
     for detector in (*CONVOLUTIONS, *OPERATORS_AND_SIZES):
         for found in detector(model):

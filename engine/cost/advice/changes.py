@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 
 __all__ = [
     "Change",
+    "TimeOf",
     "as_int8",
     "dropped",
+    "ended_before",
     "on_npu",
     "with_kernels",
     "with_output_channels",
     "with_relu",
+    "with_whole_groups",
 ]
 
 _TABLES = (
     *("ExSwish", "HardSwish", "HardSigmoid", "Softplus", "Sigmoid", "ExGelu", "ExMish"),
     *("Swish", "Gelu", "Mish", "Tanh", "Elu"),
 )
+
+
+TimeOf = Callable[[Lowered], Sequence[float]]
+"""Milliseconds of each layer, in their order."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,51 @@ def on_npu(lowered: Lowered, layers: Iterable[int]) -> Change:
     """Layers of the CPU as if the NPU had them."""
     found = (lowered.layers[at] for at in layers)
     return _change(lowered, (replace(each, target="NPU") for each in found))
+
+
+def ended_before(
+    lowered: Lowered, layers: Iterable[int], behind: Iterable[int]
+) -> tuple[tuple[int, ...], Change]:
+    """A model that ends where some layers begin; a program on the CPU does them and the rest.
+
+    Args:
+        lowered: all of it.
+        layers: that the model ends before.
+        behind: all that is computed of them.
+
+    Returns:
+        What changes, and what it would be.
+    """
+    first = tuple(layers)
+    gone = tuple(sorted({*first, *behind}))
+    parts = dict.fromkeys(name for at in first for name in lowered.layers[at].inputs)
+    ends = tuple(
+        LoweredLayer("OutputOperator", "OutputOperator", name, (name,), (), (), lowered.dtype)
+        for name in parts
+    )
+    own = (lowered.layers[at] for at in gone)
+    program = (replace(each, target="CPU") for each in own if each.op != "OutputOperator")
+    return gone, _change(lowered, (*ends, *program))
+
+
+def with_whole_groups(lowered: Lowered, layers: Iterable[int], group: int) -> Change:
+    """Joins of channels whose parts have whole groups of them."""
+    made: list[LoweredLayer] = []
+    tensors: dict[str, LoweredTensor] = {}
+    for at in layers:
+        layer = lowered.layers[at]
+        names, count = {}, 0
+        for name in layer.inputs:
+            part = lowered.tensors[name]
+            channels = -(-part.shape[1] // group) * group
+            count += channels
+            names[name] = _renamed(tensors, part, (part.shape[0], channels, *part.shape[2:]), at)
+        out = lowered.tensors[layer.outputs[0]]
+        shape = (out.shape[0], count, *out.shape[2:])
+        outputs = (_renamed(tensors, out, shape, at),)
+        inputs = tuple(names[each] for each in layer.inputs)
+        made.append(replace(layer, inputs=inputs, outputs=outputs))
+    return _change(lowered, made, tensors)
 
 
 def with_relu(lowered: Lowered, layers: Iterable[int]) -> Change:

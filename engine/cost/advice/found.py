@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from engine.cost.advice.changes import Change
+from engine.cost.advice.changes import Change, TimeOf
 from engine.cost.lowered import Lowered, LoweredLayer
 
-__all__ = ["ENDS", "OPERATORS", "RATES", "TIPS1", "Found", "Model", "writes_output"]
+__all__ = ["ENDS", "JOINS", "OPERATORS", "RATES", "TIPS1", "Found", "Model", "writes_output"]
 
 TIPS1 = "Trouble Shooting 1.4.0, 6.1"
 OPERATORS = "operator list of the compiler 2.3.2"
+JOINS = "layers of rknn-toolkit2 2.3.2, docs/estimates/derivation.md"
 RATES = "published frame rates, docs/estimates/derivation.md"
 """Sources of the tips."""
 
@@ -37,6 +38,7 @@ class Model:
     chip: str
     generation: int
     times: tuple[float, ...]
+    time_of: TimeOf
 
     @property
     def total(self) -> float:

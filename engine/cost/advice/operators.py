@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from engine.chips.npu import npu_profile
-from engine.cost.advice.changes import as_int8, dropped, on_npu
-from engine.cost.advice.found import ENDS, OPERATORS, RATES, Found, Model, writes_output
+from engine.cost.advice.changes import as_int8, dropped, ended_before, on_npu, with_whole_groups
+from engine.cost.advice.found import ENDS, JOINS, OPERATORS, RATES, Found, Model, writes_output
+from engine.cost.limits.tried import MULTIPLIES
 
 __all__ = ["OPERATORS_AND_SIZES"]
 
 _PROGRAMMED = ("Softmax", "LogSoftmax", "Pow", "Div")
+_CLEARLY = 0.5
+"""Of its time that a join of whole groups may take to be told."""
 _OPEN_ENDS = ("Transpose", "Reshape", "Softmax", "exSoftmax13", "Sigmoid")
 
 
@@ -28,6 +31,63 @@ def _on_cpu(model: Model) -> Iterator[Found]:
             f"{OPERATORS}, 4",
             on_npu(model.lowered, found),
         )
+
+
+def _joins(model: Model) -> Iterator[Found]:
+    """Joins of channels that are no whole groups: the NPU puts them together by a matrix."""
+    npu = npu_profile(model.chip)
+    if npu is None:
+        return
+    group = npu.atom(model.lowered.dtype)
+    joins = model.where(
+        lambda each: (
+            each.kind == "Concat"
+            and each.target == "NPU"
+            and all(len(model.shape(name)) == 4 for name in (*each.inputs, *each.outputs))
+            and any(model.shape(name)[1] % group for name in each.inputs)
+        )
+    )
+    even = model.time_of(with_whole_groups(model.lowered, joins, group).lowered) if joins else ()
+    slow = tuple(at for at, ms in zip(joins, even, strict=True) if ms < _CLEARLY * model.times[at])
+    if not slow:
+        return
+    worst = max(slow, key=lambda at: model.times[at])
+    channels = model.shape(model.lowered.layers[worst].outputs[0])[1]
+    why = (
+        f"{len(slow)} Concat layers join channels that are no whole groups of {group}: the NPU"
+        f" multiplies them by a square matrix, the largest of {channels:,} x {channels:,}, which is"
+        " in the file, too."
+    )
+    behind = _behind(model, slow)
+    if any(model.lowered.layers[at].kind in MULTIPLIES for at in behind):
+        yield Found(
+            f"Give each part of these Concat layers a multiple of {group} channels",
+            why,
+            slow,
+            JOINS,
+            with_whole_groups(model.lowered, slow, group),
+        )
+        return
+    gone, change = ended_before(model.lowered, slow, behind)
+    yield Found(
+        "End the model before Concat layers of many rows",
+        f"{why} Name their inputs as outputs (load_onnx, --outputs): the program joins them and"
+        " computes what comes behind. That time on the CPU is taken off the gain.",
+        gone,
+        JOINS,
+        change,
+    )
+
+
+def _behind(model: Model, layers: tuple[int, ...]) -> tuple[int, ...]:
+    """All that is computed of some layers."""
+    reached = {name for at in layers for name in model.lowered.layers[at].outputs}
+    found = []
+    for at, each in enumerate(model.lowered.layers):
+        if at not in layers and any(name in reached for name in each.inputs):
+            reached.update(each.outputs)
+            found.append(at)
+    return tuple(found)
 
 
 def _attention(model: Model) -> Iterator[Found]:
@@ -136,6 +196,7 @@ def _input_sizes(model: Model) -> Iterator[Found]:
 
 OPERATORS_AND_SIZES: tuple[Callable[[Model], Iterator[Found]], ...] = (
     _on_cpu,
+    _joins,
     _attention,
     _resizes,
     _open_ends,

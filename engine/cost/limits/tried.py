@@ -11,14 +11,15 @@ from dataclasses import replace
 
 from engine.cost.lowered import Lowered, LoweredLayer
 
-__all__ = ["END_BEFORE", "NOTHING_HELPS", "with_tried_remedies"]
+__all__ = ["END_BEFORE", "MULTIPLIES", "NOTHING_HELPS", "with_tried_remedies"]
 
 END_BEFORE = "End the model before it, and do it in the program."
 """The remedy that :func:`with_tried_remedies` tries."""
 
 NOTHING_HELPS = "No remedy was found: layers that multiply read its result."
 
-_MULTIPLIES = ("Conv", "ConvTranspose", "GRU", "LSTM", "exMatMul", "exSDPAttention")
+MULTIPLIES = ("Conv", "ConvTranspose", "GRU", "LSTM", "exMatMul", "exSDPAttention")
+"""Kinds of layers that a program does not do in the NPU's place."""
 
 
 def with_tried_remedies(lowered: Lowered) -> Lowered:
@@ -27,7 +28,7 @@ def with_tried_remedies(lowered: Lowered) -> Lowered:
     layers: list[LoweredLayer] = []
     for layer in reversed(lowered.layers):
         behind = any(name in needed for name in layer.outputs)
-        if behind or layer.kind in _MULTIPLIES:
+        if behind or layer.kind in MULTIPLIES:
             needed.update(layer.inputs)
         if behind and END_BEFORE in layer.remedy:
             rest = layer.remedy.replace(END_BEFORE, "").strip()

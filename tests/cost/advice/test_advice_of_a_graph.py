@@ -60,3 +60,58 @@ def test_the_kernel_of_5x5_is_told_by_its_layer() -> None:
 def test_an_unknown_chip_is_refused() -> None:
     with pytest.raises(UsageError, match="rk9999"):
         advice(silu_net(), "rk9999", CostSettings())
+
+
+def joined_rows(*, convolved: bool) -> Graph:
+    """A detector's head: rows of two maps, 3,600 and 500, joined; a convolution may follow."""
+    value = helper.make_tensor_value_info
+    nodes, weights = [], []
+    for at, (channels, count) in enumerate(((6, 3600), (4, 500))):
+        filters = np.zeros((channels, 16, 3, 3), np.float32)
+        weights.append(numpy_helper.from_array(filters, f"w{at}"))
+        weights.append(numpy_helper.from_array(np.array([1, count, 2]), f"s{at}"))
+        nodes += [
+            helper.make_node("Conv", [f"x{at}", f"w{at}"], [f"c{at}"], f"c{at}", pads=[1, 1, 1, 1]),
+            helper.make_node("Transpose", [f"c{at}"], [f"t{at}"], f"t{at}", perm=[0, 2, 3, 1]),
+            helper.make_node("Reshape", [f"t{at}", f"s{at}"], [f"r{at}"], f"r{at}"),
+        ]
+    nodes.append(helper.make_node("Concat", ["r0", "r1"], ["joined"], "join", axis=1))
+    if convolved:
+        weights.append(numpy_helper.from_array(np.zeros((32, 4100, 1), np.float32), "w9"))
+        nodes.append(helper.make_node("Conv", ["joined", "w9"], ["y"], "behind"))
+    else:
+        nodes.append(helper.make_node("Sigmoid", ["joined"], ["y"], "scores"))
+    graph = helper.make_graph(
+        nodes,
+        "head",
+        [
+            value("x0", TensorProto.FLOAT, [1, 16, 30, 40]),
+            value("x1", TensorProto.FLOAT, [1, 16, 10, 25]),
+        ],
+        [value("y", TensorProto.FLOAT, None)],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return infer_shapes(Graph.from_bytes(model.SerializeToString()))
+
+
+def test_a_join_of_many_rows_is_told_to_be_left_to_the_program() -> None:
+    whole, told = advice(joined_rows(convolved=False), "rk3588", CostSettings())
+    assert whole.time_ms is not None
+    (join,) = [each for each in told if "Concat" in each.title]
+    assert join.title.startswith("End the model before")
+    assert "4,100 x 4,100" in join.why
+    assert join.layers[0] == "join"
+    # tried: the model that ends there, with the rest on the CPU, is so much faster
+    assert join.gain_ms is not None
+    assert 0.5 * whole.time_ms.value < join.gain_ms < whole.time_ms.value
+    _, others = advice(joined_rows(convolved=False), "rk3576", CostSettings())
+    assert not [each for each in others if "Concat" in each.title]  # joined without a matrix
+
+
+def test_a_join_that_a_convolution_reads_is_not_told_to_end_the_model() -> None:
+    _, told = advice(joined_rows(convolved=True), "rk3588", CostSettings())
+    (join,) = [each for each in told if "Concat" in each.title]
+    assert join.title == "Give each part of these Concat layers a multiple of 16 channels"
+    assert join.layers == ("join",)
+    assert join.gain_ms
