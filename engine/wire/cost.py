@@ -243,6 +243,8 @@ class ChipEstimate:
         cpu_layers: None for generation 1, of which it is not public.
         unknown_layers: that the NPU or the CPU computes, which is not public.
         stratum: kind of network that the interval is of; empty where there is one kind.
+        reaches: ``yes``, ``no`` or ``maybe``: whether it does the frames a second asked for, and
+            its whole interval with it; empty where none were asked for, or there is no estimate.
         notes: what the figures leave out, in sentences.
     """
 
@@ -270,16 +272,22 @@ class ChipEstimate:
     peak_gops: float | None = None
     bandwidth_gbs: float | None = None
     stratum: str = ""
+    reaches: str = ""
 
 
 @record
 class Estimates:
-    """A model on several chips, in the order asked for; ``seconds`` that it took."""
+    """A model on several chips, in the order asked for; ``seconds`` that it took.
+
+    Attributes:
+        fps_asked: frames a second that :attr:`ChipEstimate.reaches` is of; 0 without.
+    """
 
     model: str
     chips: tuple[ChipEstimate, ...]
     seconds: float
     findings: tuple[Finding, ...] = ()
+    fps_asked: float = 0.0
 
 
 @record

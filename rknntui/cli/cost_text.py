@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from engine import human_bytes, sanitize
 from engine.wire.cost import (
@@ -19,10 +20,10 @@ __all__ = [
     "advice_lines",
     "chip_lines",
     "facts_lines",
+    "judged",
     "layer_cost_lines",
     "memory_cost_lines",
     "problem_lines",
-    "reaches",
 ]
 
 _TENSORS = 30
@@ -43,24 +44,29 @@ def advice_lines(answers: Iterable[AdviceAnswer]) -> list[str]:
     return lines
 
 
-def chip_lines(found: Estimates, frames: float = 0.0) -> list[str]:
-    """Chips side by side; ``frames``: a column says who reaches so many frames a second."""
+def chip_lines(found: Estimates) -> list[str]:
+    """Chips side by side; a column says who does the frames a second that were asked for."""
     shown = list(CHIP_COLUMNS)
     rows = [list(chip_cells(each)) for each in found.chips]
-    if frames:
-        shown.insert(4, f"{frames:g} fps")
+    if found.fps_asked:
+        shown.insert(4, f"{found.fps_asked:g} fps")
         rows = [
-            [*row[:4], reaches(each.fps, frames), *row[4:]]
+            [*row[:4], each.reaches or "-", *row[4:]]
             for row, each in zip(rows, found.chips, strict=True)
         ]
     lines = [f"{sanitize(found.model)} (estimated; intervals hold nine in ten)", ""]
     return [*lines, *table(shown, rows), *problem_lines(found.chips)]
 
 
-def reaches(fps: Interval | None, frames: float) -> str:
-    """Whether a chip does so many frames a second: ``maybe`` where its interval leaves it open."""
+def judged(found: Estimates, frames: float) -> Estimates:
+    """With :attr:`ChipEstimate.reaches` of so many frames a second."""
+    chips = tuple(replace(each, reaches=_reaches(each.fps, frames)) for each in found.chips)
+    return replace(found, chips=chips, fps_asked=frames)
+
+
+def _reaches(fps: Interval | None, frames: float) -> str:
     if fps is None:
-        return "-"
+        return ""
     if fps.low >= frames:
         return "yes"
     return "maybe" if fps.high >= frames else "no"

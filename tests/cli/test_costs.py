@@ -38,6 +38,18 @@ def test_chips_are_ranked_and_marked(warm: Run, model: Path) -> None:
     text = warm("chips", model, "--sort", "fps", "--fps", f"{middle:.1f}", "-q").out
     assert " fps" in text
     assert {"yes", "no", "maybe"} <= set(text.split())
+    asked = warm("chips", model, "--fps", f"{middle:.1f}", "--json", "-q").json
+    assert asked["fps_asked"] == pytest.approx(middle, abs=0.1)
+    for each in asked["chips"]:
+        fps = each["fps"]
+        if fps is None:
+            assert each["reaches"] == ""
+        else:
+            places = {"yes": fps["low"] >= asked["fps_asked"]}
+            places["no"] = fps["high"] < asked["fps_asked"]
+            places["maybe"] = not any(places.values())
+            assert [name for name, holds in places.items() if holds] == [each["reaches"]]
+    assert {each["reaches"] for each in found} == {""}
     assert warm("chips", "--fps", "25", "-q").code == 2
 
 

@@ -12,7 +12,7 @@ import click
 
 from engine.wire.cost import COST_CHIPS, ChipEstimate, Chips, ChipsParams, Estimates
 from rknntui.cli.cost_flags import WhatIf, chip_flag, what_if_flags
-from rknntui.cli.cost_text import chip_lines, facts_lines
+from rknntui.cli.cost_text import chip_lines, facts_lines, judged
 from rknntui.cli.estimate_output import Asked, report_flag, show_estimates
 from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.gates import CostLimits, cost_gate_flags
@@ -83,12 +83,10 @@ def command(
     )
 
     def order(found: Estimates) -> Estimates:
-        return found if sort is None else ranked(found, sort)
+        found = found if sort is None else ranked(found, sort)
+        return found if fps is None else judged(found, fps)
 
-    def lines(found: Estimates) -> list[str]:
-        return chip_lines(found, fps or 0.0)
-
-    return show_estimates(asked, lines, kind="chips", layers=layers, order=order)
+    return show_estimates(asked, chip_lines, kind="chips", layers=layers, order=order)
 
 
 def ranked(found: Estimates, sort: str) -> Estimates:
