@@ -29,6 +29,7 @@ from engine.cost.rows import Counted, chip_figures, counted, with_known_ids
 from engine.cost.source_layers import ids_of_sources, nodes_of_layers, without_qdq
 from engine.cost.timing import layer_times
 from engine.cost.timing.parameters import timed_chip
+from engine.cost.trials import with_tried_changes
 from engine.graph.layers import LayerMap
 from engine.wire.cost import Advice, ChipEstimate
 
@@ -301,6 +302,12 @@ class _Work:
         if key not in self._families:
             # limits are the family's; a layer that the rules of placement know keeps its reason
             lowered = with_reasons(self._lower(npu, dtype), npu.family)
+            lowered = with_tried_changes(
+                lowered,
+                self._graph,
+                lambda graph, dtypes: self._lower(npu, dtype, graph, dtypes),
+                partial(_times, npu=npu, chip=npu.family, npu_mhz=None),
+            )
             self._families[key] = counted(lowered, npu, self._ids)
         return self._families[key]
 
@@ -310,12 +317,20 @@ class _Work:
             self._designs[key] = count_generation1(self._graph, design, dtype, self._dtypes)
         return self._designs[key]
 
-    def _lower(self, npu: NpuProfile, dtype: NpuDtype) -> Lowered:
+    def _lower(
+        self,
+        npu: NpuProfile,
+        dtype: NpuDtype,
+        graph: LoweringGraph | None = None,
+        dtypes: Mapping[str, NpuDtype] | None = None,
+    ) -> Lowered:
+        """The layers; of another graph and with other dtypes of its nodes where they are given."""
+        wanted = {**self._dtypes, **(dtypes or {})}
         return lower(
-            self._graph,
+            self._graph if graph is None else graph,
             npu,
             dtype,
-            layer_dtypes={name: each for name, each in self._dtypes.items() if each in npu.dtypes},
+            layer_dtypes={name: each for name, each in wanted.items() if each in npu.dtypes},
             op_target=self._targets,
         )
 

@@ -10,6 +10,7 @@ from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 __all__ = [
     "Change",
     "TimeOf",
+    "as_depthwise",
     "as_int8",
     "dropped",
     "ended_before",
@@ -71,6 +72,23 @@ def ended_before(
     own = (lowered.layers[at] for at in gone)
     program = (replace(each, target="CPU") for each in own if each.op != "OutputOperator")
     return gone, _change(lowered, (*ends, *program))
+
+
+def as_depthwise(lowered: Lowered, layers: Iterable[int]) -> Change:
+    """Average pools as depthwise convolutions of equal weights."""
+    made: list[LoweredLayer] = []
+    tensors: dict[str, LoweredTensor] = {}
+    for at in layers:
+        layer = lowered.layers[at]
+        if layer.window is None:
+            continue
+        name = f"{layer.name}/weights"
+        channels = lowered.shape(layer.inputs[0])[1]
+        tensors[name] = LoweredTensor(name, (1, channels, *layer.window.kernel), layer.dtype, True)
+        window = replace(layer.window, group=channels)
+        changed = replace(layer, op="Conv", kind="Conv", consts=(name,), depthwise=True)
+        made.append(replace(changed, window=window))
+    return _change(lowered, made, tensors)
 
 
 def with_whole_groups(lowered: Lowered, layers: Iterable[int], group: int) -> Change:

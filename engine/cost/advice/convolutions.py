@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from engine.chips.npu import npu_profile
-from engine.cost.advice.changes import dropped, with_kernels, with_output_channels, with_relu
+from engine.cost.advice.changes import (
+    as_depthwise,
+    dropped,
+    with_kernels,
+    with_output_channels,
+    with_relu,
+)
 from engine.cost.advice.found import RATES, TIPS1, Found, Model, writes_output
 from engine.cost.lowered import LoweredLayer
 
 __all__ = ["CONVOLUTIONS"]
 
 _TABLES = ("Swish", "Silu", "Gelu", "Mish", "Sigmoid", "Tanh", "Elu", "Softplus")
+
+
+_CLEARLY = 0.5
+"""Of their time that average pools may take as convolutions to be told: pools are known to 16 %."""
 
 
 def _activations(model: Model) -> Iterator[Found]:
@@ -124,6 +134,30 @@ def _depthwise(model: Model) -> Iterator[Found]:
         )
 
 
+def _averages(model: Model) -> Iterator[Found]:
+    layers = model.where(
+        lambda each: (
+            each.kind == "AveragePool"
+            and each.target == "NPU"
+            and each.window is not None
+            and len(model.shape(each.inputs[0])) == 4
+        )
+    )
+    if not layers or model.generation != 2:
+        return
+    change = as_depthwise(model.lowered, layers)
+    if sum(model.time_of(change.lowered)) < _CLEARLY * model.ms(layers):
+        yield Found(
+            "Use depthwise convolutions of equal weights in place of average pools",
+            f"{len(layers)} average pools add the values of each window up one by one on this"
+            " chip. A depthwise convolution whose weights are all 1 / (height x width) gives the"
+            " same, without training.",
+            layers,
+            RATES,
+            change,
+        )
+
+
 def _pools(model: Model) -> Iterator[Found]:
     if model.generation != 1:
         return
@@ -154,6 +188,7 @@ CONVOLUTIONS: tuple[Callable[[Model], Iterator[Found]], ...] = (
     _channels,
     _kernels,
     _depthwise,
+    _averages,
     _pools,
 )
 """Detectors, each over a whole model."""

@@ -3,6 +3,7 @@
 To end the model before a layer helps only where nothing behind it multiplies: an attention's
 Softmax cannot be left to the program, a detector's last one can. Cut there, a model keeps its
 array layers and loses the layer; so the cut is tried on the graph without estimating it again.
+Changes of an operator are tried in :mod:`engine.cost.trials`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from dataclasses import replace
 
 from engine.cost.lowered import Lowered, LoweredLayer
 
-__all__ = ["END_BEFORE", "MULTIPLIES", "NOTHING_HELPS", "with_tried_remedies"]
+__all__ = ["END_BEFORE", "IN_FLOAT16", "MULTIPLIES", "NOTHING_HELPS", "with_tried_remedies"]
 
 END_BEFORE = "End the model before it, and do it in the program."
 """The remedy that :func:`with_tried_remedies` tries."""
+
+IN_FLOAT16 = "Compute this layer in float16."
+"""The remedy of a layer that the NPU has in float16; :mod:`engine.cost.trials` tries it."""
 
 NOTHING_HELPS = "No remedy was found: layers that multiply read its result."
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from engine.cost.limits.tried import END_BEFORE
+from engine.cost.limits.tried import END_BEFORE, IN_FLOAT16
 from engine.cost.lowered import Target
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.movement_limits import (
@@ -130,17 +130,9 @@ def _refused(node: Node) -> Reason | None:
 
 def _on_cpu(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     if node.kind in CPU_ONLY:
-        return Reason(f"{node.kind} has no version for the NPU.", _without(node))
+        return Reason(f"{node.kind} has no version for the NPU.", END_BEFORE)
     check = CHECKS.get(node.kind)
     return check(node, work, context) if check is not None else None
-
-
-def _without(node: Node) -> str:
-    if node.kind in ("ReduceMax", "ReduceMin"):
-        return f"Over the plane, use MaxPool. {END_BEFORE}"
-    if node.kind == "SpaceToDepth":
-        return "Use a convolution with stride: it does the same with constant weights."
-    return END_BEFORE
 
 
 def _average_pool(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
@@ -150,7 +142,7 @@ def _average_pool(node: Node, work: LoweringGraph, context: Context) -> Reason |
             return None
         return Reason(
             f"AveragePool with pads {list(node.ints('pads'))} and count_include_pad=0.",
-            "Pad with 0 or set count_include_pad=1.",
+            END_BEFORE,
         )
     return None
 
@@ -160,7 +152,7 @@ def _max_pool(node: Node, work: LoweringGraph, context: Context) -> Reason | Non
     if context.family not in ("rv1106b", "rk2118") and max(kernel, default=1) > POOL_KERNEL:
         return Reason(
             f"MaxPool with a window of {'x'.join(map(str, kernel))}: at most {POOL_KERNEL}.",
-            "Use several smaller pools after each other.",
+            END_BEFORE,
         )
     return None
 
@@ -192,9 +184,9 @@ def _resize(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
         return Reason(
             f"Linear Resize with align_corners ({size}):"
             f" {many} steps between the corners are no whole multiple of {few}.",
-            "Use half_pixel and train with align_corners=False.",
+            END_BEFORE,
         )
-    return Reason(f"Linear Resize by a factor that is not whole ({size}).", "Use a whole factor.")
+    return Reason(f"Linear Resize by a factor that is not whole ({size}).", END_BEFORE)
 
 
 def _slice(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
@@ -220,16 +212,16 @@ def _gather(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 def _pad(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     mode = node.attributes.get("mode", "constant")
     if context.family == "rv1106b" and mode == "reflect":
-        return Reason("Pad in mode reflect.", "Use mode constant or edge.")
+        return Reason("Pad in mode reflect: only constant and edge.", END_BEFORE)
     pads = work.array(node.inputs[1]) if len(node.inputs) > 1 else None
     sides = [int(each) for each in pads.reshape(-1)[:8]] if pads is not None else []
     if context.family in ("rv1106b", "rk2118") and len(sides) == 8 and (sides[1] or sides[5]):
-        return Reason(f"Pad of {sides[1] + sides[5]} channels.", "Give the layer before more.")
+        return Reason(f"Pad of {sides[1] + sides[5]} channels.", END_BEFORE)
     shape, group = work.shape(node.inputs[0]), context.npu.atom(context.dtype)
     if mode == "constant" and len(shape) == 4 and shape[1] % group:
         return Reason(
             f"Pad of a map of {shape[1]} channels, which are no multiple of {group}.",
-            f"Give it a multiple of {group} channels.",
+            END_BEFORE,
         )
     if mode == "constant" and len(sides) == 8 and sides[1] % group:
         return Reason(
@@ -258,17 +250,17 @@ def _norm(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 
 
 def _div(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
-    if context.dtype == "int8" and len(work.features(node)) > 1:
+    if _dtype(node, context) == "int8" and len(work.features(node)) > 1:
         return Reason("Div of two features in int8.", _in_float16(context))
     if node.inputs and work.is_const(node.inputs[0]):
-        return Reason("Div of a constant by a feature.", _without(node))
+        return Reason("Div of a constant by a feature.", END_BEFORE)
     return None
 
 
 def _compare(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     if context.family in ("rk3576", "rv1126b"):
         return None
-    return Reason(f"{node.kind} has no version for the NPU of this family.", _without(node))
+    return Reason(f"{node.kind} has no version for the NPU of this family.", END_BEFORE)
 
 
 def _cast(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
@@ -285,11 +277,11 @@ def _pow(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
         return Reason("The NPU of this family has no Pow.", "Multiply the input with itself.")
     exponent = work.array(node.inputs[1]) if len(node.inputs) > 1 else None
     if exponent is None:
-        return Reason("Pow with exponents that the model computes.", _without(node))
+        return Reason("Pow with exponents that the model computes.", END_BEFORE)
     power = float(exponent.reshape(-1)[0])
-    if power in (2.0, 3.0) or (power == 0.5 and context.dtype == "float16"):
+    if power in (2.0, 3.0) or (power == 0.5 and _dtype(node, context) == "float16"):
         return None
-    return Reason(f"Pow with an exponent of {power:g}: the NPU has 2 and 3.", _without(node))
+    return Reason(f"Pow with an exponent of {power:g}: the NPU has 2 and 3.", END_BEFORE)
 
 
 def _reshape(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
@@ -313,9 +305,15 @@ def _spread(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     )
 
 
+def _dtype(node: Node, context: Context) -> str:
+    """That of the layer: hybrid quantization may give it one of its own."""
+    own = context.layer_dtypes
+    return node.dtype or next((own[name] for name in node.sources if name in own), context.dtype)
+
+
 def _in_float16(context: Context) -> str:
     """The remedy of a layer that the NPU has in float16, on a chip that has float16."""
-    return "Compute this layer in float16." if context.npu.macs_in["float16"] else END_BEFORE
+    return IN_FLOAT16 if context.npu.macs_in["float16"] else END_BEFORE
 
 
 def _max(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
@@ -325,7 +323,7 @@ def _max(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 
 
 def _sqrt(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
-    if context.dtype == "int8":
+    if _dtype(node, context) == "int8":
         return Reason("Sqrt in int8.", _in_float16(context))
     return None
 

@@ -115,3 +115,30 @@ def test_a_join_that_a_convolution_reads_is_not_told_to_end_the_model() -> None:
     assert join.title == "Give each part of these Concat layers a multiple of 16 channels"
     assert join.layers == ("join",)
     assert join.gain_ms
+
+
+def test_average_pools_of_rk3566_are_told_to_be_convolutions() -> None:
+    value = helper.make_tensor_value_info
+    pool = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "count_include_pad": 1}
+    weight = numpy_helper.from_array(np.zeros((64, 3, 3, 3), np.float32), "w")
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"], "first", pads=[1, 1, 1, 1]),
+            helper.make_node("AveragePool", ["c"], ["y"], "pool", **pool),
+        ],
+        "net",
+        [value("x", TensorProto.FLOAT, [1, 3, 160, 160])],
+        [value("y", TensorProto.FLOAT, [1, 64, 80, 80])],
+        [weight],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    read = infer_shapes(Graph.from_bytes(model.SerializeToString()))
+    told = {
+        chip: [each for each in advice(read, chip, CostSettings())[1] if "average" in each.title]
+        for chip in ("rk3566", "rk3588")
+    }
+    (one,) = told["rk3566"]
+    assert one.layers == ("pool",)
+    assert one.gain_ms is not None
+    assert one.gain_ms > 0.8 * 64 * 80 * 80 * 9 * 5 / 0.9e6  # 5 cycles an element at 0.9 GHz
+    assert not told["rk3588"]

@@ -1,0 +1,143 @@
+"""Changes of an operator are offered where they were tried on the graph and help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from engine.cost.estimate import CostSettings, estimate_chip
+from engine.cost.limits.tried import END_BEFORE, IN_FLOAT16, NOTHING_HELPS
+from engine.graph.execute.runtime import ort
+from engine.graph.ir import Graph, infer_shapes
+from engine.wire.cost import LayerCost
+from tests.cost.lowering.small_nets import Net
+
+Make = Callable[[Net], str]
+
+
+def placed(make: Make, chip: str, *, behind: bool = True) -> list[LayerCost]:
+    """Layers on the CPU with a reason; ``behind``: a convolution reads the result."""
+    net = Net(1, 32, 48, 48)
+    made = make(net)
+    output = net.conv("behind", made, 16, 32, 1, 1) if behind else made
+    info = helper.make_tensor_value_info("x", TensorProto.FLOAT, net.shapes["x"])
+    end = helper.make_tensor_value_info(output, TensorProto.FLOAT, None)
+    graph = helper.make_graph(net.nodes, "net", [info], [end], net.constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 9
+    found = estimate_chip(infer_shapes(Graph.from_proto(model)), chip, CostSettings())
+    return [each for each in found.layers if each.target == "CPU" and each.reason]
+
+
+def padded_average(net: Net) -> str:
+    return net.add("AveragePool", "it", "start", kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+
+
+def large_pool(net: Net) -> str:
+    return net.add("MaxPool", "it", "start", kernel_shape=[12, 12], strides=[12, 12])
+
+
+def overlapping_pool(net: Net) -> str:
+    pool = {"kernel_shape": [9, 9], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    return net.add("MaxPool", "it", "start", **pool)
+
+
+def resized(net: Net, factor: float, mode: str) -> str:
+    scales = net.constant("scales", np.array([1, 1, factor, factor], np.float32))
+    how = {"mode": "linear", "coordinate_transformation_mode": mode}
+    return net.add("Resize", "it", "start", "", scales, **how)
+
+
+def corners(net: Net) -> str:
+    return resized(net, 2, "align_corners")
+
+
+def uneven(net: Net) -> str:
+    return resized(net, 1.5, "half_pixel")
+
+
+def maxima(net: Net) -> str:
+    return net.add("ReduceMax", "it", "start", axes=[2, 3])
+
+
+def channel_maxima(net: Net) -> str:
+    # as many channels as before, so that the convolution behind can read it
+    most = net.add("ReduceMax", "it", "start", axes=[1])
+    return net.add("Mul", "spread", "start", most)
+
+
+def root(net: Net) -> str:
+    return net.add("Sqrt", "it", "start")
+
+
+@pytest.mark.parametrize(
+    ("make", "chip", "part"),
+    [
+        (padded_average, "rk3588", "count_include_pad=1"),
+        (large_pool, "rk3588", "6x6 and 2x2"),
+        (overlapping_pool, "rk3566", "2x2 and 8x8"),
+        (corners, "rk3588", "half_pixel"),
+        (uneven, "rk3566", "nearest"),
+        (maxima, "rv1106", "GlobalMaxPool"),
+        (root, "rk3588", "float16"),
+    ],
+)
+def test_what_was_tried_and_helps_is_offered(make: Make, chip: str, part: str) -> None:
+    (layer,) = placed(make, chip)
+    assert part in layer.remedy
+
+
+@pytest.mark.parametrize(
+    ("make", "chip"),
+    [
+        (padded_average, "rk3566"),  # on the NPU it adds window by window, slower than the CPU
+        (channel_maxima, "rk3588"),  # no pool is over channels
+        (root, "rv1106"),  # it has no float16
+    ],
+)
+def test_what_does_not_help_is_not_offered(make: Make, chip: str) -> None:
+    found = next(each for each in placed(make, chip) if each.name.endswith(":it"))
+    assert found.remedy == NOTHING_HELPS
+    last = next(each for each in placed(make, chip, behind=False) if each.name.endswith(":it"))
+    assert last.remedy == END_BEFORE
+
+
+def test_float16_is_no_remedy_where_it_is_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "engine.cost.estimate._times", lambda found, **_: (1.0,) * len(found.layers)
+    )
+    (layer,) = placed(root, "rk3588")  # a conversion and a root: two layers in place of one
+    assert layer.remedy != IN_FLOAT16
+    assert layer.remedy == NOTHING_HELPS
+
+
+@pytest.mark.parametrize(
+    ("kernel", "strides", "pads", "two"),
+    [
+        (12, 12, 0, ((6, 6, 0), (2, 2, 0))),
+        (9, 2, 1, ((2, 1, 1), (8, 2, 0))),
+    ],
+)
+def test_two_pools_find_the_same_maxima(
+    kernel: int, strides: int, pads: int, two: tuple[tuple[int, int, int], ...]
+) -> None:
+    data = np.random.default_rng(3).standard_normal((1, 3, 48, 48)).astype(np.float32)
+
+    def pooled(*pools: tuple[int, int, int]) -> np.ndarray:
+        nodes, name = [], "x"
+        for at, (size, step, pad) in enumerate(pools):
+            how = {"kernel_shape": [size] * 2, "strides": [step] * 2, "pads": [pad] * 4}
+            nodes.append(helper.make_node("MaxPool", [name], [f"y{at}"], **how))
+            name = f"y{at}"
+        ends = [
+            helper.make_tensor_value_info(each, TensorProto.FLOAT, None) for each in ("x", name)
+        ]
+        graph = helper.make_graph(nodes, "pools", ends[:1], ends[1:])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        model.ir_version = 9
+        return np.asarray(ort.InferenceSession(model.SerializeToString()).run(None, {"x": data})[0])
+
+    np.testing.assert_array_equal(pooled((kernel, strides, pads)), pooled(*two))
