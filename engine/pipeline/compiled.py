@@ -221,7 +221,11 @@ class _Compilation:
         for way in tries:
             try:
                 found = self._by_way(blank, chip, way, environment, notes, path, log)
-            except CompilerError as error:
+            except JobCancelledError:
+                raise
+            except EngineError as error:
+                if first is None and not isinstance(error, CompilerError):
+                    raise  # what was asked for cannot be built, for no chip
                 if self._toolkits.stopped:
                     raise first or error from None
                 what, cause = map(self._toolkits.told, (error.what, error.cause))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from onnx import numpy_helper
 
 from engine.graph.execute import Session
 from engine.graph.layers import LayerMap
@@ -107,3 +108,15 @@ def test_a_graph_that_came_quantized_tells_its_layers() -> None:
     assert {one.stored for one in found.stored.values()} == {
         one.stored for one in done.layers.stored.values()
     }
+
+
+def test_a_constant_that_stands_as_a_node_is_no_layer() -> None:
+    """Graphs that are not optimised keep such nodes; quantization drops those that it stores."""
+    net = Net()
+    x = net.input(1, 4, 6, 6)
+    weight = net.op("Constant", value=numpy_helper.from_array(net.normal(4, 4, 1, 1), "weight"))
+    graph = net.graph(net.op("Relu", net.op("Conv", x, weight)))
+    assert any(node.op_type == "Constant" for node in graph.nodes)
+    done = quantize(graph, calibrate(graph, net.feeds(2)))
+    assert [layer.op for layer in done.layers.layers] == ["Conv"]
+    assert {layer.node for layer in done.layers.layers} <= {node.name for node in done.graph.nodes}

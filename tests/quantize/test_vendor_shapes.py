@@ -174,3 +174,24 @@ def test_readers_in_float_have_a_dequantization_of_their_own() -> None:
             unoptimised(model, feed), unoptimised(given.to_proto(), feed), strict=True
         ):
             np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_states_that_are_outputs_stand_behind_a_reshape(read: bool) -> None:
+    net = Net()
+    x = net.input(4, 1, 12)
+    weights = [net.constant(net.normal(1, 64, size)) for size in (12, 16)]
+    names = ["s", "hn", "cn"]
+    net.nodes.append(onnx.helper.make_node("LSTM", [x, *weights], names, "lstm", hidden_size=16))
+    last = net.op("Sigmoid", "hn" if read else "s")
+    graph = net.graph(last, "hn", "cn")
+    (feed,) = net.feeds(1)
+    given = quantize(graph, calibrate(graph, [feed])).graph
+    model = lower_for_vendor(given)
+    writers = {name: node.op_type for node in model.graph.node for name in node.output}
+    assert [value.name for value in model.graph.output] == [last, "hn", "cn"]
+    assert [writers[name] for name in ("hn", "cn")] == ["Reshape", "Reshape"]
+    for found, wanted in zip(
+        unoptimised(model, feed), unoptimised(given.to_proto(), feed), strict=True
+    ):
+        np.testing.assert_array_equal(found, wanted)

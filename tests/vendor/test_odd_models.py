@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from engine.base.events import NullReporter
 from engine.container.vendor import inspect_vendor
@@ -269,3 +270,47 @@ def test_after_a_crash_another_process_goes_on(tmp_path: Path) -> None:
     (told,) = (each for each in one.findings if each.code == "compiled-another-way")
     assert "killed by SIGSEGV" in told.cause
     assert "crashed" in told.cause
+
+
+def test_states_that_are_outputs_are_kept(tmp_path: Path) -> None:
+    """An LSTM whose h and c are outputs, as of silero-vad: KeyError before."""
+    rng = np.random.default_rng(1)
+    arrays = {"w": (1, 64, 12), "r": (1, 64, 16), "b": (1, 128)}
+    stored = [
+        numpy_helper.from_array(rng.normal(0, 0.3, shape).astype(np.float32), name)
+        for name, shape in arrays.items()
+    ]
+    axis = numpy_helper.from_array(np.array([1], np.int64), "axis")
+    nodes = [
+        helper.make_node(
+            "LSTM", ["x", "w", "r", "b", "", "h", "c"], ["s", "hn", "cn"], "lstm", hidden_size=16
+        ),
+        helper.make_node("Squeeze", ["s", "axis"], ["q"], "q"),
+        helper.make_node("Sigmoid", ["q"], ["y"], "y"),
+    ]
+    shapes = {
+        "x": [4, 1, 12],
+        "h": [1, 1, 16],
+        "c": [1, 1, 16],
+        "y": [4, 1, 16],
+        "hn": [1, 1, 16],
+        "cn": [1, 1, 16],
+    }
+    ports = {
+        name: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    }
+    graph = helper.make_graph(
+        nodes,
+        "voice",
+        [ports[n] for n in ("x", "h", "c")],
+        [ports[n] for n in ("y", "hn", "cn")],
+        [*stored, axis],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "voice.onnx")
+    (one,) = compiled(tmp_path / "voice.onnx", tmp_path)
+    assert one.problem == ""
+    assert "compiled-another-way" not in {each.code for each in one.findings}
+    assert [row.name for row in one.outputs] == ["y", "hn", "cn"]
+    assert min(row.cosine for row in one.outputs) > 0.9999

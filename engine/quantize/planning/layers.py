@@ -53,7 +53,7 @@ def _layers(
     for node in nodes:
         name = node.name or ""
         role = roles.get(name)
-        if role is None or name in absorbed:
+        if role is None or name in absorbed or node.op_type == "Constant":
             continue
         parts = behind.get(name, [])
         inner = tuple(name_of(part.inputs[0]) for part in parts)

@@ -14,6 +14,7 @@ Seen with 2.3.2, which in a file with parameters of its own
   a scale for each of its numbers (below level 3 it takes one scale alone),
 * crashes, or takes 8-bit layers into float16, where one DequantizeLinear is read by layers of 8
   bits and by layers in float (a LayerNorm in parts),
+* loses the state of an LSTM or a GRU that is an output of the model itself (KeyError),
 * makes a layer on the CPU of what only guards against a kernel of ONNX Runtime.
 
 Each form that stands here computes the same numbers as the graph.
@@ -63,6 +64,7 @@ def vendor_form(graph: Graph, level: int = FUSING_LEVEL, *, every_shape: bool = 
     form.rewrite(is_of_large_stride, write_small_stride)
     form.rewrite(_is_output_and_read, _give_output_its_own)
     form.rewrite(_float_readers, _give_float_readers_their_own)
+    form.rewrite(_given_states, _give_states_behind)
     return form.graph
 
 
@@ -302,6 +304,29 @@ def _give_output_its_own(edit: Editor, node: ir.Node) -> None:
     )
     for reader, index in readers:
         reader.replace_input_with(index, again.outputs[0])
+
+
+def _given_states(node: ir.Node) -> list[ir.Value]:
+    """The states of a recurrent layer, of known shape, that are outputs of the graph."""
+    if node.op_type not in ("LSTM", "GRU"):
+        return []
+    return [
+        value
+        for value in node.outputs[1:]
+        if value.is_graph_output() and value.shape is not None and not value.shape.is_dynamic()
+    ]
+
+
+def _give_states_behind(edit: Editor, node: ir.Node) -> None:
+    """States that are outputs of the graph: a Reshape to their own shape gives them."""
+    for value in _given_states(node):
+        shape = [] if value.shape is None else [int(dim) for dim in value.shape.numpy()]
+        state = value.name or ""
+        sizes = edit.constant(np.array(shape, np.int64), f"{state}/shape")
+        edit.rename(value, f"{state}/state")
+        behind = edit.insert_after(node, "Reshape", [value, sizes], like=value)
+        edit.move_output(value, behind.outputs[0])
+        behind.outputs[0].name = state
 
 
 def _give_float_readers_their_own(edit: Editor, node: ir.Node) -> None:
