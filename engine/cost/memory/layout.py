@@ -119,12 +119,16 @@ def feature_bytes(
         return batch * width * size  # rows of a sequence: not in groups of channels
     group = max(npu.atom_bytes // size, 1)
     padded = aligned(channels, group)
-    turned = writer is not None and writer.kind == "Transpose" and writer.target == "NPU"
-    if writer is not None and turned and npu.family != "rk3566" and max(shape[1:]) > 1:
-        if npu.family == "rk3588" and in_rows(writer.inputs[0], npu, lowered):
+    moved = writer is not None and writer.kind == "Transpose" and writer.target == "NPU"
+    if writer is not None and moved and npu.family != "rk3566" and max(shape[1:]) > 1:
+        broken = lowered.shape(writer.inputs[0])[1:2] and lowered.shape(writer.inputs[0])[1] % group
+        turned = padded * height * (aligned(width, group) if broken else width)
+        rows = channels == group and in_rows(writer.inputs[0], npu, lowered)
+        if npu.family == "rk3588" and not rows and batch == 1:
             tile = max(npu.macs_out["int8" if size == 1 else "float16"], 1)
-            return batch * aligned(channels, tile) * height * width * size
-        return batch * padded * height * aligned(width, group) * size
+            turned = max(turned, aligned(channels, tile) * height * width)
+        if broken or height > 1 or npu.family == "rk3588":
+            return batch * turned * size
     if writer is not None:
         padded = max(padded, _written_channels(channels, size, npu, writer, lowered))
         padded *= written_times(writer, npu, size)

@@ -109,7 +109,8 @@ class _Collector:
             buffer = Buffer(name, size, index, max(self._last.get(name, index), index))
             home = self._home[layer.inputs[0]] if view else -1
             if not view and widened(name, self._npu, self._lowered):
-                buffer = replace(buffer, size=2 * size)
+                plain = padded_bytes(tensor.shape, element_bytes(tensor.dtype), self._npu)
+                buffer = replace(buffer, size=2 * (plain if layer.kind == "Transpose" else size))
             if view and size <= self._buffers[home].size:
                 held = self._buffers[home]
                 self._buffers[home] = replace(held, last=max(held.last, buffer.last))

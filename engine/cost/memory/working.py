@@ -14,6 +14,7 @@ from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory.allocator import aligned
 from engine.cost.memory.layout import (
     element_bytes,
+    feature_bytes,
     gathers,
     in_groups,
     in_rows,
@@ -68,6 +69,8 @@ def is_view(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> bool:
         return False
     if layer.op == "Relu":
         return True
+    if layer.kind == "Transpose":
+        return _pixels_stay(layer, npu, lowered)
     if layer.kind != "Reshape":
         return False
     tensor = lowered.tensors[layer.inputs[0]]
@@ -82,6 +85,22 @@ def is_view(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> bool:
     same = before[0] * before[1] == after[0] * after[1]
     whole = before[1] % group == 0 == after[1] % group
     return same and whole and before[2] * before[3] == after[2] * after[3]
+
+
+def _pixels_stay(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> bool:
+    """Whether a Transpose of (1, C, H, W) and (H, W, 1, C) moves nothing: C is one group."""
+    tensor = lowered.tensors[layer.inputs[0]]
+    before, after = tensor.shape, lowered.shape(layer.outputs[0])
+    if npu.family == "rk3566" or len(before) != 4 or len(after) != 4:
+        return False
+    group = npu.atom_bytes // element_bytes(tensor.dtype)
+    if after == (*before[2:], 1, before[1]) and before[0] == 1 < before[2]:
+        writer = lowered.writers.get(tensor.name)
+        exact = feature_bytes(tensor, npu, writer, lowered) == math.prod(before) * group // (
+            before[1] or 1
+        ) * element_bytes(tensor.dtype)
+        return before[1] == group and (exact or npu.family != "rk3588")
+    return before == (*after[2:], 1, after[1]) and after[0] == 1 < before[0] and after[1] == group
 
 
 def _border(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
@@ -126,7 +145,8 @@ def _reshaped(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, shared: bo
     mapped = len(before) == 4 and before[0] == 1 < before[1] and layer.target == "NPU"
     if mapped and in_groups(layer.inputs[0], lowered):
         rows = in_rows(layer.outputs[0], npu, lowered)
-        copied = _through_rows(before, after, size, npu, rows=rows)
+        turned = len(after) == 4 and after[2] > 1 and _turned_next(layer.outputs[0], lowered)
+        copied = _through_rows(before, after, size, npu, rows=rows, turned=turned)
         if copied:
             return copied
     if npu.family == "rk3588":
@@ -145,13 +165,19 @@ def _reshaped(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, shared: bo
 
 
 def _through_rows(
-    before: tuple[int, ...], after: tuple[int, ...], size: int, npu: NpuProfile, *, rows: bool
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    size: int,
+    npu: NpuProfile,
+    *,
+    rows: bool,
+    turned: bool,
 ) -> int:
     """A Reshape of a map that breaks groups of channels or of pixels: NCHW stands between.
 
     Both sides are padded to groups in channels and pixels, and the numbers themselves lie between
     them. 0 where nothing is broken. Found with 13 shapes on each family. Where the result is left
-    in ``rows`` it is not padded.
+    in ``rows`` it is not padded; RK3588 pads its columns where it is ``turned`` next.
     """
     group = max(npu.atom_bytes // size, 1)
     sides = [before] if rows else [each for each in (before, after) if len(each) == 4]
@@ -164,7 +190,9 @@ def _through_rows(
         if len(after) == 3:
             return padded_bytes(before, size, npu) + raw
         sides = [before, after]
-        wide = [aligned(w, 8 if w > 4 else 4) for *_, w in sides]
+        wide = [aligned(w, 4 if w % 4 == 0 else 8) for *_, w in sides]
+        if turned:
+            wide[1] = aligned(after[3], group)
         sizes = [aligned(c, group) * h for _, c, h, _ in sides]
         return 2 * max(a * b for a, b in zip(wide, sizes, strict=True)) * size
     first, *rest = [aligned(c, group) * aligned(h * w, group) * size for _, c, h, w in sides]
@@ -180,6 +208,10 @@ def _through_rows(
     return found
 
 
+def _turned_next(name: str, lowered: Lowered) -> bool:
+    return any(each.kind == "Transpose" for each in lowered.readers.get(name, ()))
+
+
 def _turned(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
     """A Transpose works on a copy; on RK3588 with rows of whole groups and room for both ways."""
     tensor = lowered.tensors[layer.inputs[0]]
@@ -191,12 +223,19 @@ def _turned(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
     split = before[0] == 1 < min(after[0], before[2])  # rows of a map become batches
     if npu.family == "rk3566" or (before[1] == after[1] and not split):
         return once
+    if _pixels_stay(layer, npu, lowered):
+        return 0
     if before[0] == 1 < after[0] and after[1] == after[2] == 1:
         return 2 * once  # it is turned to (1, N, 1, W) first
     group = max(npu.atom_bytes // size, 1)
     if in_rows(layer.inputs[0], npu, lowered) and after[1] % group == 0:
         return math.prod(before) * size
     flat = before[2] == after[2] == 1
+    if npu.family == "rk3588" and split and before[1] == group:
+        return once
+    if flat and before[0] == after[0] == 1:
+        left = _left_in_rows(layer.outputs[0], lowered)
+        return _exchanged(before[1], before[3], group, npu, left=left) * size
     if npu.family == "rk3588":
         if flat and before[1] % group == before[3] % group == 0:
             return 0
@@ -204,10 +243,36 @@ def _turned(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
             b * aligned(c, group) * h * aligned(w, group) * size for b, c, h, w in (before, after)
         )
     if flat:
-        return once if before[0] == 1 and before[1] >= before[3] else 2 * once
+        return 2 * once
     b, c, h, w = after
-    other = b * aligned(c, group) * h * aligned(w, group) * size
-    return other if after[1] % group == 0 else 2 * max(once, other)
+    other = b * aligned(c, group) * h * (w if w % 4 == 0 else aligned(w, group)) * size
+    if after[1] % group == 0:
+        return other
+    return 2 * (other if in_rows(layer.inputs[0], npu, lowered) else max(once, other))
+
+
+def _left_in_rows(name: str, lowered: Lowered) -> bool:
+    readers = lowered.readers.get(name, ())
+    return bool(readers) and all(
+        each.kind == "Reshape" and len(lowered.shape(each.outputs[0])) != 4 for each in readers
+    )
+
+
+def _exchanged(channels: int, columns: int, group: int, npu: NpuProfile, *, left: bool) -> int:
+    """Values of the copies for (1, C, 1, W) -> (1, W, 1, C): one of each side in whole groups.
+
+    One group of channels is copied once; fewer, and what is ``left`` in rows for the program, are
+    not padded on the other side. Asked of 16 sizes on four chips.
+    """
+    whole = channels % group == columns % group == 0
+    if npu.family == "rk3588" and whole:
+        return 0
+    first = aligned(channels, group) * aligned(columns, group)
+    if whole and (channels == group or (left and channels >= columns)):
+        return first
+    if channels < group or (left and npu.family != "rk3588"):
+        return first + channels * columns
+    return 2 * first
 
 
 def _attention(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
