@@ -124,7 +124,8 @@ def feature_bytes(
         broken = lowered.shape(writer.inputs[0])[1:2] and lowered.shape(writer.inputs[0])[1] % group
         turned = padded * height * (aligned(width, group) if broken else width)
         rows = channels == group and in_rows(writer.inputs[0], npu, lowered)
-        if npu.family == "rk3588" and not rows and batch == 1:
+        direct = height == 1 and not broken and channels % group == 0
+        if npu.family == "rk3588" and batch == 1 and not rows and not direct:
             tile = max(npu.macs_out["int8" if size == 1 else "float16"], 1)
             turned = max(turned, aligned(channels, tile) * height * width)
         if broken or height > 1 or npu.family == "rk3588":

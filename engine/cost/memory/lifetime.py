@@ -18,8 +18,9 @@ from engine.cost.memory.layout import (
     turned_image_bytes,
     widened,
 )
+from engine.cost.memory.movements import is_view
 from engine.cost.memory.recurrent import RECURRENT, beside, in_rows, recurrent_working, row_bytes
-from engine.cost.memory.working import is_view, working_bytes
+from engine.cost.memory.working import working_bytes
 
 __all__ = ["Needed", "needed", "shared_tensors"]
 

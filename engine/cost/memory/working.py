@@ -12,17 +12,10 @@ from collections.abc import Callable, Collection
 from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory.allocator import aligned
-from engine.cost.memory.layout import (
-    element_bytes,
-    feature_bytes,
-    gathers,
-    in_groups,
-    in_rows,
-    padded_bytes,
-    spread_columns,
-)
+from engine.cost.memory.layout import element_bytes, gathers, padded_bytes, spread_columns
+from engine.cost.memory.movements import reshaped_bytes, turned_bytes
 
-__all__ = ["is_view", "working_bytes"]
+__all__ = ["working_bytes"]
 
 _ELEMENTWISE = ("Mul", "Add", "Sub", "Div")
 _WIDE_NORMS = ("rk3588", "rk3576", "rv1126b")
@@ -45,7 +38,7 @@ def working_bytes(
     if not layer.inputs or not layer.outputs:
         return 0
     if layer.kind == "Reshape":
-        return _reshaped(layer, npu, lowered, layer.inputs[0] in shared)
+        return reshaped_bytes(layer, npu, lowered, layer.inputs[0] in shared)
     if layer.target != "NPU":
         return 0
     if layer.kind == "Resize":
@@ -59,48 +52,8 @@ def working_bytes(
     if layer.kind in _BY_KIND:
         return _BY_KIND[layer.kind](layer, npu, lowered)
     if layer.kind == "Transpose":
-        return _turned(layer, npu, lowered)
+        return turned_bytes(layer, npu, lowered)
     return 0
-
-
-def is_view(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> bool:
-    """Whether a layer can leave its tensor where it is: a Relu, a Reshape to the same layout."""
-    if layer.target != "NPU" or len(layer.inputs) != 1 or len(layer.outputs) != 1:
-        return False
-    if layer.op == "Relu":
-        return True
-    if layer.kind == "Transpose":
-        return _pixels_stay(layer, npu, lowered)
-    if layer.kind != "Reshape":
-        return False
-    tensor = lowered.tensors[layer.inputs[0]]
-    before, after = tensor.shape, lowered.shape(layer.outputs[0])
-    if len(before) == 4 and len(after) == 3 and before[0] > 1:
-        return before == (*after[:2], 1, after[2])  # neither is in groups of channels
-    if len(before) != 4 or len(after) != 4:
-        return False
-    if any(in_rows(name, npu, lowered) for name in (*layer.inputs, *layer.outputs)):
-        return False
-    group = max(npu.atom_bytes // element_bytes(tensor.dtype), 1)
-    same = before[0] * before[1] == after[0] * after[1]
-    whole = before[1] % group == 0 == after[1] % group
-    return same and whole and before[2] * before[3] == after[2] * after[3]
-
-
-def _pixels_stay(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> bool:
-    """Whether a Transpose of (1, C, H, W) and (H, W, 1, C) moves nothing: C is one group."""
-    tensor = lowered.tensors[layer.inputs[0]]
-    before, after = tensor.shape, lowered.shape(layer.outputs[0])
-    if npu.family == "rk3566" or len(before) != 4 or len(after) != 4:
-        return False
-    group = npu.atom_bytes // element_bytes(tensor.dtype)
-    if after == (*before[2:], 1, before[1]) and before[0] == 1 < before[2]:
-        writer = lowered.writers.get(tensor.name)
-        exact = feature_bytes(tensor, npu, writer, lowered) == math.prod(before) * group // (
-            before[1] or 1
-        ) * element_bytes(tensor.dtype)
-        return before[1] == group and (exact or npu.family != "rk3588")
-    return before == (*after[2:], 1, after[1]) and after[0] == 1 < before[0] and after[1] == group
 
 
 def _border(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
@@ -133,146 +86,6 @@ def _gathered(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
         return 0
     size = element_bytes(lowered.tensors[layer.outputs[0]].dtype)
     return sum(padded_bytes(lowered.shape(name), size, npu) for name in layer.inputs)
-
-
-def _reshaped(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, shared: bool) -> int:
-    """A Reshape copies its input, except where it can leave it in place; RK3588 always copies."""
-    tensor = lowered.tensors[layer.inputs[0]]
-    size = element_bytes(tensor.dtype)
-    before, after = tensor.shape, lowered.shape(layer.outputs[0])
-    if npu.family == "rk3566" or tensor.dtype == "int64":
-        return 0
-    mapped = len(before) == 4 and before[0] == 1 < before[1] and layer.target == "NPU"
-    if mapped and in_groups(layer.inputs[0], lowered):
-        rows = in_rows(layer.outputs[0], npu, lowered)
-        turned = len(after) == 4 and after[2] > 1 and _turned_next(layer.outputs[0], lowered)
-        copied = _through_rows(before, after, size, npu, rows=rows, turned=turned)
-        if copied:
-            return copied
-    if npu.family == "rk3588":
-        if len(before) != 4 or before[0] > 1 == before[1]:
-            return math.prod(before) * size
-        return padded_bytes(before, size, npu) if math.prod(before) > 1 else 0
-    if layer.target != "NPU":
-        return 0
-    if len(before) == 3 and len(after) == 4:
-        return math.prod(before) * size
-    if len(before) != 4 or len(after) != 4:
-        return 64
-    if is_view(layer, npu, lowered):
-        return 2 * padded_bytes(before, size, npu) if shared else 0
-    return padded_bytes(before, size, npu)
-
-
-def _through_rows(
-    before: tuple[int, ...],
-    after: tuple[int, ...],
-    size: int,
-    npu: NpuProfile,
-    *,
-    rows: bool,
-    turned: bool,
-) -> int:
-    """A Reshape of a map that breaks groups of channels or of pixels: NCHW stands between.
-
-    Both sides are padded to groups in channels and pixels, and the numbers themselves lie between
-    them. 0 where nothing is broken. Found with 13 shapes on each family. Where the result is left
-    in ``rows`` it is not padded; RK3588 pads its columns where it is ``turned`` next.
-    """
-    group = max(npu.atom_bytes // size, 1)
-    sides = [before] if rows else [each for each in (before, after) if len(each) == 4]
-    if len(after) < 3 or any(each[2] * each[3] == 1 for each in sides):
-        return 0
-    if not any(each[1] % group or each[2] * each[3] % group for each in sides):
-        return math.prod(before) * size if len(after) == 3 or rows else 0
-    raw = aligned(math.prod(before) * size, 16)
-    if npu.family == "rk3588":
-        if len(after) == 3:
-            return padded_bytes(before, size, npu) + raw
-        sides = [before, after]
-        wide = [aligned(w, 4 if w % 4 == 0 else 8) for *_, w in sides]
-        if turned:
-            wide[1] = aligned(after[3], group)
-        sizes = [aligned(c, group) * h for _, c, h, _ in sides]
-        return 2 * max(a * b for a, b in zip(wide, sizes, strict=True)) * size
-    first, *rest = [aligned(c, group) * aligned(h * w, group) * size for _, c, h, w in sides]
-    if npu.family != "rv1106b":
-        return first + max([first, *rest]) + raw
-    broken = [(c % group > 0, h * w % group > 0) for _, c, h, w in sides]
-    times = 3 if broken[0][1] else 2 if broken[0][0] else 1
-    found = times * first + raw
-    if rest:
-        found += (2 if broken[1][0] else 1) * rest[0]
-        if broken[1][1]:
-            found += raw + (0 if broken[1][0] else rest[0])
-    return found
-
-
-def _turned_next(name: str, lowered: Lowered) -> bool:
-    return any(each.kind == "Transpose" for each in lowered.readers.get(name, ()))
-
-
-def _turned(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
-    """A Transpose works on a copy; on RK3588 with rows of whole groups and room for both ways."""
-    tensor = lowered.tensors[layer.inputs[0]]
-    size = element_bytes(tensor.dtype)
-    before, after = tensor.shape, lowered.shape(layer.outputs[0])
-    if len(before) != 4 or len(after) != 4:
-        return 0
-    once = padded_bytes(before, size, npu)
-    split = before[0] == 1 < min(after[0], before[2])  # rows of a map become batches
-    if npu.family == "rk3566" or (before[1] == after[1] and not split):
-        return once
-    if _pixels_stay(layer, npu, lowered):
-        return 0
-    if before[0] == 1 < after[0] and after[1] == after[2] == 1:
-        return 2 * once  # it is turned to (1, N, 1, W) first
-    group = max(npu.atom_bytes // size, 1)
-    if in_rows(layer.inputs[0], npu, lowered) and after[1] % group == 0:
-        return math.prod(before) * size
-    flat = before[2] == after[2] == 1
-    if npu.family == "rk3588" and split and before[1] == group:
-        return once
-    if flat and before[0] == after[0] == 1:
-        left = _left_in_rows(layer.outputs[0], lowered)
-        return _exchanged(before[1], before[3], group, npu, left=left) * size
-    if npu.family == "rk3588":
-        if flat and before[1] % group == before[3] % group == 0:
-            return 0
-        return 2 * max(
-            b * aligned(c, group) * h * aligned(w, group) * size for b, c, h, w in (before, after)
-        )
-    if flat:
-        return 2 * once
-    b, c, h, w = after
-    other = b * aligned(c, group) * h * (w if w % 4 == 0 else aligned(w, group)) * size
-    if after[1] % group == 0:
-        return other
-    return 2 * (other if in_rows(layer.inputs[0], npu, lowered) else max(once, other))
-
-
-def _left_in_rows(name: str, lowered: Lowered) -> bool:
-    readers = lowered.readers.get(name, ())
-    return bool(readers) and all(
-        each.kind == "Reshape" and len(lowered.shape(each.outputs[0])) != 4 for each in readers
-    )
-
-
-def _exchanged(channels: int, columns: int, group: int, npu: NpuProfile, *, left: bool) -> int:
-    """Values of the copies for (1, C, 1, W) -> (1, W, 1, C): one of each side in whole groups.
-
-    One group of channels is copied once; fewer, and what is ``left`` in rows for the program, are
-    not padded on the other side. Asked of 16 sizes on four chips.
-    """
-    whole = channels % group == columns % group == 0
-    if npu.family == "rk3588" and whole:
-        return 0
-    first = aligned(channels, group) * aligned(columns, group)
-    if whole and (channels == group or (left and channels >= columns)):
-        return first
-    if channels < group or (left and npu.family != "rk3588"):
-        return first + channels * columns
-    return 2 * first
 
 
 def _attention(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
