@@ -70,6 +70,9 @@ _WIDER = (
 )
 """Those that are counted as float16: it, and what has activations of 16 bits."""
 
+_INT4 = "w4a16"
+_INT4_NOTE = f"{_INT4}: dense weights are counted in 4 bits, all else as in float16."
+
 _CLOCKS = (1, 10_000)
 """MHz that an NPU may have."""
 
@@ -220,6 +223,7 @@ class _Work:
         _check(settings)
         self._graph, self._settings = graph, settings
         self._ids = ids_of_sources(layers)
+        self._int4 = (settings.dtype or settings.quantized_dtype).strip().lower() == _INT4
         given = {name: npu_dtype(dtype) for name, dtype in settings.layer_dtypes.items()}
         self._dtypes = nodes_of_layers(layers, given)
         self._targets = nodes_of_layers(layers, settings.op_target)
@@ -241,6 +245,13 @@ class _Work:
             confidence=basis(one.name),
         )
         try:
+            if self._int4 and _INT4 not in one.dtypes:
+                raise UsageError(
+                    f"The vendor's toolkit compiles no {_INT4} for {one.name}.",
+                    cause="What it would take there is not known.",
+                    remedy="Estimate it in w8a8 or float16, or take a chip that has it: "
+                    f"{', '.join(each.name for each in chips() if _INT4 in each.dtypes)}.",
+                )
             with reading(lambda why: _not_understood(one.name, why)):
                 found = self._of_known(blank, npu, dtype)
         except EngineError as error:
@@ -253,8 +264,11 @@ class _Work:
         settings = self._settings
         asked = {settings.dtype or settings.quantized_dtype, *settings.layer_dtypes.values()}
         names = sorted(name for name in asked if name in _WIDER and not name.startswith("float"))
+        notes = [_INT4_NOTE] if self._int4 else []
+        if self._int4:
+            names.remove(_INT4)
         told = f"There are no figures of {', '.join(names)}: it is counted as float16."
-        return (told,) if names else ()
+        return (*notes, told) if names else tuple(notes)
 
     def _of_known(
         self, blank: ChipEstimate, npu: NpuProfile | None, dtype: NpuDtype
@@ -332,6 +346,7 @@ class _Work:
             dtype,
             layer_dtypes={name: each for name, each in wanted.items() if each in npu.dtypes},
             op_target=self._targets,
+            int4=self._int4,
         )
 
 

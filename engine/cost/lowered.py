@@ -64,6 +64,7 @@ class LoweredLayer:
         sources: nodes of the graph that it comes from, the one that computes first.
         mode: of a Resize: ``nearest``, ``linear``, ...; empty of every other layer.
         late_bias: whether int8 gave it its bias, and the compiler made it of something else.
+        int4: whether its weight has 4 bits.
     """
 
     op: str
@@ -81,6 +82,7 @@ class LoweredLayer:
     sources: tuple[str, ...] = ()
     mode: str = ""
     late_bias: bool = False
+    int4: bool = False
 
     @property
     def full_name(self) -> str:

@@ -156,7 +156,7 @@ def filter_shape(layer: LoweredLayer, lowered: Lowered) -> tuple[int, ...]:
 def _convolution(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, places: Places) -> Traffic:
     dtype = compute_dtype(layer)
     shape, out = lowered.shape(layer.inputs[0]), lowered.shape(layer.outputs[0])
-    image = layer.inputs[0] in places.inputs and shape[1] <= IMAGE_CHANNELS
+    image = layer.inputs[0] in places.inputs and shape[1] <= IMAGE_CHANNELS and not layer.int4
     read = sum(_feature(name, lowered, npu, dtype, places) for name in layer.inputs[1:])
     if image:
         read += prod(shape) * _size(dtype)
@@ -193,6 +193,11 @@ def _weight(
     """Bytes of a filter: input channels are padded unless the last tile of outputs is partial."""
     dtype = compute_dtype(layer)
     size, width, tile = _size(dtype), npu.macs_in[dtype], npu.macs_out[dtype]
+    if layer.int4:
+        filters = _filled(weight[0], tile, tile // 2)
+        whole = weight[0] % tile == 0 or weight[0] < tile
+        channels = up(weight[1], width) if whole else weight[1]
+        return -(-filters * channels * prod(weight[2:]) // 2)
     if layer.depthwise:
         return _depthwise_channels(out, npu, dtype) * prod(weight[2:]) * size
     filters, channels = weight[0], weight[1]
@@ -235,7 +240,7 @@ def _bias(layer: LoweredLayer, out: int, npu: NpuProfile) -> int:
         bytes_each = rule.bias_bytes if dtype == "int8" else 4
         return bytes_each * up(out, rule.bias // _size(dtype))
     if dtype == "float16":
-        return 4 * up(out, npu.macs_out[dtype])
+        return 4 * up(out, npu.macs_out[dtype] * (4 if layer.int4 else 1))
     if npu.family == "rv1106b":
         return 7 * (4 if out == 1 else up(out, 8))
     tile = npu.macs_out[dtype]

@@ -233,6 +233,20 @@ def test_a_dtype_without_figures_is_told() -> None:
     )
 
 
+def test_weights_of_4_bits_are_counted_where_a_chip_has_them() -> None:
+    plain = estimate_chip(graph_of(), "rk3576", CostSettings(dtype="float16"))
+    small = estimate_chip(graph_of(), "rk3576", CostSettings(quantized_dtype="w4a16"))
+    assert (small.problem, plain.problem) == ("", "")
+    assert small.notes[-1].startswith("w4a16: dense weights are counted in 4 bits")
+    assert sum(row.weight_bytes for row in small.layers) < sum(
+        row.weight_bytes for row in plain.layers
+    )
+    other = estimate_chip(graph_of(), "rk3588", CostSettings(dtype="w4a16"))
+    assert other.problem == "The vendor's toolkit compiles no w4a16 for rk3588."
+    assert "rk3576" in other.remedy
+    assert other.layers == ()
+
+
 def test_a_network_of_views_alone_takes_some_time_on_every_chip() -> None:
     value = helper.make_tensor_value_info
     graph = helper.make_graph(

@@ -1,6 +1,6 @@
 """Build models with the vendor's toolkit and let it print its tables.
 
-Runs in the toolkit's own environment. Usage: ``python print_tables.py FOLDER CHIP:i8|fp,...
+Runs in the toolkit's own environment. Usage: ``python print_tables.py FOLDER CHIP:i8|fp|w4,...
 MODEL.onnx ...``; what is printed goes to ``FOLDER/MODEL__CHIP__QUANT.log``. Inputs are random
 numbers of the model's shapes. Each build has a process of its own, so that a crash ends only it.
 """
@@ -56,10 +56,11 @@ def build(model: str, chip: str, quant: str, log: Path) -> None:
             row.append(f"{at}.npy")
         Path("dataset.txt").write_text(" ".join(row) + "\n", encoding="utf-8")
         toolkit = RKNN(verbose=True)
-        toolkit.config(target_platform=chip)
+        dtype = {"quantized_dtype": "w4a16"} if quant == "w4" else {}
+        toolkit.config(target_platform=chip, **dtype)
         if toolkit.load_onnx(model) == 0:
-            options = {"dataset": "dataset.txt"} if quant == "i8" else {}
-            toolkit.build(do_quantization=quant == "i8", **options)
+            options = {} if quant == "fp" else {"dataset": "dataset.txt"}
+            toolkit.build(do_quantization=quant != "fp", **options)
         libc.fflush(None)
         sys.stdout.flush()
         os.chdir("/")

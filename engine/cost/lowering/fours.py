@@ -98,8 +98,8 @@ def _softmax(graph: LoweringGraph, node: Node) -> None:
         single = shape[0] == 1
         wide = (1, shape[1], 1, 1) if single else (1, shape[0], 1, shape[1])
         data = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=node)
-        before = graph.producer(x)
-        moved = before is not None and before.op == "Reshape" and before.name.endswith("_2rs")
+        view = graph.producer(x)
+        moved = view is not None and view.op == "Reshape" and view.name.endswith("_2rs")
         name = f"{x}_rs" if single and moved else f"{result}-rs"  # the Flatten goes behind
         _around(graph, node, data, wide, name)
         node.attributes["axis"] = 3 if axis == 1 and not single else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.int4 import takes_in
 from engine.cost.lowering.rules import Context
 
 __all__ = ["fuse_activations", "fuse_sums"]
@@ -87,6 +88,8 @@ def _adds_columns(graph: LoweringGraph, node: Node) -> bool:
 
 
 def _can_do(node: Node, follower: Node, context: Context) -> bool:
+    if not takes_in(node, follower, context):
+        return False
     able = _SMALL_CHIPS.get(context.family, _SUFFIX)
     if node.op == "ConvTranspose" and context.family == "rk2118":
         return follower.op in _SUFFIX

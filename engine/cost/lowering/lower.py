@@ -28,6 +28,7 @@ from engine.cost.lowering.dilations import pad_widely, pick_rows
 from engine.cost.lowering.fuse import fuse_activations, fuse_sums
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.groups import rewrite_groups, write_groups
+from engine.cost.lowering.int4 import has_int4, scale_images
 from engine.cost.lowering.large import shorten_strides, split_kernels, spread_transposed
 from engine.cost.lowering.matrices import BLOCK_RULES, MATRIX_RULES
 from engine.cost.lowering.merge import (
@@ -114,6 +115,7 @@ RULES: tuple[Rule, ...] = (
     fuse_activations,
     fuse_sums,
     convert_types,
+    scale_images,
     place,
 )
 """In the order in which they run."""
@@ -126,6 +128,7 @@ def lower(
     *,
     layer_dtypes: Mapping[str, NpuDtype] | None = None,
     op_target: Mapping[str, str] | None = None,
+    int4: bool = False,
 ) -> Lowered:
     """The compiler's layers of a graph; the graph is left as it is.
 
@@ -135,8 +138,9 @@ def lower(
         dtype: that the model is compiled in.
         layer_dtypes: source node -> dtype of the layers that have another one.
         op_target: source node -> ``cpu`` or ``npu``, as the option of that name.
+        int4: whether weights have 4 bits (``w4a16``, whose features are float16).
     """
-    context = Context(npu, dtype, dict(layer_dtypes or {}), dict(op_target or {}))
+    context = Context(npu, dtype, dict(layer_dtypes or {}), dict(op_target or {}), int4)
     work = graph.copy()
     for rule in RULES:
         rule(work, context)
@@ -207,6 +211,7 @@ def _layer(node: Node, work: LoweringGraph, context: Context) -> LoweredLayer:
         depthwise=bool(node.attributes.get("depthwise")),
         sources=node.sources,
         late_bias=bool(node.attributes.get("late_bias")),
+        int4=context.int4 and has_int4(node),
         mode=str(node.attributes.get("mode", "")) if node.kind == "Resize" else "",
     )
 

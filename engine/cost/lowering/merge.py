@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.int4 import has_int4
 from engine.cost.lowering.rules import Context
 
 __all__ = [
@@ -33,9 +34,10 @@ def divide_by_multiplying(graph: LoweringGraph, context: Context) -> None:
 
 
 def add_biases(graph: LoweringGraph, context: Context) -> None:
-    """An int8 convolution always has a bias."""
+    """A convolution whose weights are integers always has a bias."""
     for node in graph:
-        if node.op in _WEIGHTED and len(node.inputs) == 2 and context.dtype == "int8":
+        integers = context.dtype == "int8" or (context.int4 and has_int4(node))
+        if node.op in _WEIGHTED and len(node.inputs) == 2 and integers:
             channels = graph.shape(node.outputs[0])[1]
             bias = graph.add_unknown(f"{node.inputs[1]}_bias_0", (channels,), "float32")
             graph.rewire(node, inputs=[*node.inputs, bias])

@@ -20,12 +20,14 @@ class Context:
         dtype: that the model is compiled in.
         layer_dtypes: layers (by source node) that have another one.
         op_target: layers (by source node) that the user put on ``cpu`` or ``npu``.
+        int4: whether dense convolutions have weights of 4 bits; ``dtype`` is float16 then.
     """
 
     npu: NpuProfile
     dtype: NpuDtype
     layer_dtypes: dict[str, NpuDtype]
     op_target: dict[str, str]
+    int4: bool = False
 
     @property
     def family(self) -> str:

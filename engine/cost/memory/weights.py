@@ -17,6 +17,10 @@ __all__ = ["constant_bytes", "weight_bytes"]
 _IMAGE_CHANNELS = (1, 3, 4)
 _IMAGE_GROUP = {"rk3566": (8, 4), "rk3588": (16, 8), "rv1106b": (8, 4)}
 """Input channels stored of a convolution over an image, int8 and float16; (4, 4) elsewhere."""
+_INT4_BLOCK = (64, 32)
+"""Outputs and inputs of a block of weights of 4 bits."""
+_INT4_BIAS = 16
+"""Bytes of a bias with the scale and zero point of such a weight."""
 _LOOKED_UP = ("Swish", "Sigmoid", "Tanh", "Gelu", "Mish", "Elu", "LeakyRelu", "Soft", "Exp")
 _EVEN_OUTPUTS = ("rk3562", "rk3588", "rk3576", "rv1126b")
 _SINGLE_DEPTHWISE = ("rk3566", "rk3588")
@@ -98,6 +102,7 @@ def _of_layer(
         found.append((weight, _weight(layer, lowered, npu, dtype, image=image)))
         if len(rest) > 1 or dtype == "int8":
             bias = _bias(channels, npu, dtype, depthwise=layer.depthwise)
+            bias = _INT4_BIAS * aligned(channels, npu.macs_out[dtype]) if layer.int4 else bias
             found.append((f"{weight}_bias_{place}", bias))
         rest = rest[2:]
     spread = spread_columns(layer, lowered, npu)
@@ -155,6 +160,9 @@ def _weight(
     inputs = _length(lowered.shape(layer.inputs[0]), 1)
     outputs = _length(lowered.shape(layer.outputs[0]), 1)
     tile = max(npu.macs_in[dtype], 1)
+    if layer.int4:
+        outputs, inputs = aligned(outputs, _INT4_BLOCK[0]), aligned(inputs, _INT4_BLOCK[1])
+        return outputs * inputs * height * width // 2
     if layer.depthwise:
         once = npu.family in _SINGLE_DEPTHWISE or (dtype == "float16" and npu.family != "rk2118")
         copies = 1 if once else 2

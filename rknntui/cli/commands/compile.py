@@ -179,11 +179,15 @@ def _lines(found: CompiledModels) -> list[str]:
     made = [one for one in found.chips if one.path]
     lines = [sanitize(found.model)]
     lines += ["", *table(_COLUMNS, [_row(one) for one in made])] if made else []
+    lines += [_ESTIMATED] if any(one.estimated_weight_bytes is not None for one in made) else []
     for one in found.chips:
         lines += ["", f"{one.chip}: {sanitize(one.path) or 'not compiled'}", *_details(one)]
     return lines
 
 
+_ESTIMATED = (
+    "estimated: the plan of the file that the compiler got; `chips` counts the model before it."
+)
 _COLUMNS = (
     "chip",
     "toolkit",

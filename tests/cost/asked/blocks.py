@@ -156,3 +156,25 @@ BLOCKS["gated_halves"] = _gated
 BLOCKS["waves_80_by_16"] = _waves(80, 16, 0)
 BLOCKS["waves_64_by_8"] = _waves(64, 8, 32)
 BLOCKS["waves_21"] = _waves(21, 1, 10)
+
+
+# ------------------------------------------------------------------------------ weights of 4 bits
+def _small_weights(channels: int) -> None:
+    def make() -> onnx.ModelProto:
+        m = Maker((1, channels, 32, 32), opset=14)
+        last = m.conv("x", channels, 40, 3, 2, then="Relu", name="c1")
+        last = m.conv(last, 40, 40, 3, group=40, then="HardSwish", name="deep")
+        last = m.conv(last, 40, 32, 3, group=4, then="LeakyRelu", name="groups")
+        shape = {"kernel_shape": [2, 2], "strides": [2, 2]}
+        last = m.add("ConvTranspose", last, m.numbers(32, 21, 2, 2), m.numbers(21), **shape)
+        last = first = m.conv(last, 21, 48, 1, then="Relu", bias=False, name="bare")
+        last = m.conv(last, 48, 48, 5, then="Sigmoid", name="wide")
+        last = m.add("Relu", m.add("Add", m.conv(last, 48, 48, 1, name="c2"), first))
+        last = m.add("Flatten", m.add("GlobalAveragePool", last))
+        return m.model(m.add("Gemm", last, m.numbers(48, 10), m.numbers(10)))
+
+    BLOCKS[f"int4_of_{channels}"] = make
+
+
+for _channels in (2, 3, 6):
+    _small_weights(_channels)

@@ -1,0 +1,49 @@
+"""Weights of 4 bits (``w4a16``): which layers have them, and what the compiler does otherwise.
+
+Source: the tables that rknn-toolkit2 2.3.2 prints for RK3576, the only chip that it compiles
+``w4a16`` for. Features stay in float16. Depthwise and transposed convolutions, pools and products
+of two features are as in a float16 model. A dense convolution has a bias always, and its
+output stage takes in no activation but Relu and Clip. An image is scaled by a 1 x 1 convolution,
+which has no name in the table.
+"""
+
+from __future__ import annotations
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.rules import Context
+
+__all__ = ["has_int4", "scale_images", "takes_in"]
+
+_IMAGE_CHANNELS = (1, 3, 4)
+_TAKEN_IN = ("Clip", "Relu")
+"""Activations that the output stage of a convolution with weights of 4 bits does."""
+
+
+def has_int4(node: Node) -> bool:
+    """Whether a node's weight would be stored in 4 bits: that of a dense convolution is."""
+    made = any(node.attributes.get(each) for each in ("depthwise", "scales"))
+    return node.kind == "Conv" and len(node.inputs) > 1 and not made
+
+
+def takes_in(node: Node, follower: Node, context: Context) -> bool:
+    """Whether the weights of a convolution leave it the activation behind it."""
+    return not (context.int4 and has_int4(node)) or follower.op in _TAKEN_IN
+
+
+def scale_images(graph: LoweringGraph, context: Context) -> None:
+    """Images that convolutions read are scaled by a convolution before."""
+    if not context.int4:
+        return
+    for name in graph.inputs:
+        shape, readers = graph.shape(name), graph.readers(name)
+        image = len(shape) == 4 and shape[1] in _IMAGE_CHANNELS
+        if not image or not readers or any(each.kind != "Conv" for each in readers):
+            continue
+        made = graph.add_tensor(f"{name}_scaled", shape, graph.tensors[name].dtype)
+        graph.replace_reads(name, made)
+        channels = shape[1]
+        weight = graph.add_unknown(f"Pre_weight{name}", (channels, channels, 1, 1), "float32")
+        node = Node("Conv", f"Pre_weight{name}", "Conv", [name, weight], [made], {"scales": 1})
+        node.sources = readers[0].sources
+        graph.insert(node, before=readers[0])
+        graph.rewrites["scale_image"] += 1
