@@ -28,7 +28,9 @@ def rewrite_average_pools(graph: LoweringGraph, context: Context) -> None:
             kernel, strides, pads = _geometry(node)
             if len(kernel) != 2 or (any(pads) and not node.int("count_include_pad")):
                 continue
-            if node.int("ceil_mode") or (any(pads) and _has_average(context)):
+            if node.int("ceil_mode") or (
+                any(pads) and max(kernel) <= _LARGEST and _has_average(context)
+            ):
                 continue
             if not any(pads) and kernel == graph.shape(node.inputs[0])[2:]:
                 node.name = graph.fresh(f"{node.name}_2gavg")
