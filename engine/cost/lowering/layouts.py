@@ -89,7 +89,9 @@ def _push(graph: LoweringGraph) -> bool:
         elif len(features) == 1:
             turn = _turn(graph, features[0])
             single = node.op == "Slice" or graph.only_reader(features[0]) is node
-            perm = _perm(turn) if turn is not None and single else _lifted(graph, node)
+            carried = node.op == "Gather" and node.int("lifted")
+            behind = turn is not None and single and not carried
+            perm = _perm(turn) if turn is not None and behind else _lifted(graph, node)
         else:
             perm = _best(graph, node, features)
         if node.op == "exSoftmax13" and perm is not None and perm[node.int("axis")] not in (1, 3):
@@ -104,7 +106,16 @@ def _push(graph: LoweringGraph) -> bool:
 
 
 def _lifted(graph: LoweringGraph, node: Node) -> tuple[int, ...] | None:
-    """Of a Softmax of several heads between two matrices: the transpose behind it goes before."""
+    """Of a Softmax of several heads between two matrices: the transpose behind it goes before.
+
+    So it does with one behind rows or columns that are rolled, but only once.
+    """
+    if node.op == "Gather" and not node.int("lifted"):
+        reader = graph.only_reader(node.outputs[0])
+        if reader is None or reader.op != "Transpose" or _perm(reader) != (0, 3, 1, 2):
+            return None
+        node.attributes["lifted"] = 1
+        return _inverse(_perm(reader))
     reader = _turned_scores(graph, node)
     if reader is None or graph.shape(node.outputs[0])[0] == 1:
         return None

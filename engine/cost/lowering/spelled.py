@@ -104,37 +104,65 @@ def spell_running_sums(graph: LoweringGraph, context: Context) -> None:
 
 
 def spell_focus(graph: LoweringGraph, context: Context) -> None:
-    """Every second pixel, four times, joined as channels: a 2 x 2 convolution of stride 2."""
+    """Every second pixel, four times, joined as channels: a 2 x 2 convolution of stride 2.
+
+    Of a map with its channels last, as Swin merges patches, it stands between two Transposes.
+    """
     for node in graph:
-        if node.op != "Concat" or len(node.inputs) != 4 or node.int("axis") != 1:
+        if node.op != "Concat" or len(node.inputs) != 4:
+            continue
+        axis = node.int("axis") % 4
+        if axis not in (1, 3):
             continue
         phases: list[tuple[int, int]] = []
         roots: set[str] = set()
         for each in node.inputs:
-            root, phase = _phase(graph, each)
+            root, phase = _phase(graph, each, first=2 if axis == 1 else 1)
             roots.add(root)
             phases.append(phase)
         (x, *others) = roots
-        shape, out = graph.shape(x), graph.shape(node.outputs[0])
-        if others or len(shape) != 4 or sorted(phases) != [(0, 0), (0, 1), (1, 0), (1, 1)]:
+        order = (0, 1, 2, 3) if axis == 1 else (0, 3, 1, 2)
+        if others or len(graph.shape(x)) != 4:
+            continue
+        shape = tuple(graph.shape(x)[at] for at in order)
+        out = tuple(graph.shape(node.outputs[0])[at] for at in order)
+        if sorted(phases) != [(0, 0), (0, 1), (1, 0), (1, 1)]:
             continue
         if out != (shape[0], 4 * shape[1], shape[2] // 2, shape[3] // 2):
             continue
         gone = list(node.inputs)
         name = graph.fresh(f"{node.name}_2conv")
         weight = graph.add_unknown(f"{name}_i1", (out[1], shape[1], 2, 2), "float32")
-        conv = Node("Conv", name, "Conv", [x, weight], list(node.outputs), sources=node.sources)
-        conv.attributes = {"kernel_shape": [2, 2], "strides": [2, 2]}
-        following = graph.following(node)
+        result, following = node.outputs[0], graph.following(node)
         graph.remove(node)
+        made = result
+        if axis == 3:
+            first = _first_slice(graph, gone[0])
+            x = add_transpose(graph, x, order, f"{first}_2tp", before=following)
+            made = graph.add_tensor(name, out, graph.tensors[x].dtype)
+        conv = Node("Conv", name, "Conv", [x, weight], [made], sources=node.sources)
+        conv.attributes = {"kernel_shape": [2, 2], "strides": [2, 2]}
         graph.insert(conv, before=following)
+        if axis == 3:
+            add_transpose(graph, made, (0, 2, 3, 1), f"{name}_tp", result, before=following)
         for each in gone:
             conv.sources = (*conv.sources, *_drop_chain(graph, each))
         graph.rewrites["convert_slice_concat_to_conv"] += 1
 
 
-def _phase(graph: LoweringGraph, tensor: str) -> tuple[str, tuple[int, int]]:
-    """What strided slices cut a tensor from, and their first row and column; -1: none."""
+def _first_slice(graph: LoweringGraph, tensor: str) -> str:
+    """The name of the first of the slices that a tensor comes from."""
+    name = ""
+    while (maker := graph.producer(tensor)) is not None and maker.op == "Slice":
+        name, tensor = maker.name, maker.inputs[0]
+    return name
+
+
+def _phase(graph: LoweringGraph, tensor: str, first: int) -> tuple[str, tuple[int, int]]:
+    """What strided slices cut a tensor from, and their first row and column; -1: none.
+
+    ``first`` is the axis of the rows.
+    """
     phase = [-1, -1]
     while (maker := graph.producer(tensor)) is not None and maker.op == "Slice":
         arrays = [graph.array(each) for each in maker.inputs[1:] if each]
@@ -144,8 +172,9 @@ def _phase(graph: LoweringGraph, tensor: str) -> tuple[str, tuple[int, int]]:
         starts, _, axes, steps = numbers
         shape, out = graph.shape(maker.inputs[0]), graph.shape(tensor)
         for start, axis, step in zip(starts, axes, steps, strict=True):
-            at = axis % len(shape) - 2
-            whole = at >= 0 and step == 2 and start in (0, 1) and shape[at + 2] == 2 * out[at + 2]
+            at = axis % len(shape) - first
+            whole = at in (0, 1) and step == 2 and start in (0, 1)
+            whole = whole and shape[at + first] == 2 * out[at + first]
             if not whole or phase[at] >= 0:
                 return tensor, (-1, -1)
             phase[at] = start
