@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import gcd
 from typing import Literal
 
 from engine.chips.npu import NpuDtype
@@ -111,18 +110,6 @@ class Lowered:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     rewrites: Mapping[str, int] = field(default_factory=dict)
-
-    @cached_property
-    def split_steps(self) -> Mapping[str, int]:
-        """By the first output of a Split: the greatest common divisor of its parts' channels.
-
-        Of the parts with four axes; 0 where none has.
-        """
-        return {
-            layer.outputs[0]: gcd(*(s[1] for s in map(self.shape, layer.outputs) if len(s) == 4))
-            for layer in self.layers
-            if layer.kind == "Split" and layer.outputs
-        }
 
     @cached_property
     def writers(self) -> Mapping[str, LoweredLayer]:
