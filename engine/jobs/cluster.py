@@ -175,7 +175,7 @@ def open_cluster(where: ClusterAddress | None, workers: int) -> Iterator[Cluster
     if missing:
         raise UsageError(
             f"A sweep needs {' and '.join(missing)}, which is not installed.",
-            cause="They are an extra of this program.",
+            cause="Sweeps are an extra of this program.",
             remedy=shlex.join([sys.executable, "-m", "pip", "install", *PACKAGES]),
         )
     if where is not None:
