@@ -68,16 +68,6 @@ class View:
         self.shape = shape
         return True
 
-    def only_moves(self, axis: int) -> bool:
-        """Whether nothing but one dimension's own factors changed places."""
-        starts = [_resolved([each]) for each in self.start]
-        ends = [_resolved([each]) for each in self.dims]
-        if len(starts) != len(ends):
-            return False
-        same = [at for at, each in enumerate(starts) if ends[at] == each]
-        rest = [at for at in range(len(starts)) if at not in same]
-        return rest == [axis] and {id(p) for p in starts[axis]} == {id(p) for p in ends[axis]}
-
 
 def four(shape: tuple[int, ...]) -> tuple[int, ...]:
     """A shape in four dimensions as the compiler writes it: (a, b, c) is (a, b, 1, c)."""

@@ -1,26 +1,16 @@
-"""Two measured runs side by side, and the layers that all runs measured, to calibrate on."""
+"""Two measured runs side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from engine.base.errors import UsageError
-from engine.base.text import sanitize
 from engine.devices.measure.benchmark import CellResult
-from engine.devices.measure.history import Damaged, list_runs, load_run
-from engine.devices.measure.measured_run import Conditions, LayerFigure, MeasuredRun
+from engine.devices.measure.measured_run import MeasuredRun
 from engine.wire.measured import LayerChange, PointChange, RunsCompared
 
-__all__ = [
-    "CalibrationRows",
-    "MeasuredLayer",
-    "calibration_rows",
-    "compare_runs",
-]
+__all__ = ["compare_runs"]
 
 _CLOCK_CHANGE = 0.01
-_NO_LAYERS = frozenset({"InputOperator", "OutputOperator", "exDataConvert"})
 
 
 def compare_runs(first: MeasuredRun, second: MeasuredRun) -> RunsCompared:
@@ -85,79 +75,3 @@ def _pairs(one: Mapping[str, str], other: Mapping[str, str]) -> list[tuple[str, 
 
 def _megahertz(hertz: int | None) -> str:
     return "unknown" if hertz is None else f"{hertz / 1e6:.0f} MHz"
-
-
-@dataclass(frozen=True)
-class MeasuredLayer:
-    """One step of a layer, as a board measured it in one run.
-
-    Attributes:
-        run: id of the run, and ``at`` its time in seconds since the epoch.
-        conditions: model, chip, board, versions and clocks.
-        layer: id of the layer.
-        figure: what was measured.
-    """
-
-    run: str
-    at: float
-    conditions: Conditions
-    layer: str
-    figure: LayerFigure
-
-
-@dataclass(frozen=True)
-class CalibrationRows:
-    """Layers to calibrate a model of time on.
-
-    Attributes:
-        rows: of all runs, the newest first.
-        left_out: what was not taken, with the reason.
-    """
-
-    rows: tuple[MeasuredLayer, ...]
-    left_out: tuple[str, ...]
-
-
-def calibration_rows(*, chip: str | None = None, model: str | None = None) -> CalibrationRows:
-    """Every step that a board measured and that has a layer and a time.
-
-    Runs of emulated boards are left out, as are those whose clock fell while they ran. The times
-    are those of a run with ``perf_debug``, whose sum is longer than a run without.
-
-    Args:
-        chip: only of this chip.
-        model: only of the file with this SHA-256.
-
-    Raises:
-        OSError: the history cannot be read.
-    """
-    rows: list[MeasuredLayer] = []
-    left_out: list[str] = []
-    for head in list_runs(chip=chip, model=model):
-        if isinstance(head, Damaged):
-            left_out.append(f"{head.id}: damaged ({head.why})")
-            continue
-        if not head.layers:
-            continue
-        if head.label != "measured":
-            left_out.append(f"{head.id}: {head.label}")
-            continue
-        try:
-            run = load_run(head.id)
-        except UsageError as error:
-            left_out.append(f"{head.id}: {sanitize(error.cause or error.what, 200)}")
-            continue
-        if any(cell.throttled for cell in run.cells):
-            left_out.append(f"{head.id}: a clock fell while it ran")
-            continue
-        every = () if run.table is None else run.table.figures
-        figures = [figure for figure in every if figure.op not in _NO_LAYERS]
-        found = [
-            MeasuredLayer(head.id, head.at, head.conditions, figure.layer, figure)
-            for figure in figures
-            if figure.layer is not None and figure.microseconds is not None
-        ]
-        if len(found) < len(figures):
-            left_out.append(f"{head.id}: {len(figures) - len(found)} rows without layer or time")
-        rows += found
-    return CalibrationRows(tuple(rows), tuple(left_out))

@@ -6,17 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from textual.binding import Binding
-from textual.containers import Horizontal
-from textual.widgets import Input, Label, Static
-
 from engine import shape_text
-from rknntui.screens.dialogs.dialogs import Dialog
+from rknntui.screens.dialogs.fields import FieldsDialog
 
 if TYPE_CHECKING:
-    from textual.app import ComposeResult
-    from textual.widget import Widget
-
     from engine.wire.graph import Tensor
 
 __all__ = ["AS_IS", "Scenario", "WhatIfDialog", "read_scenario"]
@@ -144,7 +137,7 @@ def _size(word: str, inputs: Sequence[Tensor]) -> str:
     return f"{tensor.name}={','.join(dims)}"
 
 
-class WhatIfDialog(Dialog):
+class WhatIfDialog(FieldsDialog):
     """Asks what to vary; dismissed with (scenario, texts), None for Esc.
 
     Args:
@@ -152,51 +145,15 @@ class WhatIfDialog(Dialog):
         inputs: of the open model.
     """
 
-    # before the field has them: a field that is typed right after is the next one already
-    BINDINGS = [
-        Binding("down", "field(1)", "Next", show=False, priority=True),
-        Binding("up", "field(-1)", "Before", show=False, priority=True),
-    ]
     TITLE_TEXT = "What if (estimated)"
     KEYS_TEXT = "↑↓ field · Enter estimate · Esc cancel"
     DEFAULT_CSS = """
-    WhatIfDialog Horizontal { height: 1; background: $background; }
-    WhatIfDialog Label { width: 16; background: $background; }
+    WhatIfDialog Label { width: 16; }
     WhatIfDialog Input { width: 22; }
-    WhatIfDialog .hint { width: 1fr; color: $text-muted; padding-left: 1; text-wrap: nowrap; }
-    WhatIfDialog #what-if-problem { color: $error; min-height: 1; }
     """
 
     def __init__(self, texts: Mapping[str, str], inputs: Sequence[Tensor]) -> None:
-        super().__init__()
-        self._texts = {name: texts.get(name, "") for name, _, _ in _FIELDS}
-        self._inputs = inputs
+        def read(given: dict[str, str]) -> tuple[Scenario, dict[str, str]]:
+            return read_scenario(given, inputs), given
 
-    def compose(self) -> ComposeResult:
-        lines: list[Widget] = []
-        for name, label, hint in _FIELDS:
-            entry = Input(self._texts[name], id=name, compact=True, select_on_focus=True)
-            entry.cursor_blink = False
-            told = Label(hint, classes="hint", markup=False)
-            lines.append(Horizontal(Label(label, markup=False), entry, told))
-        said = "An empty field keeps the recipe's."
-        yield self.box(*lines, Static(said, id="what-if-problem", markup=False))
-
-    def action_field(self, by: int) -> None:
-        """Go to the next field, or the one before."""
-        if by > 0:
-            self.focus_next("Input")
-        else:
-            self.focus_previous("Input")
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Estimate where every text is a value."""
-        event.stop()
-        texts = {name: self.query_one(f"#{name}", Input).value for name, _, _ in _FIELDS}
-        try:
-            scenario = read_scenario(texts, self._inputs)
-        except ValueError as error:
-            self.query_one("#what-if-problem", Static).update(f"✗ {error}")
-            self.app.bell()
-        else:
-            self.dismiss((scenario, texts))
+        super().__init__(_FIELDS, texts, read, "An empty field keeps the recipe's.")

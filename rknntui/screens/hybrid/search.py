@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
-from textual.containers import Horizontal, Vertical
-from textual.widgets import Input, Label, Static
+from textual.containers import Vertical
 
 from engine import gain_text, sqnr_rank, sqnr_text
 from engine.wire.codec import Values, encode
 from engine.wire.hybrid import CURVE, SEARCH, CurvePoint, SearchParams, SearchResult
 from rknntui.keys.commandline import job_flags
 from rknntui.keys.text import key_text, with_keys
-from rknntui.screens.dialogs.dialogs import Dialog, PromptDialog
+from rknntui.screens.dialogs.dialogs import PromptDialog
+from rknntui.screens.dialogs.fields import FieldsDialog
 from rknntui.screens.hybrid.text import point_fields, point_record
 from rknntui.widgets.curve_chart import CurveChart, Series
 from rknntui.widgets.facts_line import Fact, FactsLine
@@ -28,7 +27,6 @@ from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
     from textual.app import App
-    from textual.widget import Widget
 
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
@@ -160,55 +158,22 @@ def _gained(first: float, here: float) -> str:
     return f"{gain_text(None if math.isinf(here) else here - first, unit=False)}, "
 
 
-class SearchDialog(Dialog):
+class SearchDialog(FieldsDialog):
     """Asks for floor, budget, dtype and time; dismissed with the texts, None for Esc."""
 
-    # before the field has them: a field that is typed right after is the next one already
-    BINDINGS = [
-        Binding("down", "field(1)", "Next", show=False, priority=True),
-        Binding("up", "field(-1)", "Before", show=False, priority=True),
-    ]
     TITLE_TEXT = "Search for layers to promote"
     KEYS_TEXT = "↑↓ field · Enter start · Esc cancel"
     DEFAULT_CSS = """
-    SearchDialog Horizontal { height: 1; background: $background; }
-    SearchDialog Label { width: 28; background: $background; }
+    SearchDialog Label { width: 28; }
     SearchDialog Input { width: 12; }
-    SearchDialog .hint { width: 1fr; color: $text-muted; padding-left: 1; text-wrap: nowrap; }
-    SearchDialog #search-problem { color: $error; min-height: 1; }
     """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        super().__init__()
-        self._texts = {**DEFAULTS, **texts}
+        def read(given: dict[str, str]) -> dict[str, str]:
+            search_params(given)
+            return given
 
-    def compose(self) -> ComposeResult:
-        lines: list[Widget] = []
-        for name, label, hint in _FIELDS:
-            entry = Input(self._texts[name], id=name, compact=True, select_on_focus=True)
-            entry.cursor_blink = False
-            told = Label(hint, classes="hint", markup=False)
-            lines.append(Horizontal(Label(label, markup=False), entry, told))
-        yield self.box(*lines, Static("", id="search-problem", markup=False))
-
-    def action_field(self, by: int) -> None:
-        """Go to the next field, or the one before."""
-        if by > 0:
-            self.focus_next("Input")
-        else:
-            self.focus_previous("Input")
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Start where every text is a value."""
-        event.stop()
-        texts = {name: self.query_one(f"#{name}", Input).value for name, _, _ in _FIELDS}
-        try:
-            search_params(texts)
-        except ValueError as error:
-            self.query_one("#search-problem", Static).update(f"✗ {error}")
-            self.app.bell()
-        else:
-            self.dismiss(texts)
+        super().__init__(_FIELDS, {**DEFAULTS, **texts}, read)
 
 
 class SearchPane(Vertical):

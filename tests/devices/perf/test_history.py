@@ -33,7 +33,7 @@ from engine.devices.measure.measured_run import (
 )
 from engine.devices.measure.perf_layers import layer_rows
 from engine.devices.measure.perf_text import parse_perf_text
-from engine.devices.measure.run_comparison import calibration_rows, compare_runs
+from engine.devices.measure.run_comparison import compare_runs
 from engine.graph.layers import Layer, LayerMap
 from tests.devices.perf import printed
 
@@ -303,25 +303,3 @@ def test_two_runs_side_by_side() -> None:
     same = compare_runs(first, first)
     assert same.differs == ()
     assert [each.clear for each in same.points] == [None, False], "3 runs have no interval"
-
-
-def test_rows_to_calibrate_on() -> None:
-    good = save_run(_run(1_700_000_000.0))
-    emulated = save_run(_run(1_700_000_100.0, label="emulated"))
-    hot = save_run(_run(1_700_000_200.0, cells=(_cell(1.0, fell=True),)))
-    save_run(_run(1_700_000_300.0, table=None))
-    bad = save_run(_run(1_700_000_400.0))
-    path = measured_folder() / f"{bad}.json"
-    path.write_bytes(path.read_bytes()[:-1])
-    worse = save_run(_run(1_700_000_500.0))
-    (measured_folder() / f"{worse}.json").write_bytes(b"{}")
-    save_run(_run(1_700_000_600.0, conditions=replace(CONDITIONS, chip="rk3566")))
-    found = calibration_rows(chip="rk3588")
-    assert [(row.run, row.layer, row.figure.microseconds) for row in found.rows] == [
-        (good, "conv1", 10.0),
-        (good, "conv1", 12.5),
-    ]
-    assert found.rows[0].conditions == CONDITIONS
-    assert [text.split(":")[0] for text in found.left_out] == [worse, bad, hot, emulated, good]
-    assert found.left_out[2].endswith("a clock fell while it ran")
-    assert found.left_out[4].endswith("1 rows without layer or time")
