@@ -18,7 +18,7 @@ import numpy as np
 from engine.base.errors import CompilerError, EngineError, JobCancelledError
 from engine.base.events import LogLine
 from engine.compile.rockchip.neutral_names import neutral_names
-from engine.graph.execute import fused_roundings
+from engine.graph.execute import fused_roundings, table_roundings
 from engine.graph.ir import Graph
 from engine.pipeline.opinion_findings import missed
 from engine.pipeline.second_opinion import (
@@ -163,7 +163,8 @@ def _spread(names: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
 def _candidates(handed: HandedModel) -> dict[str, int]:
     """Tensors that layers write and that are stored in 8 bits, in order; bytes of each in float."""
     graph = handed.graph
-    gone = {node.name for node in fused_roundings(graph)} if fuses(handed) else set()
+    merged = (*fused_roundings(graph), *table_roundings(graph)) if fuses(handed) else ()
+    gone = {node.name for node in merged}
     found: dict[str, int] = {}
     for node in graph.nodes:
         if node.op_type != "QuantizeLinear" or node.name in gone:

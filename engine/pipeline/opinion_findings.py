@@ -34,8 +34,6 @@ __all__ = ["Judgement", "judge", "limits_for", "missed", "with_cause"]
 
 _OTHERWISE = {
     "HardSigmoid": "at level 3 the toolkit computes HardSigmoid from a table, up to 3 steps off",
-    "HardSwish": "at level 3 the toolkit computes HardSwish behind a depthwise convolution from a "
-    "table, up to a step off",
     "Mish": "the toolkit computes Mish from a table, up to a step off",
     "Resize": "the toolkit interpolates a Resize in integers, up to a step off",
     "AveragePool": "an AveragePool that does not count its padding has the scale of its input "

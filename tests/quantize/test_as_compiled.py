@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
+from onnx import TensorProto, helper
 
 from engine.graph.execute import (
     FINEST_SIGMOID,
@@ -14,7 +15,9 @@ from engine.graph.execute import (
     fused_roundings,
     lower_for_runtime,
     open_model,
+    ort,
     rounded_operands,
+    table_roundings,
 )
 from engine.graph.execute.means import LARGEST_WINDOW, means_in_stages, quantized_means
 from engine.graph.ir import Graph, QuantParams, constant_of, params_of
@@ -61,7 +64,6 @@ def activated(net: Net, kind: str) -> str:
         ("depthwise", 0),
         ("relu", 0),
         ("hardswish", 1),
-        ("depthwise hardswish", 1),
         ("hardsigmoid", 0),
     ],
 )
@@ -387,3 +389,48 @@ def values_of(value: ir.Value | None) -> np.ndarray:
     assert scale is not None
     assert stored is not None
     return stored.numpy().astype(np.float32) * scale.numpy()
+
+
+def test_a_hard_swish_behind_a_depthwise_convolution_is_a_table_from_minus_3() -> None:
+    """Against numpy: its input is rounded in 255 steps between -3 and the end of the range."""
+    net = Net()
+    graph = net.graph(net.conv(activated(net, "depthwise hardswish"), 4, 4))
+    feeds = net.feeds(3, scale=4.0)
+    given = quantized(graph, feeds)
+    (rounding,) = table_roundings(given)
+    assert fused_roundings(given) == []
+    before = params_of(rounding)
+    assert before is not None
+    compiled = as_compiled(given)
+    assert [node.op_type for node in compiled.nodes] == [node.op_type for node in given.nodes]
+    (node,) = (node for node in given.nodes if node.op_type == "HardSwish")
+    (after,) = (use.node for use in node.outputs[0].uses())
+    (read,) = (use.node for use in after.outputs[0].uses())
+    name = read.outputs[0].name or ""
+    source = rounding.inputs[0].name if rounding.inputs[0] else ""
+    (total,) = inner(given, feeds[0], source or "")
+    high = (127 - before.zero_point[0]) * np.float32(before.scale[0])
+    step = (high + 3) / 255
+    zero = np.rint(-128 + 3 / step)
+    entry = (np.clip(np.rint(total / step) + zero, -128, 127) - zero) * step
+    wanted = entry * np.clip(entry / 6 + 0.5, 0, 1)
+    out = params_of(after)
+    assert out is not None
+    integers = np.clip(np.rint(wanted / out.scale[0]) + out.zero_point[0], -128, 127)
+    (found,), (old,) = (inner(each, feeds[0], name) for each in (compiled, given))
+    integers = (integers - out.zero_point[0]) * np.float32(out.scale[0])
+    assert np.mean(np.abs(found - integers) > 1e-4) < 2e-3  # float32 in another order
+    assert np.mean(np.abs(old - integers) > 1e-4) > 0.02
+    assert as_compiled(compiled) is compiled
+
+
+def inner(graph: Graph, feed: dict[str, np.ndarray], name: str) -> list[np.ndarray]:
+    """An inner float tensor, before any rounding behind it."""
+    proto = graph.to_proto()
+    del proto.graph.output[:]
+    proto.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(proto.SerializeToString(), options)
+    found: list[np.ndarray] = session.run(None, feed)
+    return found

@@ -7,6 +7,7 @@ from engine.graph.execute.as_compiled import (
     coarse_sigmoids,
     fused_roundings,
     rounded_operands,
+    table_roundings,
 )
 from engine.graph.execute.float16_layers import float16_layers
 from engine.graph.execute.lower import is_quantized, lower_for_runtime
@@ -39,4 +40,5 @@ __all__ = [
     "release_pool",
     "rounded_operands",
     "simulation_errors",
+    "table_roundings",
 ]

@@ -4,9 +4,10 @@ At its level 3, the default, rknn-toolkit2 2.3.2 hands the sum of a convolution 
 behind it without rounding or saturating it to 8 bits first, although the file asks for that. A bias
 behind a matrix product is part of that sum, in whole steps of it; a factor behind it goes into its
 weights, which are rounded anew. A Sigmoid that is fused has no steps finer than
-:data:`FINEST_SIGMOID`, whatever the file says. And one operand of a product of two computed
-tensors, as in attention, is rounded once more: to symmetric int8, whose step is the farther end of
-its range over 127. It is the second one, or the first where the compiler turns the product round.
+:data:`FINEST_SIGMOID`, whatever the file says. Behind a depthwise convolution a HardSwish is a
+table that begins at -3. And one operand of a product of two computed tensors, as in attention, is
+rounded once more: to symmetric int8, whose step is the farther end of its range over 127. It is the
+second one, or the first where the compiler turns the product round.
 Found from outside, by comparing its simulator with ours on nets from every framework
 (``docs/measurements/compiled.md``). Up to level 2 it computes what the file says. Layers that are
 not of 8 bits are float16 at every level (:mod:`.float16_layers`).
@@ -29,6 +30,7 @@ __all__ = [
     "coarse_sigmoids",
     "fused_roundings",
     "rounded_operands",
+    "table_roundings",
 ]
 
 FUSING_LEVEL = 3
@@ -42,6 +44,7 @@ FINEST_SIGMOID = 1 / 510
 _ACTIVATIONS = frozenset({"Elu", "HardSwish", "LeakyRelu", "PRelu", "Sigmoid", "Softplus", "Tanh"})
 
 
+_TABLE_BEGINS = np.float32(-3)
 _MOVES = frozenset({"Flatten", "MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 
 _THROUGH = _MOVES - {"MaxPool"} | {"DequantizeLinear", "QuantizeLinear"}
@@ -58,8 +61,9 @@ def as_compiled(graph: Graph) -> Graph:
     names = [node.name or "" for node in fused_roundings(graph)]
     products = [node.name or "" for node in rounded_operands(graph)]
     biases = {name: bias for name in names if (bias := _bias_as_sum(graph.node(name))) is not None}
+    tables = [node.name or "" for node in table_roundings(graph)]
     factors = [part for name in names if (part := _folded_factor(graph.node(name))) is not None]
-    if not names and not products:
+    if not names and not products and not tables:
         return graph
     copy = graph.copy()
     inner = copy.model.graph
@@ -80,6 +84,14 @@ def as_compiled(graph: Graph) -> Graph:
             use.node.replace_input_with(use.idx, source)
         inner.remove(dequantize, safe=True)
         inner.remove(quantize, safe=True)
+    for name in tables:
+        quantize = copy.node(name)
+        for hint, index, array in zip(
+            ("scale", "zero_point"), (1, 2), _table_params(quantize) or (), strict=False
+        ):
+            changed = add_constant(inner, given.claim(f"{name}/table_{hint}"), array)
+            for node in (quantize, *(use.node for use in tuple(quantize.outputs[0].uses()))):
+                node.replace_input_with(index, changed)
     for name, weights in factors:
         constant = add_constant(inner, given.claim(f"{name}/asymmetric"), weights)
         copy.node(name).replace_input_with(1, constant)
@@ -223,7 +235,8 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
             if _gates(node, value):
                 found.append(quantize)
         elif node.op_type == "Conv" and [each.op_type for each in readers] == ["HardSwish"]:
-            found.append(quantize)  # of groups of channels, too
+            if not _is_depthwise(node):
+                found.append(quantize)  # of groups of channels, too
         elif not _is_dense(node):
             continue
         elif len(readers) == 1 and (
@@ -244,6 +257,47 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
         elif len(readers) == 2 and {reader.op_type for reader in readers} == {"Sigmoid", "Mul"}:
             found.append(quantize)
     return found
+
+
+def table_roundings(graph: Graph) -> list[ir.Node]:
+    """The QuantizeLinear between a depthwise convolution and a HardSwish, which is a table there.
+
+    The table begins at -3, below which its results are 0: the steps are finer than the file's.
+    """
+    found = []
+    for node in graph.nodes:
+        if node.op_type != "HardSwish" or node.inputs[0] is None:
+            continue
+        dequantize = node.inputs[0].producer()
+        source = None if dequantize is None else dequantize.inputs[0]
+        quantize = None if source is None else source.producer()
+        before = None if quantize is None else quantize.inputs[0]
+        writer = None if before is None else before.producer()
+        if quantize is None or writer is None or not _is_depthwise(writer):
+            continue
+        alone = _only_reader(writer.outputs[0]) and _only_reader(quantize.outputs[0])
+        if alone and _only_reader(node.inputs[0]) and _table_params(quantize) is not None:
+            found.append(quantize)
+    return found
+
+
+def _table_params(quantize: ir.Node) -> tuple[np.ndarray, np.ndarray] | None:
+    """Scale and zero point of a table's integers; None: those of the file, or another dtype."""
+    params = params_of(quantize) if quantize.op_type == "QuantizeLinear" else None
+    if params is None or params.dtype != "int8" or len(params.scale) != 1:
+        return None
+    scale, zero = np.float32(params.scale[0]), params.zero_point[0]
+    low, high = (-128 - zero) * scale, (127 - zero) * scale
+    if low >= _TABLE_BEGINS - scale / 2:
+        return None
+    step = np.float32((high - _TABLE_BEGINS) / 255)
+    return np.array(step), np.array(np.rint(-128 - _TABLE_BEGINS / step), np.int8)
+
+
+def _is_depthwise(node: ir.Node) -> bool:
+    weight = node.inputs[1].shape if node.op_type == "Conv" and node.inputs[1] else None
+    groups = node.attributes.get_int("group", 1)
+    return groups > 1 and weight is not None and weight[0] == groups and weight[1] == 1
 
 
 def coarse_sigmoids(graph: Graph) -> list[ir.Node]:
