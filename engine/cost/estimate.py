@@ -14,6 +14,7 @@ from engine.chips import Chip, chip, chips
 from engine.chips.figures import basis, number
 from engine.chips.npu import NpuDtype, NpuProfile, npu_profile
 from engine.cost.advice import advise
+from engine.cost.crashes import known_crashes
 from engine.cost.cycles import all_cycles
 from engine.cost.generation1.estimate import (
     Counted1,
@@ -280,7 +281,9 @@ class _Work:
                     f"The NPU of {blank.chip} has no {dtype}; it has {has}.",
                     remedy=f"Estimate it in {has}.",
                 )
-            return chip_figures(blank, self._counted(npu, dtype), self._settings.npu_mhz)
+            found = chip_figures(blank, self._counted(npu, dtype), self._settings.npu_mhz)
+            crashes = known_crashes(self._graph, npu.family, dtype, self._dtypes)
+            return replace(found, warnings=crashes)
         design = design_of(blank.chip)
         if design is None:
             raise UsageError(f"Nothing is known that {blank.chip} could be estimated from.")

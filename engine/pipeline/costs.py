@@ -92,6 +92,7 @@ def _check_of(found: ChipEstimate) -> ChipCheck:
         rows,
         found.problem,
         found.unknown_layers,
+        found.warnings,
     )
 
 

@@ -246,6 +246,7 @@ class ChipEstimate:
         reaches: ``yes``, ``no`` or ``maybe``: whether it does the frames a second asked for, and
             its whole interval with it; empty where none were asked for, or there is no estimate.
         notes: what the figures leave out, in sentences.
+        warnings: what of the model crashes the vendor's compiler, and what to do, in sentences.
     """
 
     chip: str
@@ -273,6 +274,7 @@ class ChipEstimate:
     bandwidth_gbs: float | None = None
     stratum: str = ""
     reaches: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 @record
@@ -306,7 +308,7 @@ class CheckRow:
 class ChipCheck:
     """A model on one chip: how many layers where, and the rows of those not on the NPU.
 
-    Counts are as of :class:`ChipEstimate`.
+    Counts and ``warnings`` are as of :class:`ChipEstimate`.
     """
 
     chip: str
@@ -318,6 +320,7 @@ class ChipCheck:
     rows: tuple[CheckRow, ...]
     problem: str = ""
     unknown_layers: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 @record

@@ -76,7 +76,7 @@ def problem_lines(chips: Iterable[ChipEstimate]) -> list[str]:
     """Why a chip has no estimate, and what the others leave out; equal ones together."""
     told: dict[str, list[str]] = {}
     for each in chips:
-        for text in (f"{each.problem} {each.remedy}".strip(), *each.notes):
+        for text in (f"{each.problem} {each.remedy}".strip(), *each.warnings, *each.notes):
             if text:
                 told.setdefault(text, []).append(each.chip)
     return [f"{', '.join(names)}: {sanitize(text)}" for text, names in told.items()]

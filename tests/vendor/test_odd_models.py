@@ -19,6 +19,7 @@ from engine.services.compile import compile as compile_service
 from engine.services.state import WORKER_STATE
 from engine.services.vendor_files import vendor_graph
 from engine.wire.compile import Compiled, CompileParams
+from tests.cost.test_crashes import attention
 
 pytestmark = [pytest.mark.long, pytest.mark.vendor]
 
@@ -314,3 +315,14 @@ def test_states_that_are_outputs_are_kept(tmp_path: Path) -> None:
     assert "compiled-another-way" not in {each.code for each in one.findings}
     assert [row.name for row in one.outputs] == ["y", "hn", "cn"]
     assert min(row.cosine for row in one.outputs) > 0.9999
+
+
+def test_attention_without_a_scale_is_compiled_at_level_2(tmp_path: Path) -> None:
+    # the crash that `check` and `chips` tell before: engine.cost.crashes
+    for form, level in (("plain", 2), ("scale", 3)):
+        model = tmp_path / f"{form}.onnx"
+        onnx.save(attention(form), model)
+        (one,) = compiled(model, tmp_path)
+        assert one.problem == ""
+        side = json.loads(Path(one.side_file).read_text(encoding="ascii"))
+        assert side["config"]["optimization_level"] == level

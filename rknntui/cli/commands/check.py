@@ -70,7 +70,17 @@ def _lines(found: CheckAnswer) -> list[str]:
     ]
     lines = [f"{sanitize(found.model)} (estimated)", "", *table(columns, rows)]
     lines += [f"{one.chip}: {sanitize(one.problem)}" for one in found.chips if one.problem]
-    return lines + _off_lines(found)
+    return lines + _off_lines(found) + _warnings(found)
+
+
+def _warnings(found: CheckAnswer) -> list[str]:
+    """What crashes the compiler, with the chips of which that is so."""
+    told: dict[str, list[str]] = {}
+    for one in found.chips:
+        for text in one.warnings:
+            told.setdefault(text, []).append(one.chip)
+    lines = [f"warning: {', '.join(on)}: {sanitize(text, 400)}" for text, on in told.items()]
+    return ["", *lines] if lines else []
 
 
 def _off_lines(found: CheckAnswer) -> list[str]:

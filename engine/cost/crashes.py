@@ -1,0 +1,67 @@
+"""What the vendor's compiler is known to crash at: told before it is asked.
+
+Seen with rknn-toolkit2 2.3.2 and int8 files with parameters of their own, as this program hands
+them over: attention whose scores go from one product of matrices into Softmax as they are ends in
+SIGSEGV at ``optimization_level`` 3, on every family with a fused attention (rk3562, rk3576, rk3588,
+rv1106 and rv1126b; asked in three and four dimensions, with a scale of the queries and without).
+With a scale or a mask between them, at level 2, in float16, and on rk3566 and rv1103b it compiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from engine.chips.npu import NpuDtype
+from engine.cost.lowering.attention import NO_ATTENTION
+
+if TYPE_CHECKING:
+    from engine.cost.lowering.graph import LoweringGraph, Node
+
+__all__ = ["known_crashes"]
+
+_PLAIN = frozenset({"Cast", "Dropout", "Identity"})
+"""What does nothing to the scores."""
+
+
+def known_crashes(
+    graph: LoweringGraph, family: str, dtype: NpuDtype, own: Mapping[str, NpuDtype]
+) -> tuple[str, ...]:
+    """Sentences on what of a model crashes the compiler, and what to do.
+
+    Args:
+        graph: as it was read, without Q/DQ.
+        family: of the chip.
+        dtype: of the model.
+        own: source node -> dtype, of layers that have another one.
+    """
+    if family in NO_ATTENTION:
+        return ()
+    found = [
+        node.name
+        for node in graph
+        if node.op == "Softmax"
+        and own.get(node.name, dtype) == "int8"
+        and _is_product(graph, node)
+        and any(reader.op == "MatMul" for reader in graph.readers(node.outputs[0]))
+    ]
+    if not found:
+        return ()
+    layers = f"{len(found)} attention layer{'s' if len(found) > 1 else ''}"
+    told = (
+        f"rknn-toolkit2 2.3.2 crashes at optimization_level 3 with {layers} without a scale or mask"
+        f" before Softmax (the first is {found[0]}). `compile` then takes level 2 by itself;"
+        " optimization_level 2 in the recipe, or a scale between MatMul and Softmax, avoids it."
+    )
+    return (told,)
+
+
+def _is_product(graph: LoweringGraph, softmax: Node) -> bool:
+    """Whether a Softmax reads a product of two features, along its last axis."""
+    shape = graph.shape(softmax.inputs[0])
+    if len(shape) < 3 or softmax.int("axis", -1) % len(shape) != len(shape) - 1:
+        return False
+    maker = graph.producer(softmax.inputs[0])
+    while maker is not None and maker.op in _PLAIN:
+        maker = graph.producer(maker.inputs[0])
+    return maker is not None and maker.op == "MatMul" and len(graph.features(maker)) == 2
