@@ -122,12 +122,6 @@ class Lowered:
         }
 
     @cached_property
-    def max_pooled(self) -> frozenset[str]:
-        """Features that a MaxPool on the NPU reads or writes."""
-        pools = (each for each in self.layers if each.kind == "MaxPool" and each.target == "NPU")
-        return frozenset(name for each in pools for name in (*each.inputs, *each.outputs))
-
-    @cached_property
     def readers(self) -> Mapping[str, tuple[LoweredLayer, ...]]:
         """The layers that read a feature, by its name."""
         found: dict[str, tuple[LoweredLayer, ...]] = {}
@@ -135,6 +129,20 @@ class Lowered:
             for name in dict.fromkeys(layer.inputs):
                 found[name] = (*found.get(name, ()), layer)
         return found
+
+    @cached_property
+    def convolved(self) -> frozenset[str]:
+        """Features that a convolution reads first."""
+        kinds = ("Conv", "ConvTranspose")
+        return frozenset(
+            each.inputs[0] for each in self.layers if each.inputs and each.kind in kinds
+        )
+
+    @cached_property
+    def max_pooled(self) -> frozenset[str]:
+        """Features that a MaxPool on the NPU reads or writes."""
+        pools = (each for each in self.layers if each.kind == "MaxPool" and each.target == "NPU")
+        return frozenset(name for each in pools for name in (*each.inputs, *each.outputs))
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Of a tensor; () of one that is not there."""

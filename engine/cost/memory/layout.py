@@ -24,6 +24,7 @@ __all__ = [
     "in_groups",
     "in_rows",
     "is_image",
+    "is_unfolded",
     "padded_bytes",
     "settled",
     "spread_columns",
@@ -64,6 +65,8 @@ rows more in some of larger maps, which no rule is known of."""
 _PIXELS_AT_ONCE = 8192
 """Of a larger graph output RV1103 and RV1106 copy so many pixels at once, into room of their own
 where the channels fill whole groups."""
+_TILED_ROWS = ("rk3588", "rk3576", "rv1126b")
+"""Families that write (N, C, 1, L) of (N, C, L) in whole tiles of channels for a convolution."""
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _ROW_CONVERTED = ("rk3562", "rv1106", "rk2118")
 """Families that copy a graph output to NHWC where its channels fill whole groups."""
@@ -110,10 +113,7 @@ def feature_bytes(
     size = element_bytes(tensor.dtype)
     shape = tensor.shape
     if len(shape) != 4:
-        joined = _reshaped_map(writer, lowered)
-        if len(shape) == 3 and (npu.family == "rk3566" or joined):
-            return padded_bytes((shape[0], shape[1], 1, shape[2]), size, npu)
-        return aligned(math.prod(shape) * size, 8 if npu.family == "rk3566" else ALIGNMENT)
+        return _flat_bytes(tensor, npu, writer, lowered)
     batch, channels, height, width = shape
     if npu.family == "rk3566" and batch > channels == height == 1 and _turned_on_cpu(writer):
         return batch * width * size  # rows of a sequence: not in groups of channels
@@ -129,7 +129,7 @@ def feature_bytes(
             tile = max(npu.macs_out["int8" if size == 1 else "float16"], 1)
             turned = max(turned, aligned(channels, tile) * height * width)
         if broken or height > 1 or npu.family == "rk3588":
-            return batch * turned * size
+            return batch * turned * size * written_times(writer, npu, size)
     if writer is not None:
         padded = max(padded, _written_channels(channels, size, npu, writer, lowered))
         if writer.kind == "Split" and writer.target == "NPU":
@@ -140,7 +140,36 @@ def feature_bytes(
     if in_rows(tensor.name, npu, lowered):
         return batch * padded * height * width * size
     pixels = height * width
-    return batch * padded * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
+    whole = batch * padded * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
+    unfolded = writer is not None and is_unfolded(writer, lowered)
+    return aligned(whole) if unfolded and npu.family != "rk3566" else whole
+
+
+def _flat_bytes(
+    tensor: LoweredTensor, npu: NpuProfile, writer: LoweredLayer | None, lowered: Lowered
+) -> int:
+    """Of a tensor that has not four axes; one of three as what it becomes, (N, C, 1, L)."""
+    size, shape = element_bytes(tensor.dtype), tensor.shape
+    step = 8 if npu.family == "rk3566" else ALIGNMENT
+    if len(shape) == 3:
+        padded = padded_bytes((shape[0], shape[1], 1, shape[2]), size, npu)
+        made = writer is not None and is_unfolded(writer, lowered) and writer.target == "NPU"
+        made = made or _reshaped_map(writer, lowered)
+        if npu.family == "rk3566":
+            return padded
+        if made or (writer is None and npu.family != "rk3562"):
+            return aligned(padded, step)
+    return aligned(math.prod(shape) * size, step)
+
+
+def is_unfolded(layer: LoweredLayer, lowered: Lowered) -> bool:
+    """Whether a Reshape makes (N, C, L) of (N, C, 1, L), or the reverse: around every Conv1d."""
+    if layer.kind != "Reshape" or len(layer.inputs) != 1 or not layer.outputs:
+        return False
+    flat, four = lowered.shape(layer.inputs[0]), lowered.shape(layer.outputs[0])
+    if len(flat) == 4:
+        flat, four = four, flat
+    return len(flat) == 3 and four == (flat[0], flat[1], 1, flat[2])
 
 
 def _reshaped_map(writer: LoweredLayer | None, lowered: Lowered) -> bool:
@@ -246,7 +275,9 @@ def _written_channels(
     channels: int, size: int, npu: NpuProfile, writer: LoweredLayer, lowered: Lowered
 ) -> int:
     """Channels that the writer of a tensor writes, padding included."""
-    if writer.target != "NPU" or not writer.inputs or not writer.outputs:
+    if not writer.inputs or not writer.outputs:
+        return channels
+    if writer.target != "NPU" and not is_unfolded(writer, lowered):
         return channels
     tile = max(npu.macs_out["int8" if size == 1 else "float16"], 1)
     if writer.kind in _CONVOLUTIONS:
@@ -258,6 +289,9 @@ def _written_channels(
         return aligned(channels, _DEPTHWISE_BYTES.get(npu.family, 64) // size)
     if writer.kind == "Concat":
         return _joined_channels(channels, tile, writer, npu, lowered)
+    if len(lowered.shape(writer.inputs[0])) == 3 and is_unfolded(writer, lowered):
+        tiled = npu.family in _TILED_ROWS and writer.outputs[0] in lowered.convolved
+        return aligned(channels, tile) if tiled else channels
     return channels
 
 

@@ -10,12 +10,13 @@ import math
 
 from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer
-from engine.cost.memory.allocator import aligned
+from engine.cost.memory.allocator import ALIGNMENT, aligned
 from engine.cost.memory.layout import (
     element_bytes,
     feature_bytes,
     in_groups,
     in_rows,
+    is_unfolded,
     padded_bytes,
     widened,
 )
@@ -72,6 +73,9 @@ def reshaped_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, share
     before, after = tensor.shape, lowered.shape(layer.outputs[0])
     if npu.family == "rk3566" or tensor.dtype == "int64":
         return 0
+    unfolded = _unfolded(layer, npu, lowered) if is_unfolded(layer, lowered) else 0
+    if unfolded:
+        return unfolded
     mapped = len(before) == 4 and before[0] == 1 < before[1] and layer.target == "NPU"
     if mapped and in_groups(layer.inputs[0], lowered):
         rows = in_rows(layer.outputs[0], npu, lowered)
@@ -92,6 +96,32 @@ def reshaped_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, share
     if is_view(layer, npu, lowered):
         return 2 * padded_bytes(before, size, npu) if shared else 0
     return padded_bytes(before, size, npu)
+
+
+def _unfolded(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
+    """A Reshape of (N, C, L) to (N, C, 1, L) or back, as around every Conv1d.
+
+    One copy where channels and rows fill whole groups. Else there are two with both in whole
+    groups, one more on RV1103B; RK3588 has rows that fill no whole groups on the CPU. What a
+    Transpose wrote lies plain and stays. 0 where it is the way back from a map in groups. Asked of
+    six sizes on every family, toolkit 2.3.2.
+    """
+    tensor = lowered.tensors[layer.inputs[0]]
+    size = element_bytes(tensor.dtype)
+    batch, channels, *_, length = tensor.shape
+    writer = lowered.writers.get(tensor.name)
+    if writer is not None and writer.kind == "Transpose":
+        return math.prod(tensor.shape) * size if npu.family == "rk3588" else ALIGNMENT
+    group = max(npu.atom_bytes // size, 1)
+    if npu.family == "rk3588" and length % group:
+        return ALIGNMENT
+    if len(tensor.shape) == 4:
+        return 0
+    plain = padded_bytes((batch, channels, 1, length), size, npu)
+    if channels % group == 0 == length % group:
+        return plain
+    both = 2 * batch * aligned(channels, group) * aligned(length, group) * size
+    return both + (plain if npu.family == "rv1106b" else 0)
 
 
 def _through_rows(
