@@ -440,3 +440,35 @@ def _rows_of_levels(boxes: int, then: str = "") -> None:
 _rows_of_levels(10)
 _rows_of_levels(16)
 _rows_of_levels(6, "Sigmoid")
+
+
+# ------------------------------------------------------------------------------------- attention
+def _attention(rows: int, heads: int, depth: int) -> None:
+    """Heads over the columns of a map, as a vision transformer has them, and a linear layer."""
+
+    def make() -> onnx.ModelProto:
+        width = heads * depth
+        m = Maker((1, 3, 4, rows))
+        last = m.conv("x", 3, width, (4, 1), valid=True)
+        last = m.add("Reshape", last, m.whole(1, width, rows))
+        last = m.add("Transpose", last, perm=[0, 2, 1])
+
+        def linear(data: str) -> str:
+            return m.add("Add", m.add("MatMul", data, m.numbers(width, width)), m.numbers(width))
+
+        parts = m.whole(1, rows, heads, depth)
+        query, key, value = (
+            m.add("Transpose", m.add("Reshape", linear(last), parts), perm=perm)
+            for perm in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])
+        )
+        root = m.constant(np.array(depth**0.5, np.float32))
+        shares = m.add("Div", m.add("MatMul", query, key), root)
+        mixed = m.add("MatMul", m.add("Softmax", shares, axis=-1), value)
+        mixed = m.add("Transpose", mixed, perm=[0, 2, 1, 3])
+        return m.model(linear(m.add("Reshape", mixed, m.whole(1, rows, width))))
+
+    GRAPHS[f"attention_{rows}_{heads}x{depth}"] = make
+
+
+for _rows, _depth in ((64, 32), (64, 64), (48, 32)):
+    _attention(_rows, 2, _depth)

@@ -166,6 +166,17 @@ def test_memory_of_a_norm_over_pixels(name: str, tmp_path: Path) -> None:
         assert f"{plan.internal / 1024:.6g}" == f"{answers()[build].internal / 1024:.6g}", build
 
 
+@pytest.mark.parametrize("name", ["64_2x32", "64_2x64", "48_2x32"])
+def test_memory_of_attention(name: str, tmp_path: Path) -> None:
+    """Scores several times over, other times in float16; exact where rows fill tiles."""
+    graph = read(f"attention_{name}", tmp_path / "graph.onnx")
+    for build in builds_of(f"attention_{name}", "rk3562", "rk3588", "rk3576"):
+        npu = npu_profile(build.platform)
+        assert npu is not None
+        plan = plan_memory(lower(graph, npu, "int8" if build.quant == "i8" else "float16"), npu)
+        assert f"{plan.internal / 1024:.6g}" == f"{answers()[build].internal / 1024:.6g}", build
+
+
 @pytest.mark.parametrize("name", ["levels_10", "levels_16", "levels_6Sigmoid"])
 def test_memory_of_joined_rows(name: str, tmp_path: Path) -> None:
     """A Reshape of a map of broken groups works on copies in groups and in NCHW."""
