@@ -199,7 +199,7 @@ def _gain(graph: LoweringGraph, node: Node, features: list[str], perm: tuple[int
             continue
         elif _is_undone(graph, each, back):
             gain += graph.only_reader(each) is node
-        else:
+        elif not _is_there(graph, each, back):
             gain -= 1
     result = node.outputs[0]
     stays = graph.is_output(result)
@@ -220,16 +220,49 @@ def _is_undone(graph: LoweringGraph, tensor: str, perm: tuple[int, ...]) -> bool
         root = maker.inputs[0]
     if not any(each.op == "Transpose" for each in path) or path[0].op == "Transpose":
         return False
+    view = _view_of(graph, root, path[::-1])
+    steps = shortest_steps(view) if view is not None and view.transpose(perm) else None
+    return steps is not None and not any(step.perm for step in steps)
+
+
+def _is_there(graph: LoweringGraph, tensor: str, perm: tuple[int, ...]) -> bool:
+    """Whether another way from where a tensor comes from gives what a transpose of it would."""
+    path: list[Node] = []
+    root = tensor
+    while is_movement(maker := graph.producer(root)) and maker is not None:
+        path.append(maker)
+        root = maker.inputs[0]
+        if len(path) > 2 * _LONGEST:
+            return False
+    wanted = _view_of(graph, root, path[::-1])
+    if not path or wanted is None or not wanted.transpose(perm):
+        return False
+    steps = shortest_steps(wanted)
+    stack: list[tuple[str, list[Node]]] = [(root, [])]
+    while stack and steps:
+        here, way = stack.pop()
+        readers = graph.readers(here)
+        if way and not all(map(is_movement, readers)):
+            view = _view_of(graph, root, way)
+            if view is not None and shortest_steps(view) == steps:
+                return True
+        if len(way) <= 2 * _LONGEST:
+            moves = (each for each in readers if is_movement(each) and each.inputs[0] == here)
+            stack.extend((each.outputs[0], [*way, each]) for each in moves)
+    return False
+
+
+def _view_of(graph: LoweringGraph, root: str, path: list[Node]) -> View | None:
+    """What movements make of a tensor; None where it is not known."""
     view = View(graph.shape(root))
-    for each in reversed(path):
+    for each in path:
         if each.op == "Transpose":
             fits = view.transpose(perm_of(each, len(view.shape)))
         else:
             fits = view.reshape(graph.shape(each.outputs[0]))
         if not fits:
-            return False
-    steps = shortest_steps(view) if view.transpose(perm) else None
-    return steps is not None and not any(step.perm for step in steps)
+            return None
+    return view
 
 
 def _is_turned(graph: LoweringGraph, tensor: str) -> bool:
