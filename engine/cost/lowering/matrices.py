@@ -33,6 +33,7 @@ from engine.cost.lowering.reduce import (
     make_einsums,
     make_means,
     make_slices,
+    spell_lengths,
 )
 from engine.cost.lowering.rules import Rule
 from engine.cost.lowering.scores import flatten_scores
@@ -68,6 +69,7 @@ MATRIX_RULES: tuple[Rule, ...] = (
     push_norms,
     make_other_attention,
     make_slices,
+    spell_lengths,
     make_channel_sums,
     make_means,
     make_divisions,

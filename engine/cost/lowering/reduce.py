@@ -17,6 +17,7 @@ __all__ = [
     "make_einsums",
     "make_means",
     "make_slices",
+    "spell_lengths",
 ]
 
 
@@ -57,6 +58,73 @@ def make_channel_sums(graph: LoweringGraph, context: Context) -> None:
         weights = _weights(graph, node, (1, shape[1], 1, 1), context)
         graph.rewire(node, inputs=[node.inputs[0], *weights])
         graph.rewrites["convert_reduce_sum_to_conv"] += 1
+
+
+def spell_lengths(graph: LoweringGraph, context: Context) -> None:
+    """ReduceL2 over channels or the last axis -> Pow ``_pow``, a sum ``_2rsum``, Pow ``_rsum_pow``.
+
+    The sum over the last axis is a 1 x 1 convolution between two Transposes.
+    """
+    for node in graph:
+        shape = graph.shape(node.inputs[0]) if node.op == "ReduceL2" else ()
+        axes = reduced_axes(graph, node) if shape else ()
+        if len(shape) == 4 and axes == (1,) and node.int("keepdims", 1):
+            _length(graph, node, node.inputs[0], node.outputs[0])
+        elif len(shape) in (2, 3) and axes == (len(shape) - 1,):
+            x, result = node.inputs[0], node.outputs[0]
+            wide = (shape[0], shape[1], 1, shape[2]) if len(shape) == 3 else (1, 1, *shape)
+            if len(shape) == 2 and shape[0] != 1:
+                continue
+            data = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=node)
+            name = fresh(graph, f"{result}-rs")
+            made = graph.add_tensor(name, (*wide[:3], 1), graph.tensors[x].dtype)
+            add_reshape(
+                graph, made, graph.shape(result), made, result, before=graph.following(node)
+            )
+            _length(graph, node, data, made, context, turned=True)
+        else:
+            continue
+        graph.rewrites["convert_reduce_L2_to_pow_sum_pow"] += 1
+
+
+def _length(
+    graph: LoweringGraph,
+    node: Node,
+    x: str,
+    result: str,
+    context: Context | None = None,
+    *,
+    turned: bool = False,
+) -> None:
+    """The three nodes in place of one of four dimensions; ``turned``: along the columns."""
+    shape, dtype = graph.shape(x), graph.tensors[x].dtype
+
+    def power(data: str, exponent: float, name: str, output: str) -> None:
+        number = graph.add_tensor(
+            f"{name}_i1", (1,), "float32", lambda: np.array([exponent], np.float32)
+        )
+        made = Node("Pow", name, "Pow", [data, number], [output], sources=node.sources)
+        graph.insert(made, before=node)
+
+    squares = graph.add_tensor(fresh(graph, f"{x}_pow"), shape, dtype)
+    power(x, 2.0, f"{x}_pow", squares)
+    total = graph.add_tensor(fresh(graph, f"{result}_rsum"), graph.shape(result), dtype)
+    name = f"{node.name}_2rsum"
+    if not turned:
+        added = Node("ReduceSum", name, "ReduceSum", [squares], [total], {"axes": [1]})
+        added.sources = node.sources
+        graph.insert(added, before=node)
+    elif context is not None:
+        data = add_transpose(graph, squares, (0, 3, 2, 1), f"{x}_pow_tp", before=node)
+        out = (shape[0], 1, 1, shape[1])
+        sums = graph.add_tensor(fresh(graph, f"{result}_rsum_conv"), out, dtype)
+        added = Node("Conv", f"{name}_2conv", "Conv", [data], [sums], sources=node.sources)
+        graph.insert(added, before=node)
+        weights = _weights(graph, added, (1, shape[3], 1, 1), context)
+        graph.rewire(added, inputs=[data, *weights])
+        add_transpose(graph, sums, (0, 3, 2, 1), f"{sums}_tp", total, before=node)
+    power(total, 0.5, f"{result}_rsum_pow", result)
+    graph.remove(node)
 
 
 def make_means(graph: LoweringGraph, context: Context) -> None:
