@@ -79,7 +79,7 @@ def _push(graph: LoweringGraph) -> bool:
             continue
         if node.op == "Slice" and "axis" not in node.attributes:
             continue
-        if node.op == "Gather" and not node.int("rolled"):
+        if node.int("stays") or (node.op == "Gather" and not node.int("rolled")):
             continue
         features = [each for each in dict.fromkeys(node.inputs) if not graph.is_const(each)]
         if not features or any(len(graph.shape(each)) != 4 for each in features):

@@ -83,6 +83,8 @@ def _target(graph: LoweringGraph, node: Node) -> _Shape | None:
     """The shape in which a layer should work; None where it stays."""
     if node.op not in UNARY | BINARY | {"Conv", "exNorm"} or not node.inputs:
         return None
+    if node.int("stays"):
+        return None
     features = [each for each in dict.fromkeys(node.inputs) if not graph.is_const(each)]
     result = node.outputs[0]
     if not features or not _same_map(graph, node, features):

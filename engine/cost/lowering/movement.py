@@ -362,6 +362,10 @@ def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | Non
         left = [path[each] for each in (shapes or turns)]
         return _padded(left[-len(steps) :], len(steps))
     chosen = turns[-1]
+    if len(turns) > 2 and turn == 1 and len(steps) == 3:
+        cut = [path[each] for each in shapes if not _keeps_lengths(graph, path[each])]
+        if len(cut) == 2:
+            return [cut[0], path[chosen], cut[1]]
     found: list[Node | None] = [None] * len(steps)
     found[turn] = path[chosen]
     used = {chosen}
@@ -381,6 +385,12 @@ def _only_ones(graph: LoweringGraph, node: Node) -> bool:
     """Whether a Reshape of four dimensions only moves those of one: it is a Transpose then."""
     old, new = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
     return len(old) == len(new) == 4 and [d for d in old if d > 1] == [d for d in new if d > 1]
+
+
+def _keeps_lengths(graph: LoweringGraph, node: Node) -> bool:
+    """Whether a Reshape only puts ones in or takes them out."""
+    old, new = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    return [d for d in old if d > 1] == [d for d in new if d > 1]
 
 
 def _without_pairs(

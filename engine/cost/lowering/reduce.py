@@ -104,6 +104,7 @@ def _length(
             f"{name}_i1", (1,), "float32", lambda: np.array([exponent], np.float32)
         )
         made = Node("Pow", name, "Pow", [data, number], [output], sources=node.sources)
+        made.attributes["stays"] = 1  # no transpose moves through it
         graph.insert(made, before=node)
 
     squares = graph.add_tensor(fresh(graph, f"{x}_pow"), shape, dtype)

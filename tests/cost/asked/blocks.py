@@ -15,6 +15,14 @@ BLOCKS: dict[str, Callable[[], onnx.ModelProto]] = {}
 """Name -> what makes it."""
 
 
+def _block(name: str) -> Callable[[Callable[[], onnx.ModelProto]], Callable[[], onnx.ModelProto]]:
+    def put(make: Callable[[], onnx.ModelProto]) -> Callable[[], onnx.ModelProto]:
+        BLOCKS[name] = make
+        return make
+
+    return put
+
+
 # -------------------------------------------------------------------------------------- attention
 def _psa(channels: int, heads: int, side: int, depth: int = 32) -> None:
     """The attention of YOLO11: values come out of a Split and are read as a map, too."""
@@ -178,3 +186,77 @@ def _small_weights(channels: int) -> None:
 
 for _channels in (2, 3, 6):
     _small_weights(_channels)
+
+
+# ---------------------------------------------------------------------------- maps of transformers
+@_block("merged_patches")
+def _() -> onnx.ModelProto:
+    """Swin's patches, merged two by two with the channels last."""
+    m = Maker((1, 32, 16, 16))
+    first = m.conv("x", 32, 32, 1, then="Relu", name="c1")
+    last = m.add("Transpose", first, perm=[0, 2, 3, 1])
+    parts = [_every_second(m, last, *each) for each in ((0, 0), (1, 0), (0, 1), (1, 1))]
+    last = m.add("Reshape", m.add("Concat", *parts, axis=3), m.whole(1, 64, 128))
+    return m.model(m.add("MatMul", last, m.numbers(128, 64)))
+
+
+def _every_second(m: Maker, data: str, row: int, column: int) -> str:
+    ends, steps = m.whole(2**31 - 1), m.whole(2)
+    last = m.add("Slice", data, m.whole(row), ends, m.whole(1), steps)
+    return m.add("Slice", last, m.whole(column), ends, m.whole(2), steps)
+
+
+@_block("rolled_pixels")
+def _() -> onnx.ModelProto:
+    """Swin's shift: rows and columns that leave on one side come in on the other."""
+    m = Maker((1, 32, 16, 16))
+    first = m.conv("x", 32, 32, 1, then="Relu", name="c1")
+    last = m.add("Transpose", first, perm=[0, 2, 3, 1])
+    for axis in (1, 2):
+        parts = [_cut(m, last, (2,), (2**31 - 1,), axis), _cut(m, last, (0,), (2,), axis)]
+        last = m.add("Concat", *parts, axis=axis)
+    last = m.add("Transpose", last, perm=[0, 3, 1, 2])
+    return m.model(m.conv(m.add("Add", last, first), 32, 16, name="c2"))
+
+
+@_block("pools_with_pads")
+def _() -> onnx.ModelProto:
+    """The pools of DAPPM: large windows that count their pads."""
+    m = Maker((1, 32, 16, 16))
+    first = m.conv("x", 32, 32, 1, then="Relu", name="c1")
+    ends = []
+    for side, step in ((5, 2), (9, 4)):
+        around = {"kernel_shape": [side] * 2, "strides": [step] * 2, "pads": [side // 2] * 4}
+        pooled = m.add("AveragePool", first, count_include_pad=1, **around)
+        ends.append(m.conv(pooled, 32, 16, 1))
+    return m.model(*ends)
+
+
+@_block("lengths")
+def _() -> onnx.ModelProto:
+    """Norms that something else than a division reads."""
+    m = Maker((1, 16, 12, 12), (1, 17, 48))
+    first = m.conv("x", 16, 16, 1, then="Relu", name="c1")
+    last = m.add("Mul", first, m.add("ReduceL2", first, axes=[1], keepdims=1))
+    length = m.add("ReduceL2", "x1", axes=[2], keepdims=1)
+    return m.model(m.conv(last, 16, 16, 1, name="c2"), m.add("Relu", length))
+
+
+@_block("unfolded")
+def _() -> onnx.ModelProto:
+    """MobileViT: pixels of each place in a patch are rows of one of four in a batch."""
+    m = Maker((1, 48, 16, 16))
+    first = m.conv("x", 48, 48, 1, then="Relu", name="c1")
+    last = m.add("Reshape", first, m.whole(384, 2, 8, 2))
+    last = m.add("Transpose", last, perm=[0, 2, 1, 3])
+    last = m.add("Reshape", last, m.whole(1, 48, 64, 4))
+    last = m.add("Transpose", last, perm=[0, 3, 2, 1])
+    rows = m.add("Reshape", last, m.whole(4, 64, 48))
+    last = m.add("Add", rows, m.add("Relu", m.add("MatMul", rows, m.numbers(48, 48))))
+    last = m.add("Add", last, m.add("Relu", m.add("MatMul", last, m.numbers(48, 48))))
+    last = m.add("Reshape", last, m.whole(1, 4, 64, 48))
+    last = m.add("Transpose", last, perm=[0, 3, 2, 1])
+    last = m.add("Reshape", last, m.whole(384, 8, 2, 2))
+    last = m.add("Transpose", last, perm=[0, 2, 1, 3])
+    last = m.add("Reshape", last, m.whole(1, 48, 16, 16))
+    return m.model(m.conv(last, 48, 16, 1, name="c2"))
