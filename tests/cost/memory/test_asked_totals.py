@@ -1,0 +1,105 @@
+"""Internal memory of small graphs as rknn-toolkit2 2.3.2 printed it, asked on 2026-11-26."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from engine.chips.npu import NpuDtype, npu_profile
+from engine.cost.lowering import lower, read_graph
+from engine.cost.memory import plan_memory
+from engine.frontends.find import find_source
+from engine.frontends.load import load_source
+from tests.cost.asked.maker import Maker
+
+
+def internal(model: onnx.ModelProto, chip: str, dtype: NpuDtype, folder: Path) -> int:
+    onnx.save(model, folder / "graph.onnx")
+    graph = read_graph(load_source(find_source(folder / "graph.onnx")).graph)
+    npu = npu_profile(chip)
+    assert npu is not None
+    return plan_memory(lower(graph, npu, dtype), npu).internal
+
+
+def conv1d(channels: int, out: int, length: int) -> onnx.ModelProto:
+    m = Maker((1, channels, length), opset=17)
+    weight, bias = m.numbers(out, channels, 3), m.numbers(out)
+    return m.model(m.add("Relu", m.add("Conv", "x", weight, bias, kernel_shape=[3], pads=[1, 1])))
+
+
+@pytest.mark.parametrize(
+    ("chip", "dtype", "sizes", "printed"),
+    [
+        ("rk3562", "int8", (8, 24, 50), 8640),
+        ("rk3562", "float16", (8, 24, 50), 12800),
+        ("rk3562", "int8", (40, 20, 33), 7680),
+        ("rk3562", "int8", (24, 8, 200), 24512),
+        ("rk3576", "int8", (40, 20, 33), 8640),
+        ("rk3576", "float16", (8, 24, 50), 15392),
+        ("rk3588", "int8", (8, 24, 50), 4224),
+        ("rk3588", "float16", (40, 20, 33), 6400),
+        ("rk3588", "float16", (24, 8, 200), 32000),
+        ("rk3588", "int8", (16, 32, 64), 6144),
+        ("rv1106", "int8", (40, 20, 33), 8064),
+        ("rv1103b", "int8", (8, 24, 50), 7808),
+        ("rv1103b", "int8", (40, 20, 33), 7616),
+        ("rk2118", "float16", (40, 20, 33), 11520),
+        ("rk2118", "float16", (24, 8, 200), 28800),
+    ],
+)
+def test_a_conv1d(
+    chip: str, dtype: NpuDtype, sizes: tuple[int, int, int], printed: int, tmp_path: Path
+) -> None:
+    assert internal(conv1d(*sizes), chip, dtype, tmp_path) == printed
+
+
+@pytest.mark.parametrize(
+    ("channels", "side", "kernel", "stride", "printed"),
+    [(16, 28, 3, 1, 514304), (64, 56, 3, 1, 8078336), (24, 64, 2, 2, 2523136)],
+)
+def test_a_max_pool_of_rk2118_has_ten_times_the_room(
+    channels: int, side: int, kernel: int, stride: int, printed: int, tmp_path: Path
+) -> None:
+    m = Maker((1, 8, side, side))
+    last = m.conv("x", 8, channels, 1, then="Relu")
+    shape = {
+        "kernel_shape": [kernel] * 2,
+        "strides": [stride] * 2,
+        "pads": [kernel // 2 * (kernel % 2)] * 4,
+    }
+    last = m.add("MaxPool", last, **shape)
+    assert (
+        internal(m.model(m.conv(last, channels, 16, 1)), "rk2118", "float16", tmp_path) == printed
+    )
+
+
+@pytest.mark.parametrize(
+    ("channels", "side", "kernel", "printed"),
+    [(64, 24, 3, 147456), (128, 15, 7, 116736), (512, 7, 5, 107328), (400, 7, 7, 84032)],
+)
+def test_depthwise_convolutions_of_rk2118_in_parts(
+    channels: int, side: int, kernel: int, printed: int, tmp_path: Path
+) -> None:
+    m = Maker((1, channels, side, side))
+    last = m.conv("x", channels, channels, kernel, group=channels)
+    model = m.model(m.conv(last, channels, 16, 1))
+    assert internal(model, "rk2118", "float16", tmp_path) == printed
+
+
+@pytest.mark.parametrize(
+    ("chip", "printed"), [("rk3566", 86016), ("rk3562", 61440), ("rk3588", 77824)]
+)
+def test_a_net_of_four_outputs(chip: str, printed: int, tmp_path: Path) -> None:
+    m = Maker((1, 3, 64, 64))
+    one = m.conv("x", 3, 16, 3, 2, then="Relu")
+    two = m.conv(one, 16, 32, 3, 2, then="Relu")
+    three = m.conv(two, 32, 48, 3, 2, then="Relu")
+    ends = (m.conv(one, 16, 6, 1), m.conv(two, 32, 6, 1, then="Sigmoid"), m.conv(three, 48, 12, 1))
+    assert internal(m.model(*ends, three), chip, "int8", tmp_path) == printed
+
+
+def test_a_large_output_of_rv1106_is_copied_in_parts(tmp_path: Path) -> None:
+    m = Maker((1, 16, 112, 112))
+    assert internal(m.model(m.conv("x", 16, 32, 1)), "rv1106", "int8", tmp_path) == 1265664
