@@ -22,6 +22,7 @@ _INT4_BLOCK = (64, 32)
 _INT4_BIAS = 16
 """Bytes of a bias with the scale and zero point of such a weight."""
 _LOOKED_UP = ("Swish", "Sigmoid", "Tanh", "Gelu", "Mish", "Elu", "LeakyRelu", "Soft", "Exp")
+_ELEMENTWISE = ("Add", "Div", "Mul", "Sub")
 _EVEN_OUTPUTS = ("rk3562", "rk3588", "rk3576", "rv1126b")
 _SINGLE_DEPTHWISE = ("rk3566", "rk3588")
 """Families that store an int8 depthwise weight once; the others do it twice."""
@@ -92,12 +93,14 @@ def _of_layer(
             return weight, _bias(outputs, npu, dtype, depthwise=False)
 
         return recurrent_constants(layer, lowered, npu, stored)
+    dtype: NpuDtype = "float16" if layer.dtype == "float16" else "int8"
     if layer.kind == "Resize":
-        each = 256 if npu.family in ("rk3588", "rk3576", "rv1126b") else 128
-        return [(name, each) for name in rest]
+        each = 8 * npu.macs_out[dtype]
+        # a region that is not given is a constant, too, one for all of them
+        names = (*rest, "empty_placeholder_0") if len(rest) == 1 else rest
+        return [(name, each) for name in names if lowered.shape(name) != (0,)]
     if layer.kind in ("Conv", "ConvTranspose") and rest and layer.outputs and layer.inputs:
         weight = rest[0]
-        dtype: NpuDtype = "float16" if layer.dtype == "float16" else "int8"
         channels = _length(lowered.shape(layer.outputs[0]), 1)
         found.append((weight, _weight(layer, lowered, npu, dtype, image=image)))
         if len(rest) > 1 or dtype == "int8":
@@ -112,11 +115,27 @@ def _of_layer(
         return [(name, _mask(name, layer, lowered, npu)) for name in rest]
     for name in rest:
         tensor = lowered.tensors[name]
+        shape = tensor.shape or (1, 1, 1, 1)
+        if layer.kind in _ELEMENTWISE and layer.target == "NPU" and len(shape) == 4:
+            found.append((name, _operand(shape, layer.kind, npu, dtype)))
+            continue
         count = 1
         for length in tensor.shape:
             count *= length
         found.append((name, count * _stored_bytes(tensor.dtype, layer, npu)))
     return found
+
+
+def _operand(shape: tuple[int, ...], kind: str, npu: NpuProfile, dtype: NpuDtype) -> int:
+    """What is added or multiplied: maps in groups, one number a channel in whole tiles.
+
+    A factor for each channel has two bytes; a single one and what is added have four. Asked of
+    eight constants on RK3566, RK3562 and RK3588 in both dtypes.
+    """
+    if shape[2] * shape[3] > 1:
+        return padded_bytes(shape, 1 if dtype == "int8" else 2, npu)
+    each = 2 if kind == "Mul" and shape[1] > 1 else 4
+    return shape[0] * each * aligned(shape[1], max(npu.macs_out[dtype], 1))
 
 
 def _columns(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, spread: int) -> int:

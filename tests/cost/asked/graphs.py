@@ -472,3 +472,31 @@ def _attention(rows: int, heads: int, depth: int) -> None:
 
 for _rows, _depth in ((64, 32), (64, 64), (48, 32)):
     _attention(_rows, 2, _depth)
+
+
+# ------------------------------------------------------------------------------------- constants
+@_graph("operands")
+def _() -> onnx.ModelProto:
+    """One number, one a channel and a map, added and multiplied."""
+    m = Maker((1, 24, 7, 7))
+    last = m.conv("x", 24, 24, then="Relu")
+    one = m.constant(np.array(1.7, np.float32))
+    for op, other in (
+        ("Mul", one),
+        ("Add", m.numbers(1, 24, 1, 1)),
+        ("Mul", m.numbers(1, 24, 7, 7)),
+        ("Add", m.numbers(1, 1, 7, 7)),
+        ("Mul", m.numbers(1, 24, 1, 1)),
+    ):
+        last = m.add("Sigmoid", m.add(op, last, other))
+    return m.model(last)
+
+
+@_graph("two_resizes")
+def _() -> onnx.ModelProto:
+    m = Maker((1, 16, 8, 8))
+    twice = m.constant(np.array([1, 1, 2, 2], np.float32))
+    last = m.conv("x", 16, 16, then="Relu")
+    for _ in range(2):
+        last = m.conv(m.add("Resize", last, "", twice, mode="nearest"), 16, 16)
+    return m.model(last)

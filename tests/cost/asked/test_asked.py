@@ -177,6 +177,17 @@ def test_memory_of_attention(name: str, tmp_path: Path) -> None:
         assert f"{plan.internal / 1024:.6g}" == f"{answers()[build].internal / 1024:.6g}", build
 
 
+@pytest.mark.parametrize("name", ["operands", "two_resizes"])
+def test_bytes_of_constants(name: str, tmp_path: Path) -> None:
+    """Operands fill tiles or groups; all regions of resizes that are not given are one."""
+    graph = read(name, tmp_path / "graph.onnx")
+    for build in builds_of(name, "rk3566", "rk3562", "rk3588"):
+        npu = npu_profile(build.platform)
+        assert npu is not None
+        plan = plan_memory(lower(graph, npu, "int8" if build.quant == "i8" else "float16"), npu)
+        assert plan.weight == answers()[build].weight, build
+
+
 @pytest.mark.parametrize("name", ["levels_10", "levels_16", "levels_6Sigmoid"])
 def test_memory_of_joined_rows(name: str, tmp_path: Path) -> None:
     """A Reshape of a map of broken groups works on copies in groups and in NCHW."""
