@@ -56,11 +56,9 @@ class _Waiting:
             readers.sort(key=lambda at: _is_last_reader(layers[at]))
 
     def behind(self, at: int) -> Iterator[int]:
-        """The layers that become ready when one has run, one by one."""
-        for name in self._layers[at].outputs:
-            for reader in self._readers[name]:
-                if self.arrived(reader):
-                    yield reader
+        """The layers that become ready when one has run."""
+        readers = [each for name in self._layers[at].outputs for each in self._readers[name]]
+        return iter([each for each in readers if self.arrived(each)])  # all at once
 
     def arrived(self, at: int) -> bool:
         """Whether a layer is ready, since one more of its inputs is there."""

@@ -81,6 +81,16 @@ def test_a_copy_that_runs_lets_what_follows_it_run() -> None:
     assert names(maker.lowered(), "rk3566") == ["x", "stem", "a1", "up", "a2", "a2", "a1"]
 
 
+def test_what_reads_a_feature_has_it_at_once() -> None:
+    """As of three that are added (asked, RV1103B): the first sum runs before the third branch."""
+    maker = Maker("rv1106b")
+    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 16)
+    first, second = maker.conv("a", stem, 16), maker.conv("b", stem, 16)
+    maker.layer("Add", stem, first, to=(maker.feature("sum", 1, 16, 8, 8),))
+    maker.layer("Add", "sum", second, to=(maker.feature("all", 1, 16, 8, 8),))
+    assert names(maker.lowered(), "rv1103b") == ["x", "stem", "a", "sum", "b", "all"]
+
+
 def test_outputs_that_make_no_copy_run_before_what_waits() -> None:
     maker = Maker("rk3588")
     stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 16)
