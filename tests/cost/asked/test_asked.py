@@ -209,7 +209,7 @@ def test_graphs_that_took_no_part() -> None:
     assert sum(each.npu for each, _ in found) >= 0.995 * rows
     for each, _ in found:
         assert (each.placed, each.extra) == (each.layers, 0), each.misses[:3]
-    assert sum(memory.exact for _, memory in found) >= 0.6 * len(found)
+    assert sum(memory.exact for _, memory in found) >= 0.75 * len(found)
 
 
 @pytest.mark.long
