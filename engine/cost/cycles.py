@@ -95,6 +95,8 @@ def _array_cycles(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> tup
     taps = prod(traffic.filter_shape(layer, lowered)[2:])
     if layer.depthwise or channels == 1:  # one input channel is worked on as a depthwise one is
         steps = taps * _parts(channels, npu.depthwise[dtype])
+        if taps == 1 and not layer.depthwise:
+            steps = max(steps, written)
         return groups * steps, out[0] * pixels * taps * out[1]
     steps = taps * _parts(channels, width) * _parts(out[1], tile)
     return groups * max(steps, written), out[0] * pixels * taps * channels * out[1]

@@ -3,8 +3,10 @@
 Source: the tables that rknn-toolkit2 2.3.2 prints for RK3576, the only chip that it compiles
 ``w4a16`` for. Features stay in float16. Depthwise and transposed convolutions, pools and products
 of two features are as in a float16 model. A dense convolution has a bias always, and its
-output stage takes in no activation but Relu and Clip. An image is scaled by a 1 x 1 convolution,
-which has no name in the table.
+output stage takes in no activation but Relu and Clip.
+
+An image whose scale no convolution can take in its weights is scaled by a 1 x 1 convolution, which
+has no name in the table: one of 4 bits cannot, nor can what is no convolution.
 """
 
 from __future__ import annotations
@@ -31,19 +33,21 @@ def takes_in(node: Node, follower: Node, context: Context) -> bool:
 
 
 def scale_images(graph: LoweringGraph, context: Context) -> None:
-    """Images that convolutions read are scaled by a convolution before."""
-    if not context.int4:
-        return
+    """Images that something else reads than convolutions are scaled by one before."""
     for name in graph.inputs:
         shape, readers = graph.shape(name), graph.readers(name)
         image = len(shape) == 4 and shape[1] in _IMAGE_CHANNELS
-        if not image or not readers or any(each.kind != "Conv" for each in readers):
+        plain = [each for each in readers if each.kind == "Conv"]
+        if not image or not readers or (len(plain) == len(readers) and not context.int4):
             continue
         made = graph.add_tensor(f"{name}_scaled", shape, graph.tensors[name].dtype)
         graph.replace_reads(name, made)
         channels = shape[1]
         weight = graph.add_unknown(f"Pre_weight{name}", (channels, channels, 1, 1), "float32")
-        node = Node("Conv", f"Pre_weight{name}", "Conv", [name, weight], [made], {"scales": 1})
+        inputs = [name, weight]
+        if context.dtype == "int8":
+            inputs.append(graph.add_unknown(f"Pre_bias{name}", (channels,), "float32"))
+        node = Node("Conv", f"Pre_weight{name}", "Conv", inputs, [made], {"scales": 1})
         node.sources = readers[0].sources
         graph.insert(node, before=readers[0])
         graph.rewrites["scale_image"] += 1

@@ -260,3 +260,11 @@ def _() -> onnx.ModelProto:
     last = m.add("Transpose", last, perm=[0, 2, 1, 3])
     last = m.add("Reshape", last, m.whole(1, 48, 16, 16))
     return m.model(m.conv(last, 48, 16, 1, name="c2"))
+
+
+@_block("scaled_images")
+def _() -> onnx.ModelProto:
+    """An image that something else reads than a convolution is scaled by one."""
+    m = Maker((1, 3, 48, 48), (1, 6, 32, 32))
+    ends = [m.conv(m.add("Relu", "x"), 3, 16), m.conv(m.add("Relu", "x1"), 6, 16)]
+    return m.model(*ends)
