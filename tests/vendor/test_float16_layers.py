@@ -97,6 +97,10 @@ def normalization(net: Net) -> str:
     return net.op("Add", net.op("Mul", made, GAIN), SHIFT)
 
 
+def quotient(net: Net) -> str:
+    return net.op("Div", net.pair("x"), 0.37)
+
+
 def convolution(net: Net) -> str:
     return net.pair(net.op("Conv", net.pair("x"), KERNEL, BIAS, pads=[1, 1, 1, 1]))
 
@@ -105,7 +109,16 @@ def product(net: Net) -> str:
     return net.pair(net.op("MatMul", net.pair("x"), KERNEL.reshape(32, -1)))
 
 
-CASES = (softmax_of_a_sum, root_of_a_sum, gelu, swish, normalization, convolution, product)
+CASES = (
+    softmax_of_a_sum,
+    root_of_a_sum,
+    gelu,
+    swish,
+    quotient,
+    normalization,
+    convolution,
+    product,
+)
 
 
 def half(array: np.ndarray) -> np.ndarray:
@@ -126,6 +139,8 @@ def expected(case: Callable[[Net], str]) -> np.ndarray | None:
         return rounded(half(powers / powers.sum(axis=-1, keepdims=True)), 1 / 255, -128)
     if case is root_of_a_sum:
         return rounded(half(np.sqrt(half(np.abs(x) + half(np.float32(1e-5))))), 0.01, -128)
+    if case is quotient:
+        return half(x * half(1 / np.float32(0.37)))
     if case is swish:
         return half(x / (1 + np.exp(-x)))
     if case is normalization:

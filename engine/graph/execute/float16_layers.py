@@ -12,8 +12,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir import Graph
+from engine.graph.ir import Graph, infer_shapes
 from engine.graph.ir.naming import UniqueNames
+from engine.graph.ir.spec import add_constant, constant_of
 
 __all__ = ["float16_layers", "half_precision"]
 
@@ -146,6 +147,8 @@ def float16_layers(graph: Graph) -> Graph:
     The tensors stay float32, and names stay. A graph without such layers, or without Q/DQ nodes,
     comes back as it is.
     """
+    if any(value.dtype is None for node in graph.nodes for value in node.outputs):
+        graph = infer_shapes(graph)  # a file need not say the types of inner tensors
     nodes = half_precision(graph)
     names = [node.name or "" for node in nodes]
     if not names:
@@ -157,6 +160,8 @@ def float16_layers(graph: Graph) -> Graph:
     halves = _Halves(copy)
     for name in names:
         node = copy.node(name)
+        if node.op_type == "Div" and _is_float_constant(node.inputs[1]):
+            halves.multiply(node)
         for index, value in enumerate(node.inputs):
             if value is None or value.dtype != ir.DataType.FLOAT or not _fits(value):
                 continue
@@ -178,6 +183,16 @@ class _Halves:
         self._graph = graph.model.graph
         self._names = UniqueNames(set(graph.values) | {node.name or "" for node in graph.nodes})
         self._made: dict[ir.Value, ir.Value] = {}
+
+    def multiply(self, node: ir.Node) -> None:
+        """Divide by a constant as the compiler does: times its reciprocal."""
+        divisor = constant_of(node.inputs[1])
+        if divisor is None or not np.all(divisor.numpy()):
+            return
+        factor = np.asarray(1 / divisor.numpy(), np.float32)
+        constant = add_constant(self._graph, self._names.claim(f"{node.name}/factor"), factor)
+        node.op_type = "Mul"
+        node.replace_input_with(1, constant)
 
     def read(self, value: ir.Value, reader: ir.Node) -> ir.Value:
         """A tensor that a layer reads, in the numbers of float16."""
