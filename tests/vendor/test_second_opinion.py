@@ -256,6 +256,6 @@ def test_the_vendors_example_of_several_shapes(tmp_path: Path, zoo: Path) -> Non
     (one,) = compiled(tmp_path / "net.rknn", recipe, chips=("rk3588",)).chips
     assert one.problem == ""
     assert len(one.outputs) == len(SETS)
-    # the output is a Softmax, which is in float16 there
+    # the output is a Softmax: float16 there and here
     assert min(row.cosine for row in one.outputs) > 0.99999
     assert not [each for each in one.findings if each.code.startswith("second-opinion")]
