@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run
 
 
+@pytest.mark.long
 def test_demo_report_and_container(rknntui: Run, tmp_path: Path) -> None:
     ran = rknntui("demo", "--json", "-o", "demo.rknn")
     assert ran.code == 0, ran.err

@@ -51,6 +51,7 @@ def forgotten(warm: Run) -> Iterator[None]:
     asyncio.run(forget())
 
 
+@pytest.mark.long
 def test_there_and_back(
     warm: Run, model: Path, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_short_key_and_what_stays_are_told(
     assert "is short" not in made.out
 
 
+@pytest.mark.long
 def test_wipe_removes_what_this_program_wrote(
     rknntui: Run, model: Path, key: Path, tmp_path: Path
 ) -> None:
