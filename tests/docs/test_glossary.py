@@ -51,6 +51,9 @@ def makes_columns(function: ast.FunctionDef) -> bool:
     )
 
 
+_TABLES = ("columns", "CHIP_COLUMNS")
+
+
 def columns(module: ast.Module) -> Iterator[str]:
     """Titles of columns, or their names where a title is empty; tables of the command line too."""
     nodes = list(ast.walk(module))
@@ -66,7 +69,7 @@ def columns(module: ast.Module) -> Iterator[str]:
             yield from filter(None, [*texts(node.args[0]), *(t for n in named for t in texts(n))])
         elif isinstance(node, ast.Call) and called(node) == "table" and node.args:
             yield from filter(None, texts(node.args[0]))
-        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "columns":
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in _TABLES:
             yield from filter(None, texts(node.value))
 
 
