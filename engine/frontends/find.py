@@ -146,9 +146,12 @@ def refusal(path: Path, seen: Recognised) -> SourceModelError:
 
         return explain_file(path)
     remedies = facts(__package__, "remedies.toml")
+    remedy = remedies.get(seen.format) or remedies.get(seen.kind) or remedies["other"]
+    if path.suffix.lower() in (".yaml", ".yml"):
+        remedy += " If it is a recipe, `rknntui recipe check FILE` says what is wrong in it."
     return SourceModelError(
         f"{sanitize(str(path))} is not a model that can be loaded: it is {seen.named} "
         f"({seen.why}).",
         cause=seen.cause,
-        remedy=remedies.get(seen.format) or remedies.get(seen.kind) or remedies["other"],
+        remedy=remedy,
     )

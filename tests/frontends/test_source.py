@@ -81,6 +81,14 @@ def test_what_is_no_model_gets_an_explanation(
     assert remedy in caught.value.remedy
 
 
+def test_a_recipe_that_is_none_is_told_how_to_be_one(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("model: net.onnx\n")
+    with pytest.raises(SourceModelError) as caught:
+        find_source(path)
+    assert "rknntui recipe check" in caught.value.remedy
+
+
 def test_half_a_model_alone(tmp_path: Path) -> None:
     write(tmp_path, a__weights=WEIGHTS)
     with pytest.raises(SourceModelError, match="one half of a model"):
