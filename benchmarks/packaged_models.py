@@ -85,7 +85,7 @@ MODELS = (
     Model(_MICRO, "alexa.tflite"),
     Model(_MICRO, "okay_nabu.tflite"),
     Model(_SILERO, "silero_vad_openvino_16k.onnx", [[1, 576], [2, 1, 128]]),
-    Model(_SILERO, "silero_vad_16k_op15.onnx", [[1, 576], [2, 1, 128]]),
+    Model(_SILERO, "silero_vad_16k_op15.onnx", [[1, 576], [2, 1, 128], []]),
     Model(_SILERO, "silero_vad_16k_sequence.onnx", [[4, 576], [1, 1, 128], [1, 1, 128]]),
     Model("ddddocr==1.6.1", "common_det.onnx", [[1, 3, 416, 416]]),
     Model("ddddocr==1.6.1", "common.onnx", [[1, 1, 64, 160]]),
