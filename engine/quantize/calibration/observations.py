@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -133,15 +134,13 @@ class Observations:
             "peaks": {name: len(own) for name, own in peaks.items()},
             "inputs": {name: [list(m.total.shape), m.positions] for name, m in self.inputs.items()},
         }
-        archive = io.BytesIO()
-        np.savez_compressed(
-            archive,
-            codes=_joined([histogram.codes for _, histogram in kept], np.int32),
-            counts=_joined([histogram.counts for _, histogram in kept], np.int64),
-            peaks=_joined([np.array(own) for own in peaks.values()], np.float64),
-            totals=_joined([m.total.reshape(-1) for m in self.inputs.values()], np.float64),
-        )
-        return {_FACTS: json.dumps(facts).encode(), _ARRAYS: archive.getvalue()}
+        arrays = {
+            "codes": _joined([histogram.codes for _, histogram in kept], np.int32),
+            "counts": _joined([histogram.counts for _, histogram in kept], np.int64),
+            "peaks": _joined([np.array(own) for own in peaks.values()], np.float64),
+            "totals": _joined([m.total.reshape(-1) for m in self.inputs.values()], np.float64),
+        }
+        return {_FACTS: json.dumps(facts).encode(), _ARRAYS: _archive(arrays)}
 
     @classmethod
     @reading(lambda why: _malformed(ValueError(why)))
@@ -177,6 +176,16 @@ class Observations:
             for name, seen in ranges.tensors.items()
         }
         return cls(ranges.samples, tensors, inputs)
+
+
+def _archive(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """An npz file; ``np.savez_compressed`` takes five times as long for a sixth less."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=2) as file:
+        for name, array in arrays.items():
+            with file.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
+    return archive.getvalue()
 
 
 def _joined(parts: list[np.ndarray], dtype: type) -> np.ndarray:
