@@ -23,6 +23,11 @@ _WIDE_NORMS = ("rk3588", "rk3576", "rv1126b")
 """Families whose norms work on two batches at once."""
 _NORMS = {"rk3562": (8, (16, 48)), **dict.fromkeys(_WIDE_NORMS, (16, (32, 64)))}
 """Of a norm over channels: their group, and bytes of sums for a pixel in int8 and float16."""
+_FEW_CHANNELS = {
+    ("rk3566", True): 8,
+    **{(family, half): 16 if half else 8 for family in _WIDE_NORMS for half in (False, True)},
+}
+"""By family and float16: over so few channels of a map the sums are those of the other dtype."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,21 +185,30 @@ def _matrix(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
 def _norm(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
     """Means and squares of a normalization: the tensor four times over, six on RK3562 in int8.
 
-    Over the channels of each pixel there are sums beside it. Over a whole map, one batch is worked
-    on at a time, two on families with a wide array.
+    Over the channels of each pixel there are sums beside it; of maps 14 sizes were asked on four
+    families (toolkit 2.3.2). Over a whole map, one batch is worked on at a time, two on families
+    with a wide array.
     """
     tensor = lowered.tensors[layer.inputs[0]]
     if len(tensor.shape) != 4:
         return 4 * math.prod(tensor.shape) + 2112
     batch, channels, height, width = tensor.shape
     half = element_bytes(tensor.dtype) == 2
-    if height > 1 or width == 1:
+    scales = [math.prod(lowered.shape(name)) for name in layer.consts[:1]]
+    if width == 1 or (height > 1 and scales != [channels]):
         at_once = 2 if batch > 1 and npu.family in _WIDE_NORMS else 1
         return at_once * (4 * channels * height * width + 128)
-    times = 6 if npu.family == "rk3562" and not half and channels % 16 == 0 else 4
+    pixels = aligned(height * width, 4)
     group, sums = _NORMS.get(npu.family, (8, (16, 32)))
-    pixels = aligned(width, 4)
-    return batch * times * aligned(channels, group) * pixels + sums[half] * pixels + 64
+    if npu.family == "rk3562" and not half and channels % 16:
+        if height > 1 and channels > 16:
+            return batch * (4 * aligned(channels, 16) + sums[half]) * pixels
+        return batch * (96 if height > 1 else 4 * aligned(channels, group) + 16) * pixels + 64
+    times = 6 if npu.family == "rk3562" and not half else 4
+    column = sums[half]
+    if height > 1 and channels <= _FEW_CHANNELS.get((npu.family, half), 0):
+        column = sums[0] if half else sums[1]
+    return batch * times * aligned(channels, group) * pixels + column * pixels + 64
 
 
 def _softmax(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:

@@ -1,7 +1,7 @@
 """A second draw: nets of other families than those of the first, asked after the rules were made.
 
 The first draw (:mod:`tests.cost.asked.held_out`) has been looked at since; this one judges. What
-differs in it is not mended before another draw is made.
+differs in it was counted before anything was mended for it (docs/estimates/derivation.md).
 """
 
 from __future__ import annotations
