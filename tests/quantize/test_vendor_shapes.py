@@ -195,3 +195,26 @@ def test_states_that_are_outputs_stand_behind_a_reshape(read: bool) -> None:
         unoptimised(model, feed), unoptimised(given.to_proto(), feed), strict=True
     ):
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(("below", "written"), [(True, "Conv"), (False, "Pad")])
+def test_zeros_around_a_pool_are_pads_of_a_convolution(below: bool, written: str) -> None:
+    """The toolkit takes them for less than any value, which changes nothing behind a Relu only."""
+    net = Net()
+    x = net.input(1, 3, 16, 16)
+    y = net.op("Conv", x, net.constant(net.normal(8, 3, 3, 3)), pads=[1] * 4)
+    if not below:
+        y = net.op("Relu", y)
+    sides = net.constant(np.array([0, 0, 1, 2, 0, 0, 1, 0]))
+    padded = net.op("Pad", y, sides, net.constant(np.array(0, np.float32)))
+    pooled = net.op("MaxPool", padded, kernel_shape=[3, 3], strides=[2, 2])
+    graph = net.graph(net.op("Conv", pooled, net.constant(net.normal(4, 8, 1, 1))))
+    feeds = net.feeds(2)
+    given = quantize(graph, calibrate(graph, feeds)).graph
+    model = lower_for_vendor(given)
+    before = [node for node in model.graph.node if node.op_type in ("Pad", "Conv")][1]
+    assert before.op_type == written
+    for feed in feeds:
+        np.testing.assert_array_equal(
+            unoptimised(model, feed)[0], unoptimised(given.to_proto(), feed)[0]
+        )

@@ -19,6 +19,7 @@ from engine.services.compile import compile as compile_service
 from engine.services.state import WORKER_STATE
 from engine.services.vendor_files import vendor_graph
 from engine.wire.compile import Compiled, CompileParams
+from tests.cost.asked.maker import Maker
 from tests.cost.test_crashes import attention
 
 pytestmark = [pytest.mark.long, pytest.mark.vendor]
@@ -326,3 +327,17 @@ def test_attention_without_a_scale_is_compiled_at_level_2(tmp_path: Path) -> Non
         assert one.problem == ""
         side = json.loads(Path(one.side_file).read_text(encoding="ascii"))
         assert side["config"]["optimization_level"] == level
+
+
+def test_zeros_around_a_map_below_zero_stay_before_a_pool(tmp_path: Path) -> None:
+    """The toolkit takes them into the pads of the pool: cosine 0.93 before."""
+    m = Maker((1, 3, 32, 32))
+    below = m.constant(np.full(16, -1, np.float32))
+    convolved = m.add("Conv", "x", m.numbers(16, 3, 3, 3), below, pads=[1] * 4)
+    zero = m.constant(np.array(0, np.float32))
+    padded = m.add("Pad", convolved, m.whole(0, 0, 1, 1, 0, 0, 1, 1), zero)
+    pooled = m.add("MaxPool", padded, kernel_shape=[3, 3], strides=[2, 2])
+    onnx.save(m.model(m.conv(pooled, 16, 8, 1)), tmp_path / "border.onnx")
+    for one in compiled(tmp_path / "border.onnx", tmp_path, ("rk3566", "rk3588", "rv1106")):
+        assert one.problem == ""
+        assert min(row.cosine for row in one.outputs) > 0.99999

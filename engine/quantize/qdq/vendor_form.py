@@ -14,6 +14,8 @@ Seen with 2.3.2, which in a file with parameters of its own
   a scale for each of its numbers (below level 3 it takes one scale alone),
 * crashes, or takes 8-bit layers into float16, where one DequantizeLinear is read by layers of 8
   bits and by layers in float (a LayerNorm in parts),
+* takes zeros that a Pad puts around a map into the pads of a MaxPool behind it, where they count as
+  less than any value: of a map below zero the border is another (cosine 0.93),
 * loses the state of an LSTM or a GRU that is an output of the model itself (KeyError),
 * makes a layer on the CPU of what only guards against a kernel of ONNX Runtime.
 
@@ -62,6 +64,7 @@ def vendor_form(graph: Graph, level: int = FUSING_LEVEL, *, every_shape: bool = 
     form.rewrite(_is_plain_pool if every_shape else _is_plain_mean, _write_mean_as_convolution)
     form.rewrite(_is_plain_hard_sigmoid, _write_hard_sigmoid_as_convolution)
     form.rewrite(is_of_large_stride, write_small_stride)
+    form.rewrite(_is_pad_of_pool, _write_pad_as_convolution)
     form.rewrite(_is_output_and_read, _give_output_its_own)
     form.rewrite(_float_readers, _give_float_readers_their_own)
     form.rewrite(_given_states, _give_states_behind)
@@ -206,6 +209,57 @@ def _dequantized(
         name=f"{name}/DequantizeLinear",
     )
     return made.outputs[0]
+
+
+def _write_pad_as_convolution(edit: Editor, node: ir.Node) -> None:
+    """Zeros around a map as the pads of a depthwise convolution by one, which is exact."""
+    source, sides = node.inputs[0], _zeros_around(node)
+    if source is None or source.shape is None or sides is None:
+        return
+    channels = int(source.shape.numpy()[1])
+    half = len(sides) // 2
+    ones = np.full((channels, 1, *[1] * (half - 2)), 127, np.int8)
+    weight = _dequantized(edit, node, source, "weight", ones, np.float32(1 / 127))
+    attributes: dict[str, int | list[int]] = {
+        "group": channels,
+        "kernel_shape": [1] * (half - 2),
+        "pads": [*sides[2:half], *sides[half + 2 :]],
+    }
+    edit.replace_with(node, "Conv", [source, weight], attributes)
+
+
+def _is_pad_of_pool(node: ir.Node) -> bool:
+    """Whether a node puts zeros around a map of int8 that has values below zero, for a MaxPool."""
+    if _zeros_around(node) is None:
+        return False
+    quantized = [use.node for use in node.outputs[0].uses()]
+    if len(quantized) != 1 or quantized[0].op_type != "QuantizeLinear":
+        return False
+    given = params_of(quantized[0])
+    if given is None or given.dtype != "int8" or len(given.scale) != 1:
+        return False
+    read = [use.node for use in quantized[0].outputs[0].uses()]
+    pools = [use.node.op_type for each in read for use in each.outputs[0].uses()]
+    return given.zero_point[0] > np.iinfo(np.int8).min and "MaxPool" in pools
+
+
+def _zeros_around(node: ir.Node) -> list[int] | None:
+    """What a Pad adds to rows and columns, by axis: begins, then ends; None of every other one."""
+    source = node.inputs[0] if node.op_type == "Pad" else None
+    if source is None or source.shape is None or source.shape.is_dynamic() or len(node.inputs) > 3:
+        return None
+    rank = len(source.shape)
+    sides, value = (
+        constant_of(node.inputs[at]) if len(node.inputs) > at else None for at in (1, 2)
+    )
+    filled = len(node.inputs) > 2 and node.inputs[2] is not None
+    if node.attributes.get_string("mode", "constant") != "constant" or sides is None or rank < 3:
+        return None
+    if filled and (value is None or value.numpy().any()):
+        return None
+    found = [int(each) for each in sides.numpy()]
+    outer = [found[at] for at in (0, 1, rank, rank + 1)]
+    return found if min(found) >= 0 < max(found) and not any(outer) else None
 
 
 def _is_plain_mean(node: ir.Node) -> bool:
