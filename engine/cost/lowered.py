@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import Literal
 
 from engine.chips.npu import NpuDtype
@@ -110,6 +111,17 @@ class Lowered:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     rewrites: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def cut_from(self) -> Mapping[str, int]:
+        """By a part of a Split along the channels: how many channels lie before it."""
+        found: dict[str, int] = {}
+        for layer in self.layers:
+            shapes = [self.shape(name) for name in layer.outputs] if layer.kind == "Split" else []
+            channels = [shape[1] for shape in shapes if len(shape) == 4]
+            if channels and [sum(channels)] == [*self.shape(layer.inputs[0])[1:2]]:
+                found.update(zip(layer.outputs, [0, *accumulate(channels)], strict=False))
+        return found
 
     @cached_property
     def writers(self) -> Mapping[str, LoweredLayer]:

@@ -133,7 +133,7 @@ def feature_bytes(
     if writer is not None:
         padded = max(padded, _written_channels(channels, size, npu, writer, lowered))
         if writer.kind == "Split" and writer.target == "NPU":
-            padded = max(padded, _cut_channels(tensor.name, size, npu, writer, lowered))
+            padded = max(padded, _cut_channels(tensor.name, channels, size, npu, lowered))
         padded *= written_times(writer, npu, size)
     if npu.family == "rk2118" and tensor.name in lowered.max_pooled:
         padded = max(padded, _MAX_POOL_TIMES * aligned(channels, group))
@@ -295,20 +295,13 @@ def _written_channels(
     return channels
 
 
-def _cut_channels(
-    name: str, size: int, npu: NpuProfile, writer: LoweredLayer, lowered: Lowered
-) -> int:
+def _cut_channels(name: str, channels: int, size: int, npu: NpuProfile, lowered: Lowered) -> int:
     """Channels of a part of a Split.
 
     A part that begins within a group is read from the start of that group on, in whole tiles. Found
     of six splits on four chips (asked, toolkit 2.3.2).
     """
-    shapes = [lowered.shape(each) for each in writer.outputs]
-    at = writer.outputs.index(name)
-    channels = shapes[at][1]
-    if sum(each[1] for each in shapes) != lowered.shape(writer.inputs[0])[1]:
-        return channels  # along another axis
-    within = sum(each[1] for each in shapes[:at]) % max(npu.atom_bytes // size, 1)
+    within = lowered.cut_from.get(name, 0) % max(npu.atom_bytes // size, 1)
     tile = max(npu.macs_out["int8" if size == 1 else "float16"], 1)
     return aligned(within + channels, tile) if within else channels
 
