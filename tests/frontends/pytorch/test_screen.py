@@ -69,6 +69,7 @@ def test_it_is_refused_with_its_place(quick_models: Path, form: str, place: str)
 
 
 @pytest.mark.torch
+@pytest.mark.long
 def test_torch_itself_would_write_with_each_of_these(quick_models: Path, tmp_path: Path) -> None:
     """Else what the test above refuses would prove nothing."""
     records = read_records(quick_models / "restored.pt")
@@ -430,6 +431,7 @@ except RuntimeError:
 
 
 @pytest.mark.torch
+@pytest.mark.long
 def test_torch_itself_reads_beyond_a_buffer() -> None:
     """Else what is not taken above would prove nothing, and what is taken would be a hole."""
     if find_spec("torch") is None:
