@@ -13,7 +13,7 @@ this gives; the addresses of tensors follow from it.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 
@@ -24,6 +24,9 @@ from engine.cost.memory.lifetime import shared_tensors
 from engine.cost.memory.working import working_bytes
 
 __all__ = ["in_order"]
+
+_SCORE_STEPS = 6
+"""So many layers between a product of queries and keys and its Softmax are looked through."""
 
 
 def in_order(lowered: Lowered, npu: NpuProfile) -> Lowered:
@@ -52,8 +55,9 @@ class _Waiting:
             self.missing.append(len(names))
             for name in names:
                 self._readers[name].append(at)
+        scored = _scored(layers)
         for readers in self._readers.values():
-            readers.sort(key=lambda at: _is_last_reader(layers[at]))
+            readers.sort(key=lambda at: layers[at].name in scored or _is_last_reader(layers[at]))
 
     def behind(self, at: int) -> Iterator[int]:
         """The layers that become ready when one has run."""
@@ -149,7 +153,49 @@ def _copies(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, shared: froz
     """Whether a layer needs room beside its tensors while it runs."""
     if layer.op == "OutputOperator":
         return bool(converted_bytes(layer, npu, lowered))
+    if layer.kind == "Reshape" and layer.target == "NPU" and npu.family != "rk3566":
+        return True
     return bool(working_bytes(layer, npu, lowered, shared))
+
+
+def _scored(layers: Sequence[LoweredLayer]) -> set[str]:
+    """Convolutions that give the queries and keys of an attention: the compiler turns the product
+    that they were, and so makes them anew behind that of the values.
+    """
+    writers = {name: layer for layer in layers for name in layer.outputs}
+    readers: dict[str, list[LoweredLayer]] = defaultdict(list)
+    for layer in layers:
+        for name in layer.inputs:
+            readers[name].append(layer)
+    found = set()
+    for layer in layers:
+        if layer.kind == "exSDPAttention":
+            names = layer.inputs[:2]
+        elif layer.kind == "exMatMul" and _goes_to_softmax(layer, readers):
+            names = layer.inputs
+        else:
+            continue
+        for name in names:
+            maker = writers.get(name)
+            while maker is not None and maker.kind in ("Reshape", "Transpose") and maker.inputs:
+                maker = writers.get(maker.inputs[0])
+            if maker is not None and maker.kind == "Conv":
+                found.add(maker.name)
+    return found
+
+
+def _goes_to_softmax(layer: LoweredLayer, readers: Mapping[str, Sequence[LoweredLayer]]) -> bool:
+    """Whether what a layer writes is scaled, masked and moved at most before a Softmax reads it."""
+    for _ in range(_SCORE_STEPS):
+        read = readers.get(layer.outputs[0], ())
+        if len(read) != 1:
+            return False
+        (layer,) = read
+        if "oftmax" in layer.kind:
+            return True
+        if layer.kind not in ("Mul", "Div", "Add", "Sub", "Reshape", "Transpose"):
+            return False
+    return False
 
 
 def _is_last_reader(layer: LoweredLayer) -> bool:
