@@ -231,3 +231,19 @@ def test_every_family(zoo: Path, tmp_path: Path) -> None:
     assert sum(each.placed for each in rest) == sum(each.layers for each in rest)
     assert sum(each.npu for each in made) >= 0.998 * sum(each.rows for each in made)
     assert sum(each.placed for each in made) >= 0.998 * sum(each.layers for each in made)
+
+
+@pytest.mark.parametrize("name", [each for each in GRAPHS if each.startswith("attention_")][:6])
+def test_attention_runs_in_the_printed_order(name: str, tmp_path: Path) -> None:
+    """Values first, then queries and keys; reshapes at last but on RK3566."""
+    graph = read(name, tmp_path / "graph.onnx")
+    for build in builds_of(name, "rk3566", "rk3562", "rk3588"):
+        npu = npu_profile(build.platform)
+        assert npu is not None
+        lowered = lower(graph, npu, "int8" if build.quant == "i8" else "float16")
+        printed = [row.name for row in answers()[build].rows]
+        ours = [f"{layer.kind}:{layer.name}" for layer in lowered.layers]
+        assert [each for each in ours if each in printed] == [
+            each for each in printed if each in ours
+        ]
+        assert len([each for each in ours if each in printed]) > len(ours) // 2
