@@ -48,7 +48,7 @@ async def test_the_four_views_of_a_board(
 
         await pilot.press("t")
         await until(pilot, lambda: made.address in screen_text(app), "the board in the dialog")
-        await pilot.press("down", "down", "enter")  # behind both arithmetics of the simulator
+        await pilot.press(*["down"] * 4, "enter")  # behind the four ways of the simulator
         await until(pilot, lambda: f"on adb:{made.address}" in screen_text(app), "the target")
         await pilot.press("r")
         await until(pilot, lambda: results.run is not None, "the board's outputs")

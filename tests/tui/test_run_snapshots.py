@@ -35,7 +35,7 @@ async def test_run(recipe: Path, size: tuple[int, int], monkeypatch: pytest.Monk
         await until(pilot, lambda: BOARD in screen_text(app), "the boards")
         await holds(pilot, "run-target")
         workspace.inputs_pane.files["image"] = str(PLACE / "calibration" / "005.png")
-        await pilot.press("down", "down", "enter")
+        await pilot.press(*["down"] * 4, "enter")  # behind the four ways of the simulator
         for view, shown in (
             ("outputs", "Outputs (emulated)"),
             ("layers", "Layers (emulated)"),
