@@ -136,11 +136,11 @@ class Lowered:
     @cached_property
     def readers(self) -> Mapping[str, tuple[LoweredLayer, ...]]:
         """The layers that read a feature, by its name."""
-        found: dict[str, tuple[LoweredLayer, ...]] = {}
+        found: dict[str, list[LoweredLayer]] = {}
         for layer in self.layers:
             for name in dict.fromkeys(layer.inputs):
-                found[name] = (*found.get(name, ()), layer)
-        return found
+                found.setdefault(name, []).append(layer)
+        return {name: tuple(layers) for name, layers in found.items()}
 
     @cached_property
     def convolved(self) -> frozenset[str]:

@@ -13,7 +13,7 @@ this gives; the addresses of tensors follow from it.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 
@@ -31,11 +31,12 @@ _SCORE_STEPS = 6
 
 def in_order(lowered: Lowered, npu: NpuProfile) -> Lowered:
     """The same layers as the compiler orders them; a cycle's layers come last, as they were."""
-    first = _Order(lowered).run()
+    scored = _scored(lowered)
+    first = _Order(lowered, scored).run()
     late = [at for at in first if lowered.layers[at].late_bias]
     if late:
-        first = _Order(lowered, late).run()
-    order = _copies_last(first, lowered, npu)
+        first = _Order(lowered, scored, late).run()
+    order = _copies_last(first, lowered, npu, scored)
     if len(order) < len(lowered.layers):
         seen = set(order)
         order += [at for at in range(len(lowered.layers)) if at not in seen]
@@ -45,7 +46,7 @@ def in_order(lowered: Lowered, npu: NpuProfile) -> Lowered:
 class _Waiting:
     """What each layer still waits for."""
 
-    def __init__(self, layers: Sequence[LoweredLayer]) -> None:
+    def __init__(self, layers: Sequence[LoweredLayer], scored: Collection[str]) -> None:
         self._layers = layers
         self._readers: dict[str, list[int]] = defaultdict(list)
         written = {name for layer in layers for name in layer.outputs}
@@ -55,7 +56,6 @@ class _Waiting:
             self.missing.append(len(names))
             for name in names:
                 self._readers[name].append(at)
-        scored = _scored(layers)
         for readers in self._readers.values():
             readers.sort(key=lambda at: layers[at].name in scored or _is_last_reader(layers[at]))
 
@@ -73,9 +73,9 @@ class _Waiting:
 class _Order:
     """The first ordering: a walk from the inputs, and the layers that wait their turn."""
 
-    def __init__(self, lowered: Lowered, late: Sequence[int] = ()) -> None:
+    def __init__(self, lowered: Lowered, scored: Collection[str], late: Sequence[int] = ()) -> None:
         self._layers = lowered.layers
-        self._waiting = _Waiting(self._layers)
+        self._waiting = _Waiting(self._layers, scored)
         for at in late:
             self._waiting.missing[at] += 1
         self._late = late
@@ -131,11 +131,13 @@ class _Order:
         return True
 
 
-def _copies_last(first: Sequence[int], lowered: Lowered, npu: NpuProfile) -> list[int]:
+def _copies_last(
+    first: Sequence[int], lowered: Lowered, npu: NpuProfile, scored: Collection[str]
+) -> list[int]:
     """The second ordering: of the layers that are ready the first one that makes no copy."""
     layers, shared = lowered.layers, shared_tensors(lowered)
     rank = {at: (_copies(layers[at], lowered, npu, shared), n) for n, at in enumerate(first)}
-    waiting = _Waiting(layers)
+    waiting = _Waiting(layers, scored)
     ready: list[tuple[bool, int, int]] = []
     for at in first:
         if not waiting.missing[at]:
@@ -154,40 +156,35 @@ def _copies(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, shared: froz
     if layer.op == "OutputOperator":
         return bool(converted_bytes(layer, npu, lowered))
     if layer.kind == "Reshape" and layer.target == "NPU" and npu.family != "rk3566":
-        return True
+        return True  # it waits as they do, also where it is a view
     return bool(working_bytes(layer, npu, lowered, shared))
 
 
-def _scored(layers: Sequence[LoweredLayer]) -> set[str]:
+def _scored(lowered: Lowered) -> set[str]:
     """Convolutions that give the queries and keys of an attention: the compiler turns the product
     that they were, and so makes them anew behind that of the values.
     """
-    writers = {name: layer for layer in layers for name in layer.outputs}
-    readers: dict[str, list[LoweredLayer]] = defaultdict(list)
-    for layer in layers:
-        for name in layer.inputs:
-            readers[name].append(layer)
     found = set()
-    for layer in layers:
+    for layer in lowered.layers:
         if layer.kind == "exSDPAttention":
             names = layer.inputs[:2]
-        elif layer.kind == "exMatMul" and _goes_to_softmax(layer, readers):
+        elif layer.kind == "exMatMul" and _goes_to_softmax(layer, lowered):
             names = layer.inputs
         else:
             continue
         for name in names:
-            maker = writers.get(name)
+            maker = lowered.writers.get(name)
             while maker is not None and maker.kind in ("Reshape", "Transpose") and maker.inputs:
-                maker = writers.get(maker.inputs[0])
+                maker = lowered.writers.get(maker.inputs[0])
             if maker is not None and maker.kind == "Conv":
                 found.add(maker.name)
     return found
 
 
-def _goes_to_softmax(layer: LoweredLayer, readers: Mapping[str, Sequence[LoweredLayer]]) -> bool:
+def _goes_to_softmax(layer: LoweredLayer, lowered: Lowered) -> bool:
     """Whether what a layer writes is scaled, masked and moved at most before a Softmax reads it."""
     for _ in range(_SCORE_STEPS):
-        read = readers.get(layer.outputs[0], ())
+        read = lowered.readers.get(layer.outputs[0], ())
         if len(read) != 1:
             return False
         (layer,) = read

@@ -1,0 +1,63 @@
+"""Working bytes of the products of an attention on RK3566, as rknn-toolkit2 2.3.2 prints them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from engine.chips.npu import NpuDtype, npu_profile
+from engine.cost.lowering import lower, read_graph
+from engine.cost.memory.layout import settled
+from engine.cost.memory.working import working_bytes
+from engine.frontends.find import find_source
+from engine.frontends.load import load_source
+from tests.cost.asked.held_out import attention
+from tests.cost.asked.maker import Maker
+
+# rows, heads, values a head: scores, and values weighed with them (asked on 2026-11-26)
+ASKED: dict[NpuDtype, dict[tuple[int, int, int], tuple[int, int]]] = {
+    "int8": {
+        (16, 1, 32): (1408, 2176),
+        (16, 2, 8): (2688, 2560),
+        (16, 2, 24): (2688, 4224),
+        (16, 2, 40): (7936, 6272),
+        (16, 3, 64): (9344, 12416),
+        (100, 1, 32): (18496, 25216),
+        (100, 2, 24): (36064, 47936),
+        (100, 2, 40): (75168, 60224),
+        (100, 3, 64): (115840, 107456),
+        (144, 2, 8): (60032, 59264),
+        (144, 3, 64): (145280, 156800),
+    },
+    "float16": {
+        (16, 1, 32): (2176, 2176),
+        (16, 2, 8): (3200, 1152),
+        (16, 2, 24): (8064, 3200),
+        (24, 2, 8): (5504, 5888),
+        (24, 3, 64): (18560, 40832),
+        (100, 1, 32): (40896, 44032),
+        (100, 2, 24): (92064, 74816),
+        (100, 3, 64): (119936, 191552),
+    },
+}
+
+
+def attending(rows: int, heads: int, depth: int) -> onnx.ModelProto:
+    width = heads * depth
+    m = Maker((1, width, 1, rows), opset=17)
+    flat = m.add("Reshape", m.conv("x", width, width, 1), m.whole(1, width, rows))
+    turned = m.add("Transpose", flat, perm=[0, 2, 1])
+    return m.model(m.add("Add", turned, attention(m, turned, rows, width, heads)))
+
+
+@pytest.mark.parametrize("dtype", ASKED)
+def test_products_of_an_attention(dtype: NpuDtype, tmp_path: Path) -> None:
+    npu = npu_profile("rk3566")
+    assert npu is not None
+    for size, printed in ASKED[dtype].items():
+        onnx.save(attending(*size), path := tmp_path / "attention.onnx")
+        lowered = settled(lower(read_graph(load_source(find_source(path)).graph), npu, dtype))
+        products = [layer for layer in lowered.layers if layer.kind == "exMatMul"]
+        assert tuple(working_bytes(each, npu, lowered) for each in products) == printed, size
