@@ -30,11 +30,11 @@ _CASTS = ("annotate", "unchecked_cast")
 
 @dataclass
 class _Function:
-    """One function: its parameters, and what calls it."""
+    """One function: its parameters, and what calls it, with the arguments by name."""
 
     scope: Scope
     node: ast.FunctionDef
-    calls: list[tuple[Scope, ast.Call]] = field(default_factory=list)
+    calls: list[tuple[Scope, ast.Call, dict[str | None, ast.expr]]] = field(default_factory=list)
     elsewhere: bool = False  # it is named in another way than to be called
 
 
@@ -54,16 +54,19 @@ class _Branches:
         self._functions: dict[str, _Function] = {}
         self._of: dict[int, _Function] = {}  # by the scope
         self._kept: dict[tuple[int, str], _Known] = {}
+        self._parameters: dict[int, frozenset[str]] = {}  # by the scope
         for unit in units:
-            plain = (item for item in unit.tree.body if isinstance(item, ast.FunctionDef))
+            plain = {id(item) for item in unit.tree.body}
             for scope in Scope.all_of(module, unit):
                 self._scopes.append(scope)
-                if isinstance(scope.body[0] if scope.body else None, ast.FunctionDef):
-                    node = scope.body[0]
-                    if isinstance(node, ast.FunctionDef) and node in unit.tree.body:
-                        made = _Function(scope, next(item for item in plain if item is node))
-                        self._functions[f"{unit.path}.{node.name}"] = made
-                        self._of[id(scope)] = made
+                self._parameters[id(scope)] = frozenset(
+                    node.arg for node in scope.nodes() if isinstance(node, ast.arg)
+                )
+                node = scope.body[0] if scope.body else None
+                if isinstance(node, ast.FunctionDef) and id(node) in plain:
+                    made = _Function(scope, node)
+                    self._functions[f"{unit.path}.{node.name}"] = made
+                    self._of[id(scope)] = made
         for scope in self._scopes:
             self._find_calls(scope)
 
@@ -87,21 +90,29 @@ class _Branches:
     # -- calls -----------------------------------------------------------------------------------
 
     def _find_calls(self, scope: Scope) -> None:
-        """``F(x)``, or ``a = F`` and ``a(x)``; any other mention of F is not followed."""
-        aliases: dict[str, list[_Function]] = {}
+        """``F(x)``, or ``a = F`` and ``a(x)``; any other mention of F is not followed, nor are
+        names of several functions.
+        """
+        aliases: dict[str, _Function | None] = {}
         followed: set[int] = set()
         for node in scope.nodes():
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 found = self._functions.get(dotted(node.value))
                 if found is not None and len(node.targets) == 1:
-                    aliases.setdefault(node.targets[0].id, []).append(found)
-                    followed.add(id(node.value))
+                    known = aliases.setdefault(node.targets[0].id, found)
+                    if known is found:
+                        followed.add(id(node.value))
+                    elif known is not None:
+                        known.elsewhere = True
+                        aliases[node.targets[0].id] = None
         for node in scope.nodes():
             if isinstance(node, ast.Call):
                 name = dotted(node.func)
-                called = [self._functions[name]] if name in self._functions else aliases.get(name)
-                for function in called or ():
-                    function.calls.append((scope, node))
+                called = self._functions.get(name) or aliases.get(name)
+                if called is not None:
+                    named = {keyword.arg: keyword.value for keyword in node.keywords}
+                    called.calls.append((scope, node, named))
+                    called.elsewhere |= len(named) < len(node.keywords)  # one is given twice
                     followed.add(id(node.func))
         for node in scope.nodes():
             if id(node) in followed or not isinstance(node, ast.Attribute | ast.Name):
@@ -110,7 +121,8 @@ class _Branches:
             if name in self._functions:
                 self._functions[name].elsewhere = True
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                for function in aliases.get(name, ()):
+                function = aliases.get(name)
+                if function is not None:
                     function.elsewhere = True
 
     def _given(self, function: _Function, name: str, depth: int) -> _Known:
@@ -123,10 +135,9 @@ class _Branches:
         first = len(order) - len(declared.defaults)
         default = declared.defaults[at - first] if at >= first else None
         found: _Known = frozenset()
-        for scope, call in function.calls:
-            named = next((k.value for k in call.keywords if k.arg == name), default)
-            value = call.args[at] if at < len(call.args) else named
-            if value is None or any(k.arg is None for k in call.keywords):
+        for scope, call, named in function.calls:
+            value = call.args[at] if at < len(call.args) else named.get(name, default)
+            if value is None or found is None or None in named:
                 return None
             where = function.scope if value is default else scope
             found = _union(found, self._value(where, value, depth + 1))
@@ -157,11 +168,10 @@ class _Branches:
         self._kept[key] = None  # of itself nothing is known
         found: _Known = frozenset()
         function = self._of.get(id(scope))
-        parameters = {a.arg for node in scope.nodes() if isinstance(node, ast.arg) for a in [node]}
         for value in scope.values.get(name, [None]):
             known = None if value is None else self._value(scope, value, depth + 1)
             found = _union(found, known)
-        if name in parameters:
+        if name in self._parameters[id(scope)]:
             stored = len(scope.values.get(name, ())) - 1
             known = None if function is None else self._given(function, name, depth)
             found = known if stored == 0 else None

@@ -137,10 +137,7 @@ class Scope:
         self._types: dict[str, Type] = {}
         self.values = self._values()
         self.stored = frozenset(self.values)
-        for (
-            stored,
-            found,
-        ) in self.values.items():  # in the order of the text: later ones need earlier
+        for stored, found in self.values.items():  # in the text's order: later ones need earlier
             self._types[stored] = self._common(found)
 
     @classmethod
