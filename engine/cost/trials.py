@@ -6,6 +6,7 @@ NPU then has the operator and it takes less time than on the CPU.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -70,21 +71,25 @@ def _helped(
 ) -> set[int]:
     """Which of the changed layers are on the NPU then, and faster with all that came of them."""
     old, new = time_of(before), time_of(after)
+    of_old, of_new = _by_source(before), _by_source(after)
     found = set()
     for at in changed:
-        layer = before.layers[at]
-        made = _of(after, layer.sources)
-        own = sum(old[each] for each in _of(before, layer.sources))
+        sources = before.layers[at].sources
+        made = {each for name in sources for each in of_new[name]}
+        own = sum(old[each] for each in {each for name in sources for each in of_old[name]})
         placed = all(after.layers[each].target == "NPU" for each in made)
         if made and placed and sum(new[each] for each in made) < own:
             found.add(at)
     return found
 
 
-def _of(lowered: Lowered, sources: Sequence[str]) -> list[int]:
-    """Layers that come of some nodes."""
-    wanted = set(sources)
-    return [at for at, each in enumerate(lowered.layers) if wanted.intersection(each.sources)]
+def _by_source(lowered: Lowered) -> dict[str, list[int]]:
+    """Source node -> the layers that come of it."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for at, layer in enumerate(lowered.layers):
+        for name in layer.sources:
+            found[name].append(at)
+    return found
 
 
 def _average_pool(graph: LoweringGraph, node: Node) -> str:
