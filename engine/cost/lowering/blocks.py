@@ -265,6 +265,7 @@ def _norm(
     start = x
     if moves:
         start = add_transpose(graph, x, tuple(perm), fresh(graph, f"{x}_tp"), before=last)
+        _put_off(graph, start)
     turned = graph.shape(start)
     wide = _channels(turned)
     data = start
@@ -283,12 +284,18 @@ def _norm(
         end = add_reshape(graph, made, turned, label, "" if moves else result, before=last)
     if moves:
         back = tuple(perm.index(each) for each in range(rank))
-        add_transpose(graph, end, back, f"{end}_tp", result, before=last)
+        _put_off(graph, add_transpose(graph, end, back, f"{end}_tp", result, before=last))
     new = Node("exNorm", name, "exNorm", inputs, [made if end != made or moves else result])
     new.sources = tuple(each for node in group for each in node.sources)
     graph.insert(new, before=last)
     for node in group:
         graph.remove(node)
+
+
+def _put_off(graph: LoweringGraph, tensor: str) -> None:
+    maker = graph.producer(tensor)
+    if maker is not None:
+        maker.attributes["late"] = 1
 
 
 def _channels(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -34,9 +34,11 @@ def widen(graph: LoweringGraph, context: Context) -> None:
     """Matrices, elementwise layers and those along an axis in four dimensions.
 
     A layer of fewer reads ``T_rs`` and is followed by ``OUT-rs``. The transposes that come with
-    the matrices have their turn behind all others, in the order of execution.
+    matrices and norms have their turn behind all others, in the order of execution.
     """
     for node in graph:
+        if node.int("late"):
+            continue  # a norm brought it
         if node.op in _OWN_WAY:
             _OWN_WAY[node.op](graph, node)
         elif node.op == "HardSwish":

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from engine.cost.lowering.attention import NO_ATTENTION
 from engine.cost.lowering.ends import HELD
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
@@ -44,11 +45,11 @@ def split_heads(graph: LoweringGraph, context: Context) -> None:
             continue
         ordered = [picks[found.index(each)] for each in range(count)]
         if graph.shape(node.outputs[0])[1] == 1:
-            _split_one(graph, before, node, ordered)
+            _split_one(graph, before, node, ordered, context.whole_channels)
         elif unbound:
             _split_unbound(graph, before, node, ordered)
         else:
-            _split_batch(graph, node, ordered)
+            _split_batch(graph, node, ordered, turned=context.family not in NO_ATTENTION)
         for each in (graph.only_reader(node.outputs[0]), node):
             if each is not None and each in graph and not any(map(graph.has_readers, each.outputs)):
                 graph.remove(each)
@@ -154,21 +155,30 @@ def _source(graph: LoweringGraph, tensor: str) -> Node | None:
     return maker
 
 
-def _split_one(graph: LoweringGraph, before: Node, turn: Node, picks: list[Node]) -> None:
+def _split_one(
+    graph: LoweringGraph, before: Node, turn: Node, picks: list[Node], group: int
+) -> None:
+    """The matrix's rows are ordered by head and part; by head and depth where depths break groups."""
     matrix = _source(graph, before.inputs[0])
     if matrix is None:
         return
     x = before.inputs[0]
     count, _, heads, rows, depth = graph.shape(turn.outputs[0])
-    matrix.attributes["gathered"] = 1
+    whole = depth % group == 0
     label = f"{matrix.outputs[0]}_mm_tp_sw_gather"
     width = count * heads * depth
     if graph.shape(x) != (1, rows, width):
         x = add_reshape(graph, x, (1, rows, width), f"{label}_in", before=turn)
     turned = add_transpose(graph, x, (0, 2, 1), label, before=turn)
-    wide = (heads, count * depth, 1, rows)
-    data = add_reshape(graph, turned, wide, f"{label}_rs", before=turn)
-    _split_into(graph, data, f"{turn.outputs[0]}-rs_split", picks, turn, 1)
+    if whole:
+        matrix.attributes["gathered"] = 1
+        wide = (heads, count * depth, 1, rows)
+        data = add_reshape(graph, turned, wide, f"{label}_rs", before=turn)
+        _split_into(graph, data, f"{turn.outputs[0]}-rs_split", picks, turn, 1)
+    else:
+        wide = (heads, depth, count, rows)
+        data = add_reshape(graph, turned, wide, f"{turn.outputs[0]}#1", before=turn)
+        _split_into(graph, data, f"{picks[-1].name}_2sl_2sp", picks, turn, 2)
     graph.remove(before)
 
 
@@ -196,7 +206,8 @@ def _split_unbound(graph: LoweringGraph, before: Node, turn: Node, picks: list[N
     graph.remove(before)
 
 
-def _split_batch(graph: LoweringGraph, turn: Node, picks: list[Node]) -> None:
+def _split_batch(graph: LoweringGraph, turn: Node, picks: list[Node], *, turned: bool) -> None:
+    """``turned``: an attention wants all three with the channels first, else two of them."""
     x = turn.outputs[0]
     before = graph.producer(turn.inputs[0])
     if before is not None:  # five dimensions stay as they are
@@ -204,12 +215,21 @@ def _split_batch(graph: LoweringGraph, turn: Node, picks: list[Node]) -> None:
     count, batch, heads, rows, depth = graph.shape(x)
     wide = (count * batch * heads, rows, 1, depth)
     data = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=picks[0])
-    turned = add_transpose(graph, data, (0, 3, 2, 1), f"{data}_tp", before=picks[0])
-    _split_into(graph, turned, f"{picks[-1].name}_2sl_2sp", picks, picks[0], 0)
+    if turned:
+        data = add_transpose(graph, data, (0, 3, 2, 1), f"{data}_tp", before=picks[0])
+    name = f"{picks[-1].name}_2sl_2sp"
+    _split_into(graph, data, name, picks, picks[0], 0, turned=turned)
 
 
 def _split_into(
-    graph: LoweringGraph, data: str, name: str, picks: list[Node], at: Node, axis: int
+    graph: LoweringGraph,
+    data: str,
+    name: str,
+    picks: list[Node],
+    at: Node,
+    axis: int,
+    *,
+    turned: bool = True,
 ) -> None:
     shape = list(graph.shape(data))
     shape[axis] //= len(picks)
@@ -225,8 +245,9 @@ def _split_into(
     graph.insert(new, before=at)
     for part, pick in zip(parts, picks, strict=True):
         result = pick.outputs[0]
-        back = add_transpose(graph, part, (0, 3, 2, 1), f"{part}_tp", before=pick)
-        add_reshape(graph, back, graph.shape(result), f"{pick.name}_2sl_rs", result, before=pick)
+        if turned:
+            part = add_transpose(graph, part, (0, 3, 2, 1), f"{part}_tp", before=pick)
+        add_reshape(graph, part, graph.shape(result), f"{pick.name}_2sl_rs", result, before=pick)
         graph.remove(pick)
     if graph.producer(at.outputs[0]) is at and not graph.has_readers(at.outputs[0]):
         graph.remove(at)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from engine.cost.lowering.fours import BINARY, UNARY
@@ -89,7 +91,7 @@ def _push(graph: LoweringGraph) -> bool:
         elif len(features) == 1:
             turn = _turn(graph, features[0])
             single = node.op == "Slice" or graph.only_reader(features[0]) is node
-            carried = node.op == "Gather" and node.int("lifted")
+            carried = (node.op == "Gather" and node.int("lifted")) or _scales(graph, node)
             behind = turn is not None and single and not carried
             perm = _perm(turn) if turn is not None and behind else _lifted(graph, node)
         else:
@@ -103,6 +105,14 @@ def _push(graph: LoweringGraph) -> bool:
                 _carry(graph, mask, perm)
             changed = True
     return changed
+
+
+def _scales(graph: LoweringGraph, node: Node) -> bool:
+    """Whether a layer multiplies with one number what a product of two features reads next."""
+    reader = graph.only_reader(node.outputs[0]) if node.op == "Mul" else None
+    if reader is None or reader.op != "exMatMul" or reader.int("constant"):
+        return False
+    return all(prod(graph.shape(each)) == 1 for each in node.inputs if graph.is_const(each))
 
 
 def _lifted(graph: LoweringGraph, node: Node) -> tuple[int, ...] | None:

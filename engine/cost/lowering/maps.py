@@ -91,17 +91,24 @@ def _target(graph: LoweringGraph, node: Node) -> _Shape | None:
         return None
     if len(features) > 1:
         return _best(graph, node, features) if node.op in BINARY else None
+    row = graph.shape(result)[2] == 1
+    if node.op == "exNorm" and row:
+        reader = graph.only_reader(result)  # a norm of a row of pixels works on their map
+        if reader is not None and reader.op == "Reshape" and not graph.is_output(result):
+            shape = graph.shape(reader.outputs[0])
+            if _keeps(shape, graph.shape(result)):
+                return shape
     maker = graph.producer(features[0])
     if maker is None or maker.op != "Reshape" or graph.only_reader(features[0]) is not node:
         return None
     source = graph.shape(maker.inputs[0])
     if not _keeps(source, graph.shape(features[0])):
         return source if _single(graph, node, source) else None
+    if node.op == "exNorm" and not row:
+        return None
     if node.op == "Conv":
         return _of_conv(graph, node, source)
-    reader = graph.only_reader(result)
-    behind = reader is not None and reader.op == "Reshape"
-    return source if behind or node.op != "exNorm" else None
+    return source
 
 
 def _single(graph: LoweringGraph, node: Node, source: _Shape) -> bool:
@@ -193,6 +200,7 @@ def _ready(graph: LoweringGraph, tensor: str, shape: _Shape) -> Node | None:
 def _carry(graph: LoweringGraph, node: Node, shape: _Shape) -> None:
     inputs = []
     label = ""
+    moved = 0
     source = shape
     for each in node.inputs:
         maker = graph.producer(each)
@@ -205,13 +213,16 @@ def _carry(graph: LoweringGraph, node: Node, shape: _Shape) -> None:
         ):
             inputs.append(maker.inputs[0])
             label = label or maker.name
+            moved += 1
         elif (ready := _ready(graph, each, shape)) is not None:
             if node.op == "Add" and not ready.name.endswith("_ffn_fuse"):
                 ready.name = f"{each.split('-rs')[0]}_rs_ffn_fuse"
             inputs.append(ready.outputs[0])
         else:
             name = fresh(graph, f"{each}_rs")
-            inputs.append(add_reshape(graph, each, shape, name, before=node, sources=node.sources))
+            follows = graph.only_reader(node.outputs[0]) if node.op == "exNorm" else None
+            own = follows.name if follows is not None and not label else name
+            inputs.append(add_reshape(graph, each, shape, own, name, before=node))
     result = node.outputs[0]
     single = len([each for each in node.inputs if not graph.is_const(each)]) == 1
     old = [graph.producer(each) for each in node.inputs]
@@ -222,7 +233,8 @@ def _carry(graph: LoweringGraph, node: Node, shape: _Shape) -> None:
         name = label if single and label else fresh(graph, f"{result}_rs")
         made, end = graph.add_tensor(fresh(graph, f"{name}_sw"), shape, dtype), result
     else:
-        name = graph.add_tensor(fresh(graph, f"{result}_rs"), whole, dtype)
+        mark = "-rs" if moved == len(inputs) else "_rs"
+        name = graph.add_tensor(fresh(graph, f"{result}{mark}"), whole, dtype)
         graph.replace_reads(result, name)
         made, end = graph.add_tensor(result, shape, dtype), name
     graph.rewire(node, inputs=inputs, outputs=[made])
@@ -301,9 +313,13 @@ def _turn_before_split(graph: LoweringGraph, node: Node) -> bool:
         for axes in perms:
             counts[axes] = counts.get(axes, 0) + 1
     perm = max(counts, key=counts.__getitem__, default=(0, 1, 2, 3))
-    others = sum(len(graph.readers(each)) > 1 for each in node.outputs)
-    rest = len(node.outputs) - counts.get(perm, 0)
-    if counts.get(perm, 0) < 2 or others + rest == 0 or others + rest >= len(node.outputs):
+    kept = [
+        len(graph.readers(each)) > (perm in perms)
+        for each, perms in zip(node.outputs, found, strict=True)
+    ]
+    maker = graph.producer(x)
+    views = maker is not None and maker.op == "Reshape" and _stands(graph.shape(x), perm)
+    if not any(kept) or counts.get(perm, 0) <= sum(kept) + (not views):
         return False
     chosen = [perms.get(perm) for perms in found]
     moved = add_transpose(graph, x, perm, fresh(graph, f"{x}_tp"), before=node)
@@ -327,6 +343,12 @@ def _turn_before_split(graph: LoweringGraph, node: Node) -> bool:
     graph.rewire(node, inputs=[moved, *node.inputs[1:]], outputs=outputs)
     graph.rewrites["reduce_tp_in_mesh"] += 1
     return True
+
+
+def _stands(shape: _Shape, perm: tuple[int, ...]) -> bool:
+    """Whether a transpose only moves dimensions of one: it joins the Reshape before it."""
+    long = [each for each in perm if shape[each] > 1]
+    return long == sorted(long)
 
 
 def _place(part: _Shape, target: _Shape, axis: int) -> int | None:

@@ -30,8 +30,6 @@ def reshape_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
         return f"Reshape of {found.dtype}."
     if context.family == "rk3588":
         return _rk3588(node, shape, out, work, context)
-    if len(shape) == 4 and shape[0] > 1 and shape == (*out[:2], 1, *out[2:]):
-        return ""  # rows of a sequence: the tensor stays where it is
     return _rk3566(node, shape, out, work, context) if context.family == "rk3566" else ""
 
 
@@ -53,7 +51,7 @@ def transpose_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
         return ""
     shape, out = work.shape(node.inputs[0]), work.shape(node.outputs[0])
     text = f"Transpose of {_text(shape)} to {_text(out)}"
-    if context.family == "rk3588" and len(shape) == 5:
+    if len(shape) == 5:
         return f"{text}: only four dimensions."
     if context.family != "rk3566":
         return ""
@@ -74,7 +72,7 @@ def transpose_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
 def _rk3588(node: Node, shape: Shape, out: Shape, work: LoweringGraph, context: Context) -> str:
     group = context.npu.atom(context.dtype)
     text = f"Reshape of {_text(shape)} to {_text(out)}"
-    if _ends_on_cpu(node, out, work):
+    if _stays(node, out, work):
         return ""
     rows = [each for each in (shape, out) if len(each) == 4 and each[1] == 1]
     if any(_plane(each) > WIDEST for each in rows):
@@ -83,7 +81,8 @@ def _rk3588(node: Node, shape: Shape, out: Shape, work: LoweringGraph, context: 
         return ""
     for each in (shape, *((out,) if len(out) == 4 else ())):
         unit = each[1] if _plane(each) == 1 else _plane(each)
-        step = PLANE if each is out and _plane(each) > 1 else group
+        whole = each is not out or _plane(each) == 1 or len(shape) == 5
+        step = group if whole else PLANE
         if unit % step:
             return f"{text}: {unit} is not a multiple of {step}."
     return ""
@@ -93,7 +92,7 @@ def _rk3566(node: Node, shape: Shape, out: Shape, work: LoweringGraph, context: 
     group = context.npu.atom(context.dtype)
     text = f"Reshape of {_text(shape)} to {_text(out)}"
     producer = work.producer(node.inputs[0])
-    if _ends_on_cpu(node, out, work):
+    if _stays(node, out, work):
         return ""
     if len(shape) == 4 and shape == (*out, 1, 1) and shape[1] % group == 0:
         return ""
@@ -120,11 +119,10 @@ def _rk3566(node: Node, shape: Shape, out: Shape, work: LoweringGraph, context: 
     return f"{text}: only whole groups of {group} channels are moved."
 
 
-def _ends_on_cpu(node: Node, out: Shape, work: LoweringGraph) -> bool:
-    """Whether a Reshape at the end of the model reads a layer on the CPU: it is NCHW already."""
+def _stays(node: Node, out: Shape, work: LoweringGraph) -> bool:
+    """Whether a Reshape to other than four dimensions reads a layer on the CPU: it is NCHW already."""
     producer = work.producer(node.inputs[0])
-    on_cpu = producer is not None and producer.target == "CPU"
-    return on_cpu and len(out) < 4 and work.is_output(node.outputs[0])
+    return producer is not None and producer.target == "CPU" and len(out) != 4
 
 
 def _beside_cpu(node: Node, work: LoweringGraph, context: Context) -> bool:

@@ -20,7 +20,7 @@ def settle_convolutions(graph: LoweringGraph, context: Context) -> None:
         changed = False
         for node in graph:
             if node.op == "Conv" and node.int("constant"):
-                changed |= _behind(graph, node) or _lifted(graph, node) or _batched(graph, node)
+                changed |= _batched(graph, node) or _behind(graph, node) or _lifted(graph, node)
             elif node.op in UNARY:
                 changed |= _passed(graph, node)
         changed |= push_maps(graph, context, matrices=True)

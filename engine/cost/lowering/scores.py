@@ -29,6 +29,7 @@ def flatten_scores(graph: LoweringGraph, context: Context) -> None:
         if _fits(graph, group):
             _split_rows(graph, group)
             _flatten(graph, group)
+            _turn_first(graph, group[0])
             graph.rewrites["swap_reshape_softmax"] += 1
 
 
@@ -59,6 +60,30 @@ def _fits(graph: LoweringGraph, group: list[Node]) -> bool:
         if not graph.is_const(other) and graph.shape(other) != scores:
             return False
     return batch > 1
+
+
+def _turn_first(graph: LoweringGraph, product: Node) -> None:
+    """Queries are turned for a product before they are multiplied with one number."""
+    view = graph.producer(product.inputs[0])
+    scale = graph.producer(view.inputs[0]) if view is not None else None
+    if view is None or scale is None or scale.op != "Mul" or len(scale.inputs) != 2:
+        return
+    if graph.only_reader(view.inputs[0]) is not view or graph.only_reader(view.outputs[0]) is None:
+        return
+    factors = [each for each in scale.inputs if graph.is_const(each)]
+    if len(factors) != 1 or math.prod(graph.shape(factors[0])) != 1:
+        return
+    (data,) = (each for each in scale.inputs if each not in factors)
+    query, flat = scale.outputs[0], view.outputs[0]
+    turned = add_transpose(graph, data, (0, 1, 3, 2), fresh(graph, f"{query}_tp"), before=scale)
+    batch, rows, depth = graph.shape(flat)
+    shape = (batch, depth, rows)
+    wide = add_reshape(graph, turned, shape, fresh(graph, f"{turned}_rs"), before=scale)
+    made = graph.add_tensor(fresh(graph, f"{query}_sw"), shape, graph.tensors[query].dtype)
+    graph.remove(view)
+    graph.rewire(scale, inputs=[wide, *factors], outputs=[made])
+    add_transpose(graph, made, (0, 2, 1), fresh(graph, f"{made}_tp"), flat, before=product)
+    graph.rewrites["swap_mul_transpose"] += 1
 
 
 def _flatten(graph: LoweringGraph, group: list[Node]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.movement import add_reshape
 from engine.cost.lowering.rules import Context
 
 __all__ = [
@@ -198,6 +199,36 @@ def find_rolls(graph: LoweringGraph, context: Context) -> None:
         graph.remove(node)
         graph.remove(split)
         graph.rewrites["fuse_channel_shuffle_split_concat_to_gather"] += 1
+    for node in graph:
+        if node.op == "Reshape":
+            _join_rolls(graph, node)
+
+
+def _join_rolls(graph: LoweringGraph, view: Node) -> None:
+    """Rows and columns that are rolled and then joined: they are joined and rolled at once, ``#1``."""
+    second = graph.producer(view.inputs[0])
+    first = graph.producer(second.inputs[0]) if second is not None else None
+    if first is None or second is None or not (first.int("rolled") and second.int("rolled")):
+        return
+    x, out = first.inputs[0], graph.shape(view.outputs[0])
+    one, rows, columns, channels = graph.shape(x)
+    if (first.int("axis"), second.int("axis"), out) != (1, 2, (one, rows * columns, channels)):
+        return
+    if (
+        graph.only_reader(second.inputs[0]) is not second
+        or graph.only_reader(view.inputs[0]) is not view
+    ):
+        return
+    data = add_reshape(graph, x, out, graph.fresh(f"{x}_rs"), before=first)
+    name = f"{first.name}#1"
+    order = graph.add_unknown(f"{name}_i1", (rows * columns,), "int64")
+    made = Node("Gather", name, "Gather", [data, order], list(view.outputs))
+    made.attributes = {"axis": 1, "rolled": 1}
+    made.sources = (*first.sources, *second.sources)
+    graph.insert(made, before=view)
+    for node in (view, second, first):
+        graph.remove(node)
+    graph.rewrites["fuse_gather_gather_reshape"] += 1
 
 
 def _small(graph: LoweringGraph, tensor: str) -> tuple[int, ...]:
