@@ -158,7 +158,7 @@ def _source(graph: LoweringGraph, tensor: str) -> Node | None:
 def _split_one(
     graph: LoweringGraph, before: Node, turn: Node, picks: list[Node], group: int
 ) -> None:
-    """The matrix's rows are ordered by head and part; by head and depth where depths break groups."""
+    """The matrix's rows are put in order by head and part, or by head where depths break groups."""
     matrix = _source(graph, before.inputs[0])
     if matrix is None:
         return
@@ -245,9 +245,10 @@ def _split_into(
     graph.insert(new, before=at)
     for part, pick in zip(parts, picks, strict=True):
         result = pick.outputs[0]
+        back = part
         if turned:
-            part = add_transpose(graph, part, (0, 3, 2, 1), f"{part}_tp", before=pick)
-        add_reshape(graph, part, graph.shape(result), f"{pick.name}_2sl_rs", result, before=pick)
+            back = add_transpose(graph, part, (0, 3, 2, 1), f"{part}_tp", before=pick)
+        add_reshape(graph, back, graph.shape(result), f"{pick.name}_2sl_rs", result, before=pick)
         graph.remove(pick)
     if graph.producer(at.outputs[0]) is at and not graph.has_readers(at.outputs[0]):
         graph.remove(at)

@@ -120,7 +120,7 @@ def _rk3566(node: Node, shape: Shape, out: Shape, work: LoweringGraph, context: 
 
 
 def _stays(node: Node, out: Shape, work: LoweringGraph) -> bool:
-    """Whether a Reshape to other than four dimensions reads a layer on the CPU: it is NCHW already."""
+    """Whether a Reshape to other than four dimensions reads NCHW: what a layer on the CPU wrote."""
     producer = work.producer(node.inputs[0])
     return producer is not None and producer.target == "CPU" and len(out) != 4
 

@@ -205,7 +205,7 @@ def find_rolls(graph: LoweringGraph, context: Context) -> None:
 
 
 def _join_rolls(graph: LoweringGraph, view: Node) -> None:
-    """Rows and columns that are rolled and then joined: they are joined and rolled at once, ``#1``."""
+    """Rows and columns that are rolled and then joined are joined and rolled at once, ``#1``."""
     second = graph.producer(view.inputs[0])
     first = graph.producer(second.inputs[0]) if second is not None else None
     if first is None or second is None or not (first.int("rolled") and second.int("rolled")):
