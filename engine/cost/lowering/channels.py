@@ -169,9 +169,11 @@ def _by_channel(graph: LoweringGraph, node: Node) -> bool:
 
 def _convolution(graph: LoweringGraph, node: Node, weight: tuple[int, ...]) -> None:
     deconv = node.op == "DepthToSpace"
-    node.name = graph.fresh(f"{node.name}_2{'deconv' if deconv else 'conv'}")
+    label = node.name
+    node.name = graph.fresh(f"{label}_2{'deconv' if deconv else 'conv'}")
+    numbers = f"{label if node.op == 'Gather' else node.name}_i1"
+    filters = graph.add_unknown(numbers, weight, "float32")
     node.op = node.kind = "ConvTranspose" if deconv else "Conv"
-    filters = graph.add_unknown(f"{node.name}_i1", weight, "float32")
     node.attributes = {"kernel_shape": list(weight[2:])}
     if deconv:
         node.attributes["strides"] = list(weight[2:])

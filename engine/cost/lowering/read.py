@@ -44,6 +44,9 @@ def read_graph(graph: Graph) -> LoweringGraph:
         elif node.op_type != "Constant":
             nodes.append(_node(node))
     nodes = fold_constants(nodes, tensors)
+    for made in nodes:
+        if made.op == "Split" and len(made.inputs) == 1:
+            _give_sizes(made, tensors)
     return LoweringGraph(
         nodes,
         tensors,
@@ -95,6 +98,15 @@ def _node(node: ir.Node) -> Node:
         attributes={key: _plain(attribute) for key, attribute in node.attributes.items()},
         sources=(name,),
     )
+
+
+def _give_sizes(split: Node, tensors: dict[str, Tensor]) -> None:
+    """The compiler makes a constant of the sizes that it works out, as of those that are given."""
+    axis = split.int("axis")
+    sizes = np.array([tensors[each].shape[axis] for each in split.outputs], np.int64)
+    name = f"{split.name}_split"
+    tensors[name] = Tensor(name, sizes.shape, "int64", lambda: sizes)
+    split.inputs.append(name)
 
 
 def _plain(attribute: ir.Attr) -> JsonValue:

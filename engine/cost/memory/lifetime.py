@@ -19,6 +19,7 @@ from engine.cost.memory.layout import (
     widened,
 )
 from engine.cost.memory.movements import is_view
+from engine.cost.memory.order import placing_order
 from engine.cost.memory.recurrent import RECURRENT, beside, in_rows, recurrent_working, row_bytes
 from engine.cost.memory.working import working_bytes
 
@@ -88,7 +89,16 @@ class _Collector:
             self._written(index, layer)
             if layer.op == "OutputOperator":
                 self._converted(index, layer)
-        return Needed(self._buffers, self._views)
+        return self._in_order()
+
+    def _in_order(self) -> Needed:
+        views = [view for view, _ in self._views]
+        order = placing_order(self._buffers, views, self._lowered)
+        place_of = {at: place for place, at in enumerate(order)}
+        return Needed(
+            [self._buffers[at] for at in order],
+            [(view, place_of[home]) for view, home in self._views],
+        )
 
     def _working(self, layer: LoweredLayer) -> tuple[int, ...]:
         if layer.kind in RECURRENT:
