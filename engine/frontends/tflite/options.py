@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.base.formats.flatbuffers import FlatTable
+from engine.base.formats.flatbuffers import FlatError, FlatTable
 from engine.frontends.facts import facts
 
-__all__ = ["NO_OPTIONS", "OPTIONS", "OptionField", "OptionTable", "Value", "read_options"]
+__all__ = [
+    "CUSTOM",
+    "NO_OPTIONS",
+    "OPTIONS",
+    "OptionField",
+    "OptionTable",
+    "Value",
+    "read_custom",
+    "read_options",
+]
 
 Value = int | float | tuple[int, ...] | tuple[float, ...]
 
@@ -51,6 +61,23 @@ OPTIONS: Mapping[str, OptionTable] = {
     operator: _table(*text.split()) for operator, text in facts(__package__, "options.toml").items()
 }
 """Operator -> its options; an operator that is not listed has none that this reader needs."""
+
+CUSTOM: Mapping[str, tuple[str, ...]] = {
+    "Convolution2DTransposeBias": ("padding", "stride_w", "stride_h"),
+}
+"""Custom operators that are read -> their options: whole numbers of 32 bits in this order."""
+
+
+def read_custom(name: str, data: bytes) -> dict[str, Value]:
+    """The options of a custom operator.
+
+    Raises:
+        FlatError: there are fewer than it has.
+    """
+    fields = CUSTOM[name]
+    if len(data) < 4 * len(fields):
+        raise FlatError(f"{name} has {len(data)} bytes of options")
+    return dict(zip(fields, struct.unpack_from(f"<{len(fields)}i", data), strict=True))
 
 
 def read_options(kind: OptionTable, table: FlatTable | None) -> dict[str, Value]:

@@ -15,7 +15,14 @@ from tflite.TensorType import TensorType
 from engine.base.errors import SourceModelError
 from engine.base.formats.flatbuffers import FlatBuffer, FlatError, FlatTable
 from engine.base.text import sanitize
-from engine.frontends.tflite.options import NO_OPTIONS, OPTIONS, Value, read_options
+from engine.frontends.tflite.options import (
+    CUSTOM,
+    NO_OPTIONS,
+    OPTIONS,
+    Value,
+    read_custom,
+    read_options,
+)
 
 __all__ = [
     "Dimension",
@@ -104,7 +111,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator: its type in capitals, tensor numbers (-1 where left out), options by name."""
+    """An operator: its type, tensor numbers (-1 where left out), options by name.
+
+    The type is in capitals; a custom operator that is read has its own name.
+    """
 
     type: str
     custom_code: str
@@ -254,17 +264,20 @@ def _subgraph(
 def _operator(table: FlatTable, codes: list[tuple[str, str, int]]) -> Operator:
     kind, custom, version = _pick(codes, table.number(0, "I"), "type of an operator")
     known = OPTIONS.get(kind, NO_OPTIONS)
+    read = kind == "CUSTOM" and custom in CUSTOM
     options = None
     for content, union, members in _UNIONS if known.fields else ():
         if members.get(table.number(union, "B")) == known.name:
             options = table.table(content)
     return Operator(
-        type=kind,
+        type=custom if read else kind,
         custom_code=custom,
         version=version,
         inputs=table.numbers(1),
         outputs=table.numbers(2),
-        options=read_options(known, options),
+        options=read_custom(custom, bytes(table.view(5, 1) or b""))
+        if read
+        else read_options(known, options),
     )
 
 

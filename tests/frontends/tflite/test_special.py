@@ -319,3 +319,42 @@ def test_quantization_in_blocks_is_refused(tmp_path: Path) -> None:
     writer.ends([x], [y])
     with pytest.raises(SourceModelError, match="scheme of its own"):
         load_bytes(writer.data(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "result"),
+    [((3, 4), (2, 2), 2, (5, 8)), ((4, 5), (3, 4), 2, (8, 9)), ((2, 2), (5, 3), 3, (5, 5))],
+)
+def test_the_transposed_convolution_of_mediapipe(
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: int,
+    result: tuple[int, int],
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1, *size, 3)).astype(np.float32)
+    weights = rng.normal(size=(2, *kernel, 3)).astype(np.float32)
+    writer = Writer()
+    fed = writer.tensor(In(x.shape, name="x"))
+    constants = [writer.tensor(const(array)) for array in (weights, [0.5, -1])]
+    y = writer.tensor(In((1, *result, 2), name="y"))
+    writer.op("Convolution2DTransposeBias", [fed, *constants], [y])
+    options = np.array([1, stride, stride], "<i4")  # kTfLitePaddingSame
+    writer.graph.operators[-1].customOptions = options.view(np.uint8)
+    writer.ends([fed], [y])
+    (got,) = run(load_bytes(writer.data(), tmp_path), {"x": x})
+    (expected,) = interpret(writer.data(), {"x": x})
+    assert got.shape == expected.shape
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
+
+
+def test_a_custom_operator_without_its_options_is_damaged(tmp_path: Path) -> None:
+    writer = Writer()
+    fed = writer.tensor(In((1, 2, 2, 1), name="x"))
+    weights = writer.tensor(const(np.ones((1, 2, 2, 1))))
+    y = writer.tensor(In(name="y"))
+    writer.op("Convolution2DTransposeBias", [fed, weights], [y])
+    writer.ends([fed], [y])
+    with pytest.raises(SourceModelError, match="has 0 bytes of options"):
+        load_bytes(writer.data(), tmp_path)

@@ -18,6 +18,7 @@ from engine.frontends.tflite.values import FIRST, LAST, Value
 __all__ = ["HANDLERS", "windows"]
 
 _VALID = 1
+_C_SAME = 1  # kTfLitePaddingSame: the options of a custom operator are the runtime's own
 _MAX_WINDOW = 1 << 20
 
 
@@ -191,6 +192,39 @@ def transpose_conv(layer: Layer) -> None:
     )
 
 
+def transpose_conv_bias(layer: Layer) -> None:
+    """MediaPipe's Convolution2DTransposeBias: weights OHWI, and a bias.
+
+    Its SAME pads by the last window of the result, not by the convolution back from it: see
+    ``mediapipe/util/tflite/operations/transpose_conv_bias.cc``.
+    """
+    x, weights = layer.input(0), layer.input(1)
+    out, *kernel, depth = weights.shape
+    strides = _strides(layer)
+    if len(kernel) != 2 or depth != x.shape[3] or not 0 < min(strides) <= max(strides) <= 1 << 10:
+        raise ValueError(f"weights {list(weights.shape)} and strides {strides}")
+    same = layer.int_option("padding") == _C_SAME
+    sizes, totals = [], []
+    for size, stride, window in zip(x.shape[1:3], strides, kernel, strict=True):
+        totals.append(max(0, window - (size - 1) % stride - 1) if same else 0)
+        sizes.append(stride * (size - 1) + window - totals[-1])
+    if min(sizes) < 1:
+        raise ValueError(f"a result of {sizes}")
+    layer.result(
+        "ConvTranspose",
+        [
+            layer.tensors.real(x, FIRST),
+            moved(layer, weights, (3, 0, 1, 2)),
+            *bias_of(layer, 2, x, weights),
+        ],
+        [x.shape[0], *sizes, out],
+        layout=FIRST,
+        kernel_shape=kernel,
+        strides=strides,
+        pads=[total // 2 for total in totals] + [total - total // 2 for total in totals],
+    )
+
+
 def _pool(layer: Layer) -> tuple[list[int], Window]:
     x = layer.input(0)
     kernel = [layer.int_option("filter_h"), layer.int_option("filter_w")]
@@ -347,6 +381,7 @@ HANDLERS: dict[str, Handler] = {
     "BATCH_TO_SPACE_ND": batch_to_space_nd,
     "CONV_2D": conv_2d,
     "CONV_3D": conv_3d,
+    "Convolution2DTransposeBias": transpose_conv_bias,
     "DEPTHWISE_CONV_2D": depthwise_conv_2d,
     "DEPTH_TO_SPACE": depth_to_space,
     "L2_POOL_2D": l2_pool_2d,
