@@ -265,7 +265,7 @@ def _norm(
     start = x
     if moves:
         start = add_transpose(graph, x, tuple(perm), fresh(graph, f"{x}_tp"), before=last)
-        _put_off(graph, start)
+        _put_off(graph, start, first)
     turned = graph.shape(start)
     wide = _channels(turned)
     data = start
@@ -284,7 +284,8 @@ def _norm(
         end = add_reshape(graph, made, turned, label, "" if moves else result, before=last)
     if moves:
         back = tuple(perm.index(each) for each in range(rank))
-        _put_off(graph, add_transpose(graph, end, back, f"{end}_tp", result, before=last))
+        end = add_transpose(graph, end, back, f"{end}_tp", result, before=last)
+        _put_off(graph, end, first)
     new = Node("exNorm", name, "exNorm", inputs, [made if end != made or moves else result])
     new.sources = tuple(each for node in group for each in node.sources)
     graph.insert(new, before=last)
@@ -292,9 +293,10 @@ def _norm(
         graph.remove(node)
 
 
-def _put_off(graph: LoweringGraph, tensor: str) -> None:
-    maker = graph.producer(tensor)
-    if maker is not None:
+def _put_off(graph: LoweringGraph, turned: str, first: Node) -> None:
+    """A Transpose of a norm that one node gave gets four dimensions behind the others."""
+    maker = graph.producer(turned)
+    if maker is not None and first.op == "LayerNormalization":
         maker.attributes["late"] = 1
 
 

@@ -38,6 +38,7 @@ from engine.cost.lowering.merge import (
     merge_constants,
     merge_flattening,
     merge_scales_forward,
+    scale_early,
     shift_rows,
 )
 from engine.cost.lowering.order import in_order
@@ -77,6 +78,7 @@ RULES: tuple[Rule, ...] = (
     spell_elementwise,
     spell_running_sums,
     spell_focus,
+    scale_early,
     divide_by_multiplying,
     shift_rows,
     make_swish,
@@ -90,8 +92,8 @@ RULES: tuple[Rule, ...] = (
     find_shuffles,
     find_picks,
     merge_constants,
-    merge_scales_forward,
     scale_and_shift,
+    merge_scales_forward,
     rewrite_groups,
     merge_branches,
     merge_channel_pads,

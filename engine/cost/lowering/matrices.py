@@ -28,6 +28,7 @@ from engine.cost.lowering.movement import make_reshapes, tidy_early
 from engine.cost.lowering.pixels import settle_convolutions
 from engine.cost.lowering.recurrent import make_recurrent
 from engine.cost.lowering.reduce import (
+    expand_divisors,
     make_channel_sums,
     make_divisions,
     make_einsums,
@@ -77,6 +78,7 @@ MATRIX_RULES: tuple[Rule, ...] = (
     spell_layer_norms,
     spell_instance_norms,
     widen,
+    expand_divisors,
     settle_layouts,
     make_convolutions,
     settle_convolutions,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -218,7 +219,7 @@ def _own_steps(graph: LoweringGraph, path: list[Node]) -> list[Step]:
         old, new = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
         if node.op == "Transpose":
             steps.append(Step(new, perm_of(node, len(old))))
-        elif _only_ones(graph, node) or old == new:
+        elif _only_ones(graph, node, node) or old == new:
             return []
         else:
             steps.append(Step(new))
@@ -347,8 +348,13 @@ def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | Non
     ):
         return list(leaf.path)
     turning = [
-        each.op == "Transpose" or (not early and _only_ones(graph, each)) for each in leaf.path
+        each.op == "Transpose" or (not early and _only_ones(graph, each, each))
+        for each in leaf.path
     ]
+    for at, (one, two) in enumerate(pairwise(leaf.path)):
+        flat = one.op == two.op == "Reshape" and len(graph.shape(one.outputs[0])) == 2
+        if flat and not early and _only_ones(graph, one, two):
+            turning[at : at + 2] = [True, True]
     path, turning = _without_pairs(graph, leaf.path, turning)
     turns = [at for at, each in enumerate(turning) if each]
     shapes = [at for at, each in enumerate(turning) if not each]
@@ -381,9 +387,9 @@ def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | Non
     return found
 
 
-def _only_ones(graph: LoweringGraph, node: Node) -> bool:
-    """Whether a Reshape of four dimensions only moves those of one: it is a Transpose then."""
-    old, new = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+def _only_ones(graph: LoweringGraph, first: Node, last: Node) -> bool:
+    """Whether a Reshape of four dimensions, or two, only moves those of one: it is a Transpose."""
+    old, new = graph.shape(first.inputs[0]), graph.shape(last.outputs[0])
     return len(old) == len(new) == 4 and [d for d in old if d > 1] == [d for d in new if d > 1]
 
 

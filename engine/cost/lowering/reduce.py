@@ -12,6 +12,7 @@ from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
 from engine.cost.lowering.rules import Context
 
 __all__ = [
+    "expand_divisors",
     "make_channel_sums",
     "make_divisions",
     "make_einsums",
@@ -194,6 +195,24 @@ def make_divisions(graph: LoweringGraph, context: Context) -> None:
             one = graph.add_tensor(f"{node.name}_one", (1,), "float32", _ones)
             graph.rewire(node, inputs=[one, *node.inputs])
             graph.rewrites["convert_reciprocal_to_div"] += 1
+
+
+def expand_divisors(graph: LoweringGraph, context: Context) -> None:
+    """What a map is divided by is as large as the map: Expand ``_expand``."""
+    for node in graph:
+        shape = graph.shape(node.outputs[0]) if node.op == "Div" else ()
+        if len(shape) != 4 or any(graph.is_const(each) for each in node.inputs):
+            continue
+        data, other = node.inputs
+        if graph.shape(other) == shape:
+            continue
+        name = graph.fresh(f"{other}_expand")
+        made = graph.add_tensor(name, shape, graph.tensors[other].dtype)
+        sizes = graph.add_unknown(f"{name}_i1", (4,), "int64")
+        new = Node("Expand", name, "Expand", [other, sizes], [made], sources=node.sources)
+        graph.insert(new, before=node)
+        graph.rewire(node, inputs=[data, made])
+        graph.rewrites["convert_div_to_expand_div"] += 1
 
 
 def make_einsums(graph: LoweringGraph, context: Context) -> None:
