@@ -227,7 +227,9 @@ class LoweringGraph:
 
             return numpy.broadcast_to(numpy.zeros((), dtype), shape)
 
-        return self.add_tensor(name, shape, dtype, zeros)
+        self.add_tensor(name, shape, dtype, zeros)
+        self.tensors[name] = replace(self.tensors[name], filled=True)
+        return name
 
     def fresh(self, name: str) -> str:
         """The name that the compiler gives a new node: with ``#1`` and so on where it is taken."""

@@ -92,7 +92,7 @@ def _push(graph: LoweringGraph) -> bool:
             turn = _turn(graph, features[0])
             single = node.op == "Slice" or graph.only_reader(features[0]) is node
             carried = (node.op == "Gather" and node.int("lifted")) or _scales(graph, node)
-            behind = turn is not None and single and not carried
+            behind = turn is not None and (single or _is_back(graph, node, turn)) and not carried
             perm = _perm(turn) if turn is not None and behind else _lifted(graph, node)
         else:
             perm = _best(graph, node, features)
@@ -105,6 +105,14 @@ def _push(graph: LoweringGraph) -> bool:
                 _carry(graph, mask, perm)
             changed = True
     return changed
+
+
+def _is_back(graph: LoweringGraph, node: Node, turn: Node) -> bool:
+    """Whether a transpose behind a layer undoes the one before it, which others read, too."""
+    reader = graph.only_reader(node.outputs[0])
+    return (
+        reader is not None and reader.op == "Transpose" and _perm(reader) == _inverse(_perm(turn))
+    )
 
 
 def _scales(graph: LoweringGraph, node: Node) -> bool:

@@ -352,7 +352,8 @@ def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | Non
         for each in leaf.path
     ]
     for at, (one, two) in enumerate(pairwise(leaf.path)):
-        flat = one.op == two.op == "Reshape" and len(graph.shape(one.outputs[0])) == 2
+        shape = graph.shape(one.outputs[0])
+        flat = one.op == two.op == "Reshape" and len(shape) == 2 and min(shape) > 1
         if flat and not early and _only_ones(graph, one, two):
             turning[at : at + 2] = [True, True]
     path, turning = _without_pairs(graph, leaf.path, turning)

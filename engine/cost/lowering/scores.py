@@ -39,6 +39,8 @@ def _without_zeros(graph: LoweringGraph, group: list[Node]) -> list[Node]:
         mask = node.inputs[1] if node.op == "Add" else ""
         if not mask or not graph.is_const(mask) or math.prod(graph.shape(mask)) > _LOOKED_AT:
             continue
+        if graph.tensors[mask].filled:
+            continue
         array = graph.array(mask)
         if array is None or array.any() or not graph.bypass(node):
             continue
