@@ -58,8 +58,8 @@ def fuse_activations(graph: LoweringGraph, context: Context) -> None:
 
 def fuse_sums(graph: LoweringGraph, context: Context) -> None:
     """Conv + Add or Mul of a feature of the same shape; then Add + Relu, Conv + Add + Relu."""
-    order = {node: at for at, node in enumerate(graph.breadth_first())}
-    for node in list(order):
+    queue, order = graph.breadth_first(), _levels(graph)
+    for node in queue:
         if node.op in ("Add", "Mul") and len(node.inputs) == 2 and not node.fused:
             home = _home(graph, node, order, context)
             if home is not None:
@@ -76,6 +76,17 @@ def fuse_sums(graph: LoweringGraph, context: Context) -> None:
         if follower is not None and follower.op == "Relu":
             graph.absorb(node, follower, fused="Relu")
             node.name += "Relu" if joined else f"_{node.op}Relu"
+
+
+def _levels(graph: LoweringGraph) -> dict[Node, tuple[int, int]]:
+    """How many layers a node waits for one after the other, and its place in the graph."""
+    place = {node: at for at, node in enumerate(graph)}
+    found: dict[Node, tuple[int, int]] = {}
+    for node in graph.breadth_first():
+        makers = (graph.producer(each) for each in node.inputs)
+        before = [found[each][0] for each in makers if each in found]
+        found[node] = (1 + max(before, default=0), place[node])
+    return found
 
 
 def _adds_columns(graph: LoweringGraph, node: Node) -> bool:
@@ -97,7 +108,7 @@ def _can_do(node: Node, follower: Node, context: Context) -> bool:
 
 
 def _home(
-    graph: LoweringGraph, node: Node, order: dict[Node, int], context: Context
+    graph: LoweringGraph, node: Node, order: dict[Node, tuple[int, int]], context: Context
 ) -> Node | None:
     """The convolution that takes an Add or Mul in: of two the one that runs first.
 

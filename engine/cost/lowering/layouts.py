@@ -46,7 +46,7 @@ def settle_layouts(graph: LoweringGraph, context: Context) -> None:
             changed = push_maps(graph, context) | push_splits(graph, context)
             changed |= join_maps(graph, context)
         changed |= fuse_constants(graph, context)
-        changed |= _swap_operands(graph)
+        changed |= _swap_operands(graph, context)
         if not changed and not absorb_scales(graph):
             break
         tidy_movements(graph, context)
@@ -366,8 +366,11 @@ def _turned_const(graph: LoweringGraph, tensor: str, perm: tuple[int, ...], rank
     return graph.add_tensor(fresh(graph, f"{tensor}_sw"), shape, kept.dtype, turned)
 
 
-def _swap_operands(graph: LoweringGraph) -> bool:
-    """A @ B that is only read transposed is computed as B @ A; so is one of a single row."""
+def _swap_operands(graph: LoweringGraph, context: Context) -> bool:
+    """A @ B that is only read transposed is computed as B @ A; so is one of a single row.
+
+    Not where several in a batch have columns that break groups: those are turned behind it.
+    """
     changed = False
     for node in graph:
         if node.op != "exMatMul" or node.int("constant"):
@@ -381,6 +384,11 @@ def _swap_operands(graph: LoweringGraph) -> bool:
         row = shape[1] == 1 < shape[3]
         turned = reader.op == "Transpose" and _perm(reader) == (0, 3, 2, 1)
         if not turned and not (row and reader.op == "Reshape"):
+            continue
+        if turned and node.int("batched") and shape[3] % context.whole_channels:
+            wide = (shape[0], shape[3], shape[1], 1)
+            graph.add_tensor(reader.outputs[0], wide, graph.tensors[result].dtype)
+            reader.attributes["perm"] = [0, 3, 1, 2]
             continue
         if not row and not all(graph.is_const(each) for each in more):
             continue

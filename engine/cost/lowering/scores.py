@@ -109,6 +109,7 @@ def _flatten(graph: LoweringGraph, group: list[Node]) -> None:
         flat = (count, *whole[2:])
         dtype = graph.tensors[result].dtype
         if node is last:
+            node.attributes["batched"] = 1
             made = graph.add_tensor(fresh(graph, f"{result}_sw"), flat, dtype)
             following = graph.following(node)
             graph.rewire(node, inputs=inputs, outputs=[made])
