@@ -351,12 +351,16 @@ def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | Non
         each.op == "Transpose" or (not early and _only_ones(graph, each, each))
         for each in leaf.path
     ]
+    idle = set()
     for at, (one, two) in enumerate(pairwise(leaf.path)):
         shape = graph.shape(one.outputs[0])
         flat = one.op == two.op == "Reshape" and len(shape) == 2 and min(shape) > 1
         if flat and not early and _only_ones(graph, one, two):
-            turning[at : at + 2] = [True, True]
-    path, turning = _without_pairs(graph, leaf.path, turning)
+            idle |= {at, at + 1}
+    kept_at = [at for at in range(len(turning)) if at not in idle] or range(len(turning))
+    path, turning = _without_pairs(
+        graph, [leaf.path[at] for at in kept_at], [turning[at] for at in kept_at]
+    )
     turns = [at for at, each in enumerate(turning) if each]
     shapes = [at for at, each in enumerate(turning) if not each]
     turn = next((at for at, each in enumerate(steps) if each.perm), -1)
