@@ -23,7 +23,7 @@ from engine.graph.ir import Graph, infer_shapes
 from engine.graph.passes import for_every_shape, rebind_input_shapes
 from engine.pipeline.comparison_model import with_outputs
 from engine.pipeline.samples import RecipeSamples
-from engine.quantize import plan, sample_limit
+from engine.quantize import SCALE_SPAN, narrow_scales, plan, sample_limit
 from engine.recipe import Recipe
 from engine.wire.compile import QuantizedBy
 
@@ -137,11 +137,13 @@ class HandedModel:
             model where that came with them); the ``vendor`` quantizes the source model, as it was
             loaded.
         generation: of the toolkit.
+        span: how far the scales of a layer's weights may be apart on the chip.
     """
 
     pipeline: Pipeline
     by: QuantizedBy
     generation: int = 2
+    span: int = SCALE_SPAN
 
     @cached_property
     def graph(self) -> Graph:
@@ -219,6 +221,7 @@ class HandedModel:
         if tensors:
             graph = with_outputs(graph, tensors, keep=True)
         level = self.pipeline.recipe.quantization.optimization_level
+        graph = narrow_scales(graph, self.span)
         return toolkit_onnx(graph, self.nhwc, level, every_shape=several)
 
     @cached_property

@@ -55,7 +55,7 @@ from engine.pipeline.second_opinion import OpinionSamples
 from engine.pipeline.stages.compiled import CompiledModel, compiled_stage
 from engine.pipeline.stages.container import content_of
 from engine.pipeline.stages.estimate import WhatIf, cost_inputs
-from engine.quantize import is_quantized_source
+from engine.quantize import is_quantized_source, span_of
 from engine.wire.compile import Compiled, CompiledModels, QuantizedBy, SecondOpinion
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class _Compilation:
         self._order = order
         self._logs = LogFolder()
         self._toolkits = Toolkits(pipeline.reporter, self._logs.folder)
-        self._handed: dict[tuple[QuantizedBy, int], HandedModel] = {}
+        self._handed: dict[tuple[QuantizedBy, int, int], HandedModel] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -177,9 +177,8 @@ class _Compilation:
         except EngineError as error:
             return self._failed(Compiled(chip=chip.name), error)
         blank = Compiled(chip=chip.name, toolkit=toolkit, quantized_by=by)
-        handed = self._handed.setdefault(
-            (by, chip.generation), HandedModel(self._pipeline, by, chip.generation)
-        )
+        key = (by, chip.generation, span_of(chip.name))
+        handed = self._handed.setdefault(key, HandedModel(self._pipeline, *key))
         log = self._logs.path(f"{path.stem}.log")
         tries = ways(handed, self._order.quantizer)
         fault: EngineError | None = None

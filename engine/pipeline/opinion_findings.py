@@ -24,6 +24,7 @@ from engine.graph.execute import (
     rounded_operands,
 )
 from engine.pipeline.second_opinion import fuses
+from engine.quantize import wide_layers
 from engine.report import sqnr_rank, sqnr_text
 from engine.wire.compile import FirstApart, OutputAgreement, SecondOpinion
 
@@ -152,8 +153,12 @@ def _error(opinion: SecondOpinion, handed: HandedModel) -> CompilerError | None:
         return CompilerError(
             "The file for the toolkit computes something else than the build: the lowest cosine of "
             f"an output is {opinion.file_cosine:.4f} (simulated).",
-            cause="That is a fault of this program.",
-            remedy=f"Please tell us of it, with the model. {_FIX}",
+            cause=f"Weights of some channels have fewer steps on this chip: {coarse}."
+            if (coarse := _coarse(handed))
+            else "That is a fault of this program.",
+            remedy=f"Make these layers float16 (quantized_layers). {_FIX}"
+            if coarse
+            else f"Please tell us of it, with the model. {_FIX}",
         )
     if _scales_of_theirs(handed):
         far = [row for row in opinion.outputs if _far_from_float(row, _VENDOR_FAILS_DB)]
@@ -210,9 +215,33 @@ def _findings(opinion: SecondOpinion, handed: HandedModel, *, failed: bool) -> I
             remedy="Give pictures of your own: --samples FOLDER.",
         )
     yield from _fused(handed)
+    if coarse := _coarse(handed):
+        yield Finding(
+            "coarse-channels",
+            "info",
+            "compiler",
+            f"Weights of some channels have fewer steps than in the build: {coarse}.",
+            f"On this chip the scales of one layer differ by a factor of {handed.span} at most.",
+            "Both simulations have it. Make these layers float16 (quantized_layers) where the SQNR "
+            "is too low.",
+        )
     rows = missed(opinion, handed)
     if rows and not failed:
         yield _gap(rows, opinion, handed)
+
+
+def _coarse(handed: HandedModel) -> str:
+    """The layers whose scales are farther apart than the chip has them, with their channels."""
+    if handed.by != "ours" or handed.generation == 1:
+        return ""
+    found = wide_layers(handed.graph, handed.span)
+    layers = handed.layers.by_node
+    shown = [
+        f"{sanitize(layers[name].outputs[0] if name in layers else name, 80)} ({count})"
+        for name, count in found.items()
+    ]
+    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return ", ".join(shown[:_SHOWN]) + more
 
 
 def _gap(rows: list[OutputAgreement], opinion: SecondOpinion, handed: HandedModel) -> Finding:

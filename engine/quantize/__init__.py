@@ -15,6 +15,12 @@ from engine.quantize.planning.sources import layers_of
 from engine.quantize.qdq.insert import REASON
 from engine.quantize.qdq.vendor_form import vendor_form
 from engine.quantize.qdq.vendor_opset import lower_for_vendor
+from engine.quantize.qdq.vendor_scales import (
+    SCALE_SPAN,
+    narrow_scales,
+    span_of,
+    wide_layers,
+)
 from engine.quantize.qdq.verify import applied_dtypes
 from engine.quantize.quantize import quantize, to_float16
 from engine.quantize.quantized import Quantized
@@ -23,6 +29,7 @@ from engine.quantize.settings import QuantizeSettings
 __all__ = [
     "LAYOUT",
     "REASON",
+    "SCALE_SPAN",
     "WEIGHTED",
     "Observation",
     "Observations",
@@ -37,13 +44,16 @@ __all__ = [
     "is_quantized_source",
     "layers_of",
     "lower_for_vendor",
+    "narrow_scales",
     "plan",
     "quantize",
     "require_plain_run",
     "resolve_dtype",
     "role_of",
     "sample_limit",
+    "span_of",
     "to_float16",
     "unquantized_reason",
     "vendor_form",
+    "wide_layers",
 ]

@@ -10,7 +10,15 @@ import pytest
 
 from engine.graph.execute import Session, as_compiled, ort
 from engine.graph.ir import Graph
-from engine.quantize import calibrate, lower_for_vendor, plan, quantize
+from engine.quantize import (
+    calibrate,
+    lower_for_vendor,
+    narrow_scales,
+    plan,
+    quantize,
+    span_of,
+    wide_layers,
+)
 from engine.quantize.qdq.vendor_strides import LARGEST_STRIDE
 from tests.quantize.models import Net
 
@@ -218,3 +226,37 @@ def test_zeros_around_a_pool_are_pads_of_a_convolution(below: bool, written: str
         np.testing.assert_array_equal(
             unoptimised(model, feed)[0], unoptimised(given.to_proto(), feed)[0]
         )
+
+
+def test_scales_are_no_farther_apart_than_a_chip_has_them() -> None:
+    net = Net()
+    weight = net.normal(4, 3, 3, 3)
+    weight /= np.abs(weight).max((1, 2, 3), keepdims=True)
+    weight *= np.float32([1024, 2, 0.25, 1 / 64])[:, None, None, None]
+    x = net.input(1, 3, 8, 8)
+    y = net.op("Conv", x, net.constant(weight), net.constant(net.normal(4)))
+    graph = net.graph(net.op("Clip", y, net.constant(np.float32(-4)), net.constant(np.float32(4))))
+    feed = net.feeds(1)[0]
+    given = quantize(graph, calibrate(graph, [feed])).graph
+    assert narrow_scales(given, 1 << 20) is given
+    assert list(wide_layers(given, 1 << 10).values()) == [2]
+    narrow = narrow_scales(given, 1 << 10)
+    assert wide_layers(narrow, 1 << 10) == {}
+    assert len([*narrow.nodes]) == len([*given.nodes])  # nothing of the old constants is left
+    exact = Session(graph).run(feed)
+    (before,), (after,) = (
+        [out.astype(np.float64) for out in Session(each).run(feed).values()]
+        for each in (given, narrow)
+    )
+    (wanted,) = exact.values()
+    # channels within the span keep their integers; the others are at most half a coarse step off
+    np.testing.assert_array_equal(before[:, :2], after[:, :2])
+    coarse = np.abs(weight[0]).max() / 127 / 1024
+    reach = 27 * max(np.abs(each).max() for each in feed.values()) * coarse / 2 + 2 * 8 / 255
+    assert np.abs(after[:, 2:] - wanted[:, 2:]).max() <= reach
+    assert (before[:, 2:] != after[:, 2:]).any()
+
+
+def test_which_chip_has_how_much() -> None:
+    assert {span_of(chip) for chip in ("rk3566", "rk3568")} == {1024}
+    assert {span_of(chip) for chip in ("rk3562", "rk3576", "rk3588", "rv1106")} == {16384}

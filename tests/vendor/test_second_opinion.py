@@ -259,3 +259,47 @@ def test_the_vendors_example_of_several_shapes(tmp_path: Path, zoo: Path) -> Non
     # the output is a Softmax: float16 there and here
     assert min(row.cosine for row in one.outputs) > 0.99999
     assert not [each for each in one.findings if each.code.startswith("second-opinion")]
+
+
+def _far_scales(path: Path, span: int) -> Path:
+    """A convolution with channels up to 4 * ``span`` apart, whose large ones are cut off at 6."""
+    rng = np.random.default_rng(0)
+    apart = np.float32([1, 2, 8, 64, span / 2, span, span * 1.1, span * 1.5, span * 2, span * 4])
+    weight = rng.uniform(-1, 1, (10, 16, 3, 3)).astype(np.float32)
+    weight /= np.abs(weight).max((1, 2, 3), keepdims=True) * apart[:, None, None, None] / span
+    stored = {"w": weight, "b": np.full(10, 3, np.float32)}
+    stored |= {"low": np.array(0, np.float32), "high": np.array(6, np.float32)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["sum"], pads=[1, 1, 1, 1]),
+        helper.make_node("Clip", ["sum", "low", "high"], ["y"]),
+    ]
+    ends = [
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, count, 16, 16])]
+        for name, count in (("x", 16), ("y", 10))
+    ]
+    constants = [numpy_helper.from_array(array, name) for name, array in stored.items()]
+    graph = helper.make_graph(nodes, "far", *ends, constants)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
+    return path
+
+
+@pytest.mark.parametrize(("chip", "span"), [("rk3566", 1 << 10), ("rv1106", 1 << 14)])
+def test_scales_farther_apart_than_the_chip_has_them_are_equal(
+    chip: str, span: int, tmp_path: Path
+) -> None:
+    """The compiler rounds such weights anew without a word; so does the file."""
+    rng = np.random.default_rng(1)
+    np.save(tmp_path / "x.npy", rng.random((1, 16, 16, 16)).astype(np.float32))
+    (tmp_path / "dataset.txt").write_text("x.npy\n", encoding="utf-8")
+    recipe = {
+        "model": str(_far_scales(tmp_path / "far.onnx", span)),
+        "dataset": str(tmp_path / "dataset.txt"),
+    }
+    (one,) = compiled(tmp_path / "far.rknn", recipe, chips=(chip,)).chips
+    (row,) = one.outputs
+    assert row.unequal == 0
+    (told,) = [each for each in one.findings if each.code == "coarse-channels"]
+    assert "(4)" in told.what
+    assert f"by a factor of {span} at most" in told.cause
