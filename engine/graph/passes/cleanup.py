@@ -4,6 +4,7 @@
 * Identity, Dropout (inference), Cast to the type it has, Transpose that keeps the order, Reshape
   (Squeeze, Unsqueeze, Flatten, Expand, Tile, Resize) to the shape it has, Slice and Split of the
   whole, Pad by nothing, Concat and Sum of one tensor, pooling over windows of 1, scale 1, offset 0.
+* Empty tensors that a Concat reads.
 """
 
 from __future__ import annotations
@@ -76,6 +77,11 @@ class NoOps(NodePass):
         if not node.inputs or node.inputs[0] is None:
             return False
         op = node.op_type
+        if op == "Concat":
+            full = [value for value in node.inputs if 0 not in (shape(value) or ())]
+            if 0 < len(full) < len(node.inputs):
+                edit.set_inputs(node, full)
+                return self.did("empty input of Concat removed")
         kept = _kept_input(node)
         if kept is None:
             return False

@@ -65,7 +65,8 @@ def activation_table(
     for name, form in plan.formats.items():
         array = graph.constant(name)
         if array is not None:
-            used: Range = (float(array.min()), float(array.max()))
+            full = array if array.size else np.zeros(1)
+            used: Range = (float(full.min()), float(full.max()))
             own: Range | None = used
             free = False
             clamps: tuple[Clamp, ...] = ()

@@ -374,6 +374,17 @@ CASES = {
         constants=W | {"u": f32(2, 4, 3, 3, low=-1)},
         tolerance=0,
     ),
+    "what is empty leaves a Concat": Case(
+        [
+            conv("x", "a", **PAD1),
+            node("Concat", "none x a none", "b", axis=1),
+            node("Concat", "none b", "c", axis=1),
+            node("Sigmoid", "c", "y"),
+        ],
+        "Conv Concat Sigmoid",
+        constants=W | {"none": f32(1, 0, 6, 6)},
+        tolerance=0,
+    ),
     "Relu stays behind a Concat of an input": Case(
         [conv("x", "a", **PAD1), node("Concat", "a x", "b", axis=1), node("Relu", "b", "y")],
         "Conv Concat Relu",
