@@ -5,6 +5,10 @@ them over: attention whose scores go from one product of matrices into Softmax a
 SIGSEGV at ``optimization_level`` 3, on every family with a fused attention (rk3562, rk3576, rk3588,
 rv1106 and rv1126b; asked in three and four dimensions, with a scale of the queries and without).
 With a scale or a mask between them, at level 2, in float16, and on rk3566 and rv1103b it compiles.
+
+``op_target`` is known to do nothing to an operator whose output has not four dimensions. The
+compiler puts a Reshape around it at every level, and the name goes to that one; in a file without
+Q/DQ it then refuses the name.
 """
 
 from __future__ import annotations
@@ -18,8 +22,10 @@ from engine.cost.lowering.attention import NO_ATTENTION
 if TYPE_CHECKING:
     from engine.cost.lowering.graph import LoweringGraph, Node
 
-__all__ = ["known_crashes"]
+__all__ = ["OP_TARGET_RANK", "known_crashes", "targets_with_effect"]
 
+OP_TARGET_RANK = 4
+"""Dimensions of the tensors that ``op_target`` has an effect on."""
 _PLAIN = frozenset({"Cast", "Dropout", "Identity"})
 """What does nothing to the scores."""
 
@@ -65,3 +71,28 @@ def _is_product(graph: LoweringGraph, softmax: Node) -> bool:
     while maker is not None and maker.op in _PLAIN:
         maker = graph.producer(maker.inputs[0])
     return maker is not None and maker.op == "MatMul" and len(graph.features(maker)) == 2
+
+
+def targets_with_effect(
+    graph: LoweringGraph, targets: Mapping[str, str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The entries of ``op_target`` that the compiler follows, and a sentence on the others.
+
+    Args:
+        graph: as it was read, without Q/DQ.
+        targets: source node -> where it is asked to run.
+    """
+    idle = [
+        node.name
+        for node in graph
+        if node.name in targets and len(graph.shape(node.outputs[0])) != OP_TARGET_RANK
+    ]
+    if not idle:
+        return dict(targets), ()
+    told = (
+        f"op_target has no effect on {idle[0]}"
+        f"{f' and {len(idle) - 1} more' if len(idle) > 1 else ''}: the output has not four "
+        "dimensions, and rknn-toolkit2 moves the name to a Reshape. Take it out of op_target, or "
+        "write the operator in four dimensions."
+    )
+    return {name: each for name, each in targets.items() if name not in idle}, (told,)

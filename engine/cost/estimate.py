@@ -14,7 +14,7 @@ from engine.chips import Chip, chip, chips
 from engine.chips.figures import basis, number
 from engine.chips.npu import NpuDtype, NpuProfile, npu_profile
 from engine.cost.advice import advise
-from engine.cost.crashes import known_crashes
+from engine.cost.crashes import known_crashes, targets_with_effect
 from engine.cost.cycles import all_cycles
 from engine.cost.generation1.estimate import (
     Counted1,
@@ -227,7 +227,8 @@ class _Work:
         self._int4 = (settings.dtype or settings.quantized_dtype).strip().lower() == _INT4
         given = {name: npu_dtype(dtype) for name, dtype in settings.layer_dtypes.items()}
         self._dtypes = nodes_of_layers(layers, given)
-        self._targets = nodes_of_layers(layers, settings.op_target)
+        asked = nodes_of_layers(layers, settings.op_target)
+        self._targets, self._idle = targets_with_effect(self._graph, asked)
         self._families: dict[tuple[str, NpuDtype], Counted] = {}
         self._designs: dict[tuple[str, NpuDtype], Counted1] = {}
 
@@ -283,7 +284,7 @@ class _Work:
                 )
             found = chip_figures(blank, self._counted(npu, dtype), self._settings.npu_mhz)
             crashes = known_crashes(self._graph, npu.family, dtype, self._dtypes)
-            return replace(found, warnings=crashes)
+            return replace(found, warnings=(*crashes, *self._idle))
         design = design_of(blank.chip)
         if design is None:
             raise UsageError(f"Nothing is known that {blank.chip} could be estimated from.")

@@ -278,12 +278,15 @@ class HandedModel:
             for spec in inputs
         )
 
-    @property
-    def op_target(self) -> dict[str, str]:
-        """Where the user wants operators, by tensors with the user's names."""
+    @cached_property
+    def op_target(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Where the user wants operators, by tensors with the user's names; entries without effect.
+
+        See :func:`op_targets`.
+        """
         entries = self.pipeline.recipe.quantization.op_target or {}
         chosen = {name: target for name, target in entries.items() if target != "auto"}
-        return op_targets(self.onnx, chosen, self.layers) if chosen else {}
+        return op_targets(self.onnx, chosen, self.layers) if chosen else ({}, ())
 
     def raw_samples(
         self,

@@ -79,3 +79,15 @@ def test_a_softmax_at_the_end_is_no_attention() -> None:
     scores = net.add("MatMul", "x", "x1")
     graph = infer_shapes(Graph.from_proto(net.model(net.add("Softmax", scores, axis=-1))))
     assert not estimate_chip(graph, "rk3588", SETTINGS).warnings
+
+
+@pytest.mark.parametrize(("shape", "target"), [((1, 8, 6, 4), "CPU"), ((1, 8, 24), "NPU")])
+def test_op_target_has_an_effect_on_four_dimensions(shape: tuple[int, ...], target: str) -> None:
+    net = Maker(shape)
+    graph = infer_shapes(Graph.from_proto(net.model(net.add("Sigmoid", "x", name="it"))))
+    found = estimate_chip(graph, "rk3588", replace(SETTINGS, op_target={"it": "cpu"}))
+    (layer,) = (each for each in found.layers if each.op == "Sigmoid")
+    assert layer.target == target
+    assert [told.startswith("op_target has no effect on it:") for told in found.warnings] == (
+        [] if target == "CPU" else [True]
+    )

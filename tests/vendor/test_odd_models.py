@@ -130,6 +130,28 @@ def test_ports_keep_their_names_and_reports_have_the_users(tmp_path: Path, zoo: 
     assert Path(one.log).read_text(encoding="utf-8").count("über/Conv")
 
 
+@pytest.mark.parametrize("quantized", [True, False])
+def test_op_target_of_three_dimensions_is_told_and_left_out(
+    quantized: bool, tmp_path: Path
+) -> None:
+    """The toolkit ignores such a name with Q/DQ, and refuses it without."""
+    net = Maker((1, 3, 16, 16))
+    rows = []
+    for stride in (1, 2):
+        conv = net.add("Conv", "x", net.numbers(16, 3, 3, 3), pads=[1] * 4, strides=[stride] * 2)
+        rows.append(net.add("Reshape", conv, net.whole(1, 16, -1)))
+    joined = net.add("Concat", *rows, axis=2)
+    model = tmp_path / "net.onnx"
+    onnx.save(net.model(net.add("Sigmoid", joined)), model)
+    target = {joined: "cpu"}
+    (one,) = compiled(model, tmp_path, op_target=target, do_quantization=quantized)
+    assert one.problem == ""
+    found = {each.code: each for each in one.findings}
+    assert joined in found["op-target-without-effect"].what
+    (row,) = (row for row in one.layers if row.op == "Concat")
+    assert row.target == row.estimated_target == "NPU"
+
+
 EQUAL = 0.99
 """Share of the values that are the same integers in both simulators; others are a step apart."""
 

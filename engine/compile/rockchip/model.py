@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from engine.cost.crashes import OP_TARGET_RANK
 from engine.graph.execute import FUSING_LEVEL
 from engine.quantize import lower_for_vendor
 
@@ -204,20 +205,28 @@ def _reached(graph: onnx.GraphProto, name: str) -> set[str]:
 
 def op_targets(
     model: bytes, entries: dict[str, str], layers: LayerMap | None = None
-) -> dict[str, str]:
-    """The recipe's ``op_target`` by the tensors of the file that is handed over.
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The recipe's ``op_target`` by the tensors of the file, and the entries without effect.
 
     The toolkit wants the output of an operator as it stands in its file: of a quantized layer that
     is the tensor before it is rounded, and of a convolution with its Relu both, as each is an
-    operator to it.
+    operator to it. It takes no effect on tensors that have not four dimensions, see
+    :mod:`engine.cost.crashes`.
 
     Args:
         model: ONNX.
         entries: any name of a layer -> where it runs.
         layers: of the graph; without them names are tensors as they stand.
     """
-    written = {name for node in onnx.load_from_string(model).graph.node for name in node.output}
+    graph = onnx.load_from_string(model).graph
+    written = {name for node in graph.node for name in node.output}
+    ranks = {
+        each.name: len(each.type.tensor_type.shape.dim)
+        for each in (*graph.value_info, *graph.output)
+        if each.type.tensor_type.HasField("shape")
+    }
     found: dict[str, str] = {}
+    idle: dict[str, None] = {}
     for name, target in entries.items():
         layer = None if layers is None else layers.find(name)
         tensors = (name,) if layer is None or layers is None else layer.tensors
@@ -225,6 +234,9 @@ def op_targets(
             stored = None if layers is None else layers.stored.get(tensor)
             for each in (stored.computed if stored is not None else tensor, tensor):
                 if each in written:
-                    found[each] = target
+                    if ranks.get(each, OP_TARGET_RANK) == OP_TARGET_RANK:
+                        found[each] = target
+                    else:
+                        idle[name] = None
                     break
-    return found
+    return found, tuple(idle)

@@ -68,8 +68,8 @@ def test_an_operator_is_named_by_the_tensor_before_it_is_rounded(tmp_path: Path)
     layer = Layer("conv", "Conv", "weighted", ("conv", "relu"), ("c",), ("z",), ())
     stored = {"z": StoredTensor("z", "y", "z/quantized", "z", "int8")}
     found = op_targets(data, {"conv": "cpu"}, LayerMap((layer,), stored))
-    assert found == {"c": "cpu", "y": "cpu"}
-    assert op_targets(data, {"t": "cpu", "nowhere": "npu"}) == {"t": "cpu"}
+    assert found == ({"c": "cpu", "y": "cpu"}, ())
+    assert op_targets(data, {"t": "cpu", "nowhere": "npu"}) == ({"t": "cpu"}, ())
 
 
 @pytest.mark.parametrize(("version", "opset"), [("1.3.2+standin", 9), ("1.7.5", 11)])
