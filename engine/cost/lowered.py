@@ -151,6 +151,14 @@ class Lowered:
         )
 
     @cached_property
+    def added(self) -> frozenset[str]:
+        """Features that a convolution adds to its result."""
+        kinds = ("Conv", "ConvTranspose")
+        return frozenset(
+            name for each in self.layers if each.kind in kinds for name in each.inputs[1:]
+        )
+
+    @cached_property
     def max_pooled(self) -> frozenset[str]:
         """Features that a MaxPool on the NPU reads or writes."""
         pools = (each for each in self.layers if each.kind == "MaxPool" and each.target == "NPU")

@@ -84,6 +84,8 @@ def reshaped_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, share
         if copied:
             return copied
     if npu.family == "rk3588":
+        if layer.target != "NPU":
+            return ALIGNMENT
         if len(before) != 4 or before[0] > 1 == before[1]:
             return math.prod(before) * size
         return padded_bytes(before, size, npu) if math.prod(before) > 1 else 0

@@ -13,7 +13,7 @@ from engine.cost.lowered import LoweredLayer
 
 __all__ = ["written_times"]
 
-_SHORT = ("HardSigmoid", "Sigmoid", "Tanh")
+_SHORT = ("HardSigmoid", "Sigmoid", "Sqrt", "Tanh")
 _LONG = ("Elu", "ExGelu", "exGelu", "ExSwish", "exSwish", "HardSwish", "Softplus")
 _TWICE = ("rk3562", "rk3576", "rv1126b")
 

@@ -103,3 +103,49 @@ def test_a_net_of_four_outputs(chip: str, printed: int, tmp_path: Path) -> None:
 def test_a_large_output_of_rv1106_is_copied_in_parts(tmp_path: Path) -> None:
     m = Maker((1, 16, 112, 112))
     assert internal(m.model(m.conv("x", 16, 32, 1)), "rv1106", "int8", tmp_path) == 1265664
+
+
+@pytest.mark.parametrize(
+    ("op", "chip", "dtype", "channels", "printed"),
+    [
+        ("Add", "rk3566", "float16", 40, 141696),
+        ("Add", "rk3588", "int8", 40, 140544),
+        ("Erf", "rk3588", "int8", 40, 112896),
+        ("MaxPool", "rk3566", "float16", 12, 58752),
+        ("MaxPool", "rk3588", "int8", 12, 57600),
+        ("MaxPool", "rk3576", "int8", 12, 48384),
+    ],
+)
+def test_what_a_convolution_adds_fills_tiles(
+    op: str, chip: str, dtype: NpuDtype, channels: int, printed: int, tmp_path: Path
+) -> None:
+    m = Maker((1, 3, 24, 24), opset=17)
+    last = m.conv("x", 3, channels, 3, then="Relu")
+    window = {"kernel_shape": [3, 3], "pads": [1] * 4, "strides": [1, 1]}
+    if op == "Add":
+        last = m.add("Add", m.add("MaxPool", last, **window), last)
+    elif op == "Erf":
+        inner = m.conv(m.conv(last, channels, channels, then="Relu"), channels, channels)
+        last = m.add("Erf", m.add("Add", inner, last))
+    else:
+        last = m.add(op, last, **window)
+    inner = m.conv(m.conv(last, channels, channels, then="Relu"), channels, channels)
+    model = m.model(m.conv(m.add("Add", inner, last), channels, 8, 1))
+    assert internal(model, chip, dtype, tmp_path) == printed
+
+
+@pytest.mark.parametrize(("dtype", "printed"), [("int8", 384768), ("float16", 479232)])
+def test_a_reshape_on_the_cpu_of_rk3588_copies_nothing(
+    dtype: NpuDtype, printed: int, tmp_path: Path
+) -> None:
+    """A head whose rows do not fill groups."""
+    m = Maker((1, 24, 24, 24), opset=17)
+    maps = [m.conv("x", 24, 24, 3, then="Relu")]
+    for _ in range(2):
+        maps.append(m.conv(maps[-1], 24, 24, 3, 2, then="Relu"))
+    rows = [
+        m.add("Reshape", m.conv(each, 24, 85, 1), m.whole(1, 85, (24 >> at) ** 2))
+        for at, each in enumerate(maps)
+    ]
+    model = m.model(m.add("Sigmoid", m.add("Concat", *rows, axis=2)))
+    assert internal(model, "rk3588", dtype, tmp_path) == printed
