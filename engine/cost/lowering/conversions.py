@@ -32,11 +32,11 @@ def convert_types(work: LoweringGraph, context: Context) -> None:
             if node.kind in SOFTMAX:
                 dtypes.update(dict.fromkeys(_ending(node, work), "float16"))
     if context.dtype == "int8" and context.family not in _WHOLE_GRU:
-        dtypes.update({node: "float16" for node in work.nodes if node.kind == "exGRU"})
+        dtypes.update({node: "float16" for node in work.nodes if node.kind in ("GRU", "exGRU")})
     if not dtypes:
         return
     for name in work.inputs:
-        if all(node.kind == "exGRU" and node in dtypes for node in work.readers(name)):
+        if all(node.kind in ("GRU", "exGRU") and node in dtypes for node in work.readers(name)):
             work.tensors[name] = replace(work.tensors[name], dtype="float16")
     for node in work:
         if node in dtypes:

@@ -246,8 +246,20 @@ def _merged_steps(graph: LoweringGraph, root: str, path: list[Node], count: int)
         start = steps[-2].shape if len(steps) > 1 else before
         if not steps[-1].perm and steps[-1].shape == start:
             steps.pop()
+    steps = _without_ones(steps, before) if len(before) < 4 else steps
     turns = sum(bool(each.perm) for each in steps)
     return steps if len(steps) == count and turns == 1 else []
+
+
+def _without_ones(steps: list[Step], before: tuple[int, ...]) -> list[Step]:
+    """A turned matrix (b, a, 1, 1) that is seen as (1, b, 1, a) is turned to that at once."""
+    if len(steps) < 2 or steps[-1].perm or not steps[-2].perm:
+        return steps
+    turned, end = steps[-2].shape, steps[-1].shape
+    start = steps[-3].shape if len(steps) > 2 else before
+    if turned[2:] != (1, 1) or min(turned[:2]) == 1 or end != (1, turned[0], 1, turned[1]):
+        return steps
+    return [*steps[:-2], Step(end, (2, 1, 3, 0))] if start == (*turned[1::-1], 1, 1) else steps
 
 
 def _changes(leaves: list[_Leaf], tree: list[Node]) -> bool:

@@ -33,8 +33,8 @@ Check = Callable[[Node, LoweringGraph, Context], Reason | None]
 
 CPU_ONLY = frozenset(
     {
-        "ArgMax", "ArgMin", "Ceil", "Celu", "Cos", "CumSum", "Erf", "Exp", "Floor", "GRU",
-        "GatherElements", "GatherND", "GridSample", "Hardmax", "LRN", "LSTM", "Log", "LogSoftmax",
+        "ArgMax", "ArgMin", "Ceil", "Celu", "Cos", "CumSum", "Erf", "Exp", "Floor",
+        "GatherElements", "GatherND", "GridSample", "Hardmax", "LRN", "Log", "LogSoftmax",
         "Mean", "Min", "Mod", "NonMaxSuppression", "NonZero", "OneHot", "RNN", "ReduceL1",
         "ReduceL2", "ReduceMax", "ReduceMin", "ReduceProd", "ReverseSequence", "RoiAlign", "Round",
         "ScatterElements", "ScatterND", "Selu", "Shape", "Shrink", "Sign", "Sin", "Softsign",
@@ -46,9 +46,9 @@ CPU_ONLY = frozenset(
 NPU_KINDS = frozenset(
     {
         "Abs", "Add", "AveragePool", "BatchNormalization", "Cast", "Clip", "Concat", "Conv",
-        "ConvTranspose", "DepthToSpace", "Div", "Elu", "Equal", "Expand", "Flatten", "Gather",
+        "ConvTranspose", "DepthToSpace", "Div", "Elu", "Equal", "Expand", "Flatten", "GRU", "Gather",
         "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Greater", "GreaterOrEqual",
-        "HardSigmoid", "HardSwish", "Identity", "InstanceNormalization", "LayerNormalization",
+        "HardSigmoid", "HardSwish", "Identity", "InstanceNormalization", "LSTM", "LayerNormalization",
         "LeakyRelu", "Less", "LessOrEqual", "LpNormalization", "MatMul", "Max", "MaxPool", "Mish",
         "Mul", "Neg", "Not", "PRelu", "Pad", "Pow", "ReduceMean", "ReduceSum", "Relu", "Reshape",
         "Resize", "Sigmoid", "Slice", "Softmax", "Softplus", "Split", "Sqrt", "Squeeze", "Sub",
@@ -370,8 +370,8 @@ CHECKS: dict[str, Check] = {
     "LayerNormalization": _norm,
     "LpNormalization": _norm,
     "exConvTransposePad": _spread,
-    "exGRU": _gru,
-    "exLSTM": _lstm,
+    **dict.fromkeys(("GRU", "exGRU"), _gru),
+    **dict.fromkeys(("LSTM", "exLSTM"), _lstm),
     "exNorm": _norm,
     "exSoftmax13": _softmax,
     **dict.fromkeys(COMPARISONS, _compare),

@@ -9,12 +9,13 @@ __all__ = ["make_recurrent"]
 
 
 def make_recurrent(graph: LoweringGraph, context: Context) -> None:
-    """LSTM -> exLSTM, GRU -> exGRU; they write (steps, batch, directions x hidden) themselves."""
+    """LSTM -> exLSTM, GRU -> exGRU, which write (steps, batch, directions x hidden) themselves.
+
+    Those whose steps are read in another form stay as they are.
+    """
     for node in graph:
         if node.op not in ("GRU", "LSTM"):
             continue
-        node.op = node.kind = f"ex{node.op}"
-        graph.rewrites[f"convert_to_{node.op.lower()}"] += 1
         if any(graph.has_readers(each) or graph.is_output(each) for each in node.outputs[1:]):
             continue
         turn = _only(graph, node, "Transpose")
@@ -30,6 +31,7 @@ def make_recurrent(graph: LoweringGraph, context: Context) -> None:
             for each in (turn, last):
                 if each is not None:
                     graph.absorb(node, each)
+            node.op = node.kind = f"ex{node.op}"
             graph.rewrites["fuse_transpose_reshape_into_recurrent"] += 1
 
 

@@ -26,10 +26,10 @@ __all__ = [
     "table_bytes",
 ]
 
-RECURRENT = ("exLSTM", "exGRU")
-_ROWS_A_STEP = {"exLSTM": (8, 24), "exGRU": (6, 18)}
-"""Rows of the zone: so many a step, and so many more."""
-_GATES = {"exLSTM": 4, "exGRU": 3}
+_GATES = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}
+RECURRENT = tuple(_GATES)
+_ROWS_A_STEP = {4: (8, 24), 3: (6, 18)}
+"""Rows of the zone by gates: so many a step, and so many more."""
 CPU_COPIES = ("rk3576", "rv1126b")
 """Families that copy what a GRU on the CPU reads and writes."""
 _TABLES = {"rk3566": 320, "rk3562": 384, "rk3588": 512}
@@ -98,7 +98,7 @@ def recurrent_working(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) ->
     size = 2 if layer.dtype == "float16" else 1
     copies = [row_bytes(each.shape, size, npu) for each in (source, result)]
     if layer.target != "NPU":
-        if layer.kind == "exLSTM":
+        if gates(layer) == 4:
             return (3 * ALIGNMENT,)
         return (*copies, ALIGNMENT) if npu.family in CPU_COPIES else ()
     steps, batch, values = source.shape
@@ -108,7 +108,7 @@ def recurrent_working(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) ->
         copy if length * size % npu.atom_bytes else ALIGNMENT
         for copy, length in zip(copies, (values, hidden), strict=True)
     ]
-    each, more = _ROWS_A_STEP[layer.kind]
+    each, more = _ROWS_A_STEP[gates(layer)]
     rows = weight[0] * batch * (each * aligned(steps, 4) + more)
     return (rows * aligned(2 * hidden, ALIGNMENT), *needed)
 
@@ -119,7 +119,7 @@ def table_bytes(lowered: Lowered, npu: NpuProfile) -> int:
     Once a model; on RK3576 and RV1126B for each layer, and there it is a guess: the compiler's own
     figure differs between two builds of one graph.
     """
-    count = sum(each.kind == "exLSTM" and each.target == "NPU" for each in lowered.layers)
+    count = sum(each.kind.endswith("LSTM") and each.target == "NPU" for each in lowered.layers)
     if not count:
         return 0
     if npu.family not in CPU_COPIES:
@@ -167,7 +167,7 @@ def recurrent_constants(
             (layer.consts[1], times * stored(hidden, hidden, dtype)[0]),
             (biases, 2 * times * stored(hidden, hidden, dtype)[1]),
         ]
-    if layer.kind == "exLSTM":
+    if gates(layer) == 4:
         name = f"{layer.outputs[0]}_input_proj"
         half = npu.atom("float16") if layer.target == "NPU" else 8
         once = directions if layer.target == "NPU" else aligned(directions, npu.atom_bytes)
