@@ -56,7 +56,7 @@ from engine.pipeline.second_opinion import OpinionSamples
 from engine.pipeline.stages.compiled import CompiledModel, compiled_stage
 from engine.pipeline.stages.container import content_of
 from engine.pipeline.stages.estimate import WhatIf, cost_inputs
-from engine.quantize import is_quantized_source, span_of
+from engine.quantize import KEPT_IN_FLOAT16, is_quantized_source, span_of
 from engine.wire.compile import Compiled, CompiledModels, QuantizedBy, SecondOpinion
 
 if TYPE_CHECKING:
@@ -400,6 +400,10 @@ class _Compilation:
         what_if = WhatIf((chip,), "int8" if came_quantized else None, batch)
         try:
             settings, layers = cost_inputs(untold, what_if)
+            kept = {
+                f"{name}{KEPT_IN_FLOAT16}": each for name, each in settings.layer_dtypes.items()
+            }
+            settings = replace(settings, layer_dtypes={**settings.layer_dtypes, **kept})
             file = handed.file_at(handed.largest)
             found = estimate_chip(file, chip, settings, layers)
             return found, _no_plan(chip, found.problem, remedy=found.remedy)

@@ -13,7 +13,7 @@ from engine.quantize.planning.placement import cpu_layers
 from engine.quantize.planning.plan import is_quantized_source, plan
 from engine.quantize.planning.sources import layers_of
 from engine.quantize.qdq.insert import REASON
-from engine.quantize.qdq.vendor_form import vendor_form
+from engine.quantize.qdq.vendor_form import KEPT_IN_FLOAT16, vendor_form
 from engine.quantize.qdq.vendor_opset import lower_for_vendor
 from engine.quantize.qdq.vendor_scales import (
     SCALE_SPAN,
@@ -27,6 +27,7 @@ from engine.quantize.quantized import Quantized
 from engine.quantize.settings import QuantizeSettings
 
 __all__ = [
+    "KEPT_IN_FLOAT16",
     "LAYOUT",
     "REASON",
     "SCALE_SPAN",

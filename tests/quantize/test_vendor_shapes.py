@@ -11,6 +11,7 @@ import pytest
 from engine.graph.execute import Session, as_compiled, ort
 from engine.graph.ir import Graph
 from engine.quantize import (
+    QuantizeSettings,
     calibrate,
     lower_for_vendor,
     narrow_scales,
@@ -260,3 +261,25 @@ def test_scales_are_no_farther_apart_than_a_chip_has_them() -> None:
 def test_which_chip_has_how_much() -> None:
     assert {span_of(chip) for chip in ("rk3566", "rk3568")} == {1024}
     assert {span_of(chip) for chip in ("rk3562", "rk3576", "rk3588", "rv1106")} == {16384}
+
+
+@pytest.mark.parametrize("half", [True, False])
+@pytest.mark.parametrize("op", ["Sqrt", "Div", "Add"])
+def test_a_float16_layer_alone_between_integers_has_a_tensor_without_parameters(
+    op: str, half: bool
+) -> None:
+    net = Net()
+    x = net.op("Relu", net.conv(net.input(1, 3, 6, 6), 3, 4))
+    made = net.op(op, *([x] if op == "Sqrt" else [x, net.op("Sigmoid", x)]))
+    graph = net.graph(net.conv(made, 4, 4))
+    feeds = net.feeds(3)
+    layers = {made: "float16"} if half else {}
+    given = quantize(graph, calibrate(graph, feeds), QuantizeSettings(layers=layers)).graph
+    model = lower_for_vendor(given)
+    added = [node for node in model.graph.node if node.op_type == "LeakyRelu"]
+    assert len(added) == half
+    for feed in feeds:
+        for found, wanted in zip(
+            unoptimised(model, feed), unoptimised(given.to_proto(), feed), strict=True
+        ):
+            np.testing.assert_array_equal(found, wanted)

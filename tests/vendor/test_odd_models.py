@@ -152,6 +152,22 @@ def test_op_target_of_three_dimensions_is_told_and_left_out(
     assert row.target == row.estimated_target == "NPU"
 
 
+@pytest.mark.parametrize("op", ["Sqrt", "Div", "Sigmoid"])
+def test_the_remedy_of_float16_is_followed(op: str, tmp_path: Path) -> None:
+    net = Maker((1, 3, 16, 16))
+    x = net.conv("x", 3, 16, then="Relu")
+    parts = [x, net.add("Sigmoid", x)] if op == "Div" else [x]
+    layer = net.add(op, *parts, name="it")
+    model = tmp_path / "net.onnx"
+    onnx.save(net.model(net.conv(layer, 16, 8)), model)
+    for one in compiled(model, tmp_path, ("rk3566", "rk3588"), quantized_layers={layer: "float16"}):
+        assert one.problem == ""
+        (row,) = (row for row in one.layers if row.id == layer and row.op == op)
+        assert (row.dtype, row.target, row.estimated_target) == ("FLOAT16", "NPU", "NPU")
+        assert all(each.estimated_target for each in one.layers)
+        assert [each.equal for each in one.outputs] == [1.0]
+
+
 EQUAL = 0.99
 """Share of the values that are the same integers in both simulators; others are a step apart."""
 

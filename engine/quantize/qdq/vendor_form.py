@@ -16,6 +16,8 @@ Seen with 2.3.2, which in a file with parameters of its own
   bits and by layers in float (a LayerNorm in parts),
 * takes zeros that a Pad puts around a map into the pads of a MaxPool behind it, where they count as
   less than any value: of a map below zero the border is another (cosine 0.93),
+* computes a layer of float16 without weights in 8 bits where it stands alone between quantized
+  tensors (a Sqrt then runs on the CPU),
 * loses the state of an LSTM or a GRU that is an output of the model itself (KeyError),
 * makes a layer on the CPU of what only guards against a kernel of ONNX Runtime.
 
@@ -36,7 +38,18 @@ from engine.graph.layers import ADDED, GUARD
 from engine.graph.passes import Editor
 from engine.quantize.qdq.vendor_strides import is_of_large_stride, write_small_stride
 
-__all__ = ["vendor_form"]
+__all__ = ["KEPT_IN_FLOAT16", "vendor_form"]
+
+_ALONE = frozenset(
+    {
+        *("Add", "Sub", "Mul", "Div", "Sqrt"),
+        *("Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Elu", "Softplus"),
+    }
+)
+"""Operators that 2.3.2 was seen to compute in 8 bits there, and in float16 behind a LeakyRelu."""
+
+KEPT_IN_FLOAT16 = "/float16"
+"""Ends the name of that LeakyRelu, behind the name of the layer's node."""
 
 
 def vendor_form(graph: Graph, level: int = FUSING_LEVEL, *, every_shape: bool = False) -> Graph:
@@ -68,6 +81,7 @@ def vendor_form(graph: Graph, level: int = FUSING_LEVEL, *, every_shape: bool = 
     form.rewrite(_is_output_and_read, _give_output_its_own)
     form.rewrite(_float_readers, _give_float_readers_their_own)
     form.rewrite(_given_states, _give_states_behind)
+    form.rewrite(_alone_in_float16, _keep_in_float16)
     return form.graph
 
 
@@ -412,3 +426,46 @@ def _is_rounded(node: ir.Node) -> bool:
         or (reader.op_type in ("Relu", "Clip") and _is_rounded(reader))
         for reader in readers
     )
+
+
+def _alone_in_float16(node: ir.Node) -> list[int]:
+    """The inputs of a float16 layer that stands alone between quantized tensors, dequantized."""
+    if node.op_type not in _ALONE:
+        return []
+    for use in node.outputs[0].uses():
+        if use.node.op_type != "Cast":
+            return []
+        ends = [end.node for pair in use.node.outputs for end in pair.uses()]
+        if any(end.op_type != "Cast" for end in ends):
+            return []
+        readers = [last.node for end in ends for last in end.outputs[0].uses()]
+        if not readers or any(each.op_type != "QuantizeLinear" for each in readers):
+            return []
+    features = [at for at, value in enumerate(node.inputs) if value and _is_feature(value)]
+    return features if all(_is_halved(node.inputs[at]) for at in features) else []
+
+
+def _is_feature(value: ir.Value) -> bool:
+    maker = value.producer()
+    while maker is not None and maker.op_type in ("Cast", "DequantizeLinear") and maker.inputs[0]:
+        value, maker = maker.inputs[0], maker.inputs[0].producer()
+    return maker is not None or not value.is_initializer()
+
+
+def _is_halved(value: ir.Value | None) -> bool:
+    """Whether a value is a dequantized tensor, rounded to half precision."""
+    for op in ("Cast", "Cast", "DequantizeLinear"):
+        maker = None if value is None else value.producer()
+        if maker is None or maker.op_type != op:
+            return False
+        value = maker.inputs[0]
+    return True
+
+
+def _keep_in_float16(edit: Editor, node: ir.Node) -> None:
+    """Let a LeakyRelu of slope 1 stand before a layer: a tensor without parameters."""
+    at = _alone_in_float16(node)[-1]
+    value = node.inputs[at]
+    name = f"{node.name}{KEPT_IN_FLOAT16}"
+    same = edit.insert("LeakyRelu", [value], {"alpha": 1.0}, before=node, like=value, name=name)
+    node.replace_input_with(at, same.outputs[0])
