@@ -424,6 +424,24 @@ def test_a_hard_swish_behind_a_depthwise_convolution_is_a_table_from_minus_3() -
     assert as_compiled(compiled) is compiled
 
 
+def test_such_tables_are_nearer_to_float_than_the_steps_of_the_file() -> None:
+    net = Net()
+    last = net.conv(net.input(1, 3, 24, 24), 3, 16)
+    for _ in range(3):
+        last = net.conv(net.op("HardSwish", net.conv(last, 16, 16, group=16)), 16, 16, 1)
+    graph = net.graph(last)
+    feeds = net.feeds(8)
+    given = quantized(graph, feeds)
+    compiled = as_compiled(given)
+    assert compiled is not given
+
+    def loss(one: Graph) -> float:
+        found, true = Session(one, reference=True), Session(graph)
+        return sum(float(((found.run(x)[last] - true.run(x)[last]) ** 2).sum()) for x in feeds)
+
+    assert loss(compiled) < loss(given)
+
+
 def inner(graph: Graph, feed: dict[str, np.ndarray], name: str) -> list[np.ndarray]:
     """An inner float tensor, before any rounding behind it."""
     proto = graph.to_proto()
