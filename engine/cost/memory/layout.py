@@ -66,7 +66,7 @@ _PIXELS_AT_ONCE = 8192
 """Of a larger graph output RV1103 and RV1106 copy so many pixels at once, into room of their own
 where the channels fill whole groups."""
 _TILED_ROWS = ("rk3588", "rk3576", "rv1126b")
-"""Families that write (N, C, 1, L) of (N, C, L) in whole tiles of channels for a convolution."""
+"""Families on which a Reshape fills whole tiles of channels for a convolution."""
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _ROW_CONVERTED = ("rk3562", "rv1106", "rk2118")
 """Families that copy a graph output to NHWC where its channels fill whole groups."""
@@ -283,7 +283,7 @@ def _written_channels(
     """Channels that the writer of a tensor writes, padding included."""
     if not writer.inputs or not writer.outputs:
         return channels
-    if writer.target != "NPU" and not is_unfolded(writer, lowered):
+    if writer.target != "NPU" and writer.kind != "Reshape":
         return channels
     tile = max(npu.macs_out[_dtype(size)], 1)
     if writer.kind in _CONVOLUTIONS:
@@ -295,7 +295,7 @@ def _written_channels(
         return aligned(channels, _DEPTHWISE_BYTES.get(npu.family, 64) // size)
     if writer.kind == "Concat":
         return _joined_channels(channels, tile, writer, npu, lowered)
-    if len(lowered.shape(writer.inputs[0])) == 3 and is_unfolded(writer, lowered):
+    if writer.kind == "Reshape" and len(lowered.shape(writer.outputs[0])) == 4:
         tiled = npu.family in _TILED_ROWS and writer.outputs[0] in lowered.convolved
         return aligned(channels, tile) if tiled else channels
     return channels

@@ -149,3 +149,29 @@ def test_a_reshape_on_the_cpu_of_rk3588_copies_nothing(
     ]
     model = m.model(m.add("Sigmoid", m.add("Concat", *rows, axis=2)))
     assert internal(model, "rk3588", dtype, tmp_path) == printed
+
+
+@pytest.mark.parametrize(
+    ("chip", "dtype", "channels", "sides", "printed"),
+    [
+        ("rk3588", "int8", 21, (10, 10, 20, 5), 9600),
+        ("rk3588", "float16", 21, (16, 15, 24, 10), 65280),
+        ("rk3588", "float16", 64, (9, 9, 27, 3), 25536),
+        ("rk3562", "int8", 64, (9, 9, 27, 3), 8064),
+        ("rk3576", "float16", 21, (24, 24, 48, 12), 180864),
+        ("rk2118", "float16", 21, (9, 9, 27, 3), 31136),
+        ("rv1103b", "int8", 64, (12, 12, 48, 3), 40320),
+    ],
+)
+def test_a_map_of_another_height_and_width(
+    chip: str,
+    dtype: NpuDtype,
+    channels: int,
+    sides: tuple[int, int, int, int],
+    printed: int,
+    tmp_path: Path,
+) -> None:
+    m = Maker((1, 24, *sides[:2]), opset=17)
+    last = m.conv("x", 24, channels, 3, then="Relu")
+    last = m.add("Reshape", last, m.whole(1, channels, *sides[2:]))
+    assert internal(m.model(m.conv(last, channels, 8, 3)), chip, dtype, tmp_path) == printed
