@@ -113,6 +113,8 @@ def _scores(graph: LoweringGraph, softmax: Node) -> list[Node] | None:
             data, other = other, data
         if graph.is_const(data) or (maker.op != "Add" and not graph.is_const(other)):
             return None
+        if maker.op != "Add" and math.prod(graph.shape(other)) != 1:
+            return None  # a factor of each head
         graph.rewire(maker, inputs=[data, other])
         group.insert(0, maker)
     first = graph.producer(group[0].inputs[0])

@@ -38,9 +38,9 @@ from engine.cost.lowering.merge import (
     merge_constants,
     merge_flattening,
     merge_scales_forward,
-    scale_early,
     shift_rows,
 )
+from engine.cost.lowering.movement import work_early
 from engine.cost.lowering.order import in_order
 from engine.cost.lowering.placement import input_target, output_target, place
 from engine.cost.lowering.pooling import (
@@ -78,11 +78,11 @@ RULES: tuple[Rule, ...] = (
     spell_elementwise,
     spell_running_sums,
     spell_focus,
-    scale_early,
     divide_by_multiplying,
     shift_rows,
     make_swish,
     make_hardswish,
+    work_early,
     merge_cuts,
     widen_rows,
     merge_pads,

@@ -96,7 +96,10 @@ def _target(graph: LoweringGraph, node: Node) -> _Shape | None:
         reader = graph.only_reader(result)  # a norm of a row of pixels works on their map
         if reader is not None and reader.op == "Reshape" and not graph.is_output(result):
             shape = graph.shape(reader.outputs[0])
-            if _keeps(shape, graph.shape(result)):
+            after = graph.only_reader(reader.outputs[0])
+            layer = after is not None and after.op == "Conv"
+            stays = after is not None and layer and _of_conv(graph, after, graph.shape(result))
+            if _keeps(shape, graph.shape(result)) and not stays:
                 return shape
     maker = graph.producer(features[0])
     if maker is None or maker.op != "Reshape" or graph.only_reader(features[0]) is not node:
@@ -152,6 +155,8 @@ def _of_conv(graph: LoweringGraph, node: Node, source: _Shape) -> _Shape | None:
         and not any(node.ints("pads"))
     )
     matrix = node.int("constant") and not node.int("mean")
+    if node.int("ordered"):
+        return None  # a Split of what it writes follows
     if not plain or (source[2] != 1 and not matrix):
         return None
     return (source[0], graph.shape(node.outputs[0])[1], *source[2:])

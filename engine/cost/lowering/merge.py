@@ -15,7 +15,6 @@ __all__ = [
     "merge_constants",
     "merge_flattening",
     "merge_scales_forward",
-    "scale_early",
     "shift_rows",
 ]
 
@@ -83,30 +82,6 @@ def merge_scales_forward(graph: LoweringGraph, context: Context) -> None:
             graph.remove(node)
             graph.replace_reads(node.outputs[0], data)
             graph.rewrites["fuse_mul_into_conv2"] += 1
-
-
-def scale_early(graph: LoweringGraph, context: Context) -> None:
-    """A factor of one number behind a Transpose and a Reshape goes before them."""
-    for node in graph:
-        if node.op != "Mul" or len(node.inputs) != 2:
-            continue
-        factors = [each for each in node.inputs if graph.is_const(each)]
-        if len(factors) != 1 or prod(graph.shape(factors[0])) != 1:
-            continue
-        for op in ("Transpose", "Reshape"):
-            (data,) = (each for each in node.inputs if each not in factors)
-            maker = graph.producer(data)
-            if maker is None or maker.op != op or graph.only_reader(data) is not node:
-                break
-            x, result = maker.inputs[0], node.outputs[0]
-            name = graph.fresh(f"{maker.name}_sw")
-            made = graph.add_tensor(name, graph.shape(x), graph.tensors[x].dtype)
-            following = graph.following(node)
-            graph.rewire(node, inputs=[x, *factors], outputs=[made])
-            graph.rewire(maker, inputs=[made, *maker.inputs[1:]], outputs=[result])
-            graph.remove(maker)
-            graph.insert(maker, before=following)
-            graph.rewrites[f"swap_{op.lower()}_mul"] += 1
 
 
 def merge_flattening(graph: LoweringGraph, context: Context) -> None:

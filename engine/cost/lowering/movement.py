@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 
@@ -21,9 +22,12 @@ __all__ = [
     "perm_of",
     "tidy_early",
     "tidy_movements",
+    "work_early",
 ]
 
 _RESHAPES = frozenset({"Flatten", "Squeeze", "Unsqueeze"})
+
+_ACTIVATIONS = frozenset({"Sigmoid", "exGelu", "exSwish"})
 
 _LONGEST = 64
 """Movements in a row that are looked at together."""
@@ -107,6 +111,31 @@ def make_reshapes(graph: LoweringGraph, context: Context) -> None:
             node.name = name
             node.attributes = {}
             graph.rewrites["convert_to_reshape"] += 1
+
+
+def work_early(graph: LoweringGraph, context: Context) -> None:
+    """What works number by number behind a Transpose or a Reshape goes before it."""
+    for node in graph:
+        constants = [each for each in node.inputs if graph.is_const(each)]
+        one = len(node.inputs) == 2 and [prod(graph.shape(each)) for each in constants] == [1]
+        if not (node.op in _ACTIVATIONS and len(node.inputs) == 1) and not (
+            node.op == "Mul" and one and not node.name.endswith("_2mul")
+        ):
+            continue
+        while True:
+            (data,) = (each for each in node.inputs if each not in constants)
+            maker = graph.producer(data)
+            if maker is None or not is_movement(maker) or graph.only_reader(data) is not node:
+                break
+            x, result = maker.inputs[0], node.outputs[0]
+            name = fresh(graph, f"{maker.name}_sw")
+            made = graph.add_tensor(name, graph.shape(x), graph.tensors[x].dtype)
+            following = graph.following(node)
+            graph.rewire(node, inputs=[x, *constants], outputs=[made])
+            graph.remove(maker)
+            graph.rewire(maker, inputs=[made, *maker.inputs[1:]], outputs=[result])
+            graph.insert(maker, before=following)
+            graph.rewrites[f"swap_{maker.op.lower()}_{node.op.lower()}"] += 1
 
 
 @dataclass(slots=True)

@@ -46,11 +46,11 @@ CPU_ONLY = frozenset(
 NPU_KINDS = frozenset(
     {
         "Abs", "Add", "AveragePool", "BatchNormalization", "Cast", "Clip", "Concat", "Conv",
-        "ConvTranspose", "DepthToSpace", "Div", "Elu", "Equal", "Expand", "Flatten", "GRU", "Gather",
-        "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Greater", "GreaterOrEqual",
-        "HardSigmoid", "HardSwish", "Identity", "InstanceNormalization", "LSTM", "LayerNormalization",
-        "LeakyRelu", "Less", "LessOrEqual", "LpNormalization", "MatMul", "Max", "MaxPool", "Mish",
-        "Mul", "Neg", "Not", "PRelu", "Pad", "Pow", "ReduceMean", "ReduceSum", "Relu", "Reshape",
+        "ConvTranspose", "DepthToSpace", "Div", "Elu", "Equal", "Expand", "Flatten", "GRU",
+        "Gather", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Greater", "GreaterOrEqual",
+        "HardSigmoid", "HardSwish", "Identity", "InstanceNormalization", "LSTM",
+        "LayerNormalization", "LeakyRelu", "Less", "LessOrEqual", "LpNormalization", "MatMul",
+        "Max", "MaxPool", "Mish", "Mul", "Neg", "Not", "PRelu", "Pad", "Pow", "ReduceMean", "ReduceSum", "Relu", "Reshape",
         "Resize", "Sigmoid", "Slice", "Softmax", "Softplus", "Split", "Sqrt", "Squeeze", "Sub",
         "Tanh", "ThresholdedRelu", "Transpose", "Unsqueeze", "Upsample", "Where",
     }
