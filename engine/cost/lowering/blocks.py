@@ -268,6 +268,8 @@ def _norm(
         _put_off(graph, start, first)
     turned = graph.shape(start)
     wide = _channels(turned)
+    if moves and len(turned) == 4 and first.op == "LayerNormalization":
+        wide = (*turned[:2], 1, math.prod(turned[2:]))
     data = start
     if wide != turned:
         data = add_reshape(graph, start, wide, fresh(graph, f"{start}_rs"), before=last)

@@ -92,14 +92,11 @@ def _target(graph: LoweringGraph, node: Node) -> _Shape | None:
     if len(features) > 1:
         return _best(graph, node, features) if node.op in BINARY else None
     row = graph.shape(result)[2] == 1
-    if node.op == "exNorm" and row:
-        reader = graph.only_reader(result)  # a norm of a row of pixels works on their map
+    if node.op == "exNorm" and row and graph.only_reader(features[0]) is None:
+        reader = graph.only_reader(result)  # what others read as rows is made a map beforehand
         if reader is not None and reader.op == "Reshape" and not graph.is_output(result):
             shape = graph.shape(reader.outputs[0])
-            after = graph.only_reader(reader.outputs[0])
-            layer = after is not None and after.op == "Conv"
-            stays = after is not None and layer and _of_conv(graph, after, graph.shape(result))
-            if _keeps(shape, graph.shape(result)) and not stays:
+            if _keeps(shape, graph.shape(result)):
                 return shape
     maker = graph.producer(features[0])
     if maker is None or maker.op != "Reshape" or graph.only_reader(features[0]) is not node:

@@ -50,9 +50,10 @@ NPU_KINDS = frozenset(
         "Gather", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Greater", "GreaterOrEqual",
         "HardSigmoid", "HardSwish", "Identity", "InstanceNormalization", "LSTM",
         "LayerNormalization", "LeakyRelu", "Less", "LessOrEqual", "LpNormalization", "MatMul",
-        "Max", "MaxPool", "Mish", "Mul", "Neg", "Not", "PRelu", "Pad", "Pow", "ReduceMean", "ReduceSum", "Relu", "Reshape",
-        "Resize", "Sigmoid", "Slice", "Softmax", "Softplus", "Split", "Sqrt", "Squeeze", "Sub",
-        "Tanh", "ThresholdedRelu", "Transpose", "Unsqueeze", "Upsample", "Where",
+        "Max", "MaxPool", "Mish", "Mul", "Neg", "Not", "PRelu", "Pad", "Pow", "ReduceMean",
+        "ReduceSum", "Relu", "Reshape", "Resize", "Sigmoid", "Slice", "Softmax", "Softplus",
+        "Split", "Sqrt", "Squeeze", "Sub", "Tanh", "ThresholdedRelu", "Transpose", "Unsqueeze",
+        "Upsample", "Where",
     }
 )  # fmt: skip
 """Operators of ONNX that it has for the NPU, within the limits below; its own begin with ``ex``."""
