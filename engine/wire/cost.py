@@ -246,7 +246,7 @@ class ChipEstimate:
         reaches: ``yes``, ``no`` or ``maybe``: whether it does the frames a second asked for, and
             its whole interval with it; empty where none were asked for, or there is no estimate.
         notes: what the figures leave out, in sentences.
-        warnings: what of the model crashes the vendor's compiler, and what to do, in sentences.
+        warnings: what crashes the vendor's compiler or has no effect in it, and what to do.
     """
 
     chip: str

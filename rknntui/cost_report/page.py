@@ -38,7 +38,8 @@ def page(found: Estimates) -> str:
 
 def _chips(chips: Iterable[ChipEstimate]) -> str:
     rows = [
-        [*chip_cells(one), " ".join((one.problem, one.remedy, *one.notes)).strip()] for one in chips
+        [*chip_cells(one), " ".join((one.problem, one.remedy, *one.warnings, *one.notes)).strip()]
+        for one in chips
     ]
     return _table((*CHIP_COLUMNS, "note"), rows, numbers=range(2, 11))
 

@@ -9,10 +9,11 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.base.errors import GraphError
-from engine.wire.cost import Interval, TensorSpan
+from engine.wire.cost import ChipCheck, ChipEstimate, Interval, TensorSpan
 from engine.wire.graph import Tensor
 from rknntui.app import Workbench
 from rknntui.links import GoToCost, GoToDtype
+from rknntui.screens.chips.facts import check_lines, chip_lines
 from rknntui.screens.chips.roofline import Roof
 from rknntui.screens.chips.scenario import AS_IS, Scenario, read_scenario
 from rknntui.screens.chips.spans import alive_at, peak_of
@@ -374,6 +375,16 @@ async def test_what_varies_is_read(texts: Mapping[str, str], found: Scenario | N
 async def test_what_is_no_value_is_refused(texts: Mapping[str, str], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         read_scenario({**TEXTS, **texts}, (IMAGE, LAST))
+
+
+async def test_a_known_crash_of_the_compiler_is_told_first() -> None:
+    told = ("rknn-toolkit2 2.3.2 crashes at optimization_level 3 with 2 attention layers.",)
+    chip = ChipEstimate("rk3588", 2, "int8", 1, 1, 1000.0, "fitted", warnings=told)
+    check = ChipCheck("rk3588", 2, "int8", 5, 0, 0, (), warnings=told)
+    for lines in (chip_lines(chip, 80), check_lines(None, check, 80)):
+        words = " ".join(text for ((text, style),) in lines if style == "warn")
+        assert words == f"! {told[0]}"
+        assert lines[0][0][1] == "warn"
 
 
 async def test_figures_as_texts() -> None:

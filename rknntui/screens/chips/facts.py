@@ -88,11 +88,16 @@ def chip_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
     parts = [f"{name}, {chip.dtype}: {sure}."]
     if chip.time_ms is not None:
         parts.append(f"{_interval(chip.time_ms)} ms in nine of ten cases.")
-    return _told(" ".join(parts), width) + _notes(chip, width)
+    return _warned(chip, width) + _told(" ".join(parts), width) + _notes(chip, width)
 
 
 def _interval(value: Interval) -> str:
     return f"{milliseconds(value.low)} to {milliseconds(value.high)}"
+
+
+def _warned(found: ChipEstimate | ChipCheck, width: int) -> list[Line]:
+    """What the vendor's compiler is known to fail at, before anything else."""
+    return [line for text in found.warnings for line in _told(f"! {text}", width, "warn")]
 
 
 def _notes(chip: ChipEstimate, width: int) -> list[Line]:
@@ -155,7 +160,7 @@ def check_lines(record: Record | None, found: ChipCheck | None, width: int) -> l
     )
     off = found.cpu_layers or found.unknown_layers
     bad = "bad" if found.refused_layers else "warn" if off else "good"
-    lines = _told(counts, width, bad)
+    lines = _warned(found, width) + _told(counts, width, bad)
     if record is not None:
         lines += _told(f"{record['printed']}: {record['reason']}", width)
         lines += _told(f"Fix: {record['remedy']}", width, "good") if record["remedy"] else []
