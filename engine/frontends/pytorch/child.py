@@ -173,7 +173,7 @@ def _load(path: Path, findings: list[Finding]) -> Any:
         module = torch.jit.load(str(path), map_location="cpu")
     except (RuntimeError, ValueError, OSError, EOFError) as error:
         raise _not_loaded(path, error) from error
-    if module.training:
+    if getattr(module, "training", False):  # a frozen module has no such attribute
         findings.append(
             Finding(
                 code="pytorch-evaluation-mode",
@@ -183,7 +183,8 @@ def _load(path: Path, findings: list[Finding]) -> Any:
                 remedy="Call model.eval() before it is scripted or traced.",
             )
         )
-    module.eval()
+    if hasattr(module, "training"):
+        module.eval()
     silenced = silence_observers(module)
     if silenced:
         findings.append(

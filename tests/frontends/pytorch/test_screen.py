@@ -419,6 +419,28 @@ def test_scripted_functions_of_torch_load_by_what_they_call(tmp_path: Path) -> N
         load_source(find_source(tmp_path / "Lanczos.pt", options=options))
 
 
+ENCODER = """
+import torch
+layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+net = torch.jit.script(torch.nn.TransformerEncoder(layer, 2).eval())
+net.save("scripted.pt")
+torch.jit.freeze(net).save("frozen.pt")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.torch
+def test_a_scripted_encoder_loads_frozen_or_not(tmp_path: Path) -> None:
+    """It names the padding of nested tensors; a frozen module has no mode of training."""
+    (tmp_path / "make.py").write_text(ENCODER)
+    subprocess.run([sys.executable, "make.py"], cwd=tmp_path, check=True, capture_output=True)
+    options = LoadOptions(input_size_list=((1, 5, 8),))
+    for name in ("scripted", "frozen"):
+        loaded = load_source(find_source(tmp_path / f"{name}.pt", options=options))
+        operators = [node.op_type for node in loaded.graph.nodes]  # held to PyTorch's numbers
+        assert operators.count("LayerNormalization") == 4
+
+
 BELIEVES = """
 import torch
 behind = torch.zeros(64, dtype=torch.float16).as_strided_([], [], 2**63 - 4)
