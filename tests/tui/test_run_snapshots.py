@@ -33,6 +33,9 @@ async def test_run(recipe: Path, size: tuple[int, int], monkeypatch: pytest.Monk
         workspace = await visited(pilot, Run)
         await pilot.press("t")
         await until(pilot, lambda: BOARD in screen_text(app), "the boards")
+        lines = [row for row in screen_text(app).splitlines() if "│  simulator" in row]
+        assert len(lines) == 4
+        assert not any("…" in row for row in lines)
         await holds(pilot, "run-target")
         workspace.inputs_pane.files["image"] = str(PLACE / "calibration" / "005.png")
         await pilot.press(*["down"] * 4, "enter")  # behind the four ways of the simulator

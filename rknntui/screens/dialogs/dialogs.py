@@ -269,7 +269,8 @@ class ChoiceDialog(Dialog):
         title: in the frame.
         choices: to choose from.
         now: the choice that counts now.
-        about: a text on each choice; that of the one under the cursor stands whole below the list.
+        about: a text on each choice, as far as its first semicolon in the list; that of the one
+            under the cursor stands whole below it.
         start: the choice that the cursor is on at first; empty for the one that counts now.
     """
 
@@ -317,7 +318,8 @@ class ChoiceDialog(Dialog):
         lines: list[Line] = []
         for choice in self._choices:
             now = "  (now)" if choice == self._now else "       " if self._about else ""
-            told = wrap(self._about.get(choice, ""), max(8, self.text_width - names - 14))
+            short = self._about.get(choice, "").partition("; ")[0]
+            told = wrap(short, max(8, self.text_width - names - 14))
             more = " …" if len(told) > 1 else ""
             line: Line = [(f" {fit(choice, names)}{now} ", "")]
             lines.append([*line, (f"  {told[0]}{more}", "dim")] if told else line)

@@ -26,10 +26,10 @@ _CORES_ABOUT = {
     "all": "all cores that the chip has",
 }
 _SIMULATORS_ABOUT = (
-    "the quantized graph on the CPU of this machine; times are not those of an NPU",
-    "the same in float between roundings: what the vendor's simulator computes at level 2",
-    "without the roundings that the vendor's compiler leaves out at level 3, its default",
-    "both: what the vendor's simulator computes of the compiled model",
+    "integers, fast; the quantized graph on the CPU of this machine, in other times than an NPU's",
+    "float, slower; every rounding, as the vendor's simulator computes at level 2",
+    "as at level 3, fast; without the roundings that the vendor's compiler leaves out by default",
+    "both; what the vendor's simulator computes of the compiled model",
 )
 
 
