@@ -311,11 +311,15 @@ def test_the_second_operand_of_a_product_of_two_tensors_is_made_symmetric() -> N
 
 
 @pytest.mark.parametrize("moved", [False, True])
-def test_a_fused_sigmoid_has_no_finer_steps_than_the_compiler(moved: bool) -> None:
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_sigmoid_has_no_finer_steps_than_the_compiler(moved: bool, pooled: bool) -> None:
     net = Net()
     x = net.input(1, 4, 6, 6)
     weight, bias = net.constant(net.normal(3, 4, 1, 1, scale=0.3)), net.constant([-8.0] * 3)
-    y = net.op("Sigmoid", net.op("Conv", x, weight, bias))
+    before = net.op("Conv", x, weight, bias)
+    if pooled:
+        before = net.op("MaxPool", before, kernel_shape=[1, 1])
+    y = net.op("Sigmoid", before)
     if moved:
         y = net.op("Reshape", y, net.constant(np.array([1, 108])))
     graph = net.graph(y)

@@ -3,9 +3,8 @@
 At its level 3, the default, rknn-toolkit2 2.3.2 hands the sum of a convolution to the operator
 behind it without rounding or saturating it to 8 bits first, although the file asks for that. A bias
 behind a matrix product is part of that sum, in whole steps of it; a factor behind it goes into its
-weights, which are rounded anew. A Sigmoid that is fused has no steps finer than
-:data:`FINEST_SIGMOID`, whatever the file says. Behind a depthwise convolution a HardSwish is a
-table that begins at -3. And one operand of a product of two computed tensors, as in attention, is
+weights, which are rounded anew. A Sigmoid has no steps finer than :data:`FINEST_SIGMOID`,
+whatever the file says. Behind a depthwise convolution a HardSwish is a table that begins at -3. And one operand of a product of two computed tensors, as in attention, is
 rounded once more: to symmetric int8, whose step is the farther end of its range over 127. It is the
 second one, or the first where the compiler turns the product round.
 Found from outside, by comparing its simulator with ours on nets from every framework
@@ -37,7 +36,7 @@ FUSING_LEVEL = 3
 """The ``optimization_level`` from which the compiler fuses."""
 
 FINEST_SIGMOID = 1 / 510
-"""Scale of the results of a Sigmoid behind a convolution, at least: half of 1 in 256 steps."""
+"""Scale of the results of a Sigmoid of 8 bits, at least: half of 1 in 256 steps."""
 
 # Activations that a convolution hands its sum to. Relu and Clip need no rounding before them; a
 # HardSigmoid is a convolution of its own in the file (vendor_form.py).
@@ -63,7 +62,7 @@ def as_compiled(graph: Graph) -> Graph:
     biases = {name: bias for name in names if (bias := _bias_as_sum(graph.node(name))) is not None}
     tables = [node.name or "" for node in table_roundings(graph)]
     factors = [part for name in names if (part := _folded_factor(graph.node(name))) is not None]
-    if not names and not products and not tables:
+    if not names and not products and not tables and not coarse:
         return graph
     copy = graph.copy()
     inner = copy.model.graph
@@ -301,14 +300,11 @@ def _is_depthwise(node: ir.Node) -> bool:
 
 
 def coarse_sigmoids(graph: Graph) -> list[ir.Node]:
-    """Sigmoids behind a convolution whose results have a finer scale than the compiler has."""
+    """Sigmoids of 8 bits whose results have a finer scale than the compiler has."""
     found = []
-    for quantize in fused_roundings(graph):
-        before = quantize.inputs[0]
-        writer = None if before is None else before.producer()
-        dequantize = _only_reader(quantize.outputs[0])
-        node = None if dequantize is None else _only_reader(dequantize.outputs[0])
-        if writer is None or node is None or node.op_type != "Sigmoid" or not _is_dense(writer):
+    for node in graph.nodes:
+        before = node.inputs[0].producer() if node.op_type == "Sigmoid" and node.inputs[0] else None
+        if before is None or before.op_type != "DequantizeLinear":
             continue
         after = _only_reader(node.outputs[0])
         scale = None if after is None or after.op_type != "QuantizeLinear" else _scale(after)
