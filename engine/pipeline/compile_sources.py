@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 
 from engine.base.errors import UsageError
 from engine.base.findings import Finding
@@ -228,6 +229,13 @@ class HandedModel:
     def _file(self) -> Graph:
         file = Graph.from_bytes(self.onnx)
         return infer_shapes(file) if self.nhwc else file  # whose shapes were left out
+
+    @property
+    def integers(self) -> frozenset[str]:
+        """Constants of the file that are whole numbers and no weights: shapes, axes, places."""
+        wide = (ir.DataType.INT64, ir.DataType.BOOL)
+        constants = self._file.model.graph.initializers
+        return frozenset(name for name, each in constants.items() if each.dtype in wide)
 
     def file_at(self, shapes: ShapeSet) -> Graph:
         """The file of generation 2, with the inputs of a set of shapes."""

@@ -493,7 +493,7 @@ class _Compilation:
                 *judgement.findings,
                 *options.findings,
                 *misfits,
-                *notice_findings(found.log, names.told),
+                *notice_findings(found.log, names.told, handed.integers),
                 *no_plan,
                 *table.findings,
             ),

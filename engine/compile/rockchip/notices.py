@@ -7,7 +7,7 @@ has. What no row knows is told as it was printed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 
 from engine.base.findings import Finding, Severity
@@ -50,9 +50,11 @@ _KNOWN: tuple[_Known, ...] = (
     _harmless(r"LayoutMatchManager: recursion_depth=\d+"),
     # of what the compiler adds itself: shapes of a Reshape and the like
     _harmless(r"Warning: Tensor \S*(?:_rs|-rs|_i\d+|ints\S*|tempMC\S*|exSecondary)\S* need parame"),
-    # empty inputs of a Resize
+    # empty inputs of a Resize, and the shape of what has no dimensions
     _harmless(r"Warning: Tensor (?:scales|roi|empty_placeholder_\d+) need parameter qtype"),
-    _harmless(r"Model initializer tensor data is empty, name: (?:scales|roi|empty_placeholder)"),
+    _harmless(r"Model initializer tensor data is empty"),
+    # parts of a Split that nothing reads
+    _harmless(r"Can not found output tensor: \S+_invalid\d+$"),
     _harmless(r"TRANSPOSE: mismatch input dims size and perm size"),
     _harmless(r"Unknow dtype to get bits"),
     _harmless(r"rknn-toolkit\d? version: "),
@@ -92,6 +94,16 @@ _KNOWN: tuple[_Known, ...] = (
         cause="Layers such as Softmax are not quantized.",
     ),
     _Known(
+        re.compile(r"REGTASK: The bit width of field value exceeds the limit"),
+        "registers-overflow",
+        "warning",
+        "A layer is larger than the NPU's registers can say. On a board it may compute something "
+        "else than in the simulator.",
+        "A side or a step of it is above 8,191, for instance: a Conv1d over a long signal.",
+        "Compile a smaller input size, or reshape the layer so that no side is that long. Compare "
+        "on a board: rknntui compare.",
+    ),
+    _Known(
         re.compile(r"The quantize_weight function is about to be deprecated"),
         "quantize-weight-old",
         what="The toolkit calls quantize_weight deprecated: quantized_dtype w8a16 is its new name.",
@@ -107,13 +119,16 @@ _KNOWN: tuple[_Known, ...] = (
 
 
 def notice_findings(
-    log: str | Iterable[str], told: Callable[[str], str] = str
+    log: str | Iterable[str],
+    told: Callable[[str], str] = str,
+    integers: Container[str] = frozenset(),
 ) -> tuple[Finding, ...]:
     """Findings of what a toolkit printed with the levels W and E.
 
     Args:
         log: the text, or its lines; with or without colours.
         told: gives a text of the toolkit the user's names.
+        integers: tensors that hold whole numbers, such as shapes: the toolkit calls them float16.
 
     Returns:
         One finding for each kind of notice, which names what it is about.
@@ -130,7 +145,8 @@ def notice_findings(
         for kind in _KNOWN:
             about = kind.pattern.match(text)
             if about is not None:
-                named.setdefault(kind, []).append(_about(about, told))
+                if told(about.groupdict().get("name") or "") not in integers:
+                    named.setdefault(kind, []).append(_about(about, told))
                 break
         else:
             # of one kind are those that differ by numbers alone
@@ -160,7 +176,7 @@ def _as_printed(level: str, texts: list[str]) -> Finding:
         "compiler",
         f"The compiler said: {sanitize(texts[0], 300)}{times}",
         "It is not known here what this means for the model.",
-        "Compare its outputs with the simulator's (--samples).",
+        "Compare on a board: rknntui compare. The simulator's outputs stand above.",
     )
 
 

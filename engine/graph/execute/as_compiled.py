@@ -4,9 +4,10 @@ At its level 3, the default, rknn-toolkit2 2.3.2 hands the sum of a convolution 
 behind it without rounding or saturating it to 8 bits first, although the file asks for that. A bias
 behind a matrix product is part of that sum, in whole steps of it; a factor behind it goes into its
 weights, which are rounded anew. A Sigmoid has no steps finer than :data:`FINEST_SIGMOID`,
-whatever the file says. Behind a depthwise convolution a HardSwish is a table that begins at -3. And one operand of a product of two computed tensors, as in attention, is
-rounded once more: to symmetric int8, whose step is the farther end of its range over 127. It is the
-second one, or the first where the compiler turns the product round.
+whatever the file says. Behind a depthwise convolution a HardSwish is a table that begins at -3. And
+one operand of a product of two computed tensors, as in attention, is rounded once more: to
+symmetric int8, whose step is the farther end of its range over 127. It is the second one, or the
+first where the compiler turns the product round.
 Found from outside, by comparing its simulator with ours on nets from every framework
 (``docs/measurements/compiled.md``). Up to level 2 it computes what the file says. Layers that are
 not of 8 bits are float16 at every level (:mod:`.float16_layers`).

@@ -46,6 +46,23 @@ def test_tensors_left_in_float16_are_named_once() -> None:
     assert found.what.count("scores") == 1
 
 
+def test_whole_numbers_are_not_called_float16() -> None:
+    log = "".join(
+        f"W RKNN: [03:20:54.555] Warning: Tensor {name} {FLOAT16}\n" for name in ("c7", "scores")
+    )
+    (found,) = notice_findings(log, {"c7": "shape", "scores": "scores"}.__getitem__, {"shape"})
+    assert found.what == "Tensors without quantization parameters are float16: scores."
+
+
+def test_registers_that_overflow_are_told_as_what_they_mean() -> None:
+    line = (
+        "E RKNN: [23:40:01.021] REGTASK: The bit width of field value exceeds the limit, target: "
+        "lite, offset: 0x4038, shift = 0, limit: 0x1fff, value: 0x57e3\n"
+    )
+    (found,) = notice_findings(line * 1000)
+    assert (found.code, found.severity) == ("registers-overflow", "warning")
+
+
 def test_what_is_not_known_is_told_as_printed() -> None:
     log = (
         "E RKNN: [03:07:49.592] Meet unsupported conv, input tensor name: x input type: 3\n"
