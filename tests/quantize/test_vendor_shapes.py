@@ -71,6 +71,29 @@ def test_large_strides_become_channels(
             np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize(
+    ("columns", "pads", "strides"), [(3, [0, 1, 0, 1], [1, 1]), (20, None, [5, 2])]
+)
+def test_all_rows_become_channels(columns: int, pads: list[int] | None, strides: list[int]) -> None:
+    net = Net()
+    x = net.input(1, 3, 17, 20)
+    more: dict[str, Any] = {} if pads is None else {"pads": pads}
+    weight, bias = net.constant(net.normal(8, 3, 17, columns)), net.constant(net.normal(8))
+    y = net.op("Conv", x, weight, bias, strides=strides, **more)
+    graph = net.graph(net.op("Relu", y))
+    feeds = net.feeds(2)
+    given = quantize(graph, calibrate(graph, feeds)).graph
+    model = lower_for_vendor(given)
+    (node,) = (node for node in model.graph.node if node.op_type == "Conv")
+    kernel = next(each.ints for each in node.attribute if each.name == "kernel_shape")
+    assert list(kernel) == [1, columns]
+    for feed in feeds:
+        for found, wanted in zip(
+            unoptimised(model, feed), unoptimised(given.to_proto(), feed), strict=True
+        ):
+            np.testing.assert_array_equal(found, wanted)
+
+
 def test_small_and_grouped_strides_stay() -> None:
     net = Net()
     x = net.input(1, 4, 64)

@@ -36,7 +36,12 @@ from engine.graph.execute.means import LARGEST_WINDOW, is_quantized_mean, means_
 from engine.graph.ir import Graph, constant_of, params_of
 from engine.graph.layers import ADDED, GUARD
 from engine.graph.passes import Editor
-from engine.quantize.qdq.vendor_strides import is_of_large_stride, write_small_stride
+from engine.quantize.qdq.vendor_strides import (
+    is_of_all_rows,
+    is_of_large_stride,
+    write_rows_as_channels,
+    write_small_stride,
+)
 
 __all__ = ["KEPT_IN_FLOAT16", "vendor_form"]
 
@@ -76,6 +81,8 @@ def vendor_form(graph: Graph, level: int = FUSING_LEVEL, *, every_shape: bool = 
         form.rewrite(is_quantized_mean, _write_mean_as_reduction)
     form.rewrite(_is_plain_pool if every_shape else _is_plain_mean, _write_mean_as_convolution)
     form.rewrite(_is_plain_hard_sigmoid, _write_hard_sigmoid_as_convolution)
+    if not every_shape:
+        form.rewrite(is_of_all_rows, write_rows_as_channels)
     form.rewrite(is_of_large_stride, write_small_stride)
     form.rewrite(_is_pad_of_pool, _write_pad_as_convolution)
     form.rewrite(_is_output_and_read, _give_output_its_own)

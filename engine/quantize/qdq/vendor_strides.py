@@ -1,9 +1,10 @@
-"""Convolutions of large strides in a form that the vendor's toolkit 2 compiles in int8.
+"""Convolutions of large strides and kernels in a form that the vendor's toolkit 2 compiles in int8.
 
-Toolkit 2.3.2 cuts a convolution with a stride of 8 or more into several. In a file with parameters
-of its own the parts have none: it crashes, or asks for float16 (the patches of every ViT, the
-first layer of nets that hear). Here such a convolution reads every few values as channels, so that
-its stride becomes small. The same integers are multiplied and summed.
+Toolkit 2.3.2 cuts a convolution with a stride of 8 or more, or a kernel of more than 16 rows, into
+several. In a file with parameters of its own the parts have none: it crashes, or asks for float16
+(the patches of every ViT, the first layer of nets that hear, all frequencies of a spectrogram at
+once). Here such a convolution reads every few values, or all rows, as channels. The same integers
+are multiplied and summed.
 """
 
 from __future__ import annotations
@@ -17,10 +18,19 @@ import onnx_ir as ir
 from engine.graph.ir import constant_of
 from engine.graph.passes import Editor
 
-__all__ = ["LARGEST_STRIDE", "is_of_large_stride", "write_small_stride"]
+__all__ = [
+    "LARGEST_STRIDE",
+    "is_of_all_rows",
+    "is_of_large_stride",
+    "write_rows_as_channels",
+    "write_small_stride",
+]
 
 LARGEST_STRIDE = 7
 """The largest stride that the toolkit leaves whole."""
+
+_MOST_ROWS = 16
+_MOST_CHANNELS = 8191
 
 
 @dataclass(frozen=True)
@@ -63,9 +73,50 @@ def write_small_stride(edit: Editor, node: ir.Node) -> None:
         _rewrite(edit, node, found)
 
 
+def is_of_all_rows(node: ir.Node) -> bool:
+    """Whether a node is a quantized convolution whose large kernel has all rows of its input."""
+    return _rows(node) is not None
+
+
+def write_rows_as_channels(edit: Editor, node: ir.Node) -> None:
+    """Have such a convolution read the rows as channels, in one row."""
+    found = _rows(node)
+    if found is None:
+        return
+    source, given, weight, integers, shape = found
+    outs, channels, rows, columns = integers.shape
+    moves = _Moves(edit, node, source, given, shape)
+    moves.rows()
+    sizes = (outs, channels * rows, 1, columns)
+    read = _read_again(edit, node, weight, integers.reshape(sizes), "rows")
+    pads = list(node.attributes.get_ints("pads", (0, 0, 0, 0)))
+    attributes = {
+        "kernel_shape": [1, columns],
+        "strides": [1, list(node.attributes.get_ints("strides", (1, 1)))[1]],
+        "pads": [0, pads[1], 0, pads[3]],
+    }
+    edit.replace_with(node, "Conv", [moves.value, read, *node.inputs[2:]], attributes)
+
+
+def _rows(node: ir.Node) -> tuple[ir.Value, ir.Node, ir.Node, np.ndarray, list[int]] | None:
+    """Its input, what dequantizes that and the weight, the weight's integers, the input's sizes."""
+    if not _is_single(node):
+        return None
+    source, given, weight = node.inputs[0], _quantizer(node.inputs[0]), _quantizer(node.inputs[1])
+    shape, integers = _sizes(source), None if weight is None else _integers(weight)
+    if source is None or given is None or weight is None or integers is None or shape is None:
+        return None
+    pads = node.attributes.get_ints("pads", (0, 0, 0, 0))
+    if len(shape) != 4 or pads[0] or pads[2] or integers.shape[2] != shape[2]:
+        return None
+    fits = shape[2] > _MOST_ROWS and shape[1] * shape[2] <= _MOST_CHANNELS
+    return (source, given, weight, integers, shape) if fits else None
+
+
 def _wide(node: ir.Node) -> _Wide | None:
     """What there is to rewrite; None where the stride is small, or no way is known."""
-    if not _is_plain(node):
+    strides = tuple(node.attributes.get_ints("strides", ()))
+    if not _is_single(node) or len(set(strides)) != 1 or strides[0] <= LARGEST_STRIDE:
         return None
     stride = max(node.attributes.get_ints("strides"))
     source, out = node.inputs[0], _sizes(node.outputs[0])
@@ -92,16 +143,13 @@ def _wide(node: ir.Node) -> _Wide | None:
     return _Wide(source, shape, given, weight, integers, stride, block, kernel, begins, ends)
 
 
-def _is_plain(node: ir.Node) -> bool:
-    """Whether a node is a convolution with one large stride, and nothing else that is odd."""
+def _is_single(node: ir.Node) -> bool:
+    """Whether a node is a convolution of one group, without gaps, whose pads are written."""
     given = node.attributes
-    strides = tuple(given.get_ints("strides", ()))
     return (
         node.op_type == "Conv"
         and not node.domain
         and given.get_int("group", 1) == 1
-        and len(set(strides)) == 1
-        and strides[0] > LARGEST_STRIDE
         and all(each == 1 for each in given.get_ints("dilations", ()))
         and given.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
     )
@@ -131,23 +179,28 @@ def _integers(weight: ir.Node) -> np.ndarray | None:
 
 
 def _rewrite(edit: Editor, node: ir.Node, wide: _Wide) -> None:
-    moves = _Moves(edit, node, wide)
+    moves = _Moves(edit, node, wide.source, wide.given, wide.shape)
     moves.fit(wide.begins, wide.ends)
     moves.blocks(wide.block)
-    weights = _blocks_of(wide)
-    stored = edit.constant(weights, f"{node.name}/blocks/quantized")
-    read = edit.insert(
-        "DequantizeLinear",
-        [stored, *wide.weight.inputs[1:]],
-        {"axis": 0} if "axis" in wide.weight.attributes else {},
-        before=node,
-        like=wide.weight.outputs[0],
-        shape=weights.shape,
-        name=f"{node.name}/blocks/DequantizeLinear",
-    )
+    read = _read_again(edit, node, wide.weight, _blocks_of(wide), "blocks")
     strides = [wide.stride // wide.block] * len(wide.kernel)
     attributes = {"kernel_shape": list(wide.kernel), "strides": strides}
-    edit.replace_with(node, "Conv", [moves.value, read.outputs[0], *node.inputs[2:]], attributes)
+    edit.replace_with(node, "Conv", [moves.value, read, *node.inputs[2:]], attributes)
+
+
+def _read_again(
+    edit: Editor, node: ir.Node, weight: ir.Node, integers: np.ndarray, role: str
+) -> ir.Value:
+    """The weight's integers in another order, dequantized as they were."""
+    return edit.insert(
+        "DequantizeLinear",
+        [edit.constant(integers, f"{node.name}/{role}/quantized"), *weight.inputs[1:]],
+        {"axis": 0} if "axis" in weight.attributes else {},
+        before=node,
+        like=weight.outputs[0],
+        shape=integers.shape,
+        name=f"{node.name}/{role}/DequantizeLinear",
+    ).outputs[0]
 
 
 def _blocks_of(wide: _Wide) -> np.ndarray:
@@ -171,11 +224,19 @@ class _Moves:
         value: the result so far.
     """
 
-    def __init__(self, edit: Editor, node: ir.Node, wide: _Wide) -> None:
+    def __init__(
+        self, edit: Editor, node: ir.Node, source: ir.Value, given: ir.Node, shape: list[int]
+    ) -> None:
         self._edit, self._node = edit, node
-        _, self._scale, self._zero = wide.given.inputs[:3]
-        self._shape = wide.shape
-        self.value = wide.source
+        _, self._scale, self._zero = given.inputs[:3]
+        self._shape = shape
+        self.value = source
+
+    def rows(self) -> None:
+        """Make rows channels."""
+        batch, channels, rows, columns = self._shape
+        shape = [batch, channels * rows, 1, columns]
+        self._move("Reshape", [np.array(shape, np.int64)], shape)
 
     def fit(self, begins: tuple[int, ...], ends: tuple[int, ...]) -> None:
         """Cut values off at the ends of the spatial axes, and put zeros there."""
