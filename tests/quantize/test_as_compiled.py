@@ -395,10 +395,28 @@ def values_of(value: ir.Value | None) -> np.ndarray:
     return stored.numpy().astype(np.float32) * scale.numpy()
 
 
-def test_a_hard_swish_behind_a_depthwise_convolution_is_a_table_from_minus_3() -> None:
-    """Against numpy: its input is rounded in 255 steps between -3 and the end of the range."""
+TABLES = {
+    "HardSwish": (-3.0, np.inf, lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
+    "Sigmoid": (-7.0, 7.0, lambda x: 1 / (1 + np.exp(-x))),
+    "Tanh": (-3.2, 3.2, np.tanh),
+}
+
+
+@pytest.mark.parametrize("writer", ["depthwise", "transposed", "product"])
+@pytest.mark.parametrize("op", list(TABLES))
+def test_an_activation_that_no_convolution_hands_its_sum_to_is_a_table(
+    op: str, writer: str
+) -> None:
+    """Against numpy: its input is rounded in 255 steps of a narrower range."""
     net = Net()
-    graph = net.graph(net.conv(activated(net, "depthwise hardswish"), 4, 4))
+    x = net.input(1, 4, 6, 6)
+    if writer == "transposed":
+        y = net.op("ConvTranspose", x, net.constant(net.normal(4, 4, 2, 2)), strides=[2, 2])
+    elif writer == "product":
+        y = net.op("Mul", net.op("LeakyRelu", x), net.input(1, 4, 6, 6))
+    else:
+        y = net.conv(x, 4, 4, group=4)
+    graph = net.graph(net.conv(net.op(op, y), 4, 4))
     feeds = net.feeds(3, scale=4.0)
     given = quantized(graph, feeds)
     (rounding,) = table_roundings(given)
@@ -407,25 +425,64 @@ def test_a_hard_swish_behind_a_depthwise_convolution_is_a_table_from_minus_3() -
     assert before is not None
     compiled = as_compiled(given)
     assert [node.op_type for node in compiled.nodes] == [node.op_type for node in given.nodes]
-    (node,) = (node for node in given.nodes if node.op_type == "HardSwish")
+    (node,) = (node for node in given.nodes if node.op_type == op)
     (after,) = (use.node for use in node.outputs[0].uses())
     (read,) = (use.node for use in after.outputs[0].uses())
     name = read.outputs[0].name or ""
     source = rounding.inputs[0].name if rounding.inputs[0] else ""
     (total,) = inner(given, feeds[0], source or "")
-    high = (127 - before.zero_point[0]) * np.float32(before.scale[0])
-    step = (high + 3) / 255
-    zero = np.rint(-128 + 3 / step)
-    entry = (np.clip(np.rint(total / step) + zero, -128, 127) - zero) * step
-    wanted = entry * np.clip(entry / 6 + 0.5, 0, 1)
+    begin, end, function = TABLES[op]
+    low, high = ((side - before.zero_point[0]) * before.scale[0] for side in (-128, 127))
+    begin, end = max(low, begin), min(high, end)
+    step = (end - begin) / 255
+    zero = np.rint(-128 - begin / step)
+    wanted = function((np.clip(np.rint(total / step) + zero, -128, 127) - zero) * step)
     out = params_of(after)
     assert out is not None
-    integers = np.clip(np.rint(wanted / out.scale[0]) + out.zero_point[0], -128, 127)
+    scale = 1 / 255 if op == "Sigmoid" and out.scale[0] * 255 > 0.999 else out.scale[0]
+    integers = np.clip(np.rint(wanted / scale) + out.zero_point[0], -128, 127)
     (found,), (old,) = (inner(each, feeds[0], name) for each in (compiled, given))
-    integers = (integers - out.zero_point[0]) * np.float32(out.scale[0])
-    assert np.mean(np.abs(found - integers) > 1e-4) < 2e-3  # float32 in another order
-    assert np.mean(np.abs(old - integers) > 1e-4) > 0.02
+    integers = (integers - out.zero_point[0]) * np.float32(scale)
+    exact = np.abs(wanted / scale % 1 - 0.5) > 1e-3  # 0.5 is half-way between two of 255 steps
+    assert np.mean(exact) > 0.5
+    assert np.mean(np.abs(found - integers)[exact] > 1e-4) < 4e-3  # float32 in another order
+    assert np.mean(np.abs(old - integers)[exact] > 1e-4) > 0.02
     assert as_compiled(compiled) is compiled
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "Transpose", "Resize"])
+def test_an_activation_of_what_is_only_moved_keeps_the_range_of_its_input(op: str) -> None:
+    net = Net()
+    x = net.conv(net.input(1, 4, 6, 6), 4, 4)
+    if op == "MaxPool":
+        y = net.op(op, x, kernel_shape=[2, 2])
+    elif op == "Transpose":
+        y = net.op(op, x, perm=[0, 2, 3, 1])
+    else:
+        y = net.op(op, x, "", net.constant(np.array([1, 1, 2, 2], np.float32)), mode="nearest")
+    given = quantized(net.graph(net.op("Tanh", y)), net.feeds(3, scale=4.0))
+    assert table_roundings(given) == []
+
+
+@pytest.mark.parametrize("op", ["Sigmoid", "Tanh", "LeakyRelu", "HardSwish"])
+def test_a_convolution_of_groups_hands_its_sum_to_an_activation(op: str) -> None:
+    net = Net()
+    y = net.op(op, net.conv(net.input(1, 4, 6, 6), 4, 4, group=2))
+    given = quantized(net.graph(net.conv(y, 4, 4)), net.feeds(3, scale=4.0))
+    assert len(fused_roundings(given)) == 1
+    assert table_roundings(given) == []
+
+
+@pytest.mark.parametrize(("gain", "fewer"), [(0.6, True), (0.2, False)])
+def test_a_sigmoid_that_nearly_reaches_1_has_the_range_up_to_1(gain: float, fewer: bool) -> None:
+    net = Net()
+    x = net.input(1, 4, 6, 6)
+    y = net.op("Sigmoid", net.op("Conv", x, net.constant(net.normal(4, 4, 1, 1, scale=gain))))
+    given = quantized(net.graph(y), net.feeds(3, scale=4.0))
+    scale = parameters(given, y).scale[0]
+    assert (0.999 <= scale * 255 < 1) == fewer
+    wanted = np.float32(1 / 255) if fewer else np.float32(scale)
+    assert parameters(as_compiled(given), y).scale[0] == wanted
 
 
 def test_such_tables_are_nearer_to_float_than_the_steps_of_the_file() -> None:

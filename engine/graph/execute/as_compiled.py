@@ -3,17 +3,21 @@
 At its level 3, the default, rknn-toolkit2 2.3.2 hands the sum of a convolution to the operator
 behind it without rounding or saturating it to 8 bits first, although the file asks for that. A bias
 behind a matrix product is part of that sum, in whole steps of it; a factor behind it goes into its
-weights, which are rounded anew. A Sigmoid has no steps finer than :data:`FINEST_SIGMOID`,
-whatever the file says. Behind a depthwise convolution a HardSwish is a table that begins at -3. And
-one operand of a product of two computed tensors, as in attention, is rounded once more: to
-symmetric int8, whose step is the farther end of its range over 127. It is the second one, or the
-first where the compiler turns the product round.
+weights, which are rounded anew. A Sigmoid has no steps finer than :data:`FINEST_SIGMOID`, whatever
+the file says. Where no convolution hands its sum over, a Sigmoid, Tanh or HardSwish is a table, and
+its input has a narrower range than the file's (:data:`_TABLES`). And one operand of a product of
+two computed tensors, as in attention, is rounded once more: to symmetric int8, whose step is the
+farther end of its range over 127. It is the second one, or the first where the compiler turns the
+product round.
 Found from outside, by comparing its simulator with ours on nets from every framework
 (``docs/measurements/compiled.md``). Up to level 2 it computes what the file says. Layers that are
 not of 8 bits are float16 at every level (:mod:`.float16_layers`).
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Iterator
 
 import numpy as np
 import onnx_ir as ir
@@ -39,14 +43,20 @@ FUSING_LEVEL = 3
 FINEST_SIGMOID = 1 / 510
 """Scale of the results of a Sigmoid of 8 bits, at least: half of 1 in 256 steps."""
 
+_WHOLE_SIGMOID = 0.999
+"""Results that reach this far are given the range up to 1."""
+
 # Activations that a convolution hands its sum to. Relu and Clip need no rounding before them; a
 # HardSigmoid is a convolution of its own in the file (vendor_form.py).
 _ACTIVATIONS = frozenset({"Elu", "HardSwish", "LeakyRelu", "PRelu", "Sigmoid", "Softplus", "Tanh"})
 
 
-_TABLE_BEGINS = np.float32(-3)
+_TABLES = {"HardSwish": (-3.0, math.inf), "Sigmoid": (-7.0, 7.0), "Tanh": (-3.2, 3.2)}
+"""The ends of an activation's input where it is a table."""
 _MOVES = frozenset({"Flatten", "MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 
+_KEEPING = _MOVES | {"Concat", "DepthToSpace", "Pad", "Resize", "SpaceToDepth", "Split"}
+"""Operators that give no other numbers than they are given."""
 _THROUGH = _MOVES - {"MaxPool"} | {"DequantizeLinear", "QuantizeLinear"}
 
 
@@ -57,19 +67,23 @@ def as_compiled(graph: Graph) -> Graph:
     nodes are gone; operands that it rounds once more have a pair more. A graph where nothing of
     this applies comes back as it is. Its float layers: :func:`.float16_layers`, which comes first.
     """
-    coarse = [node.name or "" for node in coarse_sigmoids(graph)]
+    sigmoids = [(node.name or "", scale) for node, scale in _other_sigmoids(graph)]
     names = [node.name or "" for node in fused_roundings(graph)]
     products = [node.name or "" for node in rounded_operands(graph)]
     biases = {name: bias for name in names if (bias := _bias_as_sum(graph.node(name))) is not None}
-    tables = [node.name or "" for node in table_roundings(graph)]
+    tables = {
+        node.name or "": params
+        for node, reader in _table_readers(graph)
+        if (params := _table_params(node, reader)) is not None
+    }
     factors = [part for name in names if (part := _folded_factor(graph.node(name))) is not None]
-    if not names and not products and not tables and not coarse:
+    if not names and not products and not tables and not sigmoids:
         return graph
     copy = graph.copy()
     inner = copy.model.graph
     given = UniqueNames(set(copy.values) | {node.name or "" for node in copy.nodes})
-    for name in coarse:
-        _coarsen(copy, copy.node(name))
+    for name, scale in sigmoids:
+        _give_scale(copy, copy.node(name), scale)
     for name in names:
         quantize = copy.node(name)
         dequantize = _only_reader(quantize.outputs[0])
@@ -84,11 +98,9 @@ def as_compiled(graph: Graph) -> Graph:
             use.node.replace_input_with(use.idx, source)
         inner.remove(dequantize, safe=True)
         inner.remove(quantize, safe=True)
-    for name in tables:
+    for name, params in tables.items():
         quantize = copy.node(name)
-        for hint, index, array in zip(
-            ("scale", "zero_point"), (1, 2), _table_params(quantize) or (), strict=False
-        ):
+        for hint, index, array in zip(("scale", "zero_point"), (1, 2), params, strict=True):
             changed = add_constant(inner, given.claim(f"{name}/table_{hint}"), array)
             for node in (quantize, *(use.node for use in tuple(quantize.outputs[0].uses()))):
                 node.replace_input_with(index, changed)
@@ -234,7 +246,7 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
         if node.op_type == "Sigmoid":
             if _gates(node, value):
                 found.append(quantize)
-        elif node.op_type == "Conv" and [each.op_type for each in readers] == ["HardSwish"]:
+        elif node.op_type == "Conv" and len(readers) == 1 and readers[0].op_type in _ACTIVATIONS:
             if not _is_depthwise(node):
                 found.append(quantize)  # of groups of channels, too
         elif not _is_dense(node):
@@ -260,38 +272,48 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
 
 
 def table_roundings(graph: Graph) -> list[ir.Node]:
-    """The QuantizeLinear between a depthwise convolution and a HardSwish, which is a table there.
+    """The QuantizeLinear before an activation that is a table, where it gets a range of its own.
 
-    The table begins at -3, below which its results are 0: the steps are finer than the file's.
+    What is outside of :data:`_TABLES` has the result of its end, so that the steps are finer than
+    the file's. Behind an operator that only moves values the range is that of its input.
     """
-    found = []
+    return [
+        node for node, reader in _table_readers(graph) if _table_params(node, reader) is not None
+    ]
+
+
+def _table_readers(graph: Graph) -> Iterator[tuple[ir.Node, ir.Node]]:
+    """Each QuantizeLinear between an operator that computes and an activation, with the latter."""
+    fused = set(fused_roundings(graph))
     for node in graph.nodes:
-        if node.op_type != "HardSwish" or node.inputs[0] is None:
+        if node.op_type not in _TABLES or node.inputs[0] is None:
             continue
         dequantize = node.inputs[0].producer()
         source = None if dequantize is None else dequantize.inputs[0]
         quantize = None if source is None else source.producer()
         before = None if quantize is None else quantize.inputs[0]
         writer = None if before is None else before.producer()
-        if quantize is None or writer is None or not _is_depthwise(writer):
+        if quantize is None or writer is None or writer.op_type in _KEEPING or quantize in fused:
             continue
         alone = _only_reader(writer.outputs[0]) and _only_reader(quantize.outputs[0])
-        if alone and _only_reader(node.inputs[0]) and _table_params(quantize) is not None:
-            found.append(quantize)
-    return found
+        if alone and _only_reader(node.inputs[0]):
+            yield quantize, node
 
 
-def _table_params(quantize: ir.Node) -> tuple[np.ndarray, np.ndarray] | None:
+def _table_params(quantize: ir.Node, reader: ir.Node) -> tuple[np.ndarray, np.ndarray] | None:
     """Scale and zero point of a table's integers; None: those of the file, or another dtype."""
     params = params_of(quantize) if quantize.op_type == "QuantizeLinear" else None
     if params is None or params.dtype != "int8" or len(params.scale) != 1:
         return None
-    scale, zero = np.float32(params.scale[0]), params.zero_point[0]
+    scale, zero = params.scale[0], params.zero_point[0]  # in float64: a value on an edge tells
     low, high = (-128 - zero) * scale, (127 - zero) * scale
-    if low >= _TABLE_BEGINS - scale / 2:
+    begin, end = _TABLES[reader.op_type]
+    near = 0.51 * scale  # the ends of a table are moved to whole steps
+    if low >= begin - near and high <= end + near:
         return None
-    step = np.float32((high - _TABLE_BEGINS) / 255)
-    return np.array(step), np.array(np.rint(-128 - _TABLE_BEGINS / step), np.int8)
+    begin, end = max(low, begin), min(high, end)
+    step = (end - begin) / 255
+    return np.array(step, np.float32), np.array(np.rint(-128 - begin / step), np.int8)
 
 
 def _is_depthwise(node: ir.Node) -> bool:
@@ -301,27 +323,40 @@ def _is_depthwise(node: ir.Node) -> bool:
 
 
 def coarse_sigmoids(graph: Graph) -> list[ir.Node]:
-    """Sigmoids of 8 bits whose results have a finer scale than the compiler has."""
+    """Sigmoids whose results have a finer scale than the compiler has."""
+    return [node for node, scale in _other_sigmoids(graph) if scale == FINEST_SIGMOID]
+
+
+def _other_sigmoids(graph: Graph) -> list[tuple[ir.Node, float]]:
+    """Sigmoids of int8 whose results have another scale in the compiled model, and that."""
     found = []
     for node in graph.nodes:
-        before = node.inputs[0].producer() if node.op_type == "Sigmoid" and node.inputs[0] else None
-        if before is None or before.op_type != "DequantizeLinear":
+        source = node.inputs[0].producer() if node.op_type == "Sigmoid" and node.inputs[0] else None
+        after = _only_reader(node.outputs[0]) if source is not None else None
+        if source is None or source.op_type != "DequantizeLinear" or after is None:
             continue
-        after = _only_reader(node.outputs[0])
-        scale = None if after is None or after.op_type != "QuantizeLinear" else _scale(after)
-        if scale is not None and scale < FINEST_SIGMOID:
-            found.append(node)
+        params = params_of(after) if after.op_type == "QuantizeLinear" else None
+        dequantize = None if params is None else _only_reader(after.outputs[0])
+        if params is None or params.dtype != "int8" or len(params.scale) != 1:
+            continue
+        if dequantize is not None and _gates(node, dequantize.outputs[0]):
+            continue
+        scale = params.scale[0]
+        if scale < FINEST_SIGMOID:
+            found.append((node, FINEST_SIGMOID))
+        elif _WHOLE_SIGMOID / 255 <= scale < 1 / 255 and params.zero_point[0] == -128:
+            found.append((node, 1 / 255))
     return found
 
 
-def _coarsen(graph: Graph, sigmoid: ir.Node) -> None:
+def _give_scale(graph: Graph, sigmoid: ir.Node, found: float) -> None:
     """Give the results of a Sigmoid the compiler's scale, also behind what only moves them."""
     first = _only_reader(sigmoid.outputs[0])
     old = None if first is None else _scale(first)
     if first is None or old is None:
         return
-    name = f"{sigmoid.name}/coarse_scale"
-    tensor = ir.Tensor(np.array(FINEST_SIGMOID, np.float32), name=name)
+    name = f"{sigmoid.name}/compiled_scale"
+    tensor = ir.Tensor(np.array(found, np.float32), name=name)
     scale = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape([]))
     scale.const_value = tensor
     graph.model.graph.register_initializer(scale)
