@@ -191,19 +191,20 @@ def _wide_pick(graph: LoweringGraph, node: Node) -> None:
 
 
 def _wide_reduce(graph: LoweringGraph, node: Node) -> None:
-    """A maximum over one axis of five dimensions, of which one is a one."""
-    rank = len(graph.shape(node.inputs[0]))
-    if rank != 5 or graph.shape(node.inputs[0])[0] != 1 or not graph.shape(node.outputs[0]):
+    """A maximum over one axis of five dimensions, of which one is a one; over columns of three."""
+    shape = graph.shape(node.inputs[0])
+    rank = len(shape)
+    if not (rank == 3 or (rank == 5 and shape[0] == 1)) or not graph.shape(node.outputs[0]):
         return
     axes = node.ints("axes")
     if not axes and len(node.inputs) > 1:
         given = graph.array(node.inputs[1])
         axes = tuple(int(each) for each in given.reshape(-1)) if given is not None else ()
-    if len(axes) != 1 or axes[0] % rank == 0:
+    if len(axes) != 1 or axes[0] % rank == 0 or (rank == 3 and axes[0] % rank != 2):
         return
     x, result = node.inputs[0], node.outputs[0]
-    shape = graph.shape(x)[1:]
-    axis = axes[0] % rank - 1
+    axis = 3 if rank == 3 else axes[0] % rank - 1
+    shape = four(shape) if rank == 3 else shape[1:]
     data = add_reshape(graph, x, shape, fresh(graph, f"{x}_rs"), before=node)
     name = fresh(graph, f"{result}-rs")
     short = tuple(1 if at == axis else each for at, each in enumerate(shape))

@@ -28,7 +28,8 @@ def split_heads(graph: LoweringGraph, context: Context) -> None:
     its result is split along channels.
     """
     for node in graph:
-        if node.op != "Transpose" or node.ints("perm") != (2, 0, 3, 1, 4):
+        across = node.op == "Transpose" and node.ints("perm") == (2, 0, 3, 4, 1)
+        if node.op != "Transpose" or (not across and node.ints("perm") != (2, 0, 3, 1, 4)):
             continue
         unbound = _unbound(graph, node)
         picks = unbound or graph.readers(node.outputs[0])
@@ -44,7 +45,10 @@ def split_heads(graph: LoweringGraph, context: Context) -> None:
         if sorted(found) != list(range(count)) or count < 2:
             continue
         ordered = [picks[found.index(each)] for each in range(count)]
-        if graph.shape(node.outputs[0])[1] == 1:
+        if across:
+            if graph.shape(node.outputs[0])[1] == 1:
+                _split_across(graph, before, node, ordered)
+        elif graph.shape(node.outputs[0])[1] == 1:
             _split_one(graph, before, node, ordered, context.whole_channels)
         elif unbound:
             _split_unbound(graph, before, node, ordered)
@@ -179,6 +183,24 @@ def _split_one(
         wide = (heads, depth, count, rows)
         data = add_reshape(graph, turned, wide, f"{turn.outputs[0]}#1", before=turn)
         _split_into(graph, data, f"{picks[-1].name}_2sl_2sp", picks, turn, 2)
+    graph.remove(before)
+
+
+def _split_across(graph: LoweringGraph, before: Node, turn: Node, picks: list[Node]) -> None:
+    """Attention between channels: the parts are split with the rows as channels."""
+    x = before.inputs[0]
+    count, _, heads, depth, rows = graph.shape(turn.outputs[0])
+    label = f"{before.name}_rs"
+    matrix = _source(graph, x)
+    if matrix is not None:
+        matrix.attributes["ordered"] = 1
+    if graph.shape(x) != (1, rows, count * heads * depth):
+        return
+    turned = add_transpose(graph, x, (0, 2, 1), fresh(graph, f"{label}_tp"), before=turn)
+    wide = (heads, count, depth, rows)
+    data = add_reshape(graph, turned, wide, f"{label}#1", before=turn)
+    data = add_transpose(graph, data, (0, 3, 1, 2), f"{turn.outputs[0]}-rs_tp#1", before=turn)
+    _split_into(graph, data, f"{picks[-1].name}_2sl_2sp", picks, turn, 2)
     graph.remove(before)
 
 

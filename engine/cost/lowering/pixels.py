@@ -6,7 +6,7 @@ from engine.cost.lowering.fours import UNARY
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.layouts import settle_layouts
 from engine.cost.lowering.maps import push_maps
-from engine.cost.lowering.movement import add_transpose, fresh, perm_of
+from engine.cost.lowering.movement import add_reshape, add_transpose, fresh, perm_of
 from engine.cost.lowering.rules import Context
 
 __all__ = ["settle_convolutions"]
@@ -41,46 +41,62 @@ def _after(graph: LoweringGraph, node: Node) -> Node | None:
     return reader if reader is not None and reader.op == "Transpose" else None
 
 
-def _behind(graph: LoweringGraph, node: Node) -> bool:
+def _moved(graph: LoweringGraph, node: Node) -> list[Node]:
+    """The Transpose before a layer if it keeps the channels, with a Reshape that it needs to."""
     turn = _before(graph, node)
     if turn is None:
-        return False
+        return []
     perm = perm_of(turn, 4)
-    if perm[1] != 1:
-        return False
-    source = graph.shape(turn.inputs[0])
-    result = node.outputs[0]
-    channels = graph.shape(result)[1]
-    made = fresh(graph, f"{turn.name}_sw")
-    shape = (source[0], channels, *source[2:])
-    graph.add_tensor(made, shape, graph.tensors[result].dtype)
+    if perm[1] == 1:
+        return [turn]
+    view = graph.producer(turn.inputs[0])
+    if view is None or view.op != "Reshape" or graph.only_reader(view.outputs[0]) is not turn:
+        return []
+    source, shape = graph.shape(view.inputs[0]), graph.shape(view.outputs[0])
+    whole = len(source) == 4 and source[0] == 1 and perm[1] == 0 and source[1] == shape[0]
+    return [view, turn] if whole and source[1] > 1 else []
+
+
+def _go_behind(graph: LoweringGraph, node: Node, moves: list[Node]) -> None:
+    """Let a layer over channels read what is moved; what it writes is moved instead."""
+    x, result = moves[0].inputs[0], node.outputs[0]
+    source, channels = graph.shape(x), graph.shape(result)[1]
+    dtype = graph.tensors[result].dtype
+    data = graph.add_tensor(
+        fresh(graph, f"{moves[-1].name}_sw"), (source[0], channels, *source[2:]), dtype
+    )
     following = graph.following(node)
-    graph.remove(turn)
-    graph.rewire(node, inputs=[turn.inputs[0], *node.inputs[1:]], outputs=[made])
-    add_transpose(graph, made, perm, turn.name, result, before=following, sources=turn.sources)
+    turn = moves[-1]
+    wide = (channels, *graph.shape(turn.inputs[0])[1:])
+    for each in moves[::-1]:
+        graph.remove(each)
+    graph.rewire(node, inputs=[x, *node.inputs[1:]], outputs=[data])
+    if len(moves) > 1:
+        name = fresh(graph, f"{moves[0].name}_sw")
+        data = add_reshape(graph, data, wide, moves[0].name, name, before=following)
+    perm = perm_of(turn, 4)
+    add_transpose(graph, data, perm, turn.name, result, before=following, sources=turn.sources)
+
+
+def _behind(graph: LoweringGraph, node: Node) -> bool:
+    moves = _moved(graph, node)
+    if not moves:
+        return False
+    _go_behind(graph, node, moves)
     graph.rewrites["swap_transpose_conv"] += 1
     return True
 
 
 def _passed(graph: LoweringGraph, node: Node) -> bool:
     """An activation between two such convolutions works before the transpose."""
-    turn = _before(graph, node)
-    if turn is None:
+    moves = _moved(graph, node)
+    x = moves[0].inputs[0] if moves else ""
+    if not moves or graph.only_reader(x) is not moves[0]:
         return False
-    maker, reader = graph.producer(turn.inputs[0]), graph.only_reader(node.outputs[0])
-    for each in (maker, reader):
+    for each in (graph.producer(x), graph.only_reader(node.outputs[0])):
         if each is None or each.op != "Conv" or not each.int("constant"):
             return False
-    x, result = turn.inputs[0], node.outputs[0]
-    if graph.only_reader(x) is not turn:
-        return False
-    made = fresh(graph, f"{turn.name}_sw")
-    graph.add_tensor(made, graph.shape(x), graph.tensors[result].dtype)
-    following = graph.following(node)
-    graph.remove(turn)
-    graph.rewire(node, inputs=[x, *node.inputs[1:]], outputs=[made])
-    perm = perm_of(turn, 4)
-    add_transpose(graph, made, perm, turn.name, result, before=following, sources=turn.sources)
+    _go_behind(graph, node, moves)
     graph.rewrites["swap_transpose_activation"] += 1
     return True
 

@@ -52,6 +52,37 @@ _psa(96, 3, 7, 16)
 _psa(64, 1, 10)
 
 
+def _packed(batch: int, depth: int, *, mask: bool = False) -> None:
+    """Two heads whose queries, keys and values one matrix gives: windows or all rows."""
+
+    def make() -> onnx.ModelProto:
+        width, rows = 2 * depth, 64
+        m = Maker((batch, rows, width), opset=17)
+        one, none = m.numbers(width), m.numbers(width)
+        last = m.add("LayerNormalization", "x", one, none, axis=-1, epsilon=1e-5)
+        packed = m.add("MatMul", last, m.numbers(width, 3 * width))
+        packed = m.add("Reshape", packed, m.whole(batch, rows, 3, 2, depth))
+        packed = m.add("Transpose", packed, perm=[2, 0, 3, 1, 4])
+        query, key, value = (
+            m.add("Gather", packed, m.constant(np.array(at, np.int64)), axis=0) for at in range(3)
+        )
+        query = m.add("Mul", query, m.constant(np.array(depth**-0.5, np.float32)))
+        scores = m.add("MatMul", query, m.add("Transpose", key, perm=[0, 1, 3, 2]))
+        scores = m.add("Add", scores, m.numbers(1, 2, rows, rows)) if mask else scores
+        mixed = m.add("MatMul", m.add("Softmax", scores, axis=-1), value)
+        mixed = m.add("Transpose", mixed, perm=[0, 2, 1, 3])
+        mixed = m.add("Reshape", mixed, m.whole(batch, rows, width))
+        return m.model(m.add("MatMul", mixed, m.numbers(width, 16)))
+
+    BLOCKS[f"packed_{batch}_{depth}" + ("_masked" if mask else "")] = make
+
+
+for _depth in (12, 16, 24):
+    _packed(1, _depth)
+    _packed(4, _depth)
+_packed(4, 16, mask=True)
+
+
 # ------------------------------------------------------------------------------ filters in halves
 def _wide(name: str, *layers: tuple[int, int, int]) -> None:
     """Convolutions side by side: channels, kernel, outputs."""
@@ -164,6 +195,66 @@ BLOCKS["gated_halves"] = _gated
 BLOCKS["waves_80_by_16"] = _waves(80, 16, 0)
 BLOCKS["waves_64_by_8"] = _waves(64, 8, 32)
 BLOCKS["waves_21"] = _waves(21, 1, 10)
+
+
+def _other_steps(op: str, ways: int, *, flat: bool) -> None:
+    """An LSTM or GRU whose steps are not read as (steps, batch, values)."""
+
+    def make() -> onnx.ModelProto:
+        m = Maker((12, 1, 16), opset=14)
+        gates = {"LSTM": 4, "GRU": 3}[op] * 24
+        shape: dict[str, object] = {"hidden_size": 24}
+        shape |= {"direction": "bidirectional"} if ways == 2 else {}
+        shape |= {"linear_before_reset": 1} if op == "GRU" else {}
+        given = (m.numbers(ways, gates, 16), m.numbers(ways, gates, 24), m.numbers(ways, 2 * gates))
+        (last,) = m.split("x", *given, count=1, op=op, **shape)
+        if flat:
+            last = m.add("Reshape", last, m.whole(12, 24))
+            last = m.add("Gemm", last, m.numbers(24, 20), m.numbers(20))
+        return m.model(last if flat else m.add("Relu", last))
+
+    BLOCKS[f"{op.lower()}_of_{ways}" + ("_flat" if flat else "")] = make
+
+
+_other_steps("LSTM", 1, flat=False)
+_other_steps("LSTM", 2, flat=False)
+
+
+@_block("rolled_and_joined")
+def _() -> onnx.ModelProto:
+    """Swin's shift, then rows of all pixels; a norm whose rows others read and one of a map."""
+    m = Maker((1, 32, 16, 16), opset=17)
+    first = m.add("Reshape", m.conv("x", 32, 32, 1, then="Relu"), m.whole(1, 32, 256))
+    first = m.add("Transpose", first, perm=[0, 2, 1])
+    scale, bias = m.numbers(32), m.numbers(32)
+    last = m.add("LayerNormalization", first, scale, bias, axis=-1, epsilon=1e-5)
+    last = m.add("Reshape", last, m.whole(1, 16, 16, 32))
+    for axis in (1, 2):
+        parts = [_cut(m, last, (2,), (2**31 - 1,), axis), _cut(m, last, (0,), (2,), axis)]
+        last = m.add("Concat", *parts, axis=axis)
+    last = m.add("Add", first, m.add("Reshape", last, m.whole(1, 256, 32)))
+    return m.model(m.add("MatMul", last, m.numbers(32, 16)))
+
+
+@_block("later_sum")
+def _() -> onnx.ModelProto:
+    """Of two convolutions the one with fewer layers before it takes their sum."""
+    m = Maker((1, 16, 16, 16))
+    one = m.conv(m.conv("x", 16, 16, then="Relu"), 16, 16, 3, 2)
+    two = m.conv(m.conv(m.conv("x", 16, 16, then="Relu"), 16, 24, then="Relu"), 24, 16, 3, 2)
+    return m.model(m.conv(m.add("Relu", m.add("Add", one, two)), 16, 16, 1))
+
+
+@_block("divided_maps")
+def _() -> onnx.ModelProto:
+    """What a map is divided by is expanded; activations go before turns; a maximum of rows."""
+    m = Maker((1, 16, 8, 8))
+    first = m.conv("x", 16, 16, 1, then="Relu")
+    total = m.add("Add", m.add("GlobalAveragePool", first), m.numbers(1, 16, 1, 1))
+    last = m.conv(m.add("Div", first, total), 16, 16, 1)
+    turned = m.add("Transpose", last, perm=[0, 2, 3, 1])
+    rows = m.add("Reshape", turned, m.whole(1, 128, 8))
+    return m.model(m.add("Sigmoid", rows), m.conv(last, 16, 8, 3))
 
 
 # ------------------------------------------------------------------------------ weights of 4 bits
