@@ -1,13 +1,18 @@
-"""Working bytes of the products of an attention on RK3566, as rknn-toolkit2 2.3.2 prints them."""
+"""Working bytes of products, as rknn-toolkit2 2.3.2 prints them.
+
+``products.csv``: of (batch, inner, 1, filters) and (batch, inner, 1, pixels), asked on 2026-11-26.
+"""
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import onnx
 import pytest
 
 from engine.chips.npu import NpuDtype, npu_profile
+from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 from engine.cost.lowering import lower, read_graph
 from engine.cost.memory.layout import settled
 from engine.cost.memory.working import working_bytes
@@ -16,7 +21,7 @@ from engine.frontends.load import load_source
 from tests.cost.asked.held_out import attention
 from tests.cost.asked.maker import Maker
 
-# rows, heads, values a head: scores, and values weighed with them (asked on 2026-11-26)
+# on RK3566: rows, heads, values a head: scores, and values weighed with them (asked on 2026-11-26)
 ASKED: dict[NpuDtype, dict[tuple[int, int, int], tuple[int, int]]] = {
     "int8": {
         (16, 1, 32): (1408, 2176),
@@ -61,3 +66,24 @@ def test_products_of_an_attention(dtype: NpuDtype, tmp_path: Path) -> None:
         lowered = settled(lower(read_graph(load_source(find_source(path)).graph), npu, dtype))
         products = [layer for layer in lowered.layers if layer.kind == "exMatMul"]
         assert tuple(working_bytes(each, npu, lowered) for each in products) == printed, size
+
+
+def test_products_of_every_family() -> None:
+    with Path(__file__).with_name("products.csv").open(encoding="utf-8") as file:
+        asked = list(csv.DictReader(file))
+    for row in asked:
+        npu = npu_profile(row["chip"])
+        assert npu is not None
+        dtype: NpuDtype = "int8" if row["dtype"] == "int8" else "float16"
+        batch, inner = int(row["batch"]), int(row["inner"])
+        tensors = {
+            name: LoweredTensor(name, (batch, inner, 1, int(row[name])), dtype)
+            for name in ("filters", "pixels")
+        }
+        shape = (batch, int(row["filters"]), 1, int(row["pixels"]))
+        tensors["product"] = LoweredTensor("product", shape, dtype)
+        inputs = ("filters", "pixels")
+        layer = LoweredLayer("exMatMul", "exMatMul", "product", inputs, (), ("product",), dtype)
+        lowered = Lowered(npu.family, dtype, (layer,), tensors, inputs, ())
+        assert working_bytes(layer, npu, lowered) == int(row["bytes"]), row
+    assert len({row["chip"] for row in asked}) == 8
