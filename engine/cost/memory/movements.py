@@ -42,6 +42,8 @@ def is_view(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> bool:
         return False
     if any(in_rows(name, npu, lowered) for name in (*layer.inputs, *layer.outputs)):
         return False
+    if npu.family == "rv1106b" and before[0] != after[0]:
+        return False  # heads that become batches are copied
     group = max(npu.atom_bytes // element_bytes(tensor.dtype), 1)
     if npu.family == "rv1106b" and before[:2] == after[:2] and min(*before[2:], *after[2:]) > 1:
         return False  # nor does it leave a map of another height and width
@@ -84,7 +86,8 @@ def reshaped_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, share
         moved = _rearranged(layer, npu, lowered, shared)
         if moved is not None:
             return moved
-    mapped = len(before) == 4 and before[0] == 1 < before[1] and layer.target == "NPU"
+    mapped = len(before) == 4 and before[1] > 1 and layer.target == "NPU"
+    mapped = mapped and not is_view(layer, npu, lowered)
     if mapped and in_groups(layer.inputs[0], lowered):
         turned = len(after) == 4 and after[2] > 1 and _turned_next(layer.outputs[0], lowered)
         copied = _through_rows(before, after, size, npu, rows=rows, turned=turned)
@@ -104,6 +107,8 @@ def reshaped_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, share
         return 64
     if is_view(layer, npu, lowered):
         return 2 * padded_bytes(before, size, npu) if shared else 0
+    if npu.family == "rv1106b" and mapped:
+        return 2 * padded_bytes(before, size, npu)
     return padded_bytes(before, size, npu)
 
 
@@ -168,7 +173,8 @@ def _through_rows(
     """A Reshape of a map that breaks groups of channels or of pixels: NCHW stands between.
 
     Both sides are padded to groups in channels and pixels, and the numbers themselves lie between
-    them. 0 where nothing is broken. Found with 13 shapes on each family. Where the result is left
+    them. 0 where nothing is broken. Found with 13 shapes on each family, and with 36 where heads of
+    an attention become batches or come back. Where the result is left
     in ``rows`` it is not padded; RK3588 pads its columns where it is ``turned`` next.
     """
     group = max(npu.atom_bytes // size, 1)
@@ -182,15 +188,19 @@ def _through_rows(
         if len(after) == 3:
             return padded_bytes(before, size, npu) + raw
         sides = [before, after]
-        wide = [aligned(w, 4 if w % 4 == 0 else 8) for *_, w in sides]
+        heads = before[0] != after[0]
+        wide = [aligned(w, group if heads else 8 if w % 4 else 4) for *_, w in sides]
         if turned:
             wide[1] = aligned(after[3], group)
-        sizes = [aligned(c, group) * h for _, c, h, _ in sides]
+        sizes = [b * aligned(c, group) * h for b, c, h, _ in sides]
         return 2 * max(a * b for a, b in zip(wide, sizes, strict=True)) * size
-    first, *rest = [aligned(c, group) * aligned(h * w, group) * size for _, c, h, w in sides]
-    if npu.family != "rv1106b":
-        return first + max([first, *rest]) + raw
+    first, *rest = [b * aligned(c, group) * aligned(h * w, group) * size for b, c, h, w in sides]
     broken = [(c % group > 0, h * w % group > 0) for _, c, h, w in sides]
+    if npu.family != "rv1106b":
+        through = first + max([first, *rest]) + raw
+        if before[0] < sides[-1][0]:
+            return max(2 * rest[0], through if any(broken[0]) else 0)
+        return through
     times = 3 if broken[0][1] else 2 if broken[0][0] else 1
     found = times * first + raw
     if rest:

@@ -40,8 +40,18 @@ _SHARES = {
 }
 """Buffers of a softmax by family and float16: constants, then (bytes, group of keys, of rows).
 
-A group of 0 is one value a row. Asked of 30 sizes of more than 16 keys: all are exact.
+A group of 0 is one value a row. Of more than 16 keys and 4 rows: 162 asked sizes are exact.
 """
+_FEW_SHARES = {
+    ("rk3588", False): ((64, 96), (0, 128)),
+    ("rk3588", True): ((64, 112), (64, 144)),
+    ("rk3576", False): ((64, 96), (64, 96)),
+    ("rk3576", True): ((64, 96), (64, 96)),
+    ("rk3562", False): ((64, 48), (64, 112)),
+    ("rk3562", True): ((64, 48), (0, 112)),
+    ("rv1106", False): ((0, 80), (64, 80)),
+}
+"""The same of at most 8 and of at most 16 keys: constants, and bytes a row; some fit in others."""
 
 
 def working_bytes(
@@ -154,9 +164,14 @@ def _attention(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
 
 
 def _exponents(family: str, half: bool, rows: int, keys: int) -> int:
-    """Buffers of a softmax over ``keys`` values in each of ``rows``."""
-    family = {"rv1126b": "rk3576"}.get(family, family)
-    constants, buffers = _SHARES.get((family, half)) or _SHARES["rk3562", half]
+    """Buffers of a softmax over ``keys`` values in each of ``rows``; 0 of other families."""
+    key = ("rk3576" if family == "rv1126b" else family, half)
+    if key not in _SHARES:
+        return 0
+    if keys <= 16:
+        constants, each = _FEW_SHARES[key][keys > 8]
+        return constants + each * rows
+    constants, buffers = _SHARES[key]
     return constants + sum(
         each * aligned(rows, step) * (aligned(keys, group) if group else 1)
         for each, group, step in buffers
@@ -237,8 +252,17 @@ def _norm(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
 
 
 def _softmax(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
-    """Exponents and their sum; about eight bytes a value. RK3566 computes it on the CPU."""
-    return 8 * math.prod(lowered.shape(layer.inputs[0]))
+    """Exponents and their sum; of batches, one pixel and other families about 8 bytes a value.
+
+    RK3566 computes it on the CPU.
+    """
+    shape = lowered.shape(layer.inputs[0])
+    rows = math.prod(shape[2:])
+    found = 0
+    if len(shape) == 4 and shape[0] == 1 < rows:
+        half = lowered.tensors[layer.inputs[0]].dtype == "float16"
+        found = _exponents(npu.family, half, aligned(rows, 4), shape[1])
+    return found or 8 * math.prod(shape)
 
 
 _BY_KIND: dict[str, Callable[[LoweredLayer, NpuProfile, Lowered], int]] = {

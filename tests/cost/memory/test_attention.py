@@ -1,4 +1,4 @@
-"""Working bytes of attention, as rknn-toolkit2 2.3.2 prints them (``attention.csv``).
+"""Working bytes of attention and around it, as rknn-toolkit2 2.3.2 prints (``attention.csv``).
 
 Asked on 2026-11-26 of heads of a depth with queries and keys: (heads, depth, 1, queries).
 """
@@ -14,6 +14,7 @@ import pytest
 from engine.chips.npu import NpuDtype, npu_profile
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 from engine.cost.memory.working import working_bytes
+from tests.cost.memory.small import Maker
 
 with Path(__file__).with_name("attention.csv").open(encoding="utf-8") as file:
     ASKED = list(csv.DictReader(file))
@@ -47,3 +48,64 @@ def test_attention_of_more_than_32_rows(chip: str) -> None:
         elif row["depth"] in HALF_FILLED:
             assert worked(row) == pytest.approx(int(row["bytes"]), rel=0.16), row
     assert found[True] >= 0.94 * len(rows)
+
+
+@pytest.mark.parametrize(
+    ("chip", "dtype", "shape", "size"),
+    [
+        ("rk3588", "int8", (1, 8, 1, 64), 6208),
+        ("rk3588", "int8", (1, 16, 128, 8), 131072),
+        ("rk3588", "int8", (1, 21, 121, 8), 232320),
+        ("rk3588", "int8", (1, 100, 1, 36), 31680),
+        ("rk3588", "float16", (1, 21, 12, 8), 26176),
+        ("rk3562", "int8", (1, 64, 1, 100), 40064),
+        ("rk3562", "float16", (1, 100, 1, 64), 40960),
+        ("rk3562", "float16", (1, 16, 1, 36), 4032),
+        ("rk3576", "int8", (1, 100, 1, 36), 25856),
+        ("rk3576", "float16", (1, 19, 25, 8), 38400),
+        ("rv1106", "int8", (1, 19, 25, 8), 32000),
+        ("rv1106", "int8", (1, 64, 1, 100), 30912),
+    ],
+)
+def test_softmax_of_maps(
+    chip: str, dtype: NpuDtype, shape: tuple[int, int, int, int], size: int
+) -> None:
+    npu = npu_profile(chip)
+    assert npu is not None
+    maker = Maker(npu.family, dtype)
+    maker.layer("exSoftmax13", maker.feature("x", *shape), to=(maker.feature("y", *shape),))
+    lowered = maker.lowered()
+    assert working_bytes(lowered.layers[0], npu, lowered) == size
+
+
+@pytest.mark.parametrize(
+    ("chip", "rows", "heads", "depth", "split", "join"),
+    [
+        ("rk3562", 144, 2, 8, 9216, 11520),
+        ("rk3562", 100, 2, 24, 17344, 19136),
+        ("rk3562", 100, 2, 16, 0, 0),
+        ("rv1106", 36, 2, 40, 11328, 12096),
+        ("rv1106", 144, 3, 64, 0, 0),
+        ("rk3576", 24, 2, 24, 4736, 5248),
+        ("rk3588", 36, 2, 24, 6144, 6144),
+        ("rk3588", 100, 2, 16, 3200, 3200),
+        ("rk3588", 144, 2, 40, 27648, 27648),
+        ("rv1103b", 36, 2, 16, 8704, 8704),
+        ("rv1103b", 64, 2, 32, 8192, 8192),
+    ],
+)
+def test_heads_are_split_and_joined(
+    chip: str, rows: int, heads: int, depth: int, split: int, join: int
+) -> None:
+    npu = npu_profile(chip)
+    assert npu is not None
+    shapes = (1, heads * depth, 1, rows), (heads, depth, 1, rows)
+    for (before, after), size in ((shapes, split), (shapes[::-1], join)):
+        maker = Maker(npu.family)
+        for name, shape in {"w": before, "x": before, "y": after, "z": after}.items():
+            maker.feature(name, *shape)
+        maker.layer("Conv", "w", to=("x",))
+        maker.layer("Reshape", "x", to=("y",))
+        maker.layer("exSDPAttention", "y", to=("z",))
+        lowered = maker.lowered()
+        assert working_bytes(lowered.layers[1], npu, lowered) == size, before
