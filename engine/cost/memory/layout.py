@@ -68,6 +68,7 @@ where the channels fill whole groups."""
 _TILED_ROWS = ("rk3588", "rk3576", "rv1126b")
 """Families on which a Reshape fills whole tiles of channels for a convolution."""
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
+_PRODUCTS = ("exMatMul", "exSDPAttention")
 _ROW_CONVERTED = ("rk3562", "rv1106", "rk2118")
 """Families that copy a graph output to NHWC where its channels fill whole groups."""
 
@@ -146,7 +147,11 @@ def feature_bytes(
     if in_rows(tensor.name, npu, lowered):
         return batch * padded * height * width * size
     pixels = height * width
-    whole = batch * padded * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
+    channels = batch * padded
+    if writer is not None and writer.kind in _PRODUCTS and writer.target == "NPU":
+        tile = max(npu.macs_out["int8" if size == 1 else "float16"], 1)
+        channels += max(aligned(shape[1], tile) - padded, 0)  # the last product fills its tile
+    whole = channels * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
     unfolded = writer is not None and is_unfolded(writer, lowered)
     return aligned(whole) if unfolded and npu.family != "rk3566" else whole
 

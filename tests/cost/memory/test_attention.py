@@ -13,6 +13,7 @@ import pytest
 
 from engine.chips.npu import NpuDtype, npu_profile
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
+from engine.cost.memory.layout import feature_bytes
 from engine.cost.memory.working import working_bytes
 from tests.cost.memory.small import Maker
 
@@ -76,6 +77,29 @@ def test_softmax_of_maps(
     maker.layer("exSoftmax13", maker.feature("x", *shape), to=(maker.feature("y", *shape),))
     lowered = maker.lowered()
     assert working_bytes(lowered.layers[0], npu, lowered) == size
+
+
+@pytest.mark.parametrize(
+    ("chip", "dtype", "shape", "size"),
+    [
+        ("rk3588", "int8", (4, 16, 1, 64), 5120),
+        ("rk3588", "int8", (2, 24, 1, 144), 9216),
+        ("rk3588", "float16", (2, 40, 1, 36), 6336),
+        ("rk3576", "int8", (2, 8, 1, 144), 6912),
+        ("rk3566", "int8", (2, 24, 1, 16), 896),
+        ("rk3562", "int8", (2, 40, 1, 16), 1536),
+    ],
+)
+def test_the_last_head_fills_a_tile(
+    chip: str, dtype: NpuDtype, shape: tuple[int, int, int, int], size: int
+) -> None:
+    npu = npu_profile(chip)
+    assert npu is not None
+    maker = Maker(npu.family, dtype)
+    kind = "exMatMul" if chip == "rk3566" else "exSDPAttention"
+    maker.layer(kind, maker.feature("x", *shape), to=(maker.feature("y", *shape),))
+    lowered = maker.lowered()
+    assert feature_bytes(lowered.tensors["y"], npu, lowered.layers[0], lowered) == size
 
 
 @pytest.mark.parametrize(
