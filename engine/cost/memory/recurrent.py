@@ -36,9 +36,6 @@ _TABLES = {"rk3566": 320, "rk3562": 384, "rk3588": 512}
 """Bytes that an LSTM adds to the constants of a model, for what is not given it: states, lengths,
 peepholes."""
 
-_TABLE = 10_240
-_FIRST_TABLE = 18_688
-
 
 def gates(layer: LoweredLayer) -> int:
     """Four of an LSTM, three of a GRU."""
@@ -114,18 +111,9 @@ def recurrent_working(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) ->
 
 
 def table_bytes(lowered: Lowered, npu: NpuProfile) -> int:
-    """What LSTM layers on the NPU add to all constants beyond weights and biases.
-
-    Once a model; on RK3576 and RV1126B for each layer, and there it is a guess: the compiler's own
-    figure differs between two builds of one graph.
-    """
-    count = sum(each.kind.endswith("LSTM") and each.target == "NPU" for each in lowered.layers)
-    if not count:
-        return 0
-    if npu.family not in CPU_COPIES:
-        return _TABLES.get(npu.family, 0)
-    alone = not any(each.kind == "Conv" for each in lowered.layers)
-    return _TABLE * count + (_FIRST_TABLE if alone and npu.family == "rk3576" else 0)
+    """What LSTM layers on the NPU add to all constants beyond weights and biases, once a model."""
+    found = any(each.kind.endswith("LSTM") and each.target == "NPU" for each in lowered.layers)
+    return _TABLES.get(npu.family, 0) if found else 0
 
 
 def recurrent_constants(

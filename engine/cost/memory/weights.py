@@ -11,6 +11,7 @@ from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory.allocator import aligned
 from engine.cost.memory.layout import element_bytes, padded_bytes, spread_columns
 from engine.cost.memory.recurrent import RECURRENT, recurrent_constants, table_bytes
+from engine.cost.memory.tables import WIDE, kept_tables
 
 __all__ = ["constant_bytes", "weight_bytes"]
 
@@ -21,7 +22,6 @@ _INT4_BLOCK = (64, 32)
 """Outputs and inputs of a block of weights of 4 bits."""
 _INT4_BIAS = 16
 """Bytes of a bias with the scale and zero point of such a weight."""
-_LOOKED_UP = ("Swish", "Sigmoid", "Tanh", "Gelu", "Mish", "Elu", "LeakyRelu", "Soft", "Exp")
 _ELEMENTWISE = ("Add", "Div", "Mul", "Sub")
 _EVEN_OUTPUTS = ("rk3562", "rk3588", "rk3576", "rv1126b")
 _SINGLE_DEPTHWISE = ("rk3566", "rk3588")
@@ -31,27 +31,14 @@ _SINGLE_DEPTHWISE = ("rk3566", "rk3588")
 def weight_bytes(lowered: Lowered, npu: NpuProfile) -> int:
     """Of all constants together, each from a multiple of 64 bytes on."""
     stored = sum(aligned(size) for _, size in constant_bytes(lowered, npu))
-    return stored + _table_bytes(lowered, npu) + table_bytes(lowered, npu)
+    tables = _table_bytes(lowered, npu) + kept_tables(lowered, npu)
+    return stored + tables + table_bytes(lowered, npu)
 
 
 def _table_bytes(lowered: Lowered, npu: NpuProfile) -> int:
-    """What the total has beyond the constants: tables of activations, a guess on RK3576.
-
-    On RK3588 it is the same 2 KB for every model. On RK3576 and RV1126B it grows with convolutions
-    and with activations that are looked up; the compiler's own figure differs between two builds
-    of one graph, so this one is within 20 KB of it and not exact.
-    """
-    if npu.family == "rk3588":
-        recurrent = {each.kind for each in lowered.layers if each.target == "NPU"} <= set(RECURRENT)
-        return 0 if recurrent else 2048
-    if npu.family not in ("rk3576", "rv1126b"):
-        return 0
-    convolutions = sum(layer.kind in ("Conv", "exMatMul") for layer in lowered.layers)
-    tables = sum(
-        layer.target == "NPU" and any(word in layer.op for word in _LOOKED_UP)
-        for layer in lowered.layers
-    )
-    return 14_000 + 780 * convolutions + 2300 * tables if convolutions else 0
+    """What the total of RK3588 has beyond the constants: the same 2 KB for every model."""
+    recurrent = {each.kind for each in lowered.layers if each.target == "NPU"} <= set(RECURRENT)
+    return 2048 if npu.family == "rk3588" and not recurrent else 0
 
 
 def constant_bytes(lowered: Lowered, npu: NpuProfile) -> list[tuple[str, int]]:
@@ -186,13 +173,14 @@ def _weight(
         once = npu.family in _SINGLE_DEPTHWISE or (dtype == "float16" and npu.family != "rk2118")
         copies = 1 if once else 2
         if npu.family == "rk3562":
-            return copies * aligned(inputs, tile) * height * width * size
+            return copies * aligned(inputs, 32 // size) * height * width * size
         if npu.family == "rk3588":
             tile = 64 // size
         return copies * _channels(inputs, tile, npu.atom(dtype)) * height * width * size
     if image:
         stored = _IMAGE_GROUP.get(npu.family, (4, 4))[size - 1]
-        if npu.family in ("rk3576", "rv1126b") and layer.window and layer.window.strides != (1, 1):
+        near = layer.window is None or max(layer.window.strides) < 4
+        if npu.family in WIDE and size == 1 and inputs > 1 and near:
             stored = 8
     else:
         return _plain(inputs, outputs, npu, dtype) * height * width
@@ -217,7 +205,8 @@ def _channels(count: int, tile: int, group: int) -> int:
 def _bias(channels: int, npu: NpuProfile, dtype: NpuDtype, *, depthwise: bool) -> int:
     tile = max(npu.macs_out[dtype], 1)
     if dtype == "float16":
-        return 4 * aligned(channels, tile)
+        wide = depthwise and npu.family in ("rk3588", *WIDE)
+        return 4 * aligned(channels, 2 * tile if wide else tile)
     if npu.family == "rv1106b":
         return (6 if depthwise else 7) * aligned(channels, 8)
     if not depthwise:
