@@ -174,8 +174,8 @@ def _split_one(
     if graph.shape(x) != (1, rows, width):
         x = add_reshape(graph, x, (1, rows, width), f"{label}_in", before=turn)
     turned = add_transpose(graph, x, (0, 2, 1), label, before=turn)
-    matrix.attributes |= {"ordered": 1, "gathered": int(whole)}
     if whole:
+        matrix.attributes["gathered"] = 1
         wide = (heads, count * depth, 1, rows)
         data = add_reshape(graph, turned, wide, f"{label}_rs", before=turn)
         _split_into(graph, data, f"{turn.outputs[0]}-rs_split", picks, turn, 1)
@@ -191,9 +191,6 @@ def _split_across(graph: LoweringGraph, before: Node, turn: Node, picks: list[No
     x = before.inputs[0]
     count, _, heads, depth, rows = graph.shape(turn.outputs[0])
     label = f"{before.name}_rs"
-    matrix = _source(graph, x)
-    if matrix is not None:
-        matrix.attributes["ordered"] = 1
     if graph.shape(x) != (1, rows, count * heads * depth):
         return
     turned = add_transpose(graph, x, (0, 2, 1), fresh(graph, f"{label}_tp"), before=turn)

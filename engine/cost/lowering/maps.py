@@ -12,7 +12,7 @@ from engine.cost.lowering.movement import add_reshape, add_transpose, fresh, per
 from engine.cost.lowering.rules import Context
 from engine.cost.lowering.sequence import execution_order
 
-__all__ = ["lift_positions", "push_maps", "push_splits"]
+__all__ = ["lift_positions", "push_maps", "push_splits", "turn_shared"]
 
 _Shape = tuple[int, ...]
 
@@ -58,6 +58,29 @@ def _lift(graph: LoweringGraph, node: Node, moves: tuple[Node, Node], other: str
     graph.move_behind(node, x)
     graph.rewire(view, inputs=[made, *view.inputs[1:]], outputs=[middle])
     graph.rewire(turn, inputs=[middle], outputs=[result])
+
+
+def turn_shared(graph: LoweringGraph, context: Context) -> None:
+    """A map that others read, too, is turned before it becomes rows of pixels."""
+    for turn in graph:
+        if turn.op != "Transpose" or turn.ints("perm") != (0, 2, 1):
+            continue
+        view = graph.producer(turn.inputs[0])
+        if view is None or view.op not in ("Flatten", "Reshape"):
+            continue
+        x, result = view.inputs[0], turn.outputs[0]
+        shape, rows = graph.shape(x), graph.shape(view.outputs[0])
+        if len(shape) != 4 or shape[:2] != rows[:2] or min(shape[2:]) == 1 or shape[0] != 1:
+            continue
+        if graph.only_reader(x) is view or graph.only_reader(view.outputs[0]) is not turn:
+            continue
+        following = graph.following(turn)
+        graph.remove(view)
+        graph.remove(turn)
+        name = fresh(graph, f"{view.name}_sw")
+        last = add_transpose(graph, x, (0, 2, 3, 1), turn.name, name, before=following)
+        add_reshape(graph, last, graph.shape(result), view.name, result, before=following)
+        graph.rewrites["swap_reshape_transpose"] += 1
 
 
 def push_maps(graph: LoweringGraph, context: Context, *, matrices: bool = False) -> bool:
@@ -106,6 +129,8 @@ def _target(graph: LoweringGraph, node: Node) -> _Shape | None:
         return source if _single(graph, node, source) else None
     if node.op == "exNorm" and not row:
         return None
+    if node.op in ("Conv", "exNorm") and graph.only_reader(maker.inputs[0]) is not maker:
+        return None  # others read the map
     if node.op == "Conv":
         return _of_conv(graph, node, source)
     return source
@@ -152,8 +177,6 @@ def _of_conv(graph: LoweringGraph, node: Node, source: _Shape) -> _Shape | None:
         and not any(node.ints("pads"))
     )
     matrix = node.int("constant") and not node.int("mean")
-    if node.int("ordered"):
-        return None  # a Split of what it writes follows
     if not plain or (source[2] != 1 and not matrix):
         return None
     return (source[0], graph.shape(node.outputs[0])[1], *source[2:])

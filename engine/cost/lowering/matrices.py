@@ -22,7 +22,7 @@ from engine.cost.lowering.heads import split_heads, split_packed
 from engine.cost.lowering.instances import spell_instance_norms, turn_whole_maps
 from engine.cost.lowering.joins import drop_zero_sums, join_early
 from engine.cost.lowering.layouts import push_norms, settle_layouts
-from engine.cost.lowering.maps import lift_positions
+from engine.cost.lowering.maps import lift_positions, turn_shared
 from engine.cost.lowering.matrix import make_convolutions
 from engine.cost.lowering.movement import make_reshapes, tidy_early
 from engine.cost.lowering.pixels import settle_convolutions
@@ -55,6 +55,7 @@ BLOCK_RULES: tuple[Rule, ...] = (
 
 MATRIX_RULES: tuple[Rule, ...] = (
     lift_positions,
+    turn_shared,
     drop_zero_sums,
     make_reshapes,
     hold_ends,

@@ -173,7 +173,7 @@ def _put(graph: LoweringGraph, node: Node, inputs: list[str], output: str) -> No
     made = Node("exMatMul", f"{node.name}#1", "exMatMul", inputs, [output])
     made.sources = node.sources
     made.dtype = node.dtype
-    made.attributes |= {each: 1 for each in ("batched", "gathered", "ordered") if node.int(each)}
+    made.attributes |= {each: 1 for each in ("batched", "gathered") if node.int(each)}
     graph.insert(made, before=node)
 
 
