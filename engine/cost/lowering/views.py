@@ -143,6 +143,9 @@ def _transpose_first(
         return [*steps, Step(target, _perm(base, target, order))]
     slots = [at for at, each in enumerate(base) if each > 1]
     perm = list(range(4))
+    if len(target) == 3 and target[0] == 1 and slots == [1, 2, 3]:
+        slots = [0, 1, 3]  # rows and columns of pixels as (rows, columns, 1, values)
+        perm[2] = 0
     for slot, each in zip(slots, order, strict=True):
         perm[slot] = each
     shape = tuple(base[each] for each in perm)
