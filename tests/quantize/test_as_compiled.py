@@ -380,6 +380,11 @@ def test_a_product_before_a_linear_layer_is_turned_and_a_factor_goes_into_weight
     assert not np.array_equal(changed, plain)
     assert np.all(np.abs(changed - plain) <= 0.501 * step)
     assert np.abs(changed / step - np.rint(changed / step)).max() < 1e-3
+    # the bias is in steps of the sum with the new weights
+    (add,) = (use.node for use in products[0].outputs[0].uses())
+    bias = values_of(next(value for value in add.inputs if value and value.const_value))
+    whole = bias / (parameters(given, products[0].inputs[0].name).scale[0] * step)
+    assert np.abs(whole - np.rint(whole)).max() < 0.01
 
 
 def values_of(value: ir.Value | None) -> np.ndarray:

@@ -17,7 +17,7 @@ not of 8 bits are float16 at every level (:mod:`.float16_layers`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -70,13 +70,16 @@ def as_compiled(graph: Graph) -> Graph:
     sigmoids = [(node.name or "", scale) for node, scale in _other_sigmoids(graph)]
     names = [node.name or "" for node in fused_roundings(graph)]
     products = [node.name or "" for node in rounded_operands(graph)]
-    biases = {name: bias for name in names if (bias := _bias_as_sum(graph.node(name))) is not None}
+    folded = [part for name in names if (part := _folded_factor(graph.node(name))) is not None]
+    steps = {product: step for product, _, step in folded}
+    biases = {
+        name: bias for name in names if (bias := _bias_as_sum(graph.node(name), steps)) is not None
+    }
     tables = {
         node.name or "": params
         for node, reader in _table_readers(graph)
         if (params := _table_params(node, reader)) is not None
     }
-    factors = [part for name in names if (part := _folded_factor(graph.node(name))) is not None]
     if not names and not products and not tables and not sigmoids:
         return graph
     copy = graph.copy()
@@ -104,7 +107,7 @@ def as_compiled(graph: Graph) -> Graph:
             changed = add_constant(inner, given.claim(f"{name}/table_{hint}"), array)
             for node in (quantize, *(use.node for use in tuple(quantize.outputs[0].uses()))):
                 node.replace_input_with(index, changed)
-    for name, weights in factors:
+    for name, weights, _ in folded:
         constant = add_constant(inner, given.claim(f"{name}/asymmetric"), weights)
         copy.node(name).replace_input_with(1, constant)
     for name in products:
@@ -112,8 +115,13 @@ def as_compiled(graph: Graph) -> Graph:
     return Graph(copy.model)
 
 
-def _bias_as_sum(quantize: ir.Node) -> np.ndarray | None:
-    """The bias behind a rounding that is left out: whole steps of the sum it becomes part of."""
+def _bias_as_sum(quantize: ir.Node, steps: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """The bias behind a rounding that is left out: whole steps of the sum it becomes part of.
+
+    Args:
+        quantize: the rounding.
+        steps: of weights that are rounded anew, by the product that reads them.
+    """
     source, dequantize = quantize.inputs[0], _only_reader(quantize.outputs[0])
     product = None if source is None else source.producer()
     add = None if dequantize is None else _only_reader(dequantize.outputs[0])
@@ -129,15 +137,17 @@ def _bias_as_sum(quantize: ir.Node) -> np.ndarray | None:
         np.array(each.scale, np.float32) for each in params if each
     )
     zeros = np.array(params[2].zero_point if params[2] else (0,), np.float32)
-    steps = source_scale * scales
+    step = source_scale * steps.get(product.name or "", scales)
     wanted = (old.numpy().astype(np.float32) - zeros) * bias_scales
-    return np.asarray(np.rint(wanted / steps) * steps, np.float32)
+    return np.asarray(np.rint(wanted / step) * step, np.float32)
 
 
-def _folded_factor(quantize: ir.Node) -> tuple[str, np.ndarray] | None:
-    """The product that takes a factor into its weights, and those: rounded anew, with zero points.
+def _folded_factor(quantize: ir.Node) -> tuple[str, np.ndarray, np.ndarray] | None:
+    """The product that takes a factor into its weights, those, and their steps: rounded anew, with
+    zero points.
 
-    So weights of zero points 0 lose up to half a step more.
+    So weights of zero points 0 lose up to half a step more. Many of them lie on an edge of the new
+    steps, so the precision of each operation tells.
     """
     dequantize = _only_reader(quantize.outputs[0])
     reader = None if dequantize is None else _only_reader(dequantize.outputs[0])
@@ -156,12 +166,13 @@ def _folded_factor(quantize: ir.Node) -> tuple[str, np.ndarray] | None:
     zero = np.array(params.zero_point, np.float32)
     array = (stored.numpy().astype(np.float32) - zero) * scale
     axis = tuple(range(array.ndim - 1)) if len(scale) > 1 else None
-    low = array.min(axis=axis, keepdims=True, initial=0)
+    low = array.min(axis=axis, keepdims=True, initial=0).astype(np.float64)
     high = array.max(axis=axis, keepdims=True, initial=0)
-    step = np.maximum((high - low) / np.float32(255), np.finfo(np.float32).tiny)
+    step = np.maximum((high - low) / 255, np.finfo(np.float32).tiny)
     offset = np.rint(-128 - low / step)
+    step = step.astype(np.float32)
     rounded = np.clip(np.rint(array / step) + offset, -128, 127) - offset
-    return node.name or "", (rounded * step).astype(np.float32)
+    return node.name or "", (rounded * step).astype(np.float32), step.reshape(-1)
 
 
 def rounded_operands(graph: Graph) -> list[ir.Node]:
