@@ -46,12 +46,17 @@ def layer_table() -> str:
     from engine.frontends.mxnet import operators as mxnet
     from engine.frontends.tensorflow import operators as tensorflow
     from engine.frontends.tflite.ops import TABLES as TFLITE
+    from engine.frontends.tflite.states import OPERATORS
 
     rows = [
         ("Caffe", _listed(caffe.LAYERS), _listed(caffe.REFUSED)),
         ("Darknet", _listed(darknet.LAYERS), _listed(darknet.REFUSED_LAYERS)),
         ("MXNet", _listed(mxnet.OPERATORS), f"{_listed(mxnet.CUT_HERE)}, and others"),
-        ("TFLite", _listed(TFLITE.handlers), f"{_listed(TFLITE.refusals)}, custom and Flex ones"),
+        (
+            "TFLite",
+            _listed({*TFLITE.handlers, *OPERATORS}),
+            f"{_listed(TFLITE.refusals.keys() - OPERATORS)}, custom and Flex ones",
+        ),
         ("TensorFlow", _listed(tensorflow.SUPPORTED), "all others, with the reason"),
         (
             "PyTorch",

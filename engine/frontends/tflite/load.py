@@ -21,6 +21,7 @@ from engine.frontends.tflite.convert import Converter
 from engine.frontends.tflite.dilated import join_dilated
 from engine.frontends.tflite.ops import TABLES
 from engine.frontends.tflite.schema import Model, Operator, Subgraph, parse_model
+from engine.frontends.tflite.states import State, state_findings, with_states
 from engine.frontends.tflite.tensors import Frame, Tensors
 from engine.frontends.tflite.values import (
     FIRST,
@@ -38,11 +39,12 @@ __all__ = ["Ends", "File", "choose_ends", "load", "needed", "read_file"]
 
 @dataclass(frozen=True)
 class File:
-    """A TFLite file that was read."""
+    """A TFLite file that was read, with its variables as inputs and outputs (``states``)."""
 
     name: str
     sha256: str
     model: Model
+    states: tuple[State, ...] = ()
 
     @property
     def format(self) -> str:
@@ -65,8 +67,8 @@ def read_file(source: SourceModel) -> File:
         SourceModelError: missing, unreadable, no TFLite file, or damaged.
     """
     data = read_bounded(source.model, MAX_PROTO_BYTES, "a TFLite model")
-    model = parse_model(data, source.model.name)
-    return File(source.model.name, hashlib.sha256(data).hexdigest(), model)
+    model, states = with_states(parse_model(data, source.model.name))
+    return File(source.model.name, hashlib.sha256(data).hexdigest(), model, states)
 
 
 def load(source: SourceModel, reporter: Reporter) -> Loaded:
@@ -95,7 +97,9 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         converted = converter.tensors.emit.finish(sanitize(file.name))
     producer = sanitize(file.model.description, 100)
     info = SourceInfo("tflite", file.format, ((file.name, file.sha256),), producer)
-    notes = (*findings, *converter.tensors.findings, *_notes(file.model, graph, ends, operators))
+    fed = state_findings(file.states)
+    told = converter.tensors.findings
+    notes = (*findings, *fed, *told, *_notes(file.model, graph, ends, operators))
     return Loaded(converted, notes, info)
 
 

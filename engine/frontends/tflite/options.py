@@ -20,12 +20,12 @@ __all__ = [
     "read_options",
 ]
 
-Value = int | float | tuple[int, ...] | tuple[float, ...]
+Value = int | float | str | tuple[int, ...] | tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class OptionField:
-    """A field: its number in the table, a kind (``b ? i I q f``, ``i*``, ``f*``) and default."""
+    """A field: its number in the table, its default, a kind (``b ? i I q f s``, ``i*``, ``f*``)."""
 
     number: int
     name: str
@@ -52,7 +52,8 @@ def _table(name: str, *fields: str) -> OptionTable:
             continue
         label, kind = field.split(":")
         kind, _, default = kind.partition("=")
-        empty: Value = () if kind.endswith("*") else 0.0 if kind == "f" else int(default or 0)
+        empties: dict[str, Value] = {"f": 0.0, "s": "", "i*": (), "f*": ()}
+        empty = empties.get(kind, int(default or 0))
         read.append(OptionField(number, label, kind, empty))
     return OptionTable(name, tuple(read))
 
@@ -94,6 +95,8 @@ def read_options(kind: OptionTable, table: FlatTable | None) -> dict[str, Value]
 def _read(field: OptionField, table: FlatTable) -> Value:
     if field.kind == "f":
         return table.real(field.number)
+    if field.kind == "s":
+        return table.text(field.number)
     if field.kind == "i*":
         return table.numbers(field.number)
     if field.kind == "f*":

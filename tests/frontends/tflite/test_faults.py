@@ -207,6 +207,7 @@ def test_options_are_read_as_the_schema_writes_them(kind: str) -> None:
             "?": not field.default,
             "i*": [count, 7],
             "f*": [1.5],
+            "s": f"name {count}",
         }.get(field.kind, count)
         setattr(options, slot, value)
         values[field.name] = tuple(value) if isinstance(value, list) else value
