@@ -188,7 +188,8 @@ class _Server:
         self._far.send({"job": job}, once=job)
 
     def _work(self) -> None:
-        while (item := self._jobs.get()) is not None:
+        worked = False
+        while (item := self._next_job(worked)) is not None:
             recorder, request = item
             self._running = recorder
             self._log_to(log_handle(recorder.log))
@@ -198,9 +199,25 @@ class _Server:
             self._log_to(self._idle_log)
             request.answer(answer)
             del recorder, request, item, answer
-            trim_heap()
             self._bounds.job_went()
             self._end_if_idle()
+            worked = True
+
+    def _next_job(self, worked: bool) -> tuple[JobRecorder, Request] | None:
+        """The next job, None at the end; what the one before left is given back until then.
+
+        A worker whose command ends gives nothing back: it takes up to 0.1 s.
+        """
+        if not worked:
+            return self._jobs.get()
+        try:
+            item = self._jobs.get(timeout=_SLICE_SECONDS)
+        except queue.Empty:
+            trim_heap()
+            return self._jobs.get()
+        if item is not None:
+            trim_heap()
+        return item
 
     def _log_to(self, handle: int) -> None:
         """Turn descriptors 1 and 2 of native code to the running job's log or the worker's own."""
