@@ -190,7 +190,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class QuantizedGraph:
-    """The QDQ graph, its table and layers, and which of them run in integers.
+    """The QDQ graph, its table and layers.
 
     ``reference`` is the float graph whose layers the QDQ graph's are compared with; None where that
     is the optimised graph itself.
@@ -199,22 +199,17 @@ class QuantizedGraph:
     key: str
     graph: GraphData
     table: QuantTable
-    coverage: tuple[LayerCoverage, ...]
     findings: tuple[Finding, ...]
     reference: GraphData | None = None
     layers: LayerMap = field(default_factory=LayerMap)
 
     def to_files(self) -> Files:
         """For the cache."""
-        facts = {
-            "coverage": [asdict(layer) for layer in self.coverage],
-            "findings": [f.to_dict() for f in self.findings],
-        }
         files = {
             "graph.onnx": self.graph.data,
             "table.json": _dump(self.table.to_json()),
             "layers.json": _dump(self.layers.to_json()),
-            "facts.json": _dump(facts),
+            "findings.json": _dump([f.to_dict() for f in self.findings]),
         }
         if self.reference is not None:
             files["reference.onnx"] = self.reference.data
@@ -227,14 +222,12 @@ class QuantizedGraph:
         """From the cache."""
         from engine.graph.ir import QuantTable
 
-        facts = json.loads(files["facts.json"])
         table = QuantTable.from_json(json.loads(files["table.json"]))
         return cls(
             key,
             GraphData(data=files["graph.onnx"], operators=operators),
             table,
-            tuple(LayerCoverage(**layer) for layer in facts["coverage"]),
-            _findings(facts["findings"]),
+            _findings(json.loads(files["findings.json"])),
             GraphData(data=files["reference.onnx"], operators=operators)
             if "reference.onnx" in files
             else None,
@@ -244,11 +237,15 @@ class QuantizedGraph:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Simulated against float over the calibration samples: every output, every layer."""
+    """Simulated against float over the calibration samples: every output, every layer.
+
+    ``coverage``: which layers run in integers.
+    """
 
     key: str
     outputs: tuple[OutputFidelity, ...]
     layers: tuple[LayerError, ...]
+    coverage: tuple[LayerCoverage, ...]
 
     @property
     def samples(self) -> int:
@@ -261,6 +258,7 @@ class Evaluation:
         facts = {
             "outputs": [asdict(o) for o in self.outputs],
             "layers": [asdict(e) for e in self.layers],
+            "coverage": [asdict(layer) for layer in self.coverage],
         }
         return {"evaluation.json": _dump(facts)}
 
@@ -272,6 +270,7 @@ class Evaluation:
             key,
             tuple(OutputFidelity(**o) for o in facts["outputs"]),
             tuple(LayerError(**e) for e in facts["layers"]),
+            tuple(LayerCoverage(**layer) for layer in facts["coverage"]),
         )
 
 

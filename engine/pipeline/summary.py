@@ -42,7 +42,7 @@ def summarise(pipeline: Pipeline, container_bytes: int) -> BuildSummary:
         quantized_bytes=len(pipeline.quantized.graph.data) if quantized else None,
         container_bytes=container_bytes,
         nodes=len(pipeline.optimised.graph.graph),
-        layers=pipeline.quantized.coverage if quantized else (),
+        layers=() if evaluation is None else evaluation.coverage,
         outputs=() if evaluation is None else evaluation.outputs,
         worst=tuple(sorted(layers, key=lambda error: sqnr_rank(error.sqnr_db))[:_WORST]),
         findings=pipeline.findings,

@@ -89,7 +89,7 @@ def test_memory_that_runs_out_is_told_apart_from_a_graph_that_does_not_run(
         assert type(caught.value) is SimulationError
 
 
-def test_a_result_without_its_layers_is_not_kept(
+def test_an_evaluation_whose_layers_are_not_known_is_not_kept(
     params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
@@ -98,10 +98,9 @@ def test_a_result_without_its_layers_is_not_kept(
 
     with monkeypatch.context() as bad:
         bad.setattr("engine.simulate.integer_coverage", unknown)
-        broken = export(params)
-    healthy = export(params)
-    assert healthy != broken
-    assert healthy == export(params, refresh=True)
+        with pytest.raises(SimulationError, match="did not run"):
+            export(params)
+    assert export(params) == export(params, refresh=True)
 
 
 def test_a_limit_of_the_system_is_an_error(tmp_path: Path) -> None:

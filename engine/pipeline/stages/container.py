@@ -12,7 +12,6 @@ from engine.build import Provenance
 from engine.container import ContainerContent, portable_summary, write_container
 from engine.pipeline.pipeline import Codec, Pipeline, Stage
 from engine.pipeline.results import PackedContainer
-from engine.pipeline.stages.quantize import is_covered
 from engine.pipeline.summary import summarise
 from engine.pipeline.versions import library_versions
 from engine.recipe import Recipe, relocatable
@@ -91,6 +90,4 @@ CONTAINER: Stage[PackedContainer] = Stage(
     codec=Codec(
         PackedContainer.to_files, lambda _, key, files: PackedContainer.from_files(key, files)
     ),
-    # else another time it may be known how its layers run
-    is_cached=lambda pipeline: not pipeline.quantized_build or is_covered(pipeline.quantized),
 )

@@ -1,4 +1,4 @@
-"""How far the simulated results are from the float ones, over the calibration samples."""
+"""How far the simulated results are from the float ones, and which layers run in integers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ __all__ = ["EVALUATE"]
 
 def _evaluate(pipeline: Pipeline, key: str) -> Evaluation:
     from engine.accuracy.evaluate import evaluate
+    from engine.simulate import integer_coverage
 
-    outputs, layers = evaluate(quantized_of(pipeline), pipeline.feeds(), pipeline.reporter)
-    return Evaluation(key, outputs, layers)
+    done = quantized_of(pipeline)
+    outputs, layers = evaluate(done, pipeline.feeds(), pipeline.reporter)
+    return Evaluation(key, outputs, layers, integer_coverage(done.graph, done.layers))
 
 
 EVALUATE: Stage[Evaluation] = Stage(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.base.errors import QuantizationError, ShortOfMemoryError, SimulationError
+from engine.base.errors import QuantizationError
 from engine.base.findings import Finding
 from engine.base.plain import JsonObject
 from engine.base.text import sanitize
@@ -17,14 +17,11 @@ from engine.pipeline.results import GraphData, QuantizedGraph
 if TYPE_CHECKING:
     from engine.quantize import Quantized, QuantizeSettings
 
-__all__ = ["QUANTIZE", "is_covered"]
-
-_UNCOVERED = "coverage-unknown"
+__all__ = ["QUANTIZE"]
 
 
 def _quantize(pipeline: Pipeline, key: str) -> QuantizedGraph:
     from engine.quantize import quantize
-    from engine.simulate import integer_coverage
 
     optimised = pipeline.optimised.graph.graph
 
@@ -42,22 +39,12 @@ def _quantize(pipeline: Pipeline, key: str) -> QuantizedGraph:
     lifted = _auto_hybrid(pipeline, done)
     if lifted:
         done = run(replace(settings, layers={**lifted, **settings.layers}))
-    found = [*done.findings, *_lifted_note(lifted)]
-    try:
-        coverage = integer_coverage(done.graph, done.layers)
-    except ShortOfMemoryError:
-        raise  # it says nothing of the build, and must not be kept as if it did
-    except SimulationError as error:
-        # a graph that does not run fails in the next stage, where there is one
-        coverage = ()
-        found.append(_uncovered(error))
     own = done.reference is not optimised
     return QuantizedGraph(
         key,
         GraphData(done.graph),
         done.table,
-        coverage,
-        tuple(found),
+        (*done.findings, *_lifted_note(lifted)),
         GraphData(done.reference) if own else None,
         done.layers,
     )
@@ -119,22 +106,6 @@ def _lifted_note(lifted: Mapping[str, str]) -> list[Finding]:
     ]
 
 
-def is_covered(result: QuantizedGraph) -> bool:
-    """Whether a kept result says how its layers run: else that is found out anew."""
-    return all(finding.code != _UNCOVERED for finding in result.findings)
-
-
-def _uncovered(error: SimulationError) -> Finding:
-    return Finding(
-        _UNCOVERED,
-        "warning",
-        "simulator",
-        f"Which layers run in integers could not be read: {error.what}",
-        cause="ONNX Runtime does not run the quantized graph.",
-        remedy="Leave the layer that it names in float (quantized_layers), or report it.",
-    )
-
-
 def _facts(pipeline: Pipeline) -> JsonObject:
     """The dtypes that names mean, which depend on the target."""
     return {"dtype": quantize_settings(pipeline).dtype, "lift": _lift_dtype(pipeline)}
@@ -163,6 +134,5 @@ QUANTIZE: Stage[QuantizedGraph] = Stage(
     ),
     quantized_only=True,
     facts=_facts,
-    is_valid=lambda _, result: is_covered(result),
     findings=_findings,
 )
