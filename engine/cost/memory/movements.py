@@ -77,22 +77,9 @@ def reshaped_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, share
     before, after = tensor.shape, lowered.shape(layer.outputs[0])
     if npu.family == "rk3566" or tensor.dtype == "int64":
         return 0
-    unfolded = _unfolded(layer, npu, lowered) if is_unfolded(layer, lowered) else 0
-    if unfolded:
-        return unfolded
-    rows = in_rows(layer.outputs[0], npu, lowered)
-    same = len(after) == 4 and before[:2] == after[:2] == (1, after[1])
-    if layer.target == "NPU" and same and not rows:
-        moved = _rearranged(layer, npu, lowered, shared)
-        if moved is not None:
-            return moved
-    mapped = len(before) == 4 and before[1] > 1 and layer.target == "NPU"
-    mapped = mapped and not is_view(layer, npu, lowered)
-    if mapped and in_groups(layer.inputs[0], lowered):
-        turned = len(after) == 4 and after[2] > 1 and _turned_next(layer.outputs[0], lowered)
-        copied = _through_rows(before, after, size, npu, rows=rows, turned=turned)
-        if copied:
-            return copied
+    moved = _moved(layer, npu, lowered, shared)
+    if moved is not None:
+        return moved
     if npu.family == "rk3588":
         if layer.target != "NPU":
             return ALIGNMENT
@@ -107,9 +94,28 @@ def reshaped_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, share
         return 64
     if is_view(layer, npu, lowered):
         return 2 * padded_bytes(before, size, npu) if shared else 0
-    if npu.family == "rv1106b" and mapped:
-        return 2 * padded_bytes(before, size, npu)
-    return padded_bytes(before, size, npu)
+    times = 2 if npu.family == "rv1106b" and before[1] > 1 else 1
+    return times * padded_bytes(before, size, npu)
+
+
+def _moved(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, shared: bool) -> int | None:
+    """What a Reshape copies that turns pixels, channels or batches; None of others."""
+    tensor = lowered.tensors[layer.inputs[0]]
+    size = element_bytes(tensor.dtype)
+    before, after = tensor.shape, lowered.shape(layer.outputs[0])
+    if is_unfolded(layer, lowered) and (unfolded := _unfolded(layer, npu, lowered)):
+        return unfolded
+    if layer.target != "NPU" or len(before) != 4:
+        return None
+    rows = in_rows(layer.outputs[0], npu, lowered)
+    same = len(after) == 4 and before[:2] == after[:2] == (1, after[1])
+    moved = _rearranged(layer, npu, lowered, shared) if same and not rows else None
+    if moved is not None or before[1] == 1 or is_view(layer, npu, lowered):
+        return moved
+    if not in_groups(layer.inputs[0], lowered):
+        return None
+    turned = len(after) == 4 and after[2] > 1 and _turned_next(layer.outputs[0], lowered)
+    return _through_rows(before, after, size, npu, rows=rows, turned=turned) or None
 
 
 def _rearranged(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, shared: bool) -> int | None:
