@@ -23,7 +23,7 @@ from tests.cost.against_compiler.facts import Build
 from tests.cost.asked.answers import Answer, read_answers, row_of, write_answers
 from tests.cost.asked.graphs import GRAPHS, ZOO_GRAPHS
 from tests.cost.asked.held_out import HELD_OUT
-from tests.cost.asked.second_draw import SECOND_DRAW
+from tests.cost.asked.second_draw import SECOND_DRAW, THIRD_DRAW
 from tests.cost.asked.today import TODAY, UNSEEN
 
 PAIRS = (
@@ -39,7 +39,7 @@ def main() -> None:
     """Ask, read, write."""
     python, *wanted = sys.argv[1:]
     zoo = Path(os.environ.get("RKNNTUI_ZOO") or REPOSITORY.parent / "shared" / "zoo")
-    made = {**GRAPHS, **HELD_OUT, **SECOND_DRAW, **TODAY, **UNSEEN}
+    made = {**GRAPHS, **HELD_OUT, **SECOND_DRAW, **THIRD_DRAW, **TODAY, **UNSEEN}
     names = wanted or [*made, *ZOO_GRAPHS]
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)

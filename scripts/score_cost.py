@@ -1,7 +1,7 @@
 """Score the lowering and the cycles against the tables that the vendor's compiler printed.
 
 Usage: ``python scripts/score_cost.py [--graphs A,B] [--platforms C] [--quant i8|fp] [--nets]
-[--worst N] [--held-out first|second|today|unseen]``, the last for the graphs of
+[--worst N] [--held-out first|second|third|today|unseen]``, the last for the graphs of
 ``tests/cost/asked``: its ``held_out.py``, ``second_draw.py`` or ``today.py``. The zoo is found
 by ``RKNNTUI_ZOO``, else ``../shared/zoo``; the facts lie beside it.
 """
@@ -20,10 +20,16 @@ from tests.cost.against_compiler.facts import read_builds
 from tests.cost.against_compiler.score import score, table, worst
 from tests.cost.asked.held_out import HELD_OUT
 from tests.cost.asked.measure import held_out_scores, memory_table
-from tests.cost.asked.second_draw import SECOND_DRAW
+from tests.cost.asked.second_draw import SECOND_DRAW, THIRD_DRAW
 from tests.cost.asked.today import TODAY, UNSEEN
 
-DRAWS = {"first": HELD_OUT, "second": SECOND_DRAW, "today": TODAY, "unseen": UNSEEN}
+DRAWS = {
+    "first": HELD_OUT,
+    "second": SECOND_DRAW,
+    "third": THIRD_DRAW,
+    "today": TODAY,
+    "unseen": UNSEEN,
+}
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import onnx
 from tests.cost.asked.held_out import KINDS, Draw, attention, layer_norm, linear
 from tests.cost.asked.maker import Maker
 
-__all__ = ["SECOND_DRAW"]
+__all__ = ["SECOND_DRAW", "THIRD_DRAW"]
 
 
 def _swish(m: Maker, data: str) -> str:
@@ -143,9 +143,16 @@ _NEW: tuple[tuple[str, Callable[[int], onnx.ModelProto], int], ...] = (
     ("sound", _sound, 2),
 )
 
-SECOND_DRAW: dict[str, Callable[[], onnx.ModelProto]] = {
-    f"second_{name}_{seed}": partial(make, seed)
-    for name, make, count in (*((name, make, 2) for name, make, _ in KINDS), *_NEW)
-    for seed in range(401, 401 + count)
-}
+
+def _draw(prefix: str, first: int) -> dict[str, Callable[[], onnx.ModelProto]]:
+    return {
+        f"{prefix}_{name}_{seed}": partial(make, seed)
+        for name, make, count in (*((name, make, 2) for name, make, _ in KINDS), *_NEW)
+        for seed in range(first, first + count)
+    }
+
+
+SECOND_DRAW = _draw("second", 401)
 """Name -> what makes it: 30 graphs."""
+THIRD_DRAW = _draw("third", 701)
+"""The same families with other seeds, asked after the last rule was made."""
