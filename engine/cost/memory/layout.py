@@ -130,7 +130,8 @@ def feature_bytes(
         turned = padded * height * (aligned(width, group) if broken else width)
         rows = channels == group and in_rows(writer.inputs[0], npu, lowered)
         direct = height == 1 and not broken and channels % group == 0
-        if npu.family == "rk3588" and batch == 1 and not rows and not direct:
+        joined = _joins_rows(writer, lowered)
+        if (npu.family == "rk3588" or joined) and batch == 1 and not rows and not direct:
             tile = max(npu.macs_out[_dtype(size)], 1)
             turned = max(turned, aligned(channels, tile) * height * width)
         if broken or height > 1 or npu.family == "rk3588":
@@ -149,7 +150,7 @@ def feature_bytes(
     pixels = height * width
     channels = batch * padded
     if writer is not None and writer.kind in _PRODUCTS and writer.target == "NPU":
-        tile = max(npu.macs_out["int8" if size == 1 else "float16"], 1)
+        tile = max(npu.macs_out[_dtype(size)], 1)
         channels += max(aligned(shape[1], tile) - padded, 0)  # the last product fills its tile
     whole = channels * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
     unfolded = writer is not None and is_unfolded(writer, lowered)
@@ -228,6 +229,13 @@ def in_rows(name: str, npu: NpuProfile, lowered: Lowered) -> bool:
     return moved and (not wide or shape[3] % group == 0)
 
 
+def _joins_rows(writer: LoweredLayer, lowered: Lowered) -> bool:
+    """Whether a Transpose makes rows of a map of batches, as behind a norm over its channels."""
+    before, after = lowered.shape(writer.inputs[0]), lowered.shape(writer.outputs[0])
+    maps = writer.kind == "Transpose" and len(before) == len(after) == 4
+    return maps and after[0] == 1 < min(before[0], after[2])
+
+
 def _turned_on_cpu(writer: LoweredLayer | None) -> bool:
     return writer is not None and writer.kind == "Transpose" and writer.target == "CPU"
 
@@ -296,6 +304,8 @@ def _written_channels(
         if writer.depthwise:
             tile = _DEPTHWISE_BYTES.get(npu.family, 64) // size
         return aligned(channels, tile) + extra
+    if _joins_rows(writer, lowered):
+        return aligned(channels, tile)
     if writer.kind == "Resize" and writer.mode not in ("", "nearest"):
         return aligned(channels, _DEPTHWISE_BYTES.get(npu.family, 64) // size)
     if writer.kind == "Concat":

@@ -161,6 +161,30 @@ def test_a_concat_of_broken_groups_is_gathered_first(
     assert feature_bytes(lowered.tensors["y"], npu, lowered.layers[0], lowered) == result * 100
 
 
+@pytest.mark.parametrize(
+    ("chip", "dtype", "channels", "rows", "copies", "result"),
+    [
+        ("rk3576", "float16", 24, 24, 24 * 24 * 24 * 2, 32 * 24 * 24 * 2),
+        ("rk3576", "float16", 24, 16, 24 * 16 * 16 * 2, 32 * 16 * 16 * 2),
+        ("rk3562", "float16", 24, 16, 24 * 16 * 16 * 2, 24 * 16 * 16 * 2),
+        ("rk3588", "int8", 24, 24, 2 * 32 * 24 * 32, 32 * 24 * 32),
+    ],
+)
+def test_rows_of_batches_become_a_map_in_whole_tiles(
+    chip: str, dtype: NpuDtype, channels: int, rows: int, copies: int, result: int
+) -> None:
+    """As behind a norm over channels: (H, W, 1, C) becomes (1, C, H, W)."""
+    npu = profile(chip)
+    maker = Maker(npu.family, dtype)
+    flat = maker.feature("x", 1, rows * rows, 1, channels)
+    maker.layer("Reshape", flat, to=(maker.feature("y", rows, rows, 1, channels),))
+    maker.layer("Transpose", "y", to=(maker.feature("z", 1, channels, rows, rows),))
+    maker.conv("c", "z", 16)
+    lowered = maker.lowered()
+    assert working_bytes(lowered.layers[1], npu, lowered) == copies
+    assert feature_bytes(lowered.tensors["z"], npu, lowered.layers[1], lowered) == result
+
+
 @pytest.mark.parametrize(("mode", "size"), [("nearest", 64), ("linear", 24 * 66 * 130 + 32)])
 def test_a_resize_between_pixels_works_on_a_bordered_copy(mode: str, size: int) -> None:
     maker = Maker()
