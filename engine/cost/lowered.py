@@ -65,6 +65,7 @@ class LoweredLayer:
         mode: of a Resize: ``nearest``, ``linear``, ...; empty of every other layer.
         late_bias: whether int8 gave it its bias, and the compiler made it of something else.
         int4: whether its weight has 4 bits.
+        perm: of a Transpose of four axes; empty of every other layer.
     """
 
     op: str
@@ -83,6 +84,7 @@ class LoweredLayer:
     mode: str = ""
     late_bias: bool = False
     int4: bool = False
+    perm: tuple[int, ...] = ()
 
     @property
     def full_name(self) -> str:

@@ -214,6 +214,7 @@ def _layer(node: Node, work: LoweringGraph, context: Context) -> LoweredLayer:
         sources=node.sources,
         late_bias=bool(node.attributes.get("late_bias")),
         int4=context.int4 and has_int4(node),
+        perm=node.ints("perm", ()) if node.kind == "Transpose" else (),
         mode=str(node.attributes.get("mode", "")) if node.kind == "Resize" else "",
     )
 

@@ -127,11 +127,15 @@ def feature_bytes(
     moved = writer is not None and writer.kind == "Transpose" and writer.target == "NPU"
     if writer is not None and moved and npu.family != "rk3566" and max(shape[1:]) > 1:
         broken = lowered.shape(writer.inputs[0])[1:2] and lowered.shape(writer.inputs[0])[1] % group
-        turned = padded * height * (aligned(width, group) if broken else width)
+        sides = [height, width]
+        if broken:  # the axis that held the channels is in whole groups
+            at = 2 if writer.perm[2:3] == (1,) else 3
+            sides[at - 2] = aligned(sides[at - 2], group)
+        turned = padded * sides[0] * sides[1]
         rows = channels == group and in_rows(writer.inputs[0], npu, lowered)
         direct = height == 1 and not broken and channels % group == 0
-        joined = _joins_rows(writer, lowered)
-        if (npu.family == "rk3588" or joined) and batch == 1 and not rows and not direct:
+        tiled = npu.family in _TILED_ROWS and tensor.name in lowered.convolved
+        if (tiled or npu.family == "rk3588") and batch == 1 and not rows and not direct:
             tile = max(npu.macs_out[_dtype(size)], 1)
             turned = max(turned, aligned(channels, tile) * height * width)
         if broken or height > 1 or npu.family == "rk3588":
@@ -229,13 +233,6 @@ def in_rows(name: str, npu: NpuProfile, lowered: Lowered) -> bool:
     return moved and (not wide or shape[3] % group == 0)
 
 
-def _joins_rows(writer: LoweredLayer, lowered: Lowered) -> bool:
-    """Whether a Transpose makes rows of a map of batches, as behind a norm over its channels."""
-    before, after = lowered.shape(writer.inputs[0]), lowered.shape(writer.outputs[0])
-    maps = writer.kind == "Transpose" and len(before) == len(after) == 4
-    return maps and after[0] == 1 < min(before[0], after[2])
-
-
 def _turned_on_cpu(writer: LoweredLayer | None) -> bool:
     return writer is not None and writer.kind == "Transpose" and writer.target == "CPU"
 
@@ -296,9 +293,11 @@ def _written_channels(
     """Channels that the writer of a tensor writes, padding included."""
     if not writer.inputs or not writer.outputs:
         return channels
+    tile = max(npu.macs_out[_dtype(size)], 1)
+    if npu.family == "rk3566" and writer.kind == "Transpose":
+        return aligned(channels, tile) if writer.outputs[0] in lowered.convolved else channels
     if writer.target != "NPU" and writer.kind != "Reshape":
         return channels
-    tile = max(npu.macs_out[_dtype(size)], 1)
     if writer.kind in _CONVOLUTIONS:
         extra = tile if _splits(size, npu, writer, lowered) else 0
         if writer.depthwise:

@@ -230,7 +230,8 @@ def turned_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
     once = padded_bytes(before, size, npu)
     split = before[0] == 1 < min(after[0], before[2])  # rows of a map become batches
     joined = after[0] == 1 < min(before[0], after[2])
-    if npu.family == "rk3566" or (before[1] == after[1] and not (split or joined)):
+    kept = layer.perm[1] == 1 if len(layer.perm) == 4 else before[1] == after[1]
+    if npu.family == "rk3566" or (kept and not (split or joined)):
         return once
     if _pixels_stay(layer, npu, lowered):
         return 0

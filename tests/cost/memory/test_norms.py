@@ -9,6 +9,7 @@ import pytest
 
 from engine.chips.npu import NpuDtype, npu_profile
 from engine.cost.lowering import lower, read_graph
+from engine.cost.memory import plan_memory
 from engine.cost.memory.layout import settled
 from engine.cost.memory.working import working_bytes
 from engine.frontends.find import find_source
@@ -50,3 +51,29 @@ def test_a_norm_over_channels_of_a_map(
         (norm,) = [layer for layer in lowered.layers if layer.kind == "exNorm"]
         found.append(working_bytes(norm, npu, lowered))
     assert tuple(found) == ASKED[chip, dtype, size]
+
+
+@pytest.mark.parametrize(
+    ("chip", "dtype", "sides", "printed"),
+    [
+        ("rk3588", "int8", (24, 24, 24), 111424),
+        ("rk3588", "int8", (24, 20, 28), 120960),
+        ("rk3576", "int8", (24, 24, 24), 111424),
+        ("rk3566", "int8", (24, 20, 28), 81088),
+        ("rk3562", "int8", (40, 20, 28), 215744),
+        ("rk3576", "float16", (24, 24, 24), 119808),
+    ],
+)
+def test_a_norm_over_a_map_whose_sides_break_groups(
+    chip: str, dtype: NpuDtype, sides: tuple[int, int, int], printed: int, tmp_path: Path
+) -> None:
+    """Axes are told apart by the order of the Transpose: they may be of one length."""
+    channels, *size = sides
+    m = Maker((1, 8, *size), opset=17)
+    last = m.conv("x", 8, channels, 3)
+    last = m.add("InstanceNormalization", last, m.numbers(channels), m.numbers(channels))
+    onnx.save(m.model(m.conv(m.add("Relu", last), channels, 8, 3)), path := tmp_path / "g.onnx")
+    npu = npu_profile(chip)
+    assert npu is not None
+    lowered = lower(read_graph(load_source(find_source(path)).graph), npu, dtype)
+    assert plan_memory(lowered, npu).internal == printed
