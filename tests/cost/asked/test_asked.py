@@ -22,6 +22,7 @@ from tests.cost.asked.graphs import GRAPHS, ZOO_GRAPHS
 from tests.cost.asked.held_out import HELD_OUT
 from tests.cost.asked.measure import held_out_scores
 from tests.cost.asked.second_draw import SECOND_DRAW
+from tests.cost.asked.today import TODAY, UNSEEN
 
 QUICK = ("rk3566", "rk3588", "rv1103b", "rk2118")
 """Chips of the default run: each behaves in a way of its own."""
@@ -210,6 +211,27 @@ def test_graphs_that_took_no_part() -> None:
     for each, _ in found:
         assert (each.placed, each.extra) == (each.layers, 0), each.misses[:3]
     assert sum(memory.exact for _, memory in found) >= 0.75 * len(found)
+
+
+ODD_NETWORKS = {
+    "today_detr": "a mean over the rows of a memory",
+    "today_simcc": "transposes behind two of three parts of a Split",
+    "unseen_crnn": "RK3576 cuts filters over batches",
+    "unseen_efficientformer": "the name of one Transpose",
+}
+"""Networks that differ in a layer or more, and what it is."""
+
+
+@pytest.mark.long
+def test_networks_of_today() -> None:
+    found = [each for each, _ in held_out_scores({**TODAY, **UNSEEN})]
+    assert len(found) == 11 * len({**TODAY, **UNSEEN})
+    for each in found:
+        if each.build.graph not in ODD_NETWORKS:
+            assert (each.placed, each.extra) == (each.layers, 0), each.misses[:3]
+            assert each.npu == each.rows, each.misses[:3]
+    assert sum(each.placed for each in found) >= 0.99 * sum(each.layers for each in found)
+    assert sum(each.npu for each in found) >= 0.995 * sum(each.rows for each in found)
 
 
 @pytest.mark.long
