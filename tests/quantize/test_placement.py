@@ -12,6 +12,7 @@ from onnx import helper
 from engine.base.errors import QuantizationError
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, QuantTable
+from engine.graph.passes import optimise
 from engine.quantize import Observations, Quantized, QuantizeSettings, calibrate, quantize
 from tests.quantize.models import Net, small_cnn
 
@@ -207,6 +208,35 @@ def test_a_small_divisor_does_not_become_zero() -> None:
     feeds = net.feeds(2)
     result = quantize(graph, calibrate(graph, feeds))
     assert np.isfinite(Session(result.graph).run(feeds[0])[out]).all()
+
+
+def test_a_layer_normalization_in_parts_stays_in_float() -> None:
+    """Against float: rows whose variance is less than a step of the largest are divided by 0."""
+    net = Net()
+    x = net.input(1, 6, 16)
+    away = net.op("Sub", x, net.op("ReduceMean", x, net.constant(np.array([-1]))))
+    square = net.op("Pow", away, net.constant(2.0))
+    variance = net.op("ReduceMean", square, net.constant(np.array([-1])))
+    root = net.op("Sqrt", net.op("Add", variance, net.constant(1e-6)))
+    y = net.op("Mul", net.op("Div", away, root), net.constant(net.normal(16)))
+    graph = net.graph(net.op("MatMul", y, net.constant(net.normal(16, 8))))
+    rows = np.geomspace(1e-3, 1, 6, dtype=np.float32)[:, None]
+    feeds = [{name: array * rows for name, array in feed.items()} for feed in net.feeds(4)]
+    observed = optimise(graph).graph
+    result = quantize(observed, calibrate(observed, feeds))
+    (wanted,) = Session(graph).run(feeds[0]).values()
+    (found,) = Session(result.graph).run(feeds[0]).values()
+    last = np.abs(found - wanted)[:, -1].max()  # the first rows are less than a step of the input
+    assert np.isfinite(found).all()
+    assert last < 0.1 * np.abs(wanted).max()
+    between = {"Sub", "Pow", "ReduceMean", "Sqrt", "Div", "GlobalAveragePool"}
+    assert not [
+        use.node.op_type
+        for node in result.graph.nodes
+        if node.op_type in between - {"Div"}
+        for use in node.outputs[0].uses()
+        if use.node.op_type == "QuantizeLinear"
+    ]
 
 
 def test_a_quantized_source_keeps_its_quantization() -> None:

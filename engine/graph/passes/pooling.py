@@ -47,6 +47,8 @@ class CanonicalPooling(NodePass):
             return self.near(node, "its axes are not constant")
         if sorted(axis % len(dims) for axis in axes) != list(range(2, len(dims))):
             return self.near(node, "it is not a mean over all spatial axes")
+        if len(dims) == 3 and _of_normalization(node, source):
+            return self.near(node, "it is part of a layer normalization")
         if node.attributes.get_int("keepdims", 1):
             edit.replace_with(node, "GlobalAveragePool", [source])
             return self.did("ReduceMean to GlobalAveragePool")
@@ -74,6 +76,17 @@ class CanonicalPooling(NodePass):
             return self.near(node, "it has more than one window")
         edit.replace_with(node, "GlobalAveragePool", [source])
         return self.did("AveragePool to GlobalAveragePool")
+
+
+def _of_normalization(node: ir.Node, source: ir.Value) -> bool:
+    """Whether a mean is taken off its own source, or is one of squares."""
+    square = source.producer()
+    if square is not None and square.op_type == "Mul" and square.inputs[0] is square.inputs[1]:
+        return True
+    if square is not None and square.op_type == "Pow":
+        return True
+    readers = [use.node for use in node.outputs[0].uses()]
+    return any(each.op_type == "Sub" and each.inputs[0] is source for each in readers)
 
 
 class PadIntoWindow(NodePass):

@@ -240,9 +240,17 @@ class _Planner:
         return ""
 
     def _leave_arithmetic_of_float(self) -> None:
-        """Arithmetic that only float operators read (an attention mask before Softmax) is float."""
+        """Arithmetic that only float operators read (an attention mask before Softmax) is float.
+
+        So is a quotient by a float result, such as the root in a normalization: in 8 bits small
+        divisors are 0.
+        """
         for node in reversed(self._nodes):
             if node.op_type not in ARITHMETIC or self._role(node) not in _ACTIVE:
+                continue
+            divisor = node.inputs[1].producer() if node.op_type == "Div" else None
+            if divisor is not None and self._role(divisor) is Role.FLOAT:
+                self._to_float(node, "8 bits have 0 for small divisors")
                 continue
             readers = _readers(node)
             if readers and all(self._role(reader) is Role.FLOAT for reader in readers):

@@ -288,6 +288,18 @@ CASES = {
         constants={"axes": i64(-1, 2)},
         level=1,
     ),
+    "a mean of a layer normalization stays": Case(
+        [
+            node("Reshape", "x rows", "t"),
+            node("ReduceMean", "t axes", "a"),
+            node("Sub", "t a", "b"),
+            node("Mul", "b b", "c"),
+            node("ReduceMean", "c axes", "y"),
+        ],
+        "Reshape ReduceMean Sub Mul ReduceMean",
+        constants={"axes": i64(2), "rows": i64(1, 4, -1)},
+        tolerance=0,
+    ),
     "a mean over rows stays": Case(
         [node("ReduceMean", "x axes", "y")], "ReduceMean", constants={"axes": i64(2)}, tolerance=0
     ),
