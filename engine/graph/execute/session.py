@@ -323,6 +323,12 @@ def simulation_errors() -> Iterator[None]:
                 where = f"Node {sanitize(found['name'], 120)!r} ({sanitize(found['op'], 40)})"
                 break
         reason = text.rsplit("Status Message: ", 1)[-1].split("\n")[0]
+        if "element out of data bounds" in reason:
+            raise SimulationError(
+                f"{where} did not run in ONNX Runtime: {sanitize(reason, 300)}",
+                cause="An input is a place in a table, and a sample has a number that is none.",
+                remedy="Give samples (dataset) whose numbers are within that range.",
+            ) from error
         raise SimulationError(
             f"{where} did not run in ONNX Runtime: {sanitize(reason, 300)}",
             cause="The runtime has no kernel for these types, or the shapes do not fit.",

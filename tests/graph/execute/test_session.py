@@ -283,7 +283,7 @@ def test_what_the_runtime_cannot_run_names_the_node() -> None:
     session = Session(graph)
     with pytest.raises(SimulationError, match="bad_gather") as caught:
         session.run({"x": np.zeros(4, np.float32), "i": np.array([0, 9])})
-    assert caught.value.remedy
+    assert "within that range" in caught.value.remedy
     nodes = [helper.make_node("Det", ["x"], ["y"], name="bad_type")]
     half = TensorProto.DOUBLE
     bad = finish(nodes, [tensor("x", 2, 2, dtype=half)], [tensor("y", dtype=half)])
