@@ -50,7 +50,9 @@ async def test_layers_are_ranked_filtered_drilled_into_and_found_in_the_graph(
         assert workspace.ranking.result is not None
         assert workspace.ranking.result.rounding is not None
         assert any(r["rounding"] is not None for r in workspace.table.records)
-        assert re.search(r"roundings (move logits )?by [\d.]+ % \(simulated\)", screen_text(app))
+        assert re.search(
+            r"(roundings move logits by|rounding:) [\d.]+ % \(simulated\)", screen_text(app)
+        )
         await pilot.press("t")
         await until(pilot, lambda: "by isol. dB" in screen_text(app), "another order")
         known = [r["own"] for r in workspace.table.records if r["own"] is not None]

@@ -115,9 +115,9 @@ def _rounding_fact(result: Analysis) -> tuple[Fact, ...]:
     if not outputs:
         return ()
     worst = max(outputs, key=lambda output: output.relative)
-    by = f"by {worst.relative * 100:.2g} % (simulated)"
-    moved = f"roundings move {sanitize(worst.name, 40)} {by}"
-    return (Fact(f"other {moved}", (moved, f"roundings {by}")),)
+    share = f"{worst.relative * 100:.2g} % (simulated)"
+    moved = f"roundings move {sanitize(worst.name, 40)} by {share}"
+    return (Fact(f"other {moved}", (moved, f"rounding: {share}")),)
 
 
 def _empty(session: Session) -> str:

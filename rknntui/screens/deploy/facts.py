@@ -80,9 +80,13 @@ def compiled_lines(found: Compiled | None, width: int, *, whole: bool = False) -
         what, cause, remedy = (sanitize(part, 2000) for part in error)
         lines += error_lines((f"{found.chip}: {what}", cause, remedy), width)
         lines += wrapped(with_keys(_HERE), width, "good") if _ACCEPTS in remedy else []
-    else:
+    # a warning stands on the first line: a low screen has four
+    told = [each for each in found.findings if each.severity != "info"]
+    lines += finding_lines(told, width, APPLIES)
+    if not found.problem:
         lines += wrapped(_totals(found), width, "")
-    lines += finding_lines(found.findings, width, APPLIES)
+    rest = [each for each in found.findings if each.severity == "info"]
+    lines += finding_lines(rest, width, APPLIES)
     if not found.problem:
         lines += wrapped(_made(found), width, "dim")
     if whole:
