@@ -233,6 +233,13 @@ def in_rows(name: str, npu: NpuProfile, lowered: Lowered) -> bool:
     return moved and (not wide or shape[3] % group == 0)
 
 
+def _joins_rows(writer: LoweredLayer, lowered: Lowered) -> bool:
+    """Whether a Transpose makes rows of a map of batches, as behind a norm over its channels."""
+    before, after = lowered.shape(writer.inputs[0]), lowered.shape(writer.outputs[0])
+    maps = writer.kind == "Transpose" and len(before) == len(after) == 4
+    return maps and after[0] == 1 < min(before[0], after[2])
+
+
 def _turned_on_cpu(writer: LoweredLayer | None) -> bool:
     return writer is not None and writer.kind == "Transpose" and writer.target == "CPU"
 
