@@ -169,7 +169,8 @@ def _split_one(
     x = before.inputs[0]
     count, _, heads, rows, depth = graph.shape(turn.outputs[0])
     whole = depth % group == 0
-    label = f"{matrix.outputs[0]}_mm_tp_sw_gather"
+    biased = graph.producer(matrix.outputs[0]) is not graph.producer(x)
+    label = f"{matrix.outputs[0]}_mm{'_tp_sw' * biased}_gather"
     width = count * heads * depth
     if graph.shape(x) != (1, rows, width):
         x = add_reshape(graph, x, (1, rows, width), f"{label}_in", before=turn)

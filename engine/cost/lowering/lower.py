@@ -104,6 +104,7 @@ RULES: tuple[Rule, ...] = (
     rewrite_average_pools,
     rewrite_max_pools,
     rewrite_global_pools,
+    merge_constants,
     split_kernels,
     join_slices,
     shorten_strides,

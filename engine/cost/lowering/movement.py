@@ -122,11 +122,16 @@ def work_early(graph: LoweringGraph, context: Context) -> None:
             node.op == "Mul" and one and not node.name.endswith("_2mul")
         ):
             continue
-        while True:
-            (data,) = (each for each in node.inputs if each not in constants)
-            maker = graph.producer(data)
-            if maker is None or not is_movement(maker) or graph.only_reader(data) is not node:
-                break
+        (data,) = (each for each in node.inputs if each not in constants)
+        moves: list[Node] = []
+        reader: Node | None = node
+        while graph.only_reader(data) is reader and is_movement(maker := graph.producer(data)):
+            if maker is not None:
+                moves.append(maker)
+                data, reader = maker.inputs[0], maker
+        if graph.only_reader(data) is not reader:
+            continue  # what is moved is read by others, too
+        for maker in moves:
             x, result = maker.inputs[0], node.outputs[0]
             name = fresh(graph, f"{maker.name}_sw")
             made = graph.add_tensor(name, graph.shape(x), graph.tensors[x].dtype)

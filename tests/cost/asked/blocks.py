@@ -247,14 +247,14 @@ def _() -> onnx.ModelProto:
 
 @_block("divided_maps")
 def _() -> onnx.ModelProto:
-    """What a map is divided by is expanded; activations go before turns; a maximum of rows."""
+    """What a map is divided by is expanded; an activation goes before a turn and a Reshape."""
     m = Maker((1, 16, 8, 8))
     first = m.conv("x", 16, 16, 1, then="Relu")
     total = m.add("Add", m.add("GlobalAveragePool", first), m.numbers(1, 16, 1, 1))
     last = m.conv(m.add("Div", first, total), 16, 16, 1)
     turned = m.add("Transpose", last, perm=[0, 2, 3, 1])
     rows = m.add("Reshape", turned, m.whole(1, 128, 8))
-    return m.model(m.add("Sigmoid", rows), m.conv(last, 16, 8, 3))
+    return m.model(m.add("Sigmoid", rows))
 
 
 # ------------------------------------------------------------------------------ weights of 4 bits
