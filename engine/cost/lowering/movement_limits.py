@@ -28,6 +28,8 @@ def reshape_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
     found = work.tensors.get(node.inputs[0])
     if found is not None and found.dtype in ("int64", "int32"):
         return f"Reshape of {found.dtype}."
+    if _is_recurrent(work, node):
+        return ""  # steps lie as rows
     if context.family == "rk3588":
         return _rk3588(node, shape, out, work, context)
     return _rk3566(node, shape, out, work, context) if context.family == "rk3566" else ""
@@ -51,6 +53,8 @@ def transpose_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
         return ""
     shape, out = work.shape(node.inputs[0]), work.shape(node.outputs[0])
     text = f"Transpose of {_text(shape)} to {_text(out)}"
+    if _is_recurrent(work, node):
+        return f"{text}: steps of a recurrent layer."
     if len(shape) == 5:
         return f"{text}: only four dimensions."
     if context.family != "rk3566":
@@ -67,6 +71,12 @@ def transpose_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
             return ""
         return f"{text}: channels and columns must be multiples of {group}."
     return f"{text}: only channels and columns are exchanged."
+
+
+def _is_recurrent(work: LoweringGraph, node: Node) -> bool:
+    """Whether it reads an LSTM or GRU as ONNX has them."""
+    producer = work.producer(node.inputs[0])
+    return producer is not None and producer.kind in ("GRU", "LSTM")
 
 
 def _rk3588(node: Node, shape: Shape, out: Shape, work: LoweringGraph, context: Context) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from engine.cost.lowering.ends import HELD
 from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
 from engine.cost.lowering.rules import Context
 
 __all__ = ["make_recurrent"]
@@ -33,6 +35,30 @@ def make_recurrent(graph: LoweringGraph, context: Context) -> None:
                     graph.absorb(node, each)
             node.op = node.kind = f"ex{node.op}"
             graph.rewrites["fuse_transpose_reshape_into_recurrent"] += 1
+        elif batch == 1 < directions and graph.shape(last.outputs[0]) == (steps, 2 * hidden):
+            _hold(graph, node, last, context)
+            if turn is not None:
+                graph.remove(turn)
+
+
+def _hold(graph: LoweringGraph, node: Node, last: Node, context: Context) -> None:
+    """Both directions as the rows of a matrix: turned first where their values fill groups."""
+    x, result = node.outputs[0], last.outputs[0]
+    steps, directions, _, hidden = graph.shape(x)
+    width, name = directions * hidden, f"{result}_tp"
+    held: list[str] = []
+    if hidden % context.whole_channels == 0:
+        x = add_transpose(graph, x, (1, 3, 2, 0), fresh(graph, name), before=last)
+        rows = add_reshape(graph, x, (1, width, 1, steps), fresh(graph, f"{name}_rs"), before=last)
+        held += [x, rows]
+        rows = add_transpose(graph, rows, (0, 3, 2, 1), fresh(graph, f"{rows}_tp"), before=last)
+    else:
+        rows = add_reshape(graph, x, (steps, width, 1, 1), fresh(graph, f"{name}_rs"), before=last)
+        held.append(rows)
+    for maker in map(graph.producer, held):
+        if maker is not None:
+            maker.op = HELD[maker.op == "Transpose"]
+    graph.rewire(last, inputs=[rows, *last.inputs[1:]])
 
 
 def _only(graph: LoweringGraph, node: Node, op: str) -> Node | None:
