@@ -197,27 +197,23 @@ BLOCKS["waves_64_by_8"] = _waves(64, 8, 32)
 BLOCKS["waves_21"] = _waves(21, 1, 10)
 
 
-def _other_steps(op: str, ways: int, *, flat: bool) -> None:
-    """An LSTM or GRU whose steps are not read as (steps, batch, values)."""
+def _other_steps(op: str, ways: int) -> None:
+    """A recurrent layer whose steps are not read as (steps, batch, values)."""
 
     def make() -> onnx.ModelProto:
         m = Maker((12, 1, 16), opset=14)
         gates = {"LSTM": 4, "GRU": 3}[op] * 24
         shape: dict[str, object] = {"hidden_size": 24}
         shape |= {"direction": "bidirectional"} if ways == 2 else {}
-        shape |= {"linear_before_reset": 1} if op == "GRU" else {}
         given = (m.numbers(ways, gates, 16), m.numbers(ways, gates, 24), m.numbers(ways, 2 * gates))
         (last,) = m.split("x", *given, count=1, op=op, **shape)
-        if flat:
-            last = m.add("Reshape", last, m.whole(12, 24))
-            last = m.add("Gemm", last, m.numbers(24, 20), m.numbers(20))
-        return m.model(last if flat else m.add("Relu", last))
+        return m.model(m.add("Relu", last))
 
-    BLOCKS[f"{op.lower()}_of_{ways}" + ("_flat" if flat else "")] = make
+    BLOCKS[f"steps_{op.lower()}_{ways}"] = make
 
 
-_other_steps("LSTM", 1, flat=False)
-_other_steps("LSTM", 2, flat=False)
+_other_steps("LSTM", 1)
+_other_steps("LSTM", 2)
 
 
 @_block("rolled_and_joined")
