@@ -79,13 +79,17 @@ def fuse_sums(graph: LoweringGraph, context: Context) -> None:
 
 
 def _levels(graph: LoweringGraph) -> dict[Node, tuple[int, int]]:
-    """How many layers a node waits for one after the other, and its place in the graph."""
+    """How many layers a node waits for one after the other, and its place in the graph.
+
+    What the compiler made has its place in the queue.
+    """
     place = {node: at for at, node in enumerate(graph)}
     found: dict[Node, tuple[int, int]] = {}
-    for node in graph.breadth_first():
+    for at, node in enumerate(graph.breadth_first()):
         makers = (graph.producer(each) for each in node.inputs)
         before = [found[each][0] for each in makers if each in found]
-        found[node] = (1 + max(before, default=0), place[node])
+        own = node.name in node.sources
+        found[node] = (1 + max(before, default=0), place[node] if own else at)
     return found
 
 
