@@ -4,7 +4,8 @@ It orders twice. First, layers of one plain operator run as soon as what they re
 first. These wait their turn: layers with something fused into them, the Split of a grouped
 convolution, and a convolution that the compiler made and int8 gave a bias, as if the bias were an
 input that comes behind the first of them. Outputs run before those. Then layers that work on a copy
-of a tensor are put off: one runs only where no other layer can, in the first order.
+of a tensor are put off: one runs only where no other layer can, in the first order. Inputs of the
+graph come before all.
 
 Found by comparing with the printed tables of rknn-toolkit2 2.3.2, whose order of whole networks
 this gives; the addresses of tensors follow from it.
@@ -40,6 +41,7 @@ def in_order(lowered: Lowered, npu: NpuProfile) -> Lowered:
     if len(order) < len(lowered.layers):
         seen = set(order)
         order += [at for at in range(len(lowered.layers)) if at not in seen]
+    order.sort(key=lambda at: lowered.layers[at].op != "InputOperator")  # inputs come first
     return replace(lowered, layers=tuple(lowered.layers[at] for at in order))
 
 

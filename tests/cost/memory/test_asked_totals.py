@@ -175,3 +175,20 @@ def test_a_map_of_another_height_and_width(
     last = m.conv("x", 24, channels, 3, then="Relu")
     last = m.add("Reshape", last, m.whole(1, channels, *sides[2:]))
     assert internal(m.model(m.conv(last, channels, 8, 3)), chip, dtype, tmp_path) == printed
+
+
+@pytest.mark.parametrize(
+    ("chip", "dtype", "printed"),
+    [
+        ("rk3566", "int8", 138240),
+        ("rk3588", "int8", 92160),
+        ("rv1106", "int8", 64512),
+        ("rk3562", "float16", 129024),
+    ],
+)
+def test_all_inputs_are_there_from_the_start(
+    chip: str, dtype: NpuDtype, printed: int, tmp_path: Path
+) -> None:
+    m = Maker((1, 16, 24, 24), (1, 32, 24, 24), (1, 48, 24, 24), opset=17)
+    ends = [m.conv(f"x{at or ''}", 16 * (at + 1), 16, 3) for at in range(3)]
+    assert internal(m.model(*ends), chip, dtype, tmp_path) == printed
