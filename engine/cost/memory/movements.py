@@ -42,8 +42,8 @@ def is_view(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> bool:
         return False
     if any(in_rows(name, npu, lowered) for name in (*layer.inputs, *layer.outputs)):
         return False
-    if npu.family == "rv1106b" and before[0] != after[0]:
-        return False  # heads that become batches are copied
+    if npu.family == "rv1106b":
+        return False  # it is copied
     group = max(npu.atom_bytes // element_bytes(tensor.dtype), 1)
     if npu.family == "rv1106b" and before[:2] == after[:2] and min(*before[2:], *after[2:]) > 1:
         return False  # nor does it leave a map of another height and width
@@ -94,7 +94,8 @@ def reshaped_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered, share
         return 64
     if is_view(layer, npu, lowered):
         return 2 * padded_bytes(before, size, npu) if shared else 0
-    times = 2 if npu.family == "rv1106b" and before[1] > 1 else 1
+    mapped = npu.family == "rv1106b" and before[1] > 1 and in_groups(layer.inputs[0], lowered)
+    times = 2 if mapped else 1
     return times * padded_bytes(before, size, npu)
 
 

@@ -254,7 +254,7 @@ def _norm(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
 def _softmax(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
     """Exponents and their sum; of batches, one pixel and other families about 8 bytes a value.
 
-    RK3566 computes it on the CPU.
+    RK3566 computes it on the CPU. RV1103B is exact where batches fill groups (7 sizes asked).
     """
     shape = lowered.shape(layer.inputs[0])
     rows = math.prod(shape[2:])
@@ -262,6 +262,8 @@ def _softmax(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
     if len(shape) == 4 and shape[0] == 1 < rows:
         half = lowered.tensors[layer.inputs[0]].dtype == "float16"
         found = _exponents(npu.family, half, aligned(rows, 4), shape[1])
+    if npu.family == "rv1106b" and len(shape) == 4:
+        found = 8 * math.prod(shape) + 8 * (shape[0] - 1) * rows + 64
     return found or 8 * math.prod(shape)
 
 
