@@ -136,3 +136,25 @@ def test_heads_are_split_and_joined(
         maker.layer("exSDPAttention", "y", to=("z",))
         lowered = maker.lowered()
         assert working_bytes(lowered.layers[1], npu, lowered) == size, before
+
+
+@pytest.mark.parametrize(
+    ("chip", "rows", "heads", "depth", "size"),
+    [
+        ("rk3588", 36, 2, 40, 3456),
+        ("rk3576", 24, 2, 40, 2304),
+        ("rv1126b", 144, 2, 24, 9216),
+        ("rk3562", 144, 2, 24, 6912),
+    ],
+)
+def test_joined_heads_fill_tiles_for_a_convolution(
+    chip: str, rows: int, heads: int, depth: int, size: int
+) -> None:
+    npu = npu_profile(chip)
+    assert npu is not None
+    maker = Maker(npu.family)
+    maker.feature("x", heads, depth, 1, rows)
+    maker.layer("Reshape", "x", to=(maker.feature("y", 1, heads * depth, 1, rows),))
+    maker.conv("c", "y", 16)
+    lowered = maker.lowered()
+    assert feature_bytes(lowered.tensors["y"], npu, lowered.layers[0], lowered) == size
