@@ -32,7 +32,7 @@ from engine.base.errors import (
     UsageError,
     error_from_dict,
 )
-from engine.base.events import NullReporter, Reporter
+from engine.base.events import LogLine, NullReporter, Reporter
 from engine.base.files import output_errors
 from engine.base.leftovers import let_go, make_owned
 from engine.base.peers.near import PeerEndedError
@@ -47,6 +47,8 @@ from engine.wire.vendor import ToolkitEnvironment
 __all__ = ["LOG_NAME", "RemoteRKNN", "Toolkit"]
 
 _RELEASE_SECONDS = 10.0
+_SILENT_SECONDS = 60.0
+"""Without a word from the toolkit until it is told that it still works."""
 _ENOUGH_ROOM = 1 << 20
 _COMPILER_ADVICE = "Try another chip, dtype or option, or leave out the layer."
 _ADVICE = dict.fromkeys(
@@ -259,10 +261,19 @@ class Toolkit:
         return answer
 
     def _look(self, name: str, seconds: float | None) -> Callable[[], None]:
-        deadline = None if seconds is None else time.monotonic() + seconds
+        begun = time.monotonic()
+        deadline = None if seconds is None else begun + seconds
+        heard, since, patience = self._log.mark, begun, _SILENT_SECONDS
 
         def look() -> None:
+            nonlocal heard, since, patience
             self._reporter.check_cancelled()
+            now = time.monotonic()
+            if self._log.mark != heard:
+                heard, since, patience = self._log.mark, now, _SILENT_SECONDS
+            elif now - since > patience:
+                patience *= 2
+                self._reporter.emit(LogLine(self._still(name, now - begun, now - since)))
             if deadline is not None and time.monotonic() > deadline:
                 raise CompilerError(
                     f"{name} of the toolkit was stopped: it had worked for more than {seconds:g} s"
@@ -272,6 +283,16 @@ class Toolkit:
                 )
 
         return look
+
+    def _still(self, name: str, seconds: float, silent: float) -> str:
+        """That it works on, where it has printed nothing for long."""
+        step = self._log.step() or self._log.last_lines(1)
+        last = f" It said last: {step}." if step else ""
+        return (
+            f"{self._words} still works on {name} after {seconds:.0f} s, and has printed nothing "
+            f"for {silent:.0f} s.{last} Cancel ends it at once; --seconds sets a limit for it; a "
+            "lower optimization_level or a smaller input takes less time."
+        )
 
     def _told(self, name: str, error: Mapping[str, Any]) -> EngineError:
         """The error that the far side gave, with what is known here."""

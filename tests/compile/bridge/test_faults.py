@@ -132,6 +132,25 @@ def test_a_hang_is_ended_by_the_time_that_is_given(
     check_gone(toolkit, process)
 
 
+def test_a_long_silence_is_told_with_what_to_do(
+    start: Start, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STANDIN_FAULT", "build:hang")
+    monkeypatch.setattr("engine.compile.toolkit._SILENT_SECONDS", 0.1)
+    told: list[str] = []
+    toolkit = start(
+        reporter=CallbackReporter(lambda event: told.append(getattr(event, "text", "")))
+    )
+    rknn = toolkit.rknn()
+    rknn.call("load_onnx", source)
+    with pytest.raises(CompilerError, match="had worked for more than"):
+        rknn.call("build", do_quantization=False, seconds=1.0)
+    still = [text for text in told if "still works on build" in text]
+    assert 1 <= len(still) <= 4  # each after twice the time
+    assert "has printed nothing for" in still[0]
+    assert "--seconds" in still[0]
+
+
 def test_cancel_ends_it_and_what_it_started(
     start: Start, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
