@@ -248,8 +248,8 @@ class _Planner:
         for node in reversed(self._nodes):
             if node.op_type not in ARITHMETIC or self._role(node) not in _ACTIVE:
                 continue
-            divisor = node.inputs[1].producer() if node.op_type == "Div" else None
-            if divisor is not None and self._role(divisor) is Role.FLOAT:
+            divisor = node.inputs[1] if node.op_type == "Div" else None
+            if divisor is not None and self._role(divisor.producer()) is Role.FLOAT:
                 self._to_float(node, "8 bits have 0 for small divisors")
                 continue
             readers = _readers(node)
