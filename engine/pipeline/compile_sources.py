@@ -336,7 +336,8 @@ class HandedModel:
         """A feed of the graph for a file of :meth:`onnx_with`, whose inputs have its order."""
         arrays = self.as_handed([feed[each.name] for each in self.plans])
         names = [spec.name for spec in file.inputs]
-        return {name: np.ascontiguousarray(a) for name, a in zip(names, arrays, strict=True)}
+        # np.ascontiguousarray would make one row of a number
+        return {name: np.asarray(a, order="C") for name, a in zip(names, arrays, strict=True)}
 
 
 def _raw(array: np.ndarray, plan: InputPlan) -> np.ndarray:

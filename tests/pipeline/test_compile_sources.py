@@ -95,6 +95,24 @@ def test_a_picture_with_channels_last_has_a_plan(tmp_path: Path) -> None:
     assert any(row.op.startswith("Conv") for row in found.layers)
 
 
+def test_a_number_stays_one_in_a_feed(tmp_path: Path) -> None:
+    """A rate as an input: one row of a number was refused, and the model not compared."""
+    model = helper.make_model(
+        helper.make_graph(
+            [node("Mul", ["x", "rate"], ["y"], "y")],
+            "g",
+            [value("x", 1, 4), value("rate")],
+            [value("y", 1, 4)],
+        ),
+        opset_imports=[helper.make_opsetid("", 13)],
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    handed = HandedModel(pipeline_of(tmp_path / "m.onnx"), "nobody")
+    feed = {"x": np.ones((1, 4), np.float32), "rate": np.array(2, np.float32)}
+    found = handed.feed_of(handed.graph, feed)
+    assert [array.shape for array in found.values()] == [(1, 4), ()]
+
+
 def test_a_worker_that_compiles_imports_nothing_large_that_it_does_not_use() -> None:
     """Each of them takes as long as numpy, in each process."""
     code = (
