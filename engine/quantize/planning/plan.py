@@ -243,7 +243,7 @@ class _Planner:
         """Arithmetic that only float operators read (an attention mask before Softmax) is float.
 
         So is a quotient by a float result, such as the root in a normalization: in 8 bits small
-        divisors are 0.
+        divisors are 0. Its gain and what it adds are of the same layer.
         """
         for node in reversed(self._nodes):
             if node.op_type not in ARITHMETIC or self._role(node) not in _ACTIVE:
@@ -251,6 +251,13 @@ class _Planner:
             divisor = node.inputs[1] if node.op_type == "Div" else None
             if divisor is not None and self._role(divisor.producer()) is Role.FLOAT:
                 self._to_float(node, "8 bits have 0 for small divisors")
+                behind: ir.Node | None = node
+                for op in ("Mul", "Add"):
+                    readers = [] if behind is None else _readers(behind)
+                    behind = readers[0] if len(readers) == 1 else None
+                    if behind is None or behind.op_type != op or not _has_constant(behind):
+                        break
+                    self._to_float(behind, "it is part of a normalization")
                 continue
             readers = _readers(node)
             if readers and all(self._role(reader) is Role.FLOAT for reader in readers):
@@ -410,6 +417,10 @@ def _is_finite(value: ir.Value) -> bool:
     """Whether a value is none of a constant with NaN or infinity in it."""
     array = array_of(value) if is_constant(value) else None
     return array is None or array.dtype.kind != "f" or bool(np.isfinite(array).all())
+
+
+def _has_constant(node: ir.Node) -> bool:
+    return any(value is not None and is_constant(value) for value in node.inputs)
 
 
 def _readers(node: ir.Node) -> list[ir.Node]:
