@@ -291,7 +291,7 @@ class Toolkit:
         return (
             f"{self._words} still works on {name} after {seconds:.0f} s, and has printed nothing "
             f"for {silent:.0f} s.{last} Cancel ends it at once; --seconds sets a limit for it; a "
-            "lower optimization_level or a smaller input takes less time."
+            "smaller input takes less time."
         )
 
     def _told(self, name: str, error: Mapping[str, Any]) -> EngineError:
