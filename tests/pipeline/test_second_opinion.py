@@ -20,6 +20,7 @@ from engine.pipeline.compile_sources import HandedModel
 from engine.pipeline.opinion_findings import judge, missed
 from engine.pipeline.second_opinion import (
     OpinionSamples,
+    is_written_as,
     numbers_of,
     reference_session,
     second_opinion,
@@ -179,15 +180,15 @@ def test_a_file_that_is_not_the_build_fails() -> None:
     assert "fault of this program" in error.cause
 
 
-@pytest.mark.parametrize(("cut", "sessions"), [(True, 1), (False, 2)])
+@pytest.mark.parametrize(("ends", "sessions"), [(0, 2), (1, 1), (2, 1)])
 def test_a_file_that_is_the_graph_as_it_stands_is_run_once(
-    cut: bool, sessions: int, monkeypatch: pytest.MonkeyPatch
+    ends: int, sessions: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mean is written as a convolution; without it the file is the build's own graph."""
-    float_graph = handed().pipeline.loaded.graph.graph
-    mean = next(node for node in float_graph.nodes if node.op_type == "GlobalAveragePool")
-    assert mean.inputs[0] is not None
-    model = handed(outputs=[mean.inputs[0].name]) if cut else handed()
+    """A mean is written as a convolution; without it the file is the build's own graph.
+
+    An output that is read inside as well has a DequantizeLinear more in the file.
+    """
+    model = before_the_mean(ends) if ends else handed()
     run = cast(CompilerRun, Simulator(model))
     made: list[Graph] = []
 
@@ -198,8 +199,36 @@ def test_a_file_that_is_the_graph_as_it_stands_is_run_once(
     monkeypatch.setattr("engine.pipeline.second_opinion.reference_session", counted)
     opinion = second_opinion(run, model, OpinionSamples())
     assert len(made) == sessions
-    assert opinion.outputs[0].unequal == 0
+    assert [row.unequal for row in opinion.outputs] == [0] * (ends or 1)
     assert opinion.file_cosine is None
+
+
+def test_a_second_dequantizer_of_another_tensor_is_another_model() -> None:
+    model = before_the_mean(2)
+    file = Graph.from_bytes(model.onnx)
+    assert is_written_as(model.graph, file)
+    (again,) = (each for each in file.nodes if (each.name or "").endswith("/inside"))
+    others = [
+        each
+        for each in file.nodes
+        if each.op_type == "DequantizeLinear" and each.inputs[0] is not again.inputs[0]
+    ]
+    for at, value in enumerate(others[-1].inputs):
+        again.replace_input_with(at, value)
+    assert not is_written_as(model.graph, file)
+
+
+def before_the_mean(ends: int) -> HandedModel:
+    """The demo up to its mean, with so many outputs; all but the first are read inside."""
+    nodes = list(handed().pipeline.loaded.graph.graph.nodes)
+    mean = next(at for at, node in enumerate(nodes) if node.op_type == "GlobalAveragePool")
+    (*_, inner, last) = (
+        value.name or ""
+        for node in nodes[:mean]
+        if node.op_type in ("Relu", "Clip")
+        for value in node.outputs
+    )
+    return handed(outputs=[last, inner][:ends])
 
 
 def test_a_folder_of_the_user_s_is_prepared_as_calibration_is(
