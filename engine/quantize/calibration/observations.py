@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -134,13 +133,18 @@ class Observations:
             "peaks": {name: len(own) for name, own in peaks.items()},
             "inputs": {name: [list(m.total.shape), m.positions] for name, m in self.inputs.items()},
         }
+        counts = _joined([histogram.counts for _, histogram in kept], np.int64)
+        if counts.max(initial=0) < 1 << 32:  # as good as always
+            counts = counts.astype(np.uint32)
         arrays = {
             "codes": _joined([histogram.codes for _, histogram in kept], np.int32),
-            "counts": _joined([histogram.counts for _, histogram in kept], np.int64),
+            "counts": counts,
             "peaks": _joined([np.array(own) for own in peaks.values()], np.float64),
             "totals": _joined([m.total.reshape(-1) for m in self.inputs.values()], np.float64),
         }
-        return {_FACTS: json.dumps(facts).encode(), _ARRAYS: _archive(arrays)}
+        archive = io.BytesIO()
+        np.savez(archive, allow_pickle=False, **arrays)  # compressed it takes 15 times as long
+        return {_FACTS: json.dumps(facts).encode(), _ARRAYS: archive.getvalue()}
 
     @classmethod
     @reading(lambda why: _malformed(ValueError(why)))
@@ -155,7 +159,7 @@ class Observations:
         with np.load(io.BytesIO(files[_ARRAYS]), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in ("codes", "counts", "peaks", "totals")}
         shapes = {str(name): (shape, at) for name, (shape, at) in facts["inputs"].items()}
-        counts = _cut(arrays["counts"], facts["histograms"])
+        counts = _cut(arrays["counts"].astype(np.int64), facts["histograms"])
         histograms = {
             name: Histogram(codes, counts[name])
             for name, codes in _cut(arrays["codes"], facts["histograms"]).items()
@@ -176,16 +180,6 @@ class Observations:
             for name, seen in ranges.tensors.items()
         }
         return cls(ranges.samples, tensors, inputs)
-
-
-def _archive(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """An npz file; ``np.savez_compressed`` takes five times as long for a sixth less."""
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=2) as file:
-        for name, array in arrays.items():
-            with file.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, array, allow_pickle=False)
-    return archive.getvalue()
 
 
 def _joined(parts: list[np.ndarray], dtype: type) -> np.ndarray:
