@@ -49,6 +49,9 @@ def with_tried_changes(
         if layer.remedy == IN_FLOAT16:
             dtypes.update(dict.fromkeys(layer.sources, "float16"))
             told[at] = IN_FLOAT16
+            node = next((nodes[each] for each in layer.sources if each in nodes), None)
+            if node is not None and node in changed:
+                _keep_in_float16(changed, node)
         elif (change := _CHANGES.get(layer.kind)) is not None:
             node = next((nodes[each] for each in layer.sources if each in nodes), None)
             if node is not None and node in changed and node.op == layer.kind:
@@ -90,6 +93,18 @@ def _by_source(lowered: Lowered) -> dict[str, list[int]]:
         for name in layer.sources:
             found[name].append(at)
     return found
+
+
+def _keep_in_float16(graph: LoweringGraph, node: Node) -> None:
+    """The LeakyRelu of slope 1 that such a layer has before it in the file for the toolkit."""
+    last = [name for name in node.inputs if not graph.is_const(name)][-1]
+    label = graph.fresh(f"{node.name}_float16")
+    made = graph.add_tensor(label, graph.shape(last), graph.tensors[last].dtype)
+    same = Node("LeakyRelu", label, "LeakyRelu", [last], [made], {"alpha": 1.0})
+    same.sources = node.sources
+    graph.insert(same, before=node)
+    at = len(node.inputs) - 1 - node.inputs[::-1].index(last)
+    graph.rewire(node, inputs=[*node.inputs[:at], made, *node.inputs[at + 1 :]])
 
 
 def _average_pool(graph: LoweringGraph, node: Node) -> str:

@@ -13,6 +13,7 @@ from engine.cost.limits.tried import END_BEFORE, IN_FLOAT16, NOTHING_HELPS
 from engine.graph.execute.runtime import ort
 from engine.graph.ir import Graph, infer_shapes
 from engine.wire.cost import LayerCost
+from tests.cost.asked.maker import Maker
 from tests.cost.lowering.small_nets import Net
 
 Make = Callable[[Net], str]
@@ -141,3 +142,14 @@ def test_two_pools_find_the_same_maxima(
         return np.asarray(ort.InferenceSession(model.SerializeToString()).run(None, {"x": data})[0])
 
     np.testing.assert_array_equal(pooled((kernel, strides, pads)), pooled(*two))
+
+
+@pytest.mark.parametrize(("side", "offered"), [(32, False), (64, True)])
+def test_float16_is_timed_with_what_the_file_has_before_the_layer(side: int, offered: bool) -> None:
+    net = Maker((1, 3, side, side))
+    root = net.add("Sqrt", net.conv("x", 3, 16, then="Relu"), name="it")
+    graph = infer_shapes(Graph.from_proto(net.model(net.conv(root, 16, 8))))
+    found = estimate_chip(graph, "rk3588", CostSettings())
+    (layer,) = (each for each in found.layers if each.op == "Sqrt")
+    assert layer.target == "CPU"
+    assert ("float16" in layer.remedy) == offered
