@@ -111,7 +111,7 @@ def _shown(project: Project, name: str, path: str, chip: str) -> tuple[str, str]
             return chip, "" if project.chip else "as the recipe or the file says"
         case "model":
             told = "" if project.model else "the project says which command makes it"
-            return project.model or "none yet", told
+            return project.model or "none chosen", told
         case "inputs":
             told = "" if project.inputs else "stored with the outputs they must give"
             return ", ".join(map(str, project.inputs)) or "none", told
