@@ -22,12 +22,12 @@ from engine.base.events import ArtifactWritten, LogLine
 from engine.base.files import atomic_write_all, refuse_existing
 from engine.base.findings import Finding
 from engine.base.plain import JsonValue
-from engine.base.text import sanitize
 from engine.chips import Chip
 from engine.compile.environments import find
 from engine.compile.kept_builds import keep_build
 from engine.compile.rockchip.checked import check_compiled
 from engine.compile.rockchip.compiler import CompilerRequest, CompilerRun
+from engine.compile.rockchip.model import idle_targets
 from engine.compile.rockchip.notices import notice_findings
 from engine.compile.rockchip.options import (
     ToolkitOptions,
@@ -262,7 +262,9 @@ class _Compilation:
         handed = way.handed
         model, names = handed.file_for(environment.version)
         targets, idle = handed.op_target
-        notes = (*notes, *self._without_effect(chip, idle))
+        for told in idle_targets(idle) if chip.generation > 1 else ():
+            self._pipeline.reporter.emit(LogLine(f"{chip.name}: {told.what}", "warning"))
+            notes = (*notes, told)
         options = toolkit_options(
             handed.pipeline.recipe,
             chip,
@@ -290,22 +292,6 @@ class _Compilation:
         if way.words and made.problem:  # it computes something else: the next way may not
             raise CompilerError(made.problem, cause=made.cause, remedy=made.remedy)
         return made
-
-    def _without_effect(self, chip: Chip, idle: Sequence[str]) -> tuple[Finding, ...]:
-        """Entries of ``op_target`` that the toolkit cannot follow: told before it is asked."""
-        if not idle or chip.generation == 1:
-            return ()
-        told = Finding(
-            "op-target-without-effect",
-            "warning",
-            "op_target",
-            f"op_target has no effect on {', '.join(sanitize(name, 80) for name in idle[:3])}"
-            f"{f' and {len(idle) - 3} more' if len(idle) > 3 else ''}.",
-            "The output has not four dimensions: the toolkit moves the name to a Reshape.",
-            "Take it out of op_target, or write the operator in four dimensions.",
-        )
-        self._pipeline.reporter.emit(LogLine(f"{chip.name}: {told.what}", "warning"))
-        return (told,)
 
     def _quantizer(self, chip: Chip) -> tuple[QuantizedBy, tuple[Finding, ...]]:
         """Whose quantization the model of a chip has.

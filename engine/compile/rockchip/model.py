@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from engine.base.findings import Finding
+from engine.base.text import sanitize
 from engine.cost.crashes import OP_TARGET_RANK
 from engine.graph.execute import FUSING_LEVEL
 from engine.quantize import lower_for_vendor
@@ -16,8 +19,9 @@ if TYPE_CHECKING:
     from engine.graph.ir import Graph
     from engine.graph.layers import LayerMap
 
-__all__ = ["op_targets", "toolkit_onnx"]
+__all__ = ["idle_targets", "op_targets", "toolkit_onnx"]
 
+_SHOWN = 3
 _STATES = 5
 """Index of the first state among the inputs of a recurrent layer."""
 _NORM_DEFAULTS = {"axis": -1, "epsilon": 1e-5}
@@ -240,3 +244,21 @@ def op_targets(
                         idle[name] = None
                     break
     return found, tuple(idle)
+
+
+def idle_targets(names: Sequence[str]) -> tuple[Finding, ...]:
+    """That entries of ``op_target`` have no effect, where there are some."""
+    if not names:
+        return ()
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (
+        Finding(
+            "op-target-without-effect",
+            "warning",
+            "op_target",
+            "op_target has no effect on "
+            f"{', '.join(sanitize(name, 80) for name in names[:_SHOWN])}{more}.",
+            "The output has not four dimensions: the toolkit moves the name to a Reshape.",
+            "Take it out of op_target, or write the operator in four dimensions.",
+        ),
+    )
