@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 
-from engine.graph.execute import Session, as_compiled, ort
+from engine.graph.execute import Session, as_compiled, fused_roundings, ort
+from engine.graph.execute.float16_layers import gelus, half_precision
 from engine.graph.ir import Graph
 from engine.quantize import (
     QuantizeSettings,
@@ -306,3 +308,31 @@ def test_a_float16_layer_alone_between_integers_has_a_tensor_without_parameters(
             unoptimised(model, feed), unoptimised(given.to_proto(), feed), strict=True
         ):
             np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_a_gelu_is_written_in_parts_that_are_one_layer_of_8_bits(approximate: str) -> None:
+    net = Net()
+    x = net.input(1, 4, 6, 6)
+    inner = net.op("Conv", x, net.constant(net.normal(8, 4, 1, 1)), net.constant(net.normal(8)))
+    graph = net.graph(net.op("Gelu", inner, approximate=approximate))
+    feeds = net.feeds(2)
+    given = quantize(graph, calibrate(graph, feeds)).graph
+    model = lower_for_vendor(given)
+    kinds = [node.op_type for node in model.graph.node]
+    assert "Gelu" not in kinds
+    assert kinds.count("Erf") == 1
+    file = Graph(ir.from_proto(model))
+    ((end, parts),) = gelus(file).items()
+    assert sorted(part.op_type for part in parts) == ["Add", "Div", "Erf", "Mul", "Mul"]
+    assert not parts & set(half_precision(file))
+    # as compiled the sum of the convolution is handed over: nothing rounds it
+    assert [node.outputs[0] for node in fused_roundings(file)] == [end.inputs[0]]
+    for feed in feeds:
+        (found,), (wanted,) = unoptimised(model, feed), unoptimised(given.to_proto(), feed)
+        if approximate == "none":
+            np.testing.assert_array_equal(found, wanted)
+        else:  # the compiler computes it by erf: a step here and there
+            steps = np.abs(found - wanted) / np.diff(np.unique(wanted)).min()
+            assert steps.max() <= 1.01
+            assert np.mean(steps > 0) < 0.1

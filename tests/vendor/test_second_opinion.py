@@ -343,3 +343,35 @@ def test_scales_farther_apart_than_the_chip_has_them_are_equal(
     (told,) = [each for each in one.findings if each.code == "coarse-channels"]
     assert "(4)" in told.what
     assert f"by a factor of {span} at most" in told.cause
+
+
+@pytest.mark.parametrize("level", [2, 3])
+def test_a_gelu_is_one_layer_of_the_npu_and_equal(level: int, tmp_path: Path) -> None:
+    """Toolkit 2.3.2 loads no Gelu; of its parts it makes one, of 8 bits."""
+    rng = np.random.default_rng(0)
+    stored = {
+        "w": rng.uniform(-0.3, 0.3, (16, 16, 3, 3)).astype(np.float32),
+        "b": rng.normal(size=16).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Gelu", ["c"], ["g"]),
+        helper.make_node("Conv", ["g", "w", "b"], ["y"], pads=[1, 1, 1, 1]),
+    ]
+    ends = [
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16, 16, 16])] for name in "xy"
+    ]
+    constants = [numpy_helper.from_array(array, name) for name, array in stored.items()]
+    graph = helper.make_graph(nodes, "gelu", *ends, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    onnx.save(model, tmp_path / "gelu.onnx")
+    np.save(tmp_path / "x.npy", rng.random((1, 16, 16, 16)).astype(np.float32))
+    (tmp_path / "dataset.txt").write_text("x.npy\n", encoding="utf-8")
+    recipe = {
+        "model": str(tmp_path / "gelu.onnx"),
+        "dataset": str(tmp_path / "dataset.txt"),
+        "optimization_level": level,
+    }
+    (one,) = compiled(tmp_path / "gelu.rknn", recipe, chips=("rk3588",)).chips
+    assert one.outputs[0].unequal == 0
+    assert [(row.dtype, row.target) for row in one.layers if "Gelu" in row.op] == [("INT8", "NPU")]

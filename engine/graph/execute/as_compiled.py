@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph.execute.float16_layers import gelus
 from engine.graph.ir import Graph, params_of
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import add_constant, constant_of
@@ -48,7 +49,9 @@ _WHOLE_SIGMOID = 0.999
 
 # Activations that a convolution hands its sum to. Relu and Clip need no rounding before them; a
 # HardSigmoid is a convolution of its own in the file (vendor_form.py).
-_ACTIVATIONS = frozenset({"Elu", "HardSwish", "LeakyRelu", "PRelu", "Sigmoid", "Softplus", "Tanh"})
+_ACTIVATIONS = frozenset(
+    {"Elu", "Gelu", "HardSwish", "LeakyRelu", "PRelu", "Sigmoid", "Softplus", "Tanh"}
+)
 
 
 _TABLES = {"HardSwish": (-3.0, math.inf), "Sigmoid": (-7.0, 7.0), "Tanh": (-3.2, 3.2)}
@@ -243,6 +246,7 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
     """The QuantizeLinear nodes, each with one DequantizeLinear behind it, that are left out."""
     found = []
     joined: set[ir.Node] = set()
+    parts = gelus(graph)
     for node in _depth_first(graph):
         quantize = _only_reader(node.outputs[0]) if node.outputs else None
         if quantize is None or quantize.op_type != "QuantizeLinear":
@@ -277,9 +281,16 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
             # of two convolutions the first hands over its sum
             joined.add(readers[0])
             found.append(quantize)
-        elif len(readers) == 2 and {reader.op_type for reader in readers} == {"Sigmoid", "Mul"}:
+        elif _are_of_one(readers, parts.get(dequantize)):
             found.append(quantize)
     return found
+
+
+def _are_of_one(readers: list[ir.Node], gelu: set[ir.Node] | None) -> bool:
+    """Whether all that read a value are a SiLU, or parts of a Gelu."""
+    if len(readers) == 2 and {reader.op_type for reader in readers} == {"Sigmoid", "Mul"}:
+        return True
+    return gelu is not None and gelu.issuperset(readers)
 
 
 def table_roundings(graph: Graph) -> list[ir.Node]:

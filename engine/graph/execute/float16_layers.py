@@ -4,7 +4,7 @@ A layer whose inputs come out of DequantizeLinear and whose results go into Quan
 8 bits. What is left of a quantized graph, such as the sum before a Softmax, is float16 on the chip.
 The simulator of rknn-toolkit2 2.3.2 computes such a layer in float32 of what it reads in float16,
 and gives the result in float16. So it was seen from outside, equal in every bit, for Sqrt, Erf,
-Exp, Pow, Softmax, Tanh, Log, Reciprocal, sums and products.
+Exp, Pow, Softmax, Tanh, Log, Reciprocal, sums and products. A Gelu in parts is one layer of 8 bits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.graph.ir import Graph, infer_shapes
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import add_constant, constant_of
 
-__all__ = ["float16_layers", "half_precision"]
+__all__ = ["float16_layers", "gelus", "half_precision"]
 
 _PAIR = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _FREE = _PAIR | {
@@ -30,6 +30,8 @@ _WEIGHTED = _BIASED | {"MatMul"}
 _PARTS = 6
 """Nodes of a layer normalization before its quotient."""
 _LARGEST = 65504.0
+_OF_GELU = frozenset({"Add", "Div", "Erf", "Mul"})
+_PARTS_OF_GELU = 5
 _ACTIVATIONS = frozenset({"Clip", "Relu"})
 """Of one layer with what is before them, without a pair in between."""
 
@@ -39,9 +41,10 @@ def half_precision(graph: Graph) -> list[ir.Node]:
     if not any(node.op_type in _PAIR for node in graph.nodes):
         return []
     whole: set[ir.Node] = set()
+    parts = {part for group in gelus(graph).values() for part in group}
     found = []
     for node in graph.nodes:
-        if node.op_type in _FREE or not _gives_float(node):
+        if node.op_type in _FREE or node in parts or not _gives_float(node):
             continue
         weighted = node.op_type in _WEIGHTED and _is_float_constant(node.inputs[1])
         whole_inputs = all(_is_read_whole(value, whole) for value in node.inputs)
@@ -49,6 +52,37 @@ def half_precision(graph: Graph) -> list[ir.Node]:
             whole.add(node)
         else:
             found.append(node)
+    return found
+
+
+def gelus(graph: Graph) -> dict[ir.Node, set[ir.Node]]:
+    """What dequantizes the input of each Gelu in parts of 8 bits, and those parts.
+
+    Files for the toolkit have them (``vendor_form.py``); its last part is half of a product.
+    """
+    found = {}
+    for node in graph.nodes:
+        half = constant_of(node.inputs[1]) if node.op_type == "Mul" else None
+        if half is None or half.size != 1 or half.numpy().item() != 0.5 or not _is_rounded(node):
+            continue
+        parts: set[ir.Node] = {node}
+        ends: set[ir.Node | None] = set()
+        waiting = [node]
+        while waiting and len(parts) <= _PARTS_OF_GELU:
+            for value in waiting.pop().inputs:
+                if value is None or value.const_value is not None:
+                    continue
+                source = value.producer()
+                if source is None or source.op_type not in _OF_GELU:
+                    ends.add(source)
+                elif source not in parts:
+                    parts.add(source)
+                    waiting.append(source)
+        (end,) = ends if len(ends) == 1 else (None,)
+        if end is None or end.op_type != "DequantizeLinear" or waiting:
+            continue
+        if len(parts) == _PARTS_OF_GELU and any(part.op_type == "Erf" for part in parts):
+            found[end] = parts
     return found
 
 

@@ -19,6 +19,7 @@ Seen with 2.3.2, which in a file with parameters of its own
 * computes a layer of float16 without weights in 8 bits where it stands alone between quantized
   tensors (a Sqrt then runs on the CPU),
 * loses the state of an LSTM or a GRU that is an output of the model itself (KeyError),
+* loads no Gelu, but makes one of its parts,
 * makes a layer on the CPU of what only guards against a kernel of ONNX Runtime.
 
 Each form that stands here computes the same numbers as the graph.
@@ -75,6 +76,7 @@ def vendor_form(graph: Graph, level: int = FUSING_LEVEL, *, every_shape: bool = 
     if level >= FUSING_LEVEL:
         form.rewrite(_bias_to_write, _write_bias_as_vector)
     form.rewrite(_is_guard, _leave_guard_out)
+    form.rewrite(lambda node: node.op_type == "Gelu", _write_gelu_in_parts)
     if not every_shape:
         form.replace(means_in_stages(form.graph))
     elif level >= FUSING_LEVEL:
@@ -135,6 +137,27 @@ def _leave_guard_out(edit: Editor, node: ir.Node) -> None:
         unread = value is not None and not value.uses() and not value.is_graph_output()
         if value is not None and unread:
             edit.graph.initializers.pop(value.name or "", None)
+
+
+def _write_gelu_in_parts(edit: Editor, node: ir.Node) -> None:
+    """A Gelu, which opset 19 lacks, by the operators that the compiler makes one of again.
+
+    Of that by tanh as well: the compiler computes both by erf.
+    """
+    x = node.inputs[0]
+    if x is None:
+        return
+
+    def part(op: str, inputs: list[ir.Value], hint: str) -> ir.Value:
+        name = f"{node.name}/{hint}"
+        return edit.insert(op, inputs, before=node, like=x, name=name).outputs[0]
+
+    def number(value: float, hint: str) -> ir.Value:
+        return edit.constant(np.array(value, np.float32), f"{node.name}/{hint}")
+
+    inner = part("Erf", [part("Div", [x, number(2**0.5, "root")], "in")], "erf")
+    whole = part("Mul", [x, part("Add", [inner, number(1, "one")], "plus")], "times")
+    edit.replace_with(node, "Mul", [whole, number(0.5, "half")])
 
 
 def _write_bias_as_vector(edit: Editor, node: ir.Node) -> None:
