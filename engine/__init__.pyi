@@ -62,6 +62,7 @@ from engine.base.text import did_you_mean as did_you_mean
 from engine.base.text import escaped as escaped
 from engine.base.text import human_bytes as human_bytes
 from engine.base.text import not_finite as not_finite
+from engine.base.text import quantity as quantity
 from engine.base.text import sanitize as sanitize
 from engine.base.text import shape_text as shape_text
 from engine.base.text import visible as visible

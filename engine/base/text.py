@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 __all__ = [
     "did_you_mean",
     "escaped",
     "human_bytes",
     "not_finite",
+    "quantity",
     "sanitize",
     "shape_text",
     "visible",
 ]
 
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]*)")
 _HIDDEN = frozenset({"Cc", "Cf", "Co", "Zl", "Zp"})
 _PLAIN = {"\t": " ", "\n": " ", "\r": " "}
 
@@ -33,6 +36,18 @@ def sanitize(text: str, limit: int = 500) -> str:
             if c in _PLAIN or unicodedata.category(c) not in _HIDDEN
         )
     return cut if len(text) <= limit else cut[: limit - 1] + "…"
+
+
+def quantity(text: str, units: Mapping[str, float]) -> float | None:
+    """A number with its unit (``20ms``) in the unit that is 1; None for a text that is neither.
+
+    Args:
+        text: of a user.
+        units: name in small letters -> factor; the empty name for a number alone.
+    """
+    found = _QUANTITY.fullmatch(text.strip())
+    factor = None if found is None else units.get(found[2].lower())
+    return None if found is None or factor is None else float(found[1]) * factor
 
 
 def visible(text: str) -> str:

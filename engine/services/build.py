@@ -31,6 +31,7 @@ from engine.wire.build import (
     ExportParams,
     Simulated,
     SimulateParams,
+    form_of,
 )
 from engine.wire.model import LOAD, Loaded, LoadParams
 
@@ -213,7 +214,9 @@ def accuracy(params: AccuracyParams, reporter: Reporter) -> Analysis:
 @runs(EXPORT)
 def export(params: ExportParams, reporter: Reporter) -> Exported:
     """Write a build as container, as QDQ ONNX for the vendor's toolkit, or as TFLite."""
-    recipe, path, form = recipe_of(params.recipe), Path(params.path), params.format
+    path = Path(params.path)
+    form = params.format or form_of(path)
+    recipe = recipe_of(params.recipe)
     refuse_existing(path, overwrite=params.force)
     if params.layers:
         return _export_layers(params, reporter)
@@ -239,7 +242,7 @@ def _export_layers(params: ExportParams, reporter: Reporter) -> Exported:
     """Write the ONNX of a comparison model, in several files where it has very many layers."""
     from engine.pipeline.comparison_model import comparison_onnx
 
-    if params.format != "onnx":
+    if (params.format or form_of(Path(params.path))) != "onnx":
         raise UsageError(
             "Layers are written as outputs of ONNX only.",
             remedy="Choose the format onnx; a container holds every layer already.",

@@ -8,7 +8,7 @@ from engine.base.errors import UsageError
 from engine.base.events import Reporter
 from engine.services.handler import runs
 from engine.services.state import get_pipeline, recipe_of
-from engine.wire.compile import COMPILE, CompiledModels, CompileParams
+from engine.wire.compile import COMPILE, OWN_SAMPLES, CompiledModels, CompileParams
 
 __all__ = ["compile"]
 
@@ -51,8 +51,10 @@ def compile(params: CompileParams, reporter: Reporter) -> CompiledModels:  # noq
         recipe=recipe,
         quantizer=params.quantizer,
         toolkit=params.toolkit,
-        samples=OpinionSamples(
-            params.samples, Path(params.samples_path) if params.samples_path else None
+        samples=(
+            OpinionSamples(params.samples)
+            if isinstance(params.samples, int)
+            else OpinionSamples(OWN_SAMPLES, Path(params.samples))
         ),
         accept_difference=params.accept_difference,
         force=params.force,

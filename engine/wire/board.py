@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from engine.wire.build import SimulatedOutput
-from engine.wire.codec import Text, Whole
-from engine.wire.devices import BoardMemory, LayerTime
+from engine.wire.codec import Whole
+from engine.wire.devices import CORES, BoardMemory, Cores, LayerTime
 from engine.wire.doctor import Check
+from engine.wire.flags import Board, Flag, Force, InputFiles, Layered, Saved, Top
 from engine.wire.method import Part, Query, Task
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
@@ -177,24 +178,22 @@ class RunParams(ModelTarget):
     become inputs and what the layers are called.
 
     Attributes:
-        build: a container of ours that does the same for a compiled model, in place of a recipe.
-        device: the board; None for the only one.
-        inputs: an image or npy file for each input.
+        build: a recipe or container of ours that does the same for a compiled model.
         cores: of :data:`engine.wire.devices.CORES`.
-        loops: inferences that are timed, after the first.
-        layers: have the runtime time each layer, in a run of its own.
-        save: folder for the outputs as npy.
-        top: how many of the largest values are told.
     """
 
-    device: str | None = None
-    inputs: tuple[Text, ...]
-    cores: str = "auto"
-    loops: Annotated[int, Whole(1, 100_000)] = 1
-    layers: bool = False
-    save: Text | None = None
-    top: Annotated[int, Whole(0, 10_000)] = 5
-    force: bool = False
+    device: Board = None
+    inputs: InputFiles
+    cores: Annotated[
+        Cores, Flag(help=f"NPU cores that run the model: {', '.join(CORES)}.", metavar="CORES")
+    ] = "auto"
+    loops: Annotated[
+        int, Whole(1, 100_000), Flag(help="Inferences that are timed, after the first.")
+    ] = 1
+    layers: Layered = False
+    save: Saved = None
+    top: Top = 5
+    force: Force = False
     build: ModelTarget | None = None
 
 
@@ -275,7 +274,7 @@ class Lived:
 class MemoryParams(ModelTarget):
     """A model whose memory on a board is asked for; ``path`` and ``recipe`` as for a run."""
 
-    device: str | None = None
+    device: Board = None
 
 
 @record
@@ -315,7 +314,7 @@ class MemoryReport:
 
 
 BOARD_ABOUT = Query("board.about", AboutParams, About)
-BOARD_RUN = Task("board.run", RunParams, Ran)
+BOARD_RUN = Task("board.run", RunParams, Ran, "run", options=False)
 BOARD_LIVE = Task("board.live", LiveParams, Lived)
 LIVE_LOOK = Part("board.look", LiveLook, kept=False)
-BOARD_MEMORY = Task("board.memory", MemoryParams, MemoryReport)
+BOARD_MEMORY = Task("board.memory", MemoryParams, MemoryReport, "memory", options=False)

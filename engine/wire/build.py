@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
+from engine.base.errors import UsageError
 from engine.base.findings import Finding
+from engine.base.text import sanitize
 from engine.build import BuildSummary
-from engine.wire.codec import Text, Values, Whole
+from engine.wire.codec import Text, Values
+from engine.wire.flags import Flag, Force, InputFiles, Refresh, Rounding, SampleFiles, Saved, Top
 from engine.wire.graph import Saturation
 from engine.wire.method import Task
 from engine.wire.names import Arithmetic
@@ -32,6 +36,7 @@ __all__ = [
     "Simulated",
     "SimulatedOutput",
     "TopValue",
+    "form_of",
 ]
 
 ExportForm = Literal["rknn", "onnx", "tflite"]
@@ -41,61 +46,84 @@ ExportForm = Literal["rknn", "onnx", "tflite"]
 class BuildParams(ModelTarget):
     """A recipe to build; ``refresh`` takes nothing from the cache."""
 
-    refresh: bool = False
+    refresh: Refresh = False
 
 
 @record(kw_only=True)
 class SimulateParams(ModelTarget):
-    """A container or a recipe, and a file for every input.
+    """A container or a recipe, and a file for every input."""
 
-    Attributes:
-        save: folder for the outputs as npy.
-        top: how many of the largest values are told.
-        as_compiled: leave out the roundings that the vendor's compiler fuses at level 3.
-        arithmetic: of a quantized graph: exact integer kernels, or the float form that the vendor's
-            simulator computes.
-    """
-
-    inputs: tuple[Text, ...]
-    save: Text | None = None
-    top: Annotated[int, Whole(0, 10_000)] = 5
-    force: bool = False
-    as_compiled: bool = False
-    arithmetic: Arithmetic = "integer"
+    inputs: InputFiles
+    save: Saved = None
+    top: Top = 5
+    as_compiled: Annotated[
+        bool, Flag(help="Without the roundings that the vendor's compiler fuses at level 3.")
+    ] = False
+    arithmetic: Annotated[
+        Arithmetic,
+        Flag(help="Integer kernels, or the float form that the vendor's simulator computes."),
+    ] = "integer"
+    force: Force = False
 
 
 @record
 class AccuracyParams(ModelTarget):
-    """A recipe whose build is analysed.
+    """A recipe whose build is analysed."""
 
-    Attributes:
-        inputs: a file per input, samples one after the other; None: the first calibration sample.
-        output_dir: where the snapshot goes.
-        damage: whether to measure what the worst layers alone do to the outputs.
-        rounding: whether to measure how far other roundings move the net.
+    inputs: SampleFiles = None
+    output_dir: Annotated[
+        Text | None,
+        Flag(
+            help="Folder for the snapshot and error_analysis.txt, in the vendor's layout.",
+            kind="folder",
+        ),
+    ] = None
+    damage: Annotated[
+        bool, Flag(help="Measure the output impact of the worst layers, one at a time.")
+    ] = False
+    rounding: Rounding = True
+    force: Force = False
+
+
+def form_of(path: Path) -> ExportForm:
+    """The form of an export, by the suffix of its file.
+
+    Raises:
+        UsageError: the suffix is none of an export.
     """
-
-    inputs: tuple[Text, ...] | None = None
-    output_dir: Text | None = None
-    force: bool = False
-    damage: bool = False
-    rounding: bool = True
+    forms: dict[str, ExportForm] = {".rknn": "rknn", ".onnx": "onnx", ".tflite": "tflite"}
+    found = forms.get(path.suffix.lower())
+    if found is None:
+        raise UsageError(
+            f"The suffix of {sanitize(path.name, 100)} is none that says what is written.",
+            cause=f"Known are {', '.join(forms)}.",
+            remedy=f"Name it {sanitize(path.stem, 100)}.rknn, or say the form: "
+            "rknntui export --format.",
+        )
+    return found
 
 
 @record(kw_only=True)
 class ExportParams:
-    """A recipe, the file to write, and its form: the container, QDQ ONNX, or TFLite of 8 bits.
-
-    Attributes:
-        layers: of ONNX: with the tensors of all layers as outputs, to be compared with a board.
-    """
+    """A recipe, the file to write, and its form; ``format`` None: as the file's suffix says."""
 
     recipe: Values
-    path: Text
-    format: ExportForm = "rknn"
-    force: bool = False
-    refresh: bool = False
-    layers: bool = False
+    path: Annotated[
+        Text, Flag(name="-o --output", help="The file to write.", kind="file", metavar="FILE")
+    ]
+    format: Annotated[
+        ExportForm | None,
+        Flag(
+            help="rknn: our container; onnx: QDQ ONNX (opset 19) for rknn-toolkit2; tflite: 8-bit "
+            "TFLite. Default: the suffix.",
+        ),
+    ] = None
+    layers: Annotated[
+        bool,
+        Flag(help="ONNX with all layers as outputs, to be compiled and compared with a board."),
+    ] = False
+    refresh: Refresh = False
+    force: Force = False
 
 
 @record
@@ -197,7 +225,7 @@ class Exported:
     findings: tuple[Finding, ...] = ()
 
 
-BUILD = Task("build", BuildParams, BuildSummary)
-SIMULATE = Task("simulate", SimulateParams, Simulated)
-ACCURACY = Task("accuracy", AccuracyParams, Analysis)
-EXPORT = Task("export", ExportParams, Exported)
+BUILD = Task("build", BuildParams, BuildSummary, "build")
+SIMULATE = Task("simulate", SimulateParams, Simulated, "simulate")
+ACCURACY = Task("accuracy", AccuracyParams, Analysis, "accuracy")
+EXPORT = Task("export", ExportParams, Exported, "export")

@@ -28,7 +28,9 @@ from engine.base.text import did_you_mean, sanitize
 from engine.wire.record import record
 
 __all__ = [
+    "Above",
     "Beside",
+    "Between",
     "Key",
     "Omit",
     "Text",
@@ -72,6 +74,22 @@ class Whole:
 
     low: int
     high: int
+
+
+@record
+class Between:
+    """Bounds of a number, both included."""
+
+    low: float
+    high: float
+
+
+@record
+class Above:
+    """A number that is greater than ``low``, and at most ``high``."""
+
+    low: float
+    high: float = float("inf")
 
 
 @record
@@ -162,7 +180,9 @@ def _codec(kind: Any) -> _Codec:
         return _of_class(kind)
     if origin is Annotated:
         read, write = _codec(parts[0])
-        return _checked(read, parts[1]), write
+        for mark in parts[1:]:
+            read = _checked(read, mark)
+        return read, write
     if origin is Literal:
         return _literal(parts), None
     if origin in (Union, types.UnionType):
@@ -201,8 +221,20 @@ def _checked(read: Callable[[Any], Any], limit: Any) -> Callable[[Any], Any]:
             raise _MisfitError(f"{{name}} is a whole number from {limit.low} to {limit.high}.")
         return data
 
+    def spanned(data: Any) -> Any:
+        value = read(data)
+        above = isinstance(limit, Above)
+        if value is not None and not (limit.low < value or (value == limit.low and not above)):
+            told = f"greater than {limit.low:g}" if above else f"at least {limit.low:g}"
+            raise _MisfitError(f"{{name}} is a number, {told}.")
+        if value is not None and not value <= limit.high:
+            raise _MisfitError(f"{{name}} is a number, at most {limit.high:g}.")
+        return value
+
     if isinstance(limit, Whole):
         return bounded
+    if isinstance(limit, Between | Above):
+        return spanned
     return filled if limit == _FILLED else read
 
 

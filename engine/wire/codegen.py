@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Annotated, Literal
 
 from engine.base.findings import Finding
-from engine.wire.codec import Text, Values, Whole
+from engine.wire.codec import Between, Text, Values, Whole
+from engine.wire.flags import Flag, Nested
 from engine.wire.method import Task
 from engine.wire.record import record
 
@@ -54,29 +56,61 @@ MODEL_TASKS: dict[ModelTask, str] = {
 """Task -> what its post-processing gives."""
 
 
+def _read_numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(each) for each in text.split(","))
+    except ValueError:
+        raise ValueError(f"{text!r} is not numbers with commas between.") from None
+
+
+def _write_numbers(numbers: Sequence[float]) -> str:
+    return ",".join(f"{each:g}" for each in numbers)
+
+
 @record(kw_only=True)
 class TaskDetails:
     """What the post-processing needs to know; None (or empty) takes the task's own default.
 
     Attributes:
-        classes: how many there are; else counted from the outputs.
-        labels: a file with a name a line.
-        anchors: width and height of each in pixels of the input, those of the finest grid first.
-        score: least score of a box.
-        overlap: largest intersection over union of two boxes of one class.
+        classes: else counted from the outputs.
+        overlap: of boxes of one class: intersection over union.
         top: how many classes of a classification are told.
-        logits: whether the model lacks the last sigmoid (or softmax); else seen in the outputs.
-        priors: npy of SSD's priors, (N, 4): centre and size in parts of the picture.
+        logits: whether the model lacks the last sigmoid (or softmax).
+        priors: centre and size in parts of the picture.
     """
 
-    classes: Annotated[int, Whole(1, 1_000_000)] | None = None
-    labels: Text | None = None
-    anchors: tuple[float, ...] = ()
-    score: float | None = None
-    overlap: float | None = None
+    labels: Annotated[Text | None, Flag(help="A file with a class name a line.", kind="file")] = (
+        None
+    )
+    classes: Annotated[
+        Annotated[int, Whole(1, 1_000_000)] | None, Flag(help="How many classes there are.")
+    ] = None
+    anchors: Annotated[
+        tuple[float, ...],
+        Flag(
+            help="Anchors in pixels of the input, those of the finest grid first.",
+            metavar="W,H,...",
+            read=_read_numbers,
+            write=_write_numbers,
+            whole=True,
+        ),
+    ] = ()
+    priors: Annotated[Text | None, Flag(help="npy (N, 4) of SSD's priors.", kind="file")] = None
+    score: Annotated[Annotated[float, Between(0, 1)] | None, Flag(help="Least score of a box.")] = (
+        None
+    )
+    overlap: Annotated[
+        Annotated[float, Between(0, 1)] | None, Flag(help="Largest overlap of two boxes.")
+    ] = None
     top: Annotated[int, Whole(1, 10_000)] = 5
-    logits: bool | None = None
-    priors: Text | None = None
+    logits: Annotated[
+        bool | None,
+        Flag(
+            name="--logits/--probabilities",
+            help="Whether the scores lack their sigmoid or softmax. Default: as the golden outputs "
+            "show.",
+        ),
+    ] = None
 
 
 @record(kw_only=True)
@@ -89,26 +123,41 @@ class CodegenParams:
         model: a compiled ``.rknn`` of the vendor that the project takes; None: the project has a
             place for it, and says which command makes it. Alone, without recipe and build, there
             are no golden outputs.
-        path: the folder to write.
-        inputs: a file for every input, samples one after the other, stored in the project with
-            the golden outputs; empty: the first calibration sample, or random values.
-        chip: None: the recipe's ``target_platform``, or the compiled model's.
         details: of the task.
-        normalise: mean and std are applied by the project's code, as the compiled model lacks them.
-        overwrite: replace a folder that is there.
     """
 
-    path: Text
     recipe: Values | None = None
     build: Text | None = None
-    model: Text | None = None
-    language: Language = "cpp"
-    task: ModelTask = "none"
-    inputs: tuple[Text, ...] = ()
-    chip: Text | None = None
-    details: TaskDetails = field(default_factory=TaskDetails)
-    normalise: bool = False
-    overwrite: bool = False
+    path: Annotated[
+        Text,
+        Flag(name="-o --output", help="The folder to write.", kind="folder", metavar="DIRECTORY"),
+    ]
+    language: Annotated[Language, Flag(help="cpp: the C API, CMake; python: rknnlite.")] = "cpp"
+    task: Annotated[
+        ModelTask, Flag(help="What the model is: its post-processing comes with the project.")
+    ] = "none"
+    chip: Annotated[
+        Text | None,
+        Flag(help="The chip it is for; default: target_platform of the recipe.", kind="chip"),
+    ] = None
+    inputs: Annotated[
+        tuple[Text, ...],
+        Flag(
+            name="-i --input",
+            help="A picture or npy for each input, samples one after the other. Default: the first "
+            "calibration sample.",
+            kind="file",
+        ),
+    ] = ()
+    model: Annotated[
+        Text | None,
+        Flag(help="The compiled .rknn that the project takes along.", kind="file"),
+    ] = None
+    details: Annotated[TaskDetails, Nested()] = field(default_factory=TaskDetails)
+    normalise: Annotated[
+        bool, Flag(help="The project applies mean and std; the compiled model lacks them.")
+    ] = False
+    overwrite: Annotated[bool, Flag(help="Replace a project that was generated there.")] = False
 
 
 @record(kw_only=True)
@@ -120,4 +169,4 @@ class Generated:
     findings: tuple[Finding, ...] = ()
 
 
-CODEGEN = Task("codegen", CodegenParams, Generated)
+CODEGEN = Task("codegen", CodegenParams, Generated, "codegen")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from engine.wire.board import FigureLabel
 from engine.wire.codec import Text
+from engine.wire.flags import Board, Flag, Force, Rounding, SampleFiles
 from engine.wire.method import Task
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
@@ -17,23 +20,29 @@ class CompareParams(ModelTarget):
     """A recipe, the board, and one sample.
 
     Attributes:
-        device: the board; None for the only one.
         compiled: a compiled model whose outputs are layers of the build, made by the vendor's
             toolkit from what ``export --layers`` writes, or the deployed model, whose outputs are
             the model's alone; None where the board is emulated: the build runs there.
-        inputs: a file per input; None: the first calibration sample.
-        layers: ids of the layers to compare; None: all that the model gives.
-        output_dir: folder for the tensors of all three sides.
-        rounding: whether to measure how far other roundings move the net.
+        layers: ids; None: all that the model gives.
     """
 
-    device: str | None = None
-    compiled: Text | None = None
-    inputs: tuple[Text, ...] | None = None
-    layers: tuple[Text, ...] | None = None
-    output_dir: Text | None = None
-    force: bool = False
-    rounding: bool = True
+    device: Board = None
+    inputs: SampleFiles = None
+    compiled: Annotated[
+        Text | None,
+        Flag(
+            help="The compiled model of the same build, whose outputs are its layers.", kind="file"
+        ),
+    ] = None
+    layers: Annotated[
+        tuple[Text, ...] | None,
+        Flag(name="--layer", help="Compare only this layer; repeatable.", metavar="ID"),
+    ] = None
+    output_dir: Annotated[
+        Text | None, Flag(help="Folder for the tensors of all three sides.", kind="folder")
+    ] = None
+    rounding: Rounding = True
+    force: Force = False
 
 
 @record
@@ -116,4 +125,4 @@ class Comparison:
     rounding: RoundingSensitivity | None = None
 
 
-COMPARE_BOARD = Task("compare.board", CompareParams, Comparison)
+COMPARE_BOARD = Task("compare.board", CompareParams, Comparison, "compare")

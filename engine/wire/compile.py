@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from engine.base.findings import Finding
-from engine.wire.codec import Text, Values, Whole
+from engine.wire.codec import Between, Text, Values, Whole
+from engine.wire.flags import Flag, Force, Refresh
 from engine.wire.method import Task
 from engine.wire.record import record
 
@@ -22,6 +24,7 @@ __all__ = [
     "QuantizedBy",
     "SamplesFrom",
     "SecondOpinion",
+    "count_or_path",
 ]
 
 MOST_SAMPLES = 1000
@@ -32,6 +35,18 @@ OWN_SAMPLES = 100
 QuantizedBy = Literal["ours", "vendor", "nobody"]
 """Whose quantization is in the compiled model: ``ours`` through Q/DQ pairs; the ``vendor``'s own,
 by its options; ``nobody``: it computes in float16."""
+
+
+def count_or_path(text: str) -> int | str:
+    """A number of samples, or the absolute path of files that there are; else ValueError."""
+    if text.isascii() and text.isdigit():
+        if int(text) > MOST_SAMPLES:
+            raise ValueError(f"{text} samples are more than {MOST_SAMPLES}.")
+        return int(text)
+    path = Path(text).expanduser()
+    if not path.exists():
+        raise ValueError(f"{text!r} is no number, and there is no such file or folder.")
+    return str(path.absolute())
 
 
 SamplesFrom = Literal["calibration", "given", "seeded"]
@@ -45,31 +60,57 @@ class CompileParams:
 
     Attributes:
         recipe: option name -> value.
-        chips: names; the recipe's ``target_platform`` where empty.
-        path: the file to write; with several chips a folder, or a name with ``{chip}`` in it.
-        quantizer: whose quantization; None: ours where the dtype has a way through Q/DQ pairs, else
-            the vendor's, with a finding.
-        toolkit: name of the environment; None: the default of the chip's generation.
-        samples: on how many samples the vendor's simulator is compared with ours; 0: none.
-        samples_path: a folder of pictures or a list of files that are compared in place of
-            calibration samples, prepared as those are; None: the recipe's dataset.
-        accept_difference: write a model whose simulated outputs are far from ours, too.
-        refresh: compile again what is in the cache.
-        force: overwrite files that are there.
-        seconds: until a compilation is ended; None: no limit.
+        quantizer: None: ours where the dtype has a way through Q/DQ pairs, else the vendor's, with
+            a finding.
     """
 
     recipe: Values
-    path: Text
-    chips: tuple[Text, ...] = ()
-    quantizer: Literal["ours", "vendor"] | None = None
-    toolkit: Text | None = None
-    samples: Annotated[int, Whole(0, MOST_SAMPLES)] = 1
-    samples_path: Text | None = None
-    accept_difference: bool = False
-    refresh: bool = False
-    force: bool = False
-    seconds: float | None = None
+    chips: Annotated[
+        tuple[Text, ...],
+        Flag(
+            name="--chip",
+            help="A chip such as rk3588, once per chip. Default: the recipe's target_platform.",
+            metavar="CHIP",
+            kind="chip",
+        ),
+    ] = ()
+    path: Annotated[
+        Text,
+        Flag(
+            name="-o --output",
+            help="A folder, a file, or a file name with {chip} in it.",
+            metavar="PATH",
+            kind="path",
+        ),
+    ]
+    quantizer: Annotated[
+        Literal["ours", "vendor"] | None,
+        Flag(
+            help="Whose quantization the model has. Default: ours where the toolkit takes it over."
+        ),
+    ] = None
+    toolkit: Annotated[
+        Text | None, Flag(help="The environment (rknntui vendor list).", metavar="NAME")
+    ] = None
+    samples: Annotated[
+        Annotated[int, Whole(0, MOST_SAMPLES)] | Text,
+        Flag(
+            help="Compare the vendor's simulator with ours on N calibration samples, or on up to "
+            f"{OWN_SAMPLES} of your own in a folder or list file. 0: not at all.",
+            metavar="N|FOLDER",
+            read=count_or_path,
+        ),
+    ] = 1
+    accept_difference: Annotated[
+        bool,
+        Flag(help="Write the model even where the vendor's simulator computes something else."),
+    ] = False
+    seconds: Annotated[
+        Annotated[float, Between(1, 1e9)] | None,
+        Flag(help="End a step of the toolkit that takes longer. Default: no limit.", metavar="S"),
+    ] = None
+    refresh: Refresh = False
+    force: Force = False
 
 
 @record(kw_only=True)
@@ -226,4 +267,4 @@ class CompiledModels:
     chips: tuple[Compiled, ...]
 
 
-COMPILE = Task("compile", CompileParams, CompiledModels)
+COMPILE = Task("compile", CompileParams, CompiledModels, "compile")

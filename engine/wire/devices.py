@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
 
 from engine.base.findings import Finding
-from engine.wire.codec import Text, Whole
+from engine.wire.codec import Above, Text, Whole
 from engine.wire.doctor import Check, Checks
+from engine.wire.flags import Argument, Board, Flag, Layered
 from engine.wire.method import Part, Query, Task
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
@@ -50,7 +53,8 @@ DeviceState = (
     | Literal["not listed", "flash mode", "no adb", "needs the vendor's toolkit", "not asked"]
 )
 
-CORES = ("auto", "0", "1", "2", "0_1", "0_1_2", "all")
+Cores = Literal["auto", "0", "1", "2", "0_1", "0_1_2", "all"]
+CORES: tuple[Cores, ...] = get_args(Cores)
 """Choices of NPU cores [RKNN-T2 2.3.0, 2.7]."""
 
 
@@ -134,15 +138,28 @@ class ExamineParams:
     """A board for the doctor, and what is to run there.
 
     Attributes:
-        device: the board; None for the only one.
-        model: a compiled model that the board is held against; None for none.
-        test: run it once, with zeros. Nothing of the board is changed, but for files in the
+        device: None for the only one.
+        test: run the model once, with zeros. Nothing of the board is changed, but for files in the
             program's own folder.
         chip: of the recipe that is open; compared where there is no model.
     """
 
-    device: str | None = None
-    model: str | None = None
+    device: Annotated[
+        str | None,
+        Flag(
+            help="Check a board instead: adb:SERIAL, ssh:[USER@]HOST[:PORT] or local.",
+            metavar="DEVICE",
+        ),
+    ] = None
+    model: Annotated[
+        str | None,
+        Flag(
+            help="Check this compiled model against the board (chip, versions, storage, memory), "
+            "then run it there once with zeros.",
+            metavar="FILE.rknn",
+            kind="file",
+        ),
+    ] = None
     test: bool = False
     chip: str | None = None
 
@@ -155,38 +172,66 @@ class BatchModel:
     model: Text
 
 
-@record
+def _read_batch(text: str) -> BatchModel:
+    number, equals, file = text.partition("=")
+    if not (equals and file and number.isascii() and number.isdigit() and len(number) < 5):
+        raise ValueError(f"{text!r} is not N=FILE, such as 4=model_b4.rknn.")
+    return BatchModel(int(number), str(Path(file).absolute()))
+
+
+def _write_batch(batch: Mapping[str, Any]) -> str:
+    return f"{batch['batch']}={batch['model']}"
+
+
+@record(kw_only=True)
 class PerfParams:
     """What to measure on a board.
 
     Attributes:
-        device: the board; None for the only one.
         model: path of a compiled model, of an emulated board also a container of ours; None for the
             build of a recipe there.
-        cores: choices of NPU cores, of :data:`CORES`.
-        threads: numbers of threads that run the model at the same time.
-        warmup: inferences before those that are timed.
-        loops: inferences that are timed, of each thread; 50 where neither it nor seconds is given.
-        seconds: how long to run each point, in place of loops.
-        layers: have the runtime time each layer, in a run of its own.
-        fix_clocks: set the clocks that the vendor's script sets, and restore them afterwards.
-        batches: the same model, compiled for more frames at once (``rknn_batch_size``): each is a
-            row of the grid.
+        batches: each is a row of the grid.
         build: that the model was compiled from, a recipe or a container of ours: it names the
             layers. Not needed where the model is a container of ours.
     """
 
-    device: str | None
-    model: str | None
-    cores: tuple[str, ...] = ("auto",)
-    threads: tuple[int, ...] = (1,)
-    warmup: int = 5
-    loops: int | None = None
-    seconds: float | None = None
-    layers: bool = False
-    fix_clocks: bool = False
+    device: Board = None
+    model: Annotated[str | None, Argument()] = None
+    cores: Annotated[
+        tuple[Cores, ...],
+        Flag(help=f"NPU cores, once per point; default auto: {', '.join(CORES)}.", metavar="CORES"),
+    ] = ("auto",)
+    threads: Annotated[
+        tuple[Annotated[int, Whole(1, 32)], ...],
+        Flag(
+            help="Threads that run the model at the same time, once per point. Default: 1.",
+        ),
+    ] = (1,)
+    warmup: Annotated[int, Whole(0, 100_000), Flag(help="Inferences before the timed ones.")] = 5
+    loops: Annotated[
+        Annotated[int, Whole(1, 100_000)] | None,
+        Flag(help="Inferences that are timed. Default: 50."),
+    ] = None
+    seconds: Annotated[
+        Annotated[float, Above(0, 3600)] | None,
+        Flag(help="Time each point for so long; not with --loops."),
+    ] = None
+    layers: Layered = False
+    fix_clocks: Annotated[
+        bool, Flag(help="Set the clocks of the vendor's script; restored afterwards.")
+    ] = False
     build: ModelTarget | None = None
-    batches: tuple[BatchModel, ...] = ()
+    batches: Annotated[
+        tuple[BatchModel, ...],
+        Flag(
+            name="--batch",
+            help="The same model compiled for N frames at once (rknn_batch_size), once per batch: "
+            "also timed at each point.",
+            metavar="N=FILE.rknn",
+            read=_read_batch,
+            write=_write_batch,
+        ),
+    ] = ()
 
 
 @record
@@ -300,8 +345,8 @@ class Performance:
     kept: str = ""
 
 
-DEVICES_PERF = Task("devices.perf", PerfParams, Performance)
+DEVICES_PERF = Task("devices.perf", PerfParams, Performance, "perf")
 DEVICES_LIST = Query("devices.list", DeviceListParams, Listing)
-DEVICES_EXAMINE = Task("devices.examine", ExamineParams, Checks)
+DEVICES_EXAMINE = Task("devices.examine", ExamineParams, Checks, "doctor")
 EXAMINED = Part("devices.check", Check)
 """A check of ``devices.examine``, told as soon as it is done."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from engine.base.findings import Finding
 from engine.wire.codec import Text, Whole
+from engine.wire.flags import Argument, Flag, Force, Toolkit
 from engine.wire.method import Nothing, Query, Task
 from engine.wire.record import record
 
@@ -46,19 +47,33 @@ class EncryptParams:
 
     Attributes:
         path: a container of ours, or a compiled model of the vendor.
-        output: the file to make; None: ``NAME.crypt.rknn`` beside it.
-        level: ``crypt_level``, 1 to 3.
-        toolkit: name of the environment for a compiled model; None: the default.
-        force: overwrite a file that is there.
-        wipe: remove afterwards what this program wrote of the model in plain form.
+        level: ``crypt_level``.
     """
 
-    path: Text
-    output: Text | None = None
-    level: Annotated[int, Whole(1, 3)] = 1
-    toolkit: Text | None = None
-    force: bool = False
-    wipe: bool = False
+    path: Annotated[Text, Argument()]
+    output: Annotated[
+        Text | None,
+        Flag(
+            name="-o --output",
+            help="The file to write. Default: NAME.crypt.rknn beside the model.",
+            kind="file",
+            metavar="FILE",
+        ),
+    ] = None
+    level: Annotated[
+        int,
+        Whole(1, 3),
+        Flag(help="A higher level takes longer to decrypt, and longer to guess the key."),
+    ] = 1
+    toolkit: Toolkit = None
+    wipe: Annotated[
+        bool,
+        Flag(
+            help="Remove afterwards what this program wrote of it in plain form: MODEL and the "
+            "cache.",
+        ),
+    ] = False
+    force: Force = False
 
 
 @record
@@ -106,11 +121,19 @@ class Encrypted:
 
 @record(kw_only=True)
 class DecryptParams:
-    """An encrypted container of ours; ``output`` None: its name without ``.crypt``."""
+    """An encrypted container of ours."""
 
-    path: Text
-    output: Text | None = None
-    force: bool = False
+    path: Annotated[Text, Argument()]
+    output: Annotated[
+        Text | None,
+        Flag(
+            name="-o --output",
+            help="The file to write. Default: its name without .crypt.",
+            kind="file",
+            metavar="FILE",
+        ),
+    ] = None
+    force: Force = False
 
 
 @record
@@ -123,5 +146,5 @@ class Decrypted:
 
 
 ENCRYPTION_KEY = Query("encryption.key", KeyParams, Nothing)
-ENCRYPTION_ENCRYPT = Task("encryption.encrypt", EncryptParams, Encrypted)
-ENCRYPTION_DECRYPT = Task("encryption.decrypt", DecryptParams, Decrypted)
+ENCRYPTION_ENCRYPT = Task("encryption.encrypt", EncryptParams, Encrypted, "encrypt")
+ENCRYPTION_DECRYPT = Task("encryption.decrypt", DecryptParams, Decrypted, "decrypt")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from engine.wire.codec import Text, Values
+from engine.wire.flags import Flag
 from engine.wire.method import Task
 from engine.wire.record import record
 
@@ -20,18 +21,31 @@ class GuideParams:
     Attributes:
         done: ids of the steps that ran.
         step: the one to run, where it is not the next.
-        reference: npy files with the outputs of the original framework for the first calibration
-            sample, one for each output.
-        device: the board of stage C; None: the stage says how to name one.
-        compiled: what runs there, see :class:`engine.wire.compare.CompareParams`.
+        compiled: what runs on the board, see :class:`engine.wire.compare.CompareParams`.
     """
 
     recipe: Values
     done: tuple[str, ...] | None = None
     step: str | None = None
-    reference: tuple[Text, ...] | None = None
-    device: str | None = None
-    compiled: Text | None = None
+    reference: Annotated[
+        tuple[Text, ...] | None,
+        Flag(
+            help="With --guide: an npy with an output of the original framework for the first "
+            "sample of the dataset; once per output.",
+            kind="file",
+        ),
+    ] = None
+    device: Annotated[
+        str | None,
+        Flag(help="With --guide: the board that its last stage compares with.", metavar="DEVICE"),
+    ] = None
+    compiled: Annotated[
+        Text | None,
+        Flag(
+            help="With --device, for a real board: the model compiled from `export --layers`.",
+            kind="file",
+        ),
+    ] = None
 
 
 @record
@@ -82,4 +96,4 @@ class Answer:
     total: int
 
 
-GUIDE = Task("guide", GuideParams, Answer)
+GUIDE = Task("guide", GuideParams, Answer, "accuracy --guide")

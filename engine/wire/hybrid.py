@@ -8,7 +8,8 @@ from typing import Annotated
 
 from engine.base.findings import Finding
 from engine.build import BuildSummary
-from engine.wire.codec import Omit, Text, Whole
+from engine.wire.codec import Above, Omit, Text, Whole
+from engine.wire.flags import Argument, Flag, Force
 from engine.wire.method import Part, Query, Task
 from engine.wire.names import CURVE_KIND
 from engine.wire.record import record
@@ -52,36 +53,90 @@ LayerDtypes = Mapping[str, str]
 Decibels = Mapping[str, float | None]
 """Output -> SQNR in dB; None without noise."""
 Budget = Annotated[int, Whole(1, 100_000)]
+BudgetMs = Annotated[
+    Annotated[float, Above(0)] | None,
+    Flag(
+        name="--budget-ms",
+        help="Milliseconds of an inference on --target-platform at most (estimated); then what "
+        "gains most for its time goes first.",
+    ),
+]
+PromotedDtype = Annotated[
+    str | None, Flag(name="--dtype", help="Dtype of the promoted layers. Default: half precision.")
+]
+
+
+def _read_dtype(text: str) -> tuple[str, str]:
+    """``LAYER[=DTYPE]``, split at the last ``=``."""
+    layer, mark, dtype = text.rpartition("=")
+    layer, dtype = (layer, dtype) if mark else (text, "float16")
+    if not layer or not dtype:
+        raise ValueError(f"{text!r} is not LAYER or LAYER=DTYPE.")
+    return layer, dtype
+
+
+def _read_range(text: str) -> tuple[str, tuple[float, float]]:
+    """``LAYER=LOW,HIGH``, split at the last ``=``."""
+    layer, _, span = text.rpartition("=")
+    try:
+        low, high = (float(part) for part in span.split(","))
+    except ValueError:
+        layer = ""
+    if not layer:
+        raise ValueError(f"{text!r} is not LAYER=LOW,HIGH with two numbers.")
+    return layer, (low, high)
+
+
+def _write_range(item: tuple[str, tuple[float, float]]) -> str:
+    layer, (low, high) = item
+    return f"{layer}={low},{high}"
 
 
 # ---------------------------------------------------------------------------------------- requests
 @record
 class EffectParams(ModelTarget):
-    """A build, and layers and ranges in the place of its own.
+    """A build, and layers and ranges in the place of its own."""
 
-    Attributes:
-        rounding: whether to measure how far other roundings move the outputs, before and after;
-            that takes several runs.
-    """
-
-    layers: LayerDtypes | None = None
-    ranges: Mapping[str, tuple[float, float]] | None = None
-    rounding: bool = False
+    layers: Annotated[
+        LayerDtypes | None,
+        Flag(
+            name="--lift --promote",
+            help="A layer, by any of its names; float16 by default.",
+            metavar="LAYER[=DTYPE]",
+            read=_read_dtype,
+            write="=".join,
+        ),
+    ] = None
+    ranges: Annotated[
+        Mapping[str, tuple[float, float]] | None,
+        Flag(
+            name="--range",
+            help="Its range.",
+            metavar="LAYER=LOW,HIGH",
+            read=_read_range,
+            write=_write_range,
+        ),
+    ] = None
+    rounding: Annotated[
+        bool,
+        Flag(
+            name="--rounding/--no-rounding",
+            help="Measure how far the outputs move when roundings at an edge go the other way, "
+            "before and after; that takes several runs.",
+        ),
+    ] = True
 
 
 @record
 class ProposeParams(ModelTarget):
-    """A build; how many layers are promoted to which dtype; how many samples are looked at.
+    """A build; how many layers are promoted to which dtype; how many samples are looked at."""
 
-    Attributes:
-        budget_ms: the estimated time of an inference on the recipe's chip at most; then layers are
-            ranked by what they gain for their time.
-    """
-
-    budget: Budget | None = None
-    dtype: str | None = None
+    budget: Annotated[Budget | None, Flag(help="Number of layers. Default: all with a gain.")] = (
+        None
+    )
+    budget_ms: BudgetMs = None
+    dtype: PromotedDtype = None
     samples: Omit[Annotated[int, Whole(1, 1000)]] = None
-    budget_ms: float | None = None
 
 
 @record
@@ -89,41 +144,68 @@ class SearchParams(ModelTarget):
     """A build, and what the search is to reach.
 
     Attributes:
-        floor_db: SQNR of every output, or of single ones.
-        lower: whether to start with all lifted.
-        seconds: time at most.
-        budget_ms: the estimated time of an inference on the recipe's chip at most.
+        floor_db: of every output, or of single ones.
     """
 
-    floor_db: float | Mapping[str, float] | None = None
-    budget: Budget | None = None
-    dtype: str | None = None
-    lower: bool = False
-    seconds: float | None = None
-    budget_ms: float | None = None
+    floor_db: Annotated[
+        Mapping[str, float] | float | None,
+        Flag(name="--floor", help="SQNR in dB that every output must reach."),
+    ] = None
+    budget: Annotated[Budget | None, Flag(help="At most this many promoted layers.")] = None
+    budget_ms: BudgetMs = None
+    dtype: PromotedDtype = None
+    lower: Annotated[
+        bool,
+        Flag(
+            name="--lower --demote",
+            help="Start with all promoted; demote what is not needed.",
+        ),
+    ] = False
+    seconds: Annotated[Annotated[float, Above(0)] | None, Flag(help="Time limit in seconds.")] = (
+        None
+    )
 
 
 @record(kw_only=True)
 class Step1Params(ModelTarget):
     """A recipe and the folder for the three files; see :func:`engine.pipeline.hybrid_steps`."""
 
-    folder: Text
-    proposal: bool = False
-    proposal_dataset_size: Annotated[int, Whole(1, 100_000)] = 1
-    custom_hybrid: tuple[tuple[str, str], ...] | None = None
-    force: bool = False
+    folder: Annotated[
+        Text,
+        Flag(
+            name="-o --output-dir",
+            help="Folder for the three files. Default: the current one.",
+            kind="folder",
+            otherwise=".",
+        ),
+    ]
+    proposal: Annotated[bool, Flag(help="Promote the layers that matter most.")] = False
+    proposal_dataset_size: Annotated[
+        int, Whole(1, 100_000), Flag(help="Samples used by --proposal.")
+    ] = 1
+    custom_hybrid: Annotated[
+        tuple[tuple[str, str], ...] | None,
+        Flag(
+            help="Promote all layers between two tensors; may be repeated.",
+            metavar="INPUT OUTPUT",
+        ),
+    ] = None
+    force: Force = False
 
 
 @record
 class Step2Params:
     """The files of step 1, edited; the container to write; another dataset than step 1's."""
 
-    model: Text
-    data: Text
-    config: Text
-    dataset: Text | None = None
-    path: Text | None = None
-    force: bool = False
+    model: Annotated[Text, Argument()]
+    data: Annotated[Text, Argument()]
+    config: Annotated[Text, Argument()]
+    dataset: Annotated[Text | None, Flag(help="Instead of step 1's.", kind="file")] = None
+    path: Annotated[
+        Text | None,
+        Flag(name="-o --output", help="The .rknn to write.", kind="file", metavar="FILE"),
+    ] = None
+    force: Force = False
     custom_ops: Omit[tuple[Text, ...]] = None
 
 
@@ -375,9 +457,9 @@ class Built:
 
 TABLE = Query("hybrid.table", ModelTarget, Table)
 JOINS = Query("joins", ModelTarget, Joins)
-EFFECT = Task("hybrid.effect", EffectParams, Effect)
-PROPOSE = Task("hybrid.propose", ProposeParams, Proposal)
-SEARCH = Task("hybrid.search", SearchParams, SearchResult)
-STEP1 = Task("hybrid.step1", Step1Params, Step1)
-STEP2 = Task("hybrid.step2", Step2Params, Built)
+EFFECT = Task("hybrid.effect", EffectParams, Effect, "hybrid effect")
+PROPOSE = Task("hybrid.propose", ProposeParams, Proposal, "hybrid propose")
+SEARCH = Task("hybrid.search", SearchParams, SearchResult, "hybrid search")
+STEP1 = Task("hybrid.step1", Step1Params, Step1, "hybrid step1")
+STEP2 = Task("hybrid.step2", Step2Params, Built, "hybrid step2")
 CURVE = Part(CURVE_KIND, CurvePoint)

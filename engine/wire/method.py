@@ -22,11 +22,16 @@ class Method(Generic[P, R]):
     Attributes:
         name: on the wire.
         params, result: dataclasses of its request and its answer.
+        verb: the words of the command line that ask it, flags that are always there among them;
+            empty: it has none.
+        options: whether the verb takes the options of a recipe as flags; else only a file.
     """
 
     name: str
     params: type[P]
     result: type[R]
+    verb: str = ""
+    options: bool = True
 
     def read(self, answer: JsonObject) -> R:
         """The result of plain data; WorkerError where it is none."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from engine.wire.board import BoardFacts, BoardState
-from engine.wire.codec import Text
+from engine.wire.codec import Above, Between, Text
+from engine.wire.flags import Flag
 from engine.wire.method import Part, Task
 from engine.wire.record import record
 
@@ -29,18 +32,27 @@ class WatchParams:
 
     Attributes:
         devices: addresses; none for the only board there is.
-        hertz: looks a second, 0.1 to 10.
-        seconds: from the first look on, until it ends by itself; None until it is asked to
-            finish, or cancelled, which gives no result.
-        record: a file that takes what was seen, for :data:`MONITOR_REPLAY`.
-        force: whether that file may be one that exists.
+        seconds: from the first look on; None until it is asked to finish, or cancelled, which
+            gives no result.
+        record: for :data:`MONITOR_REPLAY`.
     """
 
-    devices: tuple[str, ...] = ()
-    hertz: float = 1.0
-    seconds: float | None = None
-    record: Text | None = None
-    force: bool = False
+    devices: Annotated[
+        tuple[str, ...],
+        Flag(
+            name="--device",
+            help="A board; repeat for more (at most 64). Default: as in run.",
+            metavar="DEVICE",
+        ),
+    ] = ()
+    hertz: Annotated[float, Between(0.1, 10), Flag(name="--hz", help="Samples per second.")] = 1.0
+    seconds: Annotated[
+        Annotated[float, Above(0)] | None, Flag(help="How long. Default: until Ctrl-C.")
+    ] = None
+    record: Annotated[Text | None, Flag(help="Write what is seen to this file.", kind="file")] = (
+        None
+    )
+    force: Annotated[bool, Flag(help="Replace the file of --record where it exists.")] = False
 
 
 @record
@@ -48,12 +60,13 @@ class ReplayParams:
     """A recording to show again.
 
     Attributes:
-        path: the file.
-        speed: 2 is twice as fast as it was; 0 as fast as it goes.
+        speed: 2 is twice as fast as it was.
     """
 
-    path: Text
-    speed: float = 1.0
+    path: Annotated[Text, Flag(name="--replay", help="Show such a file; no board.", kind="file")]
+    speed: Annotated[
+        float, Between(0, 1000), Flag(help="Of --replay; 0 is as fast as it goes.")
+    ] = 1.0
 
 
 @record
@@ -131,5 +144,5 @@ BOARD = Part("monitor.board", BoardFacts)
 NOTE = Part("monitor.note", BoardNote)
 SAMPLE = Part("monitor.sample", BoardSample, kept=False)
 """A look; all of them are for a recording, a job's record has the newest alone."""
-MONITOR_WATCH = Task("monitor.watch", WatchParams, Monitored)
-MONITOR_REPLAY = Task("monitor.replay", ReplayParams, Monitored)
+MONITOR_WATCH = Task("monitor.watch", WatchParams, Monitored, "monitor")
+MONITOR_REPLAY = Task("monitor.replay", ReplayParams, Monitored, "monitor")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from engine.options import OPTIONS
 from engine.wire.codec import Beside, Text, Values
+from engine.wire.flags import Argument
 from engine.wire.record import record
 
 __all__ = ["AtPath", "ModelTarget", "OfRecipe"]
@@ -34,6 +35,6 @@ class OfRecipe:
 class ModelTarget:
     """A model: by a recipe, or by its file with options that say how it is loaded."""
 
-    path: str | None = None
+    path: Annotated[str | None, Argument()] = None
     recipe: Values | None = None
     source: Annotated[Values, Beside(_of_source)] = field(default_factory=dict)

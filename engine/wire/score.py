@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from engine.wire.codec import Key, Text, Values, Whole
+from engine.wire.flags import Flag
 from engine.wire.method import Task
 from engine.wire.record import record
 
@@ -28,22 +29,47 @@ class EvaluateParams:
     """A recipe and labelled samples.
 
     Attributes:
-        labels: a folder, list or npz (see :mod:`engine.accuracy.labelled`).
-        top: a further k beside 1.
-        output: with the scores of the classes.
-        label_offset: added to labels.
-        score: ``FILE.py:Name`` in the place of top-k.
-        rounding: whether to score the reference arithmetic too: what other roundings do to the
-            answers.
+        labels: see :mod:`engine.accuracy.labelled`.
+        score: in the place of top-k.
     """
 
     recipe: Values
-    labels: Text
-    top: Annotated[int, Whole(1, 1_000_000)] = 5
-    output: Text | None = None
-    label_offset: Annotated[int, Whole(-1_000_000, 1_000_000)] = 0
-    score: Text | None = None
-    rounding: bool = False
+    labels: Annotated[
+        Text,
+        Flag(
+            name="-l --labels",
+            help="Labelled samples: a folder with a subfolder for each class; a text file with the "
+            "paths of a sample and its label on each line; or an npz with samples "
+            "(N, H, W[, C]) uint8 and labels (N,).",
+            metavar="FOLDER|LIST.txt|FILE.npz",
+            kind="path",
+        ),
+    ]
+    top: Annotated[
+        int,
+        Whole(1, 1_000_000),
+        Flag(help="Also report top-K for this K; top-1 is always reported."),
+    ] = 5
+    output: Annotated[
+        Text | None, Flag(help="The output with the classes, where the model has several.")
+    ] = None
+    label_offset: Annotated[
+        int,
+        Whole(-1_000_000, 1_000_000),
+        Flag(help="Added to labels: 1 where class 0 is the background."),
+    ] = 0
+    score: Annotated[
+        Text | None,
+        Flag(
+            help="Your own scoring function. It is Python code: naming it allows it to run.",
+            metavar="FILE.py:Name",
+            kind="code",
+        ),
+    ] = None
+    rounding: Annotated[
+        bool,
+        Flag(help="Score the reference arithmetic too: what other roundings do to the answers."),
+    ] = False
 
 
 @record
@@ -115,5 +141,5 @@ class ShortScore:
     agreement: float | None
 
 
-EVALUATE = Task("evaluate", EvaluateParams, Evaluated)
+EVALUATE = Task("evaluate", EvaluateParams, Evaluated, "evaluate")
 SCORE = Task("score", ScoreParams, ShortScore)

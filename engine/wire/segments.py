@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from engine.base.findings import Finding
+from engine.base.text import quantity
 from engine.wire.codec import Text
+from engine.wire.flags import Argument, Flag, Force, Toolkit
 from engine.wire.method import Task
 from engine.wire.record import record
 
 __all__ = ["SEGMENTS_CUT", "Segment", "SegmentLayer", "Segments", "SegmentsParams"]
+
+
+def _read_milliseconds(text: str) -> float:
+    found = quantity(text, {"us": 1e-3, "ms": 1.0, "s": 1e3})
+    if found is None:
+        raise ValueError(f"{text!r} is no limit such as 5ms.")
+    return found
 
 
 @record(kw_only=True)
@@ -18,20 +29,42 @@ class SegmentsParams:
 
     Attributes:
         path: a container of ours, or a model of the vendor's generation 1.
-        after: uids of layers that a segment ends after, or names of layers of a container.
-        max_ms: instead: milliseconds that a segment may take at most; where to cut is proposed.
-        chip: that the times are estimated for; None: the container's ``target_platform``.
-        output: the file to write; None: none, it is only told.
-        toolkit: name of the environment for a model of the vendor; None: the default.
     """
 
-    path: Text
-    after: tuple[Text, ...] = ()
-    max_ms: float | None = None
-    chip: Text | None = None
-    output: Text | None = None
-    toolkit: Text | None = None
-    force: bool = False
+    path: Annotated[Text, Argument()]
+    after: Annotated[
+        tuple[Text, ...],
+        Flag(
+            help="Uid (or, of a container, name) of a layer that a segment ends after; once per "
+            "segment.",
+            metavar="UID",
+        ),
+    ] = ()
+    max_ms: Annotated[
+        float | None,
+        Flag(
+            name="--max-time",
+            help="Propose the fewest segments of which none takes longer (estimated), such as 5ms.",
+            metavar="TIME",
+            read=_read_milliseconds,
+            write="{}ms".format,
+        ),
+    ] = None
+    chip: Annotated[
+        Text | None,
+        Flag(help="Chip of the times. Default: the container's own.", metavar="CHIP", kind="chip"),
+    ] = None
+    output: Annotated[
+        Text | None,
+        Flag(
+            name="-o --output",
+            help="The file to write. Without it, what would be written is told.",
+            kind="file",
+            metavar="FILE",
+        ),
+    ] = None
+    toolkit: Toolkit = None
+    force: Force = False
 
 
 @record(kw_only=True)
@@ -105,4 +138,4 @@ class Segments:
     toolkit: str = ""
 
 
-SEGMENTS_CUT = Task("segments.cut", SegmentsParams, Segments)
+SEGMENTS_CUT = Task("segments.cut", SegmentsParams, Segments, "segment")

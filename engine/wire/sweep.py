@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
+from engine.base.errors import EngineError
 from engine.base.findings import Finding
-from engine.wire.codec import Omit, Text, Values
+from engine.base.text import did_you_mean, sanitize
+from engine.options import OPTIONS, option
+from engine.wire.codec import Omit, Text, Values, Whole
+from engine.wire.flags import Flag, Nested
 from engine.wire.method import Part, Task
 from engine.wire.names import ROW_KIND
 from engine.wire.record import record
@@ -17,14 +21,42 @@ Axes = Mapping[str, tuple[Any, ...]]
 """Option -> the values that it takes."""
 
 
+def _read_axis(text: str) -> tuple[str, tuple[Any, ...]]:
+    """``OPTION=VALUE,VALUE``."""
+    name, equals, values = text.partition("=")
+    name = name.strip().replace("-", "_")
+    known = [each.name for each in OPTIONS]
+    if name not in known or not equals:
+        near = did_you_mean(name, known) or "Write it as OPTION=VALUE,VALUE."
+        raise ValueError(f"{sanitize(text, 80)!r} names no option and its values. {near}")
+    try:
+        return name, tuple(option(name).parse(value) for value in values.split(","))
+    except EngineError as error:
+        raise ValueError(f"{error.what} {error.remedy}".strip()) from None
+
+
+def _write_axis(axis: tuple[str, Sequence[Any]]) -> str:
+    name, values = axis
+    return f"{name}={','.join(option(name).render(value) for value in values)}"
+
+
 @record
 class Cluster:
     """A Dask scheduler elsewhere, and PEM files to prove who is who."""
 
-    address: Text
-    authority: Omit[Text] = None
-    certificate: Omit[Text] = None
-    key: Omit[Text] = None
+    address: Annotated[
+        Text, Flag(name="--cluster", help="Address of a Dask scheduler, as tls://HOST:8786.")
+    ]
+    authority: Annotated[
+        Omit[Text],
+        Flag(name="--tls-ca", help="PEM file of the certificate authority.", kind="file"),
+    ] = None
+    certificate: Annotated[
+        Omit[Text], Flag(name="--tls-cert", help="PEM file of your certificate.", kind="file")
+    ] = None
+    key: Annotated[
+        Omit[Text], Flag(name="--tls-key", help="PEM file of your key.", kind="file")
+    ] = None
 
 
 @record
@@ -33,16 +65,33 @@ class SweepParams:
 
     Attributes:
         recipes: further recipes, in the place of ``recipe`` alone.
-        evaluation: a dataset other than the calibration's to compare on.
-        workers: processes on this machine; None: one for each CPU.
     """
 
     recipe: Values
-    axes: Axes | None = None
+    axes: Annotated[
+        Axes | None,
+        Flag(
+            name="--axis",
+            help="An option and its values; once per axis.",
+            metavar="OPTION=VALUE,VALUE",
+            required=True,
+            read=_read_axis,
+            write=_write_axis,
+        ),
+    ] = None
     recipes: tuple[Values, ...] | None = None
-    evaluation: str | None = None
-    workers: int | None = None
-    cluster: Cluster | None = None
+    evaluation: Annotated[
+        str | None,
+        Flag(
+            help="Compare on this dataset instead of the calibration samples.",
+            kind="path",
+        ),
+    ] = None
+    workers: Annotated[
+        Annotated[int, Whole(1, 256)] | None,
+        Flag(help="Local processes. Default: number of CPUs."),
+    ] = None
+    cluster: Annotated[Cluster | None, Nested(needs="address")] = None
 
 
 @record
@@ -95,5 +144,5 @@ class Sweep:
     label: str
 
 
-SWEEP = Task("sweep", SweepParams, Sweep)
+SWEEP = Task("sweep", SweepParams, Sweep, "sweep")
 ROW = Part(ROW_KIND, IndexedRow)

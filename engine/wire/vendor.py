@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 from engine.base.findings import Finding
 from engine.wire.codec import Text
+from engine.wire.flags import Argument, Flag
 from engine.wire.method import Query, Task
 from engine.wire.record import record
 
@@ -68,7 +70,7 @@ class ToolkitsParams:
     """Which are told, all where ``generation`` is None, and whether their sizes are added up."""
 
     generation: int | None = None
-    sizes: bool = False
+    sizes: Annotated[bool, Flag(name="--size", help="Add up their bytes on disk.")] = False
 
 
 @record
@@ -82,7 +84,15 @@ class Toolkits:
 class ToolkitName:
     """The environment of a name; None: the default of generation 2."""
 
-    name: Text | None = None
+    name: Annotated[Text | None, Argument()] = None
+
+
+LocalName = Annotated[Text | None, Flag(name="--name", help="What it is called here.")]
+
+
+def interpreter_of(text: str) -> str:
+    """An interpreter by its name on the PATH, or a path, which is made absolute."""
+    return str(Path(text).absolute()) if "/" in text else text
 
 
 @record(kw_only=True)
@@ -90,30 +100,46 @@ class ToolkitInstallParams:
     """An environment to make.
 
     Attributes:
-        version: of toolkit 2; None: the one that this program is tested with.
         name: None: ``toolkit2``, with the version behind it where another has that name.
-        python: an interpreter of the right version; None: one is looked for.
-        wheels: a folder of wheels: nothing is taken from a network.
-        index: a further package index, such as the one with the CPU build of torch.
-        folder: where; None: ``RKNNTUI_VENDOR``, else in the user's data folder of this program.
-        again: make it anew where it is there already.
     """
 
-    version: str | None = None
-    name: Text | None = None
-    python: Text | None = None
-    wheels: Text | None = None
-    index: Text | None = None
-    folder: Text | None = None
-    again: bool = False
+    version: Annotated[
+        str | None, Flag(help="Of rknn-toolkit2; default: the tested one.", metavar="X.Y.Z")
+    ] = None
+    name: LocalName = None
+    python: Annotated[
+        Text | None,
+        Flag(
+            help="The interpreter; default: one is looked for.",
+            metavar="PYTHON",
+            read=interpreter_of,
+        ),
+    ] = None
+    wheels: Annotated[
+        Text | None,
+        Flag(help="A folder of wheels; nothing is taken from a network.", kind="folder"),
+    ] = None
+    index: Annotated[
+        Text | None,
+        Flag(
+            help="A further package index: https://download.pytorch.org/whl/cpu has the small "
+            "torch.",
+            metavar="URL",
+        ),
+    ] = None
+    folder: Annotated[
+        Text | None,
+        Flag(help="Where; default: RKNNTUI_VENDOR, else in your data folder.", kind="folder"),
+    ] = None
+    again: Annotated[bool, Flag(help="Make it anew where it is there already.")] = False
 
 
 @record
 class ToolkitAdoptParams:
     """The interpreter (or the folder) of an environment that the user made, and its name here."""
 
-    python: Text
-    name: Text | None = None
+    python: Annotated[Text, Argument()]
+    name: LocalName = None
 
 
 @record
@@ -129,8 +155,8 @@ class ToolkitRemoved:
 VENDOR_KNOWN = Query("vendor.known", ToolkitsParams, Toolkits)
 VENDOR_DEFAULT = Query("vendor.default", ToolkitName, ToolkitEnvironment)
 """Have an environment used for its generation where none is named."""
-VENDOR_INSTALL = Task("vendor.install", ToolkitInstallParams, ToolkitEnvironment)
-VENDOR_ADOPT = Task("vendor.adopt", ToolkitAdoptParams, ToolkitEnvironment)
-VENDOR_CHECK = Task("vendor.check", ToolkitName, ToolkitEnvironment)
+VENDOR_INSTALL = Task("vendor.install", ToolkitInstallParams, ToolkitEnvironment, "vendor install")
+VENDOR_ADOPT = Task("vendor.adopt", ToolkitAdoptParams, ToolkitEnvironment, "vendor adopt")
+VENDOR_CHECK = Task("vendor.check", ToolkitName, ToolkitEnvironment, "vendor check")
 """Import its toolkit; the findings name the one package that keeps it from that."""
-VENDOR_REMOVE = Task("vendor.remove", ToolkitName, ToolkitRemoved)
+VENDOR_REMOVE = Task("vendor.remove", ToolkitName, ToolkitRemoved, "vendor remove")

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from engine import OPTIONS, EngineError, Option, UsageError, sanitize
-from engine.wire.build import ExportForm
+from engine import OPTIONS, EngineError, Option
 from rknntui.arguments import absolute
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "Verb",
     "VerbGroup",
     "allowed_code",
-    "form_of",
     "inputs_flag",
     "json_flag",
     "output_flag",
@@ -111,24 +109,6 @@ class OptionText(click.ParamType):
             for choice in self.option.choices
             if choice.startswith(wanted)
         ]
-
-
-def form_of(output: Path) -> ExportForm:
-    """The form of an export, by the suffix of its file.
-
-    Raises:
-        UsageError: the suffix is none of an export.
-    """
-    forms: dict[str, ExportForm] = {".rknn": "rknn", ".onnx": "onnx", ".tflite": "tflite"}
-    found = forms.get(output.suffix.lower())
-    if found is None:
-        raise UsageError(
-            f"The suffix of {sanitize(output.name, 100)} is none that says what is written.",
-            cause=f"Known are {', '.join(forms)}.",
-            remedy=f"Name it {sanitize(output.stem, 100)}.rknn, or say the form: "
-            "rknntui export --format.",
-        )
-    return found
 
 
 def recipe_flags(command: Command) -> Command:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
@@ -10,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from engine import human_bytes, sqnr_rank, sqnr_text
+from engine import human_bytes, quantity, sqnr_rank, sqnr_text
 from engine.wire.build import BuildSummary
 from engine.wire.compile import Compiled
 from engine.wire.cost import ChipCheck, ChipEstimate
@@ -37,7 +36,6 @@ GATE_FAILED = 14
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]*)")
 _TIMES = {"us": 0.001, "µs": 0.001, "ms": 1.0, "": 1.0, "s": 1000.0}
 _BYTES = {
     "b": 1,
@@ -66,11 +64,10 @@ class Limit(click.ParamType):
         """The number in milliseconds, bytes or decibels, or click's usage error."""
         if isinstance(value, float):
             return value
-        found = _NUMBER.fullmatch(str(value).strip())
-        factor = None if found is None else self._units.get(found[2].lower())
-        if found is None or factor is None:
+        found = quantity(str(value), self._units)
+        if found is None:
             self.fail(f"{value!r} is no limit such as {self._example}.", param, ctx)
-        return float(found[1]) * factor
+        return found
 
 
 fail_over_flag = click.option(

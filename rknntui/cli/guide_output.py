@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 from engine import sanitize
 from engine.wire.codec import Values, encode
@@ -31,9 +32,7 @@ class Guided:
 async def run_guide(
     session: WorkerSession,
     recipe: Values,
-    references: tuple[Path, ...],
-    device: str | None = None,
-    compiled: Path | None = None,
+    values: Mapping[str, Any],
 ) -> Guided:
     """Run the steps to the end.
 
@@ -42,13 +41,9 @@ async def run_guide(
     """
     steps: list[tuple[Step, bool]] = []
     changes: dict[str, object] = {}
-    files = tuple(str(path.absolute()) for path in references) or None
-    model = None if compiled is None else str(compiled.absolute())
     while True:
         done = tuple(step.id for step, _ in steps)
-        asked = GuideParams(
-            {**recipe, **changes}, done, reference=files, device=device, compiled=model
-        )
+        asked = GuideParams({**recipe, **changes}, done, **values)
         answer = await session.run(GUIDE, asked)
         step = answer.step
         if step is None:

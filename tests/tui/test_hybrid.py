@@ -151,7 +151,7 @@ def test_a_search_needs_numbers_and_something_to_stop_at() -> None:
     wish = search_params(texts)
     assert wish == SearchParams(floor_db=25.0, dtype="float16", lower=True, seconds=1.5)
     assert search_flags(texts) == [
-        "--floor", "25.0", "--dtype", "float16", "--seconds", "1.5", "--demote",
+        "--floor", "25.0", "--dtype", "float16", "--demote", "--seconds", "1.5",
     ]  # fmt: skip
     for wrong in ({"floor_db": ""}, {"budget": "two"}, {"budget": "0"}, {"lower": "perhaps"}):
         with pytest.raises(ValueError, match=r"\.$"):

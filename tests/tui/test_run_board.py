@@ -340,11 +340,12 @@ async def test_the_copied_command_is_one_that_the_command_line_takes(view: str) 
         assert words[:2] == ["rknntui", verb]
         command = importlib.import_module(f"rknntui.cli.commands.{verb}").command
         told = command.make_context(verb, words[2:]).params
-        assert told["device"] == BOARD
-        assert told.get("layers", False) in (view == "Layers", ())
+        assert told["param_device"] == BOARD
+        assert told.get("param_layers", False) in (view == "Layers", ())
         if verb != "memory":
-            assert told["files"] == (Path("a b.npy"),)
+            assert told["param_inputs"] == (str(Path("a b.npy").absolute()),)
         if subject.compiled:
-            assert Path("compiled.rknn") in (told.get("model"), told.get("compiled"))
+            file = Path("compiled.rknn")
+            assert told.get("model") == file or told["param_compiled"] == str(file.absolute())
     session.set_value("target_platform", "rk3588")
     assert bool(Subject(session, BOARD).command_line(view, {})) == (view == "Compare")

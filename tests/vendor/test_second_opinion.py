@@ -92,9 +92,7 @@ def test_by_default_one_calibration_sample_is_equal_bit_by_bit(tmp_path: Path) -
         # what it costs beside the compilation
         assert one.opinion_seconds < max(1.0, 0.5 * one.seconds)
     mine = Path(str(demo_recipe()["dataset"])).parent
-    (given,) = compiled(
-        tmp_path / "mine.rknn", recipe, chips=("rv1106",), samples=5, samples_path=str(mine)
-    ).chips
+    (given,) = compiled(tmp_path / "mine.rknn", recipe, chips=("rv1106",), samples=str(mine)).chips
     assert (given.samples_from, given.outputs[0].samples) == ("given", 5)
     assert given.outputs[0].unequal == 0
 

@@ -11,6 +11,7 @@ import click
 from engine import layers_counted, rounding_lines, sanitize, sqnr_rank, sqnr_text
 from engine.wire.build import ACCURACY, AccuracyParams, Analysis, Distance, LayerAccuracy
 from engine.wire.codec import encode
+from engine.wire.guide import GUIDE, GuideParams
 from rknntui.cli.figures import rounding_text
 from rknntui.cli.flags import (
     EPILOG,
@@ -18,8 +19,6 @@ from rknntui.cli.flags import (
     json_flag,
     quiet_flag,
     recipe_flags,
-    rounding_flag,
-    sample_flag,
     target,
     values_of,
 )
@@ -27,6 +26,7 @@ from rknntui.cli.gates import exit_code, fail_under_flag, gate_lines, layer_gate
 from rknntui.cli.guide_output import Guided, guide_lines, run_guide
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
+from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
@@ -34,12 +34,7 @@ SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
 
 @click.command("accuracy", cls=Verb, epilog=EPILOG)
 @target
-@sample_flag
-@click.option(
-    "--output-dir",
-    type=click.Path(path_type=Path),
-    help="Folder for the snapshot and error_analysis.txt, in the vendor's layout.",
-)
+@request_flags(ACCURACY)
 @click.option(
     "--sort",
     type=click.Choice(SORTS),
@@ -49,50 +44,20 @@ SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
 )
 @click.option("--count", type=click.IntRange(1), help="Show only this many layers.")
 @click.option(
-    "--damage",
-    is_flag=True,
-    help="Measure the output impact of the worst layers, one at a time.",
-)
-@rounding_flag
-@click.option(
     "--guide",
     is_flag=True,
     help="Run the debugging procedure of the manuals and list the recommended changes.",
 )
-@click.option(
-    "--reference",
-    "references",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="With --guide: an npy with an output of the original framework for the first sample of "
-    "the dataset; once per output.",
-)
-@click.option(
-    "--device", metavar="DEVICE", help="With --guide: the board that its last stage compares with."
-)
-@click.option(
-    "--compiled",
-    type=click.Path(path_type=Path),
-    help="With --device, for a real board: the model compiled from `export --layers`.",
-)
+@request_flags(GUIDE, optional=True)
 @recipe_flags
-@click.option("--force", is_flag=True, help="Overwrite a snapshot that exists.")
 @fail_under_flag
 @json_flag
 @quiet_flag
 def command(
     target: Path,
-    files: tuple[Path, ...],
-    output_dir: Path | None,
     sort: str,
     count: int | None,
-    damage: bool,
-    rounding: bool,
     guide: bool,
-    references: tuple[Path, ...],
-    device: str | None,
-    compiled: Path | None,
-    force: bool,
     fail_under: float | None,
     as_json: bool,
     quiet: bool,
@@ -106,25 +71,22 @@ def command(
     if guide and fail_under is not None:
         raise click.UsageError("--fail-under is of the ranking, not of --guide.")
 
-    if not guide and (device is not None or compiled is not None):
+    given, values = values_of(flags), values_for(AccuracyParams, flags)
+    of_guide = values_for(GuideParams, flags)
+    if not guide and of_guide:
+        first = "--" + next(iter(of_guide))
         raise click.UsageError(
-            "--device and --compiled belong to --guide; `rknntui compare` compares with a board."
+            f"{first} belongs to --guide; `rknntui compare` compares with a board."
         )
 
     async def action(session: WorkerSession) -> Guided | Analysis:
-        recipe = await resolve(session, target, values_of(flags))
+        recipe = await resolve(session, target, given)
         if guide:
-            return await run_guide(session, recipe, references, device, compiled)
-        asked = AccuracyParams(
-            recipe=recipe,
-            inputs=tuple(str(p.absolute()) for p in files) or None,
-            output_dir=None if output_dir is None else str(output_dir.absolute()),
-            force=force,
-            damage=damage or sort == "damage",
-            rounding=rounding,
-        )
+            return await run_guide(session, recipe, of_guide)
+        asked = AccuracyParams(recipe=recipe, **(values | {"damage": damage}))
         return await session.run(ACCURACY, asked)
 
+    damage = values.get("damage", False) or sort == "damage"
     result = with_worker(action, Narrator(quiet=quiet))
     if isinstance(result, Guided):
         emit(result.to_json(), guide_lines(result), as_json=as_json)

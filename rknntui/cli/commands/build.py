@@ -15,6 +15,7 @@ from engine.wire.build import (
     BuildSummary,
     Exported,
     ExportParams,
+    form_of,
 )
 from engine.wire.codec import encode
 from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams
@@ -22,12 +23,10 @@ from engine.wire.recipes import RECIPE_SAVE, SaveParams
 from rknntui.cli.flags import (
     EPILOG,
     Verb,
-    form_of,
     json_flag,
     output_flag,
     quiet_flag,
     recipe_flags,
-    refresh_flag,
     target,
     values_of,
 )
@@ -41,6 +40,7 @@ from rknntui.cli.gates import (
 )
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
+from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 
@@ -53,7 +53,7 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the recipe of this build to a file.",
 )
-@refresh_flag
+@request_flags(BUILD)
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @fail_under_flag
 @cost_gate_flags
@@ -63,7 +63,6 @@ def command(
     target: Path,
     output: Path | None,
     save_recipe: Path | None,
-    refresh: bool,
     force: bool,
     fail_under: float | None,
     as_json: bool,
@@ -85,10 +84,12 @@ def command(
         if path is not None:  # a build may take long: not only then is this told
             refuse_existing(path.absolute(), overwrite=force)
 
+    given, values = values_of(flags), values_for(BuildParams, flags)
+
     async def action(
         session: WorkerSession,
     ) -> tuple[BuildSummary, Exported | None, tuple[ChipEstimate, ...]]:
-        recipe = await resolve(session, target, values_of(flags))
+        recipe = await resolve(session, target, given)
         chip = recipe.get("target_platform")
         if limits and not chip:
             raise UsageError(
@@ -98,7 +99,7 @@ def command(
         if save_recipe is not None:
             asked = SaveParams(recipe, str(save_recipe.absolute()), force)
             narrate.say(f"wrote {(await session.call(RECIPE_SAVE, asked)).path}")
-        summary = await session.run(BUILD, BuildParams(recipe=recipe, refresh=refresh))
+        summary = await session.run(BUILD, BuildParams(recipe=recipe, **values))
         costs: tuple[ChipEstimate, ...] = ()
         if limits:
             wanted = EstimateParams(recipe=recipe, chips=(str(chip),), layers=False)

@@ -8,22 +8,18 @@ from typing import Any
 import click
 
 from engine import rounding_lines, sanitize, sqnr_text
-from engine.wire.compare import COMPARE_BOARD, ComparedLayer, CompareParams, Comparison, Difference
-from rknntui.cli.board_target import device_flag
+from engine.wire.compare import COMPARE_BOARD, ComparedLayer, Comparison, Difference
 from rknntui.cli.figures import rounding_text
 from rknntui.cli.flags import (
     Verb,
     json_flag,
     quiet_flag,
     recipe_flags,
-    rounding_flag,
-    sample_flag,
     target,
-    values_of,
 )
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
-from rknntui.cli.session import WorkerSession, resolve, with_worker
+from rknntui.cli.request import ask, request_flags
 
 _EPILOG = (
     "TARGET is a model file or a recipe; flags override the recipe. The exit code is 1 where a "
@@ -35,55 +31,19 @@ _EPILOG = (
 
 @click.command("compare", cls=Verb, epilog=_EPILOG)
 @target
-@device_flag
-@sample_flag
-@click.option(
-    "--compiled",
-    type=click.Path(path_type=Path),
-    help="The compiled model of the same build, whose outputs are its layers.",
-)
-@click.option(
-    "--layer", "layers", multiple=True, metavar="ID", help="Compare only this layer; repeatable."
-)
-@click.option(
-    "--output-dir",
-    type=click.Path(path_type=Path),
-    help="Folder for the tensors of all three sides.",
-)
-@rounding_flag
+@request_flags(COMPARE_BOARD)
 @recipe_flags
-@click.option("--force", is_flag=True, help="Overwrite tensors that exist.")
 @json_flag
 @quiet_flag
 def command(
     target: Path,
-    device: str | None,
-    files: tuple[Path, ...],
-    compiled: Path | None,
-    layers: tuple[str, ...],
-    output_dir: Path | None,
-    rounding: bool,
-    force: bool,
     as_json: bool,
     quiet: bool,
     **flags: Any,
 ) -> None:
     """Compare float, simulator and board on the same input; name the first layer that diverges."""
 
-    async def action(session: WorkerSession) -> Comparison:
-        asked = CompareParams(
-            recipe=await resolve(session, target, values_of(flags)),
-            device=device,
-            compiled=None if compiled is None else str(compiled.absolute()),
-            inputs=tuple(str(path.absolute()) for path in files) or None,
-            layers=layers or None,
-            output_dir=None if output_dir is None else str(output_dir.absolute()),
-            force=force,
-            rounding=rounding,
-        )
-        return await session.run(COMPARE_BOARD, asked)
-
-    found = with_worker(action, Narrator(quiet=quiet))
+    found = ask(COMPARE_BOARD, target, flags, Narrator(quiet=quiet))
     emit(found, _lines(found), as_json=as_json)
     if found.first:
         raise click.exceptions.Exit(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -11,21 +11,15 @@ from engine import human_bytes, sanitize, sqnr_text
 from engine.wire.codec import encode
 from engine.wire.compile import (
     COMPILE,
-    MOST_SAMPLES,
-    OWN_SAMPLES,
     Compiled,
     CompiledModels,
-    CompileParams,
 )
-from rknntui.cli.cost_flags import ChipName
 from rknntui.cli.flags import (
     Verb,
     json_flag,
     quiet_flag,
     recipe_flags,
-    refresh_flag,
     target,
-    values_of,
 )
 from rknntui.cli.gates import (
     CompiledLimits,
@@ -37,7 +31,7 @@ from rknntui.cli.gates import (
 )
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
-from rknntui.cli.session import WorkerSession, resolve, with_worker
+from rknntui.cli.request import ask, request_flags
 
 _ENDS = ("InputOperator", "OutputOperator")
 _MOST = 40
@@ -48,97 +42,24 @@ _SAMPLES_OF = {
 }
 
 
-class Samples(click.ParamType):
-    """How many calibration samples, or where other ones are."""
-
-    name = "samples"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | str:
-        """A number up to 1000, or the absolute path of what exists; or click's usage error."""
-        if isinstance(value, int):
-            return value
-        text = str(value)
-        if text.isascii() and text.isdigit():
-            if int(text) <= MOST_SAMPLES:
-                return int(text)
-            self.fail(f"{text} samples are more than {MOST_SAMPLES}.", param, ctx)
-        path = Path(text)
-        if not path.exists():
-            self.fail(f"{text!r} is no number, and there is no such file or folder.", param, ctx)
-        return str(path.absolute())
-
-
 @click.command(
     "compile",
     cls=Verb,
     epilog="Example: rknntui compile recipe.yaml --chip rk3588 --chip rv1106 -o out/ --samples 4",
 )
 @target
-@click.option(
-    "--chip",
-    "chip_names",
-    multiple=True,
-    type=ChipName(),
-    metavar="CHIP",
-    help="A chip such as rk3588, once per chip. Default: the recipe's target_platform.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="A folder, a file, or a file name with {chip} in it.",
-)
-@click.option(
-    "--quantizer",
-    type=click.Choice(["ours", "vendor"]),
-    help="Whose quantization the model has. Default: ours where the toolkit takes it over.",
-)
-@click.option("--toolkit", metavar="NAME", help="The environment (rknntui vendor list).")
-@click.option(
-    "--samples",
-    type=Samples(),
-    default=1,
-    show_default=True,
-    metavar="N|FOLDER",
-    help="Compare the vendor's simulator with ours on N calibration samples, or on up to "
-    f"{OWN_SAMPLES} of your own in a folder or list file. 0: not at all.",
-)
-@click.option(
-    "--accept-difference",
-    is_flag=True,
-    help="Write the model even where the vendor's simulator computes something else.",
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(1),
-    metavar="S",
-    help="End a step of the toolkit that takes longer. Default: no limit.",
-)
+@request_flags(COMPILE)
 @fail_cpu_flag
 @fail_memory_flag
 @fail_under_flag
 @recipe_flags
-@refresh_flag
-@click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @json_flag
 @quiet_flag
 def command(
     target: Path,
-    chip_names: tuple[str, ...],
-    output: Path,
-    quantizer: Literal["ours", "vendor"] | None,
-    toolkit: str | None,
-    samples: int | str,
-    accept_difference: bool,
-    seconds: float | None,
     fail_cpu: int | None,
     fail_memory: float | None,
     fail_under: float | None,
-    refresh: bool,
-    force: bool,
     as_json: bool,
     quiet: bool,
     **flags: Any,
@@ -150,23 +71,7 @@ def command(
     that fails does not end the others; the exit code then is that of its error.
     """
 
-    async def action(session: WorkerSession) -> CompiledModels:
-        asked = CompileParams(
-            recipe=await resolve(session, target, values_of(flags)),
-            path=str(output.absolute()),
-            chips=chip_names,
-            quantizer=quantizer,
-            toolkit=toolkit,
-            samples=samples if isinstance(samples, int) else OWN_SAMPLES,
-            samples_path=samples if isinstance(samples, str) else None,
-            accept_difference=accept_difference,
-            refresh=refresh,
-            force=force,
-            seconds=seconds,
-        )
-        return await session.run(COMPILE, asked)
-
-    found = with_worker(action, Narrator(quiet=quiet))
+    found = ask(COMPILE, target, flags, Narrator(quiet=quiet))
     gates = CompiledLimits(fail_cpu, fail_memory, fail_under).gates(found.chips)
     data = encode(found)
     if gates:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,18 +14,18 @@ from engine.wire.encryption import (
     Decrypted,
     DecryptParams,
 )
-from rknntui.cli.flags import json_flag, output_flag, quiet_flag
+from rknntui.cli.flags import json_flag, quiet_flag
 from rknntui.cli.keys import given_key, key_file_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
+from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
 
 
 @click.command("decrypt", epilog="Example: rknntui decrypt model.crypt.rknn --key-file key.txt")
 @click.argument("model", type=click.Path(path_type=Path))
-@output_flag("The file to write. Default: its name without .crypt.")
+@request_flags(ENCRYPTION_DECRYPT)
 @key_file_flag
-@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @json_flag
 @quiet_flag
 @click.pass_context
@@ -32,24 +33,21 @@ def command(
     ctx: click.Context,
     /,
     model: Path,
-    output: Path | None,
-    force: bool,
     as_json: bool,
     quiet: bool,
+    **flags: Any,
 ) -> None:
     """Write the container that is in MODEL. The vendor's encrypted models are opened by its runtime
     on a board alone.
     """
 
+    values = values_for(DecryptParams, flags)
+
     async def action(session: WorkerSession) -> Decrypted:
         key = given_key(ctx)
         if key is not None:
             await session.call(ENCRYPTION_KEY, key)
-        asked = DecryptParams(
-            path=str(model.absolute()),
-            output=None if output is None else str(output.absolute()),
-            force=force,
-        )
+        asked = DecryptParams(path=str(model.absolute()), **values)
         return await session.run(ENCRYPTION_DECRYPT, asked)
 
     found = with_worker(action, Narrator(quiet=quiet))

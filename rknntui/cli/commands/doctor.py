@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 import click
 
@@ -22,26 +22,16 @@ from engine.wire.vendor import (
 from rknntui.cli.flags import json_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
+from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
 from rknntui.doctor import local_checks
 
 
 @click.command("doctor")
-@click.option(
-    "--device",
-    metavar="DEVICE",
-    help="Check a board instead: adb:SERIAL, ssh:[USER@]HOST[:PORT] or local.",
-)
-@click.option(
-    "--model",
-    type=click.Path(path_type=Path),
-    metavar="FILE.rknn",
-    help="Check this compiled model against the board (chip, versions, storage, memory), then run "
-    "it there once with zeros.",
-)
+@request_flags(DEVICES_EXAMINE)
 @click.option("--no-test", is_flag=True, help="Do not run the model.")
 @json_flag
-def command(device: str | None, model: Path | None, no_test: bool, as_json: bool) -> None:
+def command(no_test: bool, as_json: bool, **flags: Any) -> None:
     """Check this machine and installation: Python, libraries, folders, worker, terminal, adb, and
     the environments of the vendor's toolkits.
 
@@ -51,17 +41,17 @@ def command(device: str | None, model: Path | None, no_test: bool, as_json: bool
     run the model; every other fix is shown as a command for you to run. The exit code is 1 if a
     problem was found.
     """
-    if model is not None and device is None:
+    asked = ExamineParams(**values_for(ExamineParams, flags))
+    if asked.model is not None and asked.device is None:
         raise click.UsageError("--model needs --device.")
     shown = _Shown(as_json=as_json)
-    if device is None:
+    if asked.device is None:
         for check in local_checks():
             shown(check)
         for check in _worker_checks():
             shown(check)
     else:
-        path = None if model is None else str(model.absolute())
-        _examine(ExamineParams(device, path, path is not None and not no_test), shown)
+        _examine(replace(asked, test=asked.model is not None and not no_test), shown)
     bad = [check for check in shown.checks if check.state == "bad"]
     data = {"ok": not bad, "checks": [encode(check) for check in shown.checks]}
     problems = f"{len(bad)} problem{'s' if len(bad) != 1 else ''}"

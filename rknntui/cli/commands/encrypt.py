@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,11 +17,12 @@ from engine.wire.encryption import (
 )
 from engine.wire.model import SNIFF
 from engine.wire.requests import AtPath
-from rknntui.cli.flags import json_flag, output_flag, quiet_flag
+from rknntui.cli.flags import json_flag, quiet_flag
 from rknntui.cli.inspect_output import finding_lines
 from rknntui.cli.keys import asked_key, given_key, key_file_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
+from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
 
 
@@ -30,22 +32,8 @@ from rknntui.cli.session import WorkerSession, with_worker
     "--level 3, which asks for the key. There is no way to read a container without its key.",
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@output_flag("The file to write. Default: NAME.crypt.rknn beside the model.")
-@click.option(
-    "--level",
-    type=click.IntRange(1, 3),
-    default=1,
-    show_default=True,
-    help="A higher level takes longer to decrypt, and longer to guess the key.",
-)
+@request_flags(ENCRYPTION_ENCRYPT)
 @key_file_flag
-@click.option("--toolkit", metavar="NAME", help="Environment of the vendor's toolkit, if several.")
-@click.option(
-    "--wipe",
-    is_flag=True,
-    help="Remove afterwards what this program wrote of it in plain form: MODEL and the cache.",
-)
-@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @json_flag
 @quiet_flag
 @click.pass_context
@@ -53,17 +41,15 @@ def command(
     ctx: click.Context,
     /,
     model: Path,
-    output: Path | None,
-    level: int,
-    toolkit: str | None,
-    wipe: bool,
-    force: bool,
     as_json: bool,
     quiet: bool,
+    **flags: Any,
 ) -> None:
     """Encrypt MODEL: a container of this program with a key of yours (AES-256-GCM), or a compiled
     model of the vendor by its toolkit, which needs no key and whose runtime opens it by itself.
     """
+
+    values = values_for(EncryptParams, flags)
 
     async def action(session: WorkerSession) -> Encrypted:
         path = str(model.absolute())
@@ -77,14 +63,7 @@ def command(
                     "variable RKNNTUI_KEY_FILE.",
                 )
             await session.call(ENCRYPTION_KEY, key)
-        asked = EncryptParams(
-            path=path,
-            output=None if output is None else str(output.absolute()),
-            level=level,
-            toolkit=toolkit,
-            force=force,
-            wipe=wipe,
-        )
+        asked = EncryptParams(path=path, **values)
         return await session.run(ENCRYPTION_ENCRYPT, asked)
 
     found = with_worker(action, Narrator(quiet=quiet))

@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from engine import sanitize
-from engine.wire.score import EVALUATE, Evaluated, EvaluateParams, Interval
-from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, target, values_of
+from engine.wire.score import EVALUATE, Evaluated, Interval
+from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, target
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
-from rknntui.cli.session import WorkerSession, resolve, with_worker
+from rknntui.cli.request import ask, request_flags
 
 _EPILOG = (
     "FILE.py:Name is a function (outputs, label, sample) -> number or dict of numbers, averaged "
@@ -22,71 +22,19 @@ _EPILOG = (
 
 @click.command("evaluate", cls=Verb, epilog=_EPILOG)
 @target
-@click.option(
-    "-l",
-    "--labels",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="FOLDER|LIST.txt|FILE.npz",
-    help="Labelled samples: a folder with a subfolder for each class; a text file with the paths "
-    "of a sample and its label on each line; or an npz with samples (N, H, W[, C]) uint8 and "
-    "labels (N,).",
-)
-@click.option(
-    "--top",
-    type=click.IntRange(1),
-    default=5,
-    show_default=True,
-    help="Also report top-K for this K; top-1 is always reported.",
-)
-@click.option("--output", help="The output with the classes, where the model has several.")
-@click.option(
-    "--label-offset",
-    type=int,
-    default=0,
-    show_default=True,
-    help="Added to labels: 1 where class 0 is the background.",
-)
-@click.option(
-    "--score",
-    metavar="FILE.py:Name",
-    help="Your own scoring function. It is Python code: naming it allows it to run.",
-)
-@click.option(
-    "--rounding",
-    is_flag=True,
-    help="Score the reference arithmetic too: what other roundings do to the answers.",
-)
+@request_flags(EVALUATE)
 @recipe_flags
 @json_flag
 @quiet_flag
 def command(
     target: Path,
-    labels: Path,
-    top: int,
-    output: str | None,
-    label_offset: int,
-    score: str | None,
-    rounding: bool,
     as_json: bool,
     quiet: bool,
     **flags: Any,
 ) -> None:
     """Score labelled samples with the float model and with the quantized one (simulated)."""
 
-    async def action(session: WorkerSession) -> Evaluated:
-        asked = EvaluateParams(
-            await resolve(session, target, values_of(flags)),
-            labels=str(labels.absolute()),
-            top=top,
-            output=output,
-            label_offset=label_offset,
-            score=None if score is None else str(Path(score).absolute()),
-            rounding=rounding,
-        )
-        return await session.run(EVALUATE, asked)
-
-    result = with_worker(action, Narrator(quiet=quiet))
+    result = ask(EVALUATE, target, flags, Narrator(quiet=quiet))
     emit(result, _lines(result), as_json=as_json)
 
 

@@ -22,7 +22,6 @@ from engine.wire.hybrid import (
     STEP2,
     TABLE,
     Built,
-    Effect,
     EffectParams,
     Joins,
     LayerDtypes,
@@ -30,8 +29,6 @@ from engine.wire.hybrid import (
     ProposeParams,
     SearchParams,
     SearchResult,
-    Step1,
-    Step1Params,
     Step2Params,
     Table,
 )
@@ -42,10 +39,8 @@ from rknntui.cli.flags import (
     EPILOG,
     VerbGroup,
     json_flag,
-    output_flag,
     quiet_flag,
     recipe_flags,
-    rounding_flag,
     target,
     values_of,
 )
@@ -60,6 +55,7 @@ from rknntui.cli.hybrid_text import (
 )
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
+from rknntui.cli.request import ask, request_flags, values_for
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 save_flag = click.option(
@@ -67,46 +63,9 @@ save_flag = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write a recipe with the layers found.",
 )
-budget_ms_flag = click.option(
-    "--budget-ms",
-    type=click.FloatRange(0, min_open=True),
-    help="Milliseconds of an inference on --target-platform at most (estimated); then what gains "
-    "most for its time goes first.",
-)
+
+
 force_flag = click.option("--force", is_flag=True, help="Overwrite files that exist.")
-
-
-class Named(click.ParamType):
-    """``NAME=VALUE``, split at the last ``=``; the value may be left out where it has a default."""
-
-    name = "NAME=VALUE"
-
-    def __init__(self, default: str | None = None) -> None:
-        self._default = default
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """(name, value)."""
-        name, mark, text = str(value).rpartition("=")
-        if not mark and self._default is not None:
-            name, text = text, self._default
-        if not name or not text:
-            self.fail(f"{value!r} is not NAME=VALUE.", param, ctx)
-        return name, text
-
-
-class Span(Named):
-    """``NAME=LOW,HIGH``."""
-
-    name = "NAME=LOW,HIGH"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """(name, (low, high))."""
-        name, text = super().convert(value, param, ctx)
-        try:
-            low, high = (float(part) for part in text.split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not NAME=LOW,HIGH with two numbers.", param, ctx)
-        return name, (low, high)
 
 
 @click.group("hybrid", cls=VerbGroup)
@@ -118,58 +77,19 @@ def command() -> None:
     "step1", epilog=EPILOG, short_help="Write the three files of hybrid quantization step 1."
 )
 @target
-@click.option(
-    "-o",
-    "--output-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path(),
-    help="Folder for the three files. Default: the current one.",
-)
-@click.option("--proposal", is_flag=True, help="Promote the layers that matter most.")
-@click.option(
-    "--proposal-dataset-size",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Samples used by --proposal.",
-)
-@click.option(
-    "--custom-hybrid",
-    "pairs",
-    multiple=True,
-    type=(str, str),
-    metavar="INPUT OUTPUT",
-    help="Promote all layers between two tensors; may be repeated.",
-)
+@request_flags(STEP1)
 @recipe_flags
-@force_flag
 @json_flag
 @quiet_flag
 def step1(
     target: Path,
-    output_dir: Path,
-    proposal: bool,
-    proposal_dataset_size: int,
-    pairs: tuple[tuple[str, str], ...],
-    force: bool,
     as_json: bool,
     quiet: bool,
     **flags: Any,
 ) -> None:
     """Write structure, data and NAME.quantization.cfg, to edit and give to step2."""
 
-    async def action(session: WorkerSession) -> Step1:
-        asked = Step1Params(
-            recipe=await resolve(session, target, values_of(flags)),
-            folder=str(output_dir.absolute()),
-            proposal=proposal,
-            proposal_dataset_size=proposal_dataset_size,
-            custom_hybrid=pairs or None,
-            force=force,
-        )
-        return await session.run(STEP1, asked)
-
-    result = with_worker(action, Narrator(quiet=quiet))
+    result = ask(STEP1, target, flags, Narrator(quiet=quiet))
     files = result.files
     lines = [files.model, files.data, files.config, *ranking_lines(result.ranking)]
     emit(result, lines, as_json=as_json)
@@ -179,30 +99,24 @@ def step1(
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("data", type=click.Path(path_type=Path))
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--dataset", type=click.Path(path_type=Path), help="Instead of step 1's.")
-@output_flag("The .rknn to write.")
-@force_flag
+@request_flags(STEP2)
 @json_flag
 @quiet_flag
 def step2(
     model: Path,
     data: Path,
     config: Path,
-    dataset: Path | None,
-    output: Path | None,
-    force: bool,
     as_json: bool,
     quiet: bool,
+    **flags: Any,
 ) -> None:
     """Build from the files of step1 and tell, line by line, what became of every edit."""
 
     asked = Step2Params(
-        model=str(model.absolute()),
-        data=str(data.absolute()),
-        config=str(config.absolute()),
-        dataset=None if dataset is None else str(dataset.absolute()),
-        path=None if output is None else str(output.absolute()),
-        force=force,
+        str(model.absolute()),
+        str(data.absolute()),
+        str(config.absolute()),
+        **values_for(Step2Params, flags),
     )
 
     async def action(session: WorkerSession) -> Built:
@@ -212,8 +126,8 @@ def step2(
     files = [str(path) for path in (model, data, config)]
     then = (
         shlex.join(["rknntui", "hybrid", "step2", *files, "-o", "model.rknn"])
-        if output is None
-        else shlex.join(["rknntui", "inspect", str(output)])
+        if asked.path is None
+        else shlex.join(["rknntui", "inspect", asked.path])
     )
     result = replace(result, summary=replace(result.summary, next_command=then))
     told = summary_text(result.summary).split("\n")
@@ -224,11 +138,7 @@ def step2(
     "propose", epilog=EPILOG, short_help="Rank the layers by the gain of promoting them."
 )
 @target
-@click.option(
-    "--budget", type=click.IntRange(1), help="Number of layers. Default: all with a gain."
-)
-@budget_ms_flag
-@click.option("--dtype", help="Dtype of the promoted layers. Default: half precision.")
+@request_flags(PROPOSE)
 @save_flag
 @recipe_flags
 @force_flag
@@ -236,9 +146,6 @@ def step2(
 @quiet_flag
 def propose(
     target: Path,
-    budget: int | None,
-    budget_ms: float | None,
-    dtype: str | None,
     save: Path | None,
     force: bool,
     as_json: bool,
@@ -247,10 +154,11 @@ def propose(
 ) -> None:
     """Rank the layers by the gain of promoting them, estimated from their effect on the outputs."""
 
+    given, values = values_of(flags), values_for(ProposeParams, flags)
+
     async def action(session: WorkerSession) -> tuple[Proposal, str | None]:
-        recipe = await resolve(session, target, values_of(flags))
-        asked = ProposeParams(recipe=recipe, budget=budget, dtype=dtype, budget_ms=budget_ms)
-        found = await session.run(PROPOSE, asked)
+        recipe = await resolve(session, target, given)
+        found = await session.run(PROPOSE, ProposeParams(recipe=recipe, **values))
         return found, await _saved(session, save, recipe, found.asked, force)
 
     found, saved = with_worker(action, Narrator(quiet=quiet))
@@ -262,18 +170,7 @@ def propose(
     "search", epilog=EPILOG, short_help="Find the layers to promote for a floor or a budget."
 )
 @target
-@click.option("--floor", type=float, help="SQNR in dB that every output must reach.")
-@click.option("--budget", type=click.IntRange(1), help="At most this many promoted layers.")
-@budget_ms_flag
-@click.option("--dtype", help="Dtype of the promoted layers. Default: half precision.")
-@click.option(
-    "--demote",
-    "--lower",
-    "lower",
-    is_flag=True,
-    help="Start with all promoted; demote what is not needed.",
-)
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Time limit in seconds.")
+@request_flags(SEARCH)
 @save_flag
 @recipe_flags
 @force_flag
@@ -281,12 +178,6 @@ def propose(
 @quiet_flag
 def search(
     target: Path,
-    floor: float | None,
-    budget: int | None,
-    budget_ms: float | None,
-    dtype: str | None,
-    lower: bool,
-    seconds: float | None,
     save: Path | None,
     force: bool,
     as_json: bool,
@@ -301,18 +192,11 @@ def search(
             narrate.say("  ".join(point_cells(point)))
         narrate(event)
 
+    given, values = values_of(flags), values_for(SearchParams, flags)
+
     async def action(session: WorkerSession) -> tuple[SearchResult, str | None]:
-        recipe = await resolve(session, target, values_of(flags))
-        asked = SearchParams(
-            recipe=recipe,
-            floor_db=floor,
-            budget=budget,
-            dtype=dtype,
-            lower=lower,
-            seconds=seconds,
-            budget_ms=budget_ms,
-        )
-        found = await session.run(SEARCH, asked)
+        recipe = await resolve(session, target, given)
+        found = await session.run(SEARCH, SearchParams(recipe=recipe, **values))
         return found, await _saved(session, save, recipe, found.best.layers, force)
 
     found, saved = with_worker(action, tell)
@@ -324,41 +208,21 @@ def search(
 
 @command.command("effect", epilog=EPILOG, short_help="Show the effect of other dtypes and ranges.")
 @target
-@click.option(
-    "--promote",
-    "--lift",
-    "layers",
-    multiple=True,
-    type=Named("float16"),
-    metavar="LAYER[=DTYPE]",
-    help="A layer, by any of its names; float16 by default.",
-)
-@click.option(
-    "--range", "ranges", multiple=True, type=Span(), metavar="LAYER=LOW,HIGH", help="Its range."
-)
-@rounding_flag
+@request_flags(EFFECT)
 @recipe_flags
 @json_flag
 @quiet_flag
 def effect(
     target: Path,
-    layers: tuple[tuple[str, str], ...],
-    ranges: tuple[tuple[str, tuple[float, float]], ...],
-    rounding: bool,
     as_json: bool,
     quiet: bool,
     **flags: Any,
 ) -> None:
     """Show the effect of other dtypes and ranges on the outputs, without building."""
 
-    async def action(session: WorkerSession) -> Effect:
-        recipe = await resolve(session, target, values_of(flags))
-        asked = EffectParams(
-            recipe=recipe, layers=dict(layers), ranges=dict(ranges), rounding=rounding
-        )
-        return await session.run(EFFECT, asked)
-
-    result = with_worker(action, Narrator(quiet=quiet))
+    values = values_for(EffectParams, flags)
+    rounding = values.get("rounding", True)
+    result = ask(EFFECT, target, flags, Narrator(quiet=quiet), **values)
     rows = [
         (
             sanitize(o.name, 60),

@@ -9,7 +9,7 @@ import click
 
 from engine import human_bytes
 from engine.wire.board import BOARD_MEMORY, MemoryParams, MemoryReport
-from rknntui.cli.board_target import board_target, device_flag
+from rknntui.cli.board_target import board_target
 from rknntui.cli.cost_flags import WhatIf, batch_flag, chip_flag, what_if_flags
 from rknntui.cli.cost_text import memory_cost_lines
 from rknntui.cli.estimate_output import Asked, report_flag, show_estimates
@@ -18,6 +18,7 @@ from rknntui.cli.flags import Verb, json_flag, quiet_flag, source_flags, values_
 from rknntui.cli.gates import CostLimits, fail_memory_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
+from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
 
 
@@ -28,7 +29,7 @@ from rknntui.cli.session import WorkerSession, with_worker
     "rknntui memory model.onnx --chip rk3566",
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@device_flag
+@request_flags(BOARD_MEMORY)
 @chip_flag
 @what_if_flags(cores=None)
 @batch_flag
@@ -40,7 +41,6 @@ from rknntui.cli.session import WorkerSession, with_worker
 @quiet_flag
 def command(
     model: Path,
-    device: str | None,
     chip_names: tuple[str, ...],
     report: Path | None,
     force: bool,
@@ -58,9 +58,9 @@ def command(
     With --chip, nothing is measured: MODEL is a model file or a recipe, and its weights and the
     tensors between its layers are placed as the vendor's compiler does it (estimated).
     """
-    what_if = WhatIf.taken(flags)
+    what_if, values = WhatIf.taken(flags), values_for(MemoryParams, flags)
     if chip_names:
-        if device is not None:
+        if values:
             raise click.UsageError("--device measures and --chip estimates: give one.")
         limits = CostLimits(memory=fail_memory)
         asked = Asked(
@@ -72,7 +72,7 @@ def command(
 
     async def action(session: WorkerSession) -> MemoryReport:
         target = await board_target(session, model)
-        asked = MemoryParams(target.path, target.recipe, device=device)
+        asked = MemoryParams(target.path, target.recipe, **values)
         return await session.run(BOARD_MEMORY, asked)
 
     found = with_worker(action, Narrator(quiet=quiet))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +24,7 @@ from engine.wire.monitor import (
 from rknntui.cli.flags import json_flag, quiet_flag
 from rknntui.cli.output import LiveLines, emit, table
 from rknntui.cli.progress import Narrator
+from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
 
 if TYPE_CHECKING:
@@ -47,41 +47,14 @@ _SHOWN = {
     "--record watch.jsonl; rknntui monitor --replay watch.jsonl --speed 10. The exit code is 13 if "
     "no board answered.",
 )
-@click.option(
-    "--device",
-    "devices",
-    multiple=True,
-    metavar="DEVICE",
-    help="A board; repeat for more (at most 64). Default: as in run.",
-)
-@click.option(
-    "--hz",
-    type=click.FloatRange(0.1, 10),
-    default=1.0,
-    show_default=True,
-    help="Samples per second.",
-)
-@click.option(
-    "--seconds", type=click.FloatRange(0, min_open=True), help="How long. Default: until Ctrl-C."
-)
-@click.option("--record", type=click.Path(path_type=Path), help="Write what is seen to this file.")
-@click.option("--force", is_flag=True, help="Replace the file of --record where it exists.")
-@click.option("--replay", type=click.Path(path_type=Path), help="Show such a file; no board.")
-@click.option(
-    "--speed", type=click.FloatRange(0, 1000), help="Of --replay; 0 is as fast as it goes."
-)
+@request_flags(MONITOR_WATCH)
+@request_flags(MONITOR_REPLAY, optional=True)
 @json_flag
 @quiet_flag
 def command(
-    devices: tuple[str, ...],
-    hz: float,
-    seconds: float | None,
-    record: Path | None,
-    force: bool,
-    replay: Path | None,
-    speed: float | None,
     as_json: bool,
     quiet: bool,
+    **flags: Any,
 ) -> None:
     """Watch boards until Ctrl-C, then print minimum, mean and maximum of each figure.
 
@@ -89,25 +62,24 @@ def command(
     line, the last one the summary. What a board does not tell is "-". A board that is lost is
     tried again, and the others go on.
     """
-    if replay is not None and (devices or record or seconds):
+    watched, replayed = values_for(WatchParams, flags), values_for(ReplayParams, flags)
+    replay = "path" in replayed
+    if replay and watched:
         raise click.UsageError("--replay takes a file in place of boards, and --speed alone.")
-    if replay is None and speed is not None:
+    if replayed and not replay:
         raise click.UsageError("--speed is of --replay.")
     view = _View(as_json=as_json, quiet=quiet)
 
     async def action(session: WorkerSession) -> Monitored:
         view.session = session
-        if replay is not None:
-            pace = 1.0 if speed is None else speed
-            shown = ReplayParams(str(replay.absolute()), pace)
+        if replay:
+            shown = ReplayParams(**replayed)
             return await session.run_until_stopped(MONITOR_REPLAY, shown)
-        file = None if record is None else str(record.absolute())
-        asked = WatchParams(devices, hz, seconds, file, force)
-        return await session.run_until_stopped(MONITOR_WATCH, asked)
+        return await session.run_until_stopped(MONITOR_WATCH, WatchParams(**watched))
 
     found = with_worker(action, view)
     emit({"summary": encode(found)}, _summary(found), as_json=as_json, compact=True)
-    if replay is None and not any(board.samples for board in found.boards):
+    if not replay and not any(board.samples for board in found.boards):
         raise click.exceptions.Exit(_NO_BOARD)
 
 

@@ -13,7 +13,6 @@ from engine import sanitize
 from engine.wire.codec import encode
 from engine.wire.devices import (
     DEVICES_PERF,
-    BatchModel,
     MeasuredPoint,
     Performance,
     PerfParams,
@@ -31,9 +30,6 @@ from engine.wire.requests import ModelTarget
 from rknntui.cli.board_target import (
     board_target,
     build_flag,
-    cores_flag,
-    device_flag,
-    layers_flag,
 )
 from rknntui.cli.cost_flags import WhatIf, batch_flag, chip_flag, cores_of, what_if_flags
 from rknntui.cli.cost_text import layer_cost_lines
@@ -49,24 +45,8 @@ from rknntui.cli.gates import (
 )
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
+from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
-
-
-class BatchText(click.ParamType):
-    """``N=FILE``: a model for N frames at once."""
-
-    name = "batch"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> BatchModel:
-        """The number and the file, or click's usage error."""
-        if isinstance(value, BatchModel):
-            return value
-        number, equals, file = str(value).partition("=")
-        if not (equals and file and number.isascii() and number.isdigit() and len(number) < 5):
-            self.fail(f"{value!r} is not N=FILE, such as 4=model_b4.rknn.", param, ctx)
-        return BatchModel(int(number), str(Path(file).absolute()))
 
 
 @click.command(
@@ -76,43 +56,9 @@ class BatchText(click.ParamType):
     "rknntui perf model.onnx --chip rk3588 --fail-over 20ms",
 )
 @click.argument("model", required=False, type=click.Path(path_type=Path))
-@device_flag
+@request_flags(DEVICES_PERF)
 @chip_flag
-@cores_flag("NPU cores, once per point; default auto", multiple=True)
-@click.option(
-    "--threads",
-    multiple=True,
-    type=click.IntRange(1, 32),
-    help="Threads that run the model at the same time, once per point. Default: 1.",
-)
-@click.option(
-    "--batch",
-    "batches",
-    multiple=True,
-    type=BatchText(),
-    metavar="N=FILE.rknn",
-    help="The same model compiled for N frames at once, once per batch: also timed at each point.",
-)
-@click.option(
-    "--warmup",
-    type=click.IntRange(0, 100_000),
-    default=5,
-    show_default=True,
-    help="Inferences before the timed ones.",
-)
-@click.option(
-    "--loops", type=click.IntRange(1, 100_000), help="Inferences that are timed. Default: 50."
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(0, 3600, min_open=True),
-    help="Time each point for so long; not with --loops.",
-)
-@layers_flag
 @build_flag
-@click.option(
-    "--fix-clocks", is_flag=True, help="Set the clocks of the vendor's script; restored afterwards."
-)
 @click.option("--history", is_flag=True, help="List the runs that are kept; nothing is measured.")
 @click.option(
     "--compare",
@@ -140,16 +86,7 @@ def command(
     ctx: click.Context,
     /,
     model: Path | None,
-    device: str | None,
-    cores: tuple[str, ...],
-    threads: tuple[int, ...],
-    batches: tuple[BatchModel, ...],
-    warmup: int,
-    loops: int | None,
-    seconds: float | None,
-    layers: bool,
     build: Path | None,
-    fix_clocks: bool,
     history: bool,
     compare: tuple[str, str] | None,
     chip_names: tuple[str, ...],
@@ -171,10 +108,11 @@ def command(
     layers on that chip is estimated.
     """
     what_if, limits = WhatIf.taken(flags), CostLimits.taken(flags)
+    values = values_for(PerfParams, flags)
     if limits and (history or compare is not None):
         raise click.UsageError("A limit is of a run or an estimate, not of the history.", ctx)
     if history:
-        _history(device, as_json=as_json)
+        _history(values.get("device"), as_json=as_json)
         return 0
     if compare is not None:
         _compare(RunPair(*compare), as_json=as_json)
@@ -186,15 +124,17 @@ def command(
             model, None if calibrate == "newest" else calibrate, values_of(flags), as_json=as_json
         )
     if chip_names:
-        if device is not None:
+        if "device" in values:
             raise click.UsageError("--device measures and --chip estimates: give one.", ctx)
-        if threads or batches or loops or seconds or build or fix_clocks or len(cores) > 1:
+        masks = values.pop("cores", ())
+        several = len(masks) > 1
+        if build or several or values.keys() - {"warmup", "layers"}:
             raise click.UsageError(
                 "Several --cores, --threads, --batch, --loops, --seconds, --build and --fix-clocks "
                 "are of measurements: they say nothing with --chip.",
                 ctx,
             )
-        what_if = replace(what_if, cores=cores_of(cores))
+        what_if = replace(what_if, cores=cores_of(masks))
         asked = Asked(
             model,
             chip_names,
@@ -218,19 +158,7 @@ def command(
         made_from = None if build is None else await board_target(session, build)
         if target.path is None:
             made_from = ModelTarget(recipe=target.recipe)
-        asked = PerfParams(
-            device,
-            target.path,
-            cores or ("auto",),
-            threads or (1,),
-            warmup,
-            loops,
-            seconds,
-            layers,
-            fix_clocks,
-            made_from,
-            batches,
-        )
+        asked = PerfParams(model=target.path, build=made_from, **values)
         return await session.run(DEVICES_PERF, asked)
 
     found = with_worker(action, Narrator(quiet=quiet))

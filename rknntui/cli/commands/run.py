@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,14 +12,12 @@ from engine.wire.board import BOARD_RUN, Ran, RunParams
 from rknntui.cli.board_target import (
     board_target,
     build_flag,
-    cores_flag,
-    device_flag,
-    layers_flag,
 )
 from rknntui.cli.figures import layer_lines, memory_line, output_lines, where_line
-from rknntui.cli.flags import inputs_flag, json_flag, quiet_flag, save_flag, top_flag
+from rknntui.cli.flags import json_flag, quiet_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
+from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
 
 
@@ -28,36 +27,16 @@ from rknntui.cli.session import WorkerSession, with_worker
     "ssh:pi@board.lan --input photo.jpg --loops 20 --save outputs/",
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@device_flag
-@inputs_flag
-@cores_flag("NPU cores that run the model", default="auto", show_default=True)
-@click.option(
-    "--loops",
-    type=click.IntRange(1, 100_000),
-    default=1,
-    show_default=True,
-    help="Inferences that are timed, after the first.",
-)
-@layers_flag
+@request_flags(BOARD_RUN)
 @build_flag
-@save_flag
-@top_flag
-@click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @json_flag
 @quiet_flag
 def command(
     model: Path,
-    device: str | None,
-    files: tuple[Path, ...],
-    cores: str,
-    loops: int,
-    layers: bool,
     build: Path | None,
-    save: Path | None,
-    top: int,
-    force: bool,
     as_json: bool,
     quiet: bool,
+    **flags: Any,
 ) -> None:
     """Run inputs through a model on a board (measured).
 
@@ -66,21 +45,12 @@ def command(
     uint8 pixels in the size of the input; mean and std are in the compiled model.
     """
 
+    values = values_for(RunParams, flags)
+
     async def action(session: WorkerSession) -> Ran:
         target = await board_target(session, model)
-        asked = RunParams(
-            target.path,
-            target.recipe,
-            device=device,
-            inputs=tuple(str(path.absolute()) for path in files),
-            cores=cores,
-            loops=loops,
-            layers=layers,
-            save=None if save is None else str(save.absolute()),
-            top=top,
-            force=force,
-            build=None if build is None else await board_target(session, build),
-        )
+        made_from = None if build is None else await board_target(session, build)
+        asked = RunParams(target.path, target.recipe, build=made_from, **values)
         return await session.run(BOARD_RUN, asked)
 
     found = with_worker(action, Narrator(quiet=quiet))

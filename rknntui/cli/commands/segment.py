@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from engine import human_bytes, sanitize
 from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
-from rknntui.cli.flags import json_flag, output_flag, quiet_flag
-from rknntui.cli.gates import Limit
+from rknntui.cli.flags import json_flag, quiet_flag
 from rknntui.cli.inspect_output import finding_lines, segment_lines
 from rknntui.cli.keys import key_file_flag
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
+from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
 
 
@@ -23,37 +24,15 @@ from rknntui.cli.session import WorkerSession, with_worker
     "--max-time 5ms -o parts.rknn; rknntui segment model.rknn --after 12 --after 30 -o parts.rknn",
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option(
-    "--after",
-    "after",
-    multiple=True,
-    metavar="UID",
-    help="Uid (or, of a container, name) of a layer that a segment ends after; once per segment.",
-)
-@click.option(
-    "--max-time",
-    "max_ms",
-    type=Limit("time", {"us": 1e-3, "ms": 1.0, "s": 1e3}, "5ms"),
-    metavar="TIME",
-    help="Propose the fewest segments of which none takes longer (estimated), such as 5ms.",
-)
-@click.option("--chip", metavar="CHIP", help="Chip of the times. Default: the container's own.")
-@output_flag("The file to write. Without it, what would be written is told.")
+@request_flags(SEGMENTS_CUT)
 @key_file_flag
-@click.option("--toolkit", metavar="NAME", help="Environment of the vendor's toolkit, if several.")
-@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @json_flag
 @quiet_flag
 def command(
     model: Path,
-    after: tuple[str, ...],
-    max_ms: float | None,
-    chip: str | None,
-    output: Path | None,
-    toolkit: str | None,
-    force: bool,
     as_json: bool,
     quiet: bool,
+    **flags: Any,
 ) -> None:
     """List the layers of MODEL with what a cut behind each costs, and cut it into segments.
 
@@ -61,20 +40,15 @@ def command(
     model of generation 1, cut by the vendor's toolkit.
     """
 
+    asked = SegmentsParams(path=str(model.absolute()), **values_for(SegmentsParams, flags))
+
     async def action(session: WorkerSession) -> Segments:
-        asked = SegmentsParams(
-            path=str(model.absolute()),
-            after=after,
-            max_ms=max_ms,
-            chip=chip,
-            output=None if output is None else str(output.absolute()),
-            toolkit=toolkit,
-            force=force,
-        )
         return await session.run(SEGMENTS_CUT, asked)
 
     found = with_worker(action, Narrator(quiet=quiet))
-    emit(found, _lines(found, list_layers=not after and max_ms is None), as_json=as_json)
+    emit(
+        found, _lines(found, list_layers=not asked.after and asked.max_ms is None), as_json=as_json
+    )
 
 
 def _lines(found: Segments, *, list_layers: bool) -> list[str]:

@@ -8,19 +8,16 @@ from typing import Any
 import click
 
 from engine import (
-    OPTIONS,
     Event,
-    UsageError,
-    did_you_mean,
     sanitize,
     sqnr_rank,
     sqnr_text,
 )
-from engine.wire.sweep import ROW, SWEEP, Cluster, Row, Sweep, SweepParams
-from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, target, values_of
+from engine.wire.sweep import ROW, SWEEP, Row, Sweep
+from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, target
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
-from rknntui.cli.session import WorkerSession, resolve, with_worker
+from rknntui.cli.request import ask, request_flags
 
 
 @click.command(
@@ -31,40 +28,12 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
     "--axis quantized_method=channel,layer",
 )
 @target
-@click.option(
-    "--axis",
-    "axes",
-    multiple=True,
-    required=True,
-    metavar="OPTION=VALUE,VALUE",
-    help="An option and its values; once per axis.",
-)
-@click.option(
-    "--evaluation",
-    type=click.Path(path_type=Path),
-    help="Compare on this dataset instead of the calibration samples.",
-)
-@click.option(
-    "--workers", type=click.IntRange(1, 256), help="Local processes. Default: number of CPUs."
-)
-@click.option("--cluster", help="Address of a Dask scheduler, as tls://HOST:8786.")
-@click.option(
-    "--tls-ca", type=click.Path(path_type=Path), help="PEM file of the certificate authority."
-)
-@click.option("--tls-cert", type=click.Path(path_type=Path), help="PEM file of your certificate.")
-@click.option("--tls-key", type=click.Path(path_type=Path), help="PEM file of your key.")
+@request_flags(SWEEP)
 @recipe_flags
 @json_flag
 @quiet_flag
 def command(
     target: Path,
-    axes: tuple[str, ...],
-    evaluation: Path | None,
-    workers: int | None,
-    cluster: str | None,
-    tls_ca: Path | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
     as_json: bool,
     quiet: bool,
     **flags: Any,
@@ -74,42 +43,17 @@ def command(
     The builds run side by side on a Dask cluster: on this machine, or on another one by address.
     Where no combination can be built, the exit code is that of the first one's error.
     """
-    chosen = dict(_axis(text) for text in axes)
-    files = (None if p is None else str(p.absolute()) for p in (tls_ca, tls_cert, tls_key))
-    where = None if cluster is None else Cluster(cluster, *files)
     narrator = Narrator(quiet=quiet)
-
-    async def action(session: WorkerSession) -> Sweep:
-        asked = SweepParams(
-            await resolve(session, target, values_of(flags)),
-            axes=chosen,
-            evaluation=None if evaluation is None else str(evaluation.absolute()),
-            workers=workers,
-            cluster=where,
-        )
-        return await session.run(SWEEP, asked)
 
     def tell(event: Event) -> None:
         narrator(event)
         if (row := ROW.of(event)) is not None:
             narrator.say("  ".join(_cells(row)))
 
-    result = with_worker(action, tell)
+    result = ask(SWEEP, target, flags, tell)
     emit(result, _lines(result), as_json=as_json)
     errors = [row.error for row in result.rows if row.error is not None]
     return int(errors[0]["exit_code"]) if len(errors) == len(result.rows) > 0 else 0
-
-
-def _axis(text: str) -> tuple[str, tuple[Any, ...]]:
-    name, equals, values = text.partition("=")
-    known = {option.name: option for option in OPTIONS}
-    option = known.get(name.strip().replace("-", "_"))
-    if option is None or not equals:
-        raise UsageError(
-            f"--axis {sanitize(text, 80)} names no option and its values.",
-            remedy=did_you_mean(name, known) or "Write it as OPTION=VALUE,VALUE.",
-        )
-    return option.name, tuple(option.parse(value) for value in values.split(","))
 
 
 def _cells(row: Row) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,9 +26,8 @@ from engine.wire.vendor import (
 from rknntui.cli.flags import json_flag, quiet_flag
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
+from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
-
-_name_flag = click.option("--name", help="What it is called here.")
 
 
 @click.group("vendor")
@@ -40,52 +40,20 @@ def command() -> None:
 
 
 @command.command("install", epilog="Example: rknntui vendor install --wheels ./wheels")
-@click.option("--version", metavar="X.Y.Z", help="Of rknn-toolkit2; default: the tested one.")
-@_name_flag
-@click.option("--python", metavar="PYTHON", help="The interpreter; default: one is looked for.")
-@click.option(
-    "--wheels",
-    type=click.Path(path_type=Path),
-    help="A folder of wheels; nothing is taken from a network.",
-)
-@click.option(
-    "--index",
-    metavar="URL",
-    help="A further package index: https://download.pytorch.org/whl/cpu has the small torch.",
-)
-@click.option(
-    "--folder",
-    type=click.Path(path_type=Path),
-    help="Where; default: RKNNTUI_VENDOR, else in your data folder.",
-)
-@click.option("--again", is_flag=True, help="Make it anew where it is there already.")
+@request_flags(VENDOR_INSTALL)
 @json_flag
 @quiet_flag
 def install(
-    version: str | None,
-    name: str | None,
-    python: str | None,
-    wheels: Path | None,
-    index: str | None,
-    folder: Path | None,
-    again: bool,
     as_json: bool,
     quiet: bool,
+    **flags: Any,
 ) -> None:
     """Make an environment of rknn-toolkit2: a venv with packages that work together.
 
     It takes 1.6 GB with the CPU build of torch, and 5.6 GB with the one for CUDA, which PyPI has
     for x86-64. What was interrupted is made again by the next call.
     """
-    asked = ToolkitInstallParams(
-        version=version,
-        name=name,
-        python=python if python is None or "/" not in python else str(Path(python).absolute()),
-        wheels=None if wheels is None else str(wheels.absolute()),
-        index=index,
-        folder=None if folder is None else str(folder.absolute()),
-        again=again,
-    )
+    asked = ToolkitInstallParams(**values_for(ToolkitInstallParams, flags))
 
     async def action(session: WorkerSession) -> ToolkitEnvironment:
         return await session.run(VENDOR_INSTALL, asked)
@@ -96,17 +64,18 @@ def install(
 
 @command.command("adopt", epilog="Example: rknntui vendor adopt ~/venvs/rknn1/bin/python")
 @click.argument("python", metavar="PYTHON|FOLDER")
-@_name_flag
+@request_flags(VENDOR_ADOPT)
 @json_flag
 @quiet_flag
-def adopt(python: str, name: str | None, as_json: bool, quiet: bool) -> int:
+def adopt(python: str, as_json: bool, quiet: bool, **flags: Any) -> int:
     """Take in an environment that you made, by its interpreter or its folder.
 
     Its toolkit is imported once in a process of its own; nothing is written there. The exit code is
     1 if it cannot be imported: it is known then, and `vendor check` tries it again.
     """
     here = Path(python).expanduser()
-    asked = ToolkitAdoptParams(str(here.absolute()) if here.exists() else python, name)
+    path = str(here.absolute()) if here.exists() else python
+    asked = ToolkitAdoptParams(path, **values_for(ToolkitAdoptParams, flags))
 
     async def action(session: WorkerSession) -> ToolkitEnvironment:
         return await session.run(VENDOR_ADOPT, asked)
@@ -115,16 +84,18 @@ def adopt(python: str, name: str | None, as_json: bool, quiet: bool) -> int:
 
 
 @command.command("list", epilog="Example: rknntui vendor list --size")
-@click.option("--size", is_flag=True, help="Add up their bytes on disk.")
+@request_flags(VENDOR_KNOWN)
 @json_flag
-def list_(size: bool, as_json: bool) -> None:
+def list_(as_json: bool, **flags: Any) -> None:
     """Show the environments that are known; * is used where none is named."""
 
+    asked = ToolkitsParams(**values_for(ToolkitsParams, flags))
+
     async def action(session: WorkerSession) -> Toolkits:
-        return await session.call(VENDOR_KNOWN, ToolkitsParams(sizes=size))
+        return await session.call(VENDOR_KNOWN, asked)
 
     found = with_worker(action, Narrator())
-    emit(found, _table(found.environments, size=size), as_json=as_json)
+    emit(found, _table(found.environments, size=asked.sizes), as_json=as_json)
 
 
 @command.command("check", epilog="Example: rknntui vendor check toolkit2")

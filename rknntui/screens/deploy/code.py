@@ -10,7 +10,7 @@ from textual.containers import Vertical
 
 from engine import sanitize
 from engine.wire.codegen import CODEGEN, MODEL_TASKS, CodegenParams, Generated, Language, ModelTask
-from rknntui.keys.commandline import command_for
+from rknntui.keys.commandline import command_with
 from rknntui.keys.text import with_keys
 from rknntui.screens.accuracy.inputs import start_folder
 from rknntui.screens.deploy.forms import stem_of
@@ -75,16 +75,12 @@ class Project:
             overwrite=overwrite,
         )
 
-    def command_line(self, session: Session, path: str) -> list[str]:
+    def command_line(self, workspace: Workspace) -> list[str]:
         """The command that writes it; empty where nothing is open."""
-        words = command_for("codegen", session)
-        if not words:
-            return []
-        words += ["--language", self.language, "--task", self.task]
-        words += ["--chip", self.chip] if self.chip else []
-        words += ["--model", self.model] if self.model else []
-        words += [word for file in self.inputs for word in ("--inputs", file)]
-        return [*words, "-o", path]
+        request = self.params(workspace, overwrite=False)
+        if workspace.session.vendor:  # it is the verb's target
+            request = replace(request, model=None)
+        return command_with("codegen", workspace.session, request)
 
 
 _SETTINGS = ("language", "task", "chip", "model", "inputs", "folder")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine import CONTAINER_NOTE, human_bytes, sanitize
 from engine.wire.build import EXPORT, Exported, ExportForm, ExportParams
-from rknntui.keys.commandline import command_for
+from rknntui.keys.commandline import command_with
 from rknntui.keys.text import with_keys
 from rknntui.screens.dialogs.new_file import ask_new_file
 from rknntui.widgets.findings import finding_lines
@@ -202,10 +202,11 @@ def export_command(workspace: Workspace, form: Form) -> list[str]:
     if form.of_file:
         verb = "encrypt" if form.of_file == "encrypt" else "segment"
         return ["rknntui", verb, workspace.session.container or f"{stem_of(workspace)}.rknn"]
-    words = command_for("export", workspace.session) if form.format else []
-    if not words:
+    if form.format is None:
         return []
-    return [*words, "--format", str(form.format), "-o", f"{stem_of(workspace)}{form.suffix}"]
+    path = f"{stem_of(workspace)}{form.suffix}"
+    request = ExportParams(recipe={}, path=path, format=form.format)
+    return command_with("export", workspace.session, request)
 
 
 def show_exported(app: App[None], result: Exported) -> None:

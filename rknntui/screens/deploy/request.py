@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from engine import sanitize
-from engine.wire.compile import COMPILE, MOST_SAMPLES, OWN_SAMPLES, CompileParams
-from rknntui.keys.commandline import command_for
+from engine.wire.compile import COMPILE, CompileParams, count_or_path
+from rknntui.keys.commandline import command_with
 from rknntui.screens.deploy.forms import stem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from engine.wire.vendor import ToolkitEnvironment
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.state import Session
 
-__all__ = ["Request", "ask_quantizer", "ask_samples", "ask_start", "ask_toolkit"]
+__all__ = [
+    "ask_quantizer",
+    "ask_samples",
+    "ask_start",
+    "ask_toolkit",
+    "compile_command",
+    "settings_words",
+]
 
-Quantizer = Literal["ours", "vendor"]
+Settle = Callable[[CompileParams], None]
 _AUTO = "automatic"
 _DEFAULT = "default"
 _QUANTIZERS = {
@@ -31,56 +39,28 @@ _QUANTIZERS = {
 }
 
 
-@dataclass(frozen=True)
-class Request:
-    """How the open model is compiled.
-
-    Attributes:
-        chips: that it is compiled for.
-        quantizer: whose quantization; None: ours where there is a way.
-        samples: of the second opinion by the vendor's simulator; 0: none.
-        samples_path: of the user's own; None: calibration samples.
-        accept_difference: write a model whose outputs are far from ours, too.
-        toolkit: name of an environment; None: the default of the chip's generation.
+def settings_words(now: CompileParams) -> tuple[str, str, str, str]:
+    """Quantizer, second opinion, whether a difference is accepted, and toolkit: for the line on
+    top, empty where it would tell the default.
     """
+    count = now.samples
+    if isinstance(count, int):
+        opinion = f"second opinion: {count} sample{'' if count == 1 else 's'}" if count else ""
+    else:
+        opinion = f"second opinion on {sanitize(Path(count).name, 40)}"
+    return (
+        f"quantizer {now.quantizer or _AUTO}",
+        opinion or "no second opinion",
+        "differences accepted" if now.accept_difference else "",
+        f"toolkit {sanitize(now.toolkit, 40)}" if now.toolkit else "",
+    )
 
-    chips: tuple[str, ...] = ()
-    quantizer: Quantizer | None = None
-    samples: int = 1
-    samples_path: str | None = None
-    accept_difference: bool = False
-    toolkit: str | None = None
 
-    @property
-    def words(self) -> tuple[str, str, str, str]:
-        """Quantizer, second opinion, whether a difference is accepted, and toolkit: for the line on
-        top, empty where it would tell the default.
-        """
-        count = self.samples
-        opinion = f"second opinion: {count} sample{'' if count == 1 else 's'}"
-        if self.samples_path is not None:
-            opinion = f"second opinion on {sanitize(Path(self.samples_path).name, 40)}"
-        return (
-            f"quantizer {self.quantizer or _AUTO}",
-            opinion if count else "no second opinion",
-            "differences accepted" if self.accept_difference else "",
-            f"toolkit {sanitize(self.toolkit, 40)}" if self.toolkit else "",
-        )
-
-    def command_line(self, session: Session, path: str) -> list[str]:
-        """The command that compiles so; empty where no model is open."""
-        words = command_for("compile", session) if session.container is None else []
-        if not words:
-            return []
-        words += [word for chip in self.chips for word in ("--chip", chip)]
-        words += ["--quantizer", self.quantizer] if self.quantizer else []
-        if self.samples_path is not None:
-            words += ["--samples", self.samples_path]
-        else:
-            words += ["--samples", str(self.samples)] if self.samples != 1 else []
-        words += ["--accept-difference"] if self.accept_difference else []
-        words += ["--toolkit", self.toolkit] if self.toolkit else []
-        return [*words, "-o", path]
+def compile_command(session: Session, request: CompileParams, path: str) -> list[str]:
+    """The command that compiles so; empty where no model is open."""
+    if session.container is not None:
+        return []
+    return command_with("compile", session, replace(request, path=path))
 
 
 def file_name(workspace: Workspace, chips: Sequence[str]) -> str:
@@ -89,7 +69,7 @@ def file_name(workspace: Workspace, chips: Sequence[str]) -> str:
     return f"{stem_of(workspace)}-{chip}.rknn"
 
 
-def ask_start(workspace: Workspace, request: Request, *, refresh: bool = False) -> None:
+def ask_start(workspace: Workspace, request: CompileParams, *, refresh: bool = False) -> None:
     """Ask where the compiled models go, and before one is replaced; then start the job."""
     from rknntui.screens.dialogs.dialogs import ConfirmDialog
     from rknntui.screens.dialogs.picker import PathPicker
@@ -98,18 +78,7 @@ def ask_start(workspace: Workspace, request: Request, *, refresh: bool = False) 
     title = f"compile {sanitize(stem_of(workspace), 60)} for {', '.join(request.chips)}"
 
     def start(path: str, *, force: bool) -> None:
-        params = CompileParams(
-            recipe=recipe,
-            path=path,
-            chips=request.chips,
-            quantizer=request.quantizer,
-            toolkit=request.toolkit,
-            samples=request.samples,
-            samples_path=request.samples_path,
-            accept_difference=request.accept_difference,
-            refresh=refresh,
-            force=force,
-        )
+        params = replace(request, recipe=recipe, path=path, refresh=refresh, force=force)
         workspace.start_job(COMPILE, params, title)
 
     def chosen(path: str | None) -> None:
@@ -137,7 +106,7 @@ def _files(path: str, chips: Sequence[str]) -> list[str]:
     return [path] if len(chips) == 1 and not Path(path).is_dir() else []
 
 
-def ask_quantizer(workspace: Workspace, now: Request, then: Callable[[Request], None]) -> None:
+def ask_quantizer(workspace: Workspace, now: CompileParams, then: Settle) -> None:
     """Ask whose quantization is used."""
     from rknntui.screens.dialogs.dialogs import ChoiceDialog
 
@@ -152,37 +121,31 @@ def ask_quantizer(workspace: Workspace, now: Request, then: Callable[[Request], 
     workspace.app.push_screen(dialog, chosen)
 
 
-def ask_samples(workspace: Workspace, now: Request, then: Callable[[Request], None]) -> None:
+def ask_samples(workspace: Workspace, now: CompileParams, then: Settle) -> None:
     """Ask over how many samples the vendor's simulator is compared with ours."""
     from rknntui.screens.dialogs.dialogs import PromptDialog
 
     def problem(text: str) -> str:
-        text = text.strip()
-        if text.isascii() and text.isdigit() and len(text) < 6:
-            return "" if int(text) <= MOST_SAMPLES else f"A whole number, 0 to {MOST_SAMPLES}."
-        there = bool(text) and Path(text).expanduser().exists()
-        return "" if there else f"A whole number, 0 to {MOST_SAMPLES}, or a folder that exists."
+        try:
+            count_or_path(text.strip())
+        except ValueError as error:
+            return str(error)
+        return ""
 
     def typed(text: str | None) -> None:
-        if text is None:
-            return
-        text = text.strip()
-        if text.isdigit():
-            then(replace(now, samples=int(text), samples_path=None))
-        else:
-            path = str(Path(text).expanduser().absolute())
-            then(replace(now, samples=OWN_SAMPLES, samples_path=path))
+        if text is not None:
+            then(replace(now, samples=count_or_path(text.strip())))
 
     question = "Calibration samples for the vendor's simulator, or a folder of pictures; 0: none"
-    dialog = PromptDialog("Second opinion", question, now.samples_path or str(now.samples), problem)
+    dialog = PromptDialog("Second opinion", question, str(now.samples), problem)
     workspace.app.push_screen(dialog, typed)
 
 
 def ask_toolkit(
     workspace: Workspace,
     known: Sequence[ToolkitEnvironment],
-    now: Request,
-    then: Callable[[Request], None],
+    now: CompileParams,
+    then: Settle,
 ) -> None:
     """Ask which environment compiles."""
     from rknntui.screens.dialogs.dialogs import ChoiceDialog

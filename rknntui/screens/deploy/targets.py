@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.wire.compile import COMPILE, Compiled, CompiledModels
+from engine.wire.compile import COMPILE, Compiled, CompiledModels, CompileParams
 from rknntui.screens.deploy.jobs import chip_states, newest_job
-from rknntui.screens.deploy.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +37,7 @@ class Targets:
         self._session = session
         self.generations: dict[str, int] = {}
         self.marked: dict[str, None] = {}
-        self.settings = Request()
+        self.settings = CompileParams(recipe={}, path="")
         self.found: dict[str, Compiled] = {}
         self.looked_at = ""
         self._recipe: Values | None = None
@@ -77,7 +76,7 @@ class Targets:
         return marked or ((self.chip,) if self.chip else ())
 
     @property
-    def request(self) -> Request:
+    def request(self) -> CompileParams:
         """What would be compiled, and how."""
         return replace(self.settings, chips=self.wanted)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rknntui.screens.deploy.facts import running_facts
 from rknntui.screens.deploy.forms import export_command
-from rknntui.screens.deploy.request import file_name
+from rknntui.screens.deploy.request import compile_command, file_name, settings_words
 from rknntui.widgets.facts_line import Fact
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def top_facts(deploy: Deploy) -> tuple[Fact, ...]:
     if view not in _OF_CHIPS:
         return (Fact(model.name),)
     targets = deploy.targets
-    quantizer, opinion, accepted, toolkit = targets.settings.words
+    quantizer, opinion, accepted, toolkit = settings_words(targets.settings)
     count = len(targets.marked)
     what = f"{count} chips marked" if count > 1 else targets.chip or "no chip"
     failed = ", ".join(name for name, row in targets.found.items() if row.problem)
@@ -53,7 +53,7 @@ def command_line(deploy: Deploy) -> list[str]:
             return ["rknntui", "vendor", *(("check", row.name) if row else ("install",))]
         case "Code":
             project = views.code.project
-            return project.command_line(deploy.session, project.path(deploy))
+            return project.command_line(deploy)
         case _:
             request = deploy.targets.request
-            return request.command_line(deploy.session, file_name(deploy, request.chips))
+            return compile_command(deploy.session, request, file_name(deploy, request.chips))

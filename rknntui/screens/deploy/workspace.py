@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 
 from engine.wire.build import EXPORT, Exported
 from engine.wire.codegen import CODEGEN, Generated
-from engine.wire.compile import COMPILE, CompiledModels
+from engine.wire.compile import COMPILE, CompiledModels, CompileParams
 from engine.wire.cost import COST_CHIPS, ChipsParams
 from engine.wire.encryption import ENCRYPTION_ENCRYPT, Encrypted
 from engine.wire.segments import Segments
@@ -37,7 +37,6 @@ from rknntui.screens.deploy.forms import ask_export, show_exported
 from rknntui.screens.deploy.jobs import newest_job
 from rknntui.screens.deploy.panes import PANES, DeployViews, Shown
 from rknntui.screens.deploy.request import (
-    Request,
     ask_quantizer,
     ask_samples,
     ask_start,
@@ -310,7 +309,7 @@ class Deploy(TableWorkspace):
         """Choose the toolkit."""
         ask_toolkit(self, self.toolkits.rows or (), self.targets.settings, self._settle)
 
-    def _settle(self, settings: Request) -> None:
+    def _settle(self, settings: CompileParams) -> None:
         self.targets.settings = settings
         self.draw()
 

@@ -104,7 +104,7 @@ class LiveEffect:
             from engine.wire.hybrid import EffectParams
 
             pairs = {name: (low, high) for name, (low, high) in ranges.items()}
-            params = EffectParams(recipe=built, layers=layers, ranges=pairs)
+            params = EffectParams(recipe=built, layers=layers, ranges=pairs, rounding=False)
             self._params = params
             ask = self._workspace.set_timer
             self._timer = ask(_REST_SECONDS, lambda: self._start(wanted, params))

@@ -16,6 +16,7 @@ from rknntui.keys.commandline import command_for
 
 if TYPE_CHECKING:
     from engine.wire.codec import Values
+    from engine.wire.devices import Cores
     from engine.wire.names import Arithmetic
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
@@ -81,7 +82,7 @@ class Subject:
     session: Session
     board: str | None = None
     compiled: str | None = None
-    cores: str = "auto"
+    cores: Cores = "auto"
     simulator: Simulator = SIMULATORS[0]
 
     @property

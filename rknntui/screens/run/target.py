@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from engine import sanitize
 from engine.wire.devices import CORES, DEVICES_LIST, DeviceListParams, Listing
@@ -13,7 +13,7 @@ from rknntui.screens.dialogs.dialogs import ChoiceDialog
 from rknntui.screens.run.requests import SIMULATORS, Simulator
 
 if TYPE_CHECKING:
-    from engine.wire.devices import Device
+    from engine.wire.devices import Cores, Device
     from rknntui.screens.base.workspace import Workspace
 
 __all__ = ["ask_compiled", "ask_cores", "ask_target", "board_text"]
@@ -95,12 +95,12 @@ def ask_compiled(workspace: Workspace, now: str | None, then: Callable[[str], No
     workspace.app.push_screen(PathPicker(title, start), chosen)
 
 
-def ask_cores(workspace: Workspace, now: str, then: Callable[[str], None]) -> None:
+def ask_cores(workspace: Workspace, now: str, then: Callable[[Cores], None]) -> None:
     """Ask for the cores that run the model; those that a chip does not have are refused there."""
 
     def chosen(cores: str | None) -> None:
         if cores is not None:
-            then(cores)
+            then(cast("Cores", cores))
 
     workspace.app.push_screen(ChoiceDialog("NPU cores", CORES, now, _CORES_ABOUT), chosen)
 

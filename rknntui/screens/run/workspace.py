@@ -33,6 +33,7 @@ from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
     from engine.wire.build import SimulatedOutput
+    from engine.wire.devices import Cores
     from engine.wire.method import Task
     from rknntui.links import Link
     from rknntui.session.job_view_model import JobView
@@ -72,7 +73,7 @@ class Run(TableWorkspace):
         super().__init__()
         self.target: str | None = None
         self.compiled: str | None = None
-        self.cores = "auto"
+        self.cores: Cores = "auto"
         self.simulator = SIMULATORS[0]
         self._job: JobView | None = None
         self.live = LiveRun(self, self._take_live, self._told)
@@ -248,7 +249,7 @@ class Run(TableWorkspace):
         """Choose the cores of the board's NPU."""
         ask_cores(self, self.cores, lambda cores: self._changed(cores=cores))
 
-    def _changed(self, *, compiled: str | None = None, cores: str | None = None) -> None:
+    def _changed(self, *, compiled: str | None = None, cores: Cores | None = None) -> None:
         """Something else runs, or elsewhere."""
         self.compiled, self.cores = compiled or self.compiled, cores or self.cores
         self._forget()

@@ -1,0 +1,151 @@
+"""A parameter is declared once: the command line of a request parses back to that request."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.wire.codec import Above, Whole, encode, read_request
+from engine.wire.devices import BatchModel
+from engine.wire.flags import Param, command_of, params_of
+from engine.wire.method import Task
+from rknntui.cli.flags import values_of
+from rknntui.cli.request import values_for
+from rknntui.cli.root import cli
+from rknntui.keys.commandline import _tasks
+
+TASKS = [task for task in _tasks().values() if task.verb]
+WORD = st.text("abcxyz019_.", min_size=1, max_size=8)
+
+
+def number(param: Param) -> st.SearchStrategy[float]:
+    limit = param.limit
+    low = -1000.0 if limit is None else float(limit.low)
+    high = 1000.0 if limit is None else min(float(limit.high), low + 1000)
+    return st.floats(low, high, exclude_min=isinstance(limit, Above), allow_subnormal=False)
+
+
+def value_of(param: Param) -> st.SearchStrategy[Any]:
+    """Values of a parameter, as a user would give them."""
+    if param.flag.read is not None:
+        special: dict[str, st.SearchStrategy[Any]] = {
+            "samples": st.integers(0, 1000) | st.just(str(Path(__file__).absolute())),
+            "layers": st.dictionaries(WORD, st.sampled_from(["float16", "int16"]), min_size=1),
+            "ranges": st.dictionaries(
+                WORD, st.tuples(st.integers(-9, 0), st.integers(1, 9)), min_size=1
+            ).map(lambda found: {k: (float(a), float(b)) for k, (a, b) in found.items()}),
+            "axes": st.just(
+                {"quantized_algorithm": ("normal", "mmse"), "bias_correction": (True,)}
+            ),
+            "anchors": st.lists(st.integers(1, 500).map(float), min_size=1).map(tuple),
+            "max_ms": st.integers(1, 100).map(float),
+            "batches": st.just((BatchModel(4, "/b4.rknn"),)),
+            "python": st.just("python3.11"),
+        }
+        return special[param.path[-1]]
+    if param.of is bool:
+        return st.booleans()
+    if param.choices:
+        one: st.SearchStrategy[Any] = st.sampled_from(param.choices)
+    elif param.of is int:
+        limit = param.limit
+        one = st.integers(limit.low, limit.high) if isinstance(limit, Whole) else st.integers()
+    elif param.of is float:
+        one = number(param)
+    elif param.width > 1:
+        one = st.tuples(*[WORD] * param.width)
+    elif param.flag.kind in ("path", "file", "folder", "code"):
+        one = WORD.map(lambda word: f"/d/a{word}")
+    else:
+        one = WORD
+    return st.lists(one, min_size=1, max_size=3).map(tuple) if param.many else one
+
+
+def request_of(task: Task[Any, Any], data: st.DataObject) -> Any:
+    """A request of some parameters; those that must be given are."""
+    own: dict[str, Any] = {}
+    inner: dict[str, dict[str, Any]] = {}
+    whole = data.draw(st.booleans())
+    for param in params_of(task.params):
+        needed = param.required or param.flag.otherwise or param.path == ("cluster", "address")
+        if needed or whole or data.draw(st.booleans()):
+            *above, name = param.path
+            place = inner.setdefault(above[0], {}) if above else own
+            place[name] = data.draw(value_of(param))
+    names = {field.name for field in fields(task.params)}
+    if "recipe" in names and task.options:
+        own["recipe"] = {"model": "net.onnx", "do_quantization": False}
+    else:
+        by_place = {"path", "model", "data", "config", "python", "name"} & names - own.keys()
+        own |= {name: f"/d/{name}" for name in by_place}
+    return task.params(
+        **own, **{name: kind(**values) for name, kind, values in _records(task, inner)}
+    )
+
+
+def _records(task: Task[Any, Any], inner: dict[str, dict[str, Any]]) -> list[Any]:
+    from engine.wire.flags import nested_of
+
+    kinds = nested_of(task.params)
+    return [(name, kind, inner[name]) for name, (kind, _) in kinds.items() if name in inner]
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_the_command_line_of_a_request_parses_back_to_it(
+    task: Task[Any, Any], data: st.DataObject
+) -> None:
+    asked = request_of(task, data)
+    words = command_of(task, encode(asked))
+    assert words, task.name
+    assert shlex.split(shlex.join(words)) == words
+    parsed = parse(words[1:])
+    found = values_for(task.params, parsed)
+    told = {name: getattr(asked, name) for name in found}
+    assert found == told, words
+    left = {field.name for field in fields(task.params)} - found.keys()
+    plain = task.params(**({name: getattr(asked, name) for name in found} | _needed(task, asked)))
+    assert {name: getattr(plain, name) for name in left} == {
+        name: getattr(asked, name) for name in left
+    }
+    assert read_request(task.params, encode(asked)) == asked
+    if "recipe" in left and task.options:
+        assert values_of(parsed) == {"do_quantization": False}
+
+
+def _needed(task: Task[Any, Any], asked: Any) -> dict[str, Any]:
+    """What no flag gives: the recipe and the arguments."""
+    flagged = {param.path[0] for param in params_of(task.params)}
+    return {f.name: getattr(asked, f.name) for f in fields(asked) if f.name not in flagged}
+
+
+def parse(words: list[str]) -> dict[str, Any]:
+    """What click makes of a command line, which is not run."""
+    command: click.Command = cli
+    while isinstance(command, click.Group):
+        context = click.Context(command)
+        found = command.get_command(context, words[0])
+        assert found is not None, words[0]
+        command, words = found, words[1:]
+    return dict(command.make_context("verb", words).params)
+
+
+def test_a_flag_without_the_one_that_it_belongs_to_is_refused() -> None:
+    from engine.wire.sweep import SweepParams
+
+    words = ["sweep", "net.onnx", "--axis", "quantized_algorithm=normal", "--tls-ca", "ca.pem"]
+    with pytest.raises(click.UsageError, match="--tls-ca belongs to --cluster"):
+        values_for(SweepParams, parse(words))
+
+
+def test_every_job_but_the_workbench_s_own_has_a_verb() -> None:
+    without = {name for name, task in _tasks().items() if not task.verb}
+    assert without == {"score", "board.live"}
