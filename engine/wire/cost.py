@@ -6,7 +6,8 @@ from dataclasses import field
 from typing import Annotated, Literal
 
 from engine.base.findings import Finding
-from engine.wire.codec import Text, Whole
+from engine.wire.codec import Between, Text, Whole
+from engine.wire.flags import Flag
 from engine.wire.method import Query
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
@@ -57,28 +58,68 @@ class ChipsParams:
     chips: tuple[Text, ...] = ()
 
 
+EstimatedChips = Annotated[
+    tuple[Text, ...],
+    Flag(
+        name="--chip",
+        help="A chip such as rk3588, once per chip: its cost is estimated.",
+        metavar="CHIP",
+        kind="chip",
+    ),
+]
+EstimatedDtype = Annotated[
+    str | None,
+    Flag(
+        name="--dtype",
+        help="Of an estimate: int8 or float16. Default: as the recipe; float16 where int8 is not.",
+        metavar="DTYPE",
+    ),
+]
+OtherSizes = Annotated[
+    tuple[Text, ...],
+    Flag(
+        name="--input-size",
+        help="Of an estimate: another shape of an input; once per input.",
+        metavar="NAME=1,3,640,640",
+    ),
+]
+NpuClock = Annotated[
+    Annotated[float, Between(1, 10_000)] | None,
+    Flag(
+        name="--npu-mhz",
+        help="Of an estimate: clock of the NPU in MHz. Default: the chip's highest.",
+    ),
+]
+
+
 @record
 class EstimateParams(ModelTarget):
     """A model, and what to vary. What is not given is the recipe's.
 
     Attributes:
-        chips: names; all of both generations where empty.
-        dtype: ``int8`` or ``float16``; None: the recipe's, int8 where it quantizes and the chip
-            has it, else float16.
-        input_sizes: ``NAME=1,3,640,640`` for each input that is to have another shape.
+        chips: all of both generations where empty.
+        dtype: None: the recipe's, int8 where it quantizes and the chip has it, else float16.
         batch: inferences at once; None: the recipe's ``rknn_batch_size``, else 1.
-        cores: NPU cores that share an inference (``core_mask``).
-        npu_mhz: clock of the NPU; None: the highest.
         layers: whether each chip's layers are in the answer.
         spans: whether memory over time is in it.
     """
 
-    chips: tuple[Text, ...] = ()
-    dtype: str | None = None
-    input_sizes: tuple[Text, ...] = ()
-    batch: Annotated[int, Whole(1, 1024)] | None = None
-    cores: Annotated[int, Whole(1, 8)] = 1
-    npu_mhz: float | None = None
+    chips: EstimatedChips = ()
+    dtype: EstimatedDtype = None
+    input_sizes: OtherSizes = ()
+    batch: Annotated[
+        Annotated[int, Whole(1, 1024)] | None,
+        Flag(
+            name="--rknn-batch-size",
+            help="Of an estimate: inferences at once. Default: the recipe's, else 1.",
+        ),
+    ] = None
+    npu_mhz: NpuClock = None
+    cores: Annotated[
+        int,
+        Whole(1, 8),
+        Flag(help="NPU cores that share an inference (core_mask)."),
+    ] = 1
     layers: bool = True
     spans: bool = False
 
@@ -91,9 +132,9 @@ class CostCheckParams(ModelTarget):
         dtype, input_sizes: as of :class:`EstimateParams`.
     """
 
-    chips: tuple[Text, ...] = ()
-    dtype: str | None = None
-    input_sizes: tuple[Text, ...] = ()
+    chips: EstimatedChips = ()
+    dtype: EstimatedDtype = None
+    input_sizes: OtherSizes = ()
 
 
 @record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from engine.wire.cost import (
     CalibrateParams,
     Estimates,
 )
-from rknntui.cli.cost_flags import WhatIf, estimated, load_target
+from rknntui.cli.cost_flags import estimated, load_target
 from rknntui.cli.cost_text import advice_lines
 from rknntui.cli.gates import CostLimits, exit_code, gate_lines
 from rknntui.cli.output import emit
@@ -48,11 +48,15 @@ report_flag = click.option(
 
 @dataclass(frozen=True)
 class Asked:
-    """What a verb was given; ``given``: the recipe's options of its flags."""
+    """What a verb was given.
+
+    Attributes:
+        values: fields of the request for estimates.
+        given: the recipe's options of its flags.
+    """
 
     model: Path
-    chips: Sequence[str]
-    what_if: WhatIf
+    values: dict[str, Any]
     given: dict[str, Any]
     limits: CostLimits = field(default_factory=CostLimits)
     report: Path | None = None
@@ -85,27 +89,14 @@ def show_estimates(
     narrator = Narrator(quiet=asked.quiet)
 
     async def action(session: WorkerSession) -> tuple[Estimates, list[AdviceAnswer]]:
-        found = await estimated(
-            session,
-            asked.model,
-            asked.given,
-            asked.what_if,
-            asked.chips,
-            layers=layers or asked.report is not None,
-            spans=spans or asked.report is not None,
-        )
+        whole = asked.report is not None
+        values = asked.values | {"layers": layers or whole, "spans": spans or whole}
+        found = await estimated(session, asked.model, asked.given, values)
         chips = [one for one in found.chips if asked.advice and not one.problem]
         recipe = await resolve(session, asked.model, asked.given) if chips else None
-        what_if = asked.what_if
+        same = {name: values[name] for name in ("input_sizes", "npu_mhz") if name in values}
         wanted = [
-            AdviceParams(
-                recipe=recipe,
-                chip=one.chip,
-                dtype=one.dtype,
-                input_sizes=what_if.sizes,
-                npu_mhz=what_if.npu_mhz,
-            )
-            for one in chips
+            AdviceParams(recipe=recipe, chip=one.chip, dtype=one.dtype, **same) for one in chips
         ]
         return found, [await session.call(COST_ADVICE, one) for one in wanted]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,18 +61,20 @@ class FlagText(click.ParamType):
 
 
 def request_flags(
-    method: Method[Any, Any], *, optional: bool = False
+    method: Method[Any, Any], *, optional: bool = False, without: Sequence[str] = ()
 ) -> Callable[[Command], Command]:
     """Add a flag for every parameter that the request declares one for.
 
     Args:
         method: whose request it is.
         optional: whether the verb does without this request, so that nothing of it is required.
+        without: fields whose flags the verb does not have, or has of another request.
     """
 
     def add(command: Command) -> Command:
         for param in reversed(params_of(method.params)):
-            command = _option(param, required=param.required and not optional)(command)
+            if param.path[0] not in without:
+                command = _option(param, required=param.required and not optional)(command)
         return command
 
     return add

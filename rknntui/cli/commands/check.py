@@ -11,11 +11,12 @@ from engine import sanitize
 from engine.wire.codec import encode
 from engine.wire.cost import COST_CHECK, CheckAnswer, ChipCheck, CostCheckParams
 from rknntui.chip_facts import on_cpu
-from rknntui.cli.cost_flags import chip_flag, dtype_flag, load_target, size_flag
+from rknntui.cli.cost_flags import load_target
 from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.gates import CostLimits, exit_code, fail_cpu_flag, gate_lines
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
+from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
 
 
@@ -23,18 +24,13 @@ from rknntui.cli.session import WorkerSession, with_worker
     "check", cls=Verb, epilog="Example: rknntui check model.onnx --chip rk3566 --fail-cpu 0"
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@chip_flag
-@dtype_flag
-@size_flag
+@request_flags(COST_CHECK)
 @fail_cpu_flag
 @recipe_flags
 @json_flag
 @quiet_flag
 def command(
     model: Path,
-    chip_names: tuple[str, ...],
-    dtype: str | None,
-    sizes: tuple[str, ...],
     fail_cpu: int | None,
     as_json: bool,
     quiet: bool,
@@ -46,12 +42,11 @@ def command(
     op_target is honoured. Without --chip all chips.
     """
 
+    given, values = values_of(flags), values_for(CostCheckParams, flags)
+
     async def action(session: WorkerSession) -> CheckAnswer:
-        found = await load_target(session, model, values_of(flags), sizes)
-        asked = CostCheckParams(
-            recipe=found.recipe, chips=chip_names, dtype=dtype, input_sizes=sizes
-        )
-        return await session.call(COST_CHECK, asked)
+        found = await load_target(session, model, given, values.get("input_sizes", ()))
+        return await session.call(COST_CHECK, CostCheckParams(recipe=found.recipe, **values))
 
     found = with_worker(action, Narrator(quiet=quiet))
     gates = CostLimits(cpu=fail_cpu).gates_of_checks(found.chips)

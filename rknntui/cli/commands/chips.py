@@ -10,14 +10,22 @@ from typing import Any
 
 import click
 
-from engine.wire.cost import COST_CHIPS, ChipEstimate, Chips, ChipsParams, Estimates
-from rknntui.cli.cost_flags import WhatIf, chip_flag, what_if_flags
+from engine.wire.cost import (
+    COST_CHIPS,
+    COST_ESTIMATE,
+    ChipEstimate,
+    Chips,
+    ChipsParams,
+    EstimateParams,
+    Estimates,
+)
 from rknntui.cli.cost_text import chip_lines, facts_lines, judged
 from rknntui.cli.estimate_output import Asked, report_flag, show_estimates
 from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.gates import CostLimits, cost_gate_flags
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
+from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
 
 SORTS: dict[str, Callable[[ChipEstimate], float]] = {
@@ -34,8 +42,7 @@ SORTS: dict[str, Callable[[ChipEstimate], float]] = {
     epilog="Example: rknntui chips model.onnx --chip rk3566 --chip rk3588 --report chips.html",
 )
 @click.argument("model", required=False, type=click.Path(path_type=Path))
-@chip_flag
-@what_if_flags()
+@request_flags(COST_ESTIMATE, without=("batch",))
 @click.option(
     "--sort",
     type=click.Choice(list(SORTS)),
@@ -56,7 +63,6 @@ SORTS: dict[str, Callable[[ChipEstimate], float]] = {
 @quiet_flag
 def command(
     model: Path | None,
-    chip_names: tuple[str, ...],
     sort: str | None,
     fps: float | None,
     layers: bool,
@@ -71,16 +77,16 @@ def command(
     MODEL is a model file or a recipe; without it, what is known of the chips. Without --chip all
     of them.
     """
-    what_if, limits = WhatIf.taken(flags), CostLimits.taken(flags)
+    limits, values = CostLimits.taken(flags), values_for(EstimateParams, flags)
     if model is None:
         if limits or report is not None or sort or fps:
             raise click.UsageError("Reports, limits, --sort and --fps are of a model: name one.")
-        facts = with_worker(lambda session: _facts(session, chip_names), Narrator(quiet=quiet))
+        facts = with_worker(
+            lambda session: _facts(session, values.get("chips", ())), Narrator(quiet=quiet)
+        )
         emit(facts, facts_lines(facts.chips), as_json=as_json)
         return 0
-    asked = Asked(
-        model, chip_names, what_if, values_of(flags), limits, report, force, as_json, quiet
-    )
+    asked = Asked(model, values, values_of(flags), limits, report, force, as_json, quiet)
 
     def order(found: Estimates) -> Estimates:
         found = found if sort is None else ranked(found, sort)

@@ -9,8 +9,8 @@ import click
 
 from engine import human_bytes
 from engine.wire.board import BOARD_MEMORY, MemoryParams, MemoryReport
+from engine.wire.cost import COST_ESTIMATE, EstimateParams
 from rknntui.cli.board_target import board_target
-from rknntui.cli.cost_flags import WhatIf, batch_flag, chip_flag, what_if_flags
 from rknntui.cli.cost_text import memory_cost_lines
 from rknntui.cli.estimate_output import Asked, report_flag, show_estimates
 from rknntui.cli.figures import memory_line, system_line, where_line
@@ -30,9 +30,7 @@ from rknntui.cli.session import WorkerSession, with_worker
 )
 @click.argument("model", type=click.Path(path_type=Path))
 @request_flags(BOARD_MEMORY)
-@chip_flag
-@what_if_flags(cores=None)
-@batch_flag
+@request_flags(COST_ESTIMATE, without=("cores",))
 @report_flag
 @click.option("--force", is_flag=True, help="Overwrite a report that exists.")
 @fail_memory_flag
@@ -41,7 +39,6 @@ from rknntui.cli.session import WorkerSession, with_worker
 @quiet_flag
 def command(
     model: Path,
-    chip_names: tuple[str, ...],
     report: Path | None,
     force: bool,
     fail_memory: float | None,
@@ -58,14 +55,12 @@ def command(
     With --chip, nothing is measured: MODEL is a model file or a recipe, and its weights and the
     tensors between its layers are placed as the vendor's compiler does it (estimated).
     """
-    what_if, values = WhatIf.taken(flags), values_for(MemoryParams, flags)
-    if chip_names:
+    estimate, values = values_for(EstimateParams, flags), values_for(MemoryParams, flags)
+    if "chips" in estimate:
         if values:
             raise click.UsageError("--device measures and --chip estimates: give one.")
         limits = CostLimits(memory=fail_memory)
-        asked = Asked(
-            model, chip_names, what_if, values_of(flags), limits, report, force, as_json, quiet
-        )
+        asked = Asked(model, estimate, values_of(flags), limits, report, force, as_json, quiet)
         return show_estimates(asked, memory_cost_lines, kind="tensors", layers=False, spans=True)
     if report is not None or fail_memory is not None:
         raise click.UsageError("--report and --fail-memory are of estimates: give --chip.")

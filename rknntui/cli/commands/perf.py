@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 
 from engine import sanitize
 from engine.wire.codec import encode
+from engine.wire.cost import COST_ESTIMATE, EstimateParams
 from engine.wire.devices import (
     DEVICES_PERF,
     MeasuredPoint,
@@ -31,7 +31,7 @@ from rknntui.cli.board_target import (
     board_target,
     build_flag,
 )
-from rknntui.cli.cost_flags import WhatIf, batch_flag, chip_flag, cores_of, what_if_flags
+from rknntui.cli.cost_flags import cores_of
 from rknntui.cli.cost_text import layer_cost_lines
 from rknntui.cli.estimate_output import Asked, report_flag, show_calibration, show_estimates
 from rknntui.cli.figures import layer_lines, memory_line, where_line
@@ -57,7 +57,6 @@ from rknntui.cli.session import WorkerSession, with_worker
 )
 @click.argument("model", required=False, type=click.Path(path_type=Path))
 @request_flags(DEVICES_PERF)
-@chip_flag
 @build_flag
 @click.option("--history", is_flag=True, help="List the runs that are kept; nothing is measured.")
 @click.option(
@@ -72,8 +71,7 @@ from rknntui.cli.session import WorkerSession, with_worker
     help="Correct the estimates of a chip by a kept run of this MODEL (newest: the newest of its "
     "name), from now on.",
 )
-@what_if_flags(cores=None)
-@batch_flag
+@request_flags(COST_ESTIMATE, without=("cores",))
 @click.option("--advice", is_flag=True, help="With --chip: also say what would make it faster.")
 @report_flag
 @click.option("--force", is_flag=True, help="Overwrite a report that exists.")
@@ -89,7 +87,6 @@ def command(
     build: Path | None,
     history: bool,
     compare: tuple[str, str] | None,
-    chip_names: tuple[str, ...],
     calibrate: str | None,
     advice: bool,
     report: Path | None,
@@ -107,8 +104,8 @@ def command(
     With --chip, nothing is measured: MODEL is a model file or a recipe, and the cost of each of its
     layers on that chip is estimated.
     """
-    what_if, limits = WhatIf.taken(flags), CostLimits.taken(flags)
-    values = values_for(PerfParams, flags)
+    limits, values = CostLimits.taken(flags), values_for(PerfParams, flags)
+    estimate = values_for(EstimateParams, flags)
     if limits and (history or compare is not None):
         raise click.UsageError("A limit is of a run or an estimate, not of the history.", ctx)
     if history:
@@ -123,7 +120,7 @@ def command(
         return show_calibration(
             model, None if calibrate == "newest" else calibrate, values_of(flags), as_json=as_json
         )
-    if chip_names:
+    if "chips" in estimate:
         if "device" in values:
             raise click.UsageError("--device measures and --chip estimates: give one.", ctx)
         masks = values.pop("cores", ())
@@ -134,11 +131,10 @@ def command(
                 "are of measurements: they say nothing with --chip.",
                 ctx,
             )
-        what_if = replace(what_if, cores=cores_of(masks))
+        estimate["cores"] = cores_of(masks)
         asked = Asked(
             model,
-            chip_names,
-            what_if,
+            estimate,
             values_of(flags),
             limits,
             report,
