@@ -7,6 +7,7 @@ line of a job (``Y``), the forms of the workbench and the tables of the docs are
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import MISSING
@@ -41,6 +42,7 @@ __all__ = [
     "words_of",
 ]
 
+_YES, _NO = {"y", "yes", "true", "1", "on"}, {"n", "no", "false", "0", "off"}
 FlagKind = Literal["text", "path", "file", "folder", "code", "chip"]
 """What a text means: a path is made absolute and completed; ``code`` is ``FILE.py:Name``."""
 
@@ -172,6 +174,58 @@ class Param:
     def key(self) -> str:
         """A name of its own among the request's parameters and a recipe's options."""
         return "_".join(("param", *self.path))
+
+    @property
+    def label(self) -> str:
+        """Its name in a form: the long flag, without dashes."""
+        return self.names[-1].lstrip("-").replace("-", " ")
+
+    def text(self, value: Any) -> str:
+        """A value as a user writes it in a form."""
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        write = self.flag.write or (lambda each: f"{each:g}" if type(each) is float else str(each))
+        if self.pairs:
+            return " ".join(write(item) for item in value.items())
+        return " ".join(map(write, value)) if self.many else write(value)
+
+    def parse(self, text: str) -> Any:
+        """The value that a text in a form means; an empty text means the default.
+
+        Raises:
+            ValueError: it means none; the message is for the user.
+        """
+        words = text.split() if self.many else [text.strip()]
+        if not text.strip():
+            return self.default
+        values = [self._one(word) for word in words]
+        return dict(values) if self.pairs else tuple(values) if self.many else values[0]
+
+    def _one(self, text: str) -> Any:
+        if self.flag.read is not None:
+            return self.flag.read(text)
+        if self.of is bool:
+            if text.lower() not in _YES | _NO:
+                raise ValueError(f"{self.label}: yes or no.")
+            return text.lower() in _YES
+        if self.choices and text not in self.choices:
+            raise ValueError(f"{self.label}: one of {', '.join(self.choices)}.")
+        if self.of not in (int, float):
+            return text
+        what = "a whole number" if self.of is int else "a number"
+        low, high = (self.limit.low, self.limit.high) if self.limit else (-math.inf, math.inf)
+        above = isinstance(self.limit, Above)
+        try:
+            value = self.of(text)
+        except ValueError:
+            value = math.nan
+        if not (low < value if above else low <= value) or not value <= high:
+            bounds = f" above {low:g}" if above else f" from {low:g}" if low > -math.inf else ""
+            bounds += f" to {high:g}" if high < math.inf else ""
+            raise ValueError(f"{self.label}: {what}{bounds}.")
+        return value
 
     def words(self, value: Any) -> list[str]:
         """The words of the command line that give a value of plain data; none for the default."""

@@ -78,7 +78,7 @@ async def test_the_forms_of_a_build_say_what_they_are_for_and_are_written(
         await pilot.press("Y")
         recipe = tmp_path / "demo.yaml"
         name = "digits_demo-qdq.onnx"
-        assert app.clipboard == f"rknntui export {recipe} --format onnx -o {name}"
+        assert app.clipboard == f"rknntui export {recipe} --output {name} --format onnx"
         await pilot.press("enter")
         await choose_path(pilot, out)
         await until(pilot, lambda: "SHA-256" in screen_text(app), "what was written")
@@ -156,25 +156,25 @@ async def test_chips_are_marked_compiled_and_shown_with_printed_and_estimated_fi
         await pilot.press("space", "up", "space")  # the last one stays under the cursor
         assert list(workspace.targets.marked) == ["rk3588", "rk3576"]
         assert "second opinion: 1 sample" in screen_text(app)
-        await pilot.press("Q", "down", "enter", "n")
-        await until(pilot, lambda: "Second opinion" in screen_text(app), "how many samples")
-        await pilot.press("ctrl+u", "x", "enter")
-        await until(pilot, lambda: "A whole number, 0 to 1000" in screen_text(app), "a refusal")
+        await pilot.press("Q")
+        await until(pilot, lambda: "How it is compiled" in screen_text(app), "the settings")
+        await pilot.press(*"ours", "down", "ctrl+u", "x", "enter")
+        await until(pilot, lambda: "is no number, and there is no" in screen_text(app), "a refusal")
         (tmp_path / "mine").mkdir()
         await pilot.press("ctrl+u", *str(tmp_path / "mine"), "enter")
         text = "second opinion on mine"
         await until(pilot, lambda: text in screen_text(app), "a folder")
         await pilot.press("Y")
-        assert f"--samples {tmp_path / 'mine'} -o" in app.clipboard
+        assert f"--samples {tmp_path / 'mine'}" in app.clipboard
         await pilot.press("n")
-        await until(pilot, lambda: "Second opinion" in screen_text(app), "how many samples")
-        await pilot.press("ctrl+u", "8", "enter")
+        await until(pilot, lambda: "How it is compiled" in screen_text(app), "the settings")
+        await pilot.press("down", "ctrl+u", "8", "enter")
         text = "2 chips marked · quantizer ours · second opinion: 8 samples"
         await until(pilot, lambda: text in screen_text(app), "the settings")
         await pilot.press("Y")
         assert app.clipboard == (
-            f"rknntui compile {tmp_path / 'demo.yaml'} --chip rk3576 --chip rk3588 --quantizer "
-            "ours --samples 8 -o 'digits_demo-{chip}.rknn'"
+            f"rknntui compile {tmp_path / 'demo.yaml'} --chip rk3576 --chip rk3588 --output "
+            "'digits_demo-{chip}.rknn' --quantizer ours --samples 8"
         )
         answers.open.clear()
         await pilot.press("r", "enter")

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from engine.wire.codec import encode
 from engine.wire.hybrid import (
     CurvePoint,
     Effect,
@@ -22,7 +23,8 @@ from engine.wire.hybrid import (
 )
 from engine.wire.rounding import RoundedOutput
 from rknntui.app import Workbench
-from rknntui.keys.commandline import job_command
+from rknntui.keys.commandline import job_command, job_flags
+from rknntui.screens.dialogs.request import read_form
 from rknntui.screens.hybrid.effect import LiveEffect
 from rknntui.screens.hybrid.plan import (
     by_layer,
@@ -32,7 +34,7 @@ from rknntui.screens.hybrid.plan import (
     with_dtype,
     with_integers,
 )
-from rknntui.screens.hybrid.search import _gained, search_flags, search_params
+from rknntui.screens.hybrid.search import FIRST, _gained, checked_search
 from rknntui.screens.hybrid.text import facts, layer_record, output_lines, point_record
 from rknntui.screens.hybrid.workspace import Hybrid
 from rknntui.session.job_view_model import JobView
@@ -148,14 +150,15 @@ def test_the_command_of_a_job_is_what_would_be_typed() -> None:
 
 def test_a_search_needs_numbers_and_something_to_stop_at() -> None:
     texts = {"floor_db": "25", "budget": "", "dtype": "", "lower": "y", "seconds": "1.5"}
-    wish = search_params(texts)
-    assert wish == SearchParams(floor_db=25.0, dtype="float16", lower=True, seconds=1.5)
-    assert search_flags(texts) == [
-        "--floor", "25.0", "--dtype", "float16", "--demote", "--seconds", "1.5",
-    ]  # fmt: skip
-    for wrong in ({"floor_db": ""}, {"budget": "two"}, {"budget": "0"}, {"lower": "perhaps"}):
+    wish = read_form(FIRST, texts)
+    assert wish == SearchParams(floor_db=25.0, lower=True, seconds=1.5)
+    words = ["--floor", "25.0", "--demote", "--seconds", "1.5"]
+    assert job_flags("hybrid.search", encode(wish)) == words
+    for wrong in ({"budget": "two"}, {"budget": "0"}, {"lower": "perhaps"}, {"seconds": "-1"}):
         with pytest.raises(ValueError, match=r"\.$"):
-            search_params({**texts, **wrong})
+            read_form(FIRST, {**texts, **wrong})
+    with pytest.raises(ValueError, match="a floor or a budget"):
+        checked_search(read_form(FIRST, {**texts, "floor_db": ""}))
 
 
 def test_a_record_says_what_became_of_what_was_asked() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from engine.wire.codec import encode
-from engine.wire.hybrid import PROPOSE, SEARCH
+from engine.wire.hybrid import PROPOSE, SEARCH, SearchParams
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_flags
-from rknntui.screens.hybrid.search import search_params
+from rknntui.screens.dialogs.request import read_form
 from rknntui.screens.hybrid.text import added_bytes, added_ms, time_text
 from rknntui.screens.hybrid.workspace import Hybrid
 from tests.tui.conftest import screen_text, until
@@ -40,7 +40,9 @@ async def test_layers_have_their_cost_and_a_proposal_its_gain(demo: Path, tmp_pa
         await pilot.press("p")
         await press_text(pilot, "4 ms")
         await pilot.press("enter")
-        await until(pilot, lambda: "must be a number of ms" in screen_text(app), "what is wrong")
+        await until(
+            pilot, lambda: "budget ms: a number above 0" in screen_text(app), "what is wrong"
+        )
         await pilot.press(*["backspace"] * 4)
         await press_text(pilot, "900")
         await pilot.press("enter")
@@ -60,14 +62,12 @@ async def test_layers_have_their_cost_and_a_proposal_its_gain(demo: Path, tmp_pa
 
 
 async def test_a_budget_of_time_is_asked_for() -> None:
-    texts = {"floor_db": "", "budget": "", "dtype": "", "lower": "", "seconds": ""}
-    asked = search_params({**texts, "budget_ms": "4.5"})
+    asked = read_form(SearchParams(dtype="float16"), {"budget_ms": "4.5"})
     assert asked.budget_ms == 4.5
     assert job_flags(SEARCH.name, encode(asked)) == ["--budget-ms", "4.5", "--dtype", "float16"]
-    with pytest.raises(ValueError, match="number of ms"):
-        search_params({**texts, "budget_ms": "4 ms"})
-    with pytest.raises(ValueError, match="above 0"):
-        search_params({**texts, "budget_ms": "0"})
+    for wrong in ("4 ms", "0"):
+        with pytest.raises(ValueError, match="budget ms: a number above 0"):
+            read_form(SearchParams(), {"budget_ms": wrong})
 
 
 async def test_costs_as_texts() -> None:

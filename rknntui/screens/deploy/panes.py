@@ -52,7 +52,7 @@ _EMPTY = {
     ),
     "Agreement": (
         "No second opinion yet.\n\nEach compilation runs the vendor's simulator on one sample; "
-        "its outputs are compared with ours here. {deploy.samples} in Compile sets on how many "
+        "its outputs are compared with ours here. {deploy.settings} in Compile sets on how many "
         "samples, or on which pictures of yours."
     ),
     "Toolkits": _NO_TOOLKIT,

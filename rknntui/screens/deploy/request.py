@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import sanitize
-from engine.wire.compile import COMPILE, CompileParams, count_or_path
+from engine.wire.compile import COMPILE, CompileParams
 from rknntui.keys.commandline import command_with
 from rknntui.screens.deploy.forms import stem_of
 
@@ -21,22 +21,14 @@ if TYPE_CHECKING:
     from rknntui.session.state import Session
 
 __all__ = [
-    "ask_quantizer",
-    "ask_samples",
+    "ask_settings",
     "ask_start",
-    "ask_toolkit",
     "compile_command",
     "settings_words",
 ]
 
 Settle = Callable[[CompileParams], None]
 _AUTO = "automatic"
-_DEFAULT = "default"
-_QUANTIZERS = {
-    _AUTO: "ours where the dtype can be written as Q/DQ pairs (w8a8), else the vendor's",
-    "ours": "the build as it is, through Q/DQ pairs: what was simulated here",
-    "vendor": "the vendor's toolkit calibrates and quantizes by itself, with the same recipe",
-}
 
 
 def settings_words(now: CompileParams) -> tuple[str, str, str, str]:
@@ -106,59 +98,30 @@ def _files(path: str, chips: Sequence[str]) -> list[str]:
     return [path] if len(chips) == 1 and not Path(path).is_dir() else []
 
 
-def ask_quantizer(workspace: Workspace, now: CompileParams, then: Settle) -> None:
-    """Ask whose quantization is used."""
-    from rknntui.screens.dialogs.dialogs import ChoiceDialog
-
-    def chosen(name: str | None) -> None:
-        match name:
-            case "ours" | "vendor":
-                then(replace(now, quantizer=name))
-            case str():
-                then(replace(now, quantizer=None))
-
-    dialog = ChoiceDialog("Quantizer", list(_QUANTIZERS), now.quantizer or _AUTO, _QUANTIZERS)
-    workspace.app.push_screen(dialog, chosen)
-
-
-def ask_samples(workspace: Workspace, now: CompileParams, then: Settle) -> None:
-    """Ask over how many samples the vendor's simulator is compared with ours."""
-    from rknntui.screens.dialogs.dialogs import PromptDialog
-
-    def problem(text: str) -> str:
-        try:
-            count_or_path(text.strip())
-        except ValueError as error:
-            return str(error)
-        return ""
-
-    def typed(text: str | None) -> None:
-        if text is not None:
-            then(replace(now, samples=count_or_path(text.strip())))
-
-    question = "Calibration samples for the vendor's simulator, or a folder of pictures; 0: none"
-    dialog = PromptDialog("Second opinion", question, str(now.samples), problem)
-    workspace.app.push_screen(dialog, typed)
-
-
-def ask_toolkit(
+def ask_settings(
     workspace: Workspace,
     known: Sequence[ToolkitEnvironment],
     now: CompileParams,
     then: Settle,
 ) -> None:
-    """Ask which environment compiles."""
-    from rknntui.screens.dialogs.dialogs import ChoiceDialog
+    """Ask how it is compiled: quantizer, second opinion, toolkit, time limit."""
+    from rknntui.screens.dialogs.request import RequestDialog
 
-    about = {_DEFAULT: "the default toolkit of each chip's generation"}
-    for row in known:
-        version = f" {row.version}" if row.version else ""
-        text = f"generation {row.generation},{version} {row.state}; {row.folder}"
-        about[row.name] = sanitize(text, 300)
+    names = [sanitize(row.name, 40) for row in known]
+    hints = {
+        "quantizer": "ours, vendor; empty: ours where the dtype has a way through Q/DQ pairs",
+        "samples": "of the second opinion: a number, or a folder of pictures; 0: none",
+        "toolkit": f"{', '.join(names) or 'none is known'}; empty: the generation's default",
+        "seconds": "of one step of the toolkit; empty: no limit",
+    }
 
-    def chosen(name: str | None) -> None:
-        if name is not None:
-            then(replace(now, toolkit=None if name == _DEFAULT else name))
+    def check(asked: CompileParams) -> None:
+        if asked.toolkit is not None and asked.toolkit not in names:
+            raise ValueError(f"There is no toolkit {asked.toolkit!r}: {hints['toolkit']}.")
 
-    dialog = ChoiceDialog("Toolkit", list(about), now.toolkit or _DEFAULT, about)
+    def chosen(asked: CompileParams | None) -> None:
+        if asked is not None:
+            then(asked)
+
+    dialog = RequestDialog("How it is compiled", now, list(hints), hints, check)
     workspace.app.push_screen(dialog, chosen)

@@ -37,10 +37,8 @@ from rknntui.screens.deploy.forms import ask_export, show_exported
 from rknntui.screens.deploy.jobs import newest_job
 from rknntui.screens.deploy.panes import PANES, DeployViews, Shown
 from rknntui.screens.deploy.request import (
-    ask_quantizer,
-    ask_samples,
+    ask_settings,
     ask_start,
-    ask_toolkit,
 )
 from rknntui.screens.deploy.targets import Targets
 from rknntui.screens.deploy.toolkits import (
@@ -81,7 +79,7 @@ class Deploy(TableWorkspace):
         "each. Compile makes the model of each marked chip ({deploy.mark}) with the vendor's "
         "toolkit; what its compiler prints is beside our estimate, Enter shows the layers, those "
         "that disagree first. Agreement has the outputs of the vendor's simulator beside ours; "
-        "{deploy.samples} sets on which samples. Where they are far apart no file is written; "
+        "{deploy.settings} sets on which samples. Where they are far apart no file is written; "
         "{deploy.accept} writes it all the same. Toolkits installs, checks, adopts and removes "
         "the vendor's toolkits. Code writes a project that runs the model on a board. "
         "{deploy.start} does what the view is for, {deploy.back} stops it; jobs go on when the "
@@ -292,22 +290,14 @@ class Deploy(TableWorkspace):
         self._placed = False
         self.draw()
 
-    def action_quantizer(self) -> None:
-        """Choose whose quantization is used."""
-        ask_quantizer(self, self.targets.settings, self._settle)
-
-    def action_samples(self) -> None:
-        """Set over how many samples the second opinion is."""
-        ask_samples(self, self.targets.settings, self._settle)
+    def action_settings(self) -> None:
+        """Set how it is compiled."""
+        ask_settings(self, self.toolkits.rows or (), self.targets.settings, self._settle)
 
     def action_accept(self) -> None:
         """Write a model that computes something else than the build, or no longer."""
         settings = self.targets.settings
         self._settle(replace(settings, accept_difference=not settings.accept_difference))
-
-    def action_toolkit(self) -> None:
-        """Choose the toolkit."""
-        ask_toolkit(self, self.toolkits.rows or (), self.targets.settings, self._settle)
 
     def _settle(self, settings: CompileParams) -> None:
         self.targets.settings = settings

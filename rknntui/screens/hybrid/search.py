@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from textual import on
@@ -12,12 +12,9 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from engine import gain_text, sqnr_rank, sqnr_text
-from engine.wire.codec import Values, encode
-from engine.wire.hybrid import CURVE, SEARCH, CurvePoint, SearchParams, SearchResult
-from rknntui.keys.commandline import job_flags
+from engine.wire.hybrid import CURVE, SEARCH, CurvePoint, ProposeParams, SearchParams, SearchResult
 from rknntui.keys.text import key_text, with_keys
-from rknntui.screens.dialogs.dialogs import PromptDialog
-from rknntui.screens.dialogs.fields import FieldsDialog
+from rknntui.screens.dialogs.request import RequestDialog
 from rknntui.screens.hybrid.text import point_fields, point_record
 from rknntui.widgets.curve_chart import CurveChart, Series
 from rknntui.widgets.facts_line import Fact, FactsLine
@@ -32,12 +29,11 @@ if TYPE_CHECKING:
     from rknntui.session.state import Session
 
 __all__ = [
-    "SearchDialog",
     "SearchPane",
     "ask_proposal",
+    "checked_search",
     "last_search",
-    "search_flags",
-    "search_params",
+    "search_dialog",
 ]
 
 N = TypeVar("N", int, float)
@@ -56,93 +52,42 @@ _ENDED = {
     "asked": "stopped by you",
     "nothing more": "no further gain",
 }
-_FIELDS = (
-    ("floor_db", "Floor per output, dB", "stop when reached"),
-    ("budget", "Budget, promoted layers", "upper limit"),
-    ("dtype", "Promote to", "float16 or int16"),
-    ("lower", "Demote instead (yes, no)", "start from all promoted"),
-    ("seconds", "Seconds", "time limit"),
-    ("budget_ms", "Budget, ms (estimated)", "of an inference"),
-)
-DEFAULTS = {
-    "floor_db": "",
-    "budget": "5",
-    "budget_ms": "",
-    "dtype": "float16",
-    "lower": "no",
-    "seconds": "",
+_HINTS = {
+    "floor_db": "of every output, dB: stop when reached",
+    "budget": "promoted layers at most",
+    "dtype": "of promoted layers: float16 or int16",
+    "lower": "start from all promoted: yes or no",
+    "seconds": "time limit",
+    "budget_ms": "of an inference at most (estimated)",
 }
-_YES = {"y", "yes", "true", "1", "on"}
-_NO = {"", "n", "no", "false", "0", "off"}
+FIRST = SearchParams(budget=5, dtype="float16")
+"""What a search is asked for at first."""
 
 
-def search_params(texts: Mapping[str, str], recipe: Values | None = None) -> SearchParams:
-    """What to search for in the build of a recipe, from the dialog's texts.
-
-    Raises:
-        ValueError: a text is no value; the message is for the user.
-    """
-    floor = _number(texts["floor_db"], float, "The floor must be a number in dB.")
-    budget = _number(texts["budget"], int, "The budget must be a whole number of layers.")
-    budget_ms = _budget_ms(texts.get("budget_ms", ""))
-    seconds = _number(texts["seconds"], float, "The seconds must be a number.")
-    lower = texts["lower"].strip().lower()
-    if lower not in _YES | _NO:
-        raise ValueError("Demote must be yes or no.")
-    if floor is None and budget is None and budget_ms is None:
+def checked_search(asked: SearchParams) -> None:
+    """ValueError where it would not know when to end."""
+    if asked.floor_db is None and asked.budget is None and asked.budget_ms is None:
         raise ValueError("A search needs a floor or a budget.")
-    return SearchParams(
-        recipe=recipe,
-        floor_db=floor,
-        budget=budget,
-        dtype=texts["dtype"].strip() or DEFAULTS["dtype"],
-        lower=lower in _YES,
-        seconds=seconds,
-        budget_ms=budget_ms,
-    )
 
 
-def _budget_ms(text: str) -> float | None:
-    return _number(text, float, "The budget of time must be a number of ms.")
+def search_dialog(now: SearchParams) -> RequestDialog:
+    """Asks for floor, budget, dtype and time."""
+    title = "Search for layers to promote"
+    return RequestDialog(title, now, list(_HINTS), _HINTS, checked_search)
 
 
-def _number(text: str, read: Callable[[str], N], what: str) -> N | None:
-    try:
-        value = read(text) if text.strip() else None
-    except ValueError:
-        raise ValueError(what) from None
-    if value is not None and not 0 < value < 1e9:
-        raise ValueError(f"{what[:-1]} above 0.")
-    return value
+def ask_proposal(
+    app: App[None], now: ProposeParams, start: Callable[[ProposeParams], None]
+) -> None:
+    """Ask for the budget of time of a proposal, which may be empty."""
 
+    def take(asked: ProposeParams | None) -> None:
+        if asked is not None:
+            start(asked)
 
-def search_flags(texts: Mapping[str, str]) -> list[str]:
-    """The flags of ``rknntui hybrid search`` for the dialog's texts."""
-    return job_flags(SEARCH.name, encode(search_params({**DEFAULTS, **texts})))
-
-
-def ask_proposal(app: App[None], text: str, start: Callable[[str, float | None], None]) -> None:
-    """Ask for the budget of time of a proposal, which may be empty.
-
-    Args:
-        app: shows the dialog.
-        text: that the line has at first.
-        start: called with the text and the milliseconds; not after Esc.
-    """
-
-    def problem(text: str) -> str:
-        try:
-            _budget_ms(text)
-        except ValueError as error:
-            return str(error)
-        return ""
-
-    def take(text: str | None) -> None:
-        if text is not None:
-            start(text, _budget_ms(text))
-
-    question = "Budget of an inference, ms (estimated); empty: no budget"
-    app.push_screen(PromptDialog("Propose layers to promote", question, text, problem), take)
+    hints = {"budget_ms": "of an inference (estimated); empty: no budget"}
+    dialog = RequestDialog("Propose layers to promote", now, ["budget_ms"], hints)
+    app.push_screen(dialog, take)
 
 
 def last_search(session: Session) -> JobView | None:
@@ -158,29 +103,11 @@ def _gained(first: float, here: float) -> str:
     return f"{gain_text(None if math.isinf(here) else here - first, unit=False)}, "
 
 
-class SearchDialog(FieldsDialog):
-    """Asks for floor, budget, dtype and time; dismissed with the texts, None for Esc."""
-
-    TITLE_TEXT = "Search for layers to promote"
-    KEYS_TEXT = "↑↓ field · Enter start · Esc cancel"
-    DEFAULT_CSS = """
-    SearchDialog Label { width: 28; }
-    SearchDialog Input { width: 12; }
-    """
-
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        def read(given: dict[str, str]) -> dict[str, str]:
-            search_params(given)
-            return given
-
-        super().__init__(_FIELDS, {**DEFAULTS, **texts}, read)
-
-
 class SearchPane(Vertical):
     """State, curve and points of the search that runs or ran last.
 
     Attributes:
-        texts: of the dialog, as the last search was asked for.
+        asked: as the last search was asked for.
         found: result of the last search once it is done.
     """
 
@@ -197,7 +124,7 @@ class SearchPane(Vertical):
         self._job: JobView | None = None
         self._result: SearchResult | None = None
         self._points: list[CurvePoint] = []
-        self.texts: dict[str, str] = {}
+        self.asked = FIRST
         self.found: SearchResult | None = None
 
     def compose(self) -> ComposeResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,12 @@ from engine.wire.hybrid import (
     OutputFigure,
     Proposal,
     ProposeParams,
+    SearchParams,
     SearchResult,
     Table,
 )
 from engine.wire.requests import ModelTarget
-from rknntui.keys.commandline import command_for
+from rknntui.keys.commandline import command_for, command_with
 from rknntui.keys.text import key_text
 from rknntui.links import GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode, RunAction
 from rknntui.screens.base.tables import TableWorkspace
@@ -33,12 +35,10 @@ from rknntui.screens.hybrid.edits import LayerEdits, ask_dtype, ask_range
 from rknntui.screens.hybrid.effect import LiveEffect
 from rknntui.screens.hybrid.own import OwnErrors
 from rknntui.screens.hybrid.search import (
-    SearchDialog,
     SearchPane,
     ask_proposal,
     last_search,
-    search_flags,
-    search_params,
+    search_dialog,
 )
 from rknntui.screens.hybrid.text import (
     facts,
@@ -107,7 +107,7 @@ class Hybrid(TableWorkspace):
         self._outputs: Sequence[OutputFigure] = ()
         self._wanted = ""  # layer that a link leads to
         self._cost = BuildCost()
-        self._budget = ""  # of time, as the last proposal was asked for
+        self._proposal = ProposeParams()  # as the last one was asked for
         self._over = ""  # which samples the figures of the build are over
         self.own = OwnErrors()
         self.effect = LiveEffect(self, self.draw)
@@ -369,12 +369,12 @@ class Hybrid(TableWorkspace):
     def action_propose(self) -> None:
         """Ask for a budget of time; then the engine chooses, from the build's errors."""
 
-        def start(text: str, budget_ms: float | None) -> None:
-            self._budget = text
-            params = ProposeParams(recipe=self.edits.table_of, budget_ms=budget_ms)
+        def start(asked: ProposeParams) -> None:
+            self._proposal = asked
+            params = replace(asked, recipe=self.edits.table_of)
             self.start_job(PROPOSE, params, "hybrid proposal")
 
-        ask_proposal(self.app, self._budget, start)
+        ask_proposal(self.app, self._proposal, start)
 
     def _proposed(self, found: Proposal) -> None:
         time = self._cost.take_proposal(found)
@@ -388,16 +388,16 @@ class Hybrid(TableWorkspace):
     def action_search(self) -> None:
         """Ask what to search for, then search."""
 
-        def start(texts: dict[str, str] | None) -> None:
-            if texts is None:
+        def start(wanted: SearchParams | None) -> None:
+            if wanted is None:
                 return
-            self.pane.texts, self.pane.found = texts, None
+            self.pane.asked, self.pane.found = wanted, None
             asked = {n: self.session.recipe.get(n) for n in (plan.LAYERS, plan.RANGES)}
             recipe = {**(self.edits.table_of or {}), **asked}
-            self.start_job(SEARCH, search_params(texts, recipe), "hybrid search")
+            self.start_job(SEARCH, replace(wanted, recipe=recipe), "hybrid search")
             self.bar.choose("Search")
 
-        self.app.push_screen(SearchDialog(self.pane.texts), start)
+        self.app.push_screen(search_dialog(self.pane.asked), start)
 
     def action_pause(self) -> None:
         """Let the search wait, or go on."""
@@ -475,9 +475,6 @@ class Hybrid(TableWorkspace):
         return self.record_text()
 
     def command_line(self) -> list[str]:
-        words = command_for("hybrid", self.session)
-        if not words:
-            return []
         if self.bar.current == "Search":
-            return [*words[:2], "search", *words[2:], *search_flags(self.pane.texts)]
-        return [*words[:2], "table", *words[2:]]
+            return command_with("hybrid search", self.session, self.pane.asked)
+        return command_for("hybrid table", self.session)

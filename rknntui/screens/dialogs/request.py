@@ -1,0 +1,79 @@
+"""A form for the parameters of a request, made from their declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+from textual.widgets import Static
+
+from engine.wire.flags import Param, params_of
+from rknntui.screens.dialogs.fields import FieldsDialog
+
+__all__ = ["RequestDialog", "read_form"]
+
+R = TypeVar("R")
+
+
+class RequestDialog(FieldsDialog):
+    """A line for each parameter; dismissed with the request as it is asked for, None for Esc.
+
+    Args:
+        title: what is asked.
+        now: the request as it stands: what the lines have at first.
+        names: fields that are asked for, in this order.
+        hints: field -> a few words beside its line, where they say more than choices or bounds.
+        check: looks at the whole request; ValueError says what is wrong.
+    """
+
+    KEYS_TEXT = "↑↓ field · Enter accept · Esc cancel"
+    DEFAULT_CSS = """
+    RequestDialog Label { width: 22; }
+    RequestDialog Input { width: 24; }
+    """
+
+    def __init__(
+        self,
+        title: str,
+        now: Any,
+        names: Sequence[str],
+        hints: dict[str, str] | None = None,
+        check: Callable[[Any], None] | None = None,
+    ) -> None:
+        def read(texts: dict[str, str]) -> Any:
+            found = read_form(now, texts)
+            if check is not None:
+                check(found)
+            return found
+
+        known, told = _known(now), hints or {}
+        self._told = {name: known[name].flag.help for name in names}
+        self.TITLE_TEXT = title
+        texts = {name: known[name].text(getattr(now, name)) for name in names}
+        fields = [(n, known[n].label, told.get(n) or _hint(known[n])) for n in names]
+        super().__init__(fields, texts, read)
+
+    def on_descendant_focus(self) -> None:
+        """Say below the lines what the one with the focus is for, in full."""
+        focused = self.focused
+        told = self._told.get(focused.id or "", "") if focused is not None else ""
+        self.query_one("#problem", Static).update(told)
+
+
+def read_form(now: R, texts: Mapping[str, str]) -> R:
+    """A request with what the lines of a form say; ValueError says which line is wrong."""
+    known = _known(now)
+    changed: Any = {name: known[name].parse(text) for name, text in texts.items()}
+    return cast("R", replace(cast("Any", now), **changed))
+
+
+def _known(now: Any) -> dict[str, Param]:
+    return {each.path[0]: each for each in params_of(type(now)) if len(each.path) == 1}
+
+
+def _hint(param: Param) -> str:
+    """Choices or bounds; else the help."""
+    if param.choices:
+        return " or ".join(param.choices)
+    return "yes or no" if param.of is bool else param.flag.help
