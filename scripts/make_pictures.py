@@ -185,7 +185,7 @@ async def _deploy(camera: Camera) -> None:
     await camera.press("G", "space", "k", "k", "space", "j", "j")
     await camera.press("n")
     await camera.sees("Second opinion")
-    await camera.press("ctrl+u", "4", "enter", "r")
+    await camera.press("down", "ctrl+u", "4", "enter", "r")
     await camera.sees("Compile to")
     await camera.press("enter")
     app = camera.pilot.app
