@@ -184,7 +184,7 @@ async def _deploy(camera: Camera) -> None:
     await camera.sees("✓ 2.")
     await camera.press("G", "space", "k", "k", "space", "j", "j")
     await camera.press("n")
-    await camera.sees("Second opinion")
+    await camera.sees("How it is compiled")
     await camera.press("down", "ctrl+u", "4", "enter", "r")
     await camera.sees("Compile to")
     await camera.press("enter")

@@ -29,8 +29,7 @@ class RequestDialog(FieldsDialog):
 
     KEYS_TEXT = "↑↓ field · Enter accept · Esc cancel"
     DEFAULT_CSS = """
-    RequestDialog Label { width: 22; }
-    RequestDialog Input { width: 24; }
+    RequestDialog Input { width: 20; }
     """
 
     def __init__(
@@ -48,11 +47,17 @@ class RequestDialog(FieldsDialog):
             return found
 
         known, told = _known(now), hints or {}
-        self._told = {name: known[name].flag.help for name in names}
+        self._told = {name: told.get(name) or known[name].flag.help for name in names}
+        self._width = max(len(known[name].label) for name in names) + 1
         self.TITLE_TEXT = title
         texts = {name: known[name].text(getattr(now, name)) for name in names}
         fields = [(n, known[n].label, told.get(n) or _hint(known[n])) for n in names]
         super().__init__(fields, texts, read)
+
+    def on_mount(self) -> None:
+        """The values stand below each other."""
+        for label in self.query("Horizontal > Label:first-child"):
+            label.styles.width = self._width
 
     def on_descendant_focus(self) -> None:
         """Say below the lines what the one with the focus is for, in full."""
