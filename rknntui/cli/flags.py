@@ -245,7 +245,9 @@ _allow_code = click.option(
 
 def allowed_code(context: click.Context) -> list[str]:
     """The Python files that this command line names: their code may run."""
-    codes = [*(context.params.get("custom_ops") or ()), context.params.get("score") or ""]
+    names = [param.name or "" for param in context.command.params if param.type.name == "code"]
+    given = [context.params.get(name) for name in names]
+    codes = [code for one in given for code in ([one] if isinstance(one, str) else one or ())]
     named = [str(code).rpartition(":")[0] for code in codes if code]
     return [*context.meta.get(_ALLOWED, ()), *(str(Path(file).absolute()) for file in named)]
 
