@@ -9,8 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from engine.compile.environments.known import environment_of
-from engine.compile.environments.registry import Entry
+from engine.compile.environments.registry import Entry, environment_of
 from engine.wire.vendor import ToolkitEnvironment
 
 __all__ = ["VERSION", "make_environment", "python_of_version"]

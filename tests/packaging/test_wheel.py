@@ -21,7 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 import engine, rknntui
 from engine.chips import chips
-from engine.compile.environments.pins import pins_of
+from engine.compile.environments.wheels import pins_of
 from rknntui.demo import demo_recipe, demo_test_samples
 place = Path(sys.argv[1])
 for package in (engine, rknntui):

@@ -9,11 +9,7 @@ from pathlib import Path
 
 from engine.base.errors import ToolkitError, UsageError
 from engine.base.events import Reporter
-from engine.compile.environments import registry
 from engine.compile.environments.checking import look_into
-from engine.compile.environments.clearing import remove as remove_folder
-from engine.compile.environments.judging import generation_of
-from engine.compile.environments.known import find_any, free_name, known, named
 from engine.compile.environments.places import (
     ENVIRONMENT_VARIABLE,
     folder_size,
@@ -21,9 +17,20 @@ from engine.compile.environments.places import (
     held,
     is_managed,
     python_of,
+    remove_folder,
     site_time,
 )
-from engine.compile.environments.registry import Entry
+from engine.compile.environments.probe import generation_of
+from engine.compile.environments.registry import (
+    Entry,
+    changed,
+    check_name,
+    find_any,
+    free_name,
+    known,
+    named,
+    taken_error,
+)
 from engine.wire.vendor import (
     ToolkitAdoptParams,
     ToolkitEnvironment,
@@ -47,7 +54,7 @@ def adopt(params: ToolkitAdoptParams, reporter: Reporter) -> ToolkitEnvironment:
     """
     python = _interpreter(params.python)
     if params.name is not None:
-        registry.check_name(params.name)
+        check_name(params.name)
     seen, findings = look_into(python, reporter)
     generation, version = generation_of(seen)
     if not generation:
@@ -62,10 +69,7 @@ def adopt(params: ToolkitAdoptParams, reporter: Reporter) -> ToolkitEnvironment:
         )
     name = params.name or (before.name if before else free_name(f"toolkit{generation}", known_ones))
     if name in known_ones and known_ones[name].python != python:
-        raise UsageError(
-            f"The name {name} is taken by the environment in {known_ones[name].folder}.",
-            remedy=f"Give another one with --name, or run `rknntui vendor remove {name}` first.",
-        )
+        raise taken_error(name, known_ones[name].folder)
     entry = Entry(
         name=name,
         folder=seen.prefix,
@@ -78,7 +82,7 @@ def adopt(params: ToolkitAdoptParams, reporter: Reporter) -> ToolkitEnvironment:
         site=site_time(Path(seen.prefix)),
         findings=findings,
     )
-    with registry.changed() as entries:
+    with changed() as entries:
         for other in [n for n, one in entries.items() if one.python == python]:
             del entries[other]  # the same one under its old name
         entries[name] = entry
@@ -125,7 +129,7 @@ def remove(params: ToolkitName, reporter: Reporter) -> ToolkitRemoved:
             freed = folder_size(folder)
             remove_folder(folder, reporter)
         (folder.parent / f"{folder.name}.lock").unlink(missing_ok=True)
-    with registry.changed() as entries:
+    with changed() as entries:
         listed = entries.pop(found.name, None)
     if not files and listed is None and folder == given_folder():
         raise ToolkitError(
@@ -148,19 +152,10 @@ def make_default(name: str | None) -> ToolkitEnvironment:
     """
     found = find_any(name)
     name = found.name
-    with registry.changed() as entries:
+    with changed() as entries:
         for other, entry in list(entries.items()):
             if entry.generation == found.generation:
                 entries[other] = replace(entry, default=other == name)
         if name not in entries:
-            entries[name] = Entry(
-                name=name,
-                folder=found.folder,
-                python=found.python,
-                python_version=found.python_version,
-                generation=found.generation,
-                version=found.version,
-                managed=found.managed,
-                default=True,
-            )
+            entries[name] = Entry.of(replace(found, default=True))
     return named(name)

@@ -1,45 +1,63 @@
-"""Making an environment of rknn-toolkit2: venv, packages that work together, a first import."""
+"""Making an environment of rknn-toolkit2: venv, packages that work together, a first import.
+
+Its programs, venv and pip, have one log; where one fails, it tells why.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import platform
+import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.base.errors import EngineError, ToolkitError, UsageError
+from packaging.utils import canonicalize_name
+
+from engine.base.errors import EngineError, ToolkitError
 from engine.base.events import (
     LogLine,
     NullReporter,
+    Progress,
     Reporter,
     StageFinished,
     StageStarted,
 )
 from engine.base.files import output_errors
-from engine.base.paths import private_file, private_folder
-from engine.base.text import human_bytes
-from engine.compile.environments import registry
+from engine.base.paths import private_file, private_folder, state_folder
+from engine.base.text import human_bytes, sanitize
 from engine.compile.environments.checking import examine
-from engine.compile.environments.clearing import clear, remove
-from engine.compile.environments.known import DEFAULT_NAME, environment_of, known
-from engine.compile.environments.pins import Pins, pins_of
 from engine.compile.environments.places import (
     UNFINISHED,
+    clear,
     given_folder,
     held,
     python_of,
     read_ready,
+    remove_folder,
     site_time,
     toolkits_folder,
     write_ready,
 )
-from engine.compile.environments.pythons import check_platform, find_python
-from engine.compile.environments.registry import Entry
-from engine.compile.environments.steps import Plan, Steps
-from engine.compile.environments.wheels import check_wheels
+from engine.compile.environments.programs import (
+    check_platform,
+    clean_environment,
+    dying_with_us,
+    find_python,
+    run,
+)
+from engine.compile.environments.registry import (
+    DEFAULT_NAME,
+    Entry,
+    check_name,
+    environment_of,
+    known,
+    remember,
+    taken_error,
+)
+from engine.compile.environments.wheels import Pins, Wheel, check_wheels, pins_of
 from engine.wire.vendor import ToolkitEnvironment, ToolkitInstallParams
 
 __all__ = ["install"]
@@ -57,6 +75,53 @@ _ROOM_CPU = int(2.5 * _GIB)
 _ROOM_CUDA = 9 * _GIB
 """The same with the build of torch for CUDA, which PyPI has for x86-64: 5.6 GiB stay."""
 _TEMPORARY = "tmp"
+_FULL = 8 << 20
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is made, where and from what.
+
+    Attributes:
+        name: of the environment.
+        folder: of it.
+        pins: its packages.
+        python: the interpreter that makes it.
+        wheels: what is installed, where nothing is taken from a network; else empty.
+        index: a further package index.
+    """
+
+    name: str
+    folder: Path
+    pins: Pins
+    python: str
+    wheels: tuple[Wheel, ...]
+    index: str | None
+
+    @property
+    def count(self) -> int:
+        """Packages, as far as they are known before pip looks for them."""
+        return len(self.wheels or self.pins.all)
+
+    def pip_arguments(self) -> tuple[list[str], list[str]]:
+        """What pip is told to install in its two steps."""
+        first, second = list(self.pins.first), ["--no-deps", *self.pins.second]
+        if self.wheels:
+            # as they were found: torch asks for a newer setuptools than the toolkit works with, and
+            # without an index pip cannot take first the one and then the other
+            files = {str(one.path): one.name in self.pins.late for one in self.wheels}
+            first = ["--no-deps", *(path for path, is_late in files.items() if not is_late)]
+            second = ["--no-deps", *(path for path, is_late in files.items() if is_late)]
+            # --isolated: no index and no folder of the user's configuration counts
+            options = ["--isolated", "--no-index", "--no-cache-dir"]
+        else:
+            options = ["--extra-index-url", self.index] if self.index else []
+        return [*options, *first], [*options, *second]
+
+    @property
+    def log(self) -> Path:
+        """Everything that pip says."""
+        return state_folder() / "logs" / f"vendor-{self.name}.log"
 
 
 def install(params: ToolkitInstallParams, reporter: Reporter) -> ToolkitEnvironment:
@@ -103,13 +168,13 @@ def _target(params: ToolkitInstallParams, version: str) -> tuple[str, Path]:
     given = Path(params.folder).absolute() if params.folder else None
     if given is None and params.name is None:
         given = given_folder()
-    name = registry.check_name(params.name) if params.name else None
+    name = check_name(params.name) if params.name else None
     if given is not None:
         there = next((one.name for one in known_ones.values() if Path(one.folder) == given), None)
         if there is not None and name in (None, there):
             return there, given
         if name is not None and name in known_ones:
-            raise _taken(name, known_ones[name].folder)
+            raise taken_error(name, known_ones[name].folder)
         if name is None:
             name = _name_for(version, known_ones)
         return name, given
@@ -117,7 +182,7 @@ def _target(params: ToolkitInstallParams, version: str) -> tuple[str, Path]:
         name = _name_for(version, known_ones)
     if name in known_ones:
         if not known_ones[name].managed:
-            raise _taken(name, known_ones[name].folder)
+            raise taken_error(name, known_ones[name].folder)
         return name, Path(known_ones[name].folder)
     return name, toolkits_folder() / name
 
@@ -128,14 +193,6 @@ def _name_for(version: str, known_ones: dict[str, ToolkitEnvironment]) -> str:
     if other is None or (other.managed and other.version in ("", version)):
         return DEFAULT_NAME
     return f"{DEFAULT_NAME}-{version}"
-
-
-def _taken(name: str, folder: str) -> UsageError:
-    return UsageError(
-        f"The name {name} is taken by the environment in {folder}.",
-        cause="It was adopted, or made in another folder.",
-        remedy=f"Give another one with --name, or run `rknntui vendor remove {name}` first.",
-    )
 
 
 def _found_ready(
@@ -190,7 +247,7 @@ def _make(plan: Plan, reporter: Reporter, lock: int) -> None:
     with output_errors(plan.log):
         private_folder(plan.log.parent)
         private_file(plan.log).close()
-    steps = Steps(plan, reporter, lock, temporary)
+    steps = _Steps(plan, reporter, lock, temporary)
     with _stage(reporter, 0) as (stage, title):
         steps.run(stage, title, [plan.python, "venv", str(plan.folder)])
     temporary.mkdir()
@@ -238,7 +295,7 @@ def _leave_nothing(folder: Path, *, keep: bool) -> None:
             clear(folder, NullReporter())
             (folder / UNFINISHED).unlink()
         else:
-            remove(folder, NullReporter())
+            remove_folder(folder, NullReporter())
 
 
 def _entry(plan: Plan) -> Entry:
@@ -256,7 +313,111 @@ def _entry(plan: Plan) -> Entry:
 def _listed(plan: Plan) -> ToolkitEnvironment:
     """Remember it as checked; the folder's own mark is enough where that cannot be written."""
     entry = replace(_entry(plan), checked=True, ok=True, site=site_time(plan.folder))
-    with contextlib.suppress(EngineError), registry.changed() as entries:
-        before = entries.get(plan.name)
-        entries[plan.name] = replace(entry, default=before is not None and before.default)
+    with contextlib.suppress(EngineError):
+        remember(entry)
     return next((one for one in known() if Path(one.folder) == plan.folder), environment_of(entry))
+
+
+# ---------------------------------------------------------------------------------- venv and pip
+
+
+class _Steps:
+    """Programs that make an environment, one after the other, with one log."""
+
+    def __init__(self, plan: Plan, reporter: Reporter, lock: int, temporary: Path) -> None:
+        self._plan, self._reporter = plan, reporter
+        self._keep = (lock,) if lock >= 0 else ()
+        # a wheel of 800 MB must not fill a small /tmp
+        self._environment = clean_environment() | {"TMPDIR": str(temporary)}
+        self._stage, self._total = "", 0
+        self._seen: set[str] = set()
+
+    def run(self, stage: str, what: str, command: Sequence[str], total: int = 0) -> None:
+        """Run a module of an interpreter.
+
+        Args:
+            stage: that its progress is of.
+            what: it does, for errors.
+            command: interpreter, module and arguments.
+            total: packages that it will take.
+
+        Raises:
+            ToolkitError: it failed; says why, as far as its output tells.
+            JobCancelledError: the user cancelled.
+        """
+        python, module, *arguments = command
+        self._stage, self._total = stage, total
+        self._seen.clear()
+        told: list[str] = []
+        environment = dict(self._environment)
+        if module == "venv":
+            environment.pop("TMPDIR")  # it lies in what is being made
+        with private_file(self._plan.log, append=True) as log:
+
+            def take(line: str) -> None:
+                log.write(line.encode("utf-8", "replace") + b"\n")
+                told.append(line)
+                del told[:-40]
+                self._tell(line)
+
+            ended = run(
+                dying_with_us(python, module, *arguments),
+                self._reporter,
+                environment=environment,
+                on_line=take,
+                keep=self._keep,
+            )
+        if ended.returncode:
+            raise _failed(what, told, self._plan)
+
+    def _tell(self, line: str) -> None:
+        """Progress, package by package, as pip tells it."""
+        if found := _TAKEN.match(line):
+            name = found[1] or found[2]
+            self._seen.add(canonicalize_name(re.split(r"[=<>!~\[(-]", name)[0]))
+            self._note(name)
+        elif found := _LOADING.match(line):
+            self._note(f"{found[1]} {found[2]}")
+        elif line.startswith("Installing collected packages"):
+            self._note("unpacking")
+
+    def _note(self, text: str) -> None:
+        done = min(len(self._seen), self._total)
+        self._reporter.emit(Progress(self._stage, done, self._total, sanitize(text, 120)))
+
+
+_TAKEN = re.compile(r"\s*(?:Collecting ([^\s(;]{1,100})|Processing \S*/([^\s/]{1,200})\.whl)")
+_LOADING = re.compile(r"\s+(?:Downloading|Using cached) (?:\S*/)?(\S{1,200}\.whl) (\([^)]{1,30}\))")
+
+
+def _failed(what: str, told: Sequence[str], plan: Plan) -> ToolkitError:
+    """Why pip or venv failed, by what it said last."""
+    text = "\n".join(told)
+    last = [line for line in told if line.strip()][-3:]
+    said = " ".join(line for line in told if line.startswith("ERROR:")) or " ".join(last)
+    cause, remedy = f"It said: {sanitize(said, 600)}", f"All that it said is in {plan.log}."
+    if _is_full(plan.folder) or "No space left on device" in text or "Disk quota" in text:
+        cause = "The disk or the quota is full."
+        remedy = "Free space, or choose a folder on another disk with --folder."
+    elif re.search(
+        r"NewConnectionError|ConnectTimeout|ReadTimeout|name resolution|ProxyError", text
+    ):
+        cause = "The package index cannot be reached."
+        remedy = (
+            "Look at the network and the proxy, or install from a folder of wheels: --wheels. "
+            f"All that was said is in {plan.log}."
+        )
+    elif found := re.search(r"No matching distribution found for (\S{1,100})", text):
+        cause = f"There is no wheel of {sanitize(found[1])} for this Python and machine."
+        remedy = (
+            "Look whether the index has it, or take another Python with --python. "
+            f"All that was said is in {plan.log}."
+        )
+    return ToolkitError(f"{what} failed.", cause=cause, remedy=remedy)
+
+
+def _is_full(folder: Path) -> bool:
+    """Whether hardly anything more fits there: what venv runs does not say so itself."""
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage(folder).free < _FULL
+    return False

@@ -10,16 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from engine.base import confine
 from engine.base.errors import ToolkitError
 from engine.base.events import Reporter
 from engine.base.process import exit_reason
 from engine.base.text import sanitize
-from engine.compile.environments.children import run
-from engine.compile.environments.pythons import clean_environment
-from engine.compile.environments.requirements import normal_name
+from engine.compile.environments.places import PACKAGES
+from engine.compile.environments.programs import clean_environment, run
 
-__all__ = ["Attempt", "Package", "Probe", "probe"]
+__all__ = ["Attempt", "Package", "Probe", "generation_of", "probe"]
 
 FACT_SECONDS = 60.0
 """How long an interpreter may take to say what it is."""
@@ -83,6 +84,14 @@ class Probe:
     attempts: tuple[Attempt, ...] = ()
     said: str = ""
     executable: str = ""
+
+
+def generation_of(probe: Probe) -> tuple[int, str]:
+    """Generation and version of the toolkit there; (0, "") where there is none."""
+    for generation, name in PACKAGES.items():
+        if found := probe.packages.get(name):
+            return generation, found.version
+    return 0, ""
 
 
 def probe(
@@ -184,13 +193,13 @@ def _read(python: str, lines: Sequence[str], how: str, said: str) -> Probe:
 
 
 def _packages(found: Any) -> dict[str, Package]:
-    packages = {}
+    packages: dict[str, Package] = {}
     for row in found.values() if isinstance(found, dict) else ():
         if isinstance(row, dict) and isinstance(row.get("requires"), list):
             name = sanitize(str(row.get("name", "")), 100)
             version = sanitize(str(row.get("version", "")), 60)
             requires = tuple(str(one) for one in row["requires"][:500])
-            packages[normal_name(name)] = Package(name, version, requires)
+            packages[canonicalize_name(name)] = Package(name, version, requires)
     return packages
 
 

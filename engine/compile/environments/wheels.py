@@ -1,26 +1,176 @@
-"""A folder of wheels, looked through before anything is made: what is missing, how large it is."""
+"""Versions of packages that work together, and a folder of wheels that is looked through for them.
+
+``pinned/rknn-toolkit2-2.3.2-py3.11.txt`` has the requirements of two steps of pip, those of the
+second below the line ``# without dependencies ...``. Its first comment says what was tried.
+Requirements, markers, versions and the tags of wheels are read by the library ``packaging``.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from operator import attrgetter
 from pathlib import Path
 
+from packaging import tags
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+
 from engine.base.errors import ToolkitError
-from engine.base.text import sanitize
-from engine.compile.environments.pins import Pins
-from engine.compile.environments.requirements import normal_name, parse
+from engine.base.text import did_you_mean, sanitize
 
-__all__ = ["Wheel", "check_wheels", "wheels_in"]
+__all__ = [
+    "TESTED",
+    "Pins",
+    "Wheel",
+    "all_pins",
+    "check_wheels",
+    "needed",
+    "pins_of",
+    "takes",
+    "wheels_in",
+]
 
-_LIMIT = 1 << 20
-_MANYLINUX = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
-_PYTHON_TAG = re.compile(r"(py|cp)3(\d{0,2})")
-_TAG = re.compile(r"(manylinux\d+|manylinux_(\d+)_(\d+)|linux)_(x86_64|aarch64)")
+TESTED = "2.3.2"
+"""The toolkit that is made where no version is named: all figures of the docs are of it."""
+
+_FOLDER = Path(__file__).with_name("pinned")
+_NAME = re.compile(r"rknn-toolkit2-([0-9.]+)-py(3\.\d+)\.txt")
+_SECOND = "# without dependencies"
+# what a Python is preferred by: the first has been used most
+_ORDER = ("3.11", "3.10", "3.12", "3.9", "3.8")
+_METADATA_LIMIT = 1 << 20
+_TEXT_LIMIT = 2000
+
+
+# -------------------------------------------------------------------------------------------- pins
+
+
+@dataclass(frozen=True)
+class Pins:
+    """Requirements that work together.
+
+    Attributes:
+        toolkit: version of rknn-toolkit2.
+        python: ``3.11``.
+        first: ``name==version`` of what pip installs with its dependencies.
+        second: what it installs then without them.
+    """
+
+    toolkit: str
+    python: str
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+
+    @property
+    def all(self) -> dict[str, str]:
+        """Normalized name -> version, of both steps."""
+        rows = (one.partition("==") for one in (*self.first, *self.second))
+        return {canonicalize_name(name): version for name, _, version in rows}
+
+    @property
+    def late(self) -> set[str]:
+        """Normalized names of those of the second step."""
+        return {canonicalize_name(one.partition("==")[0]) for one in self.second}
+
+    @property
+    def key(self) -> str:
+        """What a finished environment was made from."""
+        return hashlib.sha256(
+            "\n".join([self.python, *self.first, *self.second]).encode()
+        ).hexdigest()
+
+
+@cache
+def all_pins() -> tuple[Pins, ...]:
+    """All of them: toolkits by version, newest first, Pythons by preference."""
+    rank = {python: at for at, python in enumerate(_ORDER)}
+    found = sorted(_read(), key=lambda one: rank.get(one.python, len(rank)))
+    return tuple(sorted(found, key=lambda one: Version(one.toolkit), reverse=True))
+
+
+def pins_of(version: str | None) -> tuple[Pins, ...]:
+    """Those of a toolkit, the preferred Python first.
+
+    Raises:
+        ToolkitError: no versions are known to work with it.
+    """
+    wanted = version or TESTED
+    found = tuple(one for one in all_pins() if one.toolkit == wanted)
+    if not found:
+        versions = sorted({one.toolkit for one in all_pins()}, key=Version)
+        raise ToolkitError(
+            f"rknn-toolkit2 {wanted} cannot be installed by this program.",
+            cause=did_you_mean(wanted, versions)
+            or "Which versions of its packages work together is not known here.",
+            remedy=f"Known are {' and '.join(versions)}; an environment that you made yourself is "
+            "taken by `rknntui vendor adopt PYTHON`.",
+        )
+    return found
+
+
+def _read() -> Iterator[Pins]:
+    for path in _FOLDER.iterdir():
+        if named := _NAME.fullmatch(path.name):
+            steps = path.read_text("utf-8").partition(_SECOND)
+            yield Pins(named[1], named[2], _lines(steps[0]), _lines(steps[2]))
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(line for line in text.splitlines() if "==" in line and not line.startswith("#"))
+
+
+# ------------------------------------------------------------------------------------ requirements
+
+
+def needed(lines: Iterable[str], python: str, machine: str) -> list[Requirement]:
+    """The requirements that count in an environment, with normalized names.
+
+    A line that is no requirement (PEP 508) constrains nothing and is left out.
+
+    Args:
+        lines: as packages write them down.
+        python: ``3.11`` or ``3.11.7``.
+        machine: ``x86_64`` or ``aarch64``.
+    """
+    facts = {
+        "python_version": ".".join(python.split(".")[:2]),
+        "python_full_version": python,
+        "implementation_version": python,
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+        "platform_system": "Linux",
+        "platform_machine": machine,
+        "sys_platform": "linux",
+        "os_name": "posix",
+        "extra": "",
+    }
+    found = []
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            one = Requirement(line[:_TEXT_LIMIT])
+            if one.marker is None or one.marker.evaluate(facts):
+                one.name = canonicalize_name(one.name)
+                found.append(one)
+    return found
+
+
+def takes(requirement: Requirement, version: str) -> bool:
+    """Whether an installed version fits; one that is no version (PEP 440) does."""
+    try:
+        return requirement.specifier.contains(Version(version), prereleases=True)
+    except InvalidVersion:
+        return True
+
+
+# ------------------------------------------------------------------------------------------ wheels
 
 
 @dataclass(frozen=True)
@@ -29,57 +179,32 @@ class Wheel:
 
     path: Path
     name: str
-    version: str
-    pythons: tuple[str, ...]
-    abis: tuple[str, ...]
-    platforms: tuple[str, ...]
+    version: Version
+    tags: frozenset[tags.Tag]
 
     @classmethod
     def of(cls, path: Path) -> Wheel | None:
         """What a file's name says; None where it is no wheel's."""
-        parts = path.name.removesuffix(".whl").split("-")
-        if path.suffix != ".whl" or len(parts) not in (5, 6):
-            return None
-        pythons, abis, platforms = (part.split(".") for part in parts[-3:])
-        name = normal_name(parts[0])
-        return cls(path, name, parts[1], tuple(pythons), tuple(abis), tuple(platforms))
+        with suppress(ValueError):
+            name, version, _, fitting = parse_wheel_filename(path.name)
+            return cls(path, name, version, fitting)
+        return None
 
-    def fits(self, python: str, machine: str, glibc: tuple[int, int]) -> bool:
-        """Whether pip takes it.
-
-        Args:
-            python: ``3.11``.
-            machine: ``x86_64`` or ``aarch64``.
-            glibc: of this system.
-        """
-        minor = int(python.partition(".")[2])
-        return self._fits_python(minor) and any(
-            _fits_platform(tag, machine, glibc) for tag in self.platforms
-        )
-
-    def _fits_python(self, minor: int) -> bool:
-        for tag in self.pythons:
-            found = _PYTHON_TAG.fullmatch(tag)
-            if found is None:
-                continue
-            kind, number = found[1], int(found[2] or 0)
-            if kind == "py" and number <= minor:
-                return True
-            own = number == minor and any(abi in (tag, f"{tag}m", "none") for abi in self.abis)
-            if kind == "cp" and (own or (number <= minor and "abi3" in self.abis)):
-                return True
-        return False
+    def fits(self, python: str) -> bool:
+        """Whether pip takes it on this machine, for a Python such as ``3.11``."""
+        return not self.tags.isdisjoint(_supported(python))
 
 
-def _fits_platform(tag: str, machine: str, glibc: tuple[int, int]) -> bool:
-    if tag == "any":
-        return True
-    found = _TAG.fullmatch(tag)
-    if found is None or found[4] != machine:
-        return False
-    if found[2]:
-        return (int(found[2]), int(found[3])) <= glibc
-    return _MANYLINUX.get(found[1], (0, 0)) <= glibc
+@cache
+def _supported(python: str) -> frozenset[tags.Tag]:
+    major, minor = map(int, python.split("."))
+    own, platforms = f"cp{major}{minor}", list(tags.platform_tags())
+    return frozenset(
+        [
+            *tags.cpython_tags((major, minor), [own], platforms),
+            *tags.compatible_tags((major, minor), own, platforms),
+        ]
+    )
 
 
 def wheels_in(folder: Path) -> list[Wheel]:
@@ -108,62 +233,54 @@ def check_wheels(folder: Path, pins: Pins) -> tuple[Wheel, ...]:
     Raises:
         ToolkitError: a wheel is missing; names all that are, and how to get them.
     """
-    machine, glibc = platform.machine(), _glibc()
-    fitting: dict[str, list[Wheel]] = {}
-    for wheel in wheels_in(folder):
-        if wheel.fits(pins.python, machine, glibc):
-            fitting.setdefault(wheel.name, []).append(wheel)
-    missing, taken = [], {}
-    for name, version in pins.all.items():
-        there = fitting.get(normal_name(name), ())
-        # a local part (+cpu) is of the same version
-        suited = [one for one in there if version in (one.version, one.version.partition("+")[0])]
-        if suited:
-            taken[normal_name(name)] = max(suited, key=lambda one: "+" in one.version)
+    machine = platform.machine()
+    fitting = [wheel for wheel in wheels_in(folder) if wheel.fits(pins.python)]
+    taken, missing = [], []
+    for text in (*pins.first, *pins.second):
+        if wheel := _newest(needed([text], pins.python, machine)[0], fitting):
+            taken.append(wheel)
         else:
-            missing.append(f"{name}=={version}")
-    further, absent = _further(list(taken.values()), fitting, pins)
+            missing.append(text)
+    further, absent = _further(taken, fitting, pins)
     if missing or absent:
         raise _missing_error(folder, [*missing, *absent], pins, machine)
-    return *taken.values(), *further
+    return *taken, *further
+
+
+def _newest(wanted: Requirement, wheels: Sequence[Wheel]) -> Wheel | None:
+    """As pip chooses: a release before a pre-release, a local version (+cpu) before its own."""
+    named = [one for one in wheels if one.name == wanted.name]
+    suited = set(wanted.specifier.filter(one.version for one in named))
+    return max(
+        (one for one in named if one.version in suited), key=attrgetter("version"), default=None
+    )
 
 
 def _further(
-    taken: Sequence[Wheel], fitting: dict[str, list[Wheel]], pins: Pins
+    taken: Sequence[Wheel], fitting: Sequence[Wheel], pins: Pins
 ) -> tuple[list[Wheel], list[str]]:
     """What the wheels themselves ask for beside the pins, as torch does for its CUDA libraries.
 
     Returns:
         Wheels that are there, and requirements for which there is none.
     """
-    facts = {
-        "python_version": pins.python,
-        "platform_system": "Linux",
-        "platform_machine": platform.machine(),
-        "sys_platform": "linux",
-        "os_name": "posix",
-        "implementation_name": "cpython",
-        "platform_python_implementation": "CPython",
-    }
-    without = {normal_name(one.partition("==")[0]) for one in pins.second}
     found: list[Wheel] = []
     missing: list[str] = []
-    waiting, seen = list(taken), {normal_name(name) for name in pins.all}
+    waiting, seen = list(taken), set(pins.all)
     while waiting:
         wheel = waiting.pop()
-        if wheel.name in without:  # pip does not look at its requirements either
+        if wheel.name in pins.late:  # pip does not look at its requirements either
             continue
-        for line in _requires(wheel.path):
-            wanted = parse(line)
-            if wanted is None or wanted.name in seen or not wanted.applies(facts):
+        for wanted in needed(_requires(wheel.path), pins.python, platform.machine()):
+            if wanted.name in seen:
                 continue
             seen.add(wanted.name)
-            suited = [one for one in fitting.get(wanted.name, ()) if wanted.takes(one.version)]
-            if suited:
-                waiting.append(suited[-1])
-                found.append(suited[-1])
+            if suited := _newest(wanted, fitting):
+                waiting.append(suited)
+                found.append(suited)
             else:
-                missing.append(f"{wanted} (of {wheel.name} {wheel.version})")
+                text = f"{wanted.name}{wanted.specifier}"
+                missing.append(f"{text} (of {wheel.name} {wheel.version})")
     return found, missing
 
 
@@ -174,7 +291,7 @@ def _requires(path: Path) -> Iterator[str]:
         for entry in archive.infolist():
             if re.fullmatch(r"[^/]+\.dist-info/METADATA", entry.filename):
                 with archive.open(entry) as stream:
-                    text = stream.read(_LIMIT).decode("utf-8", "replace")
+                    text = stream.read(_METADATA_LIMIT).decode("utf-8", "replace")
                 for line in text.split("\n\n", 1)[0].splitlines():
                     if line.startswith("Requires-Dist:"):
                         yield line.partition(":")[2].strip()
@@ -193,8 +310,3 @@ def _missing_error(folder: Path, missing: list[str], pins: Pins, machine: str) -
         f"--python-version {digits} --platform manylinux2014_{machine} --platform "
         f"manylinux_2_28_{machine} --dest FOLDER {plain}",
     )
-
-
-def _glibc() -> tuple[int, int]:
-    numbers = [int(part) for part in platform.libc_ver()[1].split(".")[:2] if part.isdigit()]
-    return (numbers[0], numbers[1]) if len(numbers) == 2 else (2, 17)

@@ -310,7 +310,7 @@ def test_a_python_that_is_none(kind: str, tmp_path: Path, start: Start) -> None:
 NEAR = """
 import sys, time
 from pathlib import Path
-from engine.compile.environments.known import environment_of
+from engine.compile.environments.registry import environment_of
 from engine.compile.environments.registry import Entry
 from engine.compile.toolkit import Toolkit
 folder, python, kept, source = sys.argv[1:]

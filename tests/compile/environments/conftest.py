@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.compile.environments import pins
+from engine.compile.environments import wheels
 from tests.compile.environments.standins import PINS, VERSION
 
 
@@ -22,7 +22,7 @@ def stand_in_pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     for version in ("2.3.2", "2.4.0"):
         text = PINS.format(version=version).replace("rknn-", "setuptools==75.0\nrknn-")
         (folder / f"rknn-toolkit2-{version}-py{VERSION}.txt").write_text(text, "utf-8")
-    monkeypatch.setattr(pins, "_FOLDER", folder)
-    pins.all_pins.cache_clear()
+    monkeypatch.setattr(wheels, "_FOLDER", folder)
+    wheels.all_pins.cache_clear()
     yield folder
-    pins.all_pins.cache_clear()
+    wheels.all_pins.cache_clear()

@@ -15,7 +15,7 @@ import pytest
 from engine.base.errors import JobCancelledError, ToolkitError, UsageError
 from engine.base.events import CallbackReporter, NullReporter
 from engine.compile.environments import adopt, check, far_probe, find, known, make_default, remove
-from engine.compile.environments.judging import judge
+from engine.compile.environments.checking import judge
 from engine.compile.environments.places import READY, held
 from engine.compile.environments.probe import Attempt, Package, Probe, probe
 from engine.compile.toolkit import Toolkit

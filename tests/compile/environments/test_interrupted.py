@@ -17,7 +17,8 @@ import pytest
 
 from engine.base.errors import JobCancelledError, ToolkitError
 from engine.base.events import CallbackReporter, NullReporter
-from engine.compile.environments import check, find, install, known, pins
+from engine.compile.environments import check, find, install, known
+from engine.compile.environments import wheels as pinned
 from engine.compile.environments.places import UNFINISHED, toolkits_folder
 from engine.wire.vendor import ToolkitInstallParams
 from tests.compile.environments.standins import site_of, wheels
@@ -97,13 +98,13 @@ def test_killed(index: _Index, tmp_path: Path) -> None:
     program = (
         "import sys\nfrom pathlib import Path\n"
         "from engine.base.events import NullReporter\n"
-        "from engine.compile.environments import install, pins\n"
+        "from engine.compile.environments import install, wheels\n"
         "from engine.wire.vendor import ToolkitInstallParams\n"
-        "pins._FOLDER = Path(sys.argv[1])\n"
+        "wheels._FOLDER = Path(sys.argv[1])\n"
         "install(ToolkitInstallParams(), NullReporter())\n"
     )
     place = toolkits_folder() / "toolkit2"
-    command = [sys.executable, "-c", program, str(pins._FOLDER)]
+    command = [sys.executable, "-c", program, str(pinned._FOLDER)]
     with subprocess.Popen(command, cwd=Path(__file__).resolve().parents[3]) as process:
         assert index.asked.wait(120)
         assert _running(place)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import platform
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from engine.base.errors import ToolkitError
-from engine.compile.environments.pins import TESTED, Pins, all_pins, pins_of
-from engine.compile.environments.requirements import parse
-from engine.compile.environments.wheels import Wheel, check_wheels, wheels_in
+from engine.compile.environments.wheels import (
+    TESTED,
+    Pins,
+    Wheel,
+    all_pins,
+    check_wheels,
+    needed,
+    pins_of,
+    takes,
+    wheels_in,
+)
 from tests.compile.environments.standins import Stand, wheel
 
 
@@ -23,12 +32,9 @@ def test_all_pins_are_whole() -> None:
     asked += ["tqdm>=4.64.0", "opencv-python>=4.5.5.64", "fast-histogram>=0.11", "numpy<=1.26.4"]
     asked += ["onnx<=1.18.0,>=1.16.1", "onnxruntime>=1.17.0", "torch>=1.10.1"]
     for one in all_pins():
-        versions = {name.lower(): version for name, version in one.all.items()}
-        for text in asked:
-            wanted = parse(text)
-            assert wanted is not None
-            name = wanted.name.replace("ruamel-yaml", "ruamel.yaml")
-            assert wanted.takes(versions[name]), (one.toolkit, one.python, text)
+        for wanted in needed(asked, one.python, "x86_64"):
+            assert takes(wanted, one.all[wanted.name]), (one.toolkit, one.python, wanted)
+        assert len(needed(asked, one.python, "x86_64")) == len(asked)
         assert one.second[-1] == f"rknn-toolkit2=={one.toolkit}"
         assert one.second[0].startswith("setuptools==")
 
@@ -42,61 +48,77 @@ def test_environments_of_the_earlier_script_stay_valid() -> None:
 @pytest.mark.parametrize(
     ("text", "yes", "no"),
     [
-        ("numpy<=1.26.4", "1.26.4 1.9 0.1", "1.26.5 2.0 10.0"),
-        ("numpy <=1.26.4", "1.26.4", "2.0"),
+        ("numpy <=1.26.4", "1.26.4 1.9 0.1", "1.26.5 2.0 10.0"),
         ("torch (<=2.4.0,>=1.10.1)", "2.4.0+cpu 2.4 1.13", "2.13.0 1.10.0"),
-        ("x~=1.4.2", "1.4.2 1.4.9", "1.5 1.4.1"),
-        ("x==1.*", "1.0 1.9", "2.0"),
-        ("x!=1.5", "1.4", "1.5 1.5.0"),
-        ("x>2", "2.1", "2 2.0 1"),
-        ("x<2.0", "1.9 2.0rc1", "2.0"),
-        ("x[extra]>=3; python_version < '3.9'", "3", "2"),
-        ("x", "1 99", ""),
+        ("x<2.0", "1.9 2.0.1.dirty", "2.0 2.0rc1"),
+        ("x>=2.0rc2", "2.0rc2 2.0rc10 2.0", "2.0rc1 2.0b3 2.0.dev1"),
+        ("x==2.0a1", "2.0a1", "2.0a2 2.0"),
+        ("x[extra]>=3; python_version < '3.12'", "3", "2"),
+        ("x", "1 99 2rc1", ""),
     ],
 )
 def test_requirements(text: str, yes: str, no: str) -> None:
-    wanted = parse(text)
-    assert wanted is not None
-    for version in yes.split():
-        assert wanted.takes(version), version
-    for version in no.split():
-        assert not wanted.takes(version), version
+    """Pre-releases have their order; what is no version constrains nothing."""
+    (wanted,) = needed([text], "3.11", "x86_64")
+    assert [version for version in (yes + " " + no).split() if takes(wanted, version)] == (
+        yes.split()
+    )
 
 
-def test_markers() -> None:
-    facts = {"python_version": "3.11", "platform_system": "Linux", "platform_machine": "x86_64"}
-
-    def applies(marker: str) -> bool:
-        wanted = parse(f"x; {marker}")
-        assert wanted is not None
-        return wanted.applies(facts)
-
-    assert applies("python_version >= '3.9'")
-    assert applies('platform_system == "Linux" and platform_machine == "x86_64"')
-    assert not applies("python_version < '3.9'")
-    assert not applies("extra == 'test'")
-    assert not applies("(what is this")
+@pytest.mark.parametrize(
+    ("marker", "applies"),
+    [
+        ("python_version >= '3.9'", True),
+        ('platform_system == "Linux" and platform_machine == "aarch64"', True),
+        ("platform_machine == 'x86_64' or platform_machine == 'aarch64'", True),
+        ("(os_name == 'nt' or python_version < '3.9') and sys_platform == 'linux'", False),
+        ("python_full_version < '3.11.8' and implementation_name == 'cpython'", True),
+        ("python_version < '3.9'", False),
+        ("extra == 'test'", False),
+        ("extra == 'test' or python_version >= '3'", True),
+        ("(what is this", False),
+        ("(" * 1500, False),
+    ],
+)
+def test_markers(marker: str, applies: bool) -> None:
+    """By the environment that is asked for, not by the Python of this process."""
+    assert bool(needed([f"x; {marker}"], "3.11.7", "aarch64")) == applies
 
 
 def test_wheels_by_their_names() -> None:
-    def fits(name: str, python: str = "3.11", machine: str = "x86_64") -> bool:
-        found = Wheel.of(Path(name))
-        return found is not None and found.fits(python, machine, (2, 31))
+    machine = platform.machine()
+    other = "aarch64" if machine == "x86_64" else "x86_64"
 
-    assert fits("a-1-py3-none-any.whl")
+    def fits(name: str, python: str = "3.11") -> bool:
+        found = Wheel.of(Path(name))
+        return found is not None and found.fits(python)
+
     assert fits("a-1-py2.py3-none-any.whl")
-    assert fits("a-1-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl")
-    assert fits("a-1-1build-cp311-cp311-linux_x86_64.whl")
-    assert fits("opencv_python-4.11.0.86-cp37-abi3-manylinux_2_17_x86_64.whl")
-    assert fits("a-1-cp36-cp36m-manylinux1_x86_64.whl", "3.6")
-    assert fits("a-1-cp311-cp311-manylinux_2_17_aarch64.whl", machine="aarch64")
-    assert not fits("a-1-cp311-cp311-manylinux_2_17_aarch64.whl")
-    assert not fits("a-1-cp310-cp310-manylinux_2_17_x86_64.whl")
-    assert not fits("a-1-cp312-abi3-manylinux_2_17_x86_64.whl")
-    assert not fits("a-1-cp311-cp311-manylinux_2_35_x86_64.whl")
-    assert not fits("a-1-cp311-cp311-win_amd64.whl")
-    assert not fits("a-1-cp311-cp311-musllinux_1_1_x86_64.whl")
-    assert not fits("a-1.tar.gz")
+    assert fits(f"a-1-cp311-cp311-manylinux_2_17_{machine}.manylinux2014_{machine}.whl")
+    assert fits(f"opencv_python-4.11.0.86-cp37-abi3-manylinux_2_17_{machine}.whl")
+    assert fits(f"a-1-cp38-cp38-linux_{machine}.whl", "3.8")
+    for tags in (
+        f"cp311-cp311-manylinux_2_17_{other}",
+        f"cp310-cp310-manylinux_2_17_{machine}",
+        f"cp312-abi3-manylinux_2_17_{machine}",
+        f"cp311-cp311-manylinux_2_99_{machine}",
+        "cp311-cp311-win_amd64",
+    ):
+        assert not fits(f"a-1-{tags}.whl"), tags
+    for name in ("a-1.tar.gz", "read me.whl", "a-x-py3-none-any.whl"):
+        assert not fits(name), name
+
+
+def test_the_wheel_that_pip_would_take(tmp_path: Path) -> None:
+    """The newest by its number, not by its name; a pre-release only where there is no other."""
+    pins = Pins("2.3.2", "3.11", ("a==1.0",), ("rknn-toolkit2==2.3.2",))
+    wheel(tmp_path, Stand("a", "1.0", ["b>=1", "c"]))
+    wheel(tmp_path, Stand("rknn-toolkit2", "2.3.2"))
+    for version in ("1.9", "1.10", "2.0rc1"):
+        wheel(tmp_path, Stand("b", version))
+    wheel(tmp_path, Stand("c", "3.0rc1"))
+    names = [one.path.name for one in check_wheels(tmp_path, pins)][2:]
+    assert names == ["b-1.10-py3-none-any.whl", "c-3.0rc1-py3-none-any.whl"]
 
 
 def test_what_a_wheel_itself_asks_for_is_looked_for(tmp_path: Path) -> None:
