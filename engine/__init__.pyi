@@ -67,6 +67,8 @@ from engine.base.text import sanitize as sanitize
 from engine.base.text import shape_text as shape_text
 from engine.base.text import visible as visible
 from engine.base.version import __version__ as __version__
+from engine.base.version import install_line as install_line
+from engine.base.version import requirements as requirements
 from engine.chips import chips as chips
 from engine.devices.agent.build import AGENT_TARGETS as AGENT_TARGETS
 from engine.devices.agent.build import build_agent as build_agent

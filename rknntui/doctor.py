@@ -1,15 +1,16 @@
-"""Checks of this machine that need nothing but the standard library."""
+"""Checks of this machine that load nothing heavy."""
 
 from __future__ import annotations
 
 import os
 import platform
-import shlex
 import shutil
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+from engine import install_line, requirements, user_dirs
 from engine.wire.doctor import Check
 
 __all__ = ["local_checks"]
@@ -17,26 +18,27 @@ __all__ = ["local_checks"]
 GLIBC = (2, 28)
 """The oldest glibc that onnxruntime's wheels run on (their platform tag)."""
 
-LIBRARIES = (
-    "textual",
-    "rich",
-    "numpy",
-    "onnx",
-    "onnx-ir",
-    "onnxruntime",
-    "pyyaml",
-    "adbutils",
-    "watchdog",
-    "pillow",
-    "platformdirs",
-    "click",
-)
+EXTRAS = {
+    "torch": ("PyTorch models", "load"),
+    "tensorflow": ("TensorFlow models", "load"),
+    "sweep": ("sweeps", "run"),
+}
+"""Extra of this program -> what it is for."""
 
 
-def local_checks() -> list[Check]:
+_AGAIN = "Install rknntui again with pip."
+
+
+def local_checks() -> Iterator[Check]:
     """Python, C library, processor, libraries, folders, terminal and adb."""
-    machine = [_python(), _glibc(), _machine(), *_libraries(), *_extras()]
-    return [*machine, *_folders(), _terminal(), _adb()]
+    yield from (_python(), _glibc(), _machine())
+    try:
+        yield from _libraries()
+        yield from (_extra(extra, *words) for extra, words in EXTRAS.items())
+    except ModuleNotFoundError as error:  # the library that reads what the others have to be
+        yield Check(f"library {error.name}", "bad", "missing", _AGAIN)
+    yield from (_folder(f"{kind} folder", path) for kind, path in user_dirs().items())
+    yield from (_terminal(), _adb())
 
 
 def _python() -> Check:
@@ -70,40 +72,39 @@ def _machine() -> Check:
     return Check("processor", "note", machine, "Tested on x86-64 and arm64 only.")
 
 
-def _libraries() -> list[Check]:
-    return [_library(f"library {name}", name) for name in LIBRARIES]
+def _libraries() -> Iterator[Check]:
+    asked = requirements()
+    if not asked:
+        remedy = "Install rknntui with pip."
+        yield Check("libraries", "note", "pip did not install this program", remedy)
+    for one in asked:
+        name, version = f"library {one.name}", _version(one.name)
+        if version is None:
+            yield Check(name, "bad", "missing", _AGAIN)
+        elif not one.specifier.contains(version, prereleases=True):
+            yield Check(name, "note", f"{version}, tested with {one.specifier}", _AGAIN)
+        else:
+            yield Check(name, "ok", version)
 
 
-def _library(title: str, name: str) -> Check:
+def _extra(extra: str, name: str, verb: str) -> Check:
+    # a build for another processor or GPU has the same modules
+    found = {
+        one.name: _version(one.name) or _version(one.name.removesuffix("-cpu"))
+        for one in requirements(extra)
+    }
+    missing = [package for package, version in found.items() if version is None]
+    if found and not missing:
+        return Check(name, "ok", ", ".join(f"{one} {version}" for one, version in found.items()))
+    told = f"not installed: {', '.join(missing)}" if missing else "not installed"
+    return Check(name, "note", told, f"To {verb} them: {install_line(extra)}")
+
+
+def _version(package: str) -> str | None:
     try:
-        return Check(title, "ok", metadata.version(name))
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return Check(title, "bad", "missing", "Install rknntui again with pip.")
-
-
-EXTRAS = {
-    "PyTorch": ("torch", ("torch~=2.13", "onnxscript~=0.7.2")),
-    "TensorFlow": ("tf2onnx", ("tensorflow-cpu~=2.21.0", "tf2onnx~=1.17")),
-}
-"""Framework -> a package that only its extra brings, and what pip installs for it."""
-
-
-def _extras() -> list[Check]:
-    checks = []
-    for framework, (package, requirements) in EXTRAS.items():
-        name = f"{framework} models"
-        try:
-            checks.append(Check(name, "ok", f"{package} {metadata.version(package)}"))
-        except metadata.PackageNotFoundError:
-            line = shlex.join([sys.executable, "-m", "pip", "install", *requirements])
-            checks.append(Check(name, "note", "not installed", f"To load them: {line}"))
-    return checks
-
-
-def _folders() -> list[Check]:
-    from engine import user_dirs
-
-    return [_folder(f"{kind} folder", path) for kind, path in user_dirs().items()]
+        return None
 
 
 def _folder(name: str, path: Path) -> Check:
@@ -128,13 +129,8 @@ def _terminal() -> Check:
 
 
 def _adb() -> Check:
+    # the one that adbutils brings along is never started: servers of two versions end each other
     found = shutil.which("adb")
     if found:
         return Check("adb", "ok", found)
-    try:
-        bundled = metadata.distribution("adbutils").locate_file("adbutils/binaries/adb")
-    except metadata.PackageNotFoundError:
-        bundled = None
-    if bundled is not None and Path(str(bundled)).exists():
-        return Check("adb", "ok", f"{bundled} (of adbutils)")
     return Check("adb", "note", "no adb program", "Install adb to reach boards by cable.")

@@ -1,5 +1,47 @@
-"""The version of this program, written once."""
+"""The version of this program, written once, and the packages that it asks pip for."""
 
-__all__ = ["__version__"]
+from __future__ import annotations
+
+import shlex
+import sys
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+__all__ = ["__version__", "install_line", "requirements"]
 
 __version__ = "0.1.0"
+
+
+def requirements(extra: str = "") -> tuple[Requirement, ...]:
+    """What this program needs here, or what one of its extras brings.
+
+    Returns:
+        As the metadata of the installed program has it (``pyproject.toml`` when pip installed it);
+        empty where pip did not.
+    """
+    from packaging.requirements import Requirement
+
+    try:
+        lines = metadata.requires("rknntui") or []
+    except metadata.PackageNotFoundError:
+        return ()
+    found = []
+    for one in map(Requirement, lines):
+        always = one.marker is None or one.marker.evaluate({"extra": ""})
+        asked = one.marker is None or one.marker.evaluate({"extra": extra})
+        if asked and always == (not extra):
+            found.append(one)
+    return tuple(found)
+
+
+def install_line(extra: str) -> str:
+    """The command that installs what an extra brings."""
+    packages = []
+    for one in requirements(extra):
+        parts = f"[{','.join(sorted(one.extras))}]" if one.extras else ""
+        packages.append(f"{one.name}{parts}{one.specifier}")
+    words = packages or [f"rknntui[{extra}]"]
+    return shlex.join([sys.executable, "-m", "pip", "install", *words])

@@ -12,9 +12,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import shlex
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -33,6 +31,7 @@ from engine.base.peers.limits import resident_bytes
 from engine.base.peers.near import LOOK_SECONDS, PeerEndedError
 from engine.base.plain import JsonObject
 from engine.base.process import child_environment, engine_command
+from engine.base.version import install_line
 
 __all__ = ["FRAMEWORKS", "Converter", "close", "convert", "log_path", "require"]
 
@@ -53,7 +52,7 @@ class Converter:
         words: its name, as a user knows it.
         child: module with ``convert(request: dict, out: Path) -> dict``, imported there only.
         needs: modules that the child imports.
-        packages: what pip installs for them, as this program's extras ask for it.
+        extra: of this program, which brings them.
         environment: variables of the child.
         resident: bytes that a child has once the framework is imported.
     """
@@ -61,7 +60,7 @@ class Converter:
     words: str
     child: str
     needs: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
+    extra: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     resident: int = 0
 
@@ -71,7 +70,7 @@ FRAMEWORKS: dict[str, Converter] = {
         "TensorFlow",
         "engine.frontends.tensorflow.child",
         ("tensorflow", "tf2onnx"),
-        ("tensorflow-cpu~=2.21.0", "tf2onnx~=1.17"),
+        "tensorflow",
         {
             # oneDNN reorders sums: the numbers would differ from a plain build's
             "TF_ENABLE_ONEDNN_OPTS": "0",
@@ -86,7 +85,7 @@ FRAMEWORKS: dict[str, Converter] = {
         "PyTorch",
         "engine.frontends.pytorch.child",
         ("torch", "onnxscript"),
-        ("torch~=2.13", "onnxscript~=0.7.2"),
+        "torch",
         {"CUDA_VISIBLE_DEVICES": "-1"},
         resident=500 << 20,
     ),
@@ -242,7 +241,7 @@ def require(framework: str) -> None:
             f"{kind.words} models are converted by {' and '.join(kind.needs)}, and "
             f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed.",
             cause="It is large, so it is an extra of this program.",
-            remedy=shlex.join([sys.executable, "-m", "pip", "install", *kind.packages]),
+            remedy=install_line(kind.extra),
         )
 
 

@@ -14,8 +14,6 @@ import importlib.util
 import os
 import queue
 import resource
-import shlex
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,11 +25,10 @@ from engine.base.events import Reporter
 from engine.base.files import read_bounded
 from engine.base.leftovers import owned_folder
 from engine.base.text import sanitize
+from engine.base.version import install_line
 
-__all__ = ["PACKAGES", "Cluster", "ClusterAddress", "open_cluster"]
+__all__ = ["Cluster", "ClusterAddress", "open_cluster"]
 
-PACKAGES = ("cryptography>=48", "dask[distributed]>=2026.8,<2027")
-"""What pip installs for a cluster: this program's extra ``sweep``."""
 _LOOK_SECONDS = 0.1
 _CONNECT_SECONDS = 15
 _PEM_LIMIT = 1 << 20
@@ -176,7 +173,7 @@ def open_cluster(where: ClusterAddress | None, workers: int) -> Iterator[Cluster
         raise UsageError(
             f"A sweep needs {' and '.join(missing)}, which is not installed.",
             cause="Sweeps are an extra of this program.",
-            remedy=shlex.join([sys.executable, "-m", "pip", "install", *PACKAGES]),
+            remedy=install_line("sweep"),
         )
     if where is not None:
         where.check()

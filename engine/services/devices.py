@@ -36,10 +36,12 @@ def examine(params: ExamineParams, reporter: Reporter) -> Checks:
     """Look at a board from the cable to the driver, step by step; run a model once where asked."""
     from engine.devices.doctor.examine import examine_board
 
-    def heard(check: Check) -> None:
+    def tell(check: Check) -> Check:
+        reporter.check_cancelled()
         reporter.emit(EXAMINED.event(check))
+        return check
 
-    return Checks(examine_board(params, heard, reporter.check_cancelled))
+    return Checks(tuple(map(tell, examine_board(params, reporter.check_cancelled))))
 
 
 @runs(DEVICES_PERF)

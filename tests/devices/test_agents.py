@@ -115,14 +115,14 @@ def test_the_agent_is_sent_over_ssh(
     made, address = ssh_board()
     equip(made, libraries(), model)
     with closing(SshTransport(address)) as transport:
-        check = next(c for c in diagnose(transport).checks if c.name == "agent")
+        check = next(c for c in diagnose(transport) if c.name == "agent")
         assert (check.state, str(stored) in check.found) == ("ok", True)
         check_a_run(transport, model)
         stored.unlink()
-        check = next(c for c in diagnose(transport).checks if c.name == "agent")
+        check = next(c for c in diagnose(transport) if c.name == "agent")
         assert (check.state, str(PREBUILT) in check.found) == ("ok", True)
         monkeypatch.setattr("engine.devices.agent.built.PREBUILT", Path("/nothing"))
-        check = next(c for c in diagnose(transport).checks if c.name == "agent")
+        check = next(c for c in diagnose(transport) if c.name == "agent")
         assert (check.state, "devices agent build --target" in check.remedy) == ("bad", True)
 
 

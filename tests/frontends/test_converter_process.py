@@ -236,11 +236,11 @@ def test_threads_take_turns() -> None:
 def test_a_framework_that_is_not_installed_is_named_with_the_line_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    absent = converter_process.Converter(
-        "Toy", "nowhere", ("json", "no_such_module"), ("toy~=1.0",)
-    )
+    absent = converter_process.Converter("Toy", "nowhere", ("json", "no_such_module"), "toy")
+    lines = ["toy[all]~=1.0; extra == 'toy'", "other>=2"]
+    monkeypatch.setattr("engine.base.version.metadata.requires", lambda _name: lines)
     monkeypatch.setitem(converter_process.FRAMEWORKS, "toy", absent)
     with pytest.raises(SourceModelError, match="no_such_module is not installed") as caught:
         ask("write")
-    assert caught.value.remedy == f"{sys.executable} -m pip install 'toy~=1.0'"
+    assert caught.value.remedy == f"{sys.executable} -m pip install 'toy[all]~=1.0'"
     assert "toy" not in converter_process._children

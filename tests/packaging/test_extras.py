@@ -3,32 +3,86 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
 import sys
 import tomllib
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from engine.base.errors import UsageError
+from engine.base.version import install_line, requirements
 from engine.frontends.converter_process import FRAMEWORKS
-from engine.jobs.cluster import PACKAGES, open_cluster
-from rknntui.doctor import EXTRAS
+from engine.jobs.cluster import open_cluster
+from rknntui.doctor import EXTRAS, local_checks
 
 
 def test_the_lines_are_those_of_the_extras(repository: Path) -> None:
-    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
-    extras = {name: tuple(wanted) for name, wanted in project["optional-dependencies"].items()}
-    assert extras["sweep"] == PACKAGES
-    assert FRAMEWORKS["pytorch"].packages == EXTRAS["PyTorch"][1] == extras["torch"]
-    assert FRAMEWORKS["tensorflow"].packages == EXTRAS["TensorFlow"][1] == extras["tensorflow"]
+    """As pip was told when it installed this program."""
+    extras = tomllib.loads((repository / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    used = {kind.extra for kind in FRAMEWORKS.values()} | {"sweep"}
+    assert used == set(EXTRAS)
+    for extra in used:
+        wanted = sorted(str(Requirement(line)) for line in extras[extra])
+        python, module, pip, install, *packages = shlex.split(install_line(extra))
+        assert (python, module, pip, install) == (sys.executable, "-m", "pip", "install")
+        assert sorted(packages) == wanted
+
+
+def test_what_was_not_installed_by_pip_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_name: str) -> list[str]:
+        raise PackageNotFoundError("rknntui")
+
+    monkeypatch.setattr("engine.base.version.metadata.requires", none)
+    assert requirements() == ()
+    assert install_line("torch") == f"{sys.executable} -m pip install 'rknntui[torch]'"
+
+
+def test_the_doctor_looks_at_all_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = {check.name: check for check in local_checks()}
+    for name in ("asyncssh", "cryptography", "flatbuffers", "tflite", "textual", "watchdog"):
+        assert checks[f"library {name}"].found.startswith(version(name)), name
+    asked = ["numpy>=2", "nothing-of-it>=1", "click<1", "here-only; python_version < '3'"]
+    asked += ["dask<1; extra == 'sweep'", "click; extra == 'torch'"]
+    monkeypatch.setattr("engine.base.version.metadata.requires", lambda _name: asked)
+    checks = {check.name: check for check in local_checks()}
+    libraries = {name: check.state for name, check in checks.items() if "library" in name}
+    assert libraries == {
+        "C library": "ok",
+        "library numpy": "ok",
+        "library nothing-of-it": "bad",
+        "library click": "note",
+    }
+    assert checks["PyTorch models"].found == f"click {version('click')}"
+    assert checks["TensorFlow models"].found == "not installed"
+
+
+def test_the_doctor_survives_without_the_library_that_reads_versions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "packaging.requirements", None)
+    checks = {check.name: check for check in local_checks()}
+    assert checks["library packaging.requirements"].state == "bad"
+    assert "adb" in checks
+
+
+def test_the_doctor_names_only_the_adb_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adbutils brings one along, which is never started."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    (check,) = [check for check in local_checks() if check.name == "adb"]
+    assert (check.state, check.found) == ("note", "no adb program")
 
 
 def test_a_sweep_without_dask_gives_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(UsageError, match="needs Dask and cryptography") as caught:
         open_cluster(None, 1).__enter__()
-    line = f"{sys.executable} -m pip install 'cryptography>=48' 'dask[distributed]>=2026.8,<2027'"
-    assert caught.value.remedy == line
+    assert caught.value.remedy == install_line("sweep")
+    assert "'dask[distributed]" in caught.value.remedy
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs", "compat/README.md", "CONTRIBUTING.md"])

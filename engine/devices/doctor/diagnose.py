@@ -7,8 +7,8 @@ user. Its checks are those of ``rknntui doctor``, so that one picture shows both
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from engine.base.errors import (
@@ -30,14 +30,13 @@ from engine.devices.doctor.software_checks import (
     check_versions,
 )
 from engine.devices.probe.compatibility import ModelFacts
-from engine.devices.probe.identify import BoardIdentity, identify
+from engine.devices.probe.identify import identify
 from engine.devices.probe.state import read_state
-from engine.devices.probe.versions import Versions, read_versions
+from engine.devices.probe.versions import read_versions
 from engine.devices.transport import UNREACHABLE, Transport
-from engine.wire.board import BoardState
 from engine.wire.doctor import Check
 
-__all__ = ["STEPS", "Diagnosis", "diagnose"]
+__all__ = ["STEPS", "diagnose"]
 
 STEPS = (
     "transport",
@@ -56,31 +55,15 @@ STEPS = (
 """Names of the checks, in their order."""
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """What the doctor found.
-
-    Attributes:
-        checks: one or more for each of :data:`STEPS`, in their order.
-        identity, versions, state: what was read on the way; None where it came to no reading.
-    """
-
-    checks: tuple[Check, ...]
-    identity: BoardIdentity | None = None
-    versions: Versions | None = None
-    state: BoardState | None = None
-
-
 def diagnose(
     transport: Transport,
     *,
     model: ModelFacts | None = None,
     test: TestTensor | None = None,
     proc: Path = Path("/proc"),
-    heard: Callable[[Check], object] | None = None,
     unread: bool = False,
     recipe_chip: str | None = None,
-) -> Diagnosis:
+) -> Iterator[Check]:
     """Examine a board; what is wrong with it is in the checks, never an exception.
 
     Args:
@@ -88,52 +71,47 @@ def diagnose(
         model: that is to run there: versions, chip and room are compared with it.
         test: runs the last step; without it that step is skipped.
         proc: ``/proc`` of this machine, where a proxy of the vendor's may run.
-        heard: takes each check as soon as it is done.
         unread: a model was given, and it cannot be read.
         recipe_chip: of a recipe that is open; compared where there is no model.
 
+    Yields:
+        One or more for each of :data:`STEPS`, in their order, as soon as they are done.
+
     Raises:
-        JobCancelledError: or whatever else ``heard`` and ``test`` raise that is no fault.
+        JobCancelledError: or whatever else ``test`` raises that is no fault.
     """
     case = Case(transport, model, test, proc, unread=unread, recipe_chip=recipe_chip)
-    checks: list[Check] = []
-
-    def add(found: Iterable[Check]) -> None:
-        for check in found:
-            checks.append(check)
-            if heard is not None:
-                heard(check)
-
+    done: list[Check] = []
     try:
-        case = replace(case, identity=identify(transport))
-        add(_transport(case))
-        add(_chip(case))
-        add(check_recipe(case))
-        generation = case.identity.generation
-        case = replace(case, versions=read_versions(transport, case.chip, generation))
-        for step in _READING_STEPS:
-            add(step(case))
-        case = replace(case, state=read_state(transport, case.chip))
-        add(check_memory(case))
-        add(_test(case, checks))
+        for check in _steps(case, done):
+            done.append(check)
+            yield check
     except JobCancelledError:
         raise
     except EngineError as error:
-        add(_broken_off(tuple(checks), error))
-    return Diagnosis(
-        tuple(checks),
-        case.identity if case.identity != BoardIdentity() else None,
-        case.versions if case.versions != Versions() else None,
-        case.state if case.state != BoardState() else None,
-    )
+        yield from _broken_off(done, error)
+
+
+def _steps(case: Case, done: Sequence[Check]) -> Iterator[Check]:
+    """All steps; ``done`` has the checks that were yielded."""
+    case = replace(case, identity=identify(case.transport))
+    yield from _transport(case)
+    yield from _chip(case)
+    yield from check_recipe(case)
+    versions = read_versions(case.transport, case.chip, case.identity.generation)
+    case = replace(case, versions=versions)
+    for step in _READING_STEPS:
+        yield from step(case)
+    case = replace(case, state=read_state(case.transport, case.chip))
+    yield from check_memory(case)
+    yield from _test(case, done)
 
 
 def _broken_off(checks: Sequence[Check], error: EngineError) -> Iterator[Check]:
     """The step that the board did not answer, and those that were not looked at then."""
     done = {check.name for check in checks}
     left = [name for name in STEPS if name not in done]
-    remedy = error.advice
-    yield Check(left[0] if left else STEPS[-1], "bad", error.what, remedy)
+    yield Check.of_error(left[0] if left else STEPS[-1], error)
     for name in left[1:]:
         yield Check(name, "skipped", "the board does not answer")
 
@@ -191,7 +169,7 @@ def _agent(case: Case) -> Iterator[Check]:
     except UNREACHABLE:
         raise
     except DeviceError as error:
-        yield Check("agent", "bad", error.what, f"{error.cause} {error.remedy}")
+        yield Check.of_error("agent", error)
         return
     yield Check("agent", "ok", f"{sanitize(str(agent.path), 200)}, for {agent.elf}")
 
@@ -212,8 +190,7 @@ def _test(case: Case, before: Iterable[Check]) -> Iterator[Check]:
             said = case.test(case.transport)
             yield said if isinstance(said, Check) else Check(name, "ok", sanitize(said, 300))
         except DeviceError as error:
-            remedy = error.advice
-            yield Check(name, "bad", error.what, remedy)
+            yield Check.of_error(name, error)
 
 
 _READING_STEPS = (

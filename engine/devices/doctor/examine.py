@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -20,51 +20,43 @@ __all__ = ["examine_board"]
 
 
 def examine_board(
-    params: ExamineParams,
-    heard: Callable[[Check], object] = lambda _check: None,
-    check: Callable[[], object] = lambda: None,
-) -> tuple[Check, ...]:
+    params: ExamineParams, check: Callable[[], object] = lambda: None
+) -> Iterator[Check]:
     """Examine a board; what is wrong is in the checks. Nothing of the board is changed.
 
     Args:
         params: the board, and a model that is to run there.
-        heard: takes each check as soon as it is done.
-        check: called between the steps; what it raises ends the examination.
+        check: called while the model runs; what it raises ends the examination.
+
+    Yields:
+        The checks as soon as they are done.
 
     Raises:
         UsageError: it is not the address of a board, or there are several.
-        JobCancelledError: or whatever else ``heard`` and ``check`` raise.
+        JobCancelledError: or whatever else ``check`` raises.
     """
-    found: list[Check] = []
-    of_model: list[Check] = []
-
-    def note(one: Check) -> None:
-        # a login that fails is the first line; the model is told of behind it
-        new = [one, *of_model]
-        of_model.clear()
-        for each in new:
-            check()
-            heard(each)
-            found.append(each)
-
     model: ModelFile | None = None
+    of_model: list[Check] = []
     if params.model is not None:
         try:
             model = model_file(Path(params.model))
             of_model.append(Check("model", "ok", _about(model)))
         except ContainerError as error:
-            of_model.append(Check("model", "bad", error.what, error.advice))
+            of_model.append(Check.of_error("model", error))
     try:
         board = reach(choose(params.device))
     except DeviceError as error:
-        note(Check("transport", "bad", error.what, error.advice))
-        return tuple(found)
+        yield from (Check.of_error("transport", error), *of_model)
+        return
     with closing(board):
         test = zero_run(model.path, check) if params.test and model is not None else None
         facts = None if model is None else model.facts
         unread = model is None and params.model is not None
-        diagnose(board, model=facts, test=test, heard=note, unread=unread, recipe_chip=params.chip)
-    return tuple(found)
+        steps = diagnose(board, model=facts, test=test, unread=unread, recipe_chip=params.chip)
+        # a login that fails is the first line; the model is told of behind it
+        yield next(steps)
+        yield from of_model
+        yield from steps
 
 
 def _about(model: ModelFile) -> str:

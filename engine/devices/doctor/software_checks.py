@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal
 
-from engine.base.findings import Severity
 from engine.base.text import sanitize
 from engine.devices.doctor.case import Case, home, make_writable
 from engine.devices.doctor.commands import copy_command, shell_command
@@ -19,12 +17,6 @@ __all__ = ["check_driver", "check_recipe", "check_runtime", "check_server", "che
 
 _ADBD_PORT = 5037
 """Where the vendor's adbd listens on a board with Debian, for rknn_server (its own notes)."""
-
-_STATES: dict[Severity, Literal["ok", "note", "bad"]] = {
-    "info": "ok",
-    "warning": "note",
-    "error": "bad",
-}
 
 
 def check_recipe(case: Case) -> Iterator[Check]:
@@ -164,7 +156,6 @@ def check_versions(case: Case) -> Iterator[Check]:
         return
     findings = match(case.versions, case.model, case.chip)
     for finding in findings:
-        remedy = " ".join(part for part in (finding.cause, finding.remedy) if part)
         commands: tuple[str, ...] = ()
         runtime = case.versions.runtime
         if finding.code == "runtime-old" and runtime is not None:
@@ -172,7 +163,7 @@ def check_versions(case: Case) -> Iterator[Check]:
             commands = (*make_writable(case), copy)
         elif finding.code == "hidden-copy":
             commands = (shell_command(case.transport, ["ls", "-l", finding.where]),)
-        yield Check("versions", _STATES[finding.severity], finding.what, remedy, commands)
+        yield Check.of_finding("versions", finding, commands)
     if findings:
         return
     if case.versions.runtime is None:

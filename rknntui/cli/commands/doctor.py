@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -112,7 +112,7 @@ def _worker_checks() -> list[Check]:
     try:
         return with_worker(action, Narrator(quiet=True))
     except EngineError as error:
-        return [Check("worker", "bad", error.what, error.remedy)]
+        return [Check.of_error("worker", error)]
 
 
 async def _toolkit_checks(session: WorkerSession) -> list[Check]:
@@ -124,7 +124,7 @@ async def _toolkit_checks(session: WorkerSession) -> list[Check]:
         names = [ToolkitName(one.name) for one in known.environments]
         found = [_toolkit_check(await session.run(VENDOR_CHECK, name)) for name in names]
     except EngineError as error:
-        return [Check("vendor's toolkit", "bad", error.what, error.remedy)]
+        return [Check.of_error("vendor's toolkit", error)]
     install = "To compile for the NPU: rknntui vendor install"
     return found or [Check("vendor's toolkit", "note", "none", install)]
 
@@ -133,8 +133,7 @@ def _toolkit_check(found: ToolkitEnvironment) -> Check:
     name = f"toolkit {found.name}"
     worst = next(iter(found.findings), None)
     if worst is not None:
-        state: Literal["bad", "note"] = "bad" if worst.severity == "error" else "note"
-        return Check(name, state, worst.what, worst.remedy)
+        return Check.of_finding(name, worst)
     package = "rknn-toolkit2" if found.generation == 2 else "rknn-toolkit"
     told = f"{package} {found.version}, Python {found.python_version}, {found.folder}"
     return Check(name, "ok", told)

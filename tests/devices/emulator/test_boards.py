@@ -125,9 +125,7 @@ def test_a_small_board_is_as_small_as_a_real_one(
     words = f"grep -a -o -m1 'rknn_server version: [ -~]*' {made.image.server}"
     said = shell(adb_server, made, words)
     assert said.strip().endswith("emulated)")
-    checks = {
-        each.name: each for each in diagnose(AdbTransport.open(made.address), proc=tmp_path).checks
-    }
+    checks = {each.name: each for each in diagnose(AdbTransport.open(made.address), proc=tmp_path)}
     assert checks["room"].state == checks["memory"].state == "ok"
     assert checks["server"].found.startswith("rknn_server 2.3.2 (emulated) runs")
 

@@ -39,6 +39,7 @@ from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
 from engine.devices.doctor.diagnose import diagnose
 from engine.devices.emulator.image import Software
+from engine.devices.probe.identify import identify
 from engine.devices.transports.ssh import SshTransport
 from tests.devices.adb_server import AdbServer
 from tests.devices.faults.conftest import Way
@@ -323,10 +324,10 @@ def test_hostile_strings_from_the_board(
     way.made.image.clocks  # noqa: B018
     before = set(Path.cwd().iterdir())
     transport = way.open()
-    found = diagnose(transport)
-    shown = [f"{c.name} {c.found} {c.remedy} {' '.join(c.commands)}" for c in found.checks]
-    assert found.identity is not None
-    shown += [found.identity.model, found.identity.serial, found.identity.system]
+    found = tuple(diagnose(transport))
+    shown = [f"{c.name} {c.found} {c.remedy} {' '.join(c.commands)}" for c in found]
+    identity = identify(transport)
+    shown += [identity.model, identity.serial, identity.system]
     with BoardRuntime(transport) as runtime:
         opened = runtime.open(way.model)
         shown += [opened.custom_string, opened.api_version, *opened.notes]

@@ -18,6 +18,7 @@ from engine.devices.probe.clocks import chip_clocks, clock_paths, clock_plan
 from engine.devices.probe.compatibility import ModelFacts
 from engine.devices.probe.identify import identify
 from engine.devices.probe.state import once_paths, parse, read_state, watch_paths
+from engine.devices.probe.versions import read_versions
 from engine.devices.transports.adb.transport import AdbTransport
 from tests.devices.conftest import add_c_library
 from tests.safety import ends
@@ -48,17 +49,16 @@ def test_an_emulated_board_from_end_to_end(
     if load:
         made.set_load([int(core) for core in load])
     made.set_temperature(63.5)
-    found = diagnose(way, test=lambda _: "it ran", proc=tmp_path)
-    assert [check.name for check in found.checks] == list(STEPS)
-    states = {check.name: check.state for check in found.checks}
-    assert "bad" not in states.values(), found.checks
+    found = tuple(diagnose(way, test=lambda _: "it ran", proc=tmp_path))
+    assert [check.name for check in found] == list(STEPS)
+    states = {check.name: check.state for check in found}
+    assert "bad" not in states.values(), found
     assert states["device files"] == "skipped"
     assert states["memory"] == ("note" if load else "ok"), "the NPU is busy"
     for step in ("server", "runtime", "driver", "agent", "versions", "room", "test tensor"):
         assert states[step] == "ok", step
 
-    identity, versions, state = found.identity, found.versions, found.state
-    assert identity is not None
+    identity = identify(way)
     assert (identity.chip, identity.emulated) == (chip, True)
     assert identity.generation == (1 if chip == "rk1808" else 2)
     assert identity.serial == "TS018083200400316"
@@ -67,13 +67,13 @@ def test_an_emulated_board_from_end_to_end(
     assert (identity.machine, identity.kernel) == (made.board.machine, made.board.kernel)
     assert identity.uptime is not None
 
-    assert versions is not None
+    versions = read_versions(way, chip, identity.generation)
     assert (str(versions.runtime), str(versions.driver)) == (runtime, driver)
     assert versions.server is not None
     assert versions.server.version is not None
     assert versions.server_pids == (321,)
 
-    assert state is not None
+    state = read_state(way, chip)
     assert state.npu_load == (load or None)
     assert state.npu_celsius == 63.5
     assert state.npu_clock == (made.board.hertz if made.board.node else None)
@@ -99,13 +99,13 @@ def test_a_board_with_old_software_and_a_board_without(board: Boards, tmp_path: 
     old = Software(runtime_version="1.4.0", server_version="1.4.0", server_runs=False)
     way = AdbTransport.open(board("rk3588", software=old).address)
     model = ModelFacts("net", 2, ("rk3588",), "2.3.2", container=6)
-    checks = {check.name: check for check in diagnose(way, model=model, proc=tmp_path).checks}
+    checks = {check.name: check for check in diagnose(way, model=model, proc=tmp_path)}
     assert checks["versions"].state == "bad"
     assert "1.4.0 does not load models whose container has version 6" in checks["versions"].found
     assert checks["server"].state == "note"
 
     bare = AdbTransport.open(board("rk3566", software=Software(runtime=False)).address)
-    checks = {check.name: check for check in diagnose(bare, proc=tmp_path).checks}
+    checks = {check.name: check for check in diagnose(bare, proc=tmp_path)}
     assert checks["runtime"].state == "bad"
     assert checks["runtime"].commands[0].startswith("adb -s 127.0.0.1:")
 
@@ -117,7 +117,7 @@ def test_a_board_that_is_unplugged_is_lost(board: Boards, tmp_path: Path) -> Non
     made.unplug()
     with pytest.raises(DeviceLostError):
         identify(way)
-    first, *rest = diagnose(way, proc=tmp_path).checks
+    first, *rest = tuple(diagnose(way, proc=tmp_path))
     assert (first.name, first.state) == ("transport", "bad")
     assert first.remedy
     assert {check.state for check in rest} == {"skipped"}
@@ -179,5 +179,5 @@ def test_what_a_board_says_of_itself_is_made_safe(board: Boards, tmp_path: Path)
     identity = identify(way)
     assert identity.serial == "[2J$(reboot)"
     assert not any("reboot" in event for event in made.events)
-    for check in diagnose(way, proc=tmp_path).checks:
+    for check in diagnose(way, proc=tmp_path):
         assert "\x1b" not in check.found + check.remedy

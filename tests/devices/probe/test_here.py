@@ -10,6 +10,7 @@ import pytest
 
 from engine.devices.doctor.diagnose import STEPS, diagnose
 from engine.devices.probe.compatibility import ModelFacts
+from engine.devices.probe.identify import identify
 from engine.devices.probe.state import read_state
 from engine.devices.probe.versions import read_versions
 from engine.devices.transports.local import LocalTransport
@@ -23,18 +24,15 @@ def here() -> Iterator[LocalTransport]:
 
 
 def test_this_machine_is_examined(here: LocalTransport, tmp_path: Path) -> None:
-    found = diagnose(here, model=ModelFacts(size=1 << 20), proc=tmp_path)
-    assert {check.name for check in found.checks} == set(STEPS)
-    assert found.checks[0].state == "ok"
-    assert found.identity is not None
-    assert (found.identity.kernel, found.identity.machine) == (
-        platform.release(),
-        platform.machine(),
-    )
-    assert found.state is not None
-    assert found.state.memory is not None
-    assert found.state.memory.total is not None
-    room = next(check for check in found.checks if check.name == "room")
+    found = tuple(diagnose(here, model=ModelFacts(size=1 << 20), proc=tmp_path))
+    assert {check.name for check in found} == set(STEPS)
+    assert found[0].state == "ok"
+    identity = identify(here)
+    assert (identity.kernel, identity.machine) == (platform.release(), platform.machine())
+    memory = read_state(here, identity.chip).memory
+    assert memory is not None
+    assert memory.total is not None
+    room = next(check for check in found if check.name == "room")
     assert "free in" in room.found
 
 

@@ -82,7 +82,7 @@ def picture(tmp_path: Path) -> Path:
 
 def examined(address: str, model: Path) -> dict[str, Check]:
     """What doctor found, by the name of the step; of several the first."""
-    found = examine_board(ExamineParams(address, str(model), test=True))
+    found = tuple(examine_board(ExamineParams(address, str(model), test=True)))
     return {check.name: check for check in reversed(found)}
 
 

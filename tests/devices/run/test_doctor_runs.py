@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,7 @@ def reached(here: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.devices.doctor.examine.reach", reach)
 
 
-def by_name(checks: tuple[Check, ...]) -> dict[str, Check]:
+def by_name(checks: Iterable[Check]) -> dict[str, Check]:
     return {check.name: check for check in checks}
 
 
@@ -87,7 +88,7 @@ def test_a_board_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         raise DeviceLostError("It has gone.", remedy="Plug it in.")
 
     monkeypatch.setattr("engine.devices.doctor.examine.reach", lost)
-    assert examine_board(ExamineParams("local")) == (
+    assert tuple(examine_board(ExamineParams("local"))) == (
         Check("transport", "bad", "It has gone.", "Plug it in."),
     )
 

@@ -25,20 +25,19 @@ pytestmark = pytest.mark.sshd
 
 
 def test_this_machine_is_examined_as_a_board(board: SshTransport, tmp_path: Path) -> None:
-    found = diagnose(board, proc=tmp_path)
-    assert {check.name for check in found.checks} == set(STEPS)
-    states = {check.name: check.state for check in found.checks}
+    found = tuple(diagnose(board, proc=tmp_path))
+    assert {check.name for check in found} == set(STEPS)
+    states = {check.name: check.state for check in found}
     assert states["transport"] == "ok"
     assert states["agent"] == "ok"
-    assert found.identity is not None
-    assert found.identity.kernel == platform.release()
-    assert found.identity.machine == platform.machine()
-    assert found.identity.userland == read_elf(Path("/bin/sh").read_bytes()[:20])
-    assert found.identity.android is None
-    assert found.state is not None
-    assert found.state.memory is not None
-    total = int(Path("/proc/meminfo").read_text().split()[1]) << 10
-    assert found.state.memory.total == total
+    identity = identify(board)
+    assert identity.kernel == platform.release()
+    assert identity.machine == platform.machine()
+    assert identity.userland == read_elf(Path("/bin/sh").read_bytes()[:20])
+    assert identity.android is None
+    memory = read_state(board, identity.chip).memory
+    assert memory is not None
+    assert memory.total == int(Path("/proc/meminfo").read_text().split()[1]) << 10
 
 
 def test_what_this_machine_has_not_got_comes_with_reasons(board: SshTransport) -> None:
@@ -81,11 +80,11 @@ def test_a_failed_login_is_the_first_thing_that_is_told(
     with closing(SshTransport(address)) as board:
         with pytest.raises(DeviceAccessError, match=said):
             identify(board)
-        found = diagnose(board)
-    first = found.checks[0]
+        found = tuple(diagnose(board))
+    first = found[0]
     assert (first.name, first.state) == ("transport", "bad")
     assert said in first.found
-    assert not any(check.state == "ok" for check in found.checks)
+    assert not any(check.state == "ok" for check in found)
     (listed,) = [each for each in poll(ssh=[str(address)], ask=True).devices if each.kind == "ssh"]
     assert (listed.state, listed.usable) == ("unauthorized", False)
     assert said in listed.what
