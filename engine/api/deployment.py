@@ -198,11 +198,6 @@ class Deployment:
             self._reporter,
         )
 
-    @property
-    def converting(self) -> bool:
-        """Whether ``init_runtime`` got a board ready to precompile."""
-        return self._conversion is not None
-
     def export_precompiled(self, export_path: Any) -> None:
         """Write what the board makes of the model.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.chips.npu import NpuDtype, NpuProfile
     from engine.cost.lowered import Lowered, LoweredLayer
 
-__all__ = ["NO_CYCLES", "Cycles", "all_cycles", "layer_cycles"]
+__all__ = ["Cycles", "all_cycles"]
 
 PIXELS = 16
 """Output pixels are worked on in groups of so many, a last part of a group costs a whole one."""
@@ -46,18 +46,10 @@ class Cycles:
     macs: int
 
 
-NO_CYCLES = Cycles(0, 0, 0, 0, 0, 0, 0)
-
-
 def all_cycles(lowered: Lowered, npu: NpuProfile) -> tuple[Cycles, ...]:
     """Of every layer, in order; the family is indexed once."""
     places = Places.of(lowered, npu)
     return tuple(_cycles(layer, lowered, npu, places) for layer in lowered.layers)
-
-
-def layer_cycles(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> Cycles:
-    """Of one layer of ``lowered``; for all of them :func:`all_cycles` is faster."""
-    return _cycles(layer, lowered, npu, Places.of(lowered, npu))
 
 
 def _cycles(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, places: Places) -> Cycles:

@@ -22,9 +22,6 @@ from engine.graph.layers import LayerMap
 
 __all__ = ["Crossing", "Places", "cut_points", "places_of", "segment_crossings"]
 
-_ROUNDING = ("QuantizeLinear", "DequantizeLinear")
-_SHOWN = 8
-
 
 @dataclass(frozen=True)
 class Crossing:

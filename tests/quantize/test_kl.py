@@ -9,7 +9,7 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import sqnr
 from engine.quantize import QuantizeSettings, calibrate, quantize
-from engine.quantize.algorithms.kl import COST_LIMIT, divergence, least_divergence_range
+from engine.quantize.algorithms.kl import COST_LIMIT, Divergence, least_divergence_range
 from engine.quantize.algorithms.mmse_range import RangeCost
 from engine.quantize.calibration.histograms import Histogram
 from engine.quantize.calibration.observations import Observation
@@ -37,7 +37,7 @@ def _reference(values: np.ndarray, low: float, high: float, steps: int = 255) ->
 @pytest.mark.parametrize(("low", "high"), [(-4.0, 4.0), (-2.0, 2.5), (-1.0, 1.0), (-3.0, 1.0)])
 def test_the_divergence_is_that_of_numpy(low: float, high: float) -> None:
     values = np.random.default_rng(0).normal(size=400_000).astype(np.float32)
-    found = divergence(Histogram.of(values), low, high)
+    found = Divergence(Histogram.of(values)).of(low, high, 255)
     assert found == pytest.approx(_reference(values, low, high), rel=0.05, abs=2e-3)
 
 

@@ -28,10 +28,7 @@ from engine.container.vendor.values import (
     checked_shape,
 )
 
-__all__ = ["NBG_OP", "NPU_OP", "LayerList", "read_layer_list"]
-
-NPU_OP = "NNBG"
-"""The one layer of generation 2's wrapper: the compiled graph."""
+__all__ = ["NBG_OP", "LayerList", "read_layer_list"]
 
 NBG_OP = "NBG"
 """The layer of a precompiled generation 1 model."""

@@ -283,11 +283,6 @@ def _view_of(graph: LoweringGraph, root: str, path: list[Node]) -> View | None:
     return view
 
 
-def _is_turned(graph: LoweringGraph, tensor: str) -> bool:
-    """Whether a transpose reads a tensor anyway."""
-    return any(reader.op == "Transpose" for reader in graph.readers(tensor))
-
-
 def _carry(graph: LoweringGraph, node: Node, perm: tuple[int, ...]) -> None:
     """Let a layer work in the layout before ``perm``; behind it the values are turned."""
     back = _inverse(perm)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.base.errors import UsageError
-from engine.chips.npu import NpuDtype, NpuProfile, npu_profile
+from engine.chips.npu import NpuDtype, NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Window
 from engine.cost.lowering.activations import (
     make_hardswish,
@@ -48,7 +47,6 @@ from engine.cost.lowering.pooling import (
     rewrite_global_pools,
     rewrite_max_pools,
 )
-from engine.cost.lowering.read import read_graph
 from engine.cost.lowering.rows import widen_rows
 from engine.cost.lowering.rules import Context, Rule
 from engine.cost.lowering.slices import (
@@ -64,9 +62,9 @@ from engine.cost.lowering.tiles import halve_filters, tile_filters
 from engine.cost.memory.layout import settled
 
 if TYPE_CHECKING:
-    from engine.graph.ir import Graph
+    pass
 
-__all__ = ["lower", "lower_for"]
+__all__ = ["lower"]
 
 RULES: tuple[Rule, ...] = (
     drop_idle,
@@ -148,18 +146,6 @@ def lower(
     for rule in RULES:
         rule(work, context)
     return in_order(settled(_frozen(work, context)), npu)
-
-
-def lower_for(graph: Graph, chip: str, dtype: NpuDtype) -> Lowered:
-    """As :func:`lower`, of a graph as the engine has it and a chip by name.
-
-    Raises:
-        UsageError: the compiler of generation 2 has no such chip, or a shape is not fixed.
-    """
-    npu = npu_profile(chip)
-    if npu is None:
-        raise UsageError(f"There are no compiler facts of {chip}.", remedy="Choose another chip.")
-    return lower(read_graph(graph), npu, dtype)
 
 
 def _frozen(work: LoweringGraph, context: Context) -> Lowered:

@@ -41,10 +41,6 @@ class Calibration:
     layers: Mapping[int, float]
     notes: tuple[str, ...] = ()
 
-    def spread_for(self, stratum: str) -> float | None:
-        """Half width for a network of a kind; None where the run says nothing of it."""
-        return self.spread if stratum == self.stratum else None
-
 
 def calibrate(
     estimate: NetTime,

@@ -34,7 +34,6 @@ __all__ = [
     "list_runs",
     "load_run",
     "measured_folder",
-    "remove_run",
     "save_run",
 ]
 
@@ -274,21 +273,6 @@ def load_run(name: str) -> MeasuredRun:
         body.memory,
         body.notes,
     )
-
-
-def remove_run(name: str) -> None:
-    """Forget a run.
-
-    Raises:
-        UsageError: there is none.
-        OutputError: its file cannot be removed.
-    """
-    path = _path(name)
-    with output_errors(path):
-        try:
-            path.unlink()
-        except FileNotFoundError:
-            raise _missing_error(name) from None
 
 
 def _path(name: str) -> Path:

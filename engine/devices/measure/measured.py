@@ -210,14 +210,6 @@ class MemoryUse:
             "total_memory": self.total,
         }
 
-    def value_1_1(self) -> dict[str, int]:
-        """What it returned in the manual 1.1.0: weights and tensors alone."""
-        return {
-            "total_weight_allocation": self.weight,
-            "total_internal_allocation": self.internal,
-            "total_model_allocation": self.weight + self.internal,
-        }
-
     def printed(self, model_bytes: int) -> str:
         """The text that ``is_print`` prints; ``model_bytes`` is the size of the model's file."""
         figures = (

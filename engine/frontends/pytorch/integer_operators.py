@@ -21,8 +21,6 @@ Given = Mapping[str, Any]
 Rule = Callable[[IntegerGraph, Given, torch.Tensor], str]
 """Of (graph, arguments by their names in torch, the result): the name of the real result."""
 
-_SELU = (1.6732632423543772, 1.0507009873554805)
-
 
 def _first(a: Given) -> Any:
     """The tensor that most operators have first; it has several names."""

@@ -15,9 +15,8 @@ from engine.base.errors import UnsupportedOperatorError
 
 __all__ = ["fake_quantization", "is_fake_quantized", "is_quantized", "silence_observers"]
 
-# torch/ao/quantization/fake_quantize.py: buffers of FakeQuantize
+# torch/ao/quantization/fake_quantize.py: a buffer of FakeQuantize
 _OBSERVER_SWITCH = "observer_enabled"
-_FAKE_QUANT_SWITCH = "fake_quant_enabled"
 
 
 def is_quantized(graph: Any) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from engine.frontends.facts import facts, words
 
-__all__ = ["CONTROL_FLOW", "DROPPED", "FUNCTIONAL", "SUPPORTED", "refusal_of"]
+__all__ = ["CONTROL_FLOW", "DROPPED", "SUPPORTED", "refusal_of"]
 
 _LISTS = {name: words(text) for name, text in facts(__package__, "operators.toml").items()}
 
@@ -19,15 +19,6 @@ DROPPED = frozenset({"Assert", "NoOp"})
 
 CONTROL_FLOW = _LISTS["control_flow"]
 """What a loop or a condition is after TensorFlow lowered it."""
-
-FUNCTIONAL = _LISTS["functional"]
-"""What calls functions of the graph's library."""
-
-REWRITTEN = _LISTS["rewritten"]
-"""Converted wrongly or not at all by tf2onnx: expressed in other operators before it sees them."""
-
-HANDLED = _LISTS["handled"]
-"""Converted by functions of ours that tf2onnx calls."""
 
 SUPPORTED = DROPPED.union(*_LISTS.values())
 

@@ -27,7 +27,7 @@ from engine.quantize.calibration.histograms import Histogram
 from engine.quantize.calibration.observations import Observation
 from engine.quantize.planning.node_properties import Clamp
 
-__all__ = ["COST_LIMIT", "divergence", "least_divergence_range"]
+__all__ = ["COST_LIMIT", "Divergence", "least_divergence_range"]
 
 COST_LIMIT = 2.0
 """How many times the squared error of the range that was seen a range may cost: 3 dB."""
@@ -41,19 +41,10 @@ _SMALLEST_COUNT = 1e-4
 _STEPS = 255
 
 
-def divergence(histogram: Histogram, low: float, high: float, steps: int = _STEPS) -> float:
-    """Kullback-Leibler divergence of a quantized tensor from the real one, in nats.
-
-    Args:
-        histogram: of the tensor; values spread evenly within its bins.
-        low, high: the range, low <= 0 <= high.
-        steps: of the format. Each is cut into four bins.
+class Divergence:
+    """The cumulative histogram of a tensor, ready for many ranges; values spread evenly within its
+    bins.
     """
-    return _Divergence(histogram).of(low, high, steps)
-
-
-class _Divergence:
-    """The cumulative histogram of a tensor, ready for many ranges."""
 
     def __init__(self, histogram: Histogram) -> None:
         low, high = histogram.edges
@@ -68,7 +59,12 @@ class _Divergence:
         self._below = np.concatenate([np.zeros(1), np.cumsum(self._counts)])
 
     def of(self, low: float, high: float, steps: int) -> float:
-        """See :func:`divergence`."""
+        """Kullback-Leibler divergence of a quantized tensor from the real one, in nats.
+
+        Args:
+            low, high: the range, low <= 0 <= high.
+            steps: of the format. Each is cut into four bins.
+        """
         width = (high - low) / (steps + 1)
         bins = (steps + 1) * _BINS_PER_STEP
         edges = low + np.arange(bins + 1) * (width / _BINS_PER_STEP)
@@ -115,7 +111,7 @@ def least_divergence_range(
     histogram = seen.histogram
     if whole or histogram is None or histogram.total == 0 or high == low or steps > _STEPS:
         return seen.minimum, seen.maximum
-    cost, entropy = RangeCost(histogram, steps), _Divergence(histogram)
+    cost, entropy = RangeCost(histogram, steps), Divergence(histogram)
     limit = COST_LIMIT * float(cost.total(np.array(low), np.array(high)))
     best = low, high
     for _ in range(2):

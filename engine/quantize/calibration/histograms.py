@@ -59,12 +59,6 @@ class Histogram:
         negative = self.codes < 0
         return np.where(negative, -far, near), np.where(negative, -near, far)
 
-    def merge(self, other: Histogram) -> Histogram:
-        """The histogram of the values of both."""
-        builder = HistogramBuilder(self)
-        builder.include(other)
-        return builder.histogram()
-
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Histogram)

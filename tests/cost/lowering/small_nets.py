@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+from engine.chips.npu import NpuDtype, npu_profile
 from engine.cost.lowered import Lowered
-from engine.cost.lowering import lower_for
+from engine.cost.lowering import lower, read_graph
 from engine.graph.ir import Graph, infer_shapes
 
-__all__ = ["Net", "names"]
+__all__ = ["Net", "lower_for", "names"]
 
 
 class Net:
@@ -64,6 +65,13 @@ class Net:
         model.ir_version = 10
         read = infer_shapes(Graph.from_proto(model))
         return lower_for(read, chip, "int8" if dtype == "int8" else "float16")
+
+
+def lower_for(graph: Graph, chip: str, dtype: NpuDtype) -> Lowered:
+    """Of a graph as the engine has it, and a chip by name."""
+    npu = npu_profile(chip)
+    assert npu is not None
+    return lower(read_graph(graph), npu, dtype)
 
 
 def names(lowered: Lowered) -> list[str]:

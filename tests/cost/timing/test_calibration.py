@@ -48,17 +48,12 @@ def test_a_calibrated_estimate_is_nearer_and_narrower() -> None:
         net.cycles,
         "rv1106",
         factor=found.factor,
-        factor_spread=found.spread_for(before.stratum),
+        factor_spread=found.spread,
     )
     assert abs(after.time.value - measured) < abs(before.time.value - measured)
     assert after.time.high / after.time.value < before.time.high / before.time.value
     assert after.time.low < measured < after.time.high
     assert after.confidence == "calibrated"
-
-
-def test_a_run_says_nothing_of_the_interval_of_another_kind_of_network() -> None:
-    made = estimate()
-    assert calibrate(made, [made.time.value]).spread_for("another") is None
 
 
 def test_layers_that_were_measured_have_their_ratio() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from engine.chips.npu import npu_profile
 from engine.cost.cycles import all_cycles
-from engine.cost.lowering import lower_for
 from engine.cost.timing import layer_times
 from engine.graph.ir import Graph, infer_shapes
 from tests.cost.asked.graphs import GRAPHS
+from tests.cost.lowering.small_nets import lower_for
 
 
 def test_a_split_patch_takes_its_cycles() -> None:

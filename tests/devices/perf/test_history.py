@@ -20,7 +20,6 @@ from engine.devices.measure.history import (
     list_runs,
     load_run,
     measured_folder,
-    remove_run,
     save_run,
 )
 from engine.devices.measure.measured import MemoryUse
@@ -142,8 +141,6 @@ def test_a_damaged_file_is_one_row(damage: bytes) -> None:
     assert second.id == good
     with pytest.raises(UsageError, match="cannot be read"):
         load_run(bad)
-    remove_run(bad)
-    assert [row.id for row in list_runs()] == [good]
 
 
 @pytest.mark.parametrize(
@@ -178,9 +175,8 @@ def test_a_body_that_was_cut_is_found_when_it_is_loaded() -> None:
 
 @pytest.mark.parametrize("name", ["", "../x", "20240101-000000-00000000-000000", "a/b\n"])
 def test_a_run_that_is_not_there(name: str) -> None:
-    for act in (load_run, remove_run):
-        with pytest.raises(UsageError, match="no measured run"):
-            act(name)
+    with pytest.raises(UsageError, match="no measured run"):
+        load_run(name)
 
 
 def test_foreign_files_are_left_alone() -> None:

@@ -105,15 +105,6 @@ def test_memory_of_generation_2_as_the_manual_prints_it() -> None:
     assert use.note == ""
 
 
-def test_memory_of_the_first_manual() -> None:
-    use = MemoryUse.of(weight=4312608, internal=1756160, dma=7000000)
-    assert use.value_1_1() == {
-        "total_weight_allocation": 4312608,
-        "total_internal_allocation": 1756160,
-        "total_model_allocation": 6068768,
-    }
-
-
 def test_memory_that_does_not_add_up_is_said() -> None:
     silent = MemoryUse.of(weight=10, internal=5, dma=0)
     assert (silent.other, silent.total) == (0, 15)

@@ -16,7 +16,7 @@ from engine.frontends.onnx.control.values import Maybe, TensorList, Value
 from engine.graph.ir.constants import STANDARD_DOMAINS
 from engine.graph.ir.graph import no_collection
 
-__all__ = ["STRUCTURAL", "Expander", "Scope", "expand", "handles", "is_structural"]
+__all__ = ["Expander", "Scope", "expand", "handles", "is_structural"]
 
 
 class Scope:
@@ -44,9 +44,6 @@ class Scope:
 Handler = Callable[["Expander", onnx.NodeProto, Scope], Sequence[Value]]
 
 _HANDLERS: dict[str, Handler] = {}
-
-STRUCTURAL = _HANDLERS.keys()
-"""The operators that are resolved; those of TensorFlow's lists have no domain either."""
 
 
 def handles(op: str) -> Callable[[Handler], Handler]:
