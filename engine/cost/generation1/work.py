@@ -41,7 +41,6 @@ class Work:
         kernel: height x width of the window, 1 where there is none.
         side: the longer side of the window, dilated.
         dilated: whether there are gaps in the window.
-        cin, cout: channels of one group.
         pixels: height x width of the output.
         read, write, weight: bytes.
         elements: values of the output.
@@ -56,8 +55,6 @@ class Work:
     dilated: bool = False
     stride: int = 1
     group: int = 1
-    cin: int = 0
-    cout: int = 0
     pixels: int = 0
     read: int = 0
     write: int = 0
@@ -94,8 +91,6 @@ def _work(layer: LoweredLayer, lowered: Lowered) -> Work:
             kind,
             layer.kind,
             macs=elements * depth,
-            cin=depth,
-            cout=out[-1] if out else 1,
             pixels=rows,
             read=read,
             write=write,
@@ -110,7 +105,6 @@ def _work(layer: LoweredLayer, lowered: Lowered) -> Work:
         side=_side(window) if window else 1,
         stride=max(window.strides) if window else 1,
         pixels=prod(out[2:]) if len(out) > 2 else 1,
-        cout=out[1] if len(out) > 1 else 1,
         read=read,
         write=write,
         weight=weight,
@@ -145,8 +139,6 @@ def _convolution(
         dilated=window is not None and max(window.dilations) > 1,
         stride=max(window.strides) if window else 1,
         group=group,
-        cin=cin,
-        cout=cout,
         pixels=pixels,
         read=read,
         write=write,

@@ -64,7 +64,6 @@ class BoardIdentity:
         userland: for which processor its programs are (32 bits on many kernels of 64); None where
             it is not known, and of an emulated board, whose programs are this machine's.
         emulated: whether it is no board but the emulator.
-        uptime: seconds since it started.
     """
 
     soc: str = ""
@@ -79,7 +78,6 @@ class BoardIdentity:
     machine: str = ""
     userland: Elf | None = None
     emulated: bool = False
-    uptime: float | None = None
 
     @property
     def generation(self) -> int | None:
@@ -168,7 +166,6 @@ def identify(transport: Transport) -> BoardIdentity:
         machine=machine,
         userland=None if emulated else _userland(transport),
         emulated=emulated,
-        uptime=_uptime(read_text(transport, "/proc/uptime")),
     )
 
 
@@ -208,8 +205,3 @@ def _userland(transport: Transport) -> Elf | None:
     """For which processor the board's shell is."""
     found = (elf_of(transport, path) for path in _SHELLS)
     return next((elf for elf in found if elf), None)
-
-
-def _uptime(text: str | None) -> float | None:
-    found = re.match(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)", text or "")
-    return float(found[1]) if found else None

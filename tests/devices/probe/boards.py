@@ -152,7 +152,6 @@ def rk3588(
         "/proc/device-tree/model": b"Rockchip RK3588 EVB1 LP4 V10 Board\0",
         "/proc/device-tree/serial-number": b"515e9b401c060c0b\0",
         "/etc/os-release": b'PRETTY_NAME="Debian GNU/Linux 11 (bullseye)"\nNAME="Debian"\n',
-        "/proc/uptime": b"1234.56 4321.00\n",
         "/proc/meminfo": MEMINFO,
         "/proc/mounts": b"none /sys/kernel/debug debugfs rw,relatime 0 0\n",
         "/proc/self/status": b"Name:\tcat\nUid:\t0\t0\t0\t0\n",

@@ -78,7 +78,6 @@ def test_a_debian_board_tells_everything() -> None:
     assert found.serial == "515e9b401c060c0b"
     assert found.system == "Debian GNU/Linux 11 (bullseye)"
     assert (found.kernel, found.machine, found.userland) == ("5.10.160", "aarch64", ARM64)
-    assert found.uptime == 1234.56
     assert not found.emulated
     assert not found.thirty_two_on_64
     assert found.android is None
@@ -95,7 +94,6 @@ def test_an_old_board_speaks_with_carriage_returns() -> None:
     assert (found.chip, found.generation, found.machine) == ("rk1808", 1, "aarch64")
     assert found.system == "Buildroot 2018.02-rc3"
     assert found.kernel == "4.4.194"
-    assert found.uptime is None
     assert found.userland is None
 
 

@@ -73,7 +73,6 @@ class CalibrationStats:
     below: Mapping[str, TailStats]
 
     readers: list[ConsumerNoise]
-    gains: np.ndarray
     logits: Mapping[str, tuple[float, float]]
     shares: Mapping[str, float]
     upper_rules: Mapping[str, Mapping[str, MarginRules]]

@@ -99,7 +99,6 @@ def collect_statistics(
         above=above,
         below=below,
         readers=readers,
-        gains=gains,
         logits=logits.ranges(),
         shares=shares,
         upper_rules=rules(above),
