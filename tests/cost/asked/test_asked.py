@@ -21,7 +21,7 @@ from tests.cost.asked.answers import Answer, read_answers
 from tests.cost.asked.graphs import GRAPHS, ZOO_GRAPHS
 from tests.cost.asked.held_out import HELD_OUT
 from tests.cost.asked.measure import held_out_scores
-from tests.cost.asked.second_draw import SECOND_DRAW
+from tests.cost.asked.second_draw import SECOND_DRAW, THIRD_DRAW
 from tests.cost.asked.today import TODAY, UNSEEN
 
 QUICK = ("rk3566", "rk3588", "rv1103b", "rk2118")
@@ -204,13 +204,13 @@ def test_memory_of_joined_rows(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_graphs_that_took_no_part() -> None:
-    found = held_out_scores({**HELD_OUT, **SECOND_DRAW})
+    found = held_out_scores({**HELD_OUT, **SECOND_DRAW, **THIRD_DRAW})
     rows = sum(each.rows for each, _ in found)
-    assert rows > 2000
+    assert rows > 8000
     assert sum(each.npu for each, _ in found) >= 0.995 * rows
     for each, _ in found:
         assert (each.placed, each.extra) == (each.layers, 0), each.misses[:3]
-    assert sum(memory.exact for _, memory in found) >= 0.75 * len(found)
+    assert sum(memory.exact for _, memory in found) >= 0.97 * len(found)
 
 
 ODD_NETWORKS = {
