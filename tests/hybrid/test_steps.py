@@ -172,7 +172,7 @@ def test_the_table_and_the_effect(place: Path) -> None:
     assert list(rows["r1"]["source"]) == ["conv1", "relu1"]
     assert rows["r1"]["minimum"] <= 0 < rows["r1"]["maximum"]
     every = {tensor: "float16" for tensor, row in rows.items() if row["kind"] != "float"}
-    params = {"recipe": recipe, "layers": every, "ranges": {}}
+    params = {"recipe": recipe, "layers": every, "ranges": {}, "rounding": False}
     found = hybrid.effect(params, NullReporter())
     (output,) = found["outputs"]
     assert output["before_db"] == pytest.approx(table["outputs"][0]["sqnr_db"], abs=1e-3)

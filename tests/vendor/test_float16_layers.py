@@ -14,7 +14,7 @@ from engine.compile.environments import find
 from engine.compile.rockchip.compiler import CompilerRequest, CompilerRun
 from engine.compile.toolkit import Toolkit
 from engine.graph.execute import Session, as_compiled, float16_layers
-from engine.graph.execute.float16_layers import half_precision
+from engine.graph.execute.float16_layers import gelus, half_precision
 from engine.graph.ir import Graph
 
 SHAPE = (1, 8, 16, 32)
@@ -169,6 +169,20 @@ def test_a_float_layer_reads_and_gives_numbers_of_float16(case: Callable[[Net], 
     assert [spec.name for spec in halves.outputs] == ["y"]
 
 
+def whole_gelu(net: Net) -> str:
+    x = net.pair("x")
+    gate = net.op("Add", net.op("Erf", net.op("Div", x, float(np.float32(2**0.5)))), 1.0)
+    return net.pair(net.op("Mul", net.op("Mul", x, gate), 0.5), 0.02, -50)
+
+
+def test_a_gelu_by_the_root_of_2_is_a_layer_of_8_bits() -> None:
+    """By 1.41421 it is four of float16, as the case above: so the compiler takes them."""
+    net = Net()
+    graph = Graph.from_bytes(net.model(whole_gelu(net)).SerializeToString())
+    assert half_precision(graph) == []
+    assert len(gelus(graph)) == 1
+
+
 def test_a_layer_of_8_bits_is_none_of_half_precision() -> None:
     net = Net()
     summed = net.op("Relu", net.op("Add", net.pair("x"), 0.37))
@@ -190,7 +204,7 @@ def test_the_vendors_simulator_gives_the_same_bits(
 ) -> None:
     monkeypatch.setenv("RKNNTUI_VENDOR", str(vendor_python.parents[1]))
     with Toolkit(find(2), tmp_path) as toolkit:
-        for case in CASES:
+        for case in (*CASES, whole_gelu):
             net = Net()
             model = net.model(case(net))
             request = CompilerRequest(

@@ -30,8 +30,8 @@ _WEIGHTED = _BIASED | {"MatMul"}
 _PARTS = 6
 """Nodes of a layer normalization before its quotient."""
 _LARGEST = 65504.0
-_OF_GELU = frozenset({"Add", "Div", "Erf", "Mul"})
-_PARTS_OF_GELU = 5
+_OF_GELU = ["Add", "Div", "Erf", "Mul", "Mul"]
+_ROOT = float(np.float32(2**0.5))
 _ACTIVATIONS = frozenset({"Clip", "Relu"})
 """Of one layer with what is before them, without a pair in between."""
 
@@ -58,7 +58,9 @@ def half_precision(graph: Graph) -> list[ir.Node]:
 def gelus(graph: Graph) -> dict[ir.Node, set[ir.Node]]:
     """What dequantizes the input of each Gelu in parts of 8 bits, and those parts.
 
-    Files for the toolkit have them (``vendor_form.py``); its last part is half of a product.
+    Files for the toolkit have them (``vendor_form.py``); its last part is half of a product. Only
+    a quotient by the root of 2, as float32 has it, is one: by 1.414214, or as a product, the parts
+    are float16. Asked on RK3588, toolkit 2.3.2.
     """
     found = {}
     for node in graph.nodes:
@@ -68,7 +70,7 @@ def gelus(graph: Graph) -> dict[ir.Node, set[ir.Node]]:
         parts: set[ir.Node] = {node}
         ends: set[ir.Node | None] = set()
         waiting = [node]
-        while waiting and len(parts) <= _PARTS_OF_GELU:
+        while waiting and len(parts) <= len(_OF_GELU):
             for value in waiting.pop().inputs:
                 if value is None or value.const_value is not None:
                     continue
@@ -81,9 +83,14 @@ def gelus(graph: Graph) -> dict[ir.Node, set[ir.Node]]:
         (end,) = ends if len(ends) == 1 else (None,)
         if end is None or end.op_type != "DequantizeLinear" or waiting:
             continue
-        if len(parts) == _PARTS_OF_GELU and any(part.op_type == "Erf" for part in parts):
+        if sorted(part.op_type for part in parts) == _OF_GELU and any(map(_by_root, parts)):
             found[end] = parts
     return found
+
+
+def _by_root(part: ir.Node) -> bool:
+    divisor = constant_of(part.inputs[1]) if part.op_type == "Div" else None
+    return divisor is not None and divisor.size == 1 and divisor.numpy().item() == _ROOT
 
 
 def _gives_float(node: ir.Node) -> bool:

@@ -148,7 +148,12 @@ def test_memory_is_counted(toolkit: ToolkitEnvironment, compiled: Path) -> None:
 
 def test_times_are_kept(toolkit: ToolkitEnvironment, compiled: Path) -> None:
     asked = PerfParams(
-        BOARD, str(compiled), threads=(1, 2), cores=("auto", "1"), loops=4, layers=True
+        device=BOARD,
+        model=str(compiled),
+        threads=(1, 2),
+        cores=("auto", "1"),
+        loops=4,
+        layers=True,
     )
     told: list[Event] = []
     found = devices_service.perf.function(
