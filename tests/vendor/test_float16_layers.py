@@ -175,6 +175,14 @@ def whole_gelu(net: Net) -> str:
     return net.pair(net.op("Mul", net.op("Mul", x, gate), 0.5), 0.02, -50)
 
 
+def test_a_normalization_whose_parts_are_rounded_runs_in_optimised_sessions() -> None:
+    """ONNX Runtime 1.31 made one node of two types of it, and refused that."""
+    net = Net()
+    halves = float16_layers(Graph.from_bytes(net.model(normalization(net)).SerializeToString()))
+    fast, exact = (Session(halves, reference=one).run({"x": X})["y"] for one in (False, True))
+    np.testing.assert_allclose(fast, exact, atol=2e-3)  # a step of float16 at 4
+
+
 def test_a_gelu_by_the_root_of_2_is_a_layer_of_8_bits() -> None:
     """By 1.41421 it is four of float16, as the case above: so the compiler takes them."""
     net = Net()

@@ -14,7 +14,7 @@ from engine.compile.rockchip.compiler import CompilerRequest, CompilerRun
 from engine.container.vendor import inspect_vendor
 from engine.services.compile import compile as compile_service
 from engine.services.state import WORKER_STATE
-from engine.wire.compile import CompiledModels, CompileParams
+from engine.wire.compile import OWN_SAMPLES, CompiledModels, CompileParams
 from rknntui.demo import demo_recipe
 from tests.vendor.test_compile import Watched
 
@@ -93,7 +93,7 @@ def test_by_default_one_calibration_sample_is_equal_bit_by_bit(tmp_path: Path) -
         assert one.opinion_seconds < max(1.0, 0.5 * one.seconds)
     mine = Path(str(demo_recipe()["dataset"])).parent
     (given,) = compiled(tmp_path / "mine.rknn", recipe, chips=("rv1106",), samples=str(mine)).chips
-    assert (given.samples_from, given.outputs[0].samples) == ("given", 5)
+    assert (given.samples_from, given.outputs[0].samples) == ("given", OWN_SAMPLES)
     assert given.outputs[0].unequal == 0
 
 

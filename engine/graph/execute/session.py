@@ -261,9 +261,12 @@ def open_model(
         try:
             session = _opened(data, options, without)
         except RUNTIME_ERRORS as error:
-            if not _OWN_NODES.search(str(error)):
+            wrong = [
+                n for mark, names in _OWN_NODES.items() if mark.search(str(error)) for n in names
+            ]
+            if not wrong:
                 raise
-            session = _opened(data, options, [*without, "QDQS8ToU8Transformer"])
+            session = _opened(data, options, [*without, *wrong])
     # the wrapper keeps the model to open it again with other providers, of which there are none
     vars(session).update(_model_bytes=None)
     runs: SessionLike = session
@@ -287,9 +290,16 @@ def _typed(graph: Graph) -> Graph:
     return graph if typed else infer_shapes(graph)
 
 
-# ONNX Runtime 1.31 puts Q/DQ pairs of int8 behind a Reshape itself, makes their zero points uint8,
-# and then refuses its own graph
-_OWN_NODES = re.compile(r"output_dtype \w+ does not match y_zero_point type")
+# ONNX Runtime 1.31 refuses graphs of its own: it puts Q/DQ pairs of int8 behind a Reshape and makes
+# their zero points uint8; of a normalization in parts some of which are rounded to float16 it makes
+# one node of two types
+_OWN_NODES = {
+    re.compile(r"output_dtype \w+ does not match y_zero_point type"): ["QDQS8ToU8Transformer"],
+    re.compile(r"bound to different types .* in node \(\S*LayerNormFusion"): [
+        "LayerNormFusionL1",
+        "LayerNormFusionL2",
+    ],
+}
 
 _NODE = (
     re.compile(r"while running (?P<op>\S+) node\. Name:'(?P<name>[^']*)'"),
