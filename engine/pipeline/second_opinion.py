@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 
-_METHOD = "reference-4"
+_METHOD = "reference-5"
 """Changes where opinions are made otherwise: those in the cache are then made again."""
 
 FILE_LOSS_DB = 6.0

@@ -183,6 +183,35 @@ def test_a_normalization_whose_parts_are_rounded_runs_in_optimised_sessions() ->
     np.testing.assert_allclose(fast, exact, atol=2e-3)  # a step of float16 at 4
 
 
+@pytest.mark.parametrize("size", [24, 96, 512])
+def test_means_of_a_normalization_are_added_from_the_first_value_on(size: int) -> None:
+    """As the toolkit adds them; lanes give another float16 once in 1,000 to 4,000 values."""
+    x = np.random.default_rng(size).normal(size=(64, size)).astype(np.float32)
+
+    def mean(array: np.ndarray) -> np.ndarray:
+        added = np.zeros((len(array), 1), np.float32)
+        for column in array.T:
+            added += column[:, None]
+        return added / np.float32(size)
+
+    read = half(rounded(x, STEP, 0))
+    away = read - mean(read)
+    wanted = half(away / np.sqrt(mean(away * away) + np.float32(1e-5)))
+    net = Net()
+    value, axes = net.pair("x"), net.constant(np.array([-1], np.int64))
+    apart = net.op("Sub", value, net.op("ReduceMean", value, axes, keepdims=1))
+    spread = net.op("ReduceMean", net.op("Pow", apart, 2.0), axes, keepdims=1)
+    model = net.model(net.op("Div", apart, net.op("Sqrt", net.op("Add", spread, 1e-5))))
+    model.graph.input[0].CopyFrom(
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, list(x.shape))
+    )
+    del model.graph.value_info[:], model.graph.output[0].type.tensor_type.shape.dim[:]
+    model = onnx.shape_inference.infer_shapes(model)
+    graph = float16_layers(Graph.from_bytes(model.SerializeToString()))
+    found = Session(graph, reference=True).run({"x": x})["y"]
+    np.testing.assert_array_equal(found, wanted)
+
+
 def test_a_gelu_by_the_root_of_2_is_a_layer_of_8_bits() -> None:
     """By 1.41421 it is four of float16, as the case above: so the compiler takes them."""
     net = Net()

@@ -93,6 +93,11 @@ def _by_root(part: ir.Node) -> bool:
     return divisor is not None and divisor.size == 1 and divisor.numpy().item() == _ROOT
 
 
+def _keeps_axes(mean: ir.Node) -> bool:
+    keepdims = mean.attributes.get("keepdims")
+    return keepdims is None or keepdims.as_int() == 1
+
+
 def _gives_float(node: ir.Node) -> bool:
     return any(value.dtype == ir.DataType.FLOAT for value in node.outputs)
 
@@ -211,6 +216,8 @@ def float16_layers(graph: Graph) -> Graph:
             sizes = index > 0 and node.op_type == "Resize"
             if not bias and not epsilon and not sizes:
                 node.replace_input_with(index, halves.read(value, node))
+        if name in exact and node.op_type == "ReduceMean":
+            halves.add_in_order(node)
         for value in tuple(node.outputs):
             if value.dtype == ir.DataType.FLOAT:
                 halves.given(value, node, rounded=name not in inside)
@@ -234,6 +241,42 @@ class _Halves:
         constant = add_constant(self._graph, self._names.claim(f"{node.name}/factor"), factor)
         node.op_type = "Mul"
         node.replace_input_with(1, constant)
+
+    def add_in_order(self, node: ir.Node) -> None:
+        """A mean over the last axis as the toolkit takes it: it adds from the first value on.
+
+        Of 512 values one result in 900 is another one of float16 where they are added in lanes;
+        so asked of five lengths, toolkit 2.3.2, each equal in every bit.
+        """
+        x, axes = node.inputs[0], constant_of(node.inputs[1]) if len(node.inputs) == 2 else None
+        if x is None or x.shape is None or axes is None or not isinstance(x.shape[-1], int):
+            return
+        if axes.numpy().tolist() not in ([-1], [len(x.shape) - 1]) or not _keeps_axes(node):
+            return
+
+        def number(value: int | list[int], hint: str) -> ir.Value:
+            name = self._names.claim(f"{node.name}/{hint}")
+            return add_constant(self._graph, name, np.array(value, np.int64))
+
+        summed = self._insert("CumSum", [x, number(-1, "axis")], x.shape, before=node)
+        places = [number([at], hint) for at, hint in ((-1, "last"), (2**62, "end"), (-1, "axes"))]
+        shape = ir.Shape([*x.shape[:-1], 1])
+        last = self._insert("Slice", [summed, *places], shape, before=node)
+        count = np.array(x.shape[-1], np.float32)
+        divisor = add_constant(self._graph, self._names.claim(f"{node.name}/count"), count)
+        node.op_type = "Div"
+        node.attributes.clear()
+        node.replace_input_with(0, last)
+        node.replace_input_with(1, divisor)
+
+    def _insert(
+        self, op: str, inputs: list[ir.Value], shape: ir.Shape, *, before: ir.Node
+    ) -> ir.Value:
+        name = self._names.claim(f"{before.name}/{op}")
+        out = ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=shape)
+        made = ir.Node("", op, inputs, outputs=[out], name=self._names.claim(f"{name}/node"))
+        self._graph.insert_before(before, made)
+        return out
 
     def read(self, value: ir.Value, reader: ir.Node) -> ir.Value:
         """A tensor that a layer reads, in the numbers of float16."""
