@@ -30,7 +30,7 @@ import onnx
 from benchmarks.realsize.samples import photographs
 from benchmarks.realsize.weights import filled
 from benchmarks.zoo import zoo_folder
-from engine.compile.environments import find
+from engine.toolkit.environments import find
 
 CHIP = "rk3588"
 _VENDOR = f"""

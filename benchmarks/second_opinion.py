@@ -34,9 +34,6 @@ from benchmarks.realsize.weights import filled
 from benchmarks.zoo import zoo_folder
 from engine.api.typed import pipeline_of
 from engine.base.plain import JsonValue
-from engine.compile.environments import find
-from engine.compile.rockchip.compiler import CompilerRequest, CompilerRun
-from engine.compile.toolkit import Toolkit
 from engine.graph.execute import Session
 from engine.graph.metrics import error_sums
 from engine.pipeline.compile_sources import HandedModel
@@ -50,6 +47,9 @@ from engine.pipeline.second_opinion import (
     reference_session,
 )
 from engine.recipe import Recipe
+from engine.toolkit.compile.compiler import CompilerRequest, CompilerRun
+from engine.toolkit.environments import find
+from engine.toolkit.toolkit import Toolkit
 
 _CALIBRATION = 8
 

@@ -48,7 +48,7 @@ _FIGURES = {
 
 
 def figure_name(name: str) -> str:
-    """A figure of ``engine/chips/figures.csv`` in words; its own name where there are none."""
+    """A figure of ``engine/facts/figures.csv`` in words; its own name where there are none."""
     return _FIGURES.get(name) or sanitize(name, 60)
 
 

@@ -23,7 +23,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from engine.chips.npu import npu_profile
 from engine.cost.cycles import all_cycles
 from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
@@ -31,6 +30,7 @@ from engine.cost.timing.form import Columns, columns_of, layer_terms
 from engine.cost.timing.interval import less_known, operator_name, stratum_of, widening
 from engine.cost.timing.parameters import FITTED, speeds_of
 from engine.cost.timing.work import LayerWork, layer_work
+from engine.facts.npu import npu_profile
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 

@@ -1,4 +1,4 @@
-"""Make the limit tables of ``engine/cost/limits`` from the collected facts.
+"""Make the limit tables of ``engine/facts`` from the collected facts.
 
     python scripts/make_limit_tables.py FACTS
 
@@ -12,9 +12,9 @@ import argparse
 import csv
 from pathlib import Path
 
-from engine.cost.limits import data
+from engine import facts
 
-PACKAGE = Path(data.__file__).parent
+PACKAGE = Path(facts.__file__).parent
 JUDGED = frozenset(
     {"dtype", "npu_support", "kernel", "kernel_h", "kernel_w", "stride_h", "stride_w"}
     | {"pad_top", "pad_left", "pad_bottom", "pad_right", "dilation_h", "dilation_w"}

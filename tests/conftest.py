@@ -144,7 +144,7 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def vendor_folder() -> Path:
     """The environment of the vendor's toolkit 2: ``RKNNTUI_VENDOR``, or that of the user."""
-    program = "from engine.compile.environments import find; print(find(2).folder)"
+    program = "from engine.toolkit.environments import find; print(find(2).folder)"
     found = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,

@@ -29,11 +29,11 @@ from benchmarks.compiled.agreement import compare_layers, compare_whole, simulat
 from benchmarks.compiled.cases import CASES, Loaded, load_case
 from benchmarks.compiled.report import report
 from benchmarks.compiled.tables import beside_plan, convolutions, not_in_integers
-from engine.compile.environments import find
 from engine.cost.printed import parse_printed
 from engine.graph.execute import FUSING_LEVEL, Session, as_compiled
 from engine.graph.ir import Graph
 from engine.quantize import lower_for_vendor
+from engine.toolkit.environments import find
 from tests.vendor.toolkit import Toolkit
 
 CHIPS = ("rk3566", "rk3588", "rv1106")

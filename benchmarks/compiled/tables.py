@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.chips.npu import npu_profile
 from engine.cost.cycles import all_cycles
 from engine.cost.lowering import lower, read_graph
 from engine.cost.memory import plan_memory
 from engine.cost.printed import Printed, PrintedLayer
 from engine.cost.source_layers import without_qdq
+from engine.facts.npu import npu_profile
 from engine.graph.ir import Graph
 
 __all__ = ["Totals", "beside_plan", "convolutions", "not_in_integers"]

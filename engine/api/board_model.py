@@ -15,7 +15,6 @@ from engine.api.input_adapter import to_data_type
 from engine.api.signatures import Parameters
 from engine.base.errors import UsageError
 from engine.base.text import sanitize
-from engine.chips import chip as chip_facts
 from engine.devices.address import Address
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
@@ -37,6 +36,7 @@ from engine.devices.probe.identify import BoardIdentity
 from engine.devices.probe.versions import read_versions
 from engine.devices.toolkit.board import memory_by_toolkit, toolkit_known
 from engine.devices.transport import Transport
+from engine.facts import chip as chip_facts
 
 __all__ = ["BoardModel", "given_inputs"]
 

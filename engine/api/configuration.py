@@ -11,7 +11,7 @@ from engine.api.status import path_text
 from engine.base.errors import RecipeError, UsageError
 from engine.base.plain import Value, Values
 from engine.base.text import did_you_mean, sanitize
-from engine.chips import chip, chips
+from engine.facts import chip, chips
 from engine.options import GENERATION_1_DTYPES, option
 
 __all__ = ["Configuration", "build_changes", "configure", "detect_generation"]

@@ -15,10 +15,10 @@ from engine.base.errors import UsageError
 from engine.base.events import Reporter
 from engine.base.files import atomic_write, missing_error, open_regular
 from engine.base.text import sanitize
-from engine.chips import chip
+from engine.facts import chip
 
 if TYPE_CHECKING:
-    from engine.compile.precompile import BoardConversion, ToolkitCall
+    from engine.toolkit.precompile import BoardConversion, ToolkitCall
 
 __all__ = [
     "Deployment",
@@ -92,7 +92,7 @@ class Deployment:
                 cause="Models of generation 2 are always compiled for their chip.",
                 remedy="Leave it out, or use RKNN(generation=1).",
             )
-        from engine.compile.precompile import require_toolkit1
+        from engine.toolkit.precompile import require_toolkit1
 
         require_toolkit1("pre_compile", _BOARD)
         return True
@@ -146,7 +146,7 @@ class Deployment:
         keywords: Parameters,
     ) -> None:
         from engine.base.leftovers import owned_folder
-        from engine.compile.precompile import ToolkitCall, precompiled, require_toolkit1
+        from engine.toolkit.precompile import ToolkitCall, precompiled, require_toolkit1
 
         environment = require_toolkit1("pre_compile", _BOARD)
         last = _call(method, args, keywords)
@@ -179,7 +179,7 @@ class Deployment:
             UsageError: there is no such model.
             ToolkitError, CompilerError: the toolkit is not there, or does not reach the board.
         """
-        from engine.compile.precompile import BoardConversion, require_toolkit1
+        from engine.toolkit.precompile import BoardConversion, require_toolkit1
 
         self.close()
         if not isinstance(model, Path):
@@ -233,7 +233,7 @@ def converts(given: Parameters) -> bool:
 
 def _call(method: str, args: Sequence[Any], keywords: Parameters) -> ToolkitCall:
     """A call as the toolkit is to hear it: what was given, by name, with absolute paths."""
-    from engine.compile.precompile import ToolkitCall
+    from engine.toolkit.precompile import ToolkitCall
 
     if method == "register_op":
         return ToolkitCall(method, {"op_path": _absolute(args[0] if args else keywords["op_path"])})
@@ -281,8 +281,8 @@ def export_sync_model(
     Raises:
         EngineError: there is no such layer; the model cannot be read or written.
     """
-    from engine.compile.segments import cut_container, cut_vendor_model, segments_of
     from engine.devices.board.model_file import model_file
+    from engine.export.segments import cut_container, cut_vendor_model, segments_of
     from engine.pipeline.load_packed import load_packed
 
     path = Path(path_text(input_model, "input_model"))
@@ -328,8 +328,8 @@ def export_encrypted_model(
     Raises:
         EngineError: the model or the key cannot be used, or the file cannot be written.
     """
-    from engine.compile.encryption import encrypt_model
     from engine.container.keys import key_of_file
+    from engine.export.encryption import encrypt_model
 
     path = Path(path_text(input_model, "input_model"))
     output = None if output_model is None else Path(path_text(output_model, "output_model"))

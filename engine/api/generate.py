@@ -15,7 +15,7 @@ from engine.base.text import sanitize
 from engine.wire.codegen import Language, ModelTask
 
 if TYPE_CHECKING:
-    from engine.compile.codegen import Project
+    from engine.export.codegen import Project
     from engine.pipeline.pipeline import Pipeline
 
 __all__ = ["generate_project"]
@@ -37,7 +37,7 @@ def generate_project(
         EngineError: there is nothing to generate code for, an input does not fit, or the folder
             cannot be written.
     """
-    from engine.compile.codegen import check_target, write_project
+    from engine.export.codegen import check_target, write_project
     from engine.pipeline.codegen import darknet_anchors
 
     path = Path(path_text(given["output_path"], "output_path"))
@@ -80,9 +80,9 @@ def _files(inputs: Any) -> list[Path]:
 def _project(
     build: Pipeline | None, loaded: Path | None, given: Parameters, reporter: Reporter
 ) -> Project:
-    from engine.compile.codegen.project import Board
     from engine.dataset import Preprocess
     from engine.devices.board.model_file import model_file
+    from engine.export.codegen.project import Board
     from engine.pipeline import codegen as projects
     from engine.pipeline.runner import Runnable
     from engine.recipe import Recipe, portable_values

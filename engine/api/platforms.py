@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.api.status import path_text
-from engine.chips import chip, chips
-from engine.chips.npu import npu_profile
+from engine.facts import chip, chips
+from engine.facts.npu import npu_profile
 
 __all__ = ["list_support_target_platform"]
 

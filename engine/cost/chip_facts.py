@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.chips import Chip
-from engine.chips.figures import basis, figures
+from engine.facts import Chip
+from engine.facts.figures import basis, figures
 from engine.wire.cost import ChipFacts, ChipFigure
 
 __all__ = ["facts_of"]

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from engine.chips.npu import NpuDtype
 from engine.cost.lowering.attention import NO_ATTENTION
+from engine.facts.npu import NpuDtype
 
 if TYPE_CHECKING:
     from engine.cost.lowering.graph import LoweringGraph, Node

@@ -14,8 +14,8 @@ from engine.cost import traffic
 from engine.cost.traffic import Places, compute_dtype, up
 
 if TYPE_CHECKING:
-    from engine.chips.npu import NpuDtype, NpuProfile
     from engine.cost.lowered import Lowered, LoweredLayer
+    from engine.facts.npu import NpuDtype, NpuProfile
 
 __all__ = ["Cycles", "all_cycles"]
 

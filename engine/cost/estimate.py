@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING
 from engine.base.content import reading
 from engine.base.errors import EngineError, GraphError, UsageError
 from engine.base.text import did_you_mean, sanitize
-from engine.chips import Chip, chip, chips
-from engine.chips.figures import basis, number
-from engine.chips.npu import NpuDtype, NpuProfile, npu_profile
 from engine.cost.advice import advise
 from engine.cost.crashes import known_crashes, targets_with_effect
 from engine.cost.cycles import all_cycles
@@ -31,6 +28,9 @@ from engine.cost.source_layers import ids_of_sources, nodes_of_layers, without_q
 from engine.cost.timing import layer_times
 from engine.cost.timing.parameters import timed_chip
 from engine.cost.trials import with_tried_changes
+from engine.facts import Chip, chip, chips
+from engine.facts.figures import basis, number
+from engine.facts.npu import NpuDtype, NpuProfile, npu_profile
 from engine.graph.layers import LayerMap
 from engine.wire.cost import Advice, ChipEstimate
 

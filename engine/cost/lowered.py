@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Literal
 
-from engine.chips.npu import NpuDtype
+from engine.facts.npu import NpuDtype
 
 __all__ = ["Lowered", "LoweredLayer", "LoweredTensor", "Target", "Window"]
 
@@ -97,7 +97,7 @@ class Lowered:
     """The layers of a graph on a family of chips, in the order of execution.
 
     Attributes:
-        family: of :mod:`engine.chips.npu`.
+        family: of :mod:`engine.facts.npu`.
         dtype: that the model was compiled in.
         layers: InputOperator and OutputOperator included.
         tensors: by name, constants included.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from engine.chips.npu import NpuProfile
 from engine.cost.cycles import Cycles, all_cycles
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory import MemoryPlan, plan_memory
 from engine.cost.timing import net_time
+from engine.facts.npu import NpuProfile
 from engine.wire.cost import Bound, ChipEstimate, LayerCost, MemoryCost
 
 __all__ = ["Counted", "chip_figures", "counted", "with_known_ids"]

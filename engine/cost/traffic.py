@@ -12,8 +12,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.chips.npu import NpuDtype, NpuProfile
     from engine.cost.lowered import Lowered, LoweredLayer
+    from engine.facts.npu import NpuDtype, NpuProfile
 
 __all__ = ["Places", "Traffic", "compute_dtype", "filter_shape", "of_layer", "up"]
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from engine.chips.npu import NpuDtype
 from engine.cost.limits.tried import END_BEFORE, IN_FLOAT16, with_tried_remedies
 from engine.cost.lowered import Lowered
 from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.facts.npu import NpuDtype
 
 __all__ = ["Again", "with_tried_changes"]
 

@@ -38,7 +38,7 @@ class Connected:
 
     @property
     def chip(self) -> str:
-        """Its name in :mod:`engine.chips`.
+        """Its name in :mod:`engine.facts`.
 
         Raises:
             DeviceError: it is not known.

@@ -56,7 +56,7 @@ class ModelSource:
         """Gives what a runtime says of a compiled model the user's names."""
         if self.path is None:
             return str
-        from engine.compile.rockchip.side_file import names_of
+        from engine.toolkit.compile.side_file import names_of
 
         return names_of(self.path).told
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from engine.chips import Chip, chips
+from engine.facts import Chip, chips
 
 __all__ = ["DTYPE_ABOUT", "METHOD_ABOUT", "PLATFORM_ABOUT", "chips_with"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.chips import chips
+from engine.facts import chips
 from engine.options.about import PLATFORM_ABOUT
 from engine.options.kinds import boolean, choice, text
 from engine.options.section import Section

@@ -13,7 +13,10 @@ from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter, StageFinished, StageStarted
 from engine.base.files import read_regular
 from engine.base.text import sanitize
-from engine.compile.codegen.project import (
+from engine.dataset import Dataset, InputPlan, Preprocess, dataset_from_paths, samples
+from engine.devices.board.tensors import TensorAttributes
+from engine.devices.run.inputs import board_inputs
+from engine.export.codegen.project import (
     Array,
     Board,
     Project,
@@ -21,9 +24,6 @@ from engine.compile.codegen.project import (
     ProjectOutput,
     Sample,
 )
-from engine.dataset import Dataset, InputPlan, Preprocess, dataset_from_paths, samples
-from engine.devices.board.tensors import TensorAttributes
-from engine.devices.run.inputs import board_inputs
 from engine.frontends.darknet.cfg import read_cfg
 
 if TYPE_CHECKING:

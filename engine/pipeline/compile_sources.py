@@ -16,9 +16,6 @@ import onnx_ir as ir
 from engine.base.errors import UsageError
 from engine.base.findings import Finding
 from engine.base.text import sanitize, shape_text
-from engine.compile.rockchip.generation1 import generation_1_onnx
-from engine.compile.rockchip.model import op_targets, toolkit_onnx
-from engine.compile.rockchip.neutral_names import NeutralNames, neutral_names
 from engine.dataset import InputPlan, Preprocess
 from engine.graph.ir import Graph, infer_shapes
 from engine.graph.passes import for_every_shape, rebind_input_shapes
@@ -26,6 +23,9 @@ from engine.pipeline.comparison_model import with_outputs
 from engine.pipeline.samples import RecipeSamples
 from engine.quantize import SCALE_SPAN, narrow_scales, plan, sample_limit
 from engine.recipe import Recipe
+from engine.toolkit.compile.generation1 import generation_1_onnx
+from engine.toolkit.compile.model import op_targets, toolkit_onnx
+from engine.toolkit.compile.neutral_names import NeutralNames, neutral_names
 from engine.wire.compile import QuantizedBy
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.events import Event, LogLine, Reporter
-from engine.compile.toolkit import Toolkit
+from engine.toolkit.toolkit import Toolkit
 
 if TYPE_CHECKING:
     from engine.wire.vendor import ToolkitEnvironment

@@ -22,23 +22,9 @@ from engine.base.events import ArtifactWritten, LogLine
 from engine.base.files import atomic_write_all, refuse_existing
 from engine.base.findings import Finding
 from engine.base.plain import JsonValue
-from engine.chips import Chip
-from engine.compile.environments import find
-from engine.compile.kept_builds import keep_build
-from engine.compile.rockchip.checked import check_compiled
-from engine.compile.rockchip.compiler import CompilerRequest, CompilerRun
-from engine.compile.rockchip.model import idle_targets
-from engine.compile.rockchip.notices import notice_findings
-from engine.compile.rockchip.options import (
-    ToolkitOptions,
-    choose_quantizer,
-    require_dtypes,
-    toolkit_options,
-)
-from engine.compile.rockchip.side_file import Origin, side_file, side_path
-from engine.compile.rockchip.table import compiler_table
 from engine.container import write_container
 from engine.cost.printed import parse_printed
+from engine.facts import Chip
 from engine.pipeline.compile_logs import LogFolder
 from engine.pipeline.compile_sources import HandedModel, without_idle_outputs
 from engine.pipeline.compile_toolkits import Toolkits, toolkit_words
@@ -57,6 +43,20 @@ from engine.pipeline.stages.compiled import CompiledModel, compiled_stage
 from engine.pipeline.stages.container import content_of
 from engine.pipeline.stages.estimate import WhatIf, cost_inputs
 from engine.quantize import KEPT_IN_FLOAT16, is_quantized_source, span_of
+from engine.toolkit.compile.checked import check_compiled
+from engine.toolkit.compile.compiler import CompilerRequest, CompilerRun
+from engine.toolkit.compile.model import idle_targets
+from engine.toolkit.compile.notices import notice_findings
+from engine.toolkit.compile.options import (
+    ToolkitOptions,
+    choose_quantizer,
+    require_dtypes,
+    toolkit_options,
+)
+from engine.toolkit.compile.side_file import Origin, side_file, side_path
+from engine.toolkit.compile.table import compiler_table
+from engine.toolkit.environments import find
+from engine.toolkit.kept_builds import keep_build
 from engine.wire.compile import Compiled, CompiledModels, QuantizedBy, SecondOpinion
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ import numpy as np
 
 from engine.base.errors import CompilerError, EngineError, JobCancelledError
 from engine.base.events import LogLine
-from engine.compile.rockchip.neutral_names import neutral_names
 from engine.graph.execute import fused_roundings, table_roundings
 from engine.graph.ir import Graph
 from engine.pipeline.opinion_findings import missed
@@ -30,11 +29,12 @@ from engine.pipeline.second_opinion import (
     second_opinion,
     steps_of_outputs,
 )
+from engine.toolkit.compile.neutral_names import neutral_names
 from engine.wire.compile import FirstApart, SecondOpinion
 
 if TYPE_CHECKING:
-    from engine.compile.rockchip.compiler import CompilerRun
     from engine.pipeline.compile_sources import HandedModel
+    from engine.toolkit.compile.compiler import CompilerRun
 
 __all__ = ["first_apart", "opinion_of"]
 

@@ -10,13 +10,6 @@ from typing import TYPE_CHECKING
 from engine.base.errors import CompilerError, EngineError
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.compile.rockchip.agreement import (
-    FAILS_BELOW,
-    LEVEL_2,
-    LEVEL_3,
-    WITH_FLOAT16,
-    Limits,
-)
 from engine.graph.execute import (
     FINEST_SIGMOID,
     coarse_sigmoids,
@@ -26,6 +19,13 @@ from engine.graph.execute import (
 from engine.pipeline.second_opinion import fuses
 from engine.quantize import wide_layers
 from engine.report import sqnr_rank, sqnr_text
+from engine.toolkit.compile.agreement import (
+    FAILS_BELOW,
+    LEVEL_2,
+    LEVEL_3,
+    WITH_FLOAT16,
+    Limits,
+)
 from engine.wire.compile import FirstApart, OutputAgreement, SecondOpinion
 
 if TYPE_CHECKING:

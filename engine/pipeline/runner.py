@@ -126,7 +126,7 @@ class Runnable:
         graph = found.graph.with_operators(operators) if operators else found.graph
         session: Session | SegmentedSession
         if found.segments:
-            from engine.compile.segments.containers import segments_of
+            from engine.export.segments.containers import segments_of
 
             places = places_of(graph, found.layers or layers_of(graph))
             session = SegmentedSession(graph, places, segments_of(found))

@@ -19,7 +19,6 @@ import numpy as np
 
 from engine.base.errors import DatasetError, EngineError, JobCancelledError
 from engine.base.leftovers import owned_folder
-from engine.compile.rockchip.agreement import Agreement, OutputsDifferError
 from engine.dataset import Preprocess, read_dataset
 from engine.graph.execute import FUSING_LEVEL, Session, as_compiled, float16_layers
 from engine.graph.execute.means import means_in_stages
@@ -28,14 +27,15 @@ from engine.pipeline.fingerprints import digest_of_dataset
 from engine.pipeline.samples import seeded_dataset
 from engine.quantize import is_quantized_source
 from engine.report import sqnr_rank
+from engine.toolkit.compile.agreement import Agreement, OutputsDifferError
 from engine.wire.compile import SamplesFrom, SecondOpinion
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from engine.compile.rockchip.compiler import CompilerRun
     from engine.dataset import Dataset
     from engine.pipeline.compile_sources import HandedModel, ShapeSet
+    from engine.toolkit.compile.compiler import CompilerRun
     from engine.wire.compile import OutputAgreement
 
 __all__ = [

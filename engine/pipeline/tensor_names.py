@@ -11,9 +11,9 @@ import numpy as np
 from engine.accuracy.rows import Row
 from engine.base.errors import UsageError
 from engine.base.text import sanitize, shape_text
-from engine.compile.rockchip.neutral_names import port_in_file
 from engine.devices.board.tensors import BoardOutput, TensorAttributes
 from engine.graph.ir import TensorSpec
+from engine.toolkit.compile.neutral_names import port_in_file
 
 __all__ = ["match_inputs", "match_outputs", "values_of"]
 

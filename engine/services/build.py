@@ -38,8 +38,8 @@ from engine.wire.model import LOAD, Loaded, LoadParams
 if TYPE_CHECKING:
     from engine.base.findings import Finding
     from engine.build import BuildSummary
-    from engine.compile.tflite import TfliteModel
     from engine.dataset import Preprocess
+    from engine.export.tflite import TfliteModel
     from engine.graph.ir import CustomOperators
     from engine.pipeline.pipeline import Pipeline
     from engine.pipeline.runner import Runnable
@@ -278,7 +278,7 @@ def tflite_model(pipeline: Pipeline) -> TfliteModel:
         UsageError: the build is not quantized.
         UnsupportedOperatorError: a layer has no form in TFLite.
     """
-    from engine.compile.tflite import to_tflite
+    from engine.export.tflite import to_tflite
     from engine.pipeline.compile_sources import NHWC_FRAMEWORKS
     from engine.quantize import is_quantized_source
 

@@ -13,7 +13,7 @@ from engine.services.state import get_pipeline, recipe_of
 from engine.wire.codegen import CODEGEN, CodegenParams, Generated
 
 if TYPE_CHECKING:
-    from engine.compile.codegen import Project
+    from engine.export.codegen import Project
     from engine.pipeline.codegen import Anchors
 
 __all__ = ["codegen"]
@@ -22,7 +22,7 @@ __all__ = ["codegen"]
 @runs(CODEGEN)
 def codegen(params: CodegenParams, reporter: Reporter) -> Generated:
     """Write a project with its golden samples."""
-    from engine.compile.codegen import check_target, write_project
+    from engine.export.codegen import check_target, write_project
 
     path = Path(params.path)
     check_target(path, overwrite=params.overwrite)
@@ -42,8 +42,8 @@ def codegen(params: CodegenParams, reporter: Reporter) -> Generated:
 
 
 def _project(params: CodegenParams, reporter: Reporter) -> tuple[Project, Anchors]:
-    from engine.compile.codegen.project import Board
     from engine.dataset import Preprocess
+    from engine.export.codegen.project import Board
     from engine.pipeline import codegen as projects
     from engine.pipeline.runner import Runnable, does_not_run
     from engine.recipe import Recipe, portable_values

@@ -46,9 +46,9 @@ def encrypt(params: EncryptParams, reporter: Reporter) -> Encrypted:
     """Encrypt a container of ours with the key that is held, or a compiled model of the vendor.
 
     Raises:
-        EngineError: as of :func:`engine.compile.encryption.encrypt_model`.
+        EngineError: as of :func:`engine.export.encryption.encrypt_model`.
     """
-    from engine.compile.encryption import encrypt_model
+    from engine.export.encryption import encrypt_model
 
     made = encrypt_model(
         Path(params.path),
@@ -80,9 +80,9 @@ def decrypt(params: DecryptParams, reporter: Reporter) -> Decrypted:
     Raises:
         EngineError: as of :func:`engine.container.encrypted_files.decrypt_file`.
     """
-    from engine.compile.encryption import progress_teller
     from engine.container.encrypted_files import decrypt_file, decrypted_name
     from engine.container.keys import needed_key
+    from engine.export.encryption import progress_teller
 
     path = Path(params.path)
     target = decrypted_name(path) if params.output is None else Path(params.output)

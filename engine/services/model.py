@@ -183,7 +183,7 @@ def _container_view(path: Path) -> ModelView:
 def _segments_of(found: Container) -> tuple[Segment, ...] | None:
     if not found.segments:
         return None
-    from engine.compile.segments import segments_of, segments_told
+    from engine.export.segments import segments_of, segments_told
 
     return segments_told(found, segments_of(found))
 

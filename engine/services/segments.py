@@ -15,8 +15,8 @@ from engine.services.handler import runs
 from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
 
 if TYPE_CHECKING:
-    from engine.compile.segments.times import LayerTimes
     from engine.container import Container
+    from engine.export.segments.times import LayerTimes
 
 __all__ = ["cut"]
 
@@ -62,8 +62,8 @@ def cut(params: SegmentsParams, reporter: Reporter) -> Segments:
 
 
 def _container(path: Path, params: SegmentsParams, output: Path | None) -> Segments:
-    from engine.compile.segments import cut_container, layers_told, segments_of, segments_told
-    from engine.compile.segments.containers import container_layers
+    from engine.export.segments import cut_container, layers_told, segments_of, segments_told
+    from engine.export.segments.containers import container_layers
     from engine.graph.segments import cut_points
     from engine.pipeline.load_packed import load_packed
 
@@ -100,8 +100,8 @@ def _container(path: Path, params: SegmentsParams, output: Path | None) -> Segme
 
 def _times(found: Container, params: SegmentsParams) -> LayerTimes | None:
     """The times of the chip that is named or that the container is for; None for no chip."""
-    from engine.compile.segments import layer_times
-    from engine.compile.segments.containers import container_layers
+    from engine.export.segments import layer_times
+    from engine.export.segments.containers import container_layers
 
     chip = params.chip or found.target_platform
     return None if chip is None else layer_times(found, container_layers(found), chip)
@@ -110,8 +110,8 @@ def _times(found: Container, params: SegmentsParams) -> LayerTimes | None:
 def _proposed(
     found: Container, times: LayerTimes, limit: float
 ) -> tuple[tuple[int, ...], tuple[Finding, ...]]:
-    from engine.compile.segments import propose, segments_told
-    from engine.compile.segments.containers import container_layers, layers_told
+    from engine.export.segments import propose, segments_told
+    from engine.export.segments.containers import container_layers, layers_told
 
     if not 0 < limit < float("inf"):
         raise UsageError(
@@ -154,7 +154,7 @@ def _proposed(
 def _vendor(
     path: Path, params: SegmentsParams, output: Path | None, reporter: Reporter
 ) -> Segments:
-    from engine.compile.segments import cut_vendor_model, vendor_layers
+    from engine.export.segments import cut_vendor_model, vendor_layers
 
     layers = vendor_layers(path)
     if params.max_ms is not None:

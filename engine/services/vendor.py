@@ -26,7 +26,7 @@ __all__ = ["adopt", "check", "default", "install", "known", "remove"]
 @answers(VENDOR_KNOWN)
 def known(params: ToolkitsParams) -> Toolkits:
     """The environments that are known; nothing is run to find them."""
-    from engine.compile import environments
+    from engine.toolkit import environments
 
     found = environments.known(sizes=params.sizes)
     wanted = params.generation
@@ -36,7 +36,7 @@ def known(params: ToolkitsParams) -> Toolkits:
 @answers(VENDOR_DEFAULT)
 def default(params: ToolkitName) -> ToolkitEnvironment:
     """Have an environment used where none is named."""
-    from engine.compile import environments
+    from engine.toolkit import environments
 
     return environments.make_default(params.name)
 
@@ -44,7 +44,7 @@ def default(params: ToolkitName) -> ToolkitEnvironment:
 @runs(VENDOR_INSTALL)
 def install(params: ToolkitInstallParams, reporter: Reporter) -> ToolkitEnvironment:
     """Make an environment of toolkit 2."""
-    from engine.compile import environments
+    from engine.toolkit import environments
 
     return environments.install(params, reporter)
 
@@ -52,7 +52,7 @@ def install(params: ToolkitInstallParams, reporter: Reporter) -> ToolkitEnvironm
 @runs(VENDOR_ADOPT)
 def adopt(params: ToolkitAdoptParams, reporter: Reporter) -> ToolkitEnvironment:
     """Take in an environment that the user made."""
-    from engine.compile import environments
+    from engine.toolkit import environments
 
     reporter.emit(StageStarted("vendor.check", "Importing the toolkit", 0, 1))
     return environments.adopt(params, reporter)
@@ -61,7 +61,7 @@ def adopt(params: ToolkitAdoptParams, reporter: Reporter) -> ToolkitEnvironment:
 @runs(VENDOR_CHECK)
 def check(params: ToolkitName, reporter: Reporter) -> ToolkitEnvironment:
     """Import the toolkit of an environment."""
-    from engine.compile import environments
+    from engine.toolkit import environments
 
     reporter.emit(StageStarted("vendor.check", "Importing the toolkit", 0, 1))
     return environments.check(params.name, reporter)
@@ -70,6 +70,6 @@ def check(params: ToolkitName, reporter: Reporter) -> ToolkitEnvironment:
 @runs(VENDOR_REMOVE)
 def remove(params: ToolkitName, reporter: Reporter) -> ToolkitRemoved:
     """Remove or forget an environment."""
-    from engine.compile import environments
+    from engine.toolkit import environments
 
     return environments.remove(params, reporter)

@@ -31,7 +31,7 @@ def vendor_model(path: Path) -> ModelView:
     seen = _inspected(path)
     if isinstance(seen, OpPackage):
         return _package_view(path, seen)
-    from engine.compile.rockchip.side_file import compiled_from
+    from engine.toolkit.compile.side_file import compiled_from
 
     view = vendor_view(seen)
     origin, doubts = compiled_from(path, view.sha256)
@@ -82,7 +82,7 @@ def _inspected(path: Path) -> VendorModel | OpPackage:
 
 def _with_users_names(model: VendorModel) -> VendorModel:
     """The model whose layers are called as in the source model, where its side file knows them."""
-    from engine.compile.rockchip.side_file import names_of
+    from engine.toolkit.compile.side_file import names_of
 
     names = names_of(Path(model.path), model.sha256)
     if not names.users:

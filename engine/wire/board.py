@@ -110,7 +110,7 @@ class BoardFacts:
     Attributes:
         device: as the user gives it, ``adb:SERIAL``.
         label: of all figures of it.
-        chip: its name in :mod:`engine.chips`.
+        chip: its name in :mod:`engine.facts`.
         model, serial, system, kernel: as the board says.
         cores: of its NPU; 0 where the chip is not known.
     """

@@ -12,8 +12,8 @@ import engine
 from engine.api import RKNN
 from engine.api.estimated import cores_of
 from engine.base.errors import SourceModelError, UsageError
-from engine.chips import chips
 from engine.devices.measure.perf_text import parse_perf_text
+from engine.facts import chips
 from tests.api.conftest import built
 
 

@@ -15,8 +15,8 @@ from engine.container.vendor import inspect_vendor
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.wire.vendor import ToolkitEnvironment
 from tests.api.conftest import built
-from tests.compile.standin import make_environment
 from tests.safety import ends
+from tests.toolkit.standin import make_environment
 
 Captured = pytest.CaptureFixture[str]
 
@@ -174,7 +174,7 @@ def test_a_toolkit_that_fails_in_the_middle(
 def test_a_board_precompiles(
     place: Path, capsys: Captured, environment: ToolkitEnvironment
 ) -> None:
-    from engine.compile.one_run import one_run
+    from engine.toolkit.one_run import one_run
 
     source = place / "arcface.onnx"
     with one_run(environment, reads=[source]) as run:

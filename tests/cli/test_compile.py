@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.compile.environments import registry
-from engine.compile.environments.registry import Entry
+from engine.toolkit.environments import registry
+from engine.toolkit.environments.registry import Entry
 from engine.wire.compile import Compiled, CompiledLayer, OutputAgreement
 from rknntui.cli.gates import CompiledLimits
 from rknntui.demo import demo_folder
 from tests.cli.conftest import Run
-from tests.compile.standin import make_environment
+from tests.toolkit.standin import make_environment
 
 DEMO = demo_folder()
 FLAGS = (

@@ -121,9 +121,9 @@ def test_nothing_is_wiped_where_the_encrypted_file_is_another(
     model: Path, key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from engine.base.errors import ContainerError
-    from engine.compile import plain_copies
-    from engine.compile.encryption import encrypt_model
     from engine.container.keys import key_of_file
+    from engine.export import plain_copies
+    from engine.export.encryption import encrypt_model
 
     def changed(path: Path, encrypted: Path, *, ours: bool) -> object:
         model.write_bytes(DATA[:-1] + b"?")  # another program, between the two

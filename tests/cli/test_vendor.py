@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.compile.environments.standins import Stand, environment, put, site_of, toolkit
+from tests.toolkit.environments.standins import Stand, environment, put, site_of, toolkit
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.base.errors import UsageError
-from engine.chips import chips
 from engine.cost.estimate import (
     CostSettings,
     advice,
@@ -18,6 +17,7 @@ from engine.cost.estimate import (
     npu_dtype,
     repeated,
 )
+from engine.facts import chips
 from engine.graph.ir import Graph, infer_shapes
 from engine.graph.layers import Layer, LayerMap
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import RecipeError
-from engine.chips import chips
+from engine.facts import chips
 from engine.options import (
     ALGORITHMS,
     DTYPES,

@@ -20,8 +20,8 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 import engine, rknntui
-from engine.chips import chips
-from engine.compile.environments.wheels import pins_of
+from engine.facts import chips
+from engine.toolkit.environments.wheels import pins_of
 from rknntui.demo import demo_recipe, demo_test_samples
 place = Path(sys.argv[1])
 for package in (engine, rknntui):
@@ -94,7 +94,7 @@ def tracked(repository: Path, folder: str) -> set[str]:
 
 def test_wheel_carries_code_and_data(repository: Path, names: set[str]) -> None:
     expected = {f"rknntui/themes/{name}" for name in tracked(repository, "themes")}
-    expected |= {f"engine/chips/{name}" for name in tracked(repository, "engine/chips")}
+    expected |= {f"engine/facts/{name}" for name in tracked(repository, "engine/facts")}
     expected |= {f"rknntui/styles/{name}" for name in tracked(repository, "rknntui/styles")}
     expected |= {f"rknntui/demo/{name}" for name in tracked(repository, "rknntui/demo")}
     drop_in = "engine/api/drop_in"

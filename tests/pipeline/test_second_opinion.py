@@ -13,7 +13,6 @@ from onnx.reference import ReferenceEvaluator
 
 from engine.api.typed import pipeline_of
 from engine.base.errors import CompilerError, DatasetError
-from engine.compile.rockchip.compiler import CompilerRun
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.pipeline.compile_sources import HandedModel
@@ -26,6 +25,7 @@ from engine.pipeline.second_opinion import (
     second_opinion,
 )
 from engine.recipe import Recipe
+from engine.toolkit.compile.compiler import CompilerRun
 from engine.wire.compile import FirstApart, SecondOpinion
 from rknntui.demo import demo_recipe
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine import options
 from engine.base.errors import QuantizationError
-from engine.chips import chips
+from engine.facts import chips
 from engine.quantize import Observations, QuantizeSettings, calibrate, quantize, to_float16
 from engine.quantize.dtypes.formats import (
     LAYER_DTYPES,

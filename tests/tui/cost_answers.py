@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.base.errors import EngineError
-from engine.chips import chips
+from engine.facts import chips
 from engine.wire.cost import (
     Advice,
     AdviceAnswer,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine import OPTIONS, option
-from engine.chips import chips
+from engine.facts import chips
 from rknntui.app import Workbench
 from rknntui.screens.configure.text import help_lines
 from rknntui.screens.configure.workspace import Configure

@@ -21,13 +21,13 @@ from onnx import TensorProto, helper, numpy_helper
 from engine.base.errors import CompilerError, EngineError, JobCancelledError
 from engine.base.events import CallbackReporter, Event, LogLine, Reporter
 from engine.base.process import child_environment
-from engine.compile.bridge.values import ClassInFile
-from engine.compile.toolkit import LOG_NAME, RemoteRKNN, Toolkit
 from engine.container.vendor import inspect_vendor
 from engine.graph.execute.runtime import ort
+from engine.toolkit.bridge.values import ClassInFile
+from engine.toolkit.toolkit import LOG_NAME, RemoteRKNN, Toolkit
 from engine.wire.vendor import ToolkitEnvironment
 from tests.base.confine.scene import require_walls
-from tests.compile.bridge.test_faults import small_disk
+from tests.toolkit.bridge.test_faults import small_disk
 
 pytestmark = [pytest.mark.vendor, pytest.mark.long]
 

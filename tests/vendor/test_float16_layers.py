@@ -10,12 +10,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.compile.environments import find
-from engine.compile.rockchip.compiler import CompilerRequest, CompilerRun
-from engine.compile.toolkit import Toolkit
 from engine.graph.execute import Session, as_compiled, float16_layers
 from engine.graph.execute.float16_layers import gelus, half_precision
 from engine.graph.ir import Graph
+from engine.toolkit.compile.compiler import CompilerRequest, CompilerRun
+from engine.toolkit.environments import find
+from engine.toolkit.toolkit import Toolkit
 
 SHAPE = (1, 8, 16, 32)
 _RNG = np.random.default_rng(0)

@@ -11,10 +11,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.chips.npu import NpuDtype, npu_profile
 from engine.cost.cycles import all_cycles
 from engine.cost.lowering import lower, read_graph
 from engine.cost.printed import PrintedLayer, parse_printed
+from engine.facts.npu import NpuDtype, npu_profile
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 

@@ -10,10 +10,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.compile.rockchip.compiler import CompilerRequest, CompilerRun
 from engine.container.vendor import inspect_vendor
 from engine.services.compile import compile as compile_service
 from engine.services.state import WORKER_STATE
+from engine.toolkit.compile.compiler import CompilerRequest, CompilerRun
 from engine.wire.compile import OWN_SAMPLES, CompiledModels, CompileParams
 from rknntui.demo import demo_recipe
 from tests.vendor.test_compile import Watched

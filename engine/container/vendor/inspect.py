@@ -13,7 +13,6 @@ from pathlib import Path
 from engine.base.errors import ContainerError
 from engine.base.files import sha256_of
 from engine.base.findings import Finding
-from engine.chips import chip, chips
 from engine.container.magic import MAGIC
 from engine.container.vendor.bounded_reader import BoundedReader, open_bounded
 from engine.container.vendor.layer_list import NBG_OP, LayerList, read_layer_list
@@ -24,6 +23,7 @@ from engine.container.vendor.package import is_package, read_custom_sections, re
 from engine.container.vendor.ports import add_observed, ports_of
 from engine.container.vendor.rknx import RKNX_MAGIC, read_rknx
 from engine.container.vendor.values import as_mapping, read_json
+from engine.facts import chip, chips
 
 __all__ = ["inspect_vendor", "vendor_origin"]
 

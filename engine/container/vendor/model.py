@@ -210,7 +210,7 @@ class VendorModel:
         sha256: of the file; empty where it was not asked for.
         kind: which of the vendor's forms it is.
         platforms: as the file spells them (``rk3588``).
-        chips: those of them that :mod:`engine.chips` knows, by its names.
+        chips: those of them that :mod:`engine.facts` knows, by its names.
         generation: of the NPU and its toolkit: 1, 2 or 3; None where not established.
         npu: the vendor's name of the NPU's kind (``RKNPU v2``).
         container_version: of the frame; None for bare files.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.chips import chip as chip_facts
 from engine.cost.advice.changes import TimeOf
 from engine.cost.advice.convolutions import CONVOLUTIONS
 from engine.cost.advice.found import Found, Model
 from engine.cost.advice.operators import OPERATORS_AND_SIZES
 from engine.cost.lowered import Lowered
+from engine.facts import chip as chip_facts
 from engine.wire.cost import Advice
 
 __all__ = ["TimeOf", "advise"]

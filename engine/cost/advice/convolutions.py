@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from engine.chips.npu import npu_profile
 from engine.cost.advice.changes import (
     as_depthwise,
     dropped,
@@ -14,6 +13,7 @@ from engine.cost.advice.changes import (
 )
 from engine.cost.advice.found import RATES, TIPS1, Found, Model, writes_output
 from engine.cost.lowered import LoweredLayer
+from engine.facts.npu import npu_profile
 
 __all__ = ["CONVOLUTIONS"]
 

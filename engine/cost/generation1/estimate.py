@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from engine.chips import chip as chip_facts
-from engine.chips.figures import basis
-from engine.chips.npu import NpuDtype
 from engine.cost.generation1.lowering import lower_generation1
 from engine.cost.generation1.memory import memory_of
 from engine.cost.generation1.timing import (
@@ -26,6 +23,9 @@ from engine.cost.generation1.work import Work, work_of
 from engine.cost.limits.generation1 import check_generation1
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.lowering.graph import LoweringGraph
+from engine.facts import chip as chip_facts
+from engine.facts.figures import basis
+from engine.facts.npu import NpuDtype
 from engine.wire.cost import ChipEstimate, Interval, LayerCost
 
 __all__ = ["Counted1", "chip_estimate", "count_generation1", "design_of", "layer_times"]

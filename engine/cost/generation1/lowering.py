@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.base.plain import JsonValue
-from engine.chips.npu import NpuDtype
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Window
 from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.facts.npu import NpuDtype
 
 __all__ = ["FREE", "fuses_pool", "lower_generation1"]
 

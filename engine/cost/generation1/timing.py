@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from engine.chips import figures
 from engine.cost.generation1.work import Work
+from engine.facts import figures
 from engine.wire.cost import Bound
 
 __all__ = [

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.chips import chip as chip_facts
-from engine.cost.limits.data import (
-    CONTRADICTED,
-    cpu_operators,
-    npu_limits,
-    npu_operators,
-    support_of,
-)
 from engine.cost.limits.generation1 import check_generation1
 from engine.cost.limits.placement import Placement
 from engine.cost.limits.remedies import remedy_for, usual_reason
 from engine.cost.limits.rules import Broken, base_operator, broken_limits
 from engine.cost.limits.tried import with_tried_remedies
 from engine.cost.lowered import Lowered, LoweredLayer, Target
+from engine.facts import chip as chip_facts
+from engine.facts.limits import (
+    CONTRADICTED,
+    cpu_operators,
+    npu_limits,
+    npu_operators,
+    support_of,
+)
 
 __all__ = ["Placement", "check_layer", "with_reasons"]
 

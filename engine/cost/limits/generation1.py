@@ -6,10 +6,10 @@ manual (Trouble Shooting 1.4.0, 6.1).
 
 from __future__ import annotations
 
-from engine.cost.limits.data import support_of
 from engine.cost.limits.placement import Placement
 from engine.cost.limits.remedies import remedy_for
 from engine.cost.lowered import Lowered, LoweredLayer
+from engine.facts.limits import support_of
 
 __all__ = ["check_generation1"]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from engine.cost.limits.data import Limit, npu_limits, npu_operators
 from engine.cost.limits.permutation import broken_condition, constants, perms_between
 from engine.cost.lowered import Lowered, LoweredLayer
+from engine.facts.limits import Limit, npu_limits, npu_operators
 
 __all__ = ["Broken", "base_operator", "broken_limits"]
 
@@ -26,7 +26,7 @@ class Broken:
     """A limit that a layer breaks.
 
     Attributes:
-        parameter: of :class:`engine.cost.limits.data.Limit`.
+        parameter: of :class:`engine.facts.limits.Limit`.
         words: the rule with the layer's number, a sentence.
         source: where it is published.
     """

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.chips.npu import NpuDtype
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
+from engine.facts.npu import NpuDtype
 
 __all__ = ["convert_types"]
 

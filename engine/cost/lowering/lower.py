@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.chips.npu import NpuDtype, NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Window
 from engine.cost.lowering.activations import (
     make_hardswish,
@@ -60,6 +59,7 @@ from engine.cost.lowering.slices import (
 from engine.cost.lowering.spelled import spell_elementwise, spell_focus, spell_running_sums
 from engine.cost.lowering.tiles import halve_filters, tile_filters
 from engine.cost.memory.layout import settled
+from engine.facts.npu import NpuDtype, NpuProfile
 
 if TYPE_CHECKING:
     pass

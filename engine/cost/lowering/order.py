@@ -18,11 +18,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 
-from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory.layout import converted_bytes
 from engine.cost.memory.lifetime import shared_tensors
 from engine.cost.memory.working import working_bytes
+from engine.facts.npu import NpuProfile
 
 __all__ = ["in_order"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.chips.npu import NpuDtype, NpuProfile
 from engine.cost.lowering.graph import LoweringGraph
+from engine.facts.npu import NpuDtype, NpuProfile
 
 __all__ = ["Context", "Rule"]
 

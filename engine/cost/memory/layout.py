@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from engine.chips.npu import NpuDtype, NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 from engine.cost.memory.allocator import ALIGNMENT, aligned
 from engine.cost.memory.passes import written_times
+from engine.facts.npu import NpuDtype, NpuProfile
 
 __all__ = [
     "converted_bytes",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 
-from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 from engine.cost.memory.allocator import Buffer
 from engine.cost.memory.layout import (
@@ -22,6 +21,7 @@ from engine.cost.memory.movements import is_view
 from engine.cost.memory.order import placing_order
 from engine.cost.memory.recurrent import RECURRENT, beside, in_rows, recurrent_working, row_bytes
 from engine.cost.memory.working import working_bytes
+from engine.facts.npu import NpuProfile
 
 __all__ = ["Needed", "needed", "shared_tensors"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 
-from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory.allocator import ALIGNMENT, aligned
 from engine.cost.memory.layout import (
@@ -20,6 +19,7 @@ from engine.cost.memory.layout import (
     padded_bytes,
     widened,
 )
+from engine.facts.npu import NpuProfile
 
 __all__ = ["is_view", "reshaped_bytes", "turned_bytes"]
 

@@ -8,8 +8,8 @@ every family.
 
 from __future__ import annotations
 
-from engine.chips.npu import NpuProfile
 from engine.cost.lowered import LoweredLayer
+from engine.facts.npu import NpuProfile
 
 __all__ = ["written_times"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered
 from engine.cost.memory.allocator import place
 from engine.cost.memory.layout import settled
 from engine.cost.memory.lifetime import needed
 from engine.cost.memory.weights import weight_bytes
+from engine.facts.npu import NpuProfile
 from engine.wire.cost import MemoryCost, TensorSpan
 
 __all__ = ["MemoryPlan", "plan_memory"]

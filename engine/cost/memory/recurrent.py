@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 
-from engine.chips.npu import NpuDtype, NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory.allocator import ALIGNMENT, aligned
+from engine.facts.npu import NpuDtype, NpuProfile
 
 __all__ = [
     "CPU_COPIES",

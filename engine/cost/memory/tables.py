@@ -8,8 +8,8 @@ steps of 512 bytes. Source: totals of 130 graphs of few layers in both dtypes (a
 
 from __future__ import annotations
 
-from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer
+from engine.facts.npu import NpuProfile
 
 __all__ = ["WIDE", "kept_tables"]
 

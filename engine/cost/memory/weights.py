@@ -6,12 +6,12 @@ whole tiles. Source: the table of constant tensors that rknn-toolkit2 2.3.2 prin
 
 from __future__ import annotations
 
-from engine.chips.npu import NpuDtype, NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory.allocator import aligned
 from engine.cost.memory.layout import element_bytes, padded_bytes, spread_columns
 from engine.cost.memory.recurrent import RECURRENT, recurrent_constants, table_bytes
 from engine.cost.memory.tables import WIDE, kept_tables
+from engine.facts.npu import NpuDtype, NpuProfile
 
 __all__ = ["constant_bytes", "weight_bytes"]
 

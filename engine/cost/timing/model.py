@@ -10,13 +10,13 @@ from typing import Protocol
 import numpy as np
 
 from engine.base.errors import UsageError
-from engine.chips import chip as chip_of
-from engine.chips.npu import npu_profile
 from engine.cost.lowered import Lowered
 from engine.cost.timing.form import Terms, columns_of, layer_terms
 from engine.cost.timing.interval import half_width, interval, less_known, stratum_of
 from engine.cost.timing.parameters import speeds_of, timed_chip, values
 from engine.cost.timing.work import LayerWork, layer_work
+from engine.facts import chip as chip_of
+from engine.facts.npu import npu_profile
 from engine.wire.cost import Bound, Interval
 
 __all__ = ["HasCycles", "LayerTime", "NetTime", "layer_times", "net_time"]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer
+from engine.facts.npu import NpuProfile
 
 __all__ = ["ACTIVATIONS", "CPU_KINDS", "LayerWork", "Part", "layer_work"]
 

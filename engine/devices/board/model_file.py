@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from engine.base.errors import ContainerError, RuntimeLibraryError
 from engine.base.files import open_regular, sha256_of
 from engine.base.text import sanitize
-from engine.chips import chip
 from engine.devices.probe.compatibility import ModelFacts, same_npu
+from engine.facts import chip
 
 if TYPE_CHECKING:
     from engine.container.vendor import VendorModel
@@ -30,7 +30,7 @@ class ModelFile:
         sha256: of its content.
         ours: whether it is a container of this program, which no real NPU runs.
         generation: of the NPU that it was built for, 1 or 2; None where it does not tell.
-        chips: it was built for, by the names of :mod:`engine.chips`; empty where it does not tell.
+        chips: it was built for, by the names of :mod:`engine.facts`; empty where it does not tell.
         toolkit: the version that built it, as written; empty where it does not tell.
         encrypted: whether nothing of it can be seen.
         dynamic: whether it has several sets of input shapes.

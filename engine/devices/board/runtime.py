@@ -64,7 +64,7 @@ class BoardRuntime:
     Args:
         transport: the board; :meth:`close` does not close it.
         agent: the program for the board; None is the agent for it.
-        chip: of the board, as :mod:`engine.chips` names it; empty where it is not known, None asks
+        chip: of the board, as :mod:`engine.facts` names it; empty where it is not known, None asks
             the board.
         check: called ten times a second; what it raises cancels what is under way.
         alone: whether it runs models. One that only reads and watches is no second user of the

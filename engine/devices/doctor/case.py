@@ -48,7 +48,7 @@ class Case:
 
     @property
     def chip(self) -> str | None:
-        """Its name in :mod:`engine.chips`."""
+        """Its name in :mod:`engine.facts`."""
         return self.identity.chip
 
     @property

@@ -17,7 +17,6 @@ from engine.base.errors import (
     JobCancelledError,
 )
 from engine.base.text import sanitize
-from engine.chips import chips
 from engine.devices.board.program import find_agent
 from engine.devices.doctor.case import Case, TestTensor
 from engine.devices.doctor.device_files import device_files
@@ -34,6 +33,7 @@ from engine.devices.probe.identify import identify
 from engine.devices.probe.state import read_state
 from engine.devices.probe.versions import read_versions
 from engine.devices.transport import UNREACHABLE, Transport
+from engine.facts import chips
 from engine.wire.doctor import Check
 
 __all__ = ["STEPS", "diagnose"]

@@ -26,7 +26,7 @@ class Board:
     """One kind of board.
 
     Attributes:
-        chip: the name of the chip, as in :mod:`engine.chips`.
+        chip: the name of the chip, as in :mod:`engine.facts`.
         compatible: of the device tree, the board's own entry first.
         model: of the device tree.
         generation: of the NPU: 1 or 2.

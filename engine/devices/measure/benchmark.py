@@ -14,10 +14,10 @@ from typing import Final
 
 from engine.base.errors import DeviceError, RuntimeLibraryError, UsageError
 from engine.base.text import did_you_mean, sanitize
-from engine.chips import Chip, chip, chips
 from engine.devices.measure.conditions import Reading, changes
 from engine.devices.measure.timings import Timings, percentile, timings_of
 from engine.devices.probe.versions import MINI_CHIPS
+from engine.facts import Chip, chip, chips
 from engine.wire.devices import CORES
 
 __all__ = [

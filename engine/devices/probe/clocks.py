@@ -30,7 +30,7 @@ class ChipClocks:
     """A row of the data file.
 
     Attributes:
-        chip: its name in :mod:`engine.chips`.
+        chip: its name in :mod:`engine.facts`.
         npu_node: folder of the NPU in ``/sys/class/devfreq``, or the whole path of a clock.
         cpu_khz: (policy, kHz) of each group of cores.
         npu_hz, ddr_hz: Hz; None where the vendor's script sets none.
@@ -116,7 +116,7 @@ def clock_plan(chip: str | None, values: Mapping[str, str | None]) -> ClockPlan:
     """What to write on a board, in the vendor's order: idle states, processor, NPU, memory.
 
     Args:
-        chip: its name in :mod:`engine.chips`.
+        chip: its name in :mod:`engine.facts`.
         values: what was read of :func:`clock_paths`; None or missing where there is no such file.
     """
     rows = chip_clocks(chip) if chip else ()

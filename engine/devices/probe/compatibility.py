@@ -14,8 +14,8 @@ from importlib import resources
 
 from engine.base.findings import Finding, Severity
 from engine.base.text import sanitize
-from engine.chips import chip as chip_facts
 from engine.devices.probe.versions import MINI_CHIPS, Component, Version, Versions
+from engine.facts import chip as chip_facts
 
 __all__ = [
     "SAME_NPU",
@@ -181,7 +181,7 @@ def match(versions: Versions, model: ModelFacts | None, chip: str | None) -> tup
     Args:
         versions: of the board.
         model: that is to run; None looks at the board alone.
-        chip: of the board, by its name in :mod:`engine.chips`.
+        chip: of the board, by its name in :mod:`engine.facts`.
     """
     facts = chip_facts(chip) if chip else None
     generation = facts.generation if facts else None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.chips import chip
 from engine.devices.probe.identify import BoardIdentity
+from engine.facts import chip
 from engine.wire.board import BoardFacts
 
 __all__ = ["board_facts"]

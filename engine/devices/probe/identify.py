@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from engine.base.text import sanitize
-from engine.chips import chip, chips
 from engine.devices.probe.elf import Elf
 from engine.devices.probe.reading import elf_of, first_line, output, read_bytes, read_text
 from engine.devices.transport import Transport
+from engine.facts import chip, chips
 
 __all__ = ["EMULATED_MARK", "BoardIdentity", "ChipFound", "chip_of", "identify", "system_name"]
 
@@ -39,7 +39,7 @@ class ChipFound:
 
     Attributes:
         soc: as the board spells it (``rk3588s``); empty where none of the names is known.
-        chip: its name in :mod:`engine.chips`; None where it has no NPU that is known.
+        chip: its name in :mod:`engine.facts`; None where it has no NPU that is known.
         note: why there is none, or what else the name may stand for.
     """
 

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from engine.base.errors import DeviceStorageError
 from engine.base.text import sanitize
-from engine.chips import chip as chip_facts
 from engine.devices.probe.clocks import chip_clocks
 from engine.devices.probe.reading import ATTRIBUTE_LIMIT, first_line, ran
 from engine.devices.probe.together import read_together
 from engine.devices.probe.versions import MINI_CHIPS
 from engine.devices.transport import UNREACHABLE, Transport
+from engine.facts import chip as chip_facts
 from engine.wire.board import BoardState, SystemMemory, Temperature
 
 __all__ = ["StateReader", "once_paths", "parse", "read_state", "watch_paths"]
@@ -93,7 +93,7 @@ def parse(
     Args:
         values: path -> text, None where it could not be read; files that change and those that do
             not, together. Texts come from the board: nothing of them is believed.
-        chip: of the board, by its name in :mod:`engine.chips`.
+        chip: of the board, by its name in :mod:`engine.facts`.
         reasons: path -> what the system said where a file could not be read.
     """
     seen = _Seen(values, reasons or {})
@@ -286,7 +286,7 @@ class StateReader:
 
     Args:
         transport: the board.
-        chip: by its name in :mod:`engine.chips`; None where it is not known.
+        chip: by its name in :mod:`engine.facts`; None where it is not known.
         check: called before each file; what it raises ends the look.
         together: have a program of the board read the files of a look, where it has one: faster,
             but what it says of a file that may not be read is not always clear.

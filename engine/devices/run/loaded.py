@@ -10,13 +10,13 @@ from pathlib import Path
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
 from engine.base.text import sanitize
-from engine.chips import chip as chip_facts
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.connected import Connected, connected
 from engine.devices.measure.benchmark import CORE_MASKS, core_problem
 from engine.devices.model_source import ModelSource
 from engine.devices.stages import BoardStages
+from engine.facts import chip as chip_facts
 
 __all__ = ["CONNECT", "SEND", "Loaded", "loaded"]
 

@@ -18,9 +18,6 @@ import numpy as np
 from engine.base.errors import DeviceError, RuntimeLibraryError
 from engine.base.events import Reporter
 from engine.base.text import sanitize, shape_text
-from engine.chips import chips
-from engine.compile import environments
-from engine.compile.toolkit import RemoteRKNN, Toolkit
 from engine.container.vendor import VendorModel, VendorPort, inspect_vendor
 from engine.devices.address import Address
 from engine.devices.board.model_file import ModelFile, model_file, require_fit
@@ -33,6 +30,9 @@ from engine.devices.board.tensors import (
 from engine.devices.measure.measured import Allocation, SystemMemory
 from engine.devices.measure.perf_report import PerfReport, PerfRow
 from engine.devices.transports.ntb import PROXY, ask_proxy, missing
+from engine.facts import chips
+from engine.toolkit import environments
+from engine.toolkit.toolkit import RemoteRKNN, Toolkit
 from engine.wire.vendor import ToolkitEnvironment
 
 __all__ = [

@@ -19,8 +19,6 @@ from engine.base.errors import (
     UsageError,
 )
 from engine.base.events import LogLine, Progress, Reporter
-from engine.chips import chip
-from engine.compile.toolkit import RemoteRKNN
 from engine.devices.address import Address
 from engine.devices.board.tensors import zero_input
 from engine.devices.measure.benchmark import (
@@ -40,7 +38,9 @@ from engine.devices.model_source import ModelSource
 from engine.devices.run.inputs import board_inputs, require_files
 from engine.devices.stages import BoardStages
 from engine.devices.toolkit.board import ToolkitBoard, memory_by_toolkit, toolkit_board
+from engine.facts import chip
 from engine.simulate.outputs import figures_of_output, output_files, save_outputs
+from engine.toolkit.toolkit import RemoteRKNN
 from engine.wire.board import AllocatedMemory, MemoryReport, Ran, RunParams
 from engine.wire.devices import Performance, PerfParams
 

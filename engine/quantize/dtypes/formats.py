@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 from engine.base.errors import QuantizationError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
-from engine.chips import Chip, chip, chips
+from engine.facts import Chip, chip, chips
 
 __all__ = [
     "HALF_LIMIT",
@@ -206,7 +206,7 @@ class LayerDtype:
         name: as it stands in the vendor's ``.quantization.cfg``.
         generation: whose file has it.
         scheme: what the layer then computes with.
-        listed: the chips' own name for it (:attr:`engine.chips.Chip.dtypes`); empty where no chip
+        listed: the chips' own name for it (:attr:`engine.facts.Chip.dtypes`); empty where no chip
             is documented to have it in a hybrid model.
     """
 

@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.base.errors import UsageError
-from engine.chips import chips
 from engine.cost.estimate import CostSettings, advice
+from engine.facts import chips
 from engine.graph.ir import Graph, infer_shapes
 
 

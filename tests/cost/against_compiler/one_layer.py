@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.chips.npu import NpuDtype
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Window
+from engine.facts.npu import NpuDtype
 from tests.cost.against_compiler.facts import Build, Row
 
 __all__ = ["one_layer"]

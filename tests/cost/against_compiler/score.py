@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.base.errors import EngineError
-from engine.chips.npu import NpuDtype, npu_profile
 from engine.cost.cycles import Cycles, all_cycles
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
+from engine.facts.npu import NpuDtype, npu_profile
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from tests.cost.against_compiler.facts import Build, Row, graph_file

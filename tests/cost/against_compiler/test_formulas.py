@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from engine.chips.npu import npu_profile
 from engine.cost.cycles import Cycles, all_cycles
+from engine.facts.npu import npu_profile
 from tests.cost.against_compiler.facts import Build, Row
 from tests.cost.against_compiler.one_layer import one_layer
 

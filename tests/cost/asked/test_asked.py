@@ -8,11 +8,11 @@ from pathlib import Path
 import onnx
 import pytest
 
-from engine.chips.npu import NpuDtype, npu_profile
 from engine.cost.cycles import all_cycles
 from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.memory import plan_memory
+from engine.facts.npu import NpuDtype, npu_profile
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from tests.cost.against_compiler.facts import Build

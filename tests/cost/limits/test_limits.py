@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.chips import chips
 from engine.cost.limits import broken_limits, check_layer, with_reasons
-from engine.cost.limits.data import cpu_operators, npu_limits, support_of
 from engine.cost.limits.permutation import broken_condition, constants, perms_between
 from engine.cost.limits.rules import base_operator
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Target, Window
+from engine.facts import chips
+from engine.facts.limits import cpu_operators, npu_limits, support_of
 
 GENERATION2 = [each.name for each in chips() if each.generation == 2]
 GENERATION1 = [each.name for each in chips() if each.generation == 1]

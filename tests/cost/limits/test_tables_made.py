@@ -11,7 +11,7 @@ import pytest
 
 
 def packaged(name: str) -> list[list[str]]:
-    text = resources.files("engine.cost.limits").joinpath(name).read_text(encoding="utf-8")
+    text = resources.files("engine.facts").joinpath(name).read_text(encoding="utf-8")
     return list(csv.reader(text.splitlines()))[1:]
 
 

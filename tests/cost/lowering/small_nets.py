@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.chips.npu import NpuDtype, npu_profile
 from engine.cost.lowered import Lowered
 from engine.cost.lowering import lower, read_graph
+from engine.facts.npu import NpuDtype, npu_profile
 from engine.graph.ir import Graph, infer_shapes
 
 __all__ = ["Net", "lower_for", "names"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.chips.npu import npu_profile
 from engine.cost.cycles import all_cycles
 from engine.cost.lowered import Lowered
+from engine.facts.npu import npu_profile
 from tests.cost.lowering.small_nets import Net, names
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.chips.npu import npu_profile
 from engine.cost.lowered import Lowered
 from engine.cost.lowering.order import in_order
+from engine.facts.npu import npu_profile
 from tests.cost.memory.small import Maker
 
 

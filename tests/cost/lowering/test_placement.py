@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.chips.npu import NpuDtype, npu_profile
 from engine.cost.lowered import LoweredLayer
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.placement import place
 from engine.cost.lowering.rules import Context
+from engine.facts.npu import NpuDtype, npu_profile
 from tests.cost.lowering.small_nets import Net
 
 SIZE = (1, 32, 24, 24)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.chips.npu import NpuDtype
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Target, Window
 from engine.cost.lowering.placement import NATIVE_OUTPUTS
+from engine.facts.npu import NpuDtype
 
 __all__ = ["Maker"]
 

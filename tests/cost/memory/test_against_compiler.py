@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.chips.npu import npu_profile
 from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.memory import MemoryPlan, plan_memory
+from engine.facts.npu import npu_profile
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from tests.cost.against_compiler.facts import graph_file

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.chips.npu import NpuDtype, npu_profile
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 from engine.cost.memory.layout import feature_bytes
 from engine.cost.memory.working import working_bytes
+from engine.facts.npu import NpuDtype, npu_profile
 from tests.cost.memory.small import Maker
 
 with Path(__file__).with_name("attention.csv").open(encoding="utf-8") as file:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from engine.chips.npu import NpuDtype, NpuProfile, npu_profile
 from engine.cost.lowered import LoweredTensor
 from engine.cost.memory.layout import converted_bytes, feature_bytes
 from engine.cost.memory.plan import plan_memory
 from engine.cost.memory.weights import constant_bytes
 from engine.cost.memory.working import working_bytes
+from engine.facts.npu import NpuDtype, NpuProfile, npu_profile
 from tests.cost.memory.small import Maker
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import onnx
 import pytest
 
-from engine.chips.npu import npu_profile
 from engine.cost.lowering import lower, read_graph
 from engine.cost.memory import plan_memory
 from engine.cost.memory.order import unstable_order
+from engine.facts.npu import npu_profile
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from tests.cost.asked.maker import Maker

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.chips.npu import npu_profile
 from engine.cost.lowered import LoweredLayer
 from engine.cost.memory.passes import written_times
+from engine.facts.npu import npu_profile
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.chips.npu import npu_profile, npu_profiles
 from engine.cost.memory import plan_memory
+from engine.facts.npu import npu_profile, npu_profiles
 from tests.cost.memory.small import Maker
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import onnx
 import pytest
 
-from engine.chips.npu import NpuDtype, npu_profile
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 from engine.cost.lowering import lower, read_graph
 from engine.cost.memory.layout import settled
 from engine.cost.memory.working import working_bytes
+from engine.facts.npu import NpuDtype, npu_profile
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from tests.cost.asked.held_out import attention

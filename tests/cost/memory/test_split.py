@@ -7,9 +7,9 @@ from pathlib import Path
 import onnx
 import pytest
 
-from engine.chips.npu import NpuDtype, npu_profile
 from engine.cost.lowering import lower, read_graph
 from engine.cost.memory import plan_memory
+from engine.facts.npu import NpuDtype, npu_profile
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from tests.cost.asked.maker import Maker

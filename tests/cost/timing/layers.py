@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from engine.chips.npu import NpuDtype
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Target, Window
+from engine.facts.npu import NpuDtype
 
 Shape = tuple[int, ...]
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
-from engine.chips import chips
 from engine.cost.lowered import Window
 from engine.cost.timing import NetTime, layer_times, net_time
 from engine.cost.timing.parameters import parameters, timed_chip, values
+from engine.facts import chips
 from tests.cost.timing.layers import Net, backbone
 
 GENERATION_2 = tuple(each.name for each in chips() if each.generation == 2)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.chips.npu import npu_profile
 from engine.cost.cycles import all_cycles
 from engine.cost.timing import layer_times
+from engine.facts.npu import npu_profile
 from engine.graph.ir import Graph, infer_shapes
 from tests.cost.asked.graphs import GRAPHS
 from tests.cost.lowering.small_nets import lower_for

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.chips import chips
 from engine.devices.doctor.diagnose import diagnose
 from engine.devices.emulator.boards import BOARDS, elf_header
 from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.emulator.image import Software
 from engine.devices.transports.adb.transport import AdbTransport
+from engine.facts import chips
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
 from tests.safety import PATIENCE

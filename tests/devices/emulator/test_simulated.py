@@ -14,7 +14,6 @@ import pytest
 
 from engine.base.errors import ContainerError, RuntimeLibraryError, UsageError
 from engine.base.files import sha256_of
-from engine.compile.kept_builds import keep_build
 from engine.container import read_container
 from engine.devices.address import Address
 from engine.devices.board.runtime import BoardRuntime
@@ -30,6 +29,7 @@ from engine.devices.measure.perf_text import parse_perf_text
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.ssh import SshTransport
 from engine.graph.execute import Session, as_compiled
+from engine.toolkit.kept_builds import keep_build
 from rknntui.demo import demo_folder
 from tests.conftest import REPOSITORY
 from tests.container.vendor import build as vendor

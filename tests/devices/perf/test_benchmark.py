@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import pytest
 
 from engine.base.errors import DeviceError, DeviceLostError, RuntimeLibraryError, UsageError
-from engine.chips import Chip, chips
 from engine.devices.measure.benchmark import (
     CORE_MASKS,
     BenchmarkPlan,
@@ -22,6 +21,7 @@ from engine.devices.measure.conditions import Reading
 from engine.devices.measure.measured import MeasuredPerf
 from engine.devices.measure.perf_report import Clocks
 from engine.devices.measure.perf_text import parse_perf_text
+from engine.facts import Chip, chips
 
 ONE = Cell("auto", 1, 1)
 FELL = "The clock of NPU fell from 1000 to 600 MHz while it ran: it was throttled, or is not fixed."

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.chips import chips
 from engine.devices.probe.clocks import chip_clocks, clock_paths, clock_plan
 from engine.devices.transport import Transport
+from engine.facts import chips
 from tests.devices.probe.boards import Board, rk3588
 
 CPU = "/sys/devices/system/cpu"

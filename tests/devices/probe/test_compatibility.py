@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from engine.base.findings import Finding
-from engine.chips import chip, chips
 from engine.devices.board.model_file import model_file
 from engine.devices.probe.compatibility import (
     SAME_NPU,
@@ -19,6 +18,7 @@ from engine.devices.probe.compatibility import (
     toolkit1_table,
 )
 from engine.devices.probe.versions import Component, Version, Versions
+from engine.facts import chip, chips
 
 
 def part(name: str, version: str, path: str = "/x") -> Component:

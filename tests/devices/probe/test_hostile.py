@@ -10,7 +10,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.base.text import sanitize
-from engine.chips import chips
 from engine.devices.doctor.device_files import parse_listing, parse_user
 from engine.devices.doctor.diagnose import STEPS, diagnose
 from engine.devices.probe.clocks import clock_paths, clock_plan
@@ -20,6 +19,7 @@ from engine.devices.probe.reading import OUTPUT_LIMIT
 from engine.devices.probe.state import once_paths, parse, read_state, watch_paths
 from engine.devices.probe.versions import Version, read_versions, running
 from engine.devices.transport import Completed
+from engine.facts import chips
 from tests.devices.probe.boards import Board, rk3588
 
 CHIPS = [None, *(facts.name for facts in chips())]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.base.errors import DeviceTimeoutError
-from engine.chips import chips
 from engine.devices.probe.state import once_paths, parse, read_state, watch_paths
+from engine.facts import chips
 from engine.wire.board import Temperature
 from tests.devices.probe.boards import Board, rk1808, rk3588
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.compile.codegen import write
+from engine.export.codegen import write
 from tests.devices.agent.conftest import NATIVE
 from tests.devices.agent.test_abi_in_c import AGENT, FACTS
 from tests.devices.real.conftest import CROSS

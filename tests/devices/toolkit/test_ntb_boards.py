@@ -26,20 +26,20 @@ from engine.base.errors import (
     UsageError,
 )
 from engine.base.events import CallbackReporter, Event, NullReporter
-from engine.compile.toolkit import Toolkit
 from engine.devices.measure.history import load_run
 from engine.devices.model_source import ModelSource
 from engine.devices.toolkit.board import toolkit_address
 from engine.devices.toolkit.jobs import with_allocations
 from engine.services import board as board_service
 from engine.services import devices as devices_service
+from engine.toolkit.toolkit import Toolkit
 from engine.wire.board import MemoryParams, MemoryReport, RunParams
 from engine.wire.devices import PerfParams
 from engine.wire.vendor import ToolkitEnvironment
-from tests.compile.standin import make_environment
 from tests.container.vendor import build as vendor
 from tests.devices.test_commands import run as verb
 from tests.safety import ends
+from tests.toolkit.standin import make_environment
 
 BOARD = "ntb:515e9b401c060c0b"
 MEAN, STD = np.array([104.0, 117.0, 123.0]), np.array([58.0, 57.0, 56.0])

@@ -337,7 +337,7 @@ def _packed(module: Any) -> list[tuple[str, Any]]:
 
 @pytest.mark.long
 def test_the_quantization_flows_through_a_build(converted: Path, tmp_path: Path) -> None:
-    from engine.compile.tflite import to_tflite
+    from engine.export.tflite import to_tflite
     from engine.pipeline.pipeline import Pipeline
     from engine.pipeline.stages import STAGES
     from engine.recipe import Recipe

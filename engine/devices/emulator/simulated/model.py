@@ -16,8 +16,6 @@ from engine.base.content import reading
 from engine.base.errors import ContainerError, DeviceError
 from engine.base.files import open_regular, sha256_of
 from engine.base.text import sanitize
-from engine.chips import chip
-from engine.compile.kept_builds import kept_build
 from engine.container import other_format, read_container
 from engine.dataset import Preprocess
 from engine.devices.emulator.runtime.answers import Answers
@@ -26,9 +24,11 @@ from engine.devices.emulator.simulated.bend import bent_graph, read_bend
 from engine.devices.emulator.simulated.costs import layer_rows, memory_of, run_times
 from engine.devices.emulator.simulated.tensors import GivenInput, inputs_of, outputs_of
 from engine.devices.probe.compatibility import SAME_NPU
+from engine.facts import chip
 from engine.graph.execute import FUSING_LEVEL, Session, as_compiled
 from engine.quantize import layers_of
 from engine.recipe import Recipe, portable_values
+from engine.toolkit.kept_builds import kept_build
 
 if TYPE_CHECKING:
     from engine.container import Container

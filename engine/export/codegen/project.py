@@ -1,0 +1,136 @@
+"""What a project is made from: the model's inputs and outputs, golden samples, the chip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from engine.base.errors import UsageError
+from engine.facts import chip as chip_facts
+
+__all__ = ["Api", "Array", "Board", "Project", "ProjectInput", "ProjectOutput", "Sample"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+Api = Literal["full", "mini", "generation1"]
+"""The interface of the runtime library: ``mini`` (librknnmrt.so) is zero-copy only."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """What a chip's boards have.
+
+    Attributes:
+        chip: its name.
+        generation: of the toolkit and the C API.
+        api: see :data:`Api`.
+        library: name of the runtime library.
+        architecture: ``arm64`` or ``armhf``, of the usual system on it.
+        compiler: prefix of the usual cross compiler for 32 bits.
+    """
+
+    chip: str
+    generation: int
+    api: Api
+    library: str
+    architecture: Literal["arm64", "armhf"]
+    compiler: str = "arm-linux-gnueabihf-"
+
+    @classmethod
+    def of_chip(cls, name: str) -> Board:
+        """The board of a chip.
+
+        Raises:
+            UsageError: there is no such chip.
+        """
+        found = chip_facts(name)
+        if found is None:
+            raise UsageError(
+                f"There is no chip {name!r}.", remedy="`rknntui chips` lists those there are."
+            )
+        name = found.name
+        if found.generation == 1:
+            # RK3399Pro's processor reaches its NPU through a library of another name
+            library = "librknn_api.so" if name == "rk3399pro" else "librknn_runtime.so"
+            return cls(name, 1, "generation1", library, "armhf" if name[:2] == "rv" else "arm64")
+        if name.startswith(("rv1103", "rv1106")):
+            prefix = "arm-rockchip830-linux-uclibcgnueabihf-"
+            return cls(name, 2, "mini", "librknnmrt.so", "armhf", prefix)
+        return cls(name, 2, "full", "librknnrt.so", "arm64")
+
+
+@dataclass(frozen=True)
+class ProjectInput:
+    """An input as the project hands it over.
+
+    Attributes:
+        name: as the model has it.
+        shape: pictures (N, H, W, C).
+        nhwc: whether the channels come last.
+        picture: whether picture files fit it.
+        width, height, channels: of a picture.
+        order: new channel -> channel of the file; empty: as it is.
+        filter, fit: how pictures are scaled.
+        pad: value of each channel beside a picture, for ``pad``.
+        mean, std: of each channel; applied here where ``normalise``, else in the compiled model.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    nhwc: bool
+    picture: bool = False
+    width: int = 0
+    height: int = 0
+    channels: int = 0
+    order: tuple[int, ...] = ()
+    filter: str = "bilinear"
+    fit: str = "stretch"
+    pad: tuple[float, ...] = ()
+    normalise: bool = False
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProjectOutput:
+    """An output: its name and shape as the model has it."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What is handed over for one inference, and what the simulator gave for it as float32."""
+
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Project:
+    """All that a project is made from.
+
+    Attributes:
+        model: name of the model, as the user knows it.
+        board: that it is for.
+        inputs, outputs, samples: see above.
+        made_from: how the compiled model is made, in a sentence for the README.
+        compiled: the compiled model to copy in; None: the user puts it there.
+    """
+
+    model: str
+    board: Board
+    inputs: tuple[ProjectInput, ...]
+    outputs: tuple[ProjectOutput, ...]
+    samples: tuple[Sample, ...] = ()
+    made_from: str = ""
+    compiled: Path | None = field(default=None)
+
+    @property
+    def picture(self) -> ProjectInput | None:
+        """The first input that takes pictures."""
+        return next((each for each in self.inputs if each.picture), None)

@@ -1,0 +1,225 @@
+"""All files of a project."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from engine.base.events import Reporter
+from engine.base.findings import Finding
+from engine.base.version import __version__
+from engine.export.codegen.cpp import CPP_SOURCES, model_header, task_header
+from engine.export.codegen.folder import write_folder
+from engine.export.codegen.names import plain_line, program_name
+from engine.export.codegen.project import Project
+from engine.export.codegen.python_project import model_module
+from engine.export.codegen.tasks.choose import plan_task
+from engine.export.codegen.tasks.plan import TaskPlan
+from engine.simulate.outputs import npy_bytes
+from engine.wire.codegen import Generated, Language, ModelTask, TaskDetails
+
+__all__ = ["LEAST_COSINE", "write_project"]
+
+LEAST_COSINE = 0.99
+"""An output whose cosine to the golden one is less is told as different; a flag changes it."""
+
+_TEMPLATES = Path(__file__).with_name("templates")
+_CPP_HEADERS = ("tensor", "runtime", "rknn", "compare", "specs", "image", "postprocess")
+_CPP_PARTS = {
+    "none": ((), ()),
+    "classification": ((), ("labels",)),
+    "segmentation": ((), ("labels",)),
+    "yolo": (("detections",), ("detections", "labels")),
+    "priors": (("detections",), ("detections", "labels")),
+}
+"""Family -> further sources and headers."""
+_PYTHON = ("main", "compare", "preprocess")
+_PYTHON_PARTS = {
+    "none": (),
+    "classification": ("labels",),
+    "segmentation": ("labels",),
+    "yolo": ("detections", "labels"),
+    "priors": ("detections", "labels"),
+}
+_WORD = re.compile(r"@([A-Z_]+)@")
+
+
+def write_project(
+    project: Project,
+    path: Path,
+    reporter: Reporter,
+    *,
+    language: Language = "cpp",
+    task: ModelTask = "none",
+    details: TaskDetails | None = None,
+    anchors: Mapping[str, object] | None = None,
+    overwrite: bool = False,
+) -> Generated:
+    """Write a project.
+
+    Args:
+        project: the model, its samples, the board.
+        path: the folder.
+        reporter: asked whether to stop; nothing is left then.
+        language: cpp or python.
+        task: what the model is.
+        details: of the task.
+        anchors: of a Darknet network.
+        overwrite: replace a project that was generated there before.
+
+    Raises:
+        UsageError: the model does not look like its task.
+        OutputError, OutputExistsError: the folder cannot be written.
+    """
+    plan = plan_task(project, task, details or TaskDetails(), anchors)
+    name = program_name(Path(project.model).stem)
+    model_file = f"{name}.rknn"
+    words = _words(project, plan, name, model_file, language)
+    files: dict[str, bytes | Path] = {}
+    programs = {"run.sh"}
+    if language == "cpp":
+        files |= _cpp_files(project, plan, words, model_file)
+        programs.add("build.sh")
+    else:
+        files |= _python_files(project, plan, words, model_file)
+    files["run.sh"] = _filled("common/run.sh.in", words)
+    files["README.md"] = _filled(f"{language}/README.md.in", words)
+    files["model/README.md"] = _filled("common/model.md.in", words)
+    files |= _data(project, plan)
+    if project.compiled is not None:
+        files[f"model/{model_file}"] = project.compiled
+    written = write_folder(path, files, frozenset(programs), reporter, overwrite=overwrite)
+    return Generated(path=str(path), files=written, findings=(*_findings(project), *plan.findings))
+
+
+def _findings(project: Project) -> tuple[Finding, ...]:
+    if project.samples:
+        return ()
+    return (
+        Finding(
+            "codegen-no-golden",
+            "warning",
+            "inputs",
+            "The project has no golden outputs: it compares nothing.",
+            cause="A compiled model does not run here, and no recipe or build was given beside it.",
+            remedy="Give the recipe (or a container of the build) as TARGET and the compiled model "
+            "with --model.",
+        ),
+    )
+
+
+def _words(
+    project: Project, plan: TaskPlan, name: str, model_file: str, language: Language
+) -> dict[str, str]:
+    board = project.board
+    sources = [f"src/{each}.cpp" for each in (*CPP_SOURCES, "postprocess")]
+    sources += [f"src/{each}.cpp" for each in _CPP_PARTS[plan.family][0]]
+    arch = board.architecture
+    if language == "cpp":
+        run_files = f'"$program" "$here/model/{model_file}" "$here/data"'
+        command = f"LD_LIBRARY_PATH=\\${{LD_LIBRARY_PATH:-}}:/oem/usr/lib ./{name}"
+        push = '"$@" push "$program" "$folder/"'
+        copy = 'scp -- "$program" "$address:$folder/"'
+    else:
+        modules = [f'"$here/{each}.py"' for each in _python_modules(plan)]
+        run_files = f'"$here/model/{model_file}" "$here/data"'
+        command = "python3 main.py"
+        push = f'"$@" push {" ".join(modules)} "$folder/"'
+        copy = f'scp -- {" ".join(modules)} "$address:$folder/"'
+    return {
+        "NAME": name,
+        "MODEL": plain_line(project.model),
+        "MODEL_FILE": model_file,
+        "API": board.api,
+        "SONAME": board.library,
+        "CHIP": board.chip,
+        "BOARD_ARCH": arch,
+        "ARMHF_PREFIX": board.compiler,
+        "SOURCES": " ".join(sources),
+        "COSINE": str(LEAST_COSINE),
+        "RUN_FILES": run_files,
+        "RUN_COMMAND": command,
+        "ADB_PUSH": push,
+        "SSH_COPY": copy,
+        "MADE_FROM": plain_line(project.made_from) or "Compile it for the chip.",
+        "VERSION": __version__,
+        "NORMALISE": _normalise_text(project),
+        "SAMPLES": str(len(project.samples)),
+        "FAMILY": plan.family,
+    }
+
+
+def _normalise_text(project: Project) -> str:
+    if any(each.normalise for each in project.inputs):
+        return (
+            "This project subtracts the mean and divides by the standard deviation itself: the "
+            "model has to be compiled without them."
+        )
+    return (
+        "The compiled model subtracts the mean and divides by the standard deviation itself; the "
+        "program hands over pixels (uint8, NHWC) as they are."
+    )
+
+
+def _filled(template: str, words: Mapping[str, str]) -> bytes:
+    """A template with its words; a word that is not known is a fault of the template."""
+    text = (_TEMPLATES / template).read_text("utf-8")
+    return _WORD.sub(lambda found: words[found[1]], text).encode()
+
+
+def _cpp_files(
+    project: Project, plan: TaskPlan, words: Mapping[str, str], model_file: str
+) -> dict[str, bytes | Path]:
+    sources, headers = _CPP_PARTS[plan.family]
+    names = [f"src/{each}.cpp" for each in (*CPP_SOURCES, *sources)]
+    names += [f"src/{each}.h" for each in (*_CPP_HEADERS, *headers)]
+    names += ["include/rknn_minimal.h", "stub/rknn_stub.c", "CMakeLists.txt", "build.sh"]
+    files: dict[str, bytes | Path] = {each: _filled(f"cpp/{each}.in", words) for each in names}
+    files["src/postprocess.cpp"] = _filled(f"cpp/src/postprocess_{plan.family}.cpp.in", words)
+    files["src/model.h"] = model_header(project, model_file).encode()
+    if plan.family != "none":
+        files["src/task.h"] = task_header(plan).encode()
+    return files
+
+
+def _python_modules(plan: TaskPlan) -> tuple[str, ...]:
+    return (*_PYTHON, *_PYTHON_PARTS[plan.family], "model", "postprocess")
+
+
+def _python_files(
+    project: Project, plan: TaskPlan, words: Mapping[str, str], model_file: str
+) -> dict[str, bytes | Path]:
+    files: dict[str, bytes | Path] = {
+        f"{each}.py": _filled(f"python/{each}.py.in", words)
+        for each in (*_PYTHON, *_PYTHON_PARTS[plan.family])
+    }
+    files["postprocess.py"] = _filled(f"python/postprocess_{plan.family}.py.in", words)
+    files["model.py"] = model_module(project, plan, model_file).encode()
+    return files
+
+
+def _data(project: Project, plan: TaskPlan) -> dict[str, bytes | Path]:
+    """Golden samples, labels and priors; an index of them for the reader."""
+    files: dict[str, bytes | Path] = {}
+    lines = ["file\tname\tshape\tdtype"]
+    for number, sample in enumerate(project.samples):
+        rows = [
+            (f"sample{number}/input{i}.npy", each.name, array)
+            for i, (each, array) in enumerate(zip(project.inputs, sample.inputs, strict=True))
+        ]
+        rows += [
+            (f"sample{number}/output{i}.npy", each.name, array)
+            for i, (each, array) in enumerate(zip(project.outputs, sample.outputs, strict=True))
+        ]
+        for file, name, array in rows:
+            files[f"data/{file}"] = npy_bytes(np.ascontiguousarray(array))  # read in C order
+            lines.append(f"{file}\t{plain_line(name)}\t{array.shape}\t{array.dtype}")
+    if plan.priors is not None:
+        files["data/priors.npy"] = npy_bytes(plan.priors)
+    if plan.labels:
+        files["data/labels.txt"] = "".join(f"{plain_line(each)}\n" for each in plan.labels).encode()
+    files["data/index.tsv"] = ("\n".join(lines) + "\n").encode()
+    return files

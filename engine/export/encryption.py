@@ -1,0 +1,126 @@
+"""Models encrypted, ours here and the vendor's by its toolkit [RKNN-T2 2.3.0, 2.15]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.base.errors import ContainerError
+from engine.base.events import NullReporter, Progress, Reporter
+from engine.base.files import open_regular, refuse_existing, sha256_of
+from engine.base.findings import Finding
+from engine.base.text import sanitize
+from engine.container.encrypted_files import encrypt_file, encrypted_name
+from engine.container.encryption import check_level
+from engine.container.keys import Key, key_findings, needed_key
+from engine.container.other_formats import other_format
+from engine.wire.encryption import PlainCopy
+
+__all__ = ["EncryptedModel", "encrypt_model", "progress_teller"]
+
+
+@dataclass(frozen=True)
+class EncryptedModel:
+    """The file that was made.
+
+    Attributes:
+        path, size, sha256: of it.
+        ours: whether it is a container of ours.
+        toolkit: of the vendor's that did it; empty for ours.
+        stays, wiped: what holds the model in plain form, and what of it was removed.
+        findings: of the key.
+    """
+
+    path: Path
+    size: int
+    sha256: str
+    ours: bool
+    toolkit: str = ""
+    stays: tuple[PlainCopy, ...] = ()
+    wiped: tuple[PlainCopy, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def encrypt_model(
+    path: Path,
+    output: Path | None = None,
+    level: int = 1,
+    *,
+    key: Key | None = None,
+    toolkit: str | None = None,
+    overwrite: bool = False,
+    wipe_plain: bool = False,
+    reporter: Reporter | None = None,
+) -> EncryptedModel:
+    """Encrypt a container of ours with a key, or a compiled model by the vendor's toolkit.
+
+    Args:
+        path: of the model.
+        output: the file to make; None: ``NAME.crypt.rknn`` beside it.
+        level: 1 to 3.
+        key: for a container of ours; None: the one that the process knows. The vendor's has none:
+            its runtime opens such a file by itself.
+        toolkit: name of the vendor's environment; None: the default of generation 2.
+        overwrite: whether ``output`` may be there.
+        wipe_plain: whether what this program wrote of the model in plain form is removed.
+        reporter: told of progress, asked whether to stop.
+
+    Raises:
+        UsageError: another level, a model that is encrypted already, or a chip that has no
+            encrypted models.
+        KeyNeededError: a container of ours and no key.
+        ContainerError: no model, or damaged.
+        ToolkitError, CompilerError: the vendor's toolkit is not there, or failed.
+        OutputError: the file cannot be written.
+    """
+    check_level(level)
+    told = reporter or NullReporter()
+    target = output or encrypted_name(path)
+    refuse_existing(target, overwrite=overwrite)
+    if not _kind(path):
+        known = key or needed_key(f"What becomes of {sanitize(path.name, 200)}")
+        size = encrypt_file(
+            path, target, known, level, overwrite=overwrite, told=progress_teller(told, "encrypt")
+        )
+        made = EncryptedModel(target, size, sha256_of(target), ours=True)
+        return _after(replace(made, findings=key_findings(known)), path, known, wipe_plain)
+    from engine.export.encrypt_compiled import encrypt_compiled
+
+    size, name = encrypt_compiled(
+        path, target, level, toolkit=toolkit, overwrite=overwrite, reporter=told
+    )
+    made = EncryptedModel(target, size, sha256_of(target), ours=False, toolkit=name)
+    return _after(made, path, None, wipe_plain)
+
+
+def _after(made: EncryptedModel, path: Path, key: Key | None, wipe_plain: bool) -> EncryptedModel:
+    """What stays of the model in plain form, or is wiped."""
+    from engine.export.plain_copies import plain_copies, wipe
+
+    stays = plain_copies(path, made.path, ours=made.ours)
+    if not wipe_plain:
+        return replace(made, stays=stays)
+    wiped, stays = wipe(stays, made.path, key)
+    return replace(made, stays=stays, wiped=wiped)
+
+
+def progress_teller(reporter: Reporter, stage: str) -> Callable[[int, int], None]:
+    """A function that tells how many MiB are done, and stops where the reporter says so."""
+
+    def told(done: int, total: int) -> None:
+        reporter.check_cancelled()
+        reporter.emit(Progress(stage, done >> 20, max(1, total >> 20), "MiB"))
+
+    return told
+
+
+def _kind(path: Path) -> str:
+    try:
+        with open_regular(path) as stream:
+            return other_format(stream.read(64))
+    except OSError as error:
+        raise ContainerError(
+            f"{sanitize(str(path), 300)} could not be read: {error.strerror or error}.",
+            remedy="Check the path, and that you have permission to read it.",
+        ) from error

@@ -1,0 +1,391 @@
+"""Layers that compute value by value, and Softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from engine.export.tflite.emitter import (
+    LAST,
+    PLAIN,
+    Constant,
+    Emitter,
+    Form,
+    Operand,
+    channels_last,
+    refused,
+)
+from engine.export.tflite.formulas import FORMULAS, by_formula
+from engine.export.tflite.layer import Layer
+from engine.export.tflite.writer import Quant
+
+__all__ = [
+    "BINARY",
+    "TABLED",
+    "UNARY",
+    "binary",
+    "by_tables",
+    "input_tensor",
+    "prelu",
+    "softmax",
+    "unary",
+]
+
+BINARY = {
+    "Add": ("ADD", "AddOptions"),
+    "Sub": ("SUB", "SubOptions"),
+    "Mul": ("MUL", "MulOptions"),
+    "Div": ("DIV", "DivOptions"),
+    "Max": ("MAXIMUM", "MaximumMinimumOptions"),
+    "Min": ("MINIMUM", "MaximumMinimumOptions"),
+    "Pow": ("POW", "PowOptions"),
+    "Mod": ("FLOOR_MOD", "FloorModOptions"),
+    "Sum": ("ADD", "AddOptions"),
+    "Mean": ("ADD", "AddOptions"),
+}
+"""Operator -> its name and its options in TFLite."""
+
+_FLOAT_ONLY = frozenset({"Div", "Pow", "Mod", "Sum", "Mean"})
+"""TFLite has them with floats: they are computed between DEQUANTIZE and QUANTIZE."""
+
+UNARY = {
+    "Relu": "RELU",
+    "LeakyRelu": "LEAKY_RELU",
+    "Sigmoid": "LOGISTIC",
+    "Tanh": "TANH",
+    "HardSwish": "HARD_SWISH",
+    "Elu": "ELU",
+    "Exp": "EXP",
+    "Log": "LOG",
+    "Sqrt": "SQRT",
+    "Abs": "ABS",
+    "Neg": "NEG",
+    "Sin": "SIN",
+    "Cos": "COS",
+    "Floor": "FLOOR",
+    "Ceil": "CEIL",
+    "Gelu": "GELU",
+    "Round": "ROUND",
+    "Sign": "SIGN",
+}
+"""Functions of one value that TFLite has."""
+
+TABLED = frozenset(
+    {*UNARY, *FORMULAS, "Clip", "Erf", "ThresholdedRelu"}
+    | {"Acos", "Acosh", "Asin", "Asinh", "Atanh", "Cosh", "Sinh", "Tan"}
+)
+"""Functions of one value: on 8 bits each is a table of 256 entries at most."""
+
+_IN_INT8 = frozenset({"Relu", "Sigmoid", "Tanh"})
+"""Those whose rounding on 8 bits is that of the graph; of LEAKY_RELU it is up to 2 steps off, and
+behind fifty of them the outputs of a detector were 20 steps off.
+"""
+
+_FIXED = {"Sigmoid": Quant((1 / 256,), (-128,)), "Tanh": Quant((1 / 128,), (0,))}
+"""Parameters of outputs that TFLite prescribes."""
+
+_SOFTMAX = "SoftmaxOptions"
+
+_MAX_TABLES = 1 << 13
+"""Tables of 256 bytes of one layer: one for each channel, or for each value of a small picture."""
+
+_OPSET = 21
+
+
+def unary(layer: Layer, emitter: Emitter) -> None:
+    """A function of one value: TFLite's own, or on 8 bits a table (GATHER) that is exact."""
+    kind = layer.node.op_type
+    form = emitter.form_of([layer.data])
+    name = UNARY.get(kind)
+    if layer.quantized and (
+        kind not in _IN_INT8 or (kind in _FIXED and layer.target.quant != _FIXED[kind])
+    ):
+        _table(layer, emitter, form)
+        return
+    if kind == "Clip" and not layer.quantized:
+        _clip(layer, emitter, form)
+        return
+    if kind in FORMULAS and not (kind == "Elu" and layer.attribute("alpha", 1.0) == 1.0):
+        by_formula(layer, emitter, form)
+        return
+    if name is None:
+        raise refused(layer.node, "TFLite does not have it with floats")
+    source = (
+        emitter.read(layer.data, form) if layer.quantized else emitter.as_float(layer.data, form)
+    )
+    made = emitter.output(layer.target, form)
+    options, values = "", {}
+    if kind == "LeakyRelu":
+        options, values = "LeakyReluOptions", {"Alpha": float(layer.attribute("alpha", 0.01))}
+    elif kind == "Gelu":
+        options, values = "GeluOptions", {"Approximate": layer.attribute("approximate") == "tanh"}
+    emitter.emit(name, [source], [made], options, values)
+    emitter.settle(layer.target, form, made)
+
+
+def _clip(layer: Layer, emitter: Emitter, form: Form) -> None:
+    source = emitter.as_float(layer.data, form)
+    kind = emitter.writer.kind(source)
+    bounds = [layer.constant(1), layer.constant(2)]
+    for bound, name in zip(bounds, ("MAXIMUM", "MINIMUM"), strict=True):
+        if bound is None:
+            continue
+        other = emitter.constant("bound", bound.as_kind(kind).reshape(1))
+        source = emitter.compute(
+            name,
+            [source, other],
+            emitter.writer.shape(source),
+            f"{layer.target.value.name}/{name.lower()}",
+            kind=kind,
+            options="MaximumMinimumOptions",
+        )
+    emitter.settle(layer.target, form, source)
+
+
+def _table(layer: Layer, emitter: Emitter, form: Form) -> None:
+    """GATHER from the outputs of all 256 stored values."""
+    source, out = layer.data.quant, layer.target.quant
+    if source is None or out is None:
+        raise refused(layer.node, "it is not quantized")
+    _gather(layer, emitter, form, _stored(_compute(layer, _reals(source)), out), (1,))
+
+
+def _reals(quant: Quant) -> np.ndarray:
+    """The real values of all 256 stored ones."""
+    steps = (np.arange(-128, 128) - quant.zero_point[0]).astype(np.float32)
+    real: np.ndarray = steps * np.float32(quant.scale[0])
+    return real
+
+
+def _stored(real: np.ndarray, quant: Quant) -> np.ndarray:
+    steps = np.rint(real / np.float32(quant.scale[0])) + quant.zero_point[0]
+    whole: np.ndarray = np.clip(np.nan_to_num(steps, nan=quant.zero_point[0]), -128, 127)
+    return whole.astype(np.int8)
+
+
+def _gather(
+    layer: Layer, emitter: Emitter, form: Form, entries: np.ndarray, tables: tuple[int, ...]
+) -> None:
+    """Look every value up.
+
+    Args:
+        entries: of all tables, one behind the other.
+        tables: the shape of the tables: which one holds where, broadcast over the input.
+    """
+    source = emitter.read(layer.data, form)
+    shape = emitter.writer.shape(source)
+    name = layer.target.value.name or "tensor"
+    whole = emitter.cast(source, "int32")
+    index = emitter.writer.tensor(f"{name}/index", shape, "int32")
+    offsets = 128 + 256 * np.arange(int(np.prod(tables)), dtype=np.int32).reshape(tables)
+    emitter.emit("ADD", [whole, emitter.ints("offsets", offsets)], [index], "AddOptions")
+    table = emitter.constant(f"{name}/table", entries, layer.target.quant)
+    made = emitter.output(layer.target, form)
+    emitter.emit("GATHER", [table, index], [made], "GatherOptions")
+    emitter.settle(layer.target, form, made)
+
+
+def _compute(layer: Layer, real: np.ndarray) -> np.ndarray:
+    """The node's function of some values, by onnx's reference evaluator."""
+    from onnx.reference import ReferenceEvaluator
+
+    node = ir.serde.serialize_node(layer.node)
+    made = onnx.NodeProto()
+    made.CopyFrom(node)
+    made.output[:] = ["y"]
+    constants = []
+    for at, value in enumerate(layer.inputs[1:], start=1):
+        if isinstance(value, Constant):
+            made.input[at] = f"c{at}"
+            bound = value.of_stored(layer.data.quant).real()
+            constants.append(onnx.numpy_helper.from_array(bound.reshape(()), f"c{at}"))
+    made.input[0] = "x"
+    kind = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [made],
+        "table",
+        [onnx.helper.make_tensor_value_info("x", kind, real.shape)],
+        [onnx.helper.make_tensor_value_info("y", kind, real.shape)],
+        constants,
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", _OPSET)])
+    with np.errstate(all="ignore"):
+        (found,) = ReferenceEvaluator(model).run(None, {"x": real})
+    return np.asarray(found, dtype=np.float32)
+
+
+# --------------------------------------------------------------------------------------- two inputs
+
+
+def binary(layer: Layer, emitter: Emitter) -> None:
+    """Add, Sub, Mul, Div, Max, Min, Pow, Mod, of inputs that are broadcast.
+
+    Of more than two inputs all but the last are computed in float32.
+    """
+    kind, options = BINARY[layer.node.op_type]
+    computed = [each for each in layer.inputs if isinstance(each, Operand)]
+    rank = len(layer.target.shape)
+    form = emitter.form_of(computed) if all(len(o.shape) == rank for o in computed) else PLAIN
+    type_ = "float32" if layer.target.quant is not None else layer.target.kind
+    integers = layer.quantized and layer.node.op_type not in _FLOAT_ONLY and len(layer.inputs) == 2
+    sources = [
+        input_tensor(each, layer, emitter, form, integers=integers, kind=type_)
+        for each in layer.inputs
+    ]
+    values: dict[str, int | float | bool] = {}
+    if kind in ("ADD", "SUB", "MUL", "DIV"):
+        values["FusedActivationFunction"] = layer.activation
+    if kind == "FLOOR_MOD" and layer.attribute("fmod", 0):
+        raise refused(layer.node, "TFLite's remainder has the sign of the divisor")
+    if integers:
+        if kind in ("MAXIMUM", "MINIMUM"):
+            sources = [emitter.in_params(each, layer.target.quant) for each in sources]
+        made = emitter.output(layer.target, form)
+        emitter.emit(kind, sources, [made], options, values)
+        emitter.settle(layer.target, form, made)
+        return
+    narrow = kind == "DIV" and type_ == "int64"
+    if narrow:
+        sources = [emitter.cast(each, "int32") for each in sources]
+        type_ = "int32"
+    made = sources[0]
+    for other in sources[1:]:
+        shape = np.broadcast_shapes(emitter.writer.shape(made), emitter.writer.shape(other))
+        label = f"{layer.target.value.name}/{type_}"
+        pair = [made, other]
+        made = emitter.compute(kind, pair, shape, label, kind=type_, options=options, values=values)
+    if layer.node.op_type == "Mean":
+        share = emitter.constant("share", np.array([1 / len(sources)], np.float32))
+        shape = emitter.writer.shape(made)
+        made = emitter.compute("MUL", [made, share], shape, "mean", options="MulOptions")
+    emitter.finish(layer.target, form, emitter.cast(made, "int64") if narrow else made)
+
+
+def input_tensor(
+    given: Operand | Constant | None,
+    layer: Layer,
+    emitter: Emitter,
+    form: Form,
+    *,
+    integers: bool,
+    kind: str = "float32",
+) -> int:
+    """The tensor of an input, in a form; a constant is written, on 8 bits where ``integers``.
+
+    Args:
+        kind: what the layer computes in where that is not real numbers.
+
+    Raises:
+        UnsupportedOperatorError: the input is left out.
+    """
+    if isinstance(given, Operand):
+        return emitter.read(given, form) if integers else emitter.as_float(given, form)
+    if given is None:
+        raise refused(layer.node, "an input is left out")
+    array, quant = given.array, given.quant
+    if kind != "float32":
+        array, quant = given.as_kind(kind), None
+    elif integers and (quant is None or array.dtype != np.int8 or len(quant.scale) > 1):
+        array, quant = _as_int8(given.real())
+    elif not integers:
+        array, quant = given.real(), None
+    return emitter.constant(f"{layer.node.name}/constant", _ordered(array, layer, form), quant)
+
+
+def _as_int8(real: np.ndarray) -> tuple[np.ndarray, Quant]:
+    """A constant on 8 bits, its range with zero in it."""
+    low, high = min(float(real.min()), 0.0), max(float(real.max()), 0.0)
+    scale = (high - low) / 255 or 1.0
+    zero = int(np.clip(np.rint(-128 - low / scale), -128, 127))
+    stored = np.clip(np.rint(real / scale) + zero, -128, 127).astype(np.int8)
+    return stored, Quant((float(np.float32(scale)),), (zero,))
+
+
+def _ordered(array: np.ndarray, layer: Layer, form: Form) -> np.ndarray:
+    """A constant in the order of its layer: what has fewer dimensions is broadcast."""
+    if form is PLAIN or array.size == 1:
+        return array
+    rank = len(layer.target.shape)
+    whole = array.reshape((1,) * (rank - array.ndim) + array.shape)
+    return np.ascontiguousarray(whole.transpose(channels_last(rank)))
+
+
+def prelu(layer: Layer, emitter: Emitter) -> None:
+    """PRelu with a constant slope; on 8 bits a table for each slope, which is exact."""
+    slope = layer.constant(1)
+    if slope is None:
+        raise refused(layer.node, "it has no slope")
+    form = emitter.form_of([layer.data])
+    rank = len(layer.data.shape)
+    real = slope.real()
+    whole = real.reshape((1,) * (rank - real.ndim) + real.shape)
+    if form is LAST:
+        whole = whole.transpose(channels_last(rank))
+    slopes = whole.reshape(-1)
+    if by_tables(
+        layer, emitter, form, whole.shape, lambda at, x: np.where(x < 0, x * slopes[at], x)
+    ):
+        return
+    alpha = emitter.constant(f"{layer.node.name}/slope", np.ascontiguousarray(whole[0]))
+    source = emitter.as_float(layer.data, form)
+    label = f"{layer.target.value.name}/float"
+    made = emitter.compute("PRELU", [source, alpha], emitter.writer.shape(source), label)
+    emitter.finish(layer.target, form, made)
+
+
+def by_tables(
+    layer: Layer,
+    emitter: Emitter,
+    form: Form,
+    shape: tuple[int, ...],
+    compute: Callable[[int, np.ndarray], np.ndarray],
+) -> bool:
+    """Functions of one value that differ along some axes, by tables; whether it was done.
+
+    Args:
+        shape: of the tables, which is broadcast over the input.
+        compute: real values of a function, by its number.
+    """
+    source, out = layer.data.quant, layer.target.quant
+    count = int(np.prod(shape))
+    if source is None or out is None or count > _MAX_TABLES:
+        return False
+    values = _reals(source)
+    entries = np.concatenate([_stored(compute(at, values), out) for at in range(count)])
+    _gather(layer, emitter, form, entries, shape)
+    return True
+
+
+def softmax(layer: Layer, emitter: Emitter) -> None:
+    """Softmax and LogSoftmax along any axis; TFLite's are along the last."""
+    rank = len(layer.data.shape)
+    axis = int(layer.attribute("axis", -1)) % rank
+    form = LAST if rank > 2 and axis == 1 else PLAIN
+    logarithm = layer.node.op_type == "LogSoftmax"
+    integers = layer.quantized and not logarithm
+    source = emitter.read(layer.data, form) if integers else emitter.as_float(layer.data, form)
+    kind, options = ("LOG_SOFTMAX", "LogSoftmaxOptions") if logarithm else ("SOFTMAX", _SOFTMAX)
+    values = {} if logarithm else {"Beta": 1.0}
+    turned = axis not in (1 if form is LAST else rank - 1, rank - 1)
+    if turned:
+        perm = [*(at for at in range(rank) if at != axis), axis]
+        source = emitter.transpose(source, perm, f"{layer.node.name}/turned")
+    if integers and not turned:
+        made = emitter.output(layer.target, form, Quant((1 / 256,), (-128,)))
+        emitter.emit(kind, [source], [made], options, values)
+        emitter.settle(layer.target, form, made)
+        return
+    shape = emitter.writer.shape(source)
+    label = f"{layer.target.value.name}/softmax"
+    if integers:
+        made = emitter.writer.tensor(label, shape, "int8", Quant((1 / 256,), (-128,)))
+        emitter.emit(kind, [source], [made], options, values)
+    else:
+        made = emitter.compute(kind, [source], shape, label, options=options, values=values)
+    if turned:
+        back = [perm.index(at) for at in range(rank)]
+        made = emitter.transpose(made, back, f"{label}/back")
+    emitter.finish(layer.target, form, made)

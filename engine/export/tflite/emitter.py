@@ -1,0 +1,360 @@
+"""Where tensors of the graph are in the file: in which layout, and with which parameters.
+
+A tensor of three or more dimensions can be there twice: as ONNX has it (channels second), and with
+its channels last, as windows of TFLite want it. A form that is not there yet is made by a TRANSPOSE
+of the other; it moves values and changes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from engine.base.errors import UnsupportedOperatorError
+from engine.base.text import sanitize
+from engine.export.tflite.writer import KINDS, Quant, TfliteWriter, type_number
+from engine.graph.ir import constant_of
+
+__all__ = [
+    "LAST",
+    "PLAIN",
+    "Constant",
+    "Emitter",
+    "Form",
+    "Operand",
+    "Target",
+    "channels_last",
+    "constant_array",
+    "kind_of",
+    "refused",
+]
+
+Form = bool
+PLAIN: Form = False
+LAST: Form = True
+"""Channels last."""
+
+_VERSIONS = {
+    "ADD": 2, "ARG_MAX": 2, "AVERAGE_POOL_2D": 2, "BATCH_MATMUL": 2, "CONCATENATION": 2,
+    "CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "DEPTH_TO_SPACE": 2, "DEQUANTIZE": 2,
+    "FULLY_CONNECTED": 5, "GATHER": 2, "LEAKY_RELU": 2, "LOGISTIC": 2, "MAXIMUM": 2,
+    "MAX_POOL_2D": 2, "MEAN": 2, "MINIMUM": 2, "MUL": 2, "PAD": 2, "PADV2": 2, "QUANTIZE": 2,
+    "REDUCE_MAX": 2, "REDUCE_MIN": 2, "RELU": 2, "RELU6": 2, "RESIZE_BILINEAR": 3,
+    "RESIZE_NEAREST_NEIGHBOR": 3, "SOFTMAX": 2, "SPACE_TO_DEPTH": 2, "SPLIT": 2, "SPLIT_V": 2,
+    "STRIDED_SLICE": 2, "SUB": 2, "SUM": 2, "TANH": 2, "TRANSPOSE": 2, "TRANSPOSE_CONV": 3,
+}  # fmt: skip
+"""Versions that take int8 (TensorFlow's ``op_version.cc``); those not named have one version."""
+
+
+def kind_of(value: ir.Value) -> str:
+    """The type of a tensor in the file where it is not quantized; all floats are float32.
+
+    Raises:
+        UnsupportedOperatorError: the file has no such type.
+    """
+    kind = "float32" if value.dtype is None else value.dtype.numpy().name
+    if kind in ("float16", "bfloat16", "float64"):
+        return "float32"
+    if kind not in KINDS:
+        raise UnsupportedOperatorError(
+            f"The tensor {sanitize(value.name or '')!r} is {kind}, which is not written to TFLite.",
+            remedy="Export QDQ ONNX instead.",
+        )
+    return kind
+
+
+def channels_last(rank: int) -> tuple[int, ...]:
+    """The permutation from ONNX's order of dimensions to channels last."""
+    return (0, *range(2, rank), 1)
+
+
+def refused(node: ir.Node, why: str) -> UnsupportedOperatorError:
+    """The error for a layer that has no form in TFLite."""
+    return UnsupportedOperatorError(
+        f"{node.op_type} {sanitize(node.name or '')!r} cannot be written to TFLite: {why}.",
+        cause="TFLite has fewer forms of this operator than ONNX.",
+        remedy="Cut the model before it with `outputs`, or export QDQ ONNX instead.",
+    )
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant input of a layer.
+
+    Attributes:
+        array: what is stored: integers where it has parameters, else real values.
+        quant: its parameters; None of a float constant.
+    """
+
+    array: np.ndarray
+    quant: Quant | None
+
+    def as_kind(self, kind: str) -> np.ndarray:
+        """Values in a type that is not quantized."""
+        return self.real() if kind == "float32" else self.array.astype(kind)
+
+    def in_params(self, quant: Quant) -> Constant:
+        """Its real values on 8 bits, in the parameters of a tensor."""
+        if self.quant == quant:
+            return self
+        steps = np.rint(self.real() / np.float32(quant.scale[0])) + quant.zero_point[0]
+        return Constant(np.clip(steps, -128, 127).astype(np.int8), quant)
+
+    def of_stored(self, quant: Quant | None) -> Constant:
+        """A bound of a tensor that is clipped as it is stored, with the tensor's parameters."""
+        kind = self.array.dtype.name
+        if quant is None or self.quant is not None or kind not in ("int8", "uint8"):
+            return self
+        array = self.array if kind == "int8" else (self.array.astype(np.int16) - 128)
+        return Constant(array.astype(np.int8), quant)
+
+    def real(self) -> np.ndarray:
+        """float32 values."""
+        if self.quant is None:
+            return self.array.astype(np.float32)
+        shape = [1] * self.array.ndim
+        if len(self.quant.scale) > 1:
+            shape[self.quant.axis] = -1
+        scale = np.array(self.quant.scale, np.float32).reshape(shape)
+        zero = np.array(self.quant.zero_point, np.int64).reshape(shape)
+        return ((self.array.astype(np.int64) - zero) * scale).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An input of a layer that an operator, or the user, writes.
+
+    Attributes:
+        value: of the graph: what is stored of it in the file.
+        quant: its parameters; None of a tensor that is not quantized.
+        shape: in ONNX's order.
+    """
+
+    value: ir.Value
+    quant: Quant | None
+    shape: tuple[int, ...]
+
+    @property
+    def kind(self) -> str:
+        """The type of its tensor in the file."""
+        return "int8" if self.quant is not None else kind_of(self.value)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it has real values: float ones, or quantized."""
+        return self.quant is not None or self.kind == "float32"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a layer writes.
+
+    Attributes:
+        value, quant, shape: as of :class:`Operand`.
+        activation: ``NONE``, ``RELU`` or ``RELU6``: what is applied before it is stored.
+    """
+
+    value: ir.Value
+    quant: Quant | None
+    shape: tuple[int, ...]
+    activation: str = "NONE"
+
+    @property
+    def kind(self) -> str:
+        """The type of its tensor in the file."""
+        return "int8" if self.quant is not None else kind_of(self.value)
+
+
+class Emitter:
+    """The file in the making.
+
+    Attributes:
+        stateful: layers whose operator keeps a state from one run to the next.
+    """
+
+    def __init__(self, writer: TfliteWriter) -> None:
+        self.writer = writer
+        self.stateful: list[str] = []
+        self._made: dict[tuple[ir.Value, Form], int] = {}
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def has(self, value: ir.Value, form: Form) -> bool:
+        """Whether a tensor is there in a form."""
+        return (value, form) in self._made
+
+    def form_of(self, operands: Sequence[Operand]) -> Form:
+        """The form in which most is there already; channels last only where all have one rank."""
+        ranks = {len(each.shape) for each in operands}
+        if len(ranks) != 1 or ranks.pop() < 3:
+            return PLAIN
+        return any(self.has(o.value, LAST) and not self.has(o.value, PLAIN) for o in operands)
+
+    def read(self, operand: Operand, form: Form) -> int:
+        """The tensor of an operand in a form; transposed where it is there in the other only."""
+        found = self._made.get((operand.value, form))
+        if found is not None:
+            return found
+        source = self._made[operand.value, not form]
+        if len(operand.shape) < 3:
+            self._made[operand.value, form] = source
+            return source
+        perm = channels_last(len(operand.shape))
+        if form is PLAIN:
+            perm = tuple(int(axis) for axis in np.argsort(perm))
+        made = self.transpose(source, perm, self._name(operand.value, form))
+        self._made[operand.value, form] = made
+        return made
+
+    def as_float(self, operand: Operand, form: Form) -> int:
+        """The tensor of an operand as float32."""
+        source = self.read(operand, form)
+        return source if operand.quant is None else self.dequantized(source)
+
+    def dequantized(self, source: int) -> int:
+        """A tensor of 8 bits as float32."""
+        name = f"{self.writer.name(source)}/float"
+        made = self.writer.tensor(name, self.writer.shape(source), "float32")
+        self.emit("DEQUANTIZE", [source], [made])
+        return made
+
+    def in_params(self, tensor: int, quant: Quant | None) -> int:
+        """A tensor of 8 bits with other parameters; itself where they are the same."""
+        if self.writer.quant(tensor) == quant or quant is None:
+            return tensor
+        return self.requantized(tensor, quant, f"{self.writer.name(tensor)}/requantized")
+
+    def requantized(self, tensor: int, quant: Quant, name: str) -> int:
+        """The same values with other parameters, rounded as the graph does.
+
+        By way of float32: a QUANTIZE from int8 to int8 multiplies by a factor of few bits, and one
+        value in 3000 was a step off, which layers behind it made six.
+        """
+        source = self.dequantized(tensor)
+        made = self.writer.tensor(name, self.writer.shape(tensor), "int8", quant)
+        self.emit("QUANTIZE", [source], [made])
+        return made
+
+    def constant(self, name: str, array: np.ndarray, quant: Quant | None = None) -> int:
+        """A constant tensor."""
+        return self.writer.constant(name, array, quant)
+
+    def ints(self, name: str, values: npt.ArrayLike) -> int:
+        """A constant tensor of int32, as shapes, axes and paddings are."""
+        return self.constant(name, np.asarray(values, np.int32))
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        name: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        options: str = "",
+        values: Mapping[str, int | float | bool] | None = None,
+    ) -> None:
+        """Add an operator."""
+        version = _VERSIONS.get(name, 1)
+        self.writer.operator(name, inputs, outputs, options, values, version)
+
+    def compute(
+        self,
+        name: str,
+        inputs: Sequence[int],
+        shape: Sequence[int],
+        label: str,
+        *,
+        kind: str = "float32",
+        options: str = "",
+        values: Mapping[str, int | float | bool] | None = None,
+    ) -> int:
+        """Add an operator with one output of its own, which is not quantized; its number."""
+        made = self.writer.tensor(label, shape, kind)
+        self.emit(name, inputs, [made], options, values)
+        return made
+
+    def cast(self, source: int, kind: str) -> int:
+        """A tensor, as it is stored, in another type; itself where it has it."""
+        before = self.writer.kind(source)
+        if before == kind:
+            return source
+        return self.compute(
+            "CAST",
+            [source],
+            self.writer.shape(source),
+            f"{self.writer.name(source)}/{kind}",
+            kind=kind,
+            options="CastOptions",
+            values={"InDataType": type_number(before), "OutDataType": type_number(kind)},
+        )
+
+    def finish(self, target: Target, form: Form, tensor: int) -> None:
+        """Say that a tensor, as it was computed, is what a layer writes; a float one is quantized
+        where the target is.
+        """
+        if target.quant is not None and self.writer.quant(tensor) is None:
+            made = self.output(target, form)
+            self.emit("QUANTIZE", [tensor], [made])
+            tensor = made
+        self.settle(target, form, tensor)
+
+    def transpose(self, source: int, perm: Sequence[int], name: str) -> int:
+        """A tensor with its dimensions in another order."""
+        shape = self.writer.shape(source)
+        quant = self.writer.quant(source)
+        kind = self.writer.kind(source)
+        made = self.writer.tensor(name, [shape[axis] for axis in perm], kind, quant)
+        self.emit("TRANSPOSE", [source, self.ints("perm", perm)], [made], "TransposeOptions")
+        return made
+
+    def reshape(self, source: int, shape: Sequence[int], name: str) -> int:
+        """The same values in another shape; itself where it has it."""
+        if self.writer.shape(source) == tuple(shape):
+            return source
+        quant = self.writer.quant(source)
+        made = self.writer.tensor(name, shape, self.writer.kind(source), quant)
+        self.emit("RESHAPE", [source, self.ints("shape", shape)], [made], "ReshapeOptions")
+        return made
+
+    def output(self, target: Target, form: Form, quant: Quant | None = None) -> int:
+        """The tensor that the last operator of a layer writes.
+
+        Args:
+            target: where the layer writes.
+            form: in which order.
+            quant: parameters that the operator asks for; None: the target's own. What is then
+                there in other parameters than the target's is converted by :meth:`settle`.
+        """
+        shape = target.shape
+        if form is LAST and len(shape) > 2:
+            shape = tuple(shape[axis] for axis in channels_last(len(shape)))
+        params = (quant or target.quant) if target.quant is not None else None
+        name = self._name(target.value, form)
+        if params != target.quant:
+            name = f"{name}/raw"
+        return self.writer.tensor(name, shape, target.kind, params)
+
+    def settle(self, target: Target, form: Form, tensor: int) -> None:
+        """Say that a tensor is what a layer writes, converted to the target's parameters."""
+        if target.quant is not None and self.writer.quant(tensor) != target.quant:
+            tensor = self.requantized(tensor, target.quant, self._name(target.value, form))
+        self._made[target.value, form] = tensor
+
+    def given(self, value: ir.Value, form: Form, tensor: int) -> None:
+        """Say that a tensor of the graph is there: an input, or one that is another's."""
+        self._made[value, form] = tensor
+
+    def _name(self, value: ir.Value, form: Form) -> str:
+        name = (value.name or "tensor").removesuffix("/quantized")
+        rank = len(value.shape) if value.shape is not None else 0
+        return f"{name}/nchw" if form is PLAIN and rank > 3 else name
+
+
+def constant_array(value: ir.Value | None) -> np.ndarray | None:
+    """The values of a constant; None where it is none."""
+    found = constant_of(value)
+    return None if found is None else np.asarray(found.numpy())

@@ -1,0 +1,317 @@
+"""LSTM, GRU and RNN in float32: written out step by step, or as TFLite's operator where long.
+
+TFLite's operator keeps its state in the interpreter from one run to the next. What is written out
+has no state that is left over, takes initial states as inputs, and gives the last ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.export.tflite.elementwise import input_tensor
+from engine.export.tflite.emitter import PLAIN, Constant, Emitter, refused
+from engine.export.tflite.formulas import Formula
+from engine.export.tflite.layer import Layer
+from engine.export.tflite.sliding import text_of
+
+__all__ = ["CELLS", "recurrent"]
+
+CELLS = {"LSTM": 4, "GRU": 3, "RNN": 1}
+"""Operator -> gates of a cell."""
+
+_WRITTEN_OUT = 64
+"""Steps up to which an LSTM is written out where TFLite has an operator for it."""
+
+_MOST = 1024
+"""Steps beyond which nothing is written out: a step is some ten operators."""
+
+_FUNCTIONS: Mapping[str, str] = {"Sigmoid": "LOGISTIC", "Tanh": "TANH", "Relu": "RELU"}
+_DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
+_TANH = 4
+"""Number of an activation in the schema."""
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One direction of a layer.
+
+    Attributes:
+        weights: (gates x units, features), in ONNX's order of gates.
+        recurrence: (gates x units, units).
+        bias, recurrent_bias: (gates x units,).
+        peepholes: (3, units) of an LSTM; None: none.
+        functions: activations in TFLite's names.
+        before: numbers of the initial states; the first is of the output.
+    """
+
+    weights: np.ndarray
+    recurrence: np.ndarray
+    bias: np.ndarray
+    recurrent_bias: np.ndarray
+    peepholes: np.ndarray | None
+    functions: tuple[str, ...]
+    before: tuple[int | None, ...]
+
+    @property
+    def units(self) -> int:
+        return int(self.recurrence.shape[1])
+
+
+def recurrent(layer: Layer, emitter: Emitter) -> None:
+    """One layer, of one or both directions."""
+    node = layer.node
+    if layer.attribute("layout", 0) or layer.attribute("clip", 0.0):
+        raise refused(node, "it has a clip, or its batch first")
+    if len(layer.inputs) > 4 and layer.inputs[4] is not None:
+        lengths = layer.constant(4)
+        if lengths is not None and any(lengths.array.reshape(-1) != layer.data.shape[0]):
+            raise refused(node, "its sequences end before the last step")
+    steps, batch, _ = layer.data.shape
+    way = text_of(layer.attribute("direction", "forward"))
+    ways = ("forward", "reverse") if way == "bidirectional" else (way,)
+    source = emitter.as_float(layer.data, PLAIN)
+    cells = [_cell(layer, emitter, at) for at in range(len(ways))]
+    wanted = {target.value: target for target in layer.outputs}
+    asked = [bool(value.name) and value in wanted for value in node.outputs]
+    last_cell = len(asked) > 2 and asked[2]
+    runs: list[tuple[int, tuple[int, ...]]] = []
+    for each, where in zip(cells, ways, strict=True):
+        backwards = where == "reverse"
+        if steps > _WRITTEN_OUT and _has_operator(node.op_type, each) and not last_cell:
+            runs.append(_operator(layer, emitter, source, each, backwards=backwards))
+        elif steps > _MOST:
+            raise refused(node, f"it has more than {_MOST} steps and is written out")
+        else:
+            runs.append(_steps(layer, emitter, source, each, backwards=backwards))
+    label = node.name or node.op_type
+    units = cells[0].units
+    parts: list[list[int]] = [
+        [emitter.reshape(rows, (steps, 1, batch, units), f"{label}/rows") for rows, _ in runs]
+    ]
+    for at in range(max(len(ends) for _, ends in runs)):
+        ends = [end[at] for _, end in runs]
+        parts.append([emitter.reshape(end, (1, batch, units), f"{label}/end") for end in ends])
+    for at, value in enumerate(node.outputs):
+        if value in wanted:
+            whole = _joined(emitter, parts[at], 1 if at == 0 else 0, f"{label}/both")
+            emitter.finish(wanted[value], PLAIN, whole)
+
+
+def _cell(layer: Layer, emitter: Emitter, way: int) -> _Cell:
+    kind = layer.node.op_type
+    weights, recurrence = (layer.constant(at) for at in (1, 2))
+    if weights is None or recurrence is None:
+        raise refused(layer.node, "its weights are left out")
+    rows = weights.array.shape[1]
+    both = layer.constant(3)
+    bias = np.zeros(2 * rows, np.float32) if both is None else both.real()[way]
+    peepholes = layer.constant(7) if kind == "LSTM" else None
+    count = len(_DEFAULTS[kind])
+    names = [text_of(name) for name in layer.attribute("activations", ())] or [
+        *_DEFAULTS[kind],
+        *_DEFAULTS[kind],
+    ]
+    functions = names[way * count : (way + 1) * count]
+    if any(name not in _FUNCTIONS for name in functions):
+        raise refused(layer.node, f"its activations are {', '.join(functions)}")
+    before = tuple(_initial(layer, emitter, at, way) for at in ((5, 6) if kind == "LSTM" else (5,)))
+    return _Cell(
+        weights.real()[way],
+        recurrence.real()[way],
+        bias[:rows],
+        bias[rows:],
+        None if peepholes is None else peepholes.real()[way].reshape(3, -1),
+        tuple(_FUNCTIONS[name] for name in functions),
+        before,
+    )
+
+
+def _initial(layer: Layer, emitter: Emitter, index: int, way: int) -> int | None:
+    """An initial state (batch, units) of one direction; None: zeros."""
+    given = layer.inputs[index] if index < len(layer.inputs) else None
+    if given is None:
+        return None
+    if isinstance(given, Constant) and not np.any(given.real()):
+        return None
+    whole = input_tensor(given, layer, emitter, PLAIN, integers=False)
+    ways, *shape = emitter.writer.shape(whole)
+    if ways > 1:
+        whole = _cut(emitter, whole, way, f"{layer.node.name}/initial")
+    return emitter.reshape(whole, shape, f"{layer.node.name}/state")
+
+
+def _cut(emitter: Emitter, source: int, at: int, label: str) -> int:
+    """One entry of the first axis, which stays."""
+    shape = emitter.writer.shape(source)
+    cuts = [[at, *[0] * (len(shape) - 1)], [1, *shape[1:]]]
+    inputs = [source, *(emitter.ints("cut", each) for each in cuts)]
+    return emitter.compute("SLICE", inputs, (1, *shape[1:]), label, options="SliceOptions")
+
+
+def _joined(emitter: Emitter, parts: Sequence[int], axis: int, label: str) -> int:
+    if len(parts) == 1:
+        return parts[0]
+    shape = list(emitter.writer.shape(parts[0]))
+    shape[axis] = sum(emitter.writer.shape(each)[axis] for each in parts)
+    options, values = "ConcatenationOptions", {"Axis": axis}
+    return emitter.compute("CONCATENATION", parts, shape, label, options=options, values=values)
+
+
+def _steps(
+    layer: Layer, emitter: Emitter, source: int, cell: _Cell, *, backwards: bool
+) -> tuple[int, tuple[int, ...]]:
+    """A direction written out: (all outputs (steps, batch, units), the last states)."""
+    steps, batch, features = emitter.writer.shape(source)
+    label = layer.node.name or layer.node.op_type
+    zeros = emitter.constant("zeros", np.zeros((batch, cell.units), np.float32))
+    states = tuple(zeros if each is None else each for each in cell.before)
+    rows = emitter.reshape(source, (steps * batch, features), f"{label}/rows")
+    split = layer.node.op_type == "GRU"
+    bias = cell.bias if split else cell.bias + cell.recurrent_bias
+    inputs = _dense(emitter, rows, cell.weights, bias, label)
+    inputs = emitter.reshape(inputs, (steps, batch, len(cell.weights)), f"{label}/inputs")
+    found: list[int] = [0] * steps
+    compute = _COMPUTED[layer.node.op_type]
+    f = Formula(emitter, label)
+    for at in reversed(range(steps)) if backwards else range(steps):
+        row = inputs if steps == 1 else _cut(emitter, inputs, at, f"{label}/step")
+        row = emitter.reshape(row, (batch, len(cell.weights)), f"{label}/step")
+        states = compute(layer, emitter, f, cell, row, states)
+        found[at] = emitter.reshape(states[0], (1, batch, cell.units), f"{label}/output")
+    return _joined(emitter, found, 0, f"{label}/outputs"), states
+
+
+def _dense(emitter: Emitter, source: int, weights: np.ndarray, bias: np.ndarray, label: str) -> int:
+    inputs = [
+        source,
+        emitter.constant(f"{label}/weights", np.ascontiguousarray(weights)),
+        emitter.constant(f"{label}/bias", np.ascontiguousarray(bias)),
+    ]
+    shape = (emitter.writer.shape(source)[0], len(weights))
+    options = "FullyConnectedOptions"
+    return emitter.compute("FULLY_CONNECTED", inputs, shape, f"{label}/sums", options=options)
+
+
+def _gates(emitter: Emitter, source: int, count: int, label: str) -> list[int]:
+    """Columns of equal width."""
+    if count == 1:
+        return [source]
+    rows, columns = emitter.writer.shape(source)
+    made = [
+        emitter.writer.tensor(f"{label}/gate", (rows, columns // count), "float32")
+        for _ in range(count)
+    ]
+    axis = emitter.constant("axis", np.array(1, np.int32))
+    emitter.emit("SPLIT", [axis, source], made, "SplitOptions", {"NumSplits": count})
+    return made
+
+
+def _lstm(
+    layer: Layer, emitter: Emitter, f: Formula, cell: _Cell, row: int, states: tuple[int, ...]
+) -> tuple[int, ...]:
+    """ONNX, LSTM: gates i, o, f, c."""
+    if layer.attribute("input_forget", 0):
+        raise refused(layer.node, "its gates of input and forgetting are coupled")
+    before, memory = states
+    label = layer.node.name or "LSTM"
+    none = np.zeros(len(cell.recurrence), np.float32)
+    sums = f("ADD", row, _dense(emitter, before, cell.recurrence, none, label))
+    i, o, g, c = _gates(emitter, sums, 4, label)
+    first, second, third = cell.functions
+    if cell.peepholes is not None:
+        seen = [emitter.constant("peephole", each) for each in cell.peepholes]
+        i, g = f("ADD", i, f("MUL", seen[0], memory)), f("ADD", g, f("MUL", seen[2], memory))
+    kept = f("MUL", f(first, g), memory)
+    memory = f("ADD", kept, f("MUL", f(first, i), f(second, c)))
+    if cell.peepholes is not None:
+        o = f("ADD", o, f("MUL", seen[1], memory))
+    return f("MUL", f(first, o), f(third, memory)), memory
+
+
+def _gru(
+    layer: Layer, emitter: Emitter, f: Formula, cell: _Cell, row: int, states: tuple[int, ...]
+) -> tuple[int, ...]:
+    """ONNX, GRU: gates z, r, h; the reset before or behind the matrix."""
+    (before,) = states
+    label = layer.node.name or "GRU"
+    units = cell.units
+    first, second = cell.functions
+    z, r, h = _gates(emitter, row, 3, label)
+    inner, added = cell.recurrence[: 2 * units], cell.recurrent_bias[: 2 * units]
+    more = _gates(emitter, _dense(emitter, before, inner, added, label), 2, label)
+    z, r = f(first, f("ADD", z, more[0])), f(first, f("ADD", r, more[1]))
+    last, last_bias = cell.recurrence[2 * units :], cell.recurrent_bias[2 * units :]
+    if layer.attribute("linear_before_reset", 0):
+        h = f("ADD", h, f("MUL", r, _dense(emitter, before, last, last_bias, label)))
+    else:
+        h = f("ADD", h, _dense(emitter, f("MUL", r, before), last, last_bias, label))
+    h = f(second, h)
+    return (f("ADD", f("MUL", f("SUB", f.number(1.0), z), h), f("MUL", z, before)),)
+
+
+def _rnn(
+    layer: Layer, emitter: Emitter, f: Formula, cell: _Cell, row: int, states: tuple[int, ...]
+) -> tuple[int, ...]:
+    none = np.zeros(len(cell.recurrence), np.float32)
+    sums = _dense(emitter, states[0], cell.recurrence, none, layer.node.name or "RNN")
+    return (f(cell.functions[0], f("ADD", row, sums)),)
+
+
+_COMPUTED: Mapping[
+    str,
+    Callable[[Layer, Emitter, Formula, _Cell, int, tuple[int, ...]], tuple[int, ...]],
+] = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}
+
+
+def _has_operator(kind: str, cell: _Cell) -> bool:
+    plain = cell.functions == ("LOGISTIC", "TANH", "TANH") and cell.peepholes is None
+    return kind == "LSTM" and plain and all(each is None for each in cell.before)
+
+
+def _operator(
+    layer: Layer, emitter: Emitter, source: int, cell: _Cell, *, backwards: bool
+) -> tuple[int, tuple[int, ...]]:
+    """UNIDIRECTIONAL_SEQUENCE_LSTM, whose states start at zero."""
+    steps, batch, _ = emitter.writer.shape(source)
+    label, units = layer.node.name or "LSTM", cell.units
+    if backwards:
+        source = _backwards(emitter, source, f"{label}/backwards")
+    order = (0, 2, 3, 1)  # TFLite: input, forget, cell, output
+
+    def parts(array: np.ndarray) -> list[int]:
+        gates = array.reshape(4, units, *array.shape[1:])
+        return [emitter.constant(f"{label}/gate", np.ascontiguousarray(gates[at])) for at in order]
+
+    inputs = [
+        source,
+        *parts(cell.weights),
+        *parts(cell.recurrence),
+        *[-1] * 3,
+        *parts(cell.bias + cell.recurrent_bias),
+        *[-1] * 2,
+        *(emitter.writer.variable(f"{label}/state", (batch, units)) for _ in range(2)),
+        *[-1] * 4,
+    ]
+    made = emitter.compute(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        inputs,
+        (steps, batch, units),
+        f"{label}/outputs",
+        options="UnidirectionalSequenceLSTMOptions",
+        values={"FusedActivationFunction": _TANH, "TimeMajor": True},
+    )
+    emitter.stateful.append(label)
+    end = _cut(emitter, made, steps - 1, f"{label}/last")
+    end = emitter.reshape(end, (batch, units), f"{label}/last")
+    if backwards:
+        made = _backwards(emitter, made, f"{label}/forwards")
+    return made, (end,)
+
+
+def _backwards(emitter: Emitter, source: int, label: str) -> int:
+    inputs = [source, emitter.ints("axis", [0])]
+    shape = emitter.writer.shape(source)
+    return emitter.compute("REVERSE_V2", inputs, shape, label, options="ReverseV2Options")

@@ -1,0 +1,227 @@
+"""Layers that choose elements by their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.export.tflite.elementwise import input_tensor
+from engine.export.tflite.emitter import PLAIN, Constant, Emitter, Operand, refused
+from engine.export.tflite.layer import Layer, evaluated
+from engine.export.tflite.writer import Quant
+
+__all__ = [
+    "PICKED",
+    "arg_extreme",
+    "cumulative_sum",
+    "gather",
+    "gather_nd",
+    "one_hot",
+    "picked",
+    "top",
+]
+
+PICKED = ("GatherElements", "ScatterElements", "ScatterND", "ReverseSequence")
+"""Operators that only move values, where their indices are constants."""
+
+_OUTPUT_INT64 = {"OutputType": 4}
+
+
+def gather(layer: Layer, emitter: Emitter) -> None:
+    """Gather, from a table or a tensor, with constant or computed indices."""
+    data, index = layer.inputs[:2]
+    shape = data.shape if isinstance(data, Operand) else np.shape(_constant(layer, data).array)
+    axis = int(layer.attribute("axis", 0)) % len(shape)
+    source = _moved(data, layer, emitter)
+    if isinstance(index, Constant):
+        array = index.array
+        places = np.where(array < 0, array + shape[axis], array).astype(np.int32)
+        where = emitter.constant("index", places)
+    elif index is None:
+        raise refused(layer.node, "it has no indices")
+    else:
+        where = _counted(emitter, emitter.read(index, PLAIN), [shape[axis]])
+    made = emitter.output(layer.target, PLAIN, emitter.writer.quant(source))
+    emitter.emit("GATHER", [source, where], [made], "GatherOptions", {"Axis": axis})
+    emitter.settle(layer.target, PLAIN, made)
+
+
+def gather_nd(layer: Layer, emitter: Emitter) -> None:
+    """GatherND; with constant indices also in batches."""
+    data, index = layer.inputs[:2]
+    if isinstance(index, Constant):
+        picked(layer, emitter)
+        return
+    if index is None or not isinstance(data, Operand):
+        raise refused(layer.node, "it takes from a constant")
+    if layer.attribute("batch_dims", 0):
+        raise refused(layer.node, "its indices are computed, in batches")
+    source = _moved(data, layer, emitter)
+    sizes = data.shape[: index.shape[-1]]
+    where = _counted(emitter, emitter.read(index, PLAIN), sizes)
+    made = emitter.output(layer.target, PLAIN, emitter.writer.quant(source))
+    emitter.emit("GATHER_ND", [source, where], [made], "GatherNdOptions")
+    emitter.settle(layer.target, PLAIN, made)
+
+
+def _counted(emitter: Emitter, index: int, sizes: Sequence[int]) -> int:
+    """Indices from the end as indices from the front, which TFLite takes only."""
+    kind = emitter.writer.kind(index)
+    whole = emitter.constant("sizes", np.array(sizes, kind))
+    label = f"{emitter.writer.name(index)}/counted"
+    shape = emitter.writer.shape(index)
+    return emitter.compute(
+        "FLOOR_MOD", [index, whole], shape, label, kind=kind, options="FloorModOptions"
+    )
+
+
+def picked(layer: Layer, emitter: Emitter) -> None:
+    """A layer of :data:`PICKED`: which element goes where is known, so it is one GATHER.
+
+    onnx's reference moves the numbers of the elements in place of them.
+    """
+    kind = layer.node.op_type
+    text = layer.attribute("reduction", "none")
+    if (text.decode() if isinstance(text, bytes) else text) != "none":
+        raise refused(layer.node, "it adds to what is there")
+    moved = (0, 2) if kind.startswith("Scatter") else (0,)
+    given: list[np.ndarray] = []
+    sources, count = [], 0
+    for at, value in enumerate(layer.node.inputs):
+        if value is None:
+            continue
+        if at in moved:
+            source = _moved(layer.inputs[at], layer, emitter)
+            shape = emitter.writer.shape(source)
+            size = int(np.prod(shape))
+            given.append(np.arange(count, count + size).reshape(shape))
+            count += size
+            sources.append(emitter.reshape(source, (size,), f"{layer.node.name}/row"))
+        else:
+            found = layer.constant(at)
+            if found is None:
+                raise refused(layer.node, "its indices are left out")
+            given.append(found.array)
+    quant = layer.target.quant if layer.quantized else None
+    whole = sources[0]
+    if len(sources) > 1:
+        sources = [emitter.in_params(each, quant) for each in sources]
+        label = f"{layer.node.name}/both"
+        type_ = emitter.writer.kind(sources[0])
+        whole = emitter.writer.tensor(label, (count,), type_, quant)
+        values = {"Axis": 0}
+        emitter.emit("CONCATENATION", sources, [whole], "ConcatenationOptions", values)
+    places = evaluated(layer.node, given)[0]
+    made = emitter.output(layer.target, PLAIN, emitter.writer.quant(whole))
+    where = emitter.ints("index", places)
+    emitter.emit("GATHER", [whole, where], [made], "GatherOptions", {"Axis": 0})
+    emitter.settle(layer.target, PLAIN, made)
+
+
+def _constant(layer: Layer, given: Operand | Constant | None) -> Constant:
+    if not isinstance(given, Constant):
+        raise refused(layer.node, "an input is left out")
+    return given
+
+
+def _moved(given: Operand | Constant | None, layer: Layer, emitter: Emitter) -> int:
+    """What is chosen from; a constant is in the parameters of the output."""
+    out: Quant | None = layer.target.quant if layer.quantized else None
+    kind = "float32" if layer.target.quant is not None else layer.target.kind
+    if out is not None and isinstance(given, Constant):
+        given = given.in_params(out)
+    return input_tensor(given, layer, emitter, PLAIN, integers=out is not None, kind=kind)
+
+
+def arg_extreme(layer: Layer, emitter: Emitter) -> None:
+    """ArgMax and ArgMin; their output is int64."""
+    rank = len(layer.data.shape)
+    if layer.attribute("select_last_index", 0):
+        raise refused(layer.node, "TFLite gives the first of equal ones")
+    source = emitter.read(layer.data, PLAIN)
+    axis = int(layer.attribute("axis", 0)) % rank
+    shape = [size for at, size in enumerate(layer.data.shape) if at != axis]
+    name = layer.target.value.name or "index"
+    kind = "ARG_MAX" if layer.node.op_type == "ArgMax" else "ARG_MIN"
+    made = emitter.compute(
+        kind,
+        [source, emitter.constant("axis", np.array(axis, np.int32))],
+        shape,
+        name,
+        kind="int64",
+        options="ArgMaxOptions" if kind == "ARG_MAX" else "ArgMinOptions",
+        values=_OUTPUT_INT64,
+    )
+    if layer.attribute("keepdims", 1):
+        made = emitter.reshape(made, layer.target.shape, f"{name}/kept")
+    emitter.settle(layer.target, PLAIN, made)
+
+
+def top(layer: Layer, emitter: Emitter) -> None:
+    """TopK: the largest along the last axis, in order."""
+    rank = len(layer.data.shape)
+    count = layer.ints(1)
+    if int(layer.attribute("axis", -1)) % rank != rank - 1 or count is None:
+        raise refused(layer.node, "TFLite has it along the last axis")
+    if not layer.attribute("largest", 1):
+        raise refused(layer.node, "TFLite gives the largest")
+    source = emitter.read(layer.data, PLAIN)
+    shape = (*layer.data.shape[:-1], count[0])
+    kind, quant = emitter.writer.kind(source), emitter.writer.quant(source)
+    name = layer.node.name or "top"
+    values = emitter.writer.tensor(f"{name}/values", shape, kind, quant)
+    places = emitter.writer.tensor(f"{name}/places", shape, "int32")
+    number = emitter.constant("k", np.array(count[0], np.int32))
+    emitter.emit("TOPK_V2", [source, number], [values, places], "TopKV2Options")
+    for target in layer.outputs:
+        if target.value is layer.node.outputs[1]:
+            emitter.settle(target, PLAIN, emitter.cast(places, "int64"))
+        elif quant is not None and target.quant is None:
+            emitter.settle(target, PLAIN, emitter.dequantized(values))
+        else:
+            emitter.settle(target, PLAIN, values)
+
+
+def cumulative_sum(layer: Layer, emitter: Emitter) -> None:
+    """CumSum, in float32 or integers."""
+    axis = layer.ints(1)
+    if axis is None:
+        raise refused(layer.node, "its axis is left out")
+    source = emitter.as_float(layer.data, PLAIN)
+    made = emitter.compute(
+        "CUMSUM",
+        [source, emitter.constant("axis", np.array(axis[0], np.int32))],
+        layer.data.shape,
+        f"{layer.target.value.name}/sum",
+        kind=emitter.writer.kind(source),
+        options="CumsumOptions",
+        values={
+            "Exclusive": bool(layer.attribute("exclusive", 0)),
+            "Reverse": bool(layer.attribute("reverse", 0)),
+        },
+    )
+    emitter.finish(layer.target, PLAIN, made)
+
+
+def one_hot(layer: Layer, emitter: Emitter) -> None:
+    """OneHot of computed indices."""
+    depth, values = layer.ints(1), layer.constant(2)
+    if depth is None or values is None:
+        raise refused(layer.node, "its depth or values are left out")
+    rank = len(layer.target.shape)
+    kind = "float32" if layer.target.quant is not None else layer.target.kind
+    off, on = values.as_kind(kind).reshape(-1)
+    index = _counted(emitter, emitter.cast(emitter.read(layer.data, PLAIN), "int64"), depth)
+    numbers = [np.array(depth[0], np.int32), np.array(on), np.array(off)]
+    axis = int(layer.attribute("axis", -1)) % rank
+    made = emitter.compute(
+        "ONE_HOT",
+        [index, *(emitter.constant("number", each) for each in numbers)],
+        layer.target.shape,
+        f"{layer.target.value.name}/hot",
+        kind=kind,
+        options="OneHotOptions",
+        values={"Axis": -1 if axis == rank - 1 else axis},
+    )
+    emitter.finish(layer.target, PLAIN, made)

@@ -1,0 +1,49 @@
+"""Chip facts as data: the SoCs that the vendor's two toolkit generations serve.
+
+Sources: [RKNN-T2 2.3.0, 1.1 and 2.2], [RKNN-T1 1.3.2, 3.6.3], and what toolkit 2.3.2 accepted when
+it was tried for each chip.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+__all__ = ["Chip", "chip", "chips"]
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One SoC: toolkit generation (1 or 2), NPU cores, quantized dtypes that its NPU takes."""
+
+    name: str
+    generation: int
+    toolkit: str
+    npu_cores: int
+    dtypes: tuple[str, ...]
+    aliases: tuple[str, ...]
+
+
+@cache
+def chips() -> tuple[Chip, ...]:
+    """All chips in the order of the data file."""
+    text = resources.files("engine.facts").joinpath("chips.csv").read_text(encoding="utf-8")
+    return tuple(
+        Chip(
+            name=row["name"],
+            generation=int(row["generation"]),
+            toolkit=row["toolkit"],
+            npu_cores=int(row["npu_cores"]),
+            dtypes=tuple(row["dtypes"].split()),
+            aliases=tuple(row["aliases"].split()),
+        )
+        for row in csv.DictReader(text.splitlines())
+    )
+
+
+def chip(name: str) -> Chip | None:
+    """The chip of that name or alias, in any case; None where there is none."""
+    wanted = name.strip().lower()
+    return next((c for c in chips() if wanted == c.name or wanted in c.aliases), None)

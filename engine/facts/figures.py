@@ -1,0 +1,86 @@
+"""Figures of each chip, each with its source: clocks, MACs, memory, CPU; unknown ones say so."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Literal, cast
+
+from engine.facts import chip, chips
+
+__all__ = ["Basis", "Figure", "basis", "figure", "figures", "number"]
+
+Basis = Literal["fitted", "derived", "structural"]
+"""What an estimate of time stands on: published rates of the chip, those of a chip of the same
+design, or none at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure of a chip.
+
+    Attributes:
+        name: ``npu_mhz``, ``macs_int8``, ``memory_bandwidth``, ...
+        value: as text; empty where it is not known.
+        unit: of the value; empty for words.
+        source: where the figure is from, or why there is none.
+        confidence: ``high``: two sources or the vendor's own, ``medium``: one source, ``low``:
+            inferred, ``none``: not known.
+    """
+
+    name: str
+    value: str
+    unit: str
+    source: str
+    confidence: str
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a value."""
+        return bool(self.value)
+
+    @property
+    def text(self) -> str:
+        """Value with unit, or ``not known``."""
+        return f"{self.value} {self.unit}".strip() if self.value else "not known"
+
+
+@cache
+def figures(name: str) -> tuple[Figure, ...]:
+    """All figures of a chip, by its name or alias; empty where there is no such chip."""
+    found = chip(name)
+    return _all().get(found.name, ()) if found else ()
+
+
+def figure(chip_name: str, name: str) -> Figure | None:
+    """One figure of a chip; None where the data has no row for it."""
+    return next((each for each in figures(chip_name) if each.name == name), None)
+
+
+def number(chip_name: str, name: str) -> float | None:
+    """The value of a figure as a number; None where it is not known.
+
+    Raises:
+        ValueError: the figure is words.
+    """
+    found = figure(chip_name, name)
+    return float(found.value) if found is not None and found.known else None
+
+
+def basis(chip_name: str) -> Basis:
+    """What estimates of a chip's time stand on; ``structural`` for one that is not known."""
+    found = figure(chip_name, "basis")
+    return cast(Basis, found.value) if found else "structural"
+
+
+@cache
+def _all() -> dict[str, tuple[Figure, ...]]:
+    text = resources.files("engine.facts").joinpath("figures.csv").read_text(encoding="utf-8")
+    table: dict[str, list[Figure]] = {each.name: [] for each in chips()}
+    for row in csv.DictReader(text.splitlines()):
+        made = Figure(row["name"], row["value"], row["unit"], row["source"], row["confidence"])
+        for name in row["chips"].split():  # chips of one design share a row
+            table[name].append(made)
+    return {name: tuple(rows) for name, rows in table.items()}

@@ -1,0 +1,138 @@
+"""The tables of published limits: NPU operators, CPU operators, operators of the frameworks.
+
+Sources: the operator list of the compiler 2.3.2 (sections 3.x of the NPU, 4.x of the CPU), the
+support lists of the toolkits 2.3.2 and 1.7.x. Made by ``scripts/make_limit_tables.py``.
+
+Known oddities of the sources: no limit of channels is stated for convolutions; the lists of ONNX
+and of the compiler contradict each other about Hardmax, Not, OneHot, ReduceL2, Round and TopK; of
+RK2118 no CPU operators are listed.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Literal
+
+__all__ = [
+    "CONTRADICTED",
+    "CpuOperator",
+    "Limit",
+    "Support",
+    "cpu_operators",
+    "npu_limits",
+    "npu_operators",
+    "support_of",
+]
+
+CONTRADICTED = frozenset({"Hardmax", "Not", "OneHot", "ReduceL2", "Round", "TopK"})
+"""Operators of which the vendor's lists say both yes and no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit of an operator on a chip's NPU.
+
+    Attributes:
+        parameter: ``kernel_h``, ``width``, ``perm=[0,2,1,3]``, ``npu_support``, ...
+        low, high: allowed from, to; None where open.
+        allowed: the values, where not all between are.
+        dtypes: that it holds for; all where empty. Of ``dtype`` itself: those that there are.
+        note: a condition, or what the source adds.
+        section: of the compiler's operator list.
+    """
+
+    parameter: str
+    low: float | None
+    high: float | None
+    allowed: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    note: str
+    section: str
+
+
+@dataclass(frozen=True, slots=True)
+class CpuOperator:
+    """An operator that a chip's runtime has on the CPU; ``limit`` in the source's words."""
+
+    op: str
+    limit: str
+    section: str
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What a toolkit says of a framework's operator."""
+
+    supported: Literal["yes", "limited", "no"]
+    limit: str
+    source: str
+
+
+@cache
+def npu_limits(chip: str) -> Mapping[str, tuple[Limit, ...]]:
+    """Limits by operator of a chip of generation 2; empty of every other."""
+    found: dict[str, list[Limit]] = {}
+    for row in _rows("npu_limits.csv"):
+        for chips, section in zip(
+            row["chips"].split("; "), row["sections"].split("; "), strict=True
+        ):
+            if chip in chips.split():
+                found.setdefault(row["op"], []).append(_limit(row, section))
+    return {op: tuple(rows) for op, rows in found.items()}
+
+
+@cache
+def cpu_operators(chip: str) -> Mapping[str, CpuOperator]:
+    """CPU operators by name."""
+    return {
+        row["op"]: CpuOperator(row["op"], row["limit"], row["section"])
+        for row in _rows("cpu_operators.csv")
+        if chip in row["chips"].split()
+    }
+
+
+@cache
+def npu_operators() -> frozenset[str]:
+    """Operators that any chip of generation 2 has on its NPU."""
+    return frozenset(row["op"] for row in _rows("npu_limits.csv"))
+
+
+def support_of(framework: str, op: str, generation: int) -> Support | None:
+    """What the toolkit of a generation says of an operator; None where it is in no list."""
+    return _support().get((framework, op, generation))
+
+
+@cache
+def _support() -> dict[tuple[str, str, int], Support]:
+    names: dict[str, Literal["yes", "limited", "no"]] = {"limited": "limited", "no": "no"}
+    return {
+        (row["framework"], row["op"], int(row["generation"])): Support(
+            names.get(row["supported"], "yes"), row["limit"], row["source"]
+        )
+        for row in _rows("support.csv")
+    }
+
+
+def _limit(row: dict[str, str], section: str) -> Limit:
+    return Limit(
+        parameter=row["parameter"],
+        low=_number(row["min"]),
+        high=_number(row["max"]),
+        allowed=tuple(each for each in row["allowed"].replace("|", ",").split(",") if each),
+        dtypes=tuple(row["dtypes"].split()),
+        note=row["note"],
+        section=section,
+    )
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text.lstrip("-").isdigit() else None
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    text = resources.files("engine.facts").joinpath(name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))

@@ -1,0 +1,288 @@
+"""Small nets around one operator each, and TFLite's interpreter to run what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+
+from engine.export.tflite import TfliteModel, to_tflite
+from engine.export.tflite.convert import Port
+from engine.graph.execute import Session
+from engine.graph.ir import Graph
+from engine.quantize import QuantizeSettings, calibrate, quantize
+from tests.quantize.models import Net
+
+Made = Callable[[Net, str], Any]
+SHAPE = (1, 6, 9, 8)
+
+
+def _stem(net: Net, *shape: int) -> str:
+    """Something that a layer writes, with both signs: so the case reads no input of the graph."""
+    x = net.input(*(shape or SHAPE))
+    return str(net.op("Add", x, net.constant(np.array([0.3]))))
+
+
+def _conv(out: int, kernel: int, **attributes: Any) -> Made:
+    return lambda net, x: net.conv(x, 6, out, kernel, **attributes)
+
+
+def _convt(shape: tuple[int, int, int, int], **attributes: Any) -> Made:
+    def make(net: Net, x: str) -> Any:
+        weight = net.constant(net.normal(*shape, scale=0.3))
+        bias = net.constant(net.normal(shape[1], scale=0.1))
+        return net.op("ConvTranspose", x, weight, bias, **attributes)
+
+    return make
+
+
+def _op(kind: str, *constants: Any, **attributes: Any) -> Made:
+    return lambda net, x: net.op(kind, x, *(net.constant(c) for c in constants), **attributes)
+
+
+def _const(kind: str, *shape: int) -> Made:
+    return lambda net, x: net.op(kind, x, net.constant(net.normal(*shape) + 1.5))
+
+
+def _self(kind: str, other: Made) -> Made:
+    return lambda net, x: net.op(kind, x, other(net, x))
+
+
+def _ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def _split(net: Net, x: str) -> Any:
+    a, b, c = net.op("Split", x, net.constant(_ints(1, 2, 3)), outputs=3, axis=1)
+    halves = net.op("Split", x, outputs=2, axis=1, num_outputs=2)
+    return net.op("Concat", c, halves[0], b, a, halves[1], axis=1)
+
+
+def _resize(mode: str, scales: list[float], **attributes: Any) -> Made:
+    def make(net: Net, x: str) -> Any:
+        return net.op(
+            "Resize", x, "", net.constant(np.array([1.0, 1.0, *scales])), mode=mode, **attributes
+        )
+
+    return make
+
+
+def _flat(net: Net, x: str) -> str:
+    return str(net.op("Flatten", net.op("GlobalAveragePool", x)))
+
+
+CASES: Mapping[str, tuple[Made, int]] = {
+    # name -> how it is made, steps that the interpreter may be off
+    "conv": (_conv(8, 3), 0),
+    "conv-stride-symmetric-pads": (_conv(8, 3, strides=[2, 2]), 0),
+    "conv-stride-same": (_conv(8, 3, strides=[2, 2], pads=[1, 0, 1, 1]), 0),
+    "conv-no-pads": (_conv(8, 3, pads=[0] * 4), 0),
+    "conv-uneven-pads": (_conv(4, 3, pads=[2, 0, 1, 3]), 0),
+    "conv-dilated": (_conv(4, 3, dilations=[2, 2], pads=[2] * 4), 0),
+    "conv-groups": (_conv(8, 3, group=2), 0),
+    "depthwise": (_conv(6, 3, group=6), 0),
+    "depthwise-multiplier": (_conv(12, 3, group=6, strides=[2, 1]), 0),
+    "conv-relu": (lambda net, x: net.op("Relu", net.conv(x, 6, 8)), 0),
+    "conv-relu6": (
+        lambda net, x: net.op("Clip", net.conv(x, 6, 8), net.constant(0.0), net.constant(6.0)),
+        0,
+    ),
+    "conv-clip": (
+        lambda net, x: net.op("Clip", net.conv(x, 6, 8), net.constant(-0.5), net.constant(0.7)),
+        0,
+    ),
+    "transposed": (_convt((6, 4, 3, 3), strides=[2, 2]), 1),
+    "transposed-pads": (_convt((6, 4, 4, 4), strides=[2, 2], pads=[1] * 4), 1),
+    "transposed-cut": (_convt((6, 4, 4, 3), strides=[2, 2], pads=[1, 1, 0, 0]), 1),
+    "max-pool": (_op("MaxPool", kernel_shape=[2, 2], strides=[2, 2]), 0),
+    "max-pool-pads": (_op("MaxPool", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4), 0),
+    "max-pool-ceil": (_op("MaxPool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1), 0),
+    "average-pool": (_op("AveragePool", kernel_shape=[3, 3], strides=[3, 3]), 1),
+    "average-pool-pads": (_op("AveragePool", kernel_shape=[3, 3], pads=[1] * 4), 1),
+    "average-pool-counted": (
+        _op("AveragePool", kernel_shape=[3, 3], pads=[1] * 4, count_include_pad=1),
+        1,
+    ),
+    "average-pool-uneven": (
+        _op("AveragePool", kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2]),
+        1,
+    ),
+    "average-pool-beyond": (
+        _op("AveragePool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+        1,
+    ),
+    "average-pool-counted-beyond": (
+        _op(
+            "AveragePool",
+            kernel_shape=[3, 3],
+            pads=[1] * 4,
+            strides=[3, 2],
+            ceil_mode=1,
+            count_include_pad=1,
+        ),
+        1,
+    ),
+    "global-average": (_op("GlobalAveragePool"), 1),
+    "global-maximum": (_op("GlobalMaxPool"), 0),
+    "mean-kept": (_op("ReduceMean", _ints(2, 3), keepdims=1), 1),
+    "mean-gone": (_op("ReduceMean", _ints(2, 3), keepdims=0), 1),
+    "mean-channels": (_op("ReduceMean", _ints(1), keepdims=0), 1),
+    "maximum-row": (_op("ReduceMax", _ints(2), keepdims=0), 0),
+    "add": (_self("Add", _conv(6, 1, pads=[0] * 4)), 1),
+    "sub": (_self("Sub", _conv(6, 1, pads=[0] * 4)), 1),
+    "mul": (_self("Mul", _conv(6, 1, pads=[0] * 4)), 1),
+    "mul-scalar": (_op("Mul", 0.37), 1),
+    "add-channels": (_const("Add", 6, 1, 1), 1),
+    "mul-columns": (_const("Mul", 1, 8), 1),
+    "div-channels": (_const("Div", 1, 6, 1, 1), 1),
+    "maximum": (_self("Max", _conv(6, 1, pads=[0] * 4)), 1),
+    "gate": (_self("Mul", _op("Sigmoid")), 1),
+    "squeeze-excite": (
+        lambda net, x: net.op(
+            "Mul", x, net.op("HardSigmoid", net.op("GlobalAveragePool", x), alpha=0.2)
+        ),
+        1,
+    ),
+    "sigmoid": (_op("Sigmoid"), 1),
+    "tanh": (_op("Tanh"), 1),
+    "leaky": (_op("LeakyRelu", alpha=0.1), 0),
+    "relu-alone": (lambda net, x: net.op("Relu", net.op("Transpose", x, perm=[0, 1, 3, 2])), 0),
+    "hard-swish": (_op("HardSwish"), 1),
+    "hard-sigmoid": (_op("HardSigmoid", alpha=1 / 6), 1),
+    "elu": (_op("Elu", alpha=0.7), 1),
+    "gelu": (_op("Gelu"), 1),
+    "exp": (lambda net, x: net.op("Exp", net.conv(x, 6, 4)), 1),
+    "prelu": (lambda net, x: net.op("PRelu", x, net.constant(abs(net.normal(6, 1, 1)))), 0),
+    "softmax-channels": (lambda net, x: net.op("Softmax", net.conv(x, 6, 4), axis=1), 1),
+    "softmax-last": (lambda net, x: net.op("Softmax", net.conv(x, 6, 4), axis=-1), 1),
+    "concat": (
+        lambda net, x: net.op("Concat", x, net.conv(x, 6, 3), net.op("Sigmoid", x), axis=1),
+        1,
+    ),
+    "concat-rows": (lambda net, x: net.op("Concat", x, net.conv(x, 6, 6), axis=2), 1),
+    "split": (_split, 1),
+    "slice": (_op("Slice", _ints(1, 2), _ints(5, 8), _ints(1, 3), _ints(2, 3)), 0),
+    "slice-back": (_op("Slice", _ints(-1), _ints(-99), _ints(3), _ints(-2)), 0),
+    "pad": (_op("Pad", _ints(0, 0, 1, 2, 0, 0, 3, 0), 0.0), 0),
+    "pad-channels": (_op("Pad", _ints(0, 1, 0, 0, 0, 2, 0, 0)), 0),
+    "pad-reflect": (_op("Pad", _ints(0, 0, 1, 2, 0, 0, 2, 1), mode="reflect"), 0),
+    "transpose": (_op("Transpose", perm=[0, 3, 1, 2]), 0),
+    "transpose-last": (lambda net, x: net.op("Transpose", net.conv(x, 6, 4), perm=[0, 2, 3, 1]), 0),
+    "reshape": (
+        lambda net, x: net.op("Reshape", net.conv(x, 6, 4), net.constant(_ints(1, -1, 8))),
+        0,
+    ),
+    "squeeze": (
+        lambda net, x: net.op("Squeeze", net.op("GlobalMaxPool", x), net.constant(_ints(2))),
+        0,
+    ),
+    "nearest-twice": (
+        _resize(
+            "nearest", [2, 2], coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+        ),
+        0,
+    ),
+    "nearest-odd": (_resize("nearest", [1.5, 0.5]), 0),
+    # quarters of sums of integers lie on edges, which TFLite rounds away from zero
+    "linear": (_resize("linear", [2, 2]), 1),
+    "linear-corners": (
+        _resize("linear", [2, 3], coordinate_transformation_mode="align_corners"),
+        0,
+    ),
+    "depth-to-space": (
+        lambda net, x: net.op("DepthToSpace", net.conv(x, 6, 12), blocksize=2),
+        0,
+    ),
+    "depth-to-space-crd": (
+        lambda net, x: net.op("DepthToSpace", net.conv(x, 6, 12), blocksize=2, mode="CRD"),
+        0,
+    ),
+    "gather": (_op("Gather", _ints(3, 0, -1), axis=1), 0),
+    "tile": (_op("Tile", _ints(1, 2, 1, 3)), 0),
+    "gemm": (
+        lambda net, x: net.op(
+            "Gemm",
+            _flat(net, x),
+            net.constant(net.normal(10, 6)),
+            net.constant(net.normal(10)),
+            transB=1,
+        ),
+        1,
+    ),
+    "gemm-plain": (
+        lambda net, x: net.op("Gemm", _flat(net, x), net.constant(net.normal(6, 10))),
+        1,
+    ),
+    "matmul": (lambda net, x: net.op("MatMul", x, net.constant(net.normal(8, 5))), 1),
+    "matmul-both": (
+        lambda net, x: net.op(
+            "MatMul", x, net.op("Transpose", net.conv(x, 6, 6), perm=[0, 1, 3, 2])
+        ),
+        1,
+    ),
+}
+
+
+def quantized(
+    make: Made, layers: Mapping[str, str] | None = None, shape: tuple[int, ...] = SHAPE
+) -> tuple[Net, Graph]:
+    """The quantized graph of a case."""
+    net = Net(7)
+    graph = net.graph(make(net, _stem(net, *shape)))
+    settings = QuantizeSettings(layers=dict(layers or {}))
+    return net, quantize(graph, calibrate(graph, net.feeds(4)), settings).graph
+
+
+def stored_as(port: Port, array: np.ndarray) -> np.ndarray:
+    """A value of an input of the model, as its file takes it."""
+    if port.quant is not None and array.dtype == np.uint8:
+        array = (array.astype(np.int16) - 128).astype(np.int8)
+    elif port.quant is not None and array.dtype != np.int8:
+        steps = np.rint(array / np.float32(port.quant.scale[0])) + port.quant.zero_point[0]
+        array = np.clip(steps, -128, 127).astype(np.int8)
+    return np.ascontiguousarray(np.moveaxis(array, 1, -1) if port.channels_last else array)
+
+
+def interpreted(model: TfliteModel, feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Outputs of TFLite's interpreter: name in the model -> stored values in the model's order."""
+    runtime = Interpreter(model_content=model.data, num_threads=1)
+    runtime.allocate_tensors()
+    given = {each["name"]: each["index"] for each in runtime.get_input_details()}
+    for port in model.inputs:
+        runtime.set_tensor(given[port.name], stored_as(port, feed[port.source]))
+    runtime.invoke()
+    found = {}
+    for port, each in zip(model.outputs, runtime.get_output_details(), strict=True):
+        array = runtime.get_tensor(each["index"])
+        found[port.source] = np.moveaxis(array, -1, 1) if port.channels_last else array
+    return found
+
+
+def differences(graph: Graph, model: TfliteModel, feed: dict[str, np.ndarray]) -> np.ndarray:
+    """All differences of all outputs, in steps of each; of a float output in 1/256."""
+    wanted, found = Session(graph).run(feed), interpreted(model, feed)
+    all_of_them = []
+    for port in model.outputs:
+        array = found[port.source].astype(np.float64)
+        other = wanted[port.source].astype(np.float64)
+        if port.quant is not None and wanted[port.source].dtype.kind in "iu":
+            other -= 128 * (wanted[port.source].dtype == np.uint8)
+        elif port.quant is not None:
+            other = np.rint(other / np.float32(port.quant.scale[0])) + port.quant.zero_point[0]
+        elif wanted[port.source].dtype.kind == "f":
+            array, other = array * 256, other * 256
+        assert array.shape == other.shape
+        all_of_them.append(np.abs(array - other).reshape(-1))
+    return np.concatenate(all_of_them)
+
+
+def steps_apart(graph: Graph, model: TfliteModel, feed: dict[str, np.ndarray]) -> float:
+    """The largest of them."""
+    return float(differences(graph, model, feed).max())
+
+
+def written(graph: Graph) -> TfliteModel:
+    """As TFLite."""
+    return to_tflite(graph, "made by a test")

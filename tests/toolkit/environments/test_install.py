@@ -1,0 +1,130 @@
+"""rknntui vendor install, with stand-ins of the vendor's wheels: no network, no torch."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.base.errors import OutputError, ToolkitError, UsageError
+from engine.base.events import CallbackReporter, Event, NullReporter, Progress, StageStarted
+from engine.base.paths import state_folder
+from engine.toolkit.environments import find, held, install, known, making, remove
+from engine.toolkit.environments.places import READY, UNFINISHED, toolkits_folder
+from engine.wire.vendor import ToolkitInstallParams, ToolkitName
+from tests.toolkit.environments.standins import site_of, toolkit, wheel, wheels
+
+pytestmark = pytest.mark.usefixtures("stand_in_pins")
+
+
+def asked(**more: Any) -> ToolkitInstallParams:
+    return ToolkitInstallParams(**more)
+
+
+@pytest.mark.long
+def test_an_environment_from_a_folder_of_wheels(tmp_path: Path) -> None:
+    """Made, found, not made twice, removed."""
+    folder = wheels(tmp_path / "wheels")
+    events: list[Event] = []
+    made = install(asked(wheels=str(folder)), CallbackReporter(events.append))
+    assert (made.name, made.version, made.state) == ("toolkit2", "2.3.2", "ready")
+    assert made.managed
+    assert made.default
+    assert find(2) == made
+    assert Path(made.folder) == toolkits_folder() / "toolkit2"
+    assert not (Path(made.folder) / "tmp").exists()
+    titles = [event.title for event in events if isinstance(event, StageStarted)]
+    assert len(titles) == 4
+    notes = [event.note for event in events if isinstance(event, Progress)]
+    assert "base_part-1.0-py3-none-any" in notes
+    assert "middle_part-2.1-py3-none-any" in notes
+    counts = [(e.done, e.total) for e in events if isinstance(e, Progress) and e.total == 3]
+    assert {(1, 3), (3, 3)} <= set(counts)
+    assert (site_of(Path(made.folder)) / "further.py").exists()
+    log = state_folder() / "logs" / "vendor-toolkit2.log"
+    assert "Successfully installed" in log.read_text("utf-8")
+    # again: it is there, and nothing is run
+    events.clear()
+    assert install(asked(wheels="/nowhere"), CallbackReporter(events.append)) == made
+    assert not any(isinstance(event, StageStarted) for event in events)
+    # the registry is lost: its own mark is enough
+    (state_folder() / "toolkits.json").unlink()
+    assert find(2).state == "ready"
+    with held(Path(made.folder)), pytest.raises(ToolkitError, match="in use"):
+        remove(ToolkitName("toolkit2"), NullReporter())
+    gone = remove(ToolkitName(), NullReporter())
+    assert gone.files_removed
+    assert gone.freed > 0
+    assert not Path(made.folder).exists()
+    assert known() == ()
+
+
+def test_missing_wheels_are_all_named_before_anything_is_made(tmp_path: Path) -> None:
+    folder = wheels(tmp_path / "wheels")
+    (folder / "base_part-1.0-py3-none-any.whl").unlink()
+    (folder / "rknn_toolkit2-2.3.2-py3-none-any.whl").unlink()
+    wheel(folder, toolkit(), "cp27-cp27m-any")
+    with pytest.raises(ToolkitError, match="lacks 2 of the wheels") as raised:
+        install(asked(wheels=str(folder)), NullReporter())
+    for name in ("base-part==1.0", "rknn-toolkit2==2.3.2"):
+        assert name in raised.value.what
+        assert name in raised.value.remedy
+    assert "middle-part" not in raised.value.what
+    assert not toolkits_folder().exists()
+    with pytest.raises(ToolkitError, match="cannot be read"):
+        install(asked(wheels=str(tmp_path / "none")), NullReporter())
+
+
+def test_what_cannot_be_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = str(wheels(tmp_path / "wheels"))
+    with pytest.raises(ToolkitError, match=r"9\.9") as raised:
+        install(asked(version="9.9"), NullReporter())
+    assert "2.3.2 and 2.4.0" in raised.value.remedy
+    with pytest.raises(ToolkitError, match="no Python that has venv"):
+        install(asked(python="/bin/false"), NullReporter())
+    with pytest.raises(UsageError, match="cannot be the name"):
+        install(asked(name="../x"), NullReporter())
+    mine = tmp_path / "mine" / "file.txt"
+    mine.parent.mkdir()
+    mine.write_text("keep", encoding="utf-8")
+    with pytest.raises(ToolkitError, match="something else"):
+        install(asked(folder=str(mine.parent), wheels=folder), NullReporter())
+    assert mine.read_text("utf-8") == "keep"
+    with pytest.raises(OutputError):
+        install(asked(folder=str(mine / "below"), wheels=folder), NullReporter())
+    full = shutil.disk_usage("/")._replace(free=1 << 20)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: full)
+    with pytest.raises(ToolkitError, match="has room for"):
+        install(asked(wheels=folder), NullReporter())
+    assert not (toolkits_folder() / "toolkit2").exists()
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(ToolkitError, match="Linux on riscv64"):
+        install(asked(wheels=folder), NullReporter())
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    folder = str(wheels(tmp_path / "wheels"))
+    place = toolkits_folder() / "toolkit2"
+    with held(place, alone=True), pytest.raises(ToolkitError, match="in use"):
+        install(asked(wheels=folder), NullReporter())
+    assert not place.exists()
+
+
+def test_an_unfinished_one_keeps_its_name_and_another_version_gets_one(tmp_path: Path) -> None:
+    place = toolkits_folder() / "toolkit2"
+    place.mkdir(parents=True)
+    (place / UNFINISHED).touch()
+    assert making._target(asked(), "2.3.2") == ("toolkit2", place)
+    (place / READY).write_text("x", "utf-8")
+    site = place / "lib" / "python3.11" / "site-packages" / "rknn_toolkit2-2.3.2.dist-info"
+    site.mkdir(parents=True)
+    name, folder = making._target(asked(version="2.4.0"), "2.4.0")
+    assert (name, folder) == ("toolkit2-2.4.0", toolkits_folder() / "toolkit2-2.4.0")
+    assert making._target(asked(folder=str(tmp_path)), "2.3.2")[1] == tmp_path
+
+
+def test_the_variable_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RKNNTUI_VENDOR", str(tmp_path / "given"))
+    assert making._target(asked(), "2.3.2") == ("toolkit2", tmp_path / "given")
