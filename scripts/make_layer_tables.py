@@ -1,4 +1,4 @@
-"""Write the table of every framework's layers in ``docs/frontends.md`` from the readers themselves.
+"""Write the table of every framework's layers in ``docs/reference/layers.md`` from the readers themselves.
 
 Usage: ``python scripts/make_layer_tables.py``. A test holds the file to the code. What a layer's
 options mean, and what is refused of it, is in the framework's own chapter.
@@ -87,7 +87,7 @@ def layers() -> str:
     return "\n\n".join((layer_table(), CASES_TITLE, backend_cases()))
 
 
-PARTS = (Part("frontends.md", "layers", "make_layer_tables", layers),)
+PARTS = (Part("reference/layers.md", "layers", "make_layer_tables", layers),)
 
 if __name__ == "__main__":
     write(PARTS)

@@ -1,4 +1,4 @@
-"""Make the pictures of every workspace in ``docs/pictures``: the demo, at 80x24 and 120x40.
+"""Make the pictures of every workspace in ``docs/pictures``: the demo, at 120x40.
 
 Runs the workbench headless over a real worker with a home of its own, drives it by keys and saves
 what is on the screen as SVG. Usage: ``python scripts/make_pictures.py [FOLDER]``.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rknntui.app import Workbench
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-SIZES = ((80, 24), (120, 40))
+SIZE = (120, 40)
 PATIENCE = 60.0
 CELL = 12.2
 """Width of a character in the SVG that Rich writes."""
@@ -39,8 +39,7 @@ def main() -> None:
         os.environ.pop("NO_COLOR", None)
         os.chdir(home)
         recipe = _demo(Path(home))
-        for size in SIZES:
-            asyncio.run(_pictures(folder, recipe, size))
+        asyncio.run(_pictures(folder, recipe))
 
 
 def _demo(home: Path) -> Path:
@@ -65,8 +64,8 @@ def _demo(home: Path) -> Path:
 class Camera:
     """Drives one workbench and takes its pictures."""
 
-    def __init__(self, pilot: Pilot[None], folder: Path, size: tuple[int, int]) -> None:
-        self.pilot, self.folder, self.size = pilot, folder, size
+    def __init__(self, pilot: Pilot[None], folder: Path) -> None:
+        self.pilot, self.folder = pilot, folder
 
     async def until(self, true: Callable[[], object], what: str) -> None:
         """Wait for something to become true."""
@@ -75,7 +74,7 @@ class Camera:
             if true():
                 await self.pilot.pause(0.4)
                 return
-        raise SystemExit(f"{self.size}: never: {what}\n{_text(self.pilot.app)}")
+        raise SystemExit(f"never: {what}\n{_text(self.pilot.app)}")
 
     async def sees(self, text: str) -> None:
         """Wait for a text on the screen."""
@@ -95,20 +94,20 @@ class Camera:
         """Save what is on the screen."""
         self.pilot.app.clear_notifications()
         svg = _smaller(self.pilot.app.export_screenshot(title="RKNN TUI"))
-        width, height = self.size
+        width, height = SIZE
         (self.folder / f"{name}-{width}x{height}.svg").write_text(svg, encoding="utf-8")
 
 
-async def _pictures(folder: Path, recipe: Path, size: tuple[int, int]) -> None:
+async def _pictures(folder: Path, recipe: Path) -> None:
     from rknntui.app import Workbench
 
     app = Workbench(str(recipe), state_kept=False)
     os.chdir(recipe.parent)
-    async with app.run_test(size=size) as pilot:
-        camera = Camera(pilot, folder, size)
+    async with app.run_test(size=SIZE) as pilot:
+        camera = Camera(pilot, folder)
         await camera.until(lambda: app.session.model is not None, "the model")
         await _before_the_build(camera, app)
-        await _after_the_build(camera, size)
+        await _after_the_build(camera)
 
 
 async def _before_the_build(camera: Camera, app: Workbench) -> None:
@@ -131,7 +130,7 @@ async def _before_the_build(camera: Camera, app: Workbench) -> None:
     camera.take("quantize")
 
 
-async def _after_the_build(camera: Camera, size: tuple[int, int]) -> None:
+async def _after_the_build(camera: Camera) -> None:
     await camera.open("accuracy", "r")
     await camera.sees("by SQNR")
     await camera.press("enter")
@@ -152,7 +151,7 @@ async def _after_the_build(camera: Camera, size: tuple[int, int]) -> None:
     await camera.sees("hybrid.search")
     camera.take("jobs")
     await camera.press("question_mark")
-    await camera.sees("Everywhere" if size[1] > 30 else "Esc close")
+    await camera.sees("Everywhere")
     camera.take("help")
     await camera.press("escape", "ctrl+p")
     await camera.pilot.pause(1.5)
@@ -172,8 +171,6 @@ async def _deploy(camera: Camera) -> None:
     """The chips after a compilation; without a toolkit (RKNNTUI_VENDOR) what says so."""
     from engine.wire.compile import COMPILE
 
-    for old in Path.cwd().glob("digits_demo-rk*"):  # of the other size: they would be asked about
-        old.unlink()
     await camera.open("deploy", "v")
     await camera.sees("rk3588")
     if "RKNNTUI_VENDOR" not in os.environ:

@@ -1,4 +1,4 @@
-"""Write the tables of methods and their types in ``docs/jobs.md`` from the types themselves.
+"""Write the tables of methods and their types in ``docs/reference/wire.md`` from the types themselves.
 
 Usage: ``python scripts/make_wire_tables.py``. A test holds the file to the types.
 """
@@ -86,7 +86,7 @@ def _told(kind: Any, seen: dict[str, type]) -> str:
     return WORDS[kind]
 
 
-PARTS = (Part("jobs.md", "wire", "make_wire_tables", wire_tables),)
+PARTS = (Part("reference/wire.md", "wire", "make_wire_tables", wire_tables),)
 
 if __name__ == "__main__":
     write(PARTS)
