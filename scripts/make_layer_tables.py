@@ -1,4 +1,4 @@
-"""Write the table of every framework's layers in ``docs/reference/layers.md`` from the readers themselves.
+"""Write the table of all frameworks' layers in ``docs/reference/layers.md`` from the readers.
 
 Usage: ``python scripts/make_layer_tables.py``. A test holds the file to the code. What a layer's
 options mean, and what is refused of it, is in the framework's own chapter.

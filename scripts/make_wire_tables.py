@@ -1,4 +1,4 @@
-"""Write the tables of methods and their types in ``docs/reference/wire.md`` from the types themselves.
+"""Write the tables of methods and types in ``docs/reference/wire.md`` from the types themselves.
 
 Usage: ``python scripts/make_wire_tables.py``. A test holds the file to the types.
 """
