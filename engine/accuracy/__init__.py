@@ -10,12 +10,11 @@ from engine.accuracy.analyse import (
     noisiest,
 )
 from engine.accuracy.distances import Saturation
-from engine.accuracy.dump import dump_layers
 from engine.accuracy.labelled import LabelledDataset, read_labelled
 from engine.accuracy.output_sensitivity import with_output_sensitivity
 from engine.accuracy.rows import Row, layer_rows
 from engine.accuracy.score import Evaluated, TopK, evaluate_labelled, metric_of
-from engine.accuracy.snapshot import SnapshotWriter, error_table, file_names
+from engine.accuracy.snapshot import SnapshotWriter, dump_layers, error_table, file_names
 
 __all__ = [
     "AccuracyReport",

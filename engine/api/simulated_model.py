@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.accuracy.dump import dump_layers
+from engine.accuracy.snapshot import dump_layers
 from engine.api.input_adapter import adapt_inputs
 from engine.api.signatures import Parameters
 from engine.dataset import InputPlan, Preprocess

@@ -17,7 +17,9 @@ def trim_heap() -> None:
     still lives. A warm worker would start its next build from there.
     """
     gc.collect()
-    pool = sys.modules.get("engine.graph.execute.pool")  # not loaded: no session took of it
+    pool = sys.modules.get(
+        "engine.graph.execute.session_setup"
+    )  # not loaded: no session took of it
     if pool is not None:
         pool.release_pool()
     trim()

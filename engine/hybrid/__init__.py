@@ -6,7 +6,7 @@ from engine.hybrid.cfg_reader import parse_config, read_config
 from engine.hybrid.cfg_writer import HybridConfig, render_config
 from engine.hybrid.concat_ranges import find_range_mismatches
 from engine.hybrid.data_file import Facts, HybridData, read_data, write_data
-from engine.hybrid.edits import Edits, check_edits, edits_of
+from engine.hybrid.edits import Edits, check_edits, edits_of, not_applied, verify_requests
 from engine.hybrid.evaluator import EvalResult, Evaluator, subsample
 from engine.hybrid.layers import Layers
 from engine.hybrid.model_structure import read_structure, structure_json
@@ -14,7 +14,6 @@ from engine.hybrid.proposal import propose, remark_of, subgraph_layers
 from engine.hybrid.search import SearchConfig, search
 from engine.hybrid.sensitivity import noise_samples, noise_terms
 from engine.hybrid.table import choices_of, promotion_dtype, table_rows
-from engine.hybrid.verify import not_applied, verify_requests
 
 __all__ = [
     "Edits",

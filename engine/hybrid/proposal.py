@@ -12,17 +12,18 @@ from engine.base.events import Reporter
 from engine.base.text import sanitize
 from engine.graph.layers import Layer
 from engine.graph.metrics import decibel
-from engine.hybrid.choice_costs import (
+from engine.hybrid.evaluator import sqnr_of
+from engine.hybrid.layers import Layers
+from engine.hybrid.noise_model import (
     LEAST_MS,
+    Candidate,
     ChoiceCost,
     ChoiceCosts,
+    NoiseModel,
     check_budget,
     fits,
     per_millisecond,
 )
-from engine.hybrid.evaluator import sqnr_of
-from engine.hybrid.layers import Layers
-from engine.hybrid.noise_model import Candidate, NoiseModel
 from engine.hybrid.sensitivity import noise_terms
 from engine.quantize import Quantized
 from engine.report import sqnr_text

@@ -14,16 +14,17 @@ from dataclasses import dataclass, field
 
 from engine.base.errors import UsageError
 from engine.base.events import LogLine
-from engine.hybrid.choice_costs import (
+from engine.hybrid.evaluator import EvalResult, Evaluator, sqnr_of
+from engine.hybrid.layers import Layers
+from engine.hybrid.noise_model import (
+    Candidate,
     ChoiceCost,
     ChoiceCosts,
+    NoiseModel,
     check_budget,
     fits,
     per_millisecond,
 )
-from engine.hybrid.evaluator import EvalResult, Evaluator, sqnr_of
-from engine.hybrid.layers import Layers
-from engine.hybrid.noise_model import Candidate, NoiseModel
 from engine.hybrid.sensitivity import noise_samples, noise_terms
 from engine.report import sqnr_rank
 from engine.wire.hybrid import CURVE, CurvePoint, SearchResult

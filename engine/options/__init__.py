@@ -7,7 +7,6 @@ where both have them [RKNN-T2 2.3.0, 2.2]; our own additions have no generation.
 
 from __future__ import annotations
 
-from engine.options.about import chips_with
 from engine.options.dataset import Calibration, Preprocessing
 from engine.options.declare import Kind, Option, Role, SectionName, Value, Values
 from engine.options.names import (
@@ -16,6 +15,7 @@ from engine.options.names import (
     GENERATION_1_DTYPES,
     GRANULARITIES,
     LAYER_DTYPES,
+    chips_with,
 )
 from engine.options.quantization import Quantization
 from engine.options.section import Section

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.options.about import DTYPE_ABOUT, METHOD_ABOUT, chips_with
 from engine.options.kinds import boolean, choice, integer, mapping, number, ranges
 from engine.options.names import (
     ALGORITHM_ABOUT,
     ALGORITHMS,
+    DTYPE_ABOUT,
     DTYPE_ALIASES,
     DTYPES,
     EXECUTION_TARGETS,
@@ -14,8 +14,10 @@ from engine.options.names import (
     GRANULARITIES,
     LAYER_DTYPE_ALIASES,
     LAYER_DTYPES,
+    METHOD_ABOUT,
     REFUSED_ALGORITHMS,
     REFUSED_GRANULARITIES,
+    chips_with,
 )
 from engine.options.section import Section
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.facts import chips
-from engine.options.about import PLATFORM_ABOUT
 from engine.options.kinds import boolean, choice, text
+from engine.options.names import PLATFORM_ABOUT
 from engine.options.section import Section
 
 __all__ = ["Compiler", "Target"]

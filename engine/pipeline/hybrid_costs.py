@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from engine.base.errors import EngineError
-from engine.hybrid.choice_costs import ChoiceCost
+from engine.hybrid.noise_model import ChoiceCost
 from engine.pipeline.costs import estimator_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class EstimatedCosts:
         return self._known[key]
 
     def of(self, choices: Mapping[str, str]) -> ChoiceCost | None:
-        """As of :class:`engine.hybrid.choice_costs.ChoiceCosts`."""
+        """As of :class:`engine.hybrid.noise_model.ChoiceCosts`."""
         found = self.estimate(choices)
         if found is None or found.time_ms is None or found.memory is None:
             return None

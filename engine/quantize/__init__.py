@@ -8,15 +8,15 @@ from engine.quantize.calibration.calibrate import (
 )
 from engine.quantize.dtypes.formats import check_dtype, check_layer_dtype, resolve_dtype
 from engine.quantize.plain import require_plain_run
+from engine.quantize.planning.layers import cpu_layers
 from engine.quantize.planning.operators import LAYOUT, WEIGHTED, Role, role_of, unquantized_reason
-from engine.quantize.planning.placement import cpu_layers
 from engine.quantize.planning.plan import is_quantized_source, plan
 from engine.quantize.planning.sources import layers_of
 from engine.quantize.qdq.insert import REASON
 from engine.quantize.qdq.vendor_form import KEPT_IN_FLOAT16, vendor_form
-from engine.quantize.qdq.vendor_opset import lower_for_vendor
 from engine.quantize.qdq.vendor_scales import (
     SCALE_SPAN,
+    lower_for_vendor,
     narrow_scales,
     span_of,
     wide_layers,

@@ -20,7 +20,7 @@ from engine.options.names import (
 from engine.quantize.algorithms import accurate
 from engine.quantize.algorithms import kl_divergence as kl_check
 from engine.quantize.algorithms import mmse as mmse_layers
-from engine.quantize.algorithms import range_based as by_ranges
+from engine.quantize.algorithms import ranges as by_ranges
 from engine.quantize.algorithms.vendor import mode as vendor_mode
 from engine.quantize.calibration.calibrate import Observations
 from engine.quantize.checks import float16_overflows, ineffective_algorithm, resolve_shared_ranges
@@ -29,9 +29,8 @@ from engine.quantize.planning.node_properties import array_of
 from engine.quantize.planning.plan import is_quantized_source, plan
 from engine.quantize.planning.sources import layers_of, read_qdq_params
 from engine.quantize.prepared import Feeds, Prepare
-from engine.quantize.qdq.enforce_formats import enforce_formats
 from engine.quantize.qdq.insert import insert_qdq
-from engine.quantize.qdq.verify import applied_dtypes
+from engine.quantize.qdq.verify import applied_dtypes, enforce_formats
 from engine.quantize.quantized import Quantized
 from engine.quantize.settings import QuantizeSettings
 

@@ -25,7 +25,7 @@ from engine.accuracy import (
     file_names,
     layer_rows,
 )
-from engine.accuracy.numbers import euclidean_text, npy_header, value_lines
+from engine.accuracy.snapshot import euclidean_text, npy_header, value_lines
 from engine.base.errors import JobCancelledError, OutputError, OutputExistsError, UsageError
 from engine.base.events import CallbackReporter
 from engine.build import ErrorFigure

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from engine.accuracy import TopK, evaluate_labelled, metric_of, read_labelled
-from engine.accuracy.intervals import mean_interval, paired_interval, share_interval
+from engine.accuracy.score import mean_interval, paired_interval, share_interval
 from engine.base.errors import DatasetError, JobCancelledError, UsageError
 from engine.base.events import CallbackReporter
 from engine.dataset import Preprocess

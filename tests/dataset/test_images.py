@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import engine.dataset.images as pictures
 from engine.base.errors import DatasetError
 from engine.dataset import InputPlan, Preprocess, dataset_from_paths, samples
-from engine.dataset.images import ImageCache
+from engine.dataset.samples import ImageCache
 from engine.graph.ir import TensorSpec
 from tests.dataset.build import RGB, picture
 
+pictures = sys.modules["engine.dataset.samples"]  # the package has a function of that name
 PIXEL_BYTES = 6 * 8 * 3
 (PLAN,) = Preprocess().plans([RGB])
 
@@ -145,10 +145,9 @@ def test_streams_give_the_same_with_and_without(
         Preprocess(mean=((1.0, 2.0, 3.0),), std=((2.0,),), resize_fit=fit),
         Preprocess(rgb2bgr=True, resize_fit=fit),
     ]
-    reading = sys.modules["engine.dataset.samples"]
 
     def values(limit: int) -> list[np.ndarray]:
-        monkeypatch.setattr(reading, "IMAGES", ImageCache(limit))
+        monkeypatch.setattr(pictures, "IMAGES", ImageCache(limit))
         return [sample["image"] for way in ways for sample in samples(dataset, [RGB], way)]
 
     plain = values(0)

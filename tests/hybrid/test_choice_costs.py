@@ -10,7 +10,7 @@ import pytest
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter
 from engine.hybrid import Evaluator, Layers, SearchConfig, propose, search
-from engine.hybrid.choice_costs import ChoiceCost
+from engine.hybrid.noise_model import ChoiceCost
 from engine.quantize import Quantized, QuantizeSettings, calibrate, quantize
 from engine.services.hybrid import effect, table
 from engine.services.hybrid import propose as propose_job

@@ -13,19 +13,74 @@ from pathlib import Path
 from engine.base.errors import ContainerError
 from engine.base.files import sha256_of
 from engine.base.findings import Finding
+from engine.base.plain import JsonObject
 from engine.container.magic import MAGIC
 from engine.container.vendor.bounded_reader import BoundedReader, open_bounded
 from engine.container.vendor.layer_list import NBG_OP, LayerList, read_layer_list
-from engine.container.vendor.model import CustomSection, VendorMemory, VendorModel
-from engine.container.vendor.nbg import NBG_MAGIC, NbgModel, read_nbg
+from engine.container.vendor.model import (
+    CustomSection,
+    VendorGraph,
+    VendorMemory,
+    VendorModel,
+    VendorPort,
+    VendorTensor,
+)
 from engine.container.vendor.npu import IDENTIFIER, NpuModel, read_mini, read_npu
 from engine.container.vendor.package import is_package, read_custom_sections, read_package
-from engine.container.vendor.ports import add_observed, ports_of
-from engine.container.vendor.rknx import RKNX_MAGIC, read_rknx
-from engine.container.vendor.values import as_mapping, read_json
+from engine.container.vendor.rknx import NBG_MAGIC, RKNX_MAGIC, NbgModel, read_nbg, read_rknx
+from engine.container.vendor.values import as_floats, as_mapping, as_text, read_json
 from engine.facts import chip, chips
 
-__all__ = ["inspect_vendor", "vendor_origin"]
+__all__ = ["add_observed", "inspect_vendor", "ports_of", "vendor_origin"]
+
+# Inputs and outputs of a compiled graph, joined with what the file's tables say of them.
+
+
+def ports_of(
+    graph: VendorGraph,
+    positions: tuple[int, ...],
+    facts: JsonObject | None = None,
+    runtime: JsonObject | None = None,
+) -> tuple[VendorPort, ...]:
+    """The ports at these positions.
+
+    Args:
+        graph: its tensors.
+        positions: of the ports' tensors.
+        facts: the table ``attrs``: name -> ``{layout, dtype, mean, std, rgb2bgr, ...}``.
+        runtime: name -> ``{dtype, layout}``.
+    """
+    attrs = as_mapping((facts or {}).get("attrs"))
+    return tuple(_port(graph.tensors[i], attrs, runtime or {}) for i in positions)
+
+
+def _port(tensor: VendorTensor, attrs: JsonObject, runtime: JsonObject) -> VendorPort:
+    told, outside = as_mapping(attrs.get(tensor.name)), as_mapping(runtime.get(tensor.name))
+    swapped = told.get("rgb2bgr")
+    return VendorPort(
+        tensor,
+        layout=as_text(told.get("layout")).upper(),
+        runtime_dtype=as_text(outside.get("dtype")),
+        runtime_layout=as_text(outside.get("layout")).upper(),
+        source_dtype=as_text(told.get("dtype")),
+        mean=as_floats(told.get("mean", ())),
+        std=as_floats(told.get("std", ())),
+        rgb2bgr=swapped if isinstance(swapped, bool) else None,
+    )
+
+
+def add_observed(graph: VendorGraph, facts: JsonObject) -> VendorGraph:
+    """The graph with the observed ranges of the table ``quant_tab`` beside the ranges used."""
+    table = as_mapping(facts.get("quant_tab"))
+    tensors = list(graph.tensors)
+    for position, tensor in enumerate(tensors):
+        told = as_mapping(table.get(tensor.name))
+        low, high = as_floats(told.get("ori_min", ())), as_floats(told.get("ori_max", ()))
+        if tensor.quant is not None and len(low) == len(high) == 1:
+            quant = replace(tensor.quant, observed=(low[0], high[0]))
+            tensors[position] = replace(tensor, quant=quant)
+    return replace(graph, tensors=tuple(tensors))
+
 
 _CONTAINER_MAGIC = b"RKNN"
 _CRYPT_MAGIC = b"CYPTRKNN"

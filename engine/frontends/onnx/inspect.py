@@ -25,7 +25,7 @@ from engine.frontends.onnx.read import SourceFile, read_onnx
 from engine.graph.ir.constants import OPSET
 from engine.graph.ir.custom import CustomOperators, assign_custom_domain
 from engine.graph.ir.graph import no_collection
-from engine.graph.ir.propagation import infer_bounded
+from engine.graph.ir.shapes import infer_bounded
 from engine.graph.ir.views import Groups, by_count, operator_name
 from engine.graph.ir.weightless import strip_weights
 from engine.wire.graph import GraphView, NodeRow, Tensor

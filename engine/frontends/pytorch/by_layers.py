@@ -29,8 +29,8 @@ from engine.frontends.pytorch.inputs import Plan, unoptimised
 from engine.frontends.pytorch.integer_graph import IntegerGraph, no_rule
 from engine.frontends.pytorch.integer_operators import RULES
 from engine.frontends.pytorch.signature import leaves
-from engine.graph.execute.precision import keep_sums_exact
 from engine.graph.execute.runtime import ort
+from engine.graph.execute.session_setup import keep_sums_exact
 
 __all__ = ["Layers", "write_by_layers"]
 

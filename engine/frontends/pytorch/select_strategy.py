@@ -24,8 +24,8 @@ from engine.frontends.numeric_check import (
 from engine.frontends.pytorch.by_layers import Layers
 from engine.frontends.pytorch.export_strategies import ROUTES, ExportStrategy, Subject
 from engine.frontends.pytorch.inputs import run
-from engine.graph.execute.precision import keep_sums_exact
 from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort
+from engine.graph.execute.session_setup import keep_sums_exact
 
 __all__ = [
     "QUANTIZED_TOLERANCE",

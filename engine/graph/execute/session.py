@@ -17,14 +17,16 @@ from engine.graph.execute.custom import has_custom, require_compute
 from engine.graph.execute.feeds import check_feeds
 from engine.graph.execute.lower import is_quantized
 from engine.graph.execute.observe import Fetch, add_outputs
-from engine.graph.execute.pool import share_pool
-from engine.graph.execute.precision import keep_sums_exact
 from engine.graph.execute.reference_form import reference_form
 from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort, refuse_shortage
-from engine.graph.execute.runtime_model import RuntimeModel, prepare_for_ort
 from engine.graph.execute.segments import SegmentExecutor, SessionLike
-from engine.graph.execute.shared_weights import duplicate_shared_weights
-from engine.graph.execute.weights_apart import message_and_weights
+from engine.graph.execute.session_setup import keep_sums_exact, share_pool
+from engine.graph.execute.shared_weights import (
+    RuntimeModel,
+    duplicate_shared_weights,
+    message_and_weights,
+    prepare_for_ort,
+)
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_shapes
 from engine.graph.ir.spec import TensorSpec

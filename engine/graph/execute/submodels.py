@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx import numpy_helper
 
 from engine.graph.execute.session import Session, open_model, simulation_errors
-from engine.graph.execute.weights_apart import constants_apart, elsewhere
+from engine.graph.execute.shared_weights import constants_apart, elsewhere
 from engine.graph.ir.graph import Graph
 
 __all__ = ["OWN", "Ancestors", "Submodel", "SubmodelBuilder", "renamed"]

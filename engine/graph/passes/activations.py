@@ -17,9 +17,15 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.layers import FUSED_ACTIVATIONS
-from engine.graph.passes.base import NodePass
+from engine.graph.passes.base import (
+    NodePass,
+    array,
+    input_at,
+    is_constant,
+    only_reader,
+    uniform_value,
+)
 from engine.graph.passes.editor import Editor
-from engine.graph.passes.match import array, input_at, is_constant, only_reader, uniform_value
 
 __all__ = ["CanonicalClamps", "HardActivations", "HoistActivations", "clamp_bounds"]
 

@@ -11,8 +11,8 @@ from engine.base.errors import GraphError, SimulationError
 from engine.base.text import sanitize, shape_text
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, infer_shapes, verify
+from engine.graph.passes.base import constant_input, integers, operators, shape
 from engine.graph.passes.editor import Editor
-from engine.graph.passes.match import constant_input, integers, operators, shape
 
 __all__ = ["set_batch_size"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.passes.match import array, constant_input, input_at, operators, shape
+from engine.graph.passes.base import array, constant_input, input_at, operators, shape
 
 __all__ = ["ChannelwiseOp", "WeightedOp", "channelwise_op", "weighted_op"]
 

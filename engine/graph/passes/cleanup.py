@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from engine.graph.passes.base import NodePass, Pass
-from engine.graph.passes.editor import Editor, is_dead
-from engine.graph.passes.match import (
+from engine.graph.passes.base import (
+    NodePass,
+    Pass,
     constant_input,
     input_at,
     integers,
@@ -21,6 +21,7 @@ from engine.graph.passes.match import (
     shape,
     uniform_value,
 )
+from engine.graph.passes.editor import Editor, is_dead
 
 __all__ = ["DeadCode", "NoOps", "UnusedConstants"]
 

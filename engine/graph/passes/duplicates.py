@@ -13,9 +13,8 @@ from collections.abc import Hashable
 import onnx_ir as ir
 
 from engine.graph.ir import is_custom
-from engine.graph.passes.base import Pass
+from engine.graph.passes.base import Pass, operators
 from engine.graph.passes.editor import Editor
-from engine.graph.passes.match import operators
 
 __all__ = ["CommonSubexpressions", "DuplicateConstants"]
 

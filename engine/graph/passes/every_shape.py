@@ -14,8 +14,8 @@ import onnx_ir as ir
 from engine.base.errors import GraphError
 from engine.base.text import sanitize, shape_text
 from engine.graph.ir import Graph
+from engine.graph.passes.base import array
 from engine.graph.passes.editor import Editor
-from engine.graph.passes.match import array
 
 __all__ = ["for_every_shape"]
 

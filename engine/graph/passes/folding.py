@@ -20,9 +20,8 @@ from onnx_ir import serde
 from engine.graph.execute.integer_division import DIVISIONS, is_safe_division
 from engine.graph.execute.runtime import RUNTIME_ERRORS, ort, refuse_shortage
 from engine.graph.ir import IR_VERSION, STANDARD_DOMAINS
-from engine.graph.passes.base import NodePass, Pass
+from engine.graph.passes.base import NodePass, Pass, is_constant, shape
 from engine.graph.passes.editor import Editor
-from engine.graph.passes.match import is_constant, shape
 
 __all__ = ["ConstantNodes", "ConstantSubgraphs", "StaticShapes"]
 

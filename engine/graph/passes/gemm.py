@@ -12,9 +12,15 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.passes.base import NodePass
+from engine.graph.passes.base import (
+    NodePass,
+    constant_input,
+    input_at,
+    is_constant,
+    only_reader,
+    shape,
+)
 from engine.graph.passes.editor import Editor
-from engine.graph.passes.match import constant_input, input_at, is_constant, only_reader, shape
 
 __all__ = ["CanonicalArithmetic", "CanonicalGemm"]
 

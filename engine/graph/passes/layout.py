@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph.passes.base import array, input_at, integers, operators, shape
 from engine.graph.passes.editor import Editor
-from engine.graph.passes.match import array, input_at, integers, operators, shape
 
 __all__ = ["Region", "accepts_layout", "inverse", "permutation"]
 

@@ -19,14 +19,13 @@ from engine.base.events import LogLine, NullReporter, Reporter
 from engine.base.text import sanitize
 from engine.graph.ir import Graph, infer_model, infer_shapes, spec_of, verify
 from engine.graph.passes.activations import CanonicalClamps, HardActivations, HoistActivations
-from engine.graph.passes.base import Pass, PassResult
+from engine.graph.passes.base import Pass, PassResult, shape
 from engine.graph.passes.cleanup import DeadCode, NoOps, UnusedConstants
 from engine.graph.passes.duplicates import CommonSubexpressions, DuplicateConstants
 from engine.graph.passes.editor import Editor
 from engine.graph.passes.folding import ConstantNodes, ConstantSubgraphs, StaticShapes
 from engine.graph.passes.gemm import CanonicalArithmetic, CanonicalGemm
 from engine.graph.passes.linear import FuseAffineIntoConsumer, FuseAffineIntoProducer
-from engine.graph.passes.match import shape
 from engine.graph.passes.pooling import CanonicalPooling, PadIntoWindow
 from engine.graph.passes.reshaping import CanonicalReshape, CanonicalSlice, ReshapePairs
 from engine.graph.passes.transposes import LayoutPropagation, TransposeChains, TransposeToReshape

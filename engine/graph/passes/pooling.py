@@ -10,9 +10,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.passes.base import NodePass
-from engine.graph.passes.editor import Editor
-from engine.graph.passes.match import (
+from engine.graph.passes.base import (
+    NodePass,
     constant_input,
     input_at,
     integers,
@@ -20,6 +19,7 @@ from engine.graph.passes.match import (
     shape,
     uniform_value,
 )
+from engine.graph.passes.editor import Editor
 
 __all__ = ["CanonicalPooling", "PadIntoWindow"]
 

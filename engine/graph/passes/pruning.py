@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.passes.base import Pass
+from engine.graph.passes.base import Pass, constant_input, shape
 from engine.graph.passes.channelwise import ChannelwiseOp, WeightedOp, channelwise_op, weighted_op
 from engine.graph.passes.editor import Editor
-from engine.graph.passes.match import constant_input, shape
 
 __all__ = ["ZeroChannels"]
 

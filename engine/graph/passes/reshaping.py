@@ -15,9 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.passes.base import NodePass
-from engine.graph.passes.editor import Editor
-from engine.graph.passes.match import (
+from engine.graph.passes.base import (
+    NodePass,
     constant_input,
     input_at,
     integers,
@@ -26,6 +25,7 @@ from engine.graph.passes.match import (
     operators,
     shape,
 )
+from engine.graph.passes.editor import Editor
 
 __all__ = ["CanonicalReshape", "CanonicalSlice", "ReshapePairs"]
 

@@ -11,10 +11,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.passes.base import NodePass, Pass
+from engine.graph.passes.base import NodePass, Pass, shape
 from engine.graph.passes.editor import Editor
 from engine.graph.passes.layout import Region, permutation
-from engine.graph.passes.match import shape
 
 __all__ = ["LayoutPropagation", "TransposeChains", "TransposeToReshape"]
 

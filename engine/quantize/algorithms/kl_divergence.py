@@ -21,8 +21,7 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import ErrorSums, decibel, error_sums
 from engine.quantize.algorithms.mmse_range import RangeCost
-from engine.quantize.algorithms.range_based import quantize_with_ranges
-from engine.quantize.algorithms.ranges import Ranges, choose_ranges
+from engine.quantize.algorithms.ranges import Ranges, choose_ranges, quantize_with_ranges
 from engine.quantize.calibration.observations import Observations
 from engine.quantize.planning.plan import Plan
 from engine.quantize.prepared import Feeds, Prepared

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
+from engine.base.events import Reporter
 from engine.graph.ir import Graph
+from engine.quantize.algorithms.activations import activation_table
 from engine.quantize.algorithms.kl import least_divergence_range
 from engine.quantize.algorithms.mmse_range import least_cost_range
 from engine.quantize.calibration.observations import Observation, Observations
@@ -13,9 +15,19 @@ from engine.quantize.dtypes.formats import Format
 from engine.quantize.planning.node_properties import Clamp
 from engine.quantize.planning.operators import Role
 from engine.quantize.planning.plan import Plan, root_of
+from engine.quantize.prepared import Feeds, Prepared
 from engine.quantize.settings import QuantizeSettings
+from engine.quantize.techniques.bias import correct_biases
+from engine.quantize.weights import quantize_weights
 
-__all__ = ["Ranges", "choose_ranges", "has_arbitrary_scale", "unclipped_tensors"]
+__all__ = [
+    "Ranges",
+    "choose_ranges",
+    "has_arbitrary_scale",
+    "prepare",
+    "quantize_with_ranges",
+    "unclipped_tensors",
+]
 
 Ranges = Mapping[str, tuple[float, float]]
 """Root tensor -> (minimum, maximum) in its unit."""
@@ -87,3 +99,38 @@ def unclipped_tensors(graph: Graph, plan: Plan) -> frozenset[str]:
         if root_of(concat.output, plan.sources) in roots:
             roots.update(concat.sharing)
     return frozenset(roots)
+
+
+# Algorithms that only choose ranges: weights rounded to nearest, biases corrected.
+
+
+def prepare(
+    graph: Graph,
+    plan: Plan,
+    observations: Observations,
+    settings: QuantizeSettings,
+    _feeds: Feeds | None,
+    reporter: Reporter,
+) -> Prepared:
+    """Quantize by the ranges that the algorithm of the settings chooses.
+
+    As :class:`~engine.quantize.prepared.Prepare`; the samples are not read.
+    """
+    ranges = choose_ranges(graph, plan, observations, settings) if plan.tensors else {}
+    reporter.check_cancelled()
+    return quantize_with_ranges(ranges, graph, plan, observations, settings)
+
+
+def quantize_with_ranges(
+    ranges: Ranges,
+    graph: Graph,
+    plan: Plan,
+    observations: Observations,
+    settings: QuantizeSettings,
+) -> Prepared:
+    """Quantize with ranges that are chosen: granularity and bias correction as in the settings."""
+    activations = activation_table(graph, plan, observations, ranges, settings.ranges)
+    weights = quantize_weights(graph, plan, activations, settings.granularity)
+    if settings.bias_correction and observations.samples:
+        weights = correct_biases(graph, plan, activations, weights, observations)
+    return Prepared(graph, plan, activations, weights)

@@ -12,8 +12,8 @@ from engine.graph.execute import (
     kernels_saturate,
     open_model,
     ort,
-    precision,
     prepare_for_ort,
+    session_setup,
 )
 from engine.graph.ir import Graph
 from engine.quantize import QuantizeSettings, calibrate, layers_of, quantize
@@ -30,11 +30,11 @@ MODE = "session.x64quantprecision"
 def tried_again() -> Iterator[None]:
     """What a test makes of the processor is forgotten after it."""
     yield
-    precision.kernels_saturate.cache_clear()
+    session_setup.kernels_saturate.cache_clear()
 
 
 def _as_if(saturating: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "kernels_saturate", lambda: saturating)
+    monkeypatch.setattr(session_setup, "kernels_saturate", lambda: saturating)
 
 
 def _bare(graph: Graph) -> ort.InferenceSession:

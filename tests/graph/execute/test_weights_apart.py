@@ -8,7 +8,7 @@ import pytest
 
 from engine.graph.execute import Session
 from engine.graph.execute.session import open_model
-from engine.graph.execute.weights_apart import constants_apart, message_and_weights
+from engine.graph.execute.shared_weights import constants_apart, message_and_weights
 from engine.graph.ir import Graph
 from tests.quantize.models import Net
 

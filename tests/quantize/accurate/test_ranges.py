@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.graph.execute import Session
 from engine.graph.ir import TensorSpec
-from engine.quantize.algorithms.accurate.augmentation import COPIES, are_images, augment
+from engine.quantize.algorithms.accurate.collect import COPIES, are_images, augment
 from engine.quantize.algorithms.accurate.range_margin import (
     WEIGHINGS,
     best_margin_rules,
