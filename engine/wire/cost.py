@@ -423,6 +423,6 @@ class Calibrated:
 
 COST_CHIPS = Query("cost.chips", ChipsParams, Chips)
 COST_ESTIMATE = Query("cost.estimate", EstimateParams, Estimates)
-COST_CHECK = Query("cost.check", CostCheckParams, CheckAnswer)
+COST_CHECK = Query("cost.check", CostCheckParams, CheckAnswer, "check")
 COST_ADVICE = Query("cost.advice", AdviceParams, AdviceAnswer)
 COST_CALIBRATE = Query("cost.calibrate", CalibrateParams, Calibrated)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from engine.base.findings import Finding
+from engine.options import option
 from engine.wire.codec import Omit, Text, Values, Whole
+from engine.wire.flags import Argument, Flag, Force
 from engine.wire.method import Query
 from engine.wire.record import record
 
@@ -26,6 +28,8 @@ __all__ = [
     "PreviewParams",
     "Samples",
 ]
+
+_COUNT, _SEED = option("dataset_count"), option("dataset_seed")
 
 
 @record
@@ -60,11 +64,20 @@ class PreviewParams:
 class MakeParams:
     """A folder of images, the list to write, how many are chosen with which seed."""
 
-    folder: Text
-    out: Text
-    count: Annotated[int, Whole(1, 100_000)] = 100
-    seed: Annotated[int, Whole(0, 1 << 62)] = 0
-    force: bool = False
+    folder: Annotated[Text, Argument()]
+    out: Annotated[
+        Text,
+        Flag(
+            name="-o --output",
+            help="The file to write. Default: dataset.txt.",
+            metavar="FILE",
+            kind="file",
+            otherwise="dataset.txt",
+        ),
+    ]
+    count: Annotated[int, Whole(1, 100_000), Flag(help=_COUNT.help)] = _COUNT.default
+    seed: Annotated[int, Whole(0, 1 << 62), Flag(help=_SEED.help)] = _SEED.default
+    force: Force = False
 
 
 @record
@@ -158,4 +171,4 @@ class Made:
 DATASET_LIST = Query("dataset.list", ListParams, Samples)
 DATASET_CHECK = Query("dataset.check", CheckParams, DatasetFacts)
 DATASET_PREVIEW = Query("dataset.preview", PreviewParams, Preview)
-DATASET_MAKE = Query("dataset.make", MakeParams, Made)
+DATASET_MAKE = Query("dataset.make", MakeParams, Made, "dataset make", options=False)

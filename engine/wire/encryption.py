@@ -50,7 +50,7 @@ class EncryptParams:
         level: ``crypt_level``.
     """
 
-    path: Annotated[Text, Argument()]
+    path: Annotated[Text, Argument(metavar="MODEL")]
     output: Annotated[
         Text | None,
         Flag(
@@ -123,7 +123,7 @@ class Encrypted:
 class DecryptParams:
     """An encrypted container of ours."""
 
-    path: Annotated[Text, Argument()]
+    path: Annotated[Text, Argument(metavar="MODEL")]
     output: Annotated[
         Text | None,
         Flag(
@@ -146,5 +146,5 @@ class Decrypted:
 
 
 ENCRYPTION_KEY = Query("encryption.key", KeyParams, Nothing)
-ENCRYPTION_ENCRYPT = Task("encryption.encrypt", EncryptParams, Encrypted, "encrypt")
-ENCRYPTION_DECRYPT = Task("encryption.decrypt", DecryptParams, Decrypted, "decrypt")
+ENCRYPTION_ENCRYPT = Task("encryption.encrypt", EncryptParams, Encrypted, "encrypt", options=False)
+ENCRYPTION_DECRYPT = Task("encryption.decrypt", DecryptParams, Decrypted, "decrypt", options=False)

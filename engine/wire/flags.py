@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from functools import cache
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
@@ -35,6 +35,7 @@ __all__ = [
     "Saved",
     "Toolkit",
     "Top",
+    "arguments_of",
     "command_of",
     "nested_of",
     "params_of",
@@ -122,9 +123,19 @@ Toolkit = Annotated[
 ]
 
 
-@record
+@record(kw_only=True)
 class Argument:
-    """A parameter without a flag: the command line takes it behind the verb."""
+    """A parameter without a flag: the command line takes it behind the verb.
+
+    Attributes:
+        metavar: in ``--help``; empty: the field's name.
+        kind: what its text means; a path is made absolute.
+        read: of a text that is neither; never fails.
+    """
+
+    metavar: str = ""
+    kind: FlagKind = "path"
+    read: Callable[[str], str] | None = None
 
 
 @record
@@ -271,16 +282,25 @@ def _params(request: type[Any], above: tuple[str, ...]) -> list[Param]:
     return found
 
 
+def arguments_of(request: type[Any]) -> dict[str, Argument]:
+    """Field -> how the command line takes it behind the verb, in their order."""
+    return {name: mark for name, _, mark in _marks(request) if isinstance(mark, Argument)}
+
+
 def nested_of(request: type[Any]) -> dict[str, tuple[type[Any], Nested]]:
     """Field -> the record that it holds, whose flags stand beside those of the request."""
-    hints = get_type_hints(request, include_extras=True)
-    marks = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
     return {
-        name: (_record_in(hints[name]), mark)
-        for name, own in marks.items()
-        for mark in own
+        name: (_record_in(hint), mark)
+        for name, hint, mark in _marks(request)
         if isinstance(mark, Nested)
     }
+
+
+def _marks(request: type[Any]) -> Iterator[tuple[str, Any, object]]:
+    """Field, its type, and each mark of its ``Annotated``."""
+    for name, hint in get_type_hints(request, include_extras=True).items():
+        for mark in getattr(hint, "__metadata__", ()):
+            yield name, hint, mark
 
 
 def _record_in(hint: Any) -> type[Any]:
@@ -354,14 +374,12 @@ def command_of(method: Method[Any, Any], data: Mapping[str, Any]) -> list[str]:
     Returns:
         The words; empty where the method has no verb, or the request no target.
     """
-    hints = get_type_hints(method.params, include_extras=True)
-    marks = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
-    names = [name for name, own in marks.items() if Argument() in own]
+    names = list(arguments_of(method.params))
     target = [str(data[name]) for name in names if data.get(name)]
     recipe = data.get("recipe")
     if not target and method.options and isinstance(recipe, Mapping) and recipe.get("model"):
         target = [str(recipe["model"]), *recipe_words(recipe)]
-    needed = names or "recipe" in hints
+    needed = names or "recipe" in get_type_hints(method.params)
     if not method.verb or (needed and not target):
         return []
     return ["rknntui", *method.verb.split(), *target, *words_of(method.params, data)]

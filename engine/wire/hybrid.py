@@ -455,11 +455,11 @@ class Built:
     path: str | None
 
 
-TABLE = Query("hybrid.table", ModelTarget, Table)
-JOINS = Query("joins", ModelTarget, Joins)
+TABLE = Query("hybrid.table", ModelTarget, Table, "hybrid table")
+JOINS = Query("joins", ModelTarget, Joins, "hybrid joins")
 EFFECT = Task("hybrid.effect", EffectParams, Effect, "hybrid effect")
 PROPOSE = Task("hybrid.propose", ProposeParams, Proposal, "hybrid propose")
 SEARCH = Task("hybrid.search", SearchParams, SearchResult, "hybrid search")
 STEP1 = Task("hybrid.step1", Step1Params, Step1, "hybrid step1")
-STEP2 = Task("hybrid.step2", Step2Params, Built, "hybrid step2")
+STEP2 = Task("hybrid.step2", Step2Params, Built, "hybrid step2", options=False)
 CURVE = Part(CURVE_KIND, CurvePoint)

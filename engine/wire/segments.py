@@ -31,7 +31,7 @@ class SegmentsParams:
         path: a container of ours, or a model of the vendor's generation 1.
     """
 
-    path: Annotated[Text, Argument()]
+    path: Annotated[Text, Argument(metavar="MODEL")]
     after: Annotated[
         tuple[Text, ...],
         Flag(
@@ -138,4 +138,4 @@ class Segments:
     toolkit: str = ""
 
 
-SEGMENTS_CUT = Task("segments.cut", SegmentsParams, Segments, "segment")
+SEGMENTS_CUT = Task("segments.cut", SegmentsParams, Segments, "segment", options=False)

@@ -84,7 +84,7 @@ class Toolkits:
 class ToolkitName:
     """The environment of a name; None: the default of generation 2."""
 
-    name: Annotated[Text | None, Argument()] = None
+    name: Annotated[Text | None, Argument(kind="text")] = None
 
 
 LocalName = Annotated[Text | None, Flag(name="--name", help="What it is called here.")]
@@ -93,6 +93,12 @@ LocalName = Annotated[Text | None, Flag(name="--name", help="What it is called h
 def interpreter_of(text: str) -> str:
     """An interpreter by its name on the PATH, or a path, which is made absolute."""
     return str(Path(text).absolute()) if "/" in text else text
+
+
+def place_of(text: str) -> str:
+    """A file or folder that there is, made absolute; else a name on the PATH."""
+    place = Path(text).expanduser()
+    return str(place.absolute()) if place.exists() else text
 
 
 @record(kw_only=True)
@@ -138,7 +144,7 @@ class ToolkitInstallParams:
 class ToolkitAdoptParams:
     """The interpreter (or the folder) of an environment that the user made, and its name here."""
 
-    python: Annotated[Text, Argument()]
+    python: Annotated[Text, Argument(metavar="PYTHON|FOLDER", read=place_of)]
     name: LocalName = None
 
 
@@ -152,11 +158,17 @@ class ToolkitRemoved:
     freed: int = 0
 
 
-VENDOR_KNOWN = Query("vendor.known", ToolkitsParams, Toolkits)
-VENDOR_DEFAULT = Query("vendor.default", ToolkitName, ToolkitEnvironment)
+VENDOR_KNOWN = Query("vendor.known", ToolkitsParams, Toolkits, "vendor list", options=False)
+VENDOR_DEFAULT = Query(
+    "vendor.default", ToolkitName, ToolkitEnvironment, "vendor default", options=False
+)
 """Have an environment used for its generation where none is named."""
-VENDOR_INSTALL = Task("vendor.install", ToolkitInstallParams, ToolkitEnvironment, "vendor install")
-VENDOR_ADOPT = Task("vendor.adopt", ToolkitAdoptParams, ToolkitEnvironment, "vendor adopt")
-VENDOR_CHECK = Task("vendor.check", ToolkitName, ToolkitEnvironment, "vendor check")
+VENDOR_INSTALL = Task(
+    "vendor.install", ToolkitInstallParams, ToolkitEnvironment, "vendor install", options=False
+)
+VENDOR_ADOPT = Task(
+    "vendor.adopt", ToolkitAdoptParams, ToolkitEnvironment, "vendor adopt", options=False
+)
+VENDOR_CHECK = Task("vendor.check", ToolkitName, ToolkitEnvironment, "vendor check", options=False)
 """Import its toolkit; the findings name the one package that keeps it from that."""
-VENDOR_REMOVE = Task("vendor.remove", ToolkitName, ToolkitRemoved, "vendor remove")
+VENDOR_REMOVE = Task("vendor.remove", ToolkitName, ToolkitRemoved, "vendor remove", options=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,25 +10,59 @@ from typing import Any
 import click
 
 from engine import atomic_write, refuse_existing
-from engine.wire.codec import encode
+from engine.wire.codec import Values, encode
 from engine.wire.cost import (
     COST_ADVICE,
     COST_CALIBRATE,
+    COST_ESTIMATE,
     AdviceAnswer,
     AdviceParams,
     Calibrated,
     CalibrateParams,
+    EstimateParams,
     Estimates,
 )
-from rknntui.cli.cost_flags import estimated, load_target
+from engine.wire.model import LOAD, LoadParams
+from engine.wire.requests import ModelTarget
 from rknntui.cli.cost_text import advice_lines
-from rknntui.cli.gates import CostLimits, exit_code, gate_lines
+from rknntui.cli.gates import Limits, estimate_figures
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
+from rknntui.cli.verb import Printed, show
 from rknntui.cost_report import REPORTS, Kind, report_text
 
-__all__ = ["Asked", "report_flag", "show_calibration", "show_estimates"]
+__all__ = ["Asked", "cores_of", "load_target", "report_flag", "show_calibration", "show_estimates"]
+
+
+def cores_of(masks: Sequence[str]) -> int:
+    """How many cores a choice of ``--cores`` takes; ``all`` are as many as a chip has."""
+    last = masks[-1] if masks else "auto"
+    return 8 if last == "all" else last.count("_") + 1
+
+
+async def load_target(
+    session: WorkerSession, model: Path, given: Values, sizes: Sequence[str] = ()
+) -> ModelTarget:
+    """The model or recipe, loaded: one of TensorFlow or PyTorch is converted first.
+
+    With other sizes of inputs it is loaded with those, by who is asked for an answer.
+
+    Raises:
+        EngineError: it cannot be used, or loaded.
+    """
+    recipe = await resolve(session, model, given)
+    if not sizes:
+        await session.run(LOAD, LoadParams(recipe=recipe))
+    return ModelTarget(recipe=recipe)
+
+
+async def estimated(
+    session: WorkerSession, model: Path, given: Values, values: dict[str, Any]
+) -> Estimates:
+    """What a model costs; ``values``: the other fields of the request."""
+    found = await load_target(session, model, given, values.get("input_sizes", ()))
+    return await session.call(COST_ESTIMATE, EstimateParams(recipe=found.recipe, **values))
 
 
 def _checked(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
@@ -57,8 +91,8 @@ class Asked:
 
     model: Path
     values: dict[str, Any]
-    given: dict[str, Any]
-    limits: CostLimits = field(default_factory=CostLimits)
+    given: Values
+    limits: Limits = field(default_factory=Limits)
     report: Path | None = None
     force: bool = False
     as_json: bool = False
@@ -106,18 +140,13 @@ def show_estimates(
         text = report_text(found, asked.report.suffix, kind)
         atomic_write(asked.report.absolute(), text.encode("utf-8"), overwrite=asked.force)
         narrator.say(f"wrote {asked.report}")
-    gates = asked.limits.gates(found.chips)
-    data = encode(found)
-    if gates:
-        data["gates"] = [encode(one) for one in gates]
-    if asked.advice:
-        data["advice"] = [encode(one) for one in advice]
-    told = [*lines(found), *advice_lines(advice), *gate_lines(gates)]
-    emit(data, told, as_json=asked.as_json)
-    return exit_code(gates)
+    gates = asked.limits.gates(estimate_figures(found.chips))
+    more = {"advice": [encode(one) for one in advice]} if asked.advice else {}
+    told = [*lines(found), *advice_lines(advice)]
+    return show(found, Printed(told, gates, more=more), as_json=asked.as_json)
 
 
-def show_calibration(model: Path, run: str | None, given: dict[str, Any], *, as_json: bool) -> int:
+def show_calibration(model: Path, run: str | None, given: Values, *, as_json: bool) -> int:
     """Correct the estimates of a chip by a kept run, and say by how much."""
 
     async def action(session: WorkerSession) -> Calibrated:

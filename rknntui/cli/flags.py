@@ -16,17 +16,13 @@ __all__ = [
     "Verb",
     "VerbGroup",
     "allowed_code",
-    "inputs_flag",
+    "force_flag",
     "json_flag",
     "output_flag",
     "quiet_flag",
     "recipe_flags",
-    "refresh_flag",
-    "sample_flag",
-    "save_flag",
     "source_flags",
     "target",
-    "top_flag",
     "values_of",
 ]
 
@@ -34,42 +30,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 quiet_flag = click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-refresh_flag = click.option(
-    "--refresh", is_flag=True, help="Recompute every stage; ignore the cache."
-)
-inputs_flag = click.option(
-    "-i",
-    "--input",
-    "files",
-    multiple=True,
-    required=True,
-    type=click.Path(path_type=Path),
-    help="An image or npy file; once per input, in the model's order.",
-)
-sample_flag = click.option(
-    "-i",
-    "--input",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="An image or npy file; once per input. Default: the first calibration sample.",
-)
-rounding_flag = click.option(
-    "--rounding/--no-rounding",
-    default=True,
-    show_default=True,
-    help="Measure how far the net moves when roundings at an edge go the other way.",
-)
-save_flag = click.option(
-    "--save", type=click.Path(path_type=Path), help="Folder for every output as npy."
-)
-top_flag = click.option(
-    "--top",
-    type=click.IntRange(0, 1000),
-    default=5,
-    show_default=True,
-    help="Number of largest values to show.",
-)
+force_flag = click.option("--force", is_flag=True, help="Overwrite files that exist.")
 target = click.argument("target", type=click.Path(path_type=Path))
 EPILOG = "TARGET is a model file or a recipe; flags override the recipe."
 """Of verbs with that argument."""

@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
-from typing import Any, TypeVar
-
-import click
+from typing import Annotated, Any, TypeVar
 
 from engine import human_bytes, quantity, sqnr_rank, sqnr_text
 from engine.wire.build import BuildSummary
+from engine.wire.codec import Whole
 from engine.wire.compile import Compiled
 from engine.wire.cost import ChipCheck, ChipEstimate
+from engine.wire.flags import Flag, params_of
+from engine.wire.record import record
+from rknntui.cli.request import flag_option
 
 __all__ = [
     "GATE_FAILED",
-    "CompiledLimits",
-    "CostLimits",
     "Gate",
+    "Limits",
+    "check_figures",
+    "compiled_figures",
     "cost_gate_flags",
+    "estimate_figures",
     "exit_code",
-    "fail_cpu_flag",
     "fail_memory_flag",
-    "fail_over_flag",
-    "fail_under_flag",
     "gate_lines",
-    "layer_gates",
+    "limit_flags",
     "measured_gates",
-    "sqnr_gates",
+    "output_figures",
+    "worst_layer",
 ]
 
 GATE_FAILED = 14
 """Exit code of a command whose figures are beyond a limit."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Figure = tuple[str, str, float | None, str]
+"""Of what, the name of a figure, its value or None where it is not known, its label."""
 
 _TIMES = {"us": 0.001, "µs": 0.001, "ms": 1.0, "": 1.0, "s": 1000.0}
 _BYTES = {
@@ -47,58 +51,20 @@ _BYTES = {
     "gib": 1024**3,
     "": 1,
 }
-_DECIBELS = {"db": 1.0, "": 1.0}
 _ENDS = ("InputOperator", "OutputOperator")
 """Of the compiler's tables: no layers that compute."""
 
 
-class Limit(click.ParamType):
-    """A number with its unit."""
+def _reads(units: Mapping[str, float], example: str) -> Callable[[str], float]:
+    """A reader of numbers with one of these units."""
 
-    def __init__(self, name: str, units: Mapping[str, float], example: str) -> None:
-        self.name, self._units, self._example = name, units, example
+    def read(text: str) -> float:
+        value = quantity(text, units)
+        if value is None:
+            raise ValueError(f"{text!r} is no limit such as {example}.")
+        return value
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """The number in milliseconds, bytes or decibels, or click's usage error."""
-        if isinstance(value, float):
-            return value
-        found = quantity(str(value), self._units)
-        if found is None:
-            self.fail(f"{value!r} is no limit such as {self._example}.", param, ctx)
-        return found
-
-
-fail_over_flag = click.option(
-    "--fail-over",
-    type=Limit("time", _TIMES, "20ms"),
-    metavar="TIME",
-    help=f"Exit code {GATE_FAILED} where an inference takes longer, such as 20ms.",
-)
-fail_under_flag = click.option(
-    "--fail-under",
-    type=Limit("decibels", _DECIBELS, "30dB"),
-    metavar="DECIBELS",
-    help=f"Exit code {GATE_FAILED} where the SQNR of an output is lower, such as 30dB.",
-)
-fail_cpu_flag = click.option(
-    "--fail-cpu",
-    type=click.IntRange(0),
-    metavar="N",
-    help=f"Exit code {GATE_FAILED} where more than N layers run on the CPU or are refused.",
-)
-fail_memory_flag = click.option(
-    "--fail-memory",
-    type=Limit("bytes", _BYTES, "16MiB"),
-    metavar="BYTES",
-    help=f"Exit code {GATE_FAILED} where a model takes more memory, such as 16MiB.",
-)
-
-
-def cost_gate_flags(command: Command) -> Command:
-    """``--fail-over``, ``--fail-cpu`` and ``--fail-memory``."""
-    return fail_over_flag(fail_cpu_flag(fail_memory_flag(command)))
+    return read
 
 
 @dataclass(frozen=True)
@@ -121,167 +87,164 @@ class Gate:
     label: str = "estimated"
 
 
-@dataclass(frozen=True)
-class CostLimits:
-    """What :func:`cost_gate_flags` were given.
+@record
+class Limits:
+    """The limits that a command was given; each is a flag.
 
     Attributes:
-        over: milliseconds of an inference at most; the estimate itself counts, not its interval.
+        over: milliseconds of an inference at most; the figure itself counts, not its interval.
         cpu: layers on the CPU, or refused, at most.
         memory: bytes at most.
+        under: SQNR in dB at least.
     """
 
-    over: float | None = None
-    cpu: int | None = None
-    memory: float | None = None
+    over: Annotated[
+        float | None,
+        Flag(
+            name="--fail-over",
+            help=f"Exit code {GATE_FAILED} where an inference takes longer, such as 20ms.",
+            metavar="TIME",
+            read=_reads(_TIMES, "20ms"),
+        ),
+    ] = None
+    cpu: Annotated[
+        Annotated[int, Whole(0, 1 << 62)] | None,
+        Flag(
+            name="--fail-cpu",
+            help=f"Exit code {GATE_FAILED} where more than N layers run on the CPU or are refused.",
+            metavar="N",
+        ),
+    ] = None
+    memory: Annotated[
+        float | None,
+        Flag(
+            name="--fail-memory",
+            help=f"Exit code {GATE_FAILED} where a model takes more memory, such as 16MiB.",
+            metavar="BYTES",
+            read=_reads(_BYTES, "16MiB"),
+        ),
+    ] = None
+    under: Annotated[
+        float | None,
+        Flag(
+            name="--fail-under",
+            help=f"Exit code {GATE_FAILED} where the SQNR of an output is lower, such as 30dB.",
+            metavar="DECIBELS",
+            read=_reads({"db": 1.0, "": 1.0}, "30dB"),
+        ),
+    ] = None
 
     @staticmethod
-    def taken(flags: dict[str, Any]) -> CostLimits:
+    def taken(flags: dict[str, Any]) -> Limits:
         """Out of a command's arguments, which lose them."""
-        return CostLimits(*(flags.pop(f"fail_{name}") for name in ("over", "cpu", "memory")))
+        names = [name for name in _FLAGS if f"fail_{name}" in flags]
+        return Limits(**{name: flags.pop(f"fail_{name}") for name in names})
 
     def __bool__(self) -> bool:
-        return (self.over, self.cpu, self.memory) != (None, None, None)
+        return self != Limits()
 
-    def gates(self, chips: Iterable[ChipEstimate]) -> list[Gate]:
-        """What estimates say about them."""
+    def gates(self, figures: Iterable[Figure]) -> list[Gate]:
+        """What figures say about the limits that there are."""
         gates = []
-        for one in chips:
-            if self.over is not None:
-                ms = None if one.time_ms is None else one.time_ms.value
-                gates.append(_gate(one.chip, "time", self.over, ms, _ms))
-            if self.memory is not None:
-                total = None if one.memory is None else float(one.memory.total)
-                gates.append(_gate(one.chip, "memory", self.memory, total, human_bytes))
-            if self.cpu is not None:
-                off = None if one.problem else off_npu(one)
-                gates.append(_gate(one.chip, "layers on the CPU", self.cpu, off, _count))
+        for of, figure, value, label in figures:
+            name, text = _FIGURES[figure]
+            limit = getattr(self, name)
+            if limit is not None:
+                ok = value is not None and (value >= limit if name == "under" else value <= limit)
+                found = "not known" if value is None else text(value)
+                bound = f"{limit:g} dB" if name == "under" else text(limit)
+                gates.append(Gate(of, figure, bound, found, ok, label))
         return gates
 
-    def gates_of_checks(self, chips: Iterable[ChipCheck]) -> list[Gate]:
-        """What checks say about the layers on the CPU."""
-        if self.cpu is None:
-            return []
-        return [
-            _gate(
-                one.chip,
-                "layers on the CPU",
-                self.cpu,
-                None if one.problem else off_npu(one),
-                _count,
-            )
-            for one in chips
-        ]
+
+_FLAGS = {param.path[0]: param for param in params_of(Limits)}
 
 
-@dataclass(frozen=True)
-class CompiledLimits:
-    """Limits of compiled models; figures are those of the vendor's compiler and simulator.
+def _decibels(value: float) -> str:
+    return sqnr_text(value) if value == value else "not a number"
 
-    Attributes:
-        cpu: layers that are not on the NPU, at most.
-        memory: bytes of internal memory and weights, at most.
-        under: SQNR of every output in dB in the vendor's simulator, at least.
+
+_FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
+    "time": ("over", lambda ms: f"{ms:.3f} ms"),
+    "memory": ("memory", human_bytes),
+    "layers on the CPU": ("cpu", lambda count: f"{count:.0f}"),
+    "SQNR": ("under", _decibels),
+}
+"""Name of a figure -> its limit, and how its values read."""
+
+
+def limit_flags(*names: str) -> Callable[[Command], Command]:
+    """The flags of these limits."""
+
+    def add(command: Command) -> Command:
+        for name in reversed(names):
+            command = flag_option(_FLAGS[name], key=f"fail_{name}")(command)
+        return command
+
+    return add
+
+
+cost_gate_flags = limit_flags("over", "cpu", "memory")
+fail_memory_flag = limit_flags("memory")
+
+
+def estimate_figures(chips: Iterable[ChipEstimate]) -> Iterable[Figure]:
+    """Time, memory and layers on the CPU of estimates."""
+    for one in chips:
+        yield one.chip, "time", None if one.time_ms is None else one.time_ms.value, "estimated"
+        yield one.chip, "memory", None if one.memory is None else one.memory.total, "estimated"
+        yield from check_figures([one])
+
+
+def check_figures(chips: Iterable[ChipEstimate | ChipCheck]) -> Iterable[Figure]:
+    """Layers that are not, or may not be, on the NPU: a gate lets nothing pass that is unknown."""
+    for one in chips:
+        off = float((one.cpu_layers or 0) + one.refused_layers + one.unknown_layers)
+        yield one.chip, "layers on the CPU", None if one.problem else off, "estimated"
+
+
+def compiled_figures(chips: Iterable[Compiled]) -> Iterable[Figure]:
+    """What the compiler's tables and the vendor's simulator say; where no model was made, nothing
+    is known.
     """
-
-    cpu: int | None = None
-    memory: float | None = None
-    under: float | None = None
-
-    def gates(self, chips: Iterable[Compiled]) -> list[Gate]:
-        """What the compiler's tables say about them; where none was made, nothing is kept."""
-        gates = []
-        for one in chips:
-            off = sum(row.target == "CPU" for row in one.layers if row.op not in _ENDS)
-            known = None not in (one.internal_bytes, one.weight_bytes)
-            total = float((one.internal_bytes or 0) + (one.weight_bytes or 0))
-            if self.cpu is not None:
-                found = float(off) if one.layers else None
-                gates.append(_gate(one.chip, "layers on the CPU", self.cpu, found, _count))
-            if self.memory is not None:
-                found = total if known else None
-                gates.append(_gate(one.chip, "memory", self.memory, found, human_bytes))
-        gates = [replace(each, label="by the compiler") for each in gates]
-        return gates + [each for one in chips for each in self._simulated(one)]
-
-    def _simulated(self, one: Compiled) -> list[Gate]:
-        limit = self.under
-        if limit is None:
-            return []
+    made = list(chips)
+    for one in made:
+        off = float(sum(row.target == "CPU" for row in one.layers if row.op not in _ENDS))
+        parts = (one.internal_bytes, one.weight_bytes)
+        total = None if None in parts else float(sum(part or 0 for part in parts))
+        yield one.chip, "layers on the CPU", off if one.layers else None, "by the compiler"
+        yield one.chip, "memory", total, "by the compiler"
+    for one in made:
+        for output in one.outputs:
+            rank = sqnr_rank(output.sqnr_db)
+            yield f"{one.chip} {output.name}", "SQNR", rank, "simulated by the vendor"
         if not one.outputs:
-            return [Gate(one.chip, "SQNR", f"{limit:g} dB", "not known", False, "simulated")]
-        return [
-            Gate(
-                f"{one.chip} {each.name}",
-                "SQNR",
-                f"{limit:g} dB",
-                sqnr_text(each.sqnr_db),
-                sqnr_rank(each.sqnr_db) >= limit,
-                "simulated by the vendor",
-            )
-            for each in one.outputs
-        ]
+            yield one.chip, "SQNR", None, "simulated"
 
 
 def measured_gates(
     points: Iterable[tuple[str, float | None]], over: float | None, label: str
 ) -> list[Gate]:
     """Whether measured medians, in milliseconds by the name of their point, keep a limit."""
-    if over is None:
-        return []
-    return [replace(_gate(name, "time", over, ms, _ms), label=label) for name, ms in points]
+    return Limits(over).gates((name, "time", ms, label) for name, ms in points)
 
 
-def off_npu(one: ChipEstimate | ChipCheck) -> float:
-    """Layers that are not, or may not be, on the NPU: a gate lets nothing pass that is unknown."""
-    return float((one.cpu_layers or 0) + one.refused_layers + one.unknown_layers)
+def output_figures(built: BuildSummary) -> Iterable[Figure]:
+    """The SQNR of every output of a build (simulated)."""
+    for output in built.outputs:
+        yield output.name, "SQNR", sqnr_rank(output.sqnr_db), "simulated"
 
 
-def _gate(
-    of: str, figure: str, limit: float, found: float | None, text: Callable[[float], str]
-) -> Gate:
-    told = "not known" if found is None else text(found)
-    return Gate(of, figure, text(limit), told, found is not None and found <= limit)
-
-
-def _ms(value: float) -> str:
-    return f"{value:.3f} ms"
-
-
-def _count(value: float) -> str:
-    return f"{value:.0f}"
-
-
-def sqnr_gates(built: BuildSummary, under: float | None) -> list[Gate]:
-    """Whether the SQNR of every output reaches a limit in dB (simulated)."""
-    if under is None:
-        return []
-    return [
-        Gate(
-            each.name,
-            "SQNR",
-            f"{under:g} dB",
-            sqnr_text(each.sqnr_db),
-            sqnr_rank(each.sqnr_db) >= under,
-            "simulated",
-        )
-        for each in built.outputs
-    ]
-
-
-def layer_gates(layers: Iterable[tuple[str, float | None]], under: float | None) -> list[Gate]:
-    """The layer that is worst against a limit in dB (simulated); none without a limit.
+def worst_layer(layers: Iterable[tuple[str, float | None]]) -> Iterable[Figure]:
+    """The layer whose SQNR is worst (simulated).
 
     Args:
         layers: name and SQNR; None without an error, NaN where there is no number.
-        under: the limit.
     """
-    rows = [(name, -inf if value != value else sqnr_rank(value)) for name, value in layers]
-    if under is None or not rows:
-        return []
-    name, worst = min(rows, key=lambda row: row[1])
-    told = "not a number" if worst == -inf else sqnr_text(None if worst == inf else worst)
-    return [Gate(name, "SQNR", f"{under:g} dB", told, worst >= under, "simulated")]
+    rows = [(name, sqnr_rank(value)) for name, value in layers]
+    if rows:
+        name, worst = min(rows, key=lambda row: -inf if row[1] != row[1] else row[1])
+        yield name, "SQNR", worst, "simulated"
 
 
 def gate_lines(gates: Iterable[Gate]) -> list[str]:

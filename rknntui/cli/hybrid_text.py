@@ -15,13 +15,7 @@ __all__ = [
     "point_cells",
     "ranking_lines",
     "time_lines",
-    "wrote_line",
 ]
-
-
-def wrote_line(path: str | None) -> list[str]:
-    """The recipe that was written, where one was."""
-    return [] if path is None else [f"wrote {sanitize(path, 300)}"]
 
 
 def ranking_lines(ranking: Sequence[Ranked]) -> list[str]:

@@ -8,18 +8,14 @@ from typing import Any, TypeVar
 
 import click
 
-from engine import Event, option
+from engine import option
 from engine.wire.codec import Above, Between, Whole
 from engine.wire.flags import Param, nested_of, params_of
-from engine.wire.method import Method, Task
-from rknntui.cli.flags import values_of
-from rknntui.cli.session import WorkerSession, resolve, with_worker
+from engine.wire.method import Method
 
-__all__ = ["FlagText", "ask", "request_flags", "values_for"]
+__all__ = ["FlagText", "flag_option", "request_flags", "values_for"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-P = TypeVar("P")
-R = TypeVar("R")
 
 _MOST = 100_000
 _PATHS = ("path", "file", "folder")
@@ -74,13 +70,15 @@ def request_flags(
     def add(command: Command) -> Command:
         for param in reversed(params_of(method.params)):
             if param.path[0] not in without:
-                command = _option(param, required=param.required and not optional)(command)
+                required = param.required and not optional
+                command = flag_option(param, param.key, required=required)(command)
         return command
 
     return add
 
 
-def _option(param: Param, *, required: bool) -> Callable[[Command], Command]:
+def flag_option(param: Param, key: str, *, required: bool = False) -> Callable[[Command], Command]:
+    """The option of a declared parameter; ``key``: its name among the command's arguments."""
     flag, default = param.flag, param.default
     *short, long = param.names
     shown = not param.many and default not in (None, "", False, ())
@@ -89,11 +87,11 @@ def _option(param: Param, *, required: bool) -> Callable[[Command], Command]:
         more["metavar"] = flag.metavar
     if param.of is bool:
         if not param.off:
-            return click.option(*short, long, param.key, is_flag=True, help=flag.help)
+            return click.option(*short, long, key, is_flag=True, help=flag.help)
         return click.option(
             *short,
             f"{long}/{param.off}",
-            param.key,
+            key,
             default=default,
             show_default=default is not None,
             help=flag.help,
@@ -101,7 +99,7 @@ def _option(param: Param, *, required: bool) -> Callable[[Command], Command]:
     return click.option(
         *short,
         long,
-        param.key,
+        key,
         type=_type(param),
         multiple=param.many,
         default=flag.otherwise or (None if param.many or required else default),
@@ -185,28 +183,3 @@ def values_for(request: type[Any], flags: dict[str, Any]) -> dict[str, Any]:
         if values or not nested.needs:
             own[name] = kind(**values)
     return own
-
-
-def ask(
-    method: Task[P, R],
-    target: Path,
-    flags: dict[str, Any],
-    narrate: Callable[[Event], None],
-    **more: Any,
-) -> R:
-    """Run the job of a verb that starts from a model or a recipe, and wait for its result.
-
-    Args:
-        method: the job; its request has a ``recipe``.
-        target, flags: of the command.
-        narrate: is told its events.
-        more: fields of the request that no flag gives.
-    """
-    given, values = values_of(flags), values_for(method.params, flags) | more
-
-    async def action(session: WorkerSession) -> R:
-        recipe = await resolve(session, target, given)
-        make: Callable[..., P] = method.params
-        return await session.run(method, make(recipe=recipe, **values))
-
-    return with_worker(action, narrate)

@@ -49,7 +49,7 @@ class Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         module = import_module(f"rknntui.cli.commands.{VERBS[cmd_name][0]}")
-        command: click.Command = module.command
+        command: click.Command = getattr(module, cmd_name, None) or module.command
         return command
 
     def resolve_command(

@@ -1,5 +1,7 @@
 """The verbs of the command line: name -> (module, help), and the groups of the help.
 
+The command is what has the verb's name in the module, else its ``command``.
+
 A further one is found by its file in ``commands``. Imports none of them: start-up needs this.
 """
 
@@ -23,6 +25,8 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "dataset": ("dataset", "Make or check a calibration dataset."),
     "recipe": ("recipe", "Write, check, show or compare recipes."),
+    "encrypt": ("encryption", "Encrypt a container or a compiled model."),
+    "decrypt": ("encryption", "Decrypt a container that was encrypted here."),
     "doctor": ("doctor", "Check this machine and installation, or a board."),
     "completion": ("completion", "Print the completion script of a shell."),
 }

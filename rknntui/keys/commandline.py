@@ -12,6 +12,8 @@ from engine.wire import (
     codegen,
     compare,
     compile,  # noqa: A004 - the module of that verb
+    cost,
+    dataset,
     devices,
     encryption,
     guide,
@@ -24,22 +26,34 @@ from engine.wire import (
 )
 from engine.wire.codec import encode
 from engine.wire.flags import command_of, recipe_words, words_of
-from engine.wire.method import Task
+from engine.wire.method import Method
 
 if TYPE_CHECKING:
     from rknntui.session.state import Session
 
-__all__ = ["command_for", "command_with", "job_command", "job_flags"]
+__all__ = ["command_for", "command_with", "job_command", "job_flags", "methods"]
 
-_HOMES = (board, build, codegen, compare, compile, devices, encryption, guide, hybrid, monitor)
-_MORE = (score, segments, sweep, vendor)
+_HOMES = (
+    board,
+    build,
+    codegen,
+    compare,
+    compile,
+    cost,
+    dataset,
+    devices,
+    encryption,
+    guide,
+    hybrid,
+)
+_MORE = (monitor, score, segments, sweep, vendor)
 
 
 @cache
-def _tasks() -> dict[str, Task[Any, Any]]:
-    """The jobs by their names."""
-    found = (each for home in (*_HOMES, *_MORE) for each in vars(home).values())
-    return {each.name: each for each in found if isinstance(each, Task)}
+def methods() -> dict[str, Method[Any, Any]]:
+    """What verbs and jobs ask of the worker, by its name."""
+    values = (value for home in (*_HOMES, *_MORE) for value in vars(home).values())
+    return {value.name: value for value in values if isinstance(value, Method)}
 
 
 def command_for(verb: str, session: Session) -> list[str]:
@@ -63,11 +77,11 @@ def command_with(verb: str, session: Session, request: Any) -> list[str]:
 
 def job_flags(method: str, params: Mapping[str, object]) -> list[str]:
     """The flags of a job's own parameters, beside those of its recipe."""
-    task = _tasks().get(method)
-    return [] if task is None else words_of(task.params, params)
+    job = methods().get(method)
+    return [] if job is None else words_of(job.params, params)
 
 
 def job_command(method: str, params: Mapping[str, object]) -> list[str]:
     """The command line of a job as it was asked for; empty where it is of no model."""
-    task = _tasks().get(method)
-    return [] if task is None else command_of(task, params)
+    job = methods().get(method)
+    return [] if job is None else command_of(job, params)

@@ -9,7 +9,7 @@ import pytest
 from engine.toolkit.environments import registry
 from engine.toolkit.environments.registry import Entry
 from engine.wire.compile import Compiled, CompiledLayer, OutputAgreement
-from rknntui.cli.gates import CompiledLimits
+from rknntui.cli.gates import Limits, compiled_figures
 from rknntui.demo import demo_folder
 from tests.cli.conftest import Run
 from tests.toolkit.standin import make_environment
@@ -81,9 +81,10 @@ def test_gates_are_of_the_compilers_figures() -> None:
         weight_bytes=24,
         outputs=(output,),
     )
-    kept = CompiledLimits(1, 1024, 30.0).gates([one])
-    assert [each.ok for each in kept] == [True] * 3
-    assert [each.ok for each in CompiledLimits(0, 1023, 30.1).gates([one])] == [False] * 3
-    unknown = CompiledLimits(9, 1e9, 0.0).gates([Compiled(chip="rv1106")])
-    assert [each.ok for each in unknown] == [False] * 3
-    assert CompiledLimits().gates([one]) == []
+    for limits, model, kept in (
+        (Limits(cpu=1, memory=1024, under=30.0), one, [True] * 3),
+        (Limits(cpu=0, memory=1023, under=30.1), one, [False] * 3),
+        (Limits(cpu=9, memory=1e9, under=0.0), Compiled(chip="rv1106"), [False] * 3),
+        (Limits(), one, []),
+    ):
+        assert [gate.ok for gate in limits.gates(compiled_figures([model]))] == kept

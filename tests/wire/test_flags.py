@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from engine.wire.codec import Above, Whole, encode, read_request
 from engine.wire.devices import BatchModel
 from engine.wire.flags import Param, command_of, params_of
-from engine.wire.method import Task
+from engine.wire.method import Method, Task
 from rknntui.cli.flags import values_of
 from rknntui.cli.request import values_for
 from rknntui.cli.root import cli
-from rknntui.keys.commandline import _tasks
+from rknntui.keys.commandline import methods
 
-TASKS = [task for task in _tasks().values() if task.verb]
+METHODS = [method for method in methods().values() if method.verb]
 WORD = st.text("abcxyz019_.", min_size=1, max_size=8)
 
 
@@ -68,62 +68,72 @@ def value_of(param: Param) -> st.SearchStrategy[Any]:
     return st.lists(one, min_size=1, max_size=3).map(tuple) if param.many else one
 
 
-def request_of(task: Task[Any, Any], data: st.DataObject) -> Any:
+def request_of(method: Method[Any, Any], data: st.DataObject) -> Any:
     """A request of some parameters; those that must be given are."""
     own: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {}
     whole = data.draw(st.booleans())
-    for param in params_of(task.params):
+    for param in params_of(method.params):
         needed = param.required or param.flag.otherwise or param.path == ("cluster", "address")
         if needed or whole or data.draw(st.booleans()):
             *above, name = param.path
             place = inner.setdefault(above[0], {}) if above else own
             place[name] = data.draw(value_of(param))
-    names = {field.name for field in fields(task.params)}
-    if "recipe" in names and task.options:
+    names = {field.name for field in fields(method.params)}
+    if "recipe" in names and method.options:
         own["recipe"] = {"model": "net.onnx", "do_quantization": False}
     else:
-        by_place = {"path", "model", "data", "config", "python", "name"} & names - own.keys()
+        by_place = {
+            "path",
+            "model",
+            "data",
+            "config",
+            "python",
+            "name",
+            "folder",
+        } & names - own.keys()
         own |= {name: f"/d/{name}" for name in by_place}
-    return task.params(
-        **own, **{name: kind(**values) for name, kind, values in _records(task, inner)}
+    return method.params(
+        **own, **{name: kind(**values) for name, kind, values in _records(method, inner)}
     )
 
 
-def _records(task: Task[Any, Any], inner: dict[str, dict[str, Any]]) -> list[Any]:
+def _records(method: Method[Any, Any], inner: dict[str, dict[str, Any]]) -> list[Any]:
     from engine.wire.flags import nested_of
 
-    kinds = nested_of(task.params)
+    kinds = nested_of(method.params)
     return [(name, kind, inner[name]) for name, (kind, _) in kinds.items() if name in inner]
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_the_command_line_of_a_request_parses_back_to_it(
-    task: Task[Any, Any], data: st.DataObject
+    method: Method[Any, Any], data: st.DataObject
 ) -> None:
-    asked = request_of(task, data)
-    words = command_of(task, encode(asked))
-    assert words, task.name
+    asked = request_of(method, data)
+    words = command_of(method, encode(asked))
+    assert words, method.name
     assert shlex.split(shlex.join(words)) == words
     parsed = parse(words[1:])
-    found = values_for(task.params, parsed)
+    found = values_for(method.params, parsed)
     told = {name: getattr(asked, name) for name in found}
     assert found == told, words
-    left = {field.name for field in fields(task.params)} - found.keys()
-    plain = task.params(**({name: getattr(asked, name) for name in found} | _needed(task, asked)))
+    left = {field.name for field in fields(method.params)} - found.keys()
+    plain = method.params(
+        **({name: getattr(asked, name) for name in found} | _needed(method, asked))
+    )
     assert {name: getattr(plain, name) for name in left} == {
         name: getattr(asked, name) for name in left
     }
-    assert read_request(task.params, encode(asked)) == asked
-    if "recipe" in left and task.options:
+    assert read_request(method.params, encode(asked)) == asked
+    if "recipe" in left and method.options:
         assert values_of(parsed) == {"do_quantization": False}
 
 
-def _needed(task: Task[Any, Any], asked: Any) -> dict[str, Any]:
+def _needed(method: Method[Any, Any], asked: Any) -> dict[str, Any]:
     """What no flag gives: the recipe and the arguments."""
-    flagged = {param.path[0] for param in params_of(task.params)}
+    flagged = {param.path[0] for param in params_of(method.params)}
     return {f.name: getattr(asked, f.name) for f in fields(asked) if f.name not in flagged}
 
 
@@ -147,5 +157,6 @@ def test_a_flag_without_the_one_that_it_belongs_to_is_refused() -> None:
 
 
 def test_every_job_but_the_workbench_s_own_has_a_verb() -> None:
-    without = {name for name, task in _tasks().items() if not task.verb}
+    jobs = {name: job for name, job in methods().items() if isinstance(job, Task)}
+    without = {name for name, job in jobs.items() if not job.verb}
     assert without == {"score", "board.live"}

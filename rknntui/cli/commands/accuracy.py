@@ -10,7 +10,6 @@ import click
 
 from engine import layers_counted, rounding_lines, sanitize, sqnr_rank, sqnr_text
 from engine.wire.build import ACCURACY, AccuracyParams, Analysis, Distance, LayerAccuracy
-from engine.wire.codec import encode
 from engine.wire.guide import GUIDE, GuideParams
 from rknntui.cli.figures import rounding_text
 from rknntui.cli.flags import (
@@ -22,12 +21,13 @@ from rknntui.cli.flags import (
     target,
     values_of,
 )
-from rknntui.cli.gates import exit_code, fail_under_flag, gate_lines, layer_gates
+from rknntui.cli.gates import Limits, limit_flags, worst_layer
 from rknntui.cli.guide_output import Guided, guide_lines, run_guide
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, resolve, with_worker
+from rknntui.cli.verb import Printed, show
 
 SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
 
@@ -50,7 +50,7 @@ SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
 )
 @request_flags(GUIDE, optional=True)
 @recipe_flags
-@fail_under_flag
+@limit_flags("under")
 @json_flag
 @quiet_flag
 def command(
@@ -58,7 +58,6 @@ def command(
     sort: str,
     count: int | None,
     guide: bool,
-    fail_under: float | None,
     as_json: bool,
     quiet: bool,
     **flags: Any,
@@ -68,7 +67,8 @@ def command(
     Entire: errors accumulate from the input on. Single: the layer alone, fed with float results.
     --fail-under looks at the SQNR of every layer, errors before it included.
     """
-    if guide and fail_under is not None:
+    limits = Limits.taken(flags)
+    if guide and limits:
         raise click.UsageError("--fail-under is of the ranking, not of --guide.")
 
     given, values = values_of(flags), values_for(AccuracyParams, flags)
@@ -92,13 +92,9 @@ def command(
         emit(result.to_json(), guide_lines(result), as_json=as_json)
         return 0
     title = f"{layers_counted(result)}, simulated against float over {result.over}"
-    gates = layer_gates(_figures(result), fail_under)
+    gates = limits.gates(worst_layer(_figures(result)))
     result = replace(result, layers=_ranked(result.layers, sort)[:count])
-    data = encode(result)
-    if gates:
-        data["gates"] = [encode(one) for one in gates]
-    emit(data, [*_lines(result, title), *gate_lines(gates)], as_json=as_json)
-    return exit_code(gates)
+    return show(result, Printed(_lines(result, title), gates), as_json=as_json)
 
 
 def _figures(result: Analysis) -> list[tuple[str, float | None]]:

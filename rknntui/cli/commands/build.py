@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +32,11 @@ from rknntui.cli.flags import (
     target,
     values_of,
 )
-from rknntui.cli.gates import (
-    CostLimits,
-    cost_gate_flags,
-    exit_code,
-    fail_under_flag,
-    gate_lines,
-    sqnr_gates,
-)
-from rknntui.cli.output import emit
+from rknntui.cli.gates import Limits, estimate_figures, limit_flags, output_figures
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, resolve, with_worker
+from rknntui.cli.verb import Printed, show
 
 
 @click.command("build", cls=Verb, epilog=EPILOG)
@@ -55,8 +50,7 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 )
 @request_flags(BUILD)
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
-@fail_under_flag
-@cost_gate_flags
+@limit_flags("under", "over", "cpu", "memory")
 @json_flag
 @quiet_flag
 def command(
@@ -64,7 +58,6 @@ def command(
     output: Path | None,
     save_recipe: Path | None,
     force: bool,
-    fail_under: float | None,
     as_json: bool,
     quiet: bool,
     **flags: Any,
@@ -77,7 +70,7 @@ def command(
     A limit (--fail-...) makes it a gate: exit code 14 where a figure is beyond it. Time, memory and
     layers on the CPU are estimated for the chip that --target-platform names.
     """
-    limits = CostLimits.taken(flags)
+    limits = Limits.taken(flags)
     narrate = Narrator(quiet=quiet)
     form = None if output is None else form_of(output)
     for path in (output, save_recipe):
@@ -91,7 +84,8 @@ def command(
     ) -> tuple[BuildSummary, Exported | None, tuple[ChipEstimate, ...]]:
         recipe = await resolve(session, target, given)
         chip = recipe.get("target_platform")
-        if limits and not chip:
+        costly = replace(limits, under=None)
+        if costly and not chip:
             raise UsageError(
                 "A limit of time, memory or layers on the CPU is for one chip.",
                 remedy="Name it: --target-platform rk3588.",
@@ -101,7 +95,7 @@ def command(
             narrate.say(f"wrote {(await session.call(RECIPE_SAVE, asked)).path}")
         summary = await session.run(BUILD, BuildParams(recipe=recipe, **values))
         costs: tuple[ChipEstimate, ...] = ()
-        if limits:
+        if costly:
             wanted = EstimateParams(recipe=recipe, chips=(str(chip),), layers=False)
             costs = (await session.call(COST_ESTIMATE, wanted)).chips
         if output is None or form is None:
@@ -110,13 +104,10 @@ def command(
         return summary, await session.run_after(EXPORT, file), costs
 
     summary, exported, costs = with_worker(action, narrate)
-    gates = [*sqnr_gates(summary, fail_under), *limits.gates(costs)]
-    data, text = encode(summary), summary_text(summary)
+    gates = limits.gates(chain(output_figures(summary), estimate_figures(costs)))
+    lines, more = [summary_text(summary)], {}
     if exported is not None:
-        data["exported"] = encode(exported)
-        text += f"\n\nExported {exported.path}\n  {exported.note}"
-    if gates:
-        data["gates"] = [encode(one) for one in gates]
-        text += "\n\n" + "\n".join(gate_lines(gates))
-    emit(data, text, as_json=as_json)
-    return exit_code(gates)
+        more["exported"] = encode(exported)
+        lines += ["", f"Exported {exported.path}", f"  {exported.note}"]
+    lines += [""] if gates else []
+    return show(summary, Printed(lines, gates, more=more), as_json=as_json)

@@ -3,58 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import click
 
 from engine import sanitize
-from engine.wire.codec import encode
-from engine.wire.cost import COST_CHECK, CheckAnswer, ChipCheck, CostCheckParams
+from engine.wire.codec import Values
+from engine.wire.cost import COST_CHECK, CheckAnswer, ChipCheck
 from rknntui.chip_facts import on_cpu
-from rknntui.cli.cost_flags import load_target
-from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, values_of
-from rknntui.cli.gates import CostLimits, exit_code, fail_cpu_flag, gate_lines
-from rknntui.cli.output import emit, table
-from rknntui.cli.progress import Narrator
-from rknntui.cli.request import request_flags, values_for
-from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.cli.estimate_output import load_target
+from rknntui.cli.gates import Limits, check_figures
+from rknntui.cli.output import table
+from rknntui.cli.session import WorkerSession
+from rknntui.cli.verb import Printed, verb
 
 
-@click.command(
-    "check", cls=Verb, epilog="Example: rknntui check model.onnx --chip rk3566 --fail-cpu 0"
+async def _loaded(session: WorkerSession, model: Path, options: Values, fields: Values) -> Values:
+    found = await load_target(session, model, options, fields.get("input_sizes", ()))
+    return {"recipe": found.recipe}
+
+
+@verb(
+    COST_CHECK,
+    fill=_loaded,
+    limits=("cpu",),
+    epilog="Example: rknntui check model.onnx --chip rk3566 --fail-cpu 0",
 )
-@click.argument("model", type=click.Path(path_type=Path))
-@request_flags(COST_CHECK)
-@fail_cpu_flag
-@recipe_flags
-@json_flag
-@quiet_flag
-def command(
-    model: Path,
-    fail_cpu: int | None,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> int:
+def command(found: CheckAnswer, limits: Limits) -> Printed:
     """Say per chip which layers run on the CPU or are refused, why, and what to do (estimated).
 
-    MODEL is a model file or a recipe; the compiler's known rewrites are applied first, and
+    TARGET is a model file or a recipe; the compiler's known rewrites are applied first, and
     op_target is honoured. Without --chip all chips.
     """
-
-    given, values = values_of(flags), values_for(CostCheckParams, flags)
-
-    async def action(session: WorkerSession) -> CheckAnswer:
-        found = await load_target(session, model, given, values.get("input_sizes", ()))
-        return await session.call(COST_CHECK, CostCheckParams(recipe=found.recipe, **values))
-
-    found = with_worker(action, Narrator(quiet=quiet))
-    gates = CostLimits(cpu=fail_cpu).gates_of_checks(found.chips)
-    data = encode(found)
-    if gates:
-        data["gates"] = [encode(one) for one in gates]
-    emit(data, [*_lines(found), *gate_lines(gates)], as_json=as_json)
-    return exit_code(gates)
+    return Printed(_lines(found), limits.gates(check_figures(found.chips)))
 
 
 def _lines(found: CheckAnswer) -> list[str]:

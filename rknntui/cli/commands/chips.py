@@ -22,7 +22,7 @@ from engine.wire.cost import (
 from rknntui.cli.cost_text import chip_lines, facts_lines, judged
 from rknntui.cli.estimate_output import Asked, report_flag, show_estimates
 from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, values_of
-from rknntui.cli.gates import CostLimits, cost_gate_flags
+from rknntui.cli.gates import Limits, cost_gate_flags
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
@@ -77,7 +77,7 @@ def command(
     MODEL is a model file or a recipe; without it, what is known of the chips. Without --chip all
     of them.
     """
-    limits, values = CostLimits.taken(flags), values_for(EstimateParams, flags)
+    limits, values = Limits.taken(flags), values_for(EstimateParams, flags)
     if model is None:
         if limits or report is not None or sort or fps:
             raise click.UsageError("Reports, limits, --sort and --fps are of a model: name one.")

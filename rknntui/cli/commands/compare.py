@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import click
-
 from engine import rounding_lines, sanitize, sqnr_text
 from engine.wire.compare import COMPARE_BOARD, ComparedLayer, Comparison, Difference
 from rknntui.cli.figures import rounding_text
-from rknntui.cli.flags import (
-    Verb,
-    json_flag,
-    quiet_flag,
-    recipe_flags,
-    target,
-)
-from rknntui.cli.output import emit, table
-from rknntui.cli.progress import Narrator
-from rknntui.cli.request import ask, request_flags
+from rknntui.cli.output import table
+from rknntui.cli.verb import Printed, verb
 
 _EPILOG = (
     "TARGET is a model file or a recipe; flags override the recipe. The exit code is 1 where a "
@@ -29,24 +16,10 @@ _EPILOG = (
 )
 
 
-@click.command("compare", cls=Verb, epilog=_EPILOG)
-@target
-@request_flags(COMPARE_BOARD)
-@recipe_flags
-@json_flag
-@quiet_flag
-def command(
-    target: Path,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> None:
+@verb(COMPARE_BOARD, epilog=_EPILOG)
+def command(found: Comparison) -> Printed:
     """Compare float, simulator and board on the same input; name the first layer that diverges."""
-
-    found = ask(COMPARE_BOARD, target, flags, Narrator(quiet=quiet))
-    emit(found, _lines(found), as_json=as_json)
-    if found.first:
-        raise click.exceptions.Exit(1)
+    return Printed(_lines(found), code=1 if found.first else 0)
 
 
 def _lines(found: Comparison) -> list[str]:

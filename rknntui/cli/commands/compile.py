@@ -2,36 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import click
-
 from engine import human_bytes, sanitize, sqnr_text
-from engine.wire.codec import encode
-from engine.wire.compile import (
-    COMPILE,
-    Compiled,
-    CompiledModels,
-)
-from rknntui.cli.flags import (
-    Verb,
-    json_flag,
-    quiet_flag,
-    recipe_flags,
-    target,
-)
-from rknntui.cli.gates import (
-    CompiledLimits,
-    exit_code,
-    fail_cpu_flag,
-    fail_memory_flag,
-    fail_under_flag,
-    gate_lines,
-)
-from rknntui.cli.output import emit, table
-from rknntui.cli.progress import Narrator
-from rknntui.cli.request import ask, request_flags
+from engine.wire.compile import COMPILE, Compiled, CompiledModels
+from rknntui.cli.gates import Limits, compiled_figures
+from rknntui.cli.output import table
+from rknntui.cli.verb import Printed, verb
 
 _ENDS = ("InputOperator", "OutputOperator")
 _MOST = 40
@@ -42,42 +17,20 @@ _SAMPLES_OF = {
 }
 
 
-@click.command(
-    "compile",
-    cls=Verb,
+@verb(
+    COMPILE,
+    limits=("cpu", "memory", "under"),
     epilog="Example: rknntui compile recipe.yaml --chip rk3588 --chip rv1106 -o out/ --samples 4",
 )
-@target
-@request_flags(COMPILE)
-@fail_cpu_flag
-@fail_memory_flag
-@fail_under_flag
-@recipe_flags
-@json_flag
-@quiet_flag
-def command(
-    target: Path,
-    fail_cpu: int | None,
-    fail_memory: float | None,
-    fail_under: float | None,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> int:
+def command(found: CompiledModels, limits: Limits) -> Printed:
     """Compile a build into a vendor .rknn for each chip, with provenance beside it.
 
     The compiler's own table of layers, cycles and memory stands beside our estimate. Its simulator
     runs one sample; where it computes something else than the build, no file is written. A chip
     that fails does not end the others; the exit code then is that of its error.
     """
-
-    found = ask(COMPILE, target, flags, Narrator(quiet=quiet))
-    gates = CompiledLimits(fail_cpu, fail_memory, fail_under).gates(found.chips)
-    data = encode(found)
-    if gates:
-        data["gates"] = [encode(one) for one in gates]
-    emit(data, [*_lines(found), *gate_lines(gates)], as_json=as_json)
-    return max((one.exit_code for one in found.chips), default=0) or exit_code(gates)
+    gates = limits.gates(compiled_figures(found.chips))
+    return Printed(_lines(found), gates, max((one.exit_code for one in found.chips), default=0))
 
 
 def _lines(found: CompiledModels) -> list[str]:

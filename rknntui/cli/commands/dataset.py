@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from engine import OPTIONS, EngineError, sanitize
+from engine import EngineError, sanitize
 from engine.wire.codec import Values
 from engine.wire.dataset import (
     DATASET_CHECK,
@@ -15,14 +15,12 @@ from engine.wire.dataset import (
     CheckParams,
     DatasetFacts,
     Made,
-    MakeParams,
 )
-from rknntui.cli.flags import VerbGroup, json_flag, output_flag, recipe_flags, values_of
+from rknntui.cli.flags import VerbGroup, json_flag, recipe_flags, values_of
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, is_recipe, resolve, with_worker
-
-DEFAULTS = {option.name: option.default for option in OPTIONS}
+from rknntui.cli.verb import verb
 
 
 @click.group("dataset", cls=VerbGroup)
@@ -30,27 +28,11 @@ def command() -> None:
     """Make or check a calibration dataset (dataset.txt: a line a sample, a file per input)."""
 
 
-@command.command("make")
-@click.argument("folder", type=click.Path(path_type=Path))
-@output_flag("The file to write.", default=Path("dataset.txt"), show_default=True)
-@click.option(
-    "--count", type=click.IntRange(1), default=DEFAULTS["dataset_count"], show_default=True
-)
-@click.option("--seed", type=click.IntRange(0), default=DEFAULTS["dataset_seed"], show_default=True)
-@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
-@json_flag
-def make(folder: Path, output: Path, count: int, seed: int, force: bool, as_json: bool) -> None:
+@verb(DATASET_MAKE, of=command)
+def make(made: Made) -> list[str]:
     """Write dataset.txt from the pictures of a folder and its subfolders."""
-
-    asked = MakeParams(str(folder.absolute()), str(output.absolute()), count, seed, force)
-
-    async def action(session: WorkerSession) -> Made:
-        return await session.call(DATASET_MAKE, asked)
-
-    made = with_worker(action, Narrator())
     lines = [f"{made.path}: {made.samples} samples"]
-    lines += [f"skipped {sanitize(s.file)}: {sanitize(s.why)}" for s in made.skipped]
-    emit(made, lines, as_json=as_json)
+    return lines + [f"skipped {sanitize(s.file)}: {sanitize(s.why)}" for s in made.skipped]
 
 
 async def _is_recipe(session: WorkerSession, source: Path) -> bool:

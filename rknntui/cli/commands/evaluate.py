@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import click
-
 from engine import sanitize
 from engine.wire.score import EVALUATE, Evaluated, Interval
-from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, target
-from rknntui.cli.output import emit, table
-from rknntui.cli.progress import Narrator
-from rknntui.cli.request import ask, request_flags
+from rknntui.cli.output import table
+from rknntui.cli.verb import verb
 
 _EPILOG = (
     "FILE.py:Name is a function (outputs, label, sample) -> number or dict of numbers, averaged "
@@ -20,25 +13,9 @@ _EPILOG = (
 )
 
 
-@click.command("evaluate", cls=Verb, epilog=_EPILOG)
-@target
-@request_flags(EVALUATE)
-@recipe_flags
-@json_flag
-@quiet_flag
-def command(
-    target: Path,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> None:
+@verb(EVALUATE, epilog=_EPILOG)
+def command(result: Evaluated) -> list[str]:
     """Score labelled samples with the float model and with the quantized one (simulated)."""
-
-    result = ask(EVALUATE, target, flags, Narrator(quiet=quiet))
-    emit(result, _lines(result), as_json=as_json)
-
-
-def _lines(result: Evaluated) -> list[str]:
     shares = result.agreement is not None
 
     def figure(value: float | None, interval: Interval | None, *, sign: bool = False) -> str:

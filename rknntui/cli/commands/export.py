@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import click
-
 from engine import human_bytes
-from engine.wire.build import EXPORT
-from rknntui.cli.flags import (
-    EPILOG,
-    Verb,
-    json_flag,
-    quiet_flag,
-    recipe_flags,
-    target,
-)
-from rknntui.cli.output import emit
-from rknntui.cli.progress import Narrator
-from rknntui.cli.request import ask, request_flags
+from engine.wire.build import EXPORT, Exported
+from rknntui.cli.flags import EPILOG
+from rknntui.cli.verb import verb
 
 
-@click.command("export", cls=Verb, epilog=EPILOG)
-@target
-@request_flags(EXPORT)
-@recipe_flags
-@json_flag
-@quiet_flag
-def command(
-    target: Path,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> None:
+@verb(EXPORT, epilog=EPILOG)
+def command(found: Exported) -> list[str]:
     """Write a build as .rknn container, QDQ ONNX or TFLite; builds what the cache does not hold."""
-    result = ask(EXPORT, target, flags, Narrator(quiet=quiet))
-    text = f"{result.path}: {human_bytes(result.bytes)}, SHA-256 {result.sha256}\n{result.note}"
-    more = [f"also {path}" for path in result.more]
-    told = [f"{each.what} {each.remedy}" for each in result.findings]
-    text = "\n".join([text, *more, *told])
-    emit(result, text, as_json=as_json)
+    lines = [f"{found.path}: {human_bytes(found.bytes)}, SHA-256 {found.sha256}", found.note]
+    lines += [f"also {path}" for path in found.more]
+    return lines + [f"{each.what} {each.remedy}" for each in found.findings]

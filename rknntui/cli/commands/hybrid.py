@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,28 +23,18 @@ from engine.wire.hybrid import (
     STEP2,
     TABLE,
     Built,
+    Effect,
     EffectParams,
     Joins,
-    LayerDtypes,
     Proposal,
-    ProposeParams,
-    SearchParams,
     SearchResult,
+    Step1,
     Step2Params,
     Table,
 )
 from engine.wire.recipes import RECIPE_SAVE, SaveParams
-from engine.wire.requests import ModelTarget
 from rknntui.cli.figures import rounding_text
-from rknntui.cli.flags import (
-    EPILOG,
-    VerbGroup,
-    json_flag,
-    quiet_flag,
-    recipe_flags,
-    target,
-    values_of,
-)
+from rknntui.cli.flags import EPILOG, VerbGroup, force_flag
 from rknntui.cli.hybrid_text import (
     check_lines,
     curve_lines,
@@ -51,12 +42,10 @@ from rknntui.cli.hybrid_text import (
     point_cells,
     ranking_lines,
     time_lines,
-    wrote_line,
 )
-from rknntui.cli.output import emit, table
-from rknntui.cli.progress import Narrator
-from rknntui.cli.request import ask, request_flags, values_for
-from rknntui.cli.session import WorkerSession, resolve, with_worker
+from rknntui.cli.output import table
+from rknntui.cli.session import WorkerSession, resolve
+from rknntui.cli.verb import Printed, verb
 
 save_flag = click.option(
     "--save",
@@ -65,191 +54,115 @@ save_flag = click.option(
 )
 
 
-force_flag = click.option("--force", is_flag=True, help="Overwrite files that exist.")
-
-
 @click.group("hybrid", cls=VerbGroup)
 def command() -> None:
     """Give layers another dtype: files of the vendor's two steps, proposal, search, effect."""
 
 
-@command.command(
-    "step1", epilog=EPILOG, short_help="Write the three files of hybrid quantization step 1."
+@verb(
+    STEP1,
+    of=command,
+    epilog=EPILOG,
+    brief="Write the three files of hybrid quantization step 1.",
 )
-@target
-@request_flags(STEP1)
-@recipe_flags
-@json_flag
-@quiet_flag
-def step1(
-    target: Path,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> None:
+def step1(result: Step1) -> list[str]:
     """Write structure, data and NAME.quantization.cfg, to edit and give to step2."""
-
-    result = ask(STEP1, target, flags, Narrator(quiet=quiet))
     files = result.files
-    lines = [files.model, files.data, files.config, *ranking_lines(result.ranking)]
-    emit(result, lines, as_json=as_json)
+    return [files.model, files.data, files.config, *ranking_lines(result.ranking)]
 
 
-@command.command("step2", short_help="Build from the edited files of step 1.")
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("data", type=click.Path(path_type=Path))
-@click.argument("config", type=click.Path(path_type=Path))
-@request_flags(STEP2)
-@json_flag
-@quiet_flag
-def step2(
-    model: Path,
-    data: Path,
-    config: Path,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> None:
+@verb(STEP2, of=command, brief="Build from the edited files of step 1.")
+def step2(result: Built, asked: Step2Params) -> Printed:
     """Build from the files of step1 and tell, line by line, what became of every edit."""
-
-    asked = Step2Params(
-        str(model.absolute()),
-        str(data.absolute()),
-        str(config.absolute()),
-        **values_for(Step2Params, flags),
-    )
-
-    async def action(session: WorkerSession) -> Built:
-        return await session.run(STEP2, asked)
-
-    result = with_worker(action, Narrator(quiet=quiet))
-    files = [str(path) for path in (model, data, config)]
+    files = [asked.model, asked.data, asked.config]
     then = (
-        shlex.join(["rknntui", "hybrid", "step2", *files, "-o", "model.rknn"])
+        ["hybrid", "step2", *files, "-o", "model.rknn"]
         if asked.path is None
-        else shlex.join(["rknntui", "inspect", asked.path])
+        else ["inspect", asked.path]
     )
-    result = replace(result, summary=replace(result.summary, next_command=then))
-    told = summary_text(result.summary).split("\n")
-    emit(result, [*check_lines(result.honoured), "", *told], as_json=as_json)
+    summary = replace(result.summary, next_command=shlex.join(["rknntui", *then]))
+    lines = [*check_lines(result.honoured), "", *summary_text(summary).split("\n")]
+    return Printed(lines, more={"summary": encode(summary)})
 
 
-@command.command(
-    "propose", epilog=EPILOG, short_help="Rank the layers by the gain of promoting them."
+async def _save(session: WorkerSession, asked: Any, result: Any, flags: Values) -> Values:
+    """Write the recipe with the layers where asked; its file."""
+    if flags["save"] is None:
+        return {"saved": {}}
+    layers = result.asked if isinstance(result, Proposal) else result.best.layers
+    values = {**asked.recipe, "quantized_layers": dict(layers)} if layers else asked.recipe
+    path = str(flags["save"].absolute())
+    await session.call(RECIPE_SAVE, SaveParams(values, path, flags["force"]))
+    return {"saved": {"saved": path}}
+
+
+def _wrote(saved: Mapping[str, str]) -> list[str]:
+    return [f"wrote {sanitize(path, 300)}" for path in saved.values()]
+
+
+@verb(
+    PROPOSE,
+    of=command,
+    then=_save,
+    epilog=EPILOG,
+    brief="Rank the layers by the gain of promoting them.",
 )
-@target
-@request_flags(PROPOSE)
 @save_flag
-@recipe_flags
 @force_flag
-@json_flag
-@quiet_flag
-def propose(
-    target: Path,
-    save: Path | None,
-    force: bool,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> None:
+def propose(found: Proposal, saved: Mapping[str, str]) -> Printed:
     """Rank the layers by the gain of promoting them, estimated from their effect on the outputs."""
-
-    given, values = values_of(flags), values_for(ProposeParams, flags)
-
-    async def action(session: WorkerSession) -> tuple[Proposal, str | None]:
-        recipe = await resolve(session, target, given)
-        found = await session.run(PROPOSE, ProposeParams(recipe=recipe, **values))
-        return found, await _saved(session, save, recipe, found.asked, force)
-
-    found, saved = with_worker(action, Narrator(quiet=quiet))
-    lines = [*ranking_lines(found.ranking), *time_lines(found), *wrote_line(saved)]
-    emit(_with_saved(found, saved), lines, as_json=as_json)
+    lines = [*ranking_lines(found.ranking), *time_lines(found), *_wrote(saved)]
+    return Printed(lines, more=saved)
 
 
-@command.command(
-    "search", epilog=EPILOG, short_help="Find the layers to promote for a floor or a budget."
+def _point(event: Event) -> str | None:
+    point = CURVE.of(event)
+    return None if point is None else "  ".join(point_cells(point))
+
+
+@verb(
+    SEARCH,
+    of=command,
+    then=_save,
+    tell=_point,
+    epilog=EPILOG,
+    brief="Find the layers to promote for a floor or a budget.",
 )
-@target
-@request_flags(SEARCH)
 @save_flag
-@recipe_flags
 @force_flag
-@json_flag
-@quiet_flag
-def search(
-    target: Path,
-    save: Path | None,
-    force: bool,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> None:
+def search(found: SearchResult, saved: Mapping[str, str]) -> Printed:
     """Find the layers to promote for a floor or a budget; the curve grows on standard error."""
-    narrate = Narrator(quiet=quiet)
-
-    def tell(event: Event) -> None:
-        if (point := CURVE.of(event)) is not None:
-            narrate.say("  ".join(point_cells(point)))
-        narrate(event)
-
-    given, values = values_of(flags), values_for(SearchParams, flags)
-
-    async def action(session: WorkerSession) -> tuple[SearchResult, str | None]:
-        recipe = await resolve(session, target, given)
-        found = await session.run(SEARCH, SearchParams(recipe=recipe, **values))
-        return found, await _saved(session, save, recipe, found.best.layers, force)
-
-    found, saved = with_worker(action, tell)
     lines, best = curve_lines(found), found.best
     lines.append(f"best: step {best.step}, {len(best.lifted)} layers; ended: {found.ended}")
     lines += [f"  {sanitize(name, 200)}: {kind}" for name, kind in best.layers.items()]
-    emit(_with_saved(found, saved), [*lines, *wrote_line(saved)], as_json=as_json)
+    return Printed([*lines, *_wrote(saved)], more=saved)
 
 
-@command.command("effect", epilog=EPILOG, short_help="Show the effect of other dtypes and ranges.")
-@target
-@request_flags(EFFECT)
-@recipe_flags
-@json_flag
-@quiet_flag
-def effect(
-    target: Path,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> None:
+@verb(EFFECT, of=command, epilog=EPILOG, brief="Show the effect of other dtypes and ranges.")
+def effect(result: Effect, asked: EffectParams) -> list[str]:
     """Show the effect of other dtypes and ranges on the outputs, without building."""
-
-    values = values_for(EffectParams, flags)
-    rounding = values.get("rounding", True)
-    result = ask(EFFECT, target, flags, Narrator(quiet=quiet), **values)
     rows = [
         (
             sanitize(o.name, 60),
             *(sqnr_text(v, unit=False) for v in (o.before_db, o.sqnr_db)),
-            *((rounding_text(o.rounding_before), rounding_text(o.rounding)) if rounding else ()),
+            *(rounding_text(v) for v in (o.rounding_before, o.rounding) if asked.rounding),
         )
         for o in result.outputs
     ]
     columns = ("output", "before dB", "after dB (simulated)", "round. before dB", "round. after dB")
-    lines = table(columns if rounding else columns[:3], rows)
-    lines.append(f"SQNR over {result.over}")
-    emit(result, [*lines, *check_lines(result.honoured)], as_json=as_json)
+    lines = table(columns if asked.rounding else columns[:3], rows)
+    return [*lines, f"SQNR over {result.over}", *check_lines(result.honoured)]
 
 
-@command.command("table", epilog=EPILOG)
-@target
-@recipe_flags
-@json_flag
-def layers_table(target: Path, as_json: bool, **flags: Any) -> None:
+async def _built(session: WorkerSession, where: Path, options: Values, _: Values) -> Values:
+    recipe = await resolve(session, where, options)
+    await session.run(BUILD, BuildParams(recipe=recipe))
+    return {"recipe": recipe}
+
+
+@verb(TABLE, of=command, fill=_built, silent=True, epilog=EPILOG)
+def layers_table(result: Table) -> list[str]:
     """List the layers of a build with dtype, range, SQNR and cost on --target-platform."""
-
-    async def action(session: WorkerSession) -> Table:
-        recipe = await resolve(session, target, values_of(flags))
-        await session.run(BUILD, BuildParams(recipe=recipe))
-        return await session.call(TABLE, ModelTarget(recipe=recipe))
-
-    result = with_worker(action, Narrator(quiet=True))
     rows = [
         (
             sanitize(row.tensor, 50),
@@ -268,47 +181,20 @@ def layers_table(target: Path, as_json: bool, **flags: Any) -> None:
     lines = [*table((*columns, *costs), rows), f"SQNR over {result.over}"]
     if result.chip and result.time_ms is not None:
         lines.append(f"time on {result.chip}: {result.time_ms:.3f} ms (estimated)")
-    emit(result, lines, as_json=as_json)
+    return lines
 
 
-@command.command(
-    "joins", epilog=EPILOG, short_help="Find inputs with mismatched ranges before a build."
+@verb(
+    JOINS,
+    of=command,
+    epilog=EPILOG,
+    brief="Find inputs with mismatched ranges before a build.",
 )
-@target
-@recipe_flags
-@json_flag
-def joins(target: Path, as_json: bool, **flags: Any) -> None:
+def joins(result: Joins) -> list[str]:
     """Find operators whose inputs have mismatched ranges (boxes and scores in one Concat)."""
-
-    async def action(session: WorkerSession) -> Joins:
-        recipe = await resolve(session, target, values_of(flags))
-        return await session.call(JOINS, ModelTarget(recipe=recipe))
-
-    result = with_worker(action, Narrator(quiet=True))
     lines = [
         f"{f.severity}: {sanitize(f.where, 80)}: {sanitize(f.what)} "
         f"{sanitize(f.cause)} Fix: {sanitize(f.remedy)}"
         for f in result.findings
     ]
-    emit(result, lines or "No mismatched ranges.", as_json=as_json)
-
-
-async def _saved(
-    session: WorkerSession,
-    save: Path | None,
-    recipe: Values,
-    layers: LayerDtypes,
-    force: bool,
-) -> str | None:
-    """Write the recipe with the layers where asked; its file."""
-    if save is None:
-        return None
-    values = {**recipe, "quantized_layers": dict(layers)} if layers else recipe
-    path = str(save.absolute())
-    await session.call(RECIPE_SAVE, SaveParams(values, path, force))
-    return path
-
-
-def _with_saved(found: Proposal | SearchResult, path: str | None) -> dict[str, object]:
-    """A result and the recipe that was written, for ``--json``."""
-    return {**encode(found), **({} if path is None else {"saved": path})}
+    return lines or ["No mismatched ranges."]

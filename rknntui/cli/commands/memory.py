@@ -15,7 +15,7 @@ from rknntui.cli.cost_text import memory_cost_lines
 from rknntui.cli.estimate_output import Asked, report_flag, show_estimates
 from rknntui.cli.figures import memory_line, system_line, where_line
 from rknntui.cli.flags import Verb, json_flag, quiet_flag, source_flags, values_of
-from rknntui.cli.gates import CostLimits, fail_memory_flag
+from rknntui.cli.gates import Limits, fail_memory_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
@@ -59,7 +59,7 @@ def command(
     if "chips" in estimate:
         if values:
             raise click.UsageError("--device measures and --chip estimates: give one.")
-        limits = CostLimits(memory=fail_memory)
+        limits = Limits(memory=fail_memory)
         asked = Asked(model, estimate, values_of(flags), limits, report, force, as_json, quiet)
         return show_estimates(asked, memory_cost_lines, kind="tensors", layers=False, spans=True)
     if report is not None or fail_memory is not None:

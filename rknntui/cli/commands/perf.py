@@ -31,13 +31,18 @@ from rknntui.cli.board_target import (
     board_target,
     build_flag,
 )
-from rknntui.cli.cost_flags import cores_of
 from rknntui.cli.cost_text import layer_cost_lines
-from rknntui.cli.estimate_output import Asked, report_flag, show_calibration, show_estimates
+from rknntui.cli.estimate_output import (
+    Asked,
+    cores_of,
+    report_flag,
+    show_calibration,
+    show_estimates,
+)
 from rknntui.cli.figures import layer_lines, memory_line, where_line
 from rknntui.cli.flags import Verb, json_flag, quiet_flag, source_flags, values_of
 from rknntui.cli.gates import (
-    CostLimits,
+    Limits,
     cost_gate_flags,
     exit_code,
     gate_lines,
@@ -104,7 +109,7 @@ def command(
     With --chip, nothing is measured: MODEL is a model file or a recipe, and the cost of each of its
     layers on that chip is estimated.
     """
-    limits, values = CostLimits.taken(flags), values_for(PerfParams, flags)
+    limits, values = Limits.taken(flags), values_for(PerfParams, flags)
     estimate = values_for(EstimateParams, flags)
     if limits and (history or compare is not None):
         raise click.UsageError("A limit is of a run or an estimate, not of the history.", ctx)

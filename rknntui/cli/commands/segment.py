@@ -2,59 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import click
-
 from engine import human_bytes, sanitize
 from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
-from rknntui.cli.flags import json_flag, quiet_flag
 from rknntui.cli.inspect_output import finding_lines, segment_lines
-from rknntui.cli.keys import key_file_flag
-from rknntui.cli.output import emit, table
-from rknntui.cli.progress import Narrator
-from rknntui.cli.request import request_flags, values_for
-from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.cli.output import table
+from rknntui.cli.verb import verb
 
 
-@click.command(
-    "segment",
+@verb(
+    SEGMENTS_CUT,
+    keys=True,
     epilog="Examples: rknntui segment model.rknn --chip rk1808; rknntui segment model.rknn "
     "--max-time 5ms -o parts.rknn; rknntui segment model.rknn --after 12 --after 30 -o parts.rknn",
 )
-@click.argument("model", type=click.Path(path_type=Path))
-@request_flags(SEGMENTS_CUT)
-@key_file_flag
-@json_flag
-@quiet_flag
-def command(
-    model: Path,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> None:
+def command(found: Segments, asked: SegmentsParams) -> list[str]:
     """List the layers of MODEL with what a cut behind each costs, and cut it into segments.
 
     MODEL is a container of this program, cut here and simulated segment by segment, or a compiled
     model of generation 1, cut by the vendor's toolkit.
     """
-
-    asked = SegmentsParams(path=str(model.absolute()), **values_for(SegmentsParams, flags))
-
-    async def action(session: WorkerSession) -> Segments:
-        return await session.run(SEGMENTS_CUT, asked)
-
-    found = with_worker(action, Narrator(quiet=quiet))
-    emit(
-        found, _lines(found, list_layers=not asked.after and asked.max_ms is None), as_json=as_json
-    )
-
-
-def _lines(found: Segments, *, list_layers: bool) -> list[str]:
-    lines: list[str] = []
-    if list_layers:
-        lines += _layer_lines(found)
+    lines = _layer_lines(found) if not asked.after and asked.max_ms is None else []
     if found.segments:
         title = f"times estimated for {found.chip}" if found.chip else "no chip, so no times"
         lines += [*([""] * bool(lines)), *segment_lines(found.segments, title)]

@@ -2,58 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import click
-
-from engine import (
-    Event,
-    sanitize,
-    sqnr_rank,
-    sqnr_text,
-)
+from engine import Event, sanitize, sqnr_rank, sqnr_text
 from engine.wire.sweep import ROW, SWEEP, Row, Sweep
-from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, target
-from rknntui.cli.output import emit, table
-from rknntui.cli.progress import Narrator
-from rknntui.cli.request import ask, request_flags
+from rknntui.cli.output import table
+from rknntui.cli.verb import Printed, verb
 
 
-@click.command(
-    "sweep",
-    cls=Verb,
+def _row(event: Event) -> str | None:
+    row = ROW.of(event)
+    return None if row is None else "  ".join(_cells(row))
+
+
+@verb(
+    SWEEP,
+    tell=_row,
     epilog="TARGET is a model file or a recipe; flags override the recipe. "
     "Example: rknntui sweep recipe.yaml --axis quantized_algorithm=normal,mmse,accurate "
     "--axis quantized_method=channel,layer",
 )
-@target
-@request_flags(SWEEP)
-@recipe_flags
-@json_flag
-@quiet_flag
-def command(
-    target: Path,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> int:
+def command(result: Sweep) -> Printed:
     """Build every combination of some options' values, and compare the results (simulated).
 
     The builds run side by side on a Dask cluster: on this machine, or on another one by address.
     Where no combination can be built, the exit code is that of the first one's error.
     """
-    narrator = Narrator(quiet=quiet)
-
-    def tell(event: Event) -> None:
-        narrator(event)
-        if (row := ROW.of(event)) is not None:
-            narrator.say("  ".join(_cells(row)))
-
-    result = ask(SWEEP, target, flags, tell)
-    emit(result, _lines(result), as_json=as_json)
     errors = [row.error for row in result.rows if row.error is not None]
-    return int(errors[0]["exit_code"]) if len(errors) == len(result.rows) > 0 else 0
+    failed = len(errors) == len(result.rows) > 0
+    return Printed(_lines(result), code=int(errors[0]["exit_code"]) if failed else 0)
 
 
 def _cells(row: Row) -> list[str]:

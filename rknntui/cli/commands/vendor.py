@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import click
 
 from engine import human_bytes, sanitize
@@ -15,19 +12,13 @@ from engine.wire.vendor import (
     VENDOR_INSTALL,
     VENDOR_KNOWN,
     VENDOR_REMOVE,
-    ToolkitAdoptParams,
     ToolkitEnvironment,
-    ToolkitInstallParams,
-    ToolkitName,
     ToolkitRemoved,
     Toolkits,
     ToolkitsParams,
 )
-from rknntui.cli.flags import json_flag, quiet_flag
-from rknntui.cli.output import emit, table
-from rknntui.cli.progress import Narrator
-from rknntui.cli.request import request_flags, values_for
-from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.cli.output import table
+from rknntui.cli.verb import Printed, verb
 
 
 @click.group("vendor")
@@ -39,115 +30,53 @@ def command() -> None:
     """
 
 
-@command.command("install", epilog="Example: rknntui vendor install --wheels ./wheels")
-@request_flags(VENDOR_INSTALL)
-@json_flag
-@quiet_flag
-def install(
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> None:
+@verb(VENDOR_INSTALL, of=command, epilog="Example: rknntui vendor install --wheels ./wheels")
+def install(found: ToolkitEnvironment) -> list[str]:
     """Make an environment of rknn-toolkit2: a venv with packages that work together.
 
     It takes 1.6 GB with the CPU build of torch, and 5.6 GB with the one for CUDA, which PyPI has
     for x86-64. What was interrupted is made again by the next call.
     """
-    asked = ToolkitInstallParams(**values_for(ToolkitInstallParams, flags))
-
-    async def action(session: WorkerSession) -> ToolkitEnvironment:
-        return await session.run(VENDOR_INSTALL, asked)
-
-    found = with_worker(action, Narrator(quiet=quiet))
-    emit(found, _lines(found), as_json=as_json)
+    return _lines(found)
 
 
-@command.command("adopt", epilog="Example: rknntui vendor adopt ~/venvs/rknn1/bin/python")
-@click.argument("python", metavar="PYTHON|FOLDER")
-@request_flags(VENDOR_ADOPT)
-@json_flag
-@quiet_flag
-def adopt(python: str, as_json: bool, quiet: bool, **flags: Any) -> int:
+@verb(VENDOR_ADOPT, of=command, epilog="Example: rknntui vendor adopt ~/venvs/rknn1/bin/python")
+def adopt(found: ToolkitEnvironment) -> Printed:
     """Take in an environment that you made, by its interpreter or its folder.
 
     Its toolkit is imported once in a process of its own; nothing is written there. The exit code is
     1 if it cannot be imported: it is known then, and `vendor check` tries it again.
     """
-    here = Path(python).expanduser()
-    path = str(here.absolute()) if here.exists() else python
-    asked = ToolkitAdoptParams(path, **values_for(ToolkitAdoptParams, flags))
-
-    async def action(session: WorkerSession) -> ToolkitEnvironment:
-        return await session.run(VENDOR_ADOPT, asked)
-
-    return _told(with_worker(action, Narrator(quiet=quiet)), as_json=as_json)
+    return Printed(_lines(found), code=int(found.state != "ready"))
 
 
-@command.command("list", epilog="Example: rknntui vendor list --size")
-@request_flags(VENDOR_KNOWN)
-@json_flag
-def list_(as_json: bool, **flags: Any) -> None:
+@verb(VENDOR_KNOWN, of=command, epilog="Example: rknntui vendor list --size")
+def list_(found: Toolkits, asked: ToolkitsParams) -> list[str]:
     """Show the environments that are known; * is used where none is named."""
-
-    asked = ToolkitsParams(**values_for(ToolkitsParams, flags))
-
-    async def action(session: WorkerSession) -> Toolkits:
-        return await session.call(VENDOR_KNOWN, asked)
-
-    found = with_worker(action, Narrator())
-    emit(found, _table(found.environments, size=asked.sizes), as_json=as_json)
+    return _table(found.environments, size=asked.sizes)
 
 
-@command.command("check", epilog="Example: rknntui vendor check toolkit2")
-@click.argument("name", required=False)
-@json_flag
-@quiet_flag
-def check(name: str | None, as_json: bool, quiet: bool) -> int:
+@verb(VENDOR_CHECK, of=command, optional=True, epilog="Example: rknntui vendor check toolkit2")
+def check(found: ToolkitEnvironment) -> Printed:
     """Import the toolkit, and name the one package that keeps it from that.
 
     Without NAME the default of generation 2. The exit code is 1 if it cannot be used.
     """
-
-    async def action(session: WorkerSession) -> ToolkitEnvironment:
-        return await session.run(VENDOR_CHECK, ToolkitName(name))
-
-    return _told(with_worker(action, Narrator(quiet=quiet)), as_json=as_json)
+    return Printed(_lines(found), code=int(found.state != "ready"))
 
 
-@command.command("default", epilog="Example: rknntui vendor default toolkit2-2.5.0")
-@click.argument("name")
-@json_flag
-def default(name: str, as_json: bool) -> None:
+@verb(VENDOR_DEFAULT, of=command, epilog="Example: rknntui vendor default toolkit2-2.5.0")
+def default(found: ToolkitEnvironment) -> list[str]:
     """Use an environment wherever its generation is needed and none is named."""
-
-    async def action(session: WorkerSession) -> ToolkitEnvironment:
-        return await session.call(VENDOR_DEFAULT, ToolkitName(name))
-
-    found = with_worker(action, Narrator())
-    emit(found, _lines(found), as_json=as_json)
+    return _lines(found)
 
 
-@command.command("remove", epilog="Example: rknntui vendor remove toolkit2")
-@click.argument("name")
-@json_flag
-@quiet_flag
-def remove(name: str, as_json: bool, quiet: bool) -> None:
+@verb(VENDOR_REMOVE, of=command, epilog="Example: rknntui vendor remove toolkit2")
+def remove(found: ToolkitRemoved) -> str:
     """Remove an environment that was made here; one that was adopted is only forgotten."""
-
-    async def action(session: WorkerSession) -> ToolkitRemoved:
-        return await session.run(VENDOR_REMOVE, ToolkitName(name))
-
-    found = with_worker(action, Narrator(quiet=quiet))
     if found.files_removed:
-        text = f"removed {found.name}: {found.folder}, {human_bytes(found.freed)}"
-    else:
-        text = f"forgot {found.name}; {found.folder} stays as it is"
-    emit(found, text, as_json=as_json)
-
-
-def _told(found: ToolkitEnvironment, *, as_json: bool) -> int:
-    emit(found, _lines(found), as_json=as_json)
-    return 0 if found.state == "ready" else 1
+        return f"removed {found.name}: {found.folder}, {human_bytes(found.freed)}"
+    return f"forgot {found.name}; {found.folder} stays as it is"
 
 
 def _lines(found: ToolkitEnvironment) -> list[str]:

@@ -1,0 +1,193 @@
+"""A verb of the command line out of the method that it asks: its arguments, flags and exit code.
+
+What stands in a module of ``commands`` is what only a person reads: the help, and the lines that
+tell the result. The rest comes from the method and its request (:mod:`engine.wire.flags`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+
+from engine import Event
+from engine.wire.codec import Values, encode
+from engine.wire.flags import Argument, arguments_of
+from engine.wire.method import Method, Query, Task
+from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, values_of
+from rknntui.cli.gates import Gate, Limits, exit_code, gate_lines, limit_flags
+from rknntui.cli.keys import key_file_flag
+from rknntui.cli.output import emit
+from rknntui.cli.progress import Narrator
+from rknntui.cli.request import request_flags, values_for
+from rknntui.cli.session import WorkerSession, resolve, with_worker
+
+__all__ = ["Printed", "ask", "of_recipe", "show", "verb"]
+
+P = TypeVar("P")
+R = TypeVar("R")
+Lines = str | Sequence[str]
+Fill = Callable[[WorkerSession, Path, Values, Values], Awaitable[Values]]
+"""From session, argument, options of the recipe and fields that flags gave to further fields."""
+Then = Callable[[WorkerSession, Any, Any, Values], Awaitable[Values]]
+"""From session, request, answer and the flags that are not of the request."""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a verb prints of its result.
+
+    Attributes:
+        lines: for people.
+        gates: limits, and whether they are kept.
+        code: of the end, where no gate failed.
+        more: what JSON has beside the fields of the result.
+    """
+
+    lines: Lines
+    gates: Sequence[Gate] = ()
+    code: int = 0
+    more: Mapping[str, object] = field(default_factory=dict)
+
+
+def show(result: Any, printed: Printed | Lines, *, as_json: bool) -> int:
+    """Print a result with its gates; the exit code."""
+    if not isinstance(printed, Printed):
+        printed = Printed(printed)
+    gates, lines = printed.gates, printed.lines
+    data = {}
+    if as_json:
+        data = {**encode(result), **printed.more}
+        data |= {"gates": [encode(one) for one in gates]} if gates else {}
+    text = [lines] if isinstance(lines, str) else lines
+    emit(data, [*text, *gate_lines(gates)], as_json=as_json)
+    return printed.code or exit_code(gates)
+
+
+async def of_recipe(
+    session: WorkerSession, where: Path, options: Values, _fields: Values
+) -> Values:
+    """The recipe that TARGET and its flags mean."""
+    return {"recipe": await resolve(session, where, options)}
+
+
+async def ask(session: WorkerSession, method: Method[P, R], request: P) -> R:
+    """Run a job, or ask a query."""
+    if isinstance(method, Task):
+        return await session.run(method, request)
+    return await session.call(cast("Query[P, R]", method), request)
+
+
+def verb(
+    method: Method[Any, Any],
+    *,
+    of: click.Group | None = None,
+    fill: Fill | None = None,
+    then: Then | None = None,
+    limits: Sequence[str] = (),
+    without: Sequence[str] = (),
+    tell: Callable[[Event], str | None] | None = None,
+    keys: bool = False,
+    optional: bool = False,
+    silent: bool = False,
+    epilog: str = "",
+    brief: str = "",
+) -> Callable[[Callable[..., Printed | Lines]], click.Command]:
+    """Make the command of a method from the function that words its result.
+
+    The docstring of that function is the help. It takes the result and, where it has parameters
+    of these names, ``asked`` (the request), ``limits``, and the flags that are declared below it.
+
+    Args:
+        method: with its verb.
+        of: the group that the verb is of.
+        fill: further fields of the request; without it a recipe where the verb takes the options
+            of one.
+        then: what follows the answer; its fields are known to the function, too.
+        limits: names of the limits that it takes (:class:`Limits`).
+        without: fields of the request whose flags it does not have.
+        tell: a line of narration about an event, beside the usual one.
+        keys: whether it opens encrypted containers.
+        optional: whether it does without its argument.
+        silent: whether it never narrates.
+        epilog: what stands below the help.
+        brief: its line in the help of its group; else the first sentence of the help.
+    """
+    narrates = not silent and (fill is not None or isinstance(method, Task))
+    fill = fill or (of_recipe if method.options else None)
+    arguments = {"target": Argument()} if method.options else arguments_of(method.params)
+
+    def made(words: Callable[..., Printed | Lines]) -> click.Command:
+        parameters = inspect.signature(words).parameters
+
+        def run(*, as_json: bool, quiet: bool = False, **flags: Any) -> int:
+            options, bounds = values_of(flags), Limits.taken(flags)
+            fields = values_for(method.params, flags)
+            given = {name: flags.pop(name) for name in arguments}
+            if not method.options:
+                fields |= {
+                    n: _value(arguments[n], text) for n, text in given.items() if text is not None
+                }
+            narrate = Narrator(quiet=quiet or silent)
+
+            def hear(event: Event) -> None:
+                line = None if tell is None else tell(event)
+                if line is not None:
+                    narrate.say(line)
+                narrate(event)
+
+            async def action(session: WorkerSession) -> tuple[Any, Values]:
+                more: Values = {}
+                if fill is not None:
+                    more = await fill(session, Path(next(iter(given.values()))), options, fields)
+                asked = method.params(**{**fields, **more})
+                result = await ask(session, method, asked)
+                after = {} if then is None else await then(session, asked, result, flags)
+                return result, {"asked": asked, "limits": bounds, **flags, **after}
+
+            result, known = with_worker(action, hear)
+            printed = words(result, **{name: known[name] for name in parameters if name in known})
+            return show(result, printed, as_json=as_json)
+
+        add: list[Callable[[Any], Any]] = [
+            *(_argument(name, one, required=not optional) for name, one in arguments.items()),
+            request_flags(method, without=without),
+            *(_flag_of(param) for param in reversed(getattr(words, "__click_params__", ()))),
+            limit_flags(*limits),
+        ]
+        add += [recipe_flags] * method.options + [key_file_flag] * keys + [json_flag]
+        add += [quiet_flag] * narrates
+        command: Any = run
+        for flag in reversed(add):
+            command = flag(command)
+        name = method.verb.rpartition(" ")[2]
+        maker = click.command if of is None else of.command
+        about = inspect.getdoc(words)
+        return maker(name, cls=Verb, help=about, epilog=epilog, short_help=brief or None)(command)
+
+    return made
+
+
+def _argument(name: str, argument: Argument, *, required: bool) -> Callable[[Any], Any]:
+    kind = click.Path() if argument.kind == "path" else None
+    return click.argument(name, metavar=argument.metavar or None, required=required, type=kind)
+
+
+def _value(argument: Argument, text: str) -> str:
+    if argument.read is not None:
+        return argument.read(text)
+    return str(Path(text).absolute()) if argument.kind == "path" else text
+
+
+def _flag_of(param: click.Parameter) -> Callable[[Any], Any]:
+    """The decorator of a flag that stands below the verb."""
+
+    def add(command: Any) -> Any:
+        command.__click_params__ = [*getattr(command, "__click_params__", ()), param]
+        return command
+
+    return add
