@@ -17,8 +17,8 @@ from engine.wire.codec import encode as plain
 __all__ = ["COMMANDS", "inside"]
 
 COMMANDS = tuple(
-    import_module(f"rknntui.cli.commands.{name}")
-    for name in ("inspect", "build", "simulate", "accuracy")
+    import_module(f"rknntui.cli.{name}")
+    for name in ("commands.inspect", "commands.build", "commands.accuracy", "verb")
 )
 """Modules whose ``with_worker`` is to be replaced by :func:`inside`."""
 
