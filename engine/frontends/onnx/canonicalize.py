@@ -12,7 +12,7 @@ from engine.base.text import sanitize
 from engine.frontends.onnx.contrib import is_written_out
 from engine.frontends.onnx.control import is_structural
 from engine.frontends.onnx.functions import check_functions
-from engine.frontends.onnx.opset_downgrade import too_new
+from engine.frontends.onnx.opset import too_new
 from engine.frontends.onnx.subgraphs import inner_graphs, walk
 from engine.graph.ir.constants import OPSET, STANDARD_DOMAINS
 from engine.graph.ir.custom import CustomOperators

@@ -15,7 +15,7 @@ import onnx
 from onnx import helper
 
 from engine.frontends.onnx.qlinear import MICROSOFT_QLINEAR, unfit
-from engine.frontends.onnx.rewriting import Context, Replacement, Rewrite, attribute, rewrite
+from engine.graph.ir.rewriting import Context, Replacement, Rewrite, attribute, rewrite
 
 __all__ = ["MICROSOFT", "is_written_out", "write_out"]
 

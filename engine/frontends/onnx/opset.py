@@ -3,45 +3,53 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import onnx
+import onnx.inliner
 from onnx import helper, numpy_helper
 
-from engine.base.errors import UnsupportedOperatorError
+from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import sanitize
-from engine.frontends.onnx.opset_downgrade import downgrade_opset
-from engine.frontends.onnx.rewriting import Context, Rewrite, attribute, rewrite
+from engine.frontends.onnx.control import expand
 from engine.graph.ir.constants import IR_VERSION, OPSET, STANDARD_DOMAINS
 from engine.graph.ir.custom import is_custom
+from engine.graph.ir.dataflow import has_open_shapes
+from engine.graph.ir.opsets import NoFormError, lower, no_form, unchanged
+from engine.graph.ir.rewriting import Context, Rewrite, attribute, rewrite
+from engine.graph.ir.shapes import infer_proto
 
-__all__ = ["changed_operators", "needs_rewrite", "rewrite_old_operators", "to_pinned_opset"]
+__all__ = [
+    "changed_operators",
+    "needs_rewrite",
+    "rewrite_old_operators",
+    "to_pinned_opset",
+    "too_new",
+]
 
 _NO_ADAPTER = re.compile(r"No Adapter (?:From|For).*? for (\w+)")
 
+_LOWERED = "rknntui.lowered"
 
-# Operators that mean at opset 21 what they meant at the opset given here: since then they took more
-# types, and attributes or inputs whose absence means what there was before. ONNX's converter leaves
-# such nodes as they are, but first copies its schemas of all versions (4 MB, 8 ms).
-_SAME_SINCE = {
-    **dict.fromkeys(
-        (
-            *("Add", "AveragePool", "Cast", "Constant", "ConstantOfShape", "DequantizeLinear"),
-            *("Div", "Equal", "Flatten", "GreaterOrEqual", "Identity", "LeakyRelu", "LessOrEqual"),
-            *("Mul", "PRelu", "Pad", "Pow", "QuantizeLinear", "Relu", "Reshape", "Resize"),
-            *("Shape", "Size", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where"),
-        ),
-        13,
-    ),
-    "BatchNormalization": 14,
-}
+_FUNCTION_ERRORS = (
+    onnx.checker.ValidationError,
+    onnx.shape_inference.InferenceError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 def needs_rewrite(graph: onnx.GraphProto, opset: int) -> bool:
     """Whether a graph of ``opset`` has operators that mean something else at the pinned one."""
-    return opset > OPSET or any(
-        opset < _SAME_SINCE.get(op, OPSET) for op in changed_operators(graph, opset)
-    )
+    return opset > OPSET or bool(changed_operators(graph, opset))
+
+
+def changed_operators(graph: onnx.GraphProto, opset: int) -> list[str]:
+    """The operators of a graph that mean something else at the pinned opset, or may do so."""
+    operators = sorted({node.op_type for node in graph.node if not is_custom(node)})
+    return [op for op in operators if not unchanged(op, opset)]
 
 
 def to_pinned_opset(proto: onnx.ModelProto, opset: int, source: str) -> onnx.ModelProto:
@@ -49,10 +57,10 @@ def to_pinned_opset(proto: onnx.ModelProto, opset: int, source: str) -> onnx.Mod
 
     Where no operator of the model changed its meaning in between, only the version is rewritten;
     elsewhere the adapters need the types and ranks of all tensors in ``proto``. Newer opsets
-    are lowered by :mod:`engine.frontends.onnx.opset_downgrade`. Older ones ONNX's converter brings
-    up, and what it gets wrong (onnx 1.23: Upsample and Resize of opset 10, Hardmax,
-    GroupNormalization of opset 18) is put right: after it here, before it by
-    :func:`rewrite_old_operators`.
+    are lowered: operators that opset 21 lacks are replaced by the functions that their own schemas
+    define, the others by :mod:`engine.graph.ir.opsets`. Older ones ONNX's converter brings up, and
+    what it gets wrong (onnx 1.23: Upsample and Resize of opset 10, Hardmax, GroupNormalization of
+    opset 18) is put right: after it here, before it by :func:`rewrite_old_operators`.
 
     Args:
         proto: cleaned, rewritten, checked, without large weights; may be changed.
@@ -64,7 +72,7 @@ def to_pinned_opset(proto: onnx.ModelProto, opset: int, source: str) -> onnx.Mod
     """
     _refuse_ancient(proto.graph, opset, source)
     if opset > OPSET:
-        proto = downgrade_opset(proto, opset, source)
+        proto = _downgraded(proto, opset, source)
         del proto.graph.value_info[:]
     elif needs_rewrite(proto.graph, opset):
         proto.ir_version = IR_VERSION
@@ -94,25 +102,6 @@ def _refuse_ancient(graph: onnx.GraphProto, opset: int, source: str) -> None:
                 cause="The model was exported by a very old tool.",
                 remedy=f"Export the model with a newer opset, {OPSET} at best.",
             )
-
-
-def _since(op: str, opset: int) -> int:
-    return int(onnx.defs.get_schema(op, opset, "").since_version)
-
-
-def changed_operators(graph: onnx.GraphProto, opset: int) -> list[str]:
-    """The operators of a graph that ONNX changed at all between ``opset`` and the pinned one."""
-    changed = []
-    for op in sorted({node.op_type for node in graph.node if not is_custom(node)}):
-        try:
-            target = _since(op, OPSET)
-        except onnx.defs.SchemaError:
-            changed.append(op)
-            continue
-        schema = onnx.defs.get_schema(op, OPSET, "")
-        if schema.deprecated or target != _since(op, opset):
-            changed.append(op)
-    return changed
 
 
 def _convert(proto: onnx.ModelProto, opset: int, source: str) -> onnx.ModelProto:
@@ -272,3 +261,120 @@ def _resize_of_opset_10(
         kept.append(helper.make_attribute("nearest_mode", "floor" if grows else "ceil"))
     del node.attribute[:]
     node.attribute.extend(kept)
+
+
+# -- opsets above the pinned one ---------------------------------------------------------------
+
+
+def too_new(op: str, opset: int) -> str:
+    """Why an operator of a newer opset has no equal in the pinned one; empty where it has one."""
+    if opset <= OPSET:
+        return ""
+    by_function = _has_function(onnx.defs.get_schema(op, opset, ""))
+    return "" if by_function and not onnx.defs.has(op, OPSET, "") else no_form(op, opset)
+
+
+def _downgraded(proto: onnx.ModelProto, opset: int, source: str) -> onnx.ModelProto:
+    """The model with operators of the pinned opset; it may be changed."""
+    try:
+        for node in proto.graph.node:
+            why = "" if is_custom(node) else too_new(node.op_type, opset)
+            if why:
+                raise NoFormError(node, why)
+        proto = _by_functions(proto, opset, source)
+        lower(proto.graph, opset)
+    except NoFormError as error:
+        node = error.node
+        raise UnsupportedOperatorError(
+            f"{source} has opset {opset} and the operator {sanitize(node.op_type, 60)} (node "
+            f"{sanitize(node.name, 100)!r}), which cannot be converted to opset {OPSET}: "
+            f"{error.why}.",
+            cause=f"Graphs here have opset {OPSET}, the newest that the runtime takes throughout.",
+            remedy=f"Export the model with opset {OPSET} or lower.",
+        ) from None
+    return proto
+
+
+def _has_function(schema: Any) -> bool:
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def _is_new(node: onnx.NodeProto) -> bool:
+    return not is_custom(node) and not onnx.defs.has(node.op_type, OPSET, "")
+
+
+def _by_functions(proto: onnx.ModelProto, opset: int, source: str) -> onnx.ModelProto:
+    # a function may call another new operator: SwiGLU calls Swish
+    while any(map(_is_new, proto.graph.node)):
+        if has_open_shapes(proto.graph):
+            # what a function does depends on sizes, and inference takes open ones for 0
+            expand(proto.graph, opset, source, always=True)
+            _forget(proto.graph)
+            proto = infer_proto(proto)
+        context = Context(proto.graph)
+        for node in filter(_is_new, proto.graph.node):
+            schema = onnx.defs.get_schema(node.op_type, opset, "")
+            number = len(proto.functions)
+            proto.functions.append(_function(node, schema, context, opset, number))
+            given = {a.name for a in node.attribute}
+            node.attribute.extend(
+                a.default_value
+                for name, a in schema.attributes.items()
+                if name not in given and a.default_value.name
+            )
+            node.domain, node.op_type = _LOWERED, proto.functions[-1].name
+        proto = _inlined(proto, source)
+        # the functions compute sizes, and LinearAttention is a Scan
+        expand(proto.graph, opset, source, always=True)
+        proto = infer_proto(proto)
+    return proto
+
+
+def _forget(graph: onnx.GraphProto) -> None:
+    """Drop what is known of inner and output shapes, in place."""
+    del graph.value_info[:]
+    for value in graph.output:
+        value.type.tensor_type.ClearField("shape")
+
+
+def _inlined(proto: onnx.ModelProto, source: str) -> onnx.ModelProto:
+    proto.opset_import.add(domain=_LOWERED, version=1)
+    _forget(proto.graph)
+    try:
+        inlined: onnx.ModelProto = onnx.inliner.inline_local_functions(proto)
+    except _FUNCTION_ERRORS as error:
+        raise SourceModelError(
+            f"{source}: an operator newer than opset {OPSET} could not be written out: "
+            f"{sanitize(str(error), 200)}",
+            remedy=f"Export the model with opset {OPSET} or lower.",
+        ) from error
+    imports = [entry for entry in inlined.opset_import if entry.domain != _LOWERED]
+    del inlined.opset_import[:]
+    inlined.opset_import.extend(imports)
+    return inlined
+
+
+def _function(
+    # onnx's stubs leave the methods about functions out
+    node: onnx.NodeProto,
+    schema: Any,
+    context: Context,
+    opset: int,
+    number: int,
+) -> onnx.FunctionProto:
+    function = onnx.FunctionProto()
+    if schema.has_context_dependent_function:
+        types = [context.type(name).SerializeToString() for name in node.input]
+        try:
+            data = schema.get_context_dependent_function(node.SerializeToString(), types)
+        except _FUNCTION_ERRORS:
+            data = b""
+        function.ParseFromString(data)
+        if not function.node:
+            raise NoFormError(node, "its inputs do not have the types that it needs")
+    else:
+        function.CopyFrom(schema.function_body)
+    function.domain, function.name = _LOWERED, f"{node.op_type}_{number}"
+    del function.opset_import[:]
+    function.opset_import.add(domain="", version=opset)
+    return function

@@ -13,7 +13,7 @@ from onnx import helper
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
 from engine.frontends.onnx.qlinear import QLINEAR
-from engine.frontends.onnx.rewriting import Context, Rewrite, attribute, rewrite, without
+from engine.graph.ir.rewriting import Context, Rewrite, attribute, rewrite, without
 
 __all__ = ["complete", "rewrite_for_ort"]
 

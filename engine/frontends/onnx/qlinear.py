@@ -22,7 +22,7 @@ from onnx import helper
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
-from engine.frontends.onnx.rewriting import Context, Replacement, Rewrite, attribute
+from engine.graph.ir.rewriting import Context, Replacement, Rewrite, attribute
 
 __all__ = ["MICROSOFT_QLINEAR", "QLINEAR", "UnfitError"]
 

@@ -7,9 +7,9 @@ import onnx_ir as ir
 
 from engine.frontends.onnx.details import SourceInspection
 from engine.frontends.onnx.inspect import inspect_file
-from engine.frontends.onnx.opset_downgrade import NEWEST_OPSET
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
+from engine.graph.ir.opsets import NEWEST_OPSET
 from engine.graph.ir.views import attribute_text, operator_name
 from engine.wire.graph import Tensor
 

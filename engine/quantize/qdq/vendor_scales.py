@@ -16,7 +16,8 @@ from engine.base.errors import QuantizationError
 from engine.base.text import sanitize
 from engine.graph.execute.as_compiled import FUSING_LEVEL
 from engine.graph.execute.shared_weights import duplicate_shared_weights
-from engine.graph.ir import Graph, constant_of, is_custom, params_of
+from engine.graph.ir import OPSET, Graph, constant_of, is_custom, params_of
+from engine.graph.ir.opsets import NoFormError, lower
 from engine.graph.passes import Editor
 from engine.quantize.qdq.vendor_form import vendor_form
 
@@ -137,34 +138,6 @@ _WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 VENDOR_OPSET = 19
 VENDOR_IR_VERSION = 8
 
-# Operators whose versions 20 and 21 only allow more types (of which int4, uint4 and float8 are not
-# ours) or add attributes that are not set here: the node means the same in opset 19.
-_SAME_IN_19 = frozenset(
-    {
-        "Cast",
-        "CastLike",
-        "Constant",
-        "ConstantOfShape",
-        "DequantizeLinear",
-        "Flatten",
-        "GridSample",
-        "Identity",
-        "IsInf",
-        "IsNaN",
-        "Pad",
-        "QLinearMatMul",
-        "QuantizeLinear",
-        "ReduceMax",
-        "ReduceMin",
-        "Reshape",
-        "Shape",
-        "Size",
-        "Squeeze",
-        "Transpose",
-        "Unsqueeze",
-    }
-)
-
 
 def lower_for_vendor(
     graph: Graph, level: int = FUSING_LEVEL, *, every_shape: bool = False
@@ -192,9 +165,11 @@ def lower_for_vendor(
     model = duplicate_shared_weights(vendor_form(graph, level, every_shape=every_shape)).to_proto()
     kept = sorted({node.domain for node in model.graph.node if is_custom(node)})
     versions = {entry.domain: entry.version for entry in model.opset_import}
+    try:
+        lower(model.graph, OPSET, VENDOR_OPSET)
+    except NoFormError as error:
+        raise _refused(error.node, error.why) from None
     for node in model.graph.node:
-        if not is_custom(node):
-            _require_opset_19(node)
         del node.metadata_props[:]
     for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
         del value.metadata_props[:]
@@ -216,19 +191,17 @@ def lower_for_vendor(
     return model
 
 
-def _require_opset_19(node: onnx.NodeProto) -> None:
+def _refused(node: onnx.NodeProto, why: str) -> QuantizationError:
     name = sanitize(node.name, 80)
-    try:
-        since = onnx.defs.get_schema(node.op_type, 21).since_version
-    except onnx.defs.SchemaError as error:
-        raise QuantizationError(
+    if not onnx.defs.has(node.op_type, OPSET, ""):
+        return QuantizationError(
             f"Node {name!r} has the operator {sanitize(node.op_type)!r}, which ONNX does not know.",
             remedy="Register it as a custom operator, or leave this algorithm.",
-        ) from error
-    if since > VENDOR_OPSET and node.op_type not in _SAME_IN_19:
-        raise QuantizationError(
-            f"Node {name!r} has the operator {node.op_type} of opset {since}, which has no form in "
-            f"opset {VENDOR_OPSET}.",
-            cause="The source model uses a newer operator than the vendor's toolkit loads.",
-            remedy=f"Export the source model with opset {VENDOR_OPSET} or less.",
         )
+    since = onnx.defs.get_schema(node.op_type, OPSET).since_version
+    return QuantizationError(
+        f"Node {name!r} has the operator {node.op_type} of opset {since}, which has no form in "
+        f"opset {VENDOR_OPSET}: {why}.",
+        cause="The source model uses a newer operator than the vendor's toolkit loads.",
+        remedy=f"Export the source model with opset {VENDOR_OPSET} or less.",
+    )

@@ -14,10 +14,10 @@ from onnx.helper import make_node as node
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.frontends.find import find_source
 from engine.frontends.onnx import inspect, load_onnx
-from engine.frontends.onnx.opset_downgrade import NEWEST_OPSET
 from engine.frontends.source import LoadOptions
 from engine.graph.execute import Session, ort
 from engine.graph.ir import OPSET, verify
+from engine.graph.ir.opsets import NEWEST_OPSET
 from tests.frontends.onnx.backend_nodes import run, some_cases
 from tests.graph.models import finish, tensor
 

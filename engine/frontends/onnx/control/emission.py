@@ -11,9 +11,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 from engine.frontends.facts import words
-from engine.frontends.onnx.rewriting import static_shape
 from engine.graph.ir.constants import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.ir.naming import UniqueNames
+from engine.graph.ir.rewriting import static_shape
 
 if TYPE_CHECKING:
     from engine.frontends.onnx.control.evaluate import Evaluator

@@ -81,6 +81,10 @@ class Context:
             return tuple(self._tensors[name].dims)
         return static_shape(self._types.get(name))
 
+    def rank(self, name: str) -> int:
+        """How many axes a tensor has; 0 where that is not known."""
+        return len(self.type(name).tensor_type.shape.dim)
+
     def type(self, name: str) -> onnx.TypeProto:
         """The type of a tensor as far as it is known; an empty one for an input left out."""
         if name in self._tensors:
