@@ -29,7 +29,7 @@ from engine.frontends.pytorch.inputs import Plan, unoptimised
 from engine.frontends.pytorch.integer_graph import IntegerGraph, no_rule
 from engine.frontends.pytorch.integer_operators import RULES
 from engine.frontends.pytorch.signature import leaves
-from engine.graph.execute.runtime import ort
+from engine.graph.execute.runtime import plain_session
 from engine.graph.execute.session_setup import keep_sums_exact
 
 __all__ = ["Layers", "write_by_layers"]
@@ -197,7 +197,8 @@ def _held(
     Raises:
         SourceModelError: one is further away.
     """
-    session = _session(_in_layers(model, graph.given))
+    layers_apart = _in_layers(model, graph.given).SerializeToString()
+    session = plain_session(layers_apart, keep_sums_exact)
     feeds = {name: tensor.numpy() for name, tensor in fed.items()}
     feeds |= {_fed(name): array for name, array in graph.given.items()}
     known = {value.name for value in session.get_inputs()}
@@ -237,17 +238,6 @@ def _in_layers(model: onnx.ModelProto, given: Mapping[str, np.ndarray]) -> onnx.
 
 def _fed(name: str) -> str:
     return f"{name}/fed"
-
-
-def _session(model: onnx.ModelProto) -> Any:
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    keep_sums_exact(options)
-    return ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
 
 
 def _differs(graph: IntegerGraph, name: str, by: str) -> SourceModelError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -10,28 +10,23 @@ import tensorflow as tf
 
 from engine.frontends.tensorflow.graphdef import tensor_of
 from engine.frontends.tensorflow.prepare import TF_ERRORS, NodeDef, imported
+from engine.graph.ir.folding import TooLargeError, fold
 
 __all__ = ["Constants"]
 
 # what loop counters and their conditions are made of; anything else is asked of TensorFlow
-_DIRECT: dict[str, Callable[..., Any]] = {
-    "Identity": lambda x: x,
-    "Add": np.add,
-    "AddV2": np.add,
-    "Sub": np.subtract,
-    "Mul": np.multiply,
-    "Maximum": np.maximum,
-    "Minimum": np.minimum,
-    "Less": np.less,
-    "LessEqual": np.less_equal,
-    "Greater": np.greater,
-    "GreaterEqual": np.greater_equal,
-    "Equal": np.equal,
-    "NotEqual": np.not_equal,
-    "LogicalAnd": np.logical_and,
-    "LogicalOr": np.logical_or,
-    "LogicalNot": np.logical_not,
+_FOLDED = {
+    "AddV2": "Add",
+    "LessEqual": "LessOrEqual",
+    "GreaterEqual": "GreaterOrEqual",
+    "LogicalAnd": "And",
+    "LogicalOr": "Or",
+    "LogicalNot": "Not",
+    "Maximum": "Max",
+    "Minimum": "Min",
+    **{op: op for op in ("Add", "Equal", "Greater", "Identity", "Less", "Mul", "NotEqual", "Sub")},
 }
+"""Operator -> its name in :mod:`engine.graph.ir.folding`."""
 
 
 class Constants:
@@ -63,11 +58,11 @@ class Constants:
             return np.asarray(tf.make_ndarray(node.attr["value"].tensor))
         if node.op == "Placeholder":
             return None
-        direct = _DIRECT.get(node.op)
-        if direct is not None and number == 0:
+        if node.op in _FOLDED and number == 0:
             inputs = [self.value(i) for i in node.input]
             if all(value is not None for value in inputs):
-                return np.asarray(direct(*inputs))
+                with contextlib.suppress(TooLargeError):
+                    return fold(_FOLDED[node.op], inputs)
         return self._asked(tensor)
 
     def shape(self, tensor: str) -> list[int | None] | None:

@@ -14,6 +14,7 @@ from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.schema import Model, Operator
 from engine.frontends.tflite.tensors import Frame, Tensors
 from engine.frontends.tflite.values import Value
+from engine.graph.ir.folding import TooLargeError
 
 __all__ = ["Converter", "Tables"]
 
@@ -103,18 +104,21 @@ class Converter:
 
     def _write(self, layer: Layer) -> None:
         kind = layer.operator.type
-        fold = self._tables.folds.get(kind)
-        arrays = fold(layer) if fold is not None else None
-        if arrays is None:
-            handler = self._tables.handlers.get(kind)
-            if handler is None:
-                raise layer.refusal(
-                    self._tables.refusals.get(kind, "this version does not know it")
-                )
+        fold, handler = self._tables.folds.get(kind), self._tables.handlers.get(kind)
+        arrays = None
+        if fold is not None:
+            try:
+                arrays = fold(layer)
+            except TooLargeError:  # as a constant; a node may compute it
+                if handler is None:
+                    raise
+        if arrays is not None:
+            for index, array in enumerate(arrays):
+                layer.constant(index, array)
+        elif handler is not None:
             handler(layer)
-            return
-        for index, array in enumerate(arrays):
-            layer.constant(index, array)
+        else:
+            raise layer.refusal(self._tables.refusals.get(kind, "this version does not know it"))
 
     def inline(self, number: int, inputs: Sequence[Value]) -> list[Value]:
         """Write another subgraph with ``inputs`` as its own; its outputs."""

@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 
 from engine.graph.execute.lower import fold_constants, lower_for_runtime
-from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
+from engine.graph.execute.runtime import RUNTIME_ERRORS, plain_session
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import constant_of
@@ -160,13 +160,7 @@ def _exact(tables: list[_Table]) -> list[_Table]:
     if not tables:
         return []
     try:
-        options = ort.SessionOptions()
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        session = ort.InferenceSession(
-            _probe(tables).SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        session = plain_session(_probe(tables).SerializeToString())
         every = {
             dtype.name: np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1).astype(dtype)
             for dtype in {table.before.zero_point.dtype for table in tables}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 # Without this, importing onnxruntime 1.31 writes a device id and a database into the home folder.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
@@ -54,4 +56,23 @@ def refuse_shortage(error: BaseException) -> None:
         raise MemoryError(str(error)[:200]) from error
 
 
-__all__ = ["RUNTIME_ERRORS", "WRONG_FUSIONS", "ort", "refuse_shortage"]
+def plain_session(model: bytes, configure: Callable[[Any], None] | None = None) -> Any:
+    """A session of one thread that runs a model node by node as it is written.
+
+    Args:
+        model: a serialized ModelProto.
+        configure: may change the options before the session is made.
+
+    Raises:
+        Exception: one of ``RUNTIME_ERRORS``; ONNX Runtime does not take the model.
+    """
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    if configure is not None:
+        configure(options)
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+__all__ = ["RUNTIME_ERRORS", "WRONG_FUSIONS", "ort", "plain_session", "refuse_shortage"]

@@ -17,9 +17,9 @@ import onnx
 import onnx_ir as ir
 from onnx_ir import serde
 
-from engine.graph.execute.integer_division import DIVISIONS, is_safe_division
-from engine.graph.execute.runtime import RUNTIME_ERRORS, ort, refuse_shortage
+from engine.graph.execute.runtime import RUNTIME_ERRORS, plain_session, refuse_shortage
 from engine.graph.ir import IR_VERSION, STANDARD_DOMAINS
+from engine.graph.ir.folding import DIVISIONS, is_safe_division
 from engine.graph.passes.base import NodePass, Pass, is_constant, shape
 from engine.graph.passes.editor import Editor
 
@@ -295,12 +295,6 @@ def _run(nodes: list[ir.Node], wanted: list[ir.Value]) -> dict[str, np.ndarray]:
                 feeds[value.name] = tensor.numpy()
     for value in wanted:
         proto.graph.output.append(serde.serialize_value(value))
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
     names = [value.name or "" for value in wanted]
-    session = ort.InferenceSession(
-        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = plain_session(proto.SerializeToString())
     return dict(zip(names, session.run(names, feeds), strict=True))

@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from engine.base.errors import GraphError
 from engine.base.text import sanitize
-from engine.graph.execute.integer_division import DIVISIONS, is_safe_division
 from engine.graph.ir import Graph, constant_of
+from engine.graph.ir.folding import DIVISIONS, is_safe_division
 from engine.graph.passes.folding import ConstantNodes, ConstantSubgraphs, StaticShapes
 from engine.graph.passes.manager import Pipeline, run_pipeline
 

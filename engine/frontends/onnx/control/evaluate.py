@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
 
-from engine.graph.execute.integer_division import DIVISIONS, is_safe_division
-from engine.graph.execute.runtime import RUNTIME_ERRORS, ort, refuse_shortage
+from engine.graph.execute.runtime import RUNTIME_ERRORS, plain_session, refuse_shortage
 from engine.graph.ir.constants import IR_VERSION, OPSET
+from engine.graph.ir.folding import DIVISIONS, is_safe_division
 
 __all__ = ["Evaluator"]
 
@@ -31,7 +32,7 @@ class Evaluator:
 
     def __init__(self, opset: int) -> None:
         self._opset = min(opset, OPSET)
-        self._sessions: dict[bytes, ort.InferenceSession | None] = {}
+        self._sessions: dict[bytes, Any] = {}
 
     def compute(
         self, node: onnx.NodeProto, arrays: Sequence[np.ndarray | None]
@@ -55,9 +56,7 @@ class Evaluator:
             refuse_shortage(error)
             return None
 
-    def _session(
-        self, node: onnx.NodeProto, arrays: Sequence[np.ndarray | None]
-    ) -> ort.InferenceSession | None:
+    def _session(self, node: onnx.NodeProto, arrays: Sequence[np.ndarray | None]) -> Any:
         bare = onnx.NodeProto(op_type=node.op_type, attribute=node.attribute)
         bare.input.extend("" if array is None else f"i{n}" for n, array in enumerate(arrays))
         bare.output.extend(f"o{n}" if name else "" for n, name in enumerate(node.output))
@@ -69,9 +68,7 @@ class Evaluator:
             self._sessions[key] = self._open(bare, arrays)
         return self._sessions[key]
 
-    def _open(
-        self, node: onnx.NodeProto, arrays: Sequence[np.ndarray | None]
-    ) -> ort.InferenceSession | None:
+    def _open(self, node: onnx.NodeProto, arrays: Sequence[np.ndarray | None]) -> Any:
         proto = onnx.ModelProto(ir_version=IR_VERSION)
         proto.opset_import.add(domain="", version=self._opset)
         proto.graph.name = "constant"
@@ -82,14 +79,8 @@ class Evaluator:
                 value = proto.graph.input.add(name=f"i{number}")
                 value.type.tensor_type.elem_type = element
         proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.output if name)
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
         try:
-            return ort.InferenceSession(
-                proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
+            return plain_session(proto.SerializeToString())
         except RUNTIME_ERRORS as error:
             refuse_shortage(error)
             return None

@@ -1,60 +1,73 @@
-"""Operators on constants, computed while the model is read: mostly the arithmetic of shapes."""
+"""Operators on constants, computed while the model is read: mostly the arithmetic of shapes.
+
+Each is one of :mod:`engine.graph.ir.folding`, under TFLite's name and with TFLite's inputs.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from engine.frontends.tflite.layer import Layer
 from engine.frontends.tflite.ops.shape_ops import new_shape, strided_ranges
+from engine.graph.ir.folding import LARGEST, fold
 
 __all__ = ["FOLDS"]
 
 Fold = Callable[[Layer], list[np.ndarray] | None]
+_Arrays = list[np.ndarray]
+_FAR = (1 << 31) - 1
 
-_MAX_ELEMENTS = 1 << 20
 
-
-def _arrays(layer: Layer) -> list[np.ndarray] | None:
+def _arrays(layer: Layer) -> _Arrays | None:
     """The inputs, where all are plain constants of bounded size."""
     arrays = []
     for value in layer.inputs:
         if value is None or value.array is None or value.quant is not None:
             return None
         arrays.append(value.array)
-    if sum(array.size for array in arrays) > _MAX_ELEMENTS:
-        return None
-    return arrays
+    return arrays if sum(array.size for array in arrays) <= LARGEST else None
 
 
-def _of(function: Callable[..., Any]) -> Fold:
-    """A function of the inputs' arrays, where no activation is fused to it."""
+def _plain(compute: Callable[[Layer, _Arrays], list[np.ndarray]]) -> Fold:
+    """Where all inputs are constants, and no activation is fused and no batch gathered."""
 
-    def fold(layer: Layer) -> list[np.ndarray] | None:
-        arrays = _arrays(layer)
-        if arrays is None or layer.operator.options.get("activation"):
+    def of_layer(layer: Layer) -> list[np.ndarray] | None:
+        arrays, options = _arrays(layer), layer.operator.options
+        if arrays is None or options.get("activation") or options.get("batch_dims"):
             return None
-        shapes = [array.shape for array in arrays]
-        if math.prod(np.broadcast_shapes(*shapes)) > _MAX_ELEMENTS:
-            return None
-        with np.errstate(all="ignore"):
-            return [np.asarray(function(*arrays))]
+        return compute(layer, arrays)
 
-    return fold
+    return of_layer
 
 
-def _with(function: Callable[[Layer, list[np.ndarray]], np.ndarray | None]) -> Fold:
-    """A function that needs the layer too."""
+def _onnx(
+    op: str,
+    arrange: Callable[[Layer, _Arrays], _Arrays] = lambda _layer, arrays: arrays,
+    **attributes: Callable[[Layer, _Arrays], Any],
+) -> Fold:
+    """An operator of ONNX, of the inputs as it has them."""
+    return _plain(
+        lambda layer, arrays: [
+            fold(op, arrange(layer, arrays), {k: of(layer, arrays) for k, of in attributes.items()})
+        ]
+    )
 
-    def fold(layer: Layer) -> list[np.ndarray] | None:
-        arrays = _arrays(layer)
-        result = None if arrays is None else function(layer, arrays)
-        return None if result is None else [np.asarray(result)]
 
-    return fold
+def _option(name: str) -> Callable[[Layer, _Arrays], int]:
+    return lambda layer, _arrays: layer.int_option(name)
+
+
+def _reduction(op: str) -> Fold:
+    def arranged(layer: Layer, arrays: _Arrays) -> _Arrays:
+        axes = sorted({layer.axis(int(axis)) for axis in arrays[1].reshape(-1)})
+        return [arrays[0], np.array(axes, np.int64)]
+
+    return _onnx(
+        op, arranged, keepdims=_option("keep_dims"), noop_with_empty_axes=lambda *_given: 1
+    )
 
 
 def _shape(layer: Layer) -> list[np.ndarray]:
@@ -67,178 +80,85 @@ def _rank(layer: Layer) -> list[np.ndarray]:
 
 def _zeros_like(layer: Layer) -> list[np.ndarray] | None:
     x = layer.input(0)
-    if x.quant is not None or x.count > _MAX_ELEMENTS:
+    if x.quant is not None or x.count > LARGEST:
         raise layer.refusal("its result is quantized, or too large for a constant")
     return [np.zeros(x.shape, x.dtype)]
 
 
-def _truncated_division(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Integers are divided as C does, towards zero."""
-    if x.dtype.kind == "f":
-        return np.asarray(x / y)
-    if not y.all():
-        raise ValueError("a division by zero")
-    return np.asarray(np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y)))
-
-
-def _slice(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray:
+def _begin_and_end(_layer: Layer, arrays: _Arrays) -> _Arrays:
     x, begins, sizes = arrays
-    taken = [
-        slice(int(begin), None if size == -1 else int(begin) + int(size))
-        for begin, size in zip(begins.reshape(-1), sizes.reshape(-1), strict=True)
-    ]
-    return np.asarray(x[tuple(taken)])
+    return [x, begins, np.where(sizes == -1, _FAR, begins.astype(np.int64) + sizes)]
 
 
-def _strided_slice(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray:
+def _strided_slice(layer: Layer, arrays: _Arrays) -> list[np.ndarray]:
     ranges, shape = strided_ranges(layer)
     result = arrays[0]
     for axis, taken in enumerate(ranges):
         result = np.take(result, np.array(taken, np.int64), axis=axis)
-    return result.reshape(shape)
+    return [result.reshape(shape)]
 
 
-def _pack(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray:
-    return np.stack(arrays, axis=layer.int_option("axis"))
-
-
-def _concatenation(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray | None:
-    if layer.int_option("activation"):
-        return None
-    return np.concatenate(arrays, axis=layer.int_option("axis"))
-
-
-def _parts(layer: Layer) -> list[np.ndarray] | None:
+def _parts(layer: Layer, arrays: _Arrays) -> list[np.ndarray]:
     """UNPACK and SPLIT."""
-    arrays = _arrays(layer)
-    if arrays is None:
-        return None
-    if layer.operator.type == "UNPACK":
-        axis = layer.axis(layer.int_option("axis"))
-        if arrays[0].shape[axis] != layer.outputs:
-            raise ValueError(f"{arrays[0].shape[axis]} parts for {layer.outputs} outputs")
-        return [np.take(arrays[0], index, axis=axis) for index in range(layer.outputs)]
-    axis = layer.axis(int(arrays[0].reshape(-1)[0]), arrays[1].ndim)
-    return list(np.split(arrays[1], layer.outputs, axis=axis))
+    if layer.operator.type == "SPLIT":
+        axis = layer.axis(int(arrays[0].reshape(-1)[0]), arrays[1].ndim)
+        return list(np.split(arrays[1], layer.outputs, axis=axis))
+    axis = layer.axis(layer.int_option("axis"))
+    if arrays[0].shape[axis] != layer.outputs:
+        raise ValueError(f"{arrays[0].shape[axis]} parts for {layer.outputs} outputs")
+    return [np.take(arrays[0], index, axis=axis) for index in range(layer.outputs)]
 
 
-def _gather(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray | None:
-    if layer.int_option("batch_dims"):
-        return None
-    return np.take(arrays[0], arrays[1], axis=layer.int_option("axis"))
+_NAMES: Mapping[str, str] = {
+    "ABS": "Abs", "ADD": "Add", "BROADCAST_TO": "Expand", "CEIL": "Ceil", "DIV": "Div",
+    "EQUAL": "Equal", "FLOOR": "Floor", "FLOOR_DIV": "FloorDiv", "FLOOR_MOD": "Mod",
+    "GREATER": "Greater", "GREATER_EQUAL": "GreaterOrEqual", "LESS": "Less",
+    "LESS_EQUAL": "LessOrEqual", "LOGICAL_AND": "And", "LOGICAL_NOT": "Not", "LOGICAL_OR": "Or",
+    "MAXIMUM": "Max", "MINIMUM": "Min", "MUL": "Mul", "NEG": "Neg", "NOT_EQUAL": "NotEqual",
+    "RANGE": "Range", "ROUND": "Round", "SELECT_V2": "Where", "SUB": "Sub", "TILE": "Tile",
+}  # fmt: skip
+"""Operators with the inputs of ONNX's."""
 
+_REDUCTIONS: Mapping[str, str] = {
+    "REDUCE_ALL": "ReduceMin",
+    "REDUCE_ANY": "ReduceMax",
+    "REDUCE_MAX": "ReduceMax",
+    "REDUCE_MIN": "ReduceMin",
+    "REDUCE_PROD": "ReduceProd",
+    "SUM": "ReduceSum",
+}
 
-def _reshape(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray:
-    return arrays[0].reshape(new_shape(layer))
-
-
-def _transpose(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray:
-    return arrays[0].transpose([int(axis) for axis in arrays[1]])
-
-
-def _reduced(function: Callable[..., Any]) -> Fold:
-    def reduce(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray:
-        axes = tuple({layer.axis(int(axis)) for axis in arrays[1].reshape(-1)})
-        keep = bool(layer.int_option("keep_dims"))
-        return np.asarray(function(arrays[0], axis=axes, keepdims=keep))
-
-    return _with(reduce)
-
-
-def _range(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray:
-    start, limit, delta = (array.reshape(-1)[0] for array in arrays)
-    if delta == 0:
-        raise ValueError("a range with steps of zero")
-    # GetSize of range.cc
-    count = math.ceil((float(limit) - float(start)) / float(delta))
-    if count > _MAX_ELEMENTS:
-        raise ValueError(f"a range of {count} numbers")
-    return np.asarray(start + np.arange(max(count, 0)) * delta, arrays[0].dtype)
-
-
-def _filled(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray | None:
-    shape = [int(size) for size in arrays[0].reshape(-1)]
-    if min(shape, default=0) < 0 or math.prod(shape) > _MAX_ELEMENTS:
-        return None
-    return np.full(shape, arrays[1].reshape(-1)[0])
-
-
-def _broadcast_to(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray | None:
-    shape = [int(size) for size in arrays[1].reshape(-1)]
-    if math.prod(shape) > _MAX_ELEMENTS:
-        return None
-    return np.broadcast_to(arrays[0], shape)
-
-
-def _tile(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray | None:
-    times = [int(count) for count in arrays[1].reshape(-1)]
-    if min(times, default=0) < 0 or math.prod(times) * arrays[0].size > _MAX_ELEMENTS:
-        return None
-    return np.tile(arrays[0], times)
-
-
-def _broadcast_args(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray:
-    return np.array(np.broadcast_shapes(*(tuple(a.tolist()) for a in arrays)), np.int64)
-
-
-def _cast(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray:
-    return np.asarray(arrays[0].astype(layer.dtype()))
-
-
-def _where(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray:
-    return np.argwhere(arrays[0])
-
+_RESHAPE = _onnx(
+    "Reshape",
+    lambda layer, arrays: [arrays[0], np.array(new_shape(layer), np.int64)],
+    allowzero=lambda *_given: 1,
+)
 
 FOLDS: dict[str, Fold] = {
-    "ABS": _of(np.abs),
-    "ADD": _of(np.add),
-    "BROADCAST_ARGS": _with(_broadcast_args),
-    "BROADCAST_TO": _with(_broadcast_to),
-    "CAST": _with(_cast),
-    "CONCATENATION": _with(_concatenation),
-    "CEIL": _of(np.ceil),
-    "DIV": _of(_truncated_division),
-    "EQUAL": _of(np.equal),
-    "EXPAND_DIMS": _with(_reshape),
-    "FILL": _with(_filled),
-    "FLOOR": _of(np.floor),
-    "FLOOR_DIV": _of(np.floor_divide),
-    "FLOOR_MOD": _of(np.mod),
-    "GATHER": _with(_gather),
-    "GREATER": _of(np.greater),
-    "GREATER_EQUAL": _of(np.greater_equal),
-    "LESS": _of(np.less),
-    "LESS_EQUAL": _of(np.less_equal),
-    "LOGICAL_AND": _of(np.logical_and),
-    "LOGICAL_NOT": _of(np.logical_not),
-    "LOGICAL_OR": _of(np.logical_or),
-    "MAXIMUM": _of(np.maximum),
-    "MINIMUM": _of(np.minimum),
-    "MUL": _of(np.multiply),
-    "NEG": _of(np.negative),
-    "NOT_EQUAL": _of(np.not_equal),
-    "PACK": _with(_pack),
-    "RANGE": _with(_range),
+    **{name: _onnx(op) for name, op in _NAMES.items()},
+    **{name: _reduction(op) for name, op in _REDUCTIONS.items()},
+    **dict.fromkeys(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"), _RESHAPE),
+    **dict.fromkeys(("SPLIT", "UNPACK"), _plain(_parts)),
+    "BROADCAST_ARGS": _plain(
+        lambda _layer, sizes: [np.array(np.broadcast_shapes(*(tuple(a.tolist()) for a in sizes)))]
+    ),
+    "CAST": _onnx("Cast", to=lambda layer, _arrays: layer.emit_type(layer.dtype())),
+    "CONCATENATION": _onnx("Concat", axis=_option("axis")),
+    "FILL": _onnx(
+        "ConstantOfShape", lambda _layer, arrays: arrays[:1], value=lambda _layer, arrays: arrays[1]
+    ),
+    "GATHER": _onnx("Gather", axis=_option("axis")),
+    "PACK": _plain(lambda layer, arrays: [np.stack(arrays, axis=layer.int_option("axis"))]),
     "RANK": _rank,
-    "REDUCE_ALL": _reduced(np.all),
-    "REDUCE_ANY": _reduced(np.any),
-    "REDUCE_MAX": _reduced(np.max),
-    "REDUCE_MIN": _reduced(np.min),
-    "REDUCE_PROD": _reduced(np.prod),
-    "RESHAPE": _with(_reshape),
-    "ROUND": _of(np.rint),
-    "SELECT_V2": _of(np.where),
     "SHAPE": _shape,
-    "SLICE": _with(_slice),
-    "SPLIT": _parts,
-    "SQUEEZE": _with(_reshape),
-    "STRIDED_SLICE": _with(_strided_slice),
-    "SUB": _of(np.subtract),
-    "SUM": _reduced(np.sum),
-    "TILE": _with(_tile),
-    "TRANSPOSE": _with(_transpose),
-    "UNPACK": _parts,
-    "WHERE": _with(_where),
+    "SLICE": _onnx("Slice", _begin_and_end),
+    "STRIDED_SLICE": _plain(_strided_slice),
+    "TRANSPOSE": _onnx(
+        "Transpose",
+        lambda _layer, arrays: arrays[:1],
+        perm=lambda _layer, arrays: [int(axis) for axis in arrays[1]],
+    ),
+    "WHERE": _plain(lambda _layer, arrays: [np.argwhere(arrays[0])]),
     "ZEROS_LIKE": _zeros_like,
 }
 """Operator -> its results where every input is a constant; None leaves it to its handler."""
