@@ -20,7 +20,7 @@ import numpy as np
 
 from engine.cost.generation1 import timing
 from engine.cost.generation1.lowering import lower_generation1
-from engine.cost.generation1.work import Work, work_of
+from engine.cost.generation1.work import Work, all_works
 from engine.cost.lowering.read import read_graph
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
@@ -78,7 +78,7 @@ def read_rows(zoo: Path, rates: Path) -> list[Row]:
                 lowered = lower_generation1(
                     graph, timing.DESIGNS[chip], "int8" if dtype == "int8" else "float16"
                 )
-                known[key] = tuple(work_of(each, lowered) for each in lowered.layers)
+                known[key] = all_works(lowered)
             ms = 1000.0 / float(line["fps"])
             rows.append(Row(model, chip, ms, known[key]))
     return rows
@@ -96,15 +96,11 @@ def values_of(x: Sequence[float], design: str) -> dict[str, float]:
 def predict(rows: Sequence[Row], x: Sequence[float]) -> np.ndarray:
     """Milliseconds of each row; float64, one for each of ``rows``."""
     by_design = {design: values_of(x, design) for design in set(timing.DESIGNS.values())}
-    return np.array(
-        [
-            timing.network_time(
-                row.works,
-                timing.machine(row.chip, values=by_design[timing.DESIGNS[row.chip]]),
-            )
-            for row in rows
-        ]
-    )
+    found = []
+    for row in rows:
+        on = timing.machine(row.chip, values=by_design[timing.DESIGNS[row.chip]])
+        found.append(sum(timing.layer_time(each, on).ms for each in row.works))
+    return np.array(found)
 
 
 def jacobian(rows: Sequence[Row], x: np.ndarray, at: np.ndarray) -> np.ndarray:

@@ -13,17 +13,12 @@ from engine.base.text import did_you_mean, sanitize
 from engine.cost.advice import advise
 from engine.cost.crashes import known_crashes, targets_with_effect
 from engine.cost.cycles import all_cycles
-from engine.cost.generation1.estimate import (
-    Counted1,
-    chip_estimate,
-    count_generation1,
-    design_of,
-)
-from engine.cost.generation1.estimate import layer_times as generation1_times
+from engine.cost.generation1.lowering import lower_generation1
+from engine.cost.generation1.timing import DESIGNS
 from engine.cost.limits import with_reasons
 from engine.cost.lowered import Lowered
 from engine.cost.lowering import lower, read_graph
-from engine.cost.rows import Counted, chip_figures, counted, with_known_ids
+from engine.cost.rows import Counted, chip_figures, counted
 from engine.cost.source_layers import ids_of_sources, nodes_of_layers, without_qdq
 from engine.cost.timing import layer_times
 from engine.cost.timing.parameters import timed_chip
@@ -230,7 +225,6 @@ class _Work:
         asked = nodes_of_layers(layers, settings.op_target)
         self._targets, self._idle = targets_with_effect(self._graph, asked)
         self._families: dict[tuple[str, NpuDtype], Counted] = {}
-        self._designs: dict[tuple[str, NpuDtype], Counted1] = {}
 
     def of(self, one: Chip, wanted: NpuDtype | None) -> ChipEstimate:
         """The estimate of a chip."""
@@ -275,65 +269,58 @@ class _Work:
     def _of_known(
         self, blank: ChipEstimate, npu: NpuProfile | None, dtype: NpuDtype
     ) -> ChipEstimate:
-        if npu is not None:
-            if dtype not in npu.dtypes:
-                has = ", ".join(npu.dtypes)
-                raise UsageError(
-                    f"The NPU of {blank.chip} has no {dtype}; it has {has}.",
-                    remedy=f"Estimate it in {has}.",
-                )
-            found = chip_figures(blank, self._counted(npu, dtype), self._settings.npu_mhz)
-            crashes = known_crashes(self._graph, npu.family, dtype, self._dtypes)
-            return replace(found, warnings=(*crashes, *self._idle))
-        design = design_of(blank.chip)
-        if design is None:
-            raise UsageError(f"Nothing is known that {blank.chip} could be estimated from.")
-        found = chip_estimate(
-            self._counted1(design, dtype),
-            blank.chip,
-            ids=self._ids,
-            npu_mhz=self._settings.npu_mhz,
-            batch=blank.batch,
-            spans=True,
-        )
-        return replace(found, layers=with_known_ids(found.layers, set(self._ids.values())))
+        if npu is not None and dtype not in npu.dtypes:
+            has = ", ".join(npu.dtypes)
+            raise UsageError(
+                f"The NPU of {blank.chip} has no {dtype}; it has {has}.",
+                remedy=f"Estimate it in {has}.",
+            )
+        found = chip_figures(blank, self._counted(blank.chip, dtype), self._settings.npu_mhz)
+        if npu is None:
+            return found
+        crashes = known_crashes(self._graph, npu.family, dtype, self._dtypes)
+        return replace(found, warnings=(*crashes, *self._idle))
 
     def advice(self, found: ChipEstimate) -> tuple[Advice, ...]:
         """Of the chip that was estimated."""
         dtype: NpuDtype = "float16" if found.dtype == "float16" else "int8"
-        npu, mhz = npu_profile(found.chip), self._settings.npu_mhz
-        if npu is None:
-            lowered = self._counted1(design_of(found.chip) or "", dtype).lowered
-            times = partial(generation1_times, chip=found.chip, npu_mhz=mhz)
-        else:
-            lowered = self._counted(npu, dtype).lowered
-            times = partial(_times, npu=npu, chip=found.chip, npu_mhz=mhz)
-        return advise(lowered, found.chip, times, self._ids)
+        known = self._counted(found.chip, dtype)
+        times = partial(known.times, found.chip, self._settings.npu_mhz)
+        return advise(known.lowered, found.chip, times, self._ids)
 
     def _usual(self, npu: NpuProfile | None) -> NpuDtype:
         """The recipe's dtype; a chip whose NPU has no int8 is given float16."""
         own = npu_dtype(self._settings.quantized_dtype)
         return "float16" if npu is not None and "int8" not in npu.dtypes else own
 
-    def _counted(self, npu: NpuProfile, dtype: NpuDtype) -> Counted:
-        key = (npu.family, dtype)
+    def _counted(self, chip_name: str, dtype: NpuDtype) -> Counted:
+        """The layers of a chip's family or design, laid out and counted once.
+
+        Raises:
+            UsageError: nothing is known of the chip.
+        """
+        npu = npu_profile(chip_name)
+        family = DESIGNS.get(chip_name) if npu is None else npu.family
+        if family is None:
+            raise UsageError(f"Nothing is known that {chip_name} could be estimated from.")
+        key = (family, dtype)
         if key not in self._families:
-            # limits are the family's; a layer that the rules of placement know keeps its reason
-            lowered = with_reasons(self._lower(npu, dtype), npu.family)
-            lowered = with_tried_changes(
-                lowered,
-                self._graph,
-                lambda graph, dtypes: self._lower(npu, dtype, graph, dtypes),
-                partial(_times, npu=npu, chip=npu.family, npu_mhz=None),
-            )
+            if npu is None:
+                lowered = lower_generation1(self._graph, family, dtype, self._dtypes)
+                lowered = with_reasons(lowered, chip_name)
+            else:
+                lowered = self._laid_out(npu, dtype)
             self._families[key] = counted(lowered, npu, self._ids)
         return self._families[key]
 
-    def _counted1(self, design: str, dtype: NpuDtype) -> Counted1:
-        key = (design, dtype)
-        if key not in self._designs:
-            self._designs[key] = count_generation1(self._graph, design, dtype, self._dtypes)
-        return self._designs[key]
+    def _laid_out(self, npu: NpuProfile, dtype: NpuDtype) -> Lowered:
+        """Limits are the family's; a layer that the rules of placement know keeps its reason."""
+        return with_tried_changes(
+            with_reasons(self._lower(npu, dtype), npu.family),
+            self._graph,
+            lambda graph, dtypes: self._lower(npu, dtype, graph, dtypes),
+            partial(_times, npu=npu),
+        )
 
     def _lower(
         self,
@@ -383,12 +370,10 @@ def _not_understood(chip_name: str, why: str) -> GraphError:
     )
 
 
-def _times(
-    lowered: Lowered, npu: NpuProfile, chip: str, npu_mhz: float | None
-) -> tuple[float, ...]:
-    """Milliseconds of each layer on a chip of generation 2."""
-    found = layer_times(lowered, all_cycles(lowered, npu), chip, npu_mhz=npu_mhz)
-    return tuple(each.ms for each in found)
+def _times(lowered: Lowered, npu: NpuProfile) -> tuple[float, ...]:
+    """Milliseconds of each layer on the first chip of a family, at its highest clock."""
+    cycles = all_cycles(lowered, npu)
+    return tuple(each.ms for each in layer_times(lowered, cycles, npu.family))
 
 
 def _highest_clock(one: Chip) -> float:

@@ -10,10 +10,13 @@ from typing import Literal
 
 from engine.facts.npu import NpuDtype
 
-__all__ = ["Lowered", "LoweredLayer", "LoweredTensor", "Target", "Window"]
+__all__ = ["ENDS", "Lowered", "LoweredLayer", "LoweredTensor", "Target", "Window"]
 
 Target = Literal["NPU", "CPU", "unknown", "none"]
 """Where a layer runs; ``none``: the compiler refuses the model for it."""
+
+ENDS = ("InputOperator", "OutputOperator")
+"""Types of the layers that bring inputs and outputs of a graph into another layout."""
 
 
 @dataclass(frozen=True, slots=True)

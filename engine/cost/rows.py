@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from engine.cost.cycles import Cycles, all_cycles
-from engine.cost.lowered import Lowered, LoweredLayer
-from engine.cost.memory import MemoryPlan, plan_memory
-from engine.cost.timing import net_time
+from engine.cost.generation1 import timing as generation1
+from engine.cost.generation1.memory import memory_of
+from engine.cost.generation1.work import all_works
+from engine.cost.lowered import ENDS, Lowered, LoweredLayer
+from engine.cost.memory import plan_memory
+from engine.cost.timing import layer_times, net_time
 from engine.facts.npu import NpuProfile
 from engine.wire.cost import Bound, ChipEstimate, LayerCost, MemoryCost
 
-__all__ = ["Counted", "chip_figures", "counted", "with_known_ids"]
+__all__ = ["Counted", "chip_figures", "counted"]
 
-_ENDS = ("InputOperator", "OutputOperator")
 _SHAPES = 12
 """Shapes of a layer that are written out."""
 _REFUSED = (
@@ -29,32 +32,49 @@ _BATCH = (
 
 @dataclass(frozen=True)
 class Counted:
-    """A graph on a family of chips: everything that its chips share.
+    """A graph on a family of chips of generation 2, or a design of generation 1.
 
     Attributes:
         lowered: the layers.
-        cycles: of each.
+        npu: the family; None of generation 1.
+        cycles: of each; of generation 1 the bytes and multiplications alone.
         ids: of each: the layers of the build that it does the work of, the first first.
-        memory: where every tensor lies.
+        memory: of an inference.
     """
 
     lowered: Lowered
+    npu: NpuProfile | None
     cycles: tuple[Cycles, ...]
     ids: tuple[tuple[str, ...], ...]
-    memory: MemoryPlan
+    memory: MemoryCost
+
+    def times(
+        self, chip: str, npu_mhz: float | None, lowered: Lowered | None = None
+    ) -> tuple[float, ...]:
+        """Milliseconds of each layer on one of its chips; of other layers where they are given."""
+        other = lowered or self.lowered
+        if self.npu is None:
+            found = generation1.layer_times(other, chip, npu_mhz)
+        else:
+            cycles = self.cycles if lowered is None else all_cycles(other, self.npu)
+            found = layer_times(other, cycles, chip, npu_mhz=npu_mhz)
+        return tuple(each.ms for each in found)
 
 
-def counted(lowered: Lowered, npu: NpuProfile, ids: Mapping[str, str]) -> Counted:
-    """Count the cycles of a lowered graph.
+def counted(lowered: Lowered, npu: NpuProfile | None, ids: Mapping[str, str]) -> Counted:
+    """Count what the layers do and hold; once for all chips of a family or design.
 
     Args:
         lowered: the layers.
-        npu: the family that they are for.
+        npu: the family that they are for; None of generation 1.
         ids: node -> ``layer.id``; a node that is nobody's stands for itself.
     """
-    return Counted(
-        lowered, all_cycles(lowered, npu), _layer_ids(lowered, ids), plan_memory(lowered, npu)
-    )
+    own = _layer_ids(lowered, ids)
+    if npu is None:
+        cycles = tuple(each.figures for each in all_works(lowered))
+        return Counted(lowered, None, cycles, own, memory_of(lowered))
+    memory = plan_memory(lowered, npu).cost(spans=True)
+    return Counted(lowered, npu, all_cycles(lowered, npu), own, memory)
 
 
 def _layer_ids(lowered: Lowered, ids: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
@@ -80,77 +100,67 @@ def _layer_ids(lowered: Lowered, ids: Mapping[str, str]) -> tuple[tuple[str, ...
     return tuple(each or (layer.name,) for each, layer in zip(own, lowered.layers, strict=True))
 
 
-def with_known_ids(rows: Iterable[LayerCost], known: Container[str]) -> tuple[LayerCost, ...]:
-    """Rows whose id is no layer of the build with that of the row before them.
-
-    Args:
-        rows: in the order of execution.
-        known: ids of the build's layers; nothing changes where there are none.
-    """
-    told: list[LayerCost] = []
-    last = ""
-    for row in rows:
-        if row.id in known:
-            last = row.id
-        told.append(row if row.id in known or not last else replace(row, id=last, layers=(last,)))
-    return tuple(told)
-
-
 def chip_figures(blank: ChipEstimate, found: Counted, npu_mhz: float | None) -> ChipEstimate:
-    """The estimate of one chip of the family.
+    """The estimate of one chip of the family or design.
 
     Args:
         blank: its chip, dtype, batch and cores.
-        found: what the family shares.
+        found: what the family or design shares.
         npu_mhz: clock of the NPU; None: the highest.
 
     Raises:
         UsageError: no such clock or number of cores.
     """
-    timed = net_time(
-        found.lowered,
-        found.cycles,
-        blank.chip,
-        npu_mhz=npu_mhz,
-        cores=blank.cores,
-        batch=blank.batch,
-    )
+    second, batch = found.npu is not None, blank.batch
+    if second:
+        timed = net_time(
+            found.lowered,
+            found.cycles,
+            blank.chip,
+            npu_mhz=npu_mhz,
+            cores=blank.cores,
+            batch=batch,
+        )
+    else:
+        timed = generation1.net_time(found.lowered, blank.chip, npu_mhz, batch)
     whole = zip(found.lowered.layers, found.cycles, found.ids, timed.layers, strict=True)
     rows = tuple(
         layer_row(layer, found.lowered, cycles, ids, each.ms, each.bound)
         for layer, cycles, ids, each in whole
     )
-    inner = [row for row in rows if row.op not in _ENDS]
-    refused = sum(row.target == "none" for row in inner)
+    on = Counter(row.target for row in rows if row.op not in ENDS)
+    notes = list(timed.notes)
+    if second and batch > 1:
+        notes.append(_BATCH)
+    if second and on["none"]:
+        notes.append(_REFUSED.format(on["none"]))
     return replace(
         blank,
         confidence=timed.confidence,
         time_ms=timed.time,
         fps=timed.fps,
-        memory=_memory(found.memory, blank.batch),
-        npu_layers=sum(row.target == "NPU" for row in inner),
-        cpu_layers=sum(row.target == "CPU" for row in inner),
-        refused_layers=refused,
+        memory=_of_batch(found.memory, batch if second else 1),
+        npu_layers=on["NPU"],
+        cpu_layers=on["CPU"] if second else None,
+        refused_layers=on["none"],
+        unknown_layers=on["unknown"],
         total_cycles=sum(row.total_cycles for row in rows),
         macs=sum(row.macs for row in rows),
         layers=rows,
-        notes=(
-            *timed.notes,
-            *((_BATCH,) if blank.batch > 1 else ()),
-            *((_REFUSED.format(refused),) if refused else ()),
-        ),
+        notes=tuple(notes),
         stratum=timed.stratum,
     )
 
 
-def _memory(plan: MemoryPlan, batch: int) -> MemoryCost:
+def _of_batch(memory: MemoryCost, batch: int) -> MemoryCost:
+    """Features of each inference, and the weights once."""
     if batch == 1:
-        return plan.cost(spans=True)
+        return memory
     spans = tuple(
-        replace(span, start=span.start * batch, end=span.end * batch) for span in plan.spans
+        replace(span, start=span.start * batch, end=span.end * batch) for span in memory.spans
     )
-    internal = plan.internal * batch
-    return MemoryCost(internal, plan.weight, internal + plan.weight, spans)
+    internal = memory.internal * batch
+    return MemoryCost(internal, memory.weight, internal + memory.weight, spans)
 
 
 def layer_row(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-__all__ = ["Chip", "chip", "chips"]
+__all__ = ["Chip", "chip", "chips", "rows"]
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,15 @@ class Chip:
     aliases: tuple[str, ...]
 
 
+def rows(package: str, name: str) -> list[dict[str, str]]:
+    """The rows of a CSV file that is data of a package."""
+    text = resources.files(package).joinpath(name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
 @cache
 def chips() -> tuple[Chip, ...]:
     """All chips in the order of the data file."""
-    text = resources.files("engine.facts").joinpath("chips.csv").read_text(encoding="utf-8")
     return tuple(
         Chip(
             name=row["name"],
@@ -39,7 +44,7 @@ def chips() -> tuple[Chip, ...]:
             dtypes=tuple(row["dtypes"].split()),
             aliases=tuple(row["aliases"].split()),
         )
-        for row in csv.DictReader(text.splitlines())
+        for row in rows("engine.facts", "chips.csv")
     )
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Literal, cast
 
-from engine.facts import chip, chips
+from engine.facts import chip, chips, rows
 
 __all__ = ["Basis", "Figure", "basis", "figure", "figures", "number"]
 
@@ -77,10 +75,9 @@ def basis(chip_name: str) -> Basis:
 
 @cache
 def _all() -> dict[str, tuple[Figure, ...]]:
-    text = resources.files("engine.facts").joinpath("figures.csv").read_text(encoding="utf-8")
     table: dict[str, list[Figure]] = {each.name: [] for each in chips()}
-    for row in csv.DictReader(text.splitlines()):
+    for row in rows("engine.facts", "figures.csv"):
         made = Figure(row["name"], row["value"], row["unit"], row["source"], row["confidence"])
         for name in row["chips"].split():  # chips of one design share a row
             table[name].append(made)
-    return {name: tuple(rows) for name, rows in table.items()}
+    return {name: tuple(each) for name, each in table.items()}

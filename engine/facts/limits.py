@@ -10,12 +10,12 @@ RK2118 no CPU operators are listed.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Literal
+
+from engine.facts import rows
 
 __all__ = [
     "CONTRADICTED",
@@ -76,13 +76,13 @@ class Support:
 def npu_limits(chip: str) -> Mapping[str, tuple[Limit, ...]]:
     """Limits by operator of a chip of generation 2; empty of every other."""
     found: dict[str, list[Limit]] = {}
-    for row in _rows("npu_limits.csv"):
+    for row in rows("engine.facts", "npu_limits.csv"):
         for chips, section in zip(
             row["chips"].split("; "), row["sections"].split("; "), strict=True
         ):
             if chip in chips.split():
                 found.setdefault(row["op"], []).append(_limit(row, section))
-    return {op: tuple(rows) for op, rows in found.items()}
+    return {op: tuple(limits) for op, limits in found.items()}
 
 
 @cache
@@ -90,7 +90,7 @@ def cpu_operators(chip: str) -> Mapping[str, CpuOperator]:
     """CPU operators by name."""
     return {
         row["op"]: CpuOperator(row["op"], row["limit"], row["section"])
-        for row in _rows("cpu_operators.csv")
+        for row in rows("engine.facts", "cpu_operators.csv")
         if chip in row["chips"].split()
     }
 
@@ -98,7 +98,7 @@ def cpu_operators(chip: str) -> Mapping[str, CpuOperator]:
 @cache
 def npu_operators() -> frozenset[str]:
     """Operators that any chip of generation 2 has on its NPU."""
-    return frozenset(row["op"] for row in _rows("npu_limits.csv"))
+    return frozenset(row["op"] for row in rows("engine.facts", "npu_limits.csv"))
 
 
 def support_of(framework: str, op: str, generation: int) -> Support | None:
@@ -113,7 +113,7 @@ def _support() -> dict[tuple[str, str, int], Support]:
         (row["framework"], row["op"], int(row["generation"])): Support(
             names.get(row["supported"], "yes"), row["limit"], row["source"]
         )
-        for row in _rows("support.csv")
+        for row in rows("engine.facts", "support.csv")
     }
 
 
@@ -131,8 +131,3 @@ def _limit(row: dict[str, str], section: str) -> Limit:
 
 def _number(text: str) -> float | None:
     return float(text) if text.lstrip("-").isdigit() else None
-
-
-def _rows(name: str) -> list[dict[str, str]]:
-    text = resources.files("engine.facts").joinpath(name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))

@@ -7,11 +7,11 @@ several.
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Literal
+
+from engine.facts import rows
 
 __all__ = ["NpuDtype", "NpuProfile", "npu_profile", "npu_profiles"]
 
@@ -52,8 +52,7 @@ class NpuProfile:
 @cache
 def npu_profiles() -> tuple[NpuProfile, ...]:
     """All families in the order of the data file."""
-    text = resources.files("engine.facts").joinpath("npu.csv").read_text(encoding="utf-8")
-    return tuple(_profile(row) for row in csv.DictReader(text.splitlines()))
+    return tuple(_profile(row) for row in rows("engine.facts", "npu.csv"))
 
 
 @cache

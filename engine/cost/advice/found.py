@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from engine.cost.advice.changes import Change, TimeOf
 from engine.cost.lowered import Lowered, LoweredLayer
 
-__all__ = ["ENDS", "JOINS", "OPERATORS", "RATES", "TIPS1", "Found", "Model", "writes_output"]
+__all__ = ["JOINS", "OPERATORS", "RATES", "TIPS1", "Found", "Model", "writes_output"]
 
 TIPS1 = "Trouble Shooting 1.4.0, 6.1"
 OPERATORS = "operator list of the compiler 2.3.2"
 JOINS = "layers of rknn-toolkit2 2.3.2, docs/estimates/derivation.md"
 RATES = "published frame rates, docs/estimates/derivation.md"
 """Sources of the tips."""
-
-ENDS = ("InputOperator", "OutputOperator")
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from engine.cost.advice.changes import as_int8, dropped, ended_before, on_npu, with_whole_groups
-from engine.cost.advice.found import ENDS, JOINS, OPERATORS, RATES, Found, Model, writes_output
+from engine.cost.advice.found import JOINS, OPERATORS, RATES, Found, Model, writes_output
 from engine.cost.limits.tried import MULTIPLIES
+from engine.cost.lowered import ENDS
 from engine.facts.npu import npu_profile
 
 __all__ = ["OPERATORS_AND_SIZES"]

@@ -7,11 +7,11 @@ conditions hold (Trouble Shooting 1.4.0, 6.1). The chip's own layer table is not
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from engine.base.plain import JsonValue
-from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Window
+from engine.cost.lowered import Lowered, LoweredTensor, Window
 from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.lower import frozen_layer
 from engine.facts.npu import NpuDtype
 
 __all__ = ["FREE", "fuses_pool", "lower_generation1"]
@@ -23,6 +23,8 @@ _GATES = {"Sigmoid": "Swish", "HardSigmoid": "HardSwish"}
 _WINDOWED = frozenset(
     {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "GlobalAveragePool"}
 )
+_FOLLOWERS = ({"BatchNormalization": ""}, {"Relu": "Relu", "Clip": "Clip"}, {"MaxPool": "MaxPool"})
+"""What a convolution computes with it, in order, and how it is printed behind it."""
 
 
 def lower_generation1(
@@ -39,7 +41,35 @@ def lower_generation1(
         dtype: ``int8`` for every quantized dtype of 8 bits, or ``float16``.
         layer_dtypes: source node -> dtype of the layers that have another one.
     """
-    return _Lowering(graph, design, dtype, layer_dtypes or {}).run()
+    work = graph.copy()
+    for node in work:
+        if node not in work:
+            continue
+        if _constant(work, node):
+            for name in node.outputs:
+                if name in work.tensors:
+                    work.add_unknown(name, work.shape(name), work.tensors[name].dtype)
+            work.remove(node)
+            work.rewrites["constant"] += 1
+        elif node.op in ("Conv", "ConvTranspose", "Gemm"):
+            _fuse_followers(work, node, 8 if dtype == "int8" else 16)
+        elif node.op in _GATES:
+            _fuse_gate(work, node)
+    layers = tuple(
+        frozen_layer(node, work, layer_dtypes or {}, dtype, _window(work, node))
+        for node in work.nodes
+    )
+    used = {n for each in layers for n in (*each.inputs, *each.consts, *each.outputs)}
+    used.update(work.inputs, work.outputs)
+    return Lowered(
+        family=design,
+        dtype=dtype,
+        layers=layers,
+        tensors={name: _tensor(work, name, dtype) for name in used if name in work.tensors},
+        inputs=tuple(work.inputs),
+        outputs=tuple(work.outputs),
+        rewrites=dict(work.rewrites),
+    )
 
 
 def fuses_pool(pool: Window, height: int, width: int, bits: int) -> bool:
@@ -57,146 +87,59 @@ def fuses_pool(pool: Window, height: int, width: int, bits: int) -> bool:
     return height % 2 == 1 and width % 2 == 1 and 1 < width < (64 if bits == 8 else 32)
 
 
-@dataclass
-class _Lowering:
-    """One pass over the nodes; ``taken`` are those that went into a layer before them."""
+def _constant(graph: LoweringGraph, node: Node) -> bool:
+    """Whether it is computed when the model is built."""
+    return node.op in ("Shape", "Constant", "ConstantOfShape") or (
+        bool(node.inputs) and not graph.features(node)
+    )
 
-    graph: LoweringGraph
-    design: str
-    dtype: NpuDtype
-    layer_dtypes: Mapping[str, NpuDtype]
-    taken: set[int] = field(default_factory=set)
-    known: set[str] = field(default_factory=set)
-    rewrites: dict[str, int] = field(default_factory=dict)
 
-    def run(self) -> Lowered:
-        graph = self.graph
-        layers = []
-        for node in graph.nodes:
-            if id(node) in self.taken:
+def _tensor(graph: LoweringGraph, name: str, dtype: NpuDtype) -> LoweredTensor:
+    tensor = graph.tensors[name]
+    computed = tensor.dtype.startswith("float") and not tensor.const
+    return LoweredTensor(name, tensor.shape, dtype if computed else tensor.dtype, tensor.const)
+
+
+def _fuse_followers(graph: LoweringGraph, node: Node, bits: int) -> None:
+    for printed in _FOLLOWERS:
+        reader = graph.only_reader(node.outputs[0]) if node.outputs else None
+        if reader is None or reader.op not in printed:
+            continue
+        if reader.op == "MaxPool":
+            shape, window = graph.shape(reader.inputs[0]), _window(graph, reader)
+            if len(shape) != 4 or window is None or not fuses_pool(window, *shape[2:], bits):
                 continue
-            if self._constant(node):
-                self.known.update(each for each in node.outputs if each)
-                self._count("constant")
-            else:
-                layers.append(self._layer(node))
-        used = {n for each in layers for n in (*each.inputs, *each.consts, *each.outputs)}
-        used.update(graph.inputs, graph.outputs)
-        tensors = {name: self._tensor(name) for name in used if name in graph.tensors}
-        return Lowered(
-            family=self.design,
-            dtype=self.dtype,
-            layers=tuple(layers),
-            tensors=tensors,
-            inputs=tuple(graph.inputs),
-            outputs=tuple(graph.outputs),
-            rewrites=self.rewrites,
-        )
+        graph.absorb(node, reader, fused=printed[reader.op])
+        graph.rewrites[reader.op] += 1
+    channels, group = graph.shape(node.inputs[0])[1:2], node.int("group", 1)
+    node.attributes["depthwise"] = node.op == "Conv" and group > 1 and channels == (group,)
 
-    def _constant(self, node: Node) -> bool:
-        """Whether it is computed when the model is built."""
-        return node.op in ("Shape", "Constant", "ConstantOfShape") or (
-            bool(node.inputs) and all(self._is_const(each) for each in node.inputs if each)
-        )
 
-    def _is_const(self, tensor: str) -> bool:
-        return tensor in self.known or self.graph.is_const(tensor)
+def _fuse_gate(graph: LoweringGraph, node: Node) -> None:
+    """A Mul that multiplies a sigmoid's output by the sigmoid's input is one layer with it."""
+    reader = graph.only_reader(node.outputs[0])
+    if reader is None or reader.op != "Mul":
+        return
+    if sorted(reader.inputs) == sorted([*node.inputs, *node.outputs]):
+        graph.absorb(node, reader)
+        graph.rewrites["gate"] += 1
+        node.op = _GATES[node.op]
 
-    def _tensor(self, name: str) -> LoweredTensor:
-        found = self.graph.tensors[name]
-        const = self._is_const(name)
-        dtype = self.dtype if found.dtype.startswith("float") and not const else found.dtype
-        return LoweredTensor(name, found.shape, dtype, const)
 
-    def _layer(self, node: Node) -> LoweredLayer:
-        op, outputs, sources = node.op, list(node.outputs), list(node.sources)
-        if op in ("Conv", "ConvTranspose", "Gemm"):
-            fused = self._followers(node)
-            op += "".join(each.op for each in fused if each.op != "BatchNormalization")
-            for each in fused:
-                outputs = list(each.outputs)
-                sources += each.sources
-        elif op in _GATES:
-            gate = self._gated(node)
-            if gate is not None:
-                self._take(gate, "gate")
-                op, outputs = _GATES[op], list(gate.outputs)
-                sources += gate.sources
-        window = self._window(node)
-        return LoweredLayer(
-            op=op,
-            kind=node.op,
-            name=node.name,
-            inputs=tuple(each for each in node.inputs if each and not self._is_const(each)),
-            consts=tuple(each for each in node.inputs if each and self._is_const(each)),
-            outputs=tuple(each for each in outputs if each),
-            dtype=next(
-                (self.layer_dtypes[each] for each in sources if each in self.layer_dtypes),
-                self.dtype,
-            ),
-            window=window,
-            depthwise=self._depthwise(node, window),
-            sources=tuple(sources),
-        )
-
-    def _followers(self, node: Node) -> list[Node]:
-        """What a convolution computes with it, in order."""
-        found: list[Node] = []
-        last = node
-        for ops in (("BatchNormalization",), ("Relu", "Clip"), ("MaxPool",)):
-            reader = self.graph.only_reader(last.outputs[0]) if last.outputs else None
-            if reader is None or reader.op not in ops or id(reader) in self.taken:
-                continue
-            if reader.op == "MaxPool" and not self._pool_fuses(reader):
-                continue
-            self._take(reader, reader.op)
-            found.append(reader)
-            last = reader
-        return found
-
-    def _pool_fuses(self, pool: Node) -> bool:
-        shape, window = self.graph.shape(pool.inputs[0]), self._window(pool)
-        bits = 8 if self.dtype == "int8" else 16
-        return len(shape) == 4 and window is not None and fuses_pool(window, *shape[2:], bits)
-
-    def _gated(self, node: Node) -> Node | None:
-        """The Mul that multiplies a sigmoid's output by the sigmoid's input."""
-        reader = self.graph.only_reader(node.outputs[0])
-        if reader is None or reader.op != "Mul" or id(reader) in self.taken:
-            return None
-        return reader if sorted(reader.inputs) == sorted([*node.inputs, *node.outputs]) else None
-
-    def _take(self, node: Node, rule: str) -> None:
-        self.taken.add(id(node))
-        self._count(rule)
-
-    def _count(self, rule: str) -> None:
-        self.rewrites[rule] = self.rewrites.get(rule, 0) + 1
-
-    def _window(self, node: Node) -> Window | None:
-        if node.op not in _WINDOWED:
-            return None
-        shape = self.graph.shape(node.inputs[0])
-        if node.op.startswith("Global"):
-            return Window(kernel=_two(shape[2:]))
-        weight = self.graph.shape(node.inputs[1]) if len(node.inputs) > 1 else ()
-        return Window(
-            kernel=_two(node.ints("kernel_shape") or weight[2:]),
-            strides=_two(node.ints("strides")),
-            pads=_pads(node.ints("pads"), node.attributes.get("auto_pad")),
-            dilations=_two(node.ints("dilations")),
-            group=max(1, node.int("group", 1)),
-        )
-
-    def _depthwise(self, node: Node, window: Window | None) -> bool:
-        shape = self.graph.shape(node.inputs[0]) if node.inputs else ()
-        return (
-            node.op == "Conv"
-            and window is not None
-            and window.group > 1
-            and len(shape) > 1
-            and window.group == shape[1]
-        )
+def _window(graph: LoweringGraph, node: Node) -> Window | None:
+    if node.kind not in _WINDOWED:
+        return None
+    shape = graph.shape(node.inputs[0])
+    if node.kind.startswith("Global"):
+        return Window(kernel=_two(shape[2:]))
+    weight = graph.shape(node.inputs[1]) if len(node.inputs) > 1 else ()
+    return Window(
+        kernel=_two(node.ints("kernel_shape") or weight[2:]),
+        strides=_two(node.ints("strides")),
+        pads=_pads(node.ints("pads"), node.attributes.get("auto_pad")),
+        dilations=_two(node.ints("dilations")),
+        group=max(1, node.int("group", 1)),
+    )
 
 
 def _two(values: tuple[int, ...]) -> tuple[int, int]:

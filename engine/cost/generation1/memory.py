@@ -5,6 +5,7 @@ Simple, and of low confidence: how the driver lays features out is not public.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from math import prod
 
 from engine.cost.lowered import Lowered
@@ -15,75 +16,34 @@ __all__ = ["memory_of"]
 _BIAS_BYTES = 4
 
 
-def memory_of(lowered: Lowered, spans: bool = False) -> MemoryCost:
+def memory_of(lowered: Lowered) -> MemoryCost:
     """Bytes of weights and of the features that live together at the worst moment.
 
-    Args:
-        lowered: the layers.
-        spans: whether each feature's place is in the answer.
+    Features are stacked by birth: sums that live together, which no planner can undercut.
     """
-    weights = _weights(lowered)
-    births, deaths = _lifetimes(lowered)
-    rows, peak = _placed(lowered, births, deaths)
-    return MemoryCost(
-        internal=peak,
-        weight=weights,
-        total=peak + weights,
-        spans=tuple(rows) if spans else (),
-    )
-
-
-def _weights(lowered: Lowered) -> int:
     size = 1 if lowered.dtype == "int8" else 2
-    total = 0
-    for name in dict.fromkeys(each for layer in lowered.layers for each in layer.consts):
-        found = lowered.tensors.get(name)
-        if found is not None:
-            one = size if len(found.shape) > 1 else _BIAS_BYTES
-            total += prod(found.shape) * one
-    return total
-
-
-def _lifetimes(lowered: Lowered) -> tuple[dict[str, int], dict[str, int]]:
-    births = dict.fromkeys(lowered.inputs, 0)
-    deaths = dict.fromkeys(lowered.inputs, 0)
+    consts = {name for layer in lowered.layers for name in layer.consts if name in lowered.tensors}
+    shapes = map(lowered.shape, consts)
+    weight = sum(prod(each) * (size if len(each) > 1 else _BIAS_BYTES) for each in shapes)
+    births, deaths = dict.fromkeys(lowered.inputs, 0), dict.fromkeys(lowered.inputs, 0)
     for at, layer in enumerate(lowered.layers):
-        for name in layer.outputs:
-            births.setdefault(name, at)
-            deaths[name] = at
-        for name in layer.inputs:
+        for name in (*layer.outputs, *layer.inputs):
             births.setdefault(name, at)
             deaths[name] = at
     last = len(lowered.layers) - 1
-    for name in lowered.outputs:
-        if name in births:
-            deaths[name] = last
-    return births, deaths
-
-
-def _placed(
-    lowered: Lowered, births: dict[str, int], deaths: dict[str, int]
-) -> tuple[list[TensorSpan], int]:
-    """Features stacked by birth: sums that live together, which no planner can undercut."""
-    ending: dict[int, list[str]] = {}
-    starting: dict[int, list[str]] = {}
+    deaths.update({name: last for name in lowered.outputs if name in births})
+    starting, ending = defaultdict(list), defaultdict(list)
     for name, at in births.items():
-        starting.setdefault(at, []).append(name)
-        ending.setdefault(deaths[name], []).append(name)
-    live = peak = 0
-    rows: list[TensorSpan] = []
+        starting[at].append(name)
+        ending[deaths[name]].append(name)
+    sizes = {name: size * prod(lowered.shape(name)) for name in births if name in lowered.tensors}
+    living = peak = 0
+    spans: list[TensorSpan] = []
     for at in range(len(lowered.layers)):
         for name in starting.get(at, ()):
-            size = _bytes(name, lowered)
-            rows.append(TensorSpan(name, live, live + size, at, deaths[name]))
-            live += size
-        peak = max(peak, live)
-        live -= sum(_bytes(name, lowered) for name in ending.get(at, ()))
-    return rows, peak
-
-
-def _bytes(name: str, lowered: Lowered) -> int:
-    found = lowered.tensors.get(name)
-    if found is None:
-        return 0
-    return prod(found.shape) * (1 if lowered.dtype == "int8" else 2)
+            end = living + sizes.get(name, 0)
+            spans.append(TensorSpan(name, living, end, at, deaths[name]))
+            living = end
+        peak = max(peak, living)
+        living -= sum(sizes.get(name, 0) for name in ending.get(at, ()))
+    return MemoryCost(peak, weight, peak + weight, tuple(spans))

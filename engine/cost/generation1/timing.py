@@ -6,26 +6,28 @@ how well it is known stands in the data and in docs/estimates/derivation.md.
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from math import prod
 
-from engine.cost.generation1.work import Work
-from engine.facts import figures
-from engine.wire.cost import Bound
+from engine.cost.generation1.work import Work, all_works
+from engine.cost.lowered import Lowered
+from engine.cost.timing.model import LayerTime, NetTime
+from engine.facts import figures, rows
+from engine.facts.figures import basis
+from engine.wire.cost import Bound, Interval
 
 __all__ = [
     "DESIGNS",
     "SCALE",
     "STRATA",
-    "LayerTime",
     "Machine",
     "known_share",
     "layer_time",
+    "layer_times",
     "machine",
-    "network_time",
+    "net_time",
     "parameters",
     "slow",
     "spread",
@@ -44,6 +46,22 @@ networks have, or not."""
 
 _KNOWN = 0.85
 """Share of known work that makes a network one of ``convolutions``."""
+
+_LINK_GIGABYTES = 0.35
+"""Of a second over the host link of RK3399Pro: assumed (USB 3), stated by no source."""
+
+_LOW = "Generation 1: low confidence. The vendor's layer table of these chips is not public."
+_MEMORY = (
+    "Memory is the sum of what lives together and the weights, a lower bound: the driver's own"
+    " buffers are not in it, and were many times as much where the vendor measured."
+)
+_NOT_SURE = {
+    "unknown": "Of {} layers it is not public whether the NPU or the CPU computes them: the"
+    " time counts them as the NPU's.",
+    "none": "{} layers are in no operator list of toolkit 1.7.x, or are refused there: the"
+    " time counts them as the programmable part's.",
+}
+"""What is said of layers that are not sure to be on the NPU, by their target."""
 
 _KERNEL_LIMIT = 11
 """Kernels above this times the stride are not for the MAC array (Trouble Shooting 1.4.0, 6.1)."""
@@ -69,14 +87,6 @@ class Machine:
     peak: float
     peak_float16: float
     values: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class LayerTime:
-    """Milliseconds of a layer, and what most of them are."""
-
-    ms: float
-    bound: Bound
 
 
 def machine(
@@ -118,22 +128,19 @@ def layer_time(work: Work, on: Machine) -> LayerTime:
     kind = work.kind
     if kind == "free":
         return LayerTime(0.0, "nothing")
-    if kind in ("dense", "matmul"):
-        if slow(work, on):
-            busy = work.macs / _slow_rate(work, p) / cycles_per_ms
+    if kind in ("dense", "matmul", "depthwise"):
+        outside = slow(work, on)
+        if outside:
+            cycles = work.macs / (p["slow"] * (p["slow_matmul"] if kind == "matmul" else 1.0))
+        elif kind == "depthwise":
+            cycles = work.group * p["depthwise_channel"] + work.macs / p["depthwise_macs"]
         else:
             peak = on.peak_float16 if work.float16 else on.peak
-            busy = work.macs / (peak * p["use_1x1" if work.kernel == 1 else "use"]) / cycles_per_ms
-        ms = _overlap(busy, memory)
-        bound = "compute" if busy > memory else "memory"
-    elif kind == "depthwise" and slow(work, on):
-        busy = work.macs / _slow_rate(work, p) / cycles_per_ms
-        ms, bound = _overlap(busy, memory), "compute"
-    elif kind == "depthwise":
-        cycles = work.group * p["depthwise_channel"] + work.macs / p["depthwise_macs"]
+            cycles = work.macs / (peak * p["use_1x1" if work.kernel == 1 else "use"])
         busy = cycles / cycles_per_ms
         ms = _overlap(busy, memory)
-        bound = "compute" if busy > memory else "memory"
+        if busy > memory or (outside and kind == "depthwise"):
+            bound = "compute"
     elif kind == "lookup":
         ms = work.elements * p["lookup"] * _relative(work.op, p) / cycles_per_ms
         bound = "activation"
@@ -160,9 +167,79 @@ def slow(work: Work, on: Machine) -> bool:
     return work.kind == "dense" and work.side > _KERNEL_LIMIT * work.stride
 
 
-def network_time(works: Iterable[Work], on: Machine) -> float:
-    """Milliseconds of all layers; nothing overlaps."""
-    return sum(layer_time(each, on).ms for each in works)
+def layer_times(lowered: Lowered, chip: str, npu_mhz: float | None) -> tuple[LayerTime, ...]:
+    """Milliseconds of each layer, in the order of :attr:`Lowered.layers`; nothing overlaps.
+
+    Raises:
+        KeyError: the chip is not of generation 1.
+    """
+    on = machine(chip, npu_mhz)
+    return tuple(layer_time(each, on) for each in all_works(lowered))
+
+
+def net_time(lowered: Lowered, chip: str, npu_mhz: float | None, batch: int = 1) -> NetTime:
+    """Milliseconds of a run, with the interval that holds it nine times in ten.
+
+    Args:
+        lowered: of :func:`engine.cost.generation1.lowering.lower_generation1`.
+        chip: a name of :data:`DESIGNS`.
+        npu_mhz: clock of the NPU; its highest where None.
+        batch: inferences at once: they follow one another (User Guide 1.3.2, 3.6.4).
+
+    Raises:
+        KeyError: the chip is not of generation 1.
+    """
+    on, works = machine(chip, npu_mhz), all_works(lowered)
+    times = tuple(layer_time(each, on) for each in works)
+    notes = [_LOW, _MEMORY]
+    milliseconds = sum(each.ms for each in times)
+    if times:  # a network of views alone is an inference still: the start of a layer at least
+        milliseconds = max(milliseconds, on.values["start"] / (on.mhz * 1e3))
+    if chip == "rk3399pro":
+        crossed = _outside_bytes(lowered)
+        link = crossed / (_LINK_GIGABYTES * 1e6)
+        milliseconds += link
+        notes.append(
+            f"Unvalidated: no rate of RK3399Pro was published. It counts as RK1808, with {link:.2f}"
+            f" ms for {crossed:,} bytes over the link to the host at an assumed"
+            f" {_LINK_GIGABYTES * 1000:.0f} MB/s."
+        )
+    notes += _slow_notes(lowered, works, times, on)
+    notes += [
+        text.format(count)
+        for target, text in _NOT_SURE.items()
+        if (count := sum(each.target == target for each in lowered.layers))
+    ]
+    # a chip without a rate of its own is no safer than the rarest network
+    kind = STRATA[1] if basis(chip) != "fitted" else stratum(known_share(works, on))
+    value, wide = milliseconds * batch, spread(kind)
+    time = Interval(value, value / wide, value * wide)
+    fps = None
+    if time.low > 0:
+        fps = Interval(*(1000.0 * batch / each for each in (time.value, time.high, time.low)))
+    return NetTime(time, fps, times, basis(chip), "", tuple(notes))
+
+
+def _outside_bytes(lowered: Lowered) -> int:
+    """Of the inputs and outputs of the graph."""
+    size = 1 if lowered.dtype == "int8" else 2
+    return sum(size * prod(lowered.shape(each)) for each in (*lowered.inputs, *lowered.outputs))
+
+
+def _slow_notes(
+    lowered: Lowered, works: Sequence[Work], times: Sequence[LayerTime], on: Machine
+) -> list[str]:
+    outside = [at for at, each in enumerate(works) if slow(each, on)]
+    if not outside:
+        return []
+    ms = sum(times[at].ms for at in outside)
+    said = (
+        f"{len(outside)} layers with {ms:.1f} ms multiply outside the MAC array (two features with"
+        f" each other, a kernel above 11 x stride, a dilated depthwise one on RK1808, or float16 on"
+        f" RV1109 and RV1126), the first is {lowered.layers[outside[0]].name}: their rate was seen"
+        " in four networks only."
+    )
+    return [said]
 
 
 def known_share(works: Iterable[Work], on: Machine) -> float:
@@ -192,7 +269,7 @@ def parameters(design: str) -> dict[str, float]:
     """The fitted parameters of an NPU design."""
     return {
         row["name"]: float(row["value"])
-        for row in _rows("parameters.csv")
+        for row in rows("engine.cost.generation1", "parameters.csv")
         if row["design"] in ("both", design)
     }
 
@@ -200,12 +277,11 @@ def parameters(design: str) -> dict[str, float]:
 @cache
 def spread(name: str) -> float:
     """Half width of the 90 % interval of a stratum as a factor: 1.2 is +20 % and -17 %."""
-    return next(float(row["factor"]) for row in _rows("spread.csv") if row["stratum"] == name)
-
-
-def _rows(name: str) -> list[dict[str, str]]:
-    text = resources.files("engine.cost.generation1").joinpath(name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
+    return next(
+        float(row["factor"])
+        for row in rows("engine.cost.generation1", "spread.csv")
+        if row["stratum"] == name
+    )
 
 
 def _overlap(busy: float, memory: float) -> float:
@@ -214,10 +290,6 @@ def _overlap(busy: float, memory: float) -> float:
     larger, smaller = max(busy, memory), min(busy, memory)
     # factored, so that no power overflows
     return float(larger * (1.0 + (smaller / larger) ** SCALE) ** (1.0 / SCALE))
-
-
-def _slow_rate(work: Work, p: Mapping[str, float]) -> float:
-    return p["slow"] * (p["slow_matmul"] if work.kind == "matmul" else 1.0)
 
 
 def _relative(op: str, p: Mapping[str, float]) -> float:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
+from engine.cost.cycles import Cycles
 from engine.cost.generation1.lowering import FREE
 from engine.cost.lowered import Lowered, LoweredLayer, Window
 
-__all__ = ["Work", "WorkKind", "work_of"]
+__all__ = ["Work", "WorkKind", "all_works", "work_of"]
 
 WorkKind = Literal[
     "dense", "depthwise", "matmul", "lookup", "elementwise", "pool", "move", "program", "free"
@@ -29,6 +30,7 @@ _MOVE = frozenset(
     {"Concat", "Split", "Slice", "Transpose", "Pad", "Tile", "Expand", "DepthToSpace"}
     | {"SpaceToDepth", "Resize", "Upsample", "Gather"}
 )
+_MULTIPLIES = ("dense", "depthwise", "matmul")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,11 @@ class Work:
     """Of one layer and one inference.
 
     Attributes:
-        op: the layer's, without what is fused.
+        op: the layer's; of one that multiplies without what is fused.
         macs: multiply-accumulates, without padding.
         kernel: height x width of the window, 1 where there is none.
         side: the longer side of the window, dilated.
-        dilated: whether there are gaps in the window.
-        pixels: height x width of the output.
+        dilated: whether it is a convolution with gaps in the window.
         read, write, weight: bytes.
         elements: values of the output.
         float16: whether it computes in float16 and not in 8 bits.
@@ -55,7 +56,6 @@ class Work:
     dilated: bool = False
     stride: int = 1
     group: int = 1
-    pixels: int = 0
     read: int = 0
     write: int = 0
     weight: int = 0
@@ -67,84 +67,66 @@ class Work:
         """Moved in all."""
         return self.read + self.write + self.weight
 
+    @property
+    def figures(self) -> Cycles:
+        """As a layer of generation 2 has them; cycles are not public."""
+        return Cycles(0, 0, 0, self.read + self.weight, self.write, self.weight, self.macs)
+
+
+def all_works(lowered: Lowered) -> tuple[Work, ...]:
+    """Of every layer, in order."""
+    return tuple(work_of(layer, lowered) for layer in lowered.layers)
+
 
 def work_of(layer: LoweredLayer, lowered: Lowered) -> Work:
     """What a layer does; one that nothing is known of counts as the programmable part's."""
-    return replace(_work(layer, lowered), float16=layer.dtype == "float16")
 
+    def moved(names: tuple[str, ...]) -> int:
+        return sum(prod(lowered.shape(name)) for name in names) * size
 
-def _work(layer: LoweredLayer, lowered: Lowered) -> Work:
     size = 1 if layer.dtype == "int8" else 2
-    out = _largest(layer.outputs, lowered)
-    read = sum(prod(lowered.shape(each)) for each in layer.inputs) * size
-    write = sum(prod(lowered.shape(each)) for each in layer.outputs) * size
-    weight = sum(prod(lowered.shape(each)) for each in layer.consts) * size
-    elements = prod(out)
+    out = max(map(lowered.shape, layer.outputs), key=prod, default=())
     kind = _kind(layer, lowered)
-    if kind in ("dense", "depthwise"):
-        return _convolution(layer, lowered, kind, read, write, weight)
-    if kind == "matmul":
+    convolves = kind in ("dense", "depthwise")
+    window = layer.window or Window()
+    macs = 0
+    if convolves:
+        macs = _convolved(layer, lowered, window, out)
+    elif kind == "matmul":
         shape = lowered.shape(layer.inputs[0]) if layer.inputs else ()
-        depth = shape[-1] if shape else 1
-        rows = elements // max(1, out[-1] if out else 1)
-        return Work(
-            kind,
-            layer.kind,
-            macs=elements * depth,
-            pixels=rows,
-            read=read,
-            write=write,
-            weight=weight,
-            elements=elements,
-        )
-    window = layer.window
+        macs = prod(out) * (shape[-1] if shape else 1)
     return Work(
         kind,
-        layer.op,
-        kernel=window.kernel[0] * window.kernel[1] if window else 1,
-        side=_side(window) if window else 1,
-        stride=max(window.strides) if window else 1,
-        pixels=prod(out[2:]) if len(out) > 2 else 1,
-        read=read,
-        write=write,
-        weight=weight,
-        elements=elements,
+        layer.kind if kind in _MULTIPLIES else layer.op,
+        macs=macs,
+        kernel=prod(window.kernel),
+        side=max((k - 1) * d + 1 for k, d in zip(window.kernel, window.dilations, strict=True)),
+        dilated=convolves and max(window.dilations) > 1,
+        stride=max(window.strides),
+        group=window.group,
+        read=moved(layer.inputs),
+        write=moved(layer.outputs),
+        weight=moved(layer.consts),
+        elements=prod(out),
+        float16=layer.dtype == "float16",
     )
 
 
-def _convolution(
-    layer: LoweredLayer, lowered: Lowered, kind: WorkKind, read: int, write: int, weight: int
-) -> Work:
+def _convolved(layer: LoweredLayer, lowered: Lowered, window: Window, out: tuple[int, ...]) -> int:
+    """Multiply-accumulates of a convolution or a fully connected layer."""
     shape = lowered.shape(layer.inputs[0])
     filters = lowered.shape(layer.consts[0]) if layer.consts else ()
-    out = _largest(layer.outputs, lowered)
-    window = layer.window
-    kernel = window.kernel[0] * window.kernel[1] if window else 1
-    group = window.group if window else 1
-    cin = shape[1] // group if len(shape) > 1 else prod(shape)
+    inputs = _channels(shape) // window.group
     if layer.kind == "ConvTranspose":
         # each input pixel is multiplied with the whole kernel
-        cout = filters[1] if len(filters) > 1 else 1
+        outputs = filters[1] if len(filters) > 1 else 1
         pixels = prod(shape[2:])
     else:
-        cout = (filters[0] if layer.kind == "Conv" and filters else _channels(out)) // group
+        whole = filters[0] if layer.kind == "Conv" and filters else _channels(out)
+        outputs = whole // window.group
         # what a fused pool leaves out is computed all the same
         pixels = prod(out[2:]) * (4 if "MaxPool" in layer.op else 1)
-    return Work(
-        kind,
-        layer.kind,
-        macs=pixels * kernel * cin * cout * group,
-        kernel=kernel,
-        side=_side(window) if window else 1,
-        dilated=window is not None and max(window.dilations) > 1,
-        stride=max(window.strides) if window else 1,
-        group=group,
-        pixels=pixels,
-        read=read,
-        write=write,
-        weight=weight,
-        elements=prod(out),
-    )
+    return pixels * prod(window.kernel) * inputs * outputs * window.group
 
 
 def _kind(layer: LoweredLayer, lowered: Lowered) -> WorkKind:
@@ -162,24 +144,10 @@ def _kind(layer: LoweredLayer, lowered: Lowered) -> WorkKind:
     if op in FREE:
         return "free"
     if op in _MOVE:
-        return "free" if op == "Transpose" and _moves_nothing(layer, lowered) else "move"
+        # a transpose with at most one dimension that is not 1 leaves all values in their order
+        stays = op == "Transpose" and sum(d != 1 for d in lowered.shape(layer.inputs[0])) <= 1
+        return "free" if stays else "move"
     return "program"
-
-
-def _side(window: Window) -> int:
-    return max(
-        (size - 1) * dilation + 1
-        for size, dilation in zip(window.kernel, window.dilations, strict=True)
-    )
-
-
-def _moves_nothing(layer: LoweredLayer, lowered: Lowered) -> bool:
-    """Whether a transpose leaves all values in their order: at most one dimension is not 1."""
-    return sum(each != 1 for each in lowered.shape(layer.inputs[0])) <= 1
-
-
-def _largest(names: tuple[str, ...], lowered: Lowered) -> tuple[int, ...]:
-    return max((lowered.shape(each) for each in names), key=prod, default=())
 
 
 def _channels(shape: tuple[int, ...]) -> int:

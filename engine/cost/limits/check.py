@@ -9,7 +9,7 @@ from engine.cost.limits.placement import Placement
 from engine.cost.limits.remedies import remedy_for, usual_reason
 from engine.cost.limits.rules import Broken, base_operator, broken_limits
 from engine.cost.limits.tried import with_tried_remedies
-from engine.cost.lowered import Lowered, LoweredLayer, Target
+from engine.cost.lowered import ENDS, Lowered, LoweredLayer, Target
 from engine.facts import chip as chip_facts
 from engine.facts.limits import (
     CONTRADICTED,
@@ -20,8 +20,6 @@ from engine.facts.limits import (
 )
 
 __all__ = ["Placement", "check_layer", "with_reasons"]
-
-_ENDS = ("InputOperator", "OutputOperator")
 
 
 def check_layer(
@@ -43,7 +41,7 @@ def check_layer(
     facts = chip_facts(chip)
     if facts is None:
         return Placement("none", f"There is no chip {chip!r}.", "`rknntui chips` lists them.")
-    if layer.op in _ENDS:
+    if layer.op in ENDS:
         return Placement(layer.target)
     if facts.generation == 1:
         return check_generation1(layer, lowered)
@@ -77,7 +75,9 @@ def with_reasons(lowered: Lowered, chip: str) -> Lowered:
             return layer
         return replace(layer, target=found.target, reason=found.reason, remedy=found.remedy)
 
-    return with_tried_remedies(replace(lowered, layers=tuple(map(told, lowered.layers))))
+    placed = replace(lowered, layers=tuple(map(told, lowered.layers)))
+    facts = chip_facts(chip)
+    return placed if facts is not None and facts.generation == 1 else with_tried_remedies(placed)
 
 
 def _refused(op: str, chip: str) -> Placement | None:

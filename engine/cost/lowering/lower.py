@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Window
 from engine.cost.lowering.activations import (
@@ -61,10 +60,7 @@ from engine.cost.lowering.tiles import halve_filters, tile_filters
 from engine.cost.memory.layout import settled
 from engine.facts.npu import NpuDtype, NpuProfile
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["lower"]
+__all__ = ["frozen_layer", "lower"]
 
 RULES: tuple[Rule, ...] = (
     drop_idle,
@@ -150,7 +146,17 @@ def lower(
 
 def _frozen(work: LoweringGraph, context: Context) -> Lowered:
     layers = [_input_layer(name, work, context) for name in work.inputs]
-    layers += [_layer(node, work, context) for node in work.nodes]
+    layers += [
+        frozen_layer(
+            node,
+            work,
+            context.layer_dtypes,
+            context.dtype,
+            _window(node, work),
+            int4=context.int4 and has_int4(node),
+        )
+        for node in work.nodes
+    ]
     layers += [_output_layer(name, work, context) for name in work.outputs]
     used = {name for layer in layers for name in (*layer.inputs, *layer.consts, *layer.outputs)}
     tensors = {
@@ -172,19 +178,26 @@ def _frozen(work: LoweringGraph, context: Context) -> Lowered:
     )
 
 
-def _layer(node: Node, work: LoweringGraph, context: Context) -> LoweredLayer:
-    convolution = node.kind in ("Conv", "ConvTranspose")
-    window = None
-    if convolution or node.kind.endswith("Pool"):
-        weight = work.shape(node.inputs[1]) if convolution and len(node.inputs) > 1 else ()
-        kernel = weight[2:4] if len(weight) == 4 else node.ints("kernel_shape", (1, 1))
-        window = Window(
-            kernel=_pair(kernel),
-            strides=_pair(node.ints("strides", (1, 1))),
-            pads=_four(node.ints("pads", (0, 0, 0, 0))),
-            dilations=_pair(node.ints("dilations", (1, 1))),
-            group=node.int("group", 1),
-        )
+def frozen_layer(
+    node: Node,
+    work: LoweringGraph,
+    layer_dtypes: Mapping[str, NpuDtype],
+    dtype: NpuDtype,
+    window: Window | None,
+    *,
+    int4: bool = False,
+) -> LoweredLayer:
+    """A node as a layer, of either generation.
+
+    Args:
+        node: of ``work``, after all rewrites.
+        work: the graph.
+        layer_dtypes: source node -> dtype of the layers that have another one than the model's.
+        dtype: of the model.
+        window: of a convolution or pool.
+        int4: whether its weight has 4 bits.
+    """
+    own = (layer_dtypes[name] for name in node.sources if name in layer_dtypes)
     return LoweredLayer(
         op=node.op + "".join(node.fused),
         kind=node.kind,
@@ -192,7 +205,7 @@ def _layer(node: Node, work: LoweringGraph, context: Context) -> LoweredLayer:
         inputs=tuple(work.features(node)),
         consts=tuple(each for each in node.inputs if each and work.is_const(each)),
         outputs=tuple(each for each in node.outputs if each),
-        dtype=node.dtype or _dtype_of(node, context),
+        dtype=node.dtype or next(own, dtype),
         target="CPU" if node.target == "CPU" else "none" if node.target == "none" else "NPU",
         reason=node.reason,
         remedy=node.remedy,
@@ -200,16 +213,25 @@ def _layer(node: Node, work: LoweringGraph, context: Context) -> LoweredLayer:
         depthwise=bool(node.attributes.get("depthwise")),
         sources=node.sources,
         late_bias=bool(node.attributes.get("late_bias")),
-        int4=context.int4 and has_int4(node),
+        int4=int4,
         perm=node.ints("perm", ()) if node.kind == "Transpose" else (),
         mode=str(node.attributes.get("mode", "")) if node.kind == "Resize" else "",
     )
 
 
-def _dtype_of(node: Node, context: Context) -> str:
-    """That of the first of its source nodes that has one of its own, else the model's."""
-    own = context.layer_dtypes
-    return next((own[name] for name in node.sources if name in own), context.dtype)
+def _window(node: Node, work: LoweringGraph) -> Window | None:
+    convolution = node.kind in ("Conv", "ConvTranspose")
+    if not convolution and not node.kind.endswith("Pool"):
+        return None
+    weight = work.shape(node.inputs[1]) if convolution and len(node.inputs) > 1 else ()
+    kernel = weight[2:4] if len(weight) == 4 else node.ints("kernel_shape", (1, 1))
+    return Window(
+        kernel=_pair(kernel),
+        strides=_pair(node.ints("strides", (1, 1))),
+        pads=_four(node.ints("pads", (0, 0, 0, 0))),
+        dilations=_pair(node.ints("dilations", (1, 1))),
+        group=node.int("group", 1),
+    )
 
 
 def _pair(values: tuple[int, ...]) -> tuple[int, int]:

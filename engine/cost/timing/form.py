@@ -7,84 +7,46 @@ that what was fitted is what is shipped. Reasons and errors: docs/estimates/deri
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.cost.timing.work import ACTIVATIONS, CPU_KINDS, LayerWork
+from engine.cost.timing.work import ACTIVATIONS, CPU_KINDS, LayerWork, Part
 
 __all__ = ["NORM", "Columns", "Speeds", "Terms", "columns_of", "layer_terms"]
 
 Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
 NORM = 4.0
 """Multiplying, moving bytes and the output stage work at the same time: a smooth maximum, the
 4-norm, as no pipeline overlaps completely."""
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The work of many layers, a column each; shapes (layers,)."""
+Columns = Mapping[str, npt.NDArray[Any]]
+"""The work of many layers: a column for each quantity of :class:`LayerWork`, by its name. Shapes
+(layers,); float64, and of ``part``, ``activation`` and ``cpu`` int64: the place in its list."""
 
-    part: Mapping[str, Flags]
-    tasks: Floats
-    cycles: Floats
-    packed: Floats
-    vectors: Floats
-    depthwise: Flags
-    strided: Flags
-    features: Floats
-    weights: Floats
-    activation: Ints
-    lookups: Floats
-    averaged: Floats
-    heads: Floats
-    scores: Floats
-    cpu: Ints
-    cpu_amount: Floats
-
-
-_PARTS = ("array", "copy", "elementwise", "pool", "attention", "softmax", "cpu", "nothing")
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "part": get_args(Part),
+    "activation": ACTIVATIONS,
+    "cpu": CPU_KINDS,
+}
+_NUMBERS = [each.name for each in fields(LayerWork) if each.name not in (*_CHOICES, "op")]
 
 
 def columns_of(works: Sequence[LayerWork]) -> Columns:
-    """The columns of a sequence of layers."""
-
-    def floats(name: str) -> Floats:
-        return np.array([getattr(each, name) for each in works], dtype=np.float64)
-
-    def flags(name: str) -> Flags:
-        return np.array([getattr(each, name) for each in works], dtype=np.bool_)
-
-    def index(name: str, names: Sequence[str]) -> Ints:
-        places: dict[Any, int] = {each: at for at, each in enumerate(names)}
-        return np.array(
-            [places.get(getattr(each, name), len(names)) for each in works], dtype=np.int64
-        )
-
-    parts = np.array([each.part for each in works], dtype=object)
-    return Columns(
-        part={name: np.asarray(parts == name, dtype=np.bool_) for name in _PARTS},
-        tasks=floats("tasks"),
-        cycles=floats("cycles"),
-        packed=floats("packed"),
-        vectors=floats("vectors"),
-        depthwise=flags("depthwise"),
-        strided=flags("strided"),
-        features=floats("features"),
-        weights=floats("weights"),
-        activation=index("activation", ACTIVATIONS),
-        lookups=floats("lookups"),
-        averaged=floats("averaged"),
-        heads=floats("heads"),
-        scores=floats("scores"),
-        cpu=index("cpu", CPU_KINDS),
-        cpu_amount=floats("cpu_amount"),
-    )
+    """The columns of a sequence of layers; what is not in a list has the place behind its last."""
+    columns: dict[str, npt.NDArray[Any]] = {
+        name: np.array([getattr(each, name) for each in works], dtype=np.float64)
+        for name in _NUMBERS
+    }
+    for name, names in _CHOICES.items():
+        places = {each: at for at, each in enumerate(names)}
+        found = [places.get(getattr(each, name), len(names)) for each in works]
+        columns[name] = np.array(found, dtype=np.int64)
+    return columns
 
 
 @dataclass(frozen=True)
@@ -149,39 +111,38 @@ class Terms:
 
 def layer_terms(work: Columns, speeds: Speeds) -> Terms:
     """Milliseconds of each layer on one core."""
-    part = work.part
+    part = {name: work["part"] == at for at, name in enumerate(_CHOICES["part"])}
     cycles = (
-        work.cycles
-        * work.packed
-        * np.where(work.depthwise, speeds.depthwise, 1.0)
-        * np.where(work.strided, speeds.strided, 1.0)
-        + work.vectors * speeds.vector
+        work["cycles"]
+        * work["packed"]
+        * np.where(work["depthwise"], speeds.depthwise, 1.0)
+        * np.where(work["strided"], speeds.strided, 1.0)
+        + work["vectors"] * speeds.vector
     )
-    compute = cycles / speeds.cycles + work.averaged * speeds.average
-    moved = work.features / speeds.bandwidth + work.weights / speeds.weight_bandwidth
+    compute = cycles / speeds.cycles + work["averaged"] * speeds.average
+    moved = work["features"] / speeds.bandwidth + work["weights"] / speeds.weight_bandwidth
     passes = (
         part["array"] * 1.0
-        + (part["copy"]) * speeds.copy
+        + part["copy"] * speeds.copy
         + (part["elementwise"] | part["softmax"]) * speeds.elementwise
         + part["pool"] * speeds.pool
     )
     memory = moved * passes
-    activation = work.lookups * np.array((*speeds.activations, 0.0))[work.activation]
+    activation = work["lookups"] * np.array((*speeds.activations, 0.0))[work["activation"]]
     activation = (
-        activation + np.where(part["softmax"], speeds.score, 0.0) * work.lookups
+        activation + np.where(part["softmax"], speeds.score, 0.0) * work["lookups"]
     ) * speeds.lookup
     overlapped = (compute**NORM + memory**NORM + activation**NORM) ** (1 / NORM)
     attention = part["attention"] * (
-        speeds.head * work.heads
-        + speeds.score * speeds.lookup * work.scores
+        speeds.head * work["heads"]
+        + speeds.score * speeds.lookup * work["scores"]
         + speeds.attention * (moved + compute)
     )
     cpu = part["cpu"] * (
-        speeds.cpu_start + np.array((*speeds.cpu, 0.0))[work.cpu] * work.cpu_amount
+        speeds.cpu_start + np.array((*speeds.cpu, 0.0))[work["cpu"]] * work["cpu_amount"]
     )
-    start = speeds.task * work.tasks * ~part["cpu"]
-    serial = part["softmax"]
-    overlapped = np.where(serial, memory + activation, overlapped)
+    start = speeds.task * work["tasks"] * ~part["cpu"]
+    overlapped = np.where(part["softmax"], memory + activation, overlapped)
     busy = ~(part["attention"] | part["cpu"] | part["nothing"])
     total = np.where(busy, overlapped, 0.0) + attention + cpu + start
     return Terms(

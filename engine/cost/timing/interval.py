@@ -6,13 +6,12 @@ each stratum of networks, ``operators.csv`` how many fitted networks have each o
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from math import exp, hypot
 
 from engine.cost.timing.work import LayerWork
+from engine.facts import rows
 from engine.wire.cost import Interval
 
 __all__ = [
@@ -66,12 +65,17 @@ def stratum_of(works: Sequence[LayerWork], rare: float = 0.0) -> Stratum:
 
 @cache
 def _widths() -> Mapping[Stratum, float]:
-    return {row["stratum"]: float(row["half_width"]) for row in _rows("intervals.csv")}
+    return {
+        row["stratum"]: float(row["half_width"])
+        for row in rows("engine.cost.timing", "intervals.csv")
+    }
 
 
 @cache
 def _seen() -> Mapping[str, int]:
-    return {row["operator"]: int(row["networks"]) for row in _rows("operators.csv")}
+    return {
+        row["operator"]: int(row["networks"]) for row in rows("engine.cost.timing", "operators.csv")
+    }
 
 
 def less_known(
@@ -115,8 +119,3 @@ def half_width(stratum: Stratum, cpu: float, rare: float, beside: float = 0.0) -
 def interval(value: float, width: float) -> Interval:
     """A figure and what holds it nine times in ten; ``width`` of its logarithm."""
     return Interval(value, value * exp(-width), value * exp(width))
-
-
-def _rows(name: str) -> list[dict[str, str]]:
-    text = resources.files("engine.cost.timing").joinpath(name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))

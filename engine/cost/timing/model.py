@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, exp, hypot, log
 from typing import Protocol
 
@@ -53,7 +53,7 @@ class NetTime:
 
     Attributes:
         time: milliseconds of a run: all of the batch.
-        fps: inferences in a second, each of the batch counted.
+        fps: inferences in a second, each of the batch counted; None of a run without layers.
         layers: of one inference, in the order of the lowered layers; they add up to the time of
             one inference.
         confidence: ``fitted``, ``derived``, ``structural`` or ``calibrated``.
@@ -62,7 +62,7 @@ class NetTime:
     """
 
     time: Interval
-    fps: Interval
+    fps: Interval | None
     layers: tuple[LayerTime, ...]
     confidence: str
     stratum: str
@@ -176,15 +176,10 @@ def _terms(works: Sequence[LayerWork], chip: str, npu_mhz: float | None, cores: 
     # Cores share the memory: only what is not bound by it becomes shorter.
     busy = terms.total - terms.start
     short = np.maximum(busy / gain, np.minimum(terms.memory, busy))
-    total = np.where(shared, short + terms.start, terms.total)
-    return Terms(
-        total,
-        np.where(shared, terms.compute / gain, terms.compute),
-        terms.memory,
-        terms.activation,
-        terms.attention,
-        terms.cpu,
-        terms.start,
+    return replace(
+        terms,
+        total=np.where(shared, short + terms.start, terms.total),
+        compute=np.where(shared, terms.compute / gain, terms.compute),
     )
 
 
@@ -200,16 +195,7 @@ _BOUNDS: tuple[Bound, ...] = ("compute", "memory", "activation", "attention", "c
 
 
 def _layers(works: Sequence[LayerWork], terms: Terms) -> tuple[LayerTime, ...]:
-    parts = np.stack(
-        (
-            terms.compute,
-            terms.memory,
-            terms.activation,
-            terms.attention,
-            terms.cpu,
-            terms.start,
-        )
-    )
+    parts = np.stack([getattr(terms, bound) for bound in _BOUNDS])
     largest = parts.argmax(axis=0).tolist()
     totals = terms.total.tolist()
     return tuple(

@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 from engine.base.errors import UsageError
 from engine.cost.timing.form import Speeds
 from engine.cost.timing.work import ACTIVATIONS, CPU_KINDS
+from engine.facts import rows
 
 __all__ = ["FITTED", "Parameter", "TimedChip", "parameters", "speeds_of", "timed_chip", "values"]
 
@@ -92,7 +91,7 @@ def parameters() -> tuple[Parameter, ...]:
             unit=row["unit"],
             source=row["source"],
         )
-        for row in _rows("parameters.csv")
+        for row in rows("engine.cost.timing", "parameters.csv")
     )
 
 
@@ -116,7 +115,7 @@ def _chips() -> Mapping[str, TimedChip]:
             confidence=row["confidence"],
             note=row["note"],
         )
-        for row in _rows("chips.csv")
+        for row in rows("engine.cost.timing", "chips.csv")
     }
 
 
@@ -178,8 +177,3 @@ def speeds_of(fitted: Mapping[str, float], chip: str, mhz: float | None = None) 
         cpu_start=cpu * fitted["cpu_start"] * 1e-3,
         cpu=tuple(cpu * fitted.get(f"cpu_{each}", other) * 1e-6 for each in CPU_KINDS),
     )
-
-
-def _rows(name: str) -> list[dict[str, str]]:
-    text = resources.files("engine.cost.timing").joinpath(name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))

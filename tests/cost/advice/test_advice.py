@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from engine.cost.advice import advise
-from engine.cost.generation1.estimate import count_generation1, layer_times
+from engine.cost.generation1.lowering import lower_generation1
+from engine.cost.generation1.timing import layer_times
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Target, Window
 from engine.wire.cost import Advice
 from tests.cost.generation1.networks import Net
@@ -66,6 +67,11 @@ class Chain:
             inputs=("x",),
             outputs=(self.last,),
         )
+
+
+def first_times(lowered: Lowered, chip: str = "rk1808") -> list[float]:
+    """The time model of generation 1."""
+    return [each.ms for each in layer_times(lowered, chip, None)]
 
 
 def plain_time(lowered: Lowered) -> Sequence[float]:
@@ -217,12 +223,12 @@ def test_generation_1_with_its_own_time_model(chip: str) -> None:
     gate = net.add("Sigmoid", (1, 64, 16, 16))
     net.add("Mul", (1, 64, 16, 16), inputs=[before, gate])
     net.conv(64)
-    lowered = count_generation1(net.graph(), "rk1808", "int8").lowered
-    told = advise(lowered, chip, lambda each: layer_times(each, chip), {"Conv0": "long"})
+    lowered = lower_generation1(net.graph(), "rk1808", "int8")
+    told = advise(lowered, chip, lambda each: first_times(each, chip), {"Conv0": "long"})
     (kernel,) = [each for each in told if "11 x stride" in each.title]
     assert kernel.layers == ("long",)
     assert kernel.gain_ms is not None
-    assert kernel.gain_ms > 0.8 * sum(layer_times(lowered, chip))
+    assert kernel.gain_ms > 0.8 * sum(first_times(lowered, chip))
     assert told[0] is kernel
 
 
@@ -230,8 +236,8 @@ def test_attention_on_generation_1_is_told() -> None:
     net = Net((1, 4, 256, 64))
     net.add("MatMul", (1, 4, 256, 256), "x")
     net.add("Softmax", (1, 4, 256, 256))
-    lowered = count_generation1(net.graph(), "rk1808", "int8").lowered
-    told = advise(lowered, "rk1808", lambda each: layer_times(each, "rk1808"))
+    lowered = lower_generation1(net.graph(), "rk1808", "int8")
+    told = advise(lowered, "rk1808", first_times)
     (one,) = [each for each in told if "attention" in each.title]
     assert one.layers == ("MatMul0", "Softmax1")
     assert one.gain_ms is None

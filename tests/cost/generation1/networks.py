@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from engine.base.plain import JsonValue
+from engine.cost.generation1.lowering import lower_generation1
+from engine.cost.generation1.timing import DESIGNS
+from engine.cost.limits import with_reasons
 from engine.cost.lowering.graph import LoweringGraph, Node, Tensor
+from engine.cost.rows import chip_figures, counted
+from engine.facts.npu import NpuDtype
+from engine.wire.cost import ChipEstimate
 
 
 class Net:
@@ -58,3 +66,22 @@ class Net:
 
     def graph(self, *outputs: str) -> LoweringGraph:
         return LoweringGraph(self.nodes, dict(self.tensors), ["x"], list(outputs or [self.last]))
+
+
+def figures(
+    net: Net | LoweringGraph,
+    chip: str,
+    *,
+    dtype: NpuDtype = "int8",
+    layer_dtypes: Mapping[str, NpuDtype] | None = None,
+    ids: Mapping[str, str] | None = None,
+    npu_mhz: float | None = None,
+    batch: int = 1,
+) -> ChipEstimate:
+    """What the driver of both generations makes of a graph."""
+    graph = net.graph() if isinstance(net, Net) else net
+    lowered = with_reasons(lower_generation1(graph, DESIGNS[chip], dtype, layer_dtypes), chip)
+    blank = ChipEstimate(
+        chip=chip, generation=1, dtype=dtype, cores=1, batch=batch, npu_mhz=0.0, confidence=""
+    )
+    return chip_figures(blank, counted(lowered, None, ids or {}), npu_mhz)

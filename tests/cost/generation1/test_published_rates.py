@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.cost.generation1.estimate import chip_estimate, count_generation1
 from engine.cost.generation1.timing import DESIGNS, parameters
 from engine.cost.lowering.read import read_graph
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
+from tests.cost.generation1.networks import figures
 
 
 @pytest.mark.long
@@ -31,7 +31,7 @@ def test_published_rates(zoo: Path) -> None:
             source = find_source(zoo / "shapes" / "published" / name)
             graphs[name] = read_graph(load_source(source).graph)
         dtype = "int8" if row["dtype"] == "int8" else "float16"
-        found = chip_estimate(count_generation1(graphs[name], DESIGNS[chip], dtype), chip)
+        found = figures(graphs[name], chip, dtype=dtype)
         assert found.fps is not None
         rate = float(row["fps"])
         errors.append(abs(found.fps.value / rate - 1))
@@ -53,7 +53,7 @@ def test_parameters_are_few_and_physical() -> None:
 def test_the_manuals_mobilenet(zoo: Path) -> None:
     """User Guide 1.3.2, eval_perf: 4694 us on an RK1808 at 800 MHz; not in the fit."""
     graph = read_graph(load_source(find_source(zoo / "shapes" / "mbv1.onnx")).graph)
-    found = chip_estimate(count_generation1(graph, "rk1808", "int8"), "rk1808", npu_mhz=800.0)
+    found = figures(graph, "rk1808", npu_mhz=800.0)
     assert found.time_ms is not None
     assert found.time_ms.low < 4.694 < found.time_ms.high
     assert found.time_ms.value == pytest.approx(4.694, rel=0.1)
