@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from engine.cost.limits.tried import END_BEFORE, IN_FLOAT16, with_tried_remedies
+from engine.cost.limits.remedies import END_BEFORE, IN_FLOAT16, with_tried_remedies
 from engine.cost.lowered import Lowered
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.facts.npu import NpuDtype

@@ -1,7 +1,12 @@
-"""The tables of published limits: NPU operators, CPU operators, operators of the frameworks.
+"""What is known of operators: published limits, and where the compiler was seen to put them.
 
-Sources: the operator list of the compiler 2.3.2 (sections 3.x of the NPU, 4.x of the CPU), the
-support lists of the toolkits 2.3.2 and 1.7.x. Made by ``scripts/make_limit_tables.py``.
+Published: the operator list of the compiler 2.3.2 (sections 3.x of the NPU, 4.x of the CPU), the
+support lists of the toolkits 2.3.2 and 1.7.x; ``npu_limits.csv``, ``cpu_operators.csv`` and
+``support.csv`` are made by ``scripts/make_limit_tables.py``.
+
+Seen: what rknn-toolkit2 2.3.2 prints for graphs of single operators, family by family
+(docs/estimates/derivation.md): ``operators.csv`` by operator, with what is told of it, and
+``without.csv`` for families whose NPU has not what the others have.
 
 Known oddities of the sources: no limit of channels is stated for convolutions; the lists of ONNX
 and of the compiler contradict each other about Hardmax, Not, OneHot, ReduceL2, Round and TopK; of
@@ -21,11 +26,15 @@ __all__ = [
     "CONTRADICTED",
     "CpuOperator",
     "Limit",
+    "Operator",
     "Support",
+    "Without",
     "cpu_operators",
     "npu_limits",
     "npu_operators",
+    "operator",
     "support_of",
+    "without",
 ]
 
 CONTRADICTED = frozenset({"Hardmax", "Not", "OneHot", "ReduceL2", "Round", "TopK"})
@@ -72,6 +81,39 @@ class Support:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What was seen of an operator, of ONNX or of the compiler; empty of one that is not known.
+
+    Attributes:
+        compiler: where the compiler 2.3.2 puts it: ``NPU``, within the limits, or ``CPU``.
+        toolkit1: of toolkit 1.7.x: ``NPU`` where the manuals show it there, or ``unknown`` where
+            it is only in a list (convolution, Relu and pooling: Trouble Shooting 1.4.0, 6.1;
+            others: the times by layer of User Guide 1.3.2, 3.5; what only gives a tensor another
+            name or shape).
+        row1: its row in the list of toolkit 1.7.5, with ``{}`` where dimensions decide.
+        usual: why it is on the CPU though no published limit says so.
+        remedy: what to do where the operator as such is not on the NPU.
+    """
+
+    op: str
+    compiler: str = ""
+    toolkit1: str = ""
+    row1: str = ""
+    usual: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """An operator that the NPU of some families has not."""
+
+    op: str
+    families: tuple[str, ...]
+    reason: str
+    remedy: str
+
+
 @cache
 def npu_limits(chip: str) -> Mapping[str, tuple[Limit, ...]]:
     """Limits by operator of a chip of generation 2; empty of every other."""
@@ -101,9 +143,32 @@ def npu_operators() -> frozenset[str]:
     return frozenset(row["op"] for row in rows("engine.facts", "npu_limits.csv"))
 
 
+def operator(name: str) -> Operator:
+    """What was seen of an operator, by its name."""
+    return _operators().get(name) or Operator(name)
+
+
+def without(op: str, family: str) -> Without | None:
+    """Why the NPU of a family has not an operator; None where it has it."""
+    return next((each for each in _without() if each.op == op and family in each.families), None)
+
+
 def support_of(framework: str, op: str, generation: int) -> Support | None:
     """What the toolkit of a generation says of an operator; None where it is in no list."""
     return _support().get((framework, op, generation))
+
+
+@cache
+def _operators() -> dict[str, Operator]:
+    return {row["op"]: Operator(**row) for row in rows("engine.facts", "operators.csv")}
+
+
+@cache
+def _without() -> tuple[Without, ...]:
+    return tuple(
+        Without(row["op"], tuple(row["families"].split()), row["reason"], row["remedy"])
+        for row in rows("engine.facts", "without.csv")
+    )
 
 
 @cache

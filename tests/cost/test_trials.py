@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from engine.cost.estimate import CostSettings, estimate_chip
-from engine.cost.limits.tried import END_BEFORE, IN_FLOAT16, NOTHING_HELPS
+from engine.cost.limits.remedies import END_BEFORE, IN_FLOAT16, NOTHING_HELPS
 from engine.graph.execute.runtime import ort
 from engine.graph.ir import Graph, infer_shapes
 from engine.wire.cost import LayerCost

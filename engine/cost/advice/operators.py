@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from engine.cost.advice.changes import as_int8, dropped, ended_before, on_npu, with_whole_groups
 from engine.cost.advice.found import JOINS, OPERATORS, RATES, Found, Model, writes_output
-from engine.cost.limits.tried import MULTIPLIES
+from engine.cost.limits.remedies import MULTIPLIES
 from engine.cost.lowered import ENDS
 from engine.facts.npu import npu_profile
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.cost.limits.generation1 import check_generation1
-from engine.cost.limits.placement import Placement
-from engine.cost.limits.remedies import remedy_for, usual_reason
+from engine.cost.limits.remedies import Placement, remedy_for, with_tried_remedies
 from engine.cost.limits.rules import Broken, base_operator, broken_limits
-from engine.cost.limits.tried import with_tried_remedies
 from engine.cost.lowered import ENDS, Lowered, LoweredLayer, Target
 from engine.facts import chip as chip_facts
 from engine.facts.limits import (
@@ -16,6 +14,7 @@ from engine.facts.limits import (
     cpu_operators,
     npu_limits,
     npu_operators,
+    operator,
     support_of,
 )
 
@@ -49,7 +48,7 @@ def check_layer(
         return Placement("NPU")
     op = base_operator(layer)
     if layer.reason:  # whoever placed it knows why
-        return Placement(layer.target, layer.reason, layer.remedy or remedy_for(op, ""))
+        return Placement(layer.target, layer.reason, layer.remedy or remedy_for(op))
     refused = _refused(op, facts.name)
     if refused is not None:
         return refused
@@ -96,7 +95,7 @@ def _refused(op: str, chip: str) -> Placement | None:
         return Placement(
             "none",
             f"Toolkit 2.3.2 does not support {op} ({known.source}).",
-            remedy_for(op, "unsupported"),
+            remedy_for(op),
         )
     return None
 
@@ -115,7 +114,8 @@ def _told(target: Target, op: str, broken: tuple[Broken, ...], chip: str) -> Pla
         reason = f"The NPU of {chip} has no {op}."
         remedy = remedy_for(op, "npu_support")
     else:
-        reason, remedy = usual_reason(op, chip), remedy_for(op, "")
+        usual = f"The compiler puts this {op} on the CPU of {chip}: no published limit."
+        reason, remedy = operator(op).usual or usual, remedy_for(op)
     if op in CONTRADICTED:
         reason += " The vendor's lists contradict each other about it: try a build."
     if placed == "none" and not _on_cpu(op, chip):

@@ -6,135 +6,13 @@ manual (Trouble Shooting 1.4.0, 6.1).
 
 from __future__ import annotations
 
-from engine.cost.limits.placement import Placement
-from engine.cost.limits.remedies import remedy_for
+from engine.cost.limits.remedies import Placement, remedy_for
 from engine.cost.lowered import Lowered, LoweredLayer
-from engine.facts.limits import support_of
+from engine.facts.limits import operator, support_of
 
 __all__ = ["check_generation1"]
 
 _LIMIT = 11
-
-_VIEWS = frozenset({"Cast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
-"""They only give a tensor another name or shape."""
-
-# Operator of ONNX -> its row in the list, with dimensions where they decide.
-_ROWS = {
-    "Conv": "convolution {}D",
-    "ConvTranspose": "deconvolution {}D",
-    "AveragePool": "avg_pool{}d",
-    "MaxPool": "max_pool{}d",
-    "GlobalAveragePool": "adaptive_avg_pool{}d",
-    "GlobalMaxPool": "adaptive_max_pool{}d",
-    "Celu": "celu",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "CumSum": "cumsum",
-    "DepthToSpace": "pixel_shuffle",
-    "Equal": "eq",
-    "Erf": "erf",
-    "Greater": "gt",
-    "GreaterOrEqual": "ge",
-    "GRU": "gru",
-    "GroupNormalization": "group_norm",
-    "InstanceNormalization": "instancenorm{}d",
-    "Less": "lt",
-    "LessOrEqual": "le",
-    "LSTM": "lstm",
-    "Max": "maximum",
-    "Min": "minimum",
-    "Not": "logical_not",
-    "Round": "round",
-    "Selu": "selu",
-    "Softplus": "softplus",
-    "Softsign": "softsign",
-    "Tan": "tan",
-    "ThresholdedRelu": "threshold",
-    "Tile": "tile",
-    "TopK": "topk",
-    "Where": "where",
-    "Xor": "logical_xor",
-    "BitwiseNot": "bitwise_not",
-    "BitwiseXor": "bitwise_xor",
-}
-
-# Operators that are in its lists under other names, or that cost nothing.
-_KNOWN = frozenset(
-    [
-        "Abs",
-        "Add",
-        "And",
-        "ArgMax",
-        "ArgMin",
-        "BatchNormalization",
-        "Cast",
-        "Clip",
-        "Concat",
-        "Constant",
-        "Div",
-        "Dropout",
-        "Elu",
-        "Exp",
-        "Expand",
-        "Flatten",
-        "Floor",
-        "Gather",
-        "Gemm",
-        "HardSigmoid",
-        "HardSwish",
-        "Identity",
-        "LRN",
-        "LayerNormalization",
-        "LeakyRelu",
-        "Log",
-        "LogSoftmax",
-        "LpNormalization",
-        "MatMul",
-        "Mul",
-        "Neg",
-        "Or",
-        "PRelu",
-        "Pad",
-        "Pow",
-        "ReduceL2",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceSum",
-        "Relu",
-        "Reshape",
-        "Resize",
-        "Shape",
-        "Sigmoid",
-        "Sin",
-        "Slice",
-        "Softmax",
-        "SpaceToDepth",
-        "Split",
-        "Sqrt",
-        "Squeeze",
-        "Sub",
-        "Sum",
-        "Swish",
-        "Mish",
-        "Tanh",
-        "Transpose",
-        "Unsqueeze",
-        "Upsample",
-        "ConstantOfShape",
-    ]
-)
-
-
-_NAMED = frozenset(
-    {
-        *("Conv", "Gemm", "Relu", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"),
-        *("Softmax", "Transpose"),
-    }
-)
-"""What the manuals show on the NPU: convolution, Relu and pooling (Trouble Shooting 1.4.0, 6.1),
-and the rows convolution, fullyconnected, pooling, softmax and tensor.transpose of the times by
-layer (User Guide 1.3.2, 3.5)."""
 
 
 def check_generation1(layer: LoweredLayer, lowered: Lowered) -> Placement:
@@ -153,9 +31,9 @@ def check_generation1(layer: LoweredLayer, lowered: Lowered) -> Placement:
             return Placement(
                 "none",
                 f"Toolkit 1.7.5 does not support {op} as {row}{more}: {known.source}.",
-                remedy_for(op, "unsupported"),
+                remedy_for(op),
             )
-    elif op not in _KNOWN:
+    elif not operator(op).toolkit1:
         return Placement(
             "none",
             f"{op} is in no operator list of toolkit 1.7.x.",
@@ -167,7 +45,7 @@ def check_generation1(layer: LoweredLayer, lowered: Lowered) -> Placement:
 def _place(layer: LoweredLayer) -> Placement:
     op = layer.kind
     product = op == "MatMul" and bool(layer.consts)  # a fully connected layer
-    if op in _NAMED or op in _VIEWS or product:
+    if operator(op).toolkit1 == "NPU" or product:
         return Placement("NPU")
     return Placement(
         "unknown",
@@ -178,8 +56,8 @@ def _place(layer: LoweredLayer) -> Placement:
 
 
 def _row(op: str, layer: LoweredLayer, lowered: Lowered) -> str | None:
-    row = _ROWS.get(op)
-    if row is None:
+    row = operator(op).row1
+    if not row:
         return None
     found = lowered.tensors.get(layer.inputs[0]) if layer.inputs else None
     dimensions = len(found.shape) - 2 if found is not None else 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from engine.cost.limits.tried import END_BEFORE, IN_FLOAT16
+from engine.cost.limits.remedies import END_BEFORE, IN_FLOAT16
 from engine.cost.lowered import Target
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.movement_limits import (
@@ -18,8 +18,9 @@ from engine.cost.lowering.movement_limits import (
     transpose_on_cpu,
 )
 from engine.cost.lowering.rules import Context
+from engine.facts.limits import operator, without
 
-__all__ = ["CPU_ONLY", "NPU_KINDS", "Reason", "input_target", "output_target", "place"]
+__all__ = ["Reason", "input_target", "output_target", "place"]
 
 
 class Reason(NamedTuple):
@@ -31,38 +32,8 @@ class Reason(NamedTuple):
 
 Check = Callable[[Node, LoweringGraph, Context], Reason | None]
 
-CPU_ONLY = frozenset(
-    {
-        "ArgMax", "ArgMin", "Ceil", "Celu", "Cos", "CumSum", "Erf", "Exp", "Floor",
-        "GatherElements", "GatherND", "GridSample", "Hardmax", "LRN", "Log", "LogSoftmax",
-        "Mean", "Min", "Mod", "NonMaxSuppression", "NonZero", "OneHot", "RNN", "ReduceL1",
-        "ReduceL2", "ReduceMax", "ReduceMin", "ReduceProd", "ReverseSequence", "RoiAlign", "Round",
-        "ScatterElements", "ScatterND", "Selu", "Shape", "Shrink", "Sign", "Sin", "Softsign",
-        "SpaceToDepth", "Tan", "Tile", "TopK",
-    }
-)  # fmt: skip
-"""Operators that run on the CPU whatever the chip."""
-
-NPU_KINDS = frozenset(
-    {
-        "Abs", "Add", "AveragePool", "BatchNormalization", "Cast", "Clip", "Concat", "Conv",
-        "ConvTranspose", "DepthToSpace", "Div", "Elu", "Equal", "Expand", "Flatten", "GRU",
-        "Gather", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Greater", "GreaterOrEqual",
-        "HardSigmoid", "HardSwish", "Identity", "InstanceNormalization", "LSTM",
-        "LayerNormalization", "LeakyRelu", "Less", "LessOrEqual", "LpNormalization", "MatMul",
-        "Max", "MaxPool", "Mish", "Mul", "Neg", "Not", "PRelu", "Pad", "Pow", "ReduceMean",
-        "ReduceSum", "Relu", "Reshape", "Resize", "Sigmoid", "Slice", "Softmax", "Softplus",
-        "Split", "Sqrt", "Squeeze", "Sub", "Tanh", "ThresholdedRelu", "Transpose", "Unsqueeze",
-        "Upsample", "Where",
-    }
-)  # fmt: skip
-"""Operators of ONNX that it has for the NPU, within the limits below; its own begin with ``ex``."""
-
-COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not")
 LARGE_AXIS = 8192
 """Softmax and flat rows reach so far on most families."""
-WITH_GRU = ("rk3566", "rk3562", "rk3588")
-"""Families whose NPU computes a GRU; an LSTM runs on all but rv1106b."""
 NO_GATHER = ("rv1106", "rv1106b", "rk2118")
 POOL_KERNEL = 8
 """Largest side of a pool's window."""
@@ -113,8 +84,7 @@ def output_target(name: str, work: LoweringGraph, context: Context) -> Target:
 
 
 def _refused(node: Node) -> Reason | None:
-    known = node.kind.startswith("ex") or node.kind in NPU_KINDS or node.kind in CPU_ONLY
-    if not known:
+    if not node.kind.startswith("ex") and not operator(node.kind).compiler:
         return Reason(
             f"The compiler has no {node.kind}.",
             "Replace the operator, or register it as a custom operator.",
@@ -130,8 +100,11 @@ def _refused(node: Node) -> Reason | None:
 
 
 def _on_cpu(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
-    if node.kind in CPU_ONLY:
+    if operator(node.kind).compiler == "CPU":
         return Reason(f"{node.kind} has no version for the NPU.", END_BEFORE)
+    lacking = without(node.kind, context.family)
+    if lacking is not None:
+        return Reason(lacking.reason, lacking.remedy or END_BEFORE)
     check = CHECKS.get(node.kind)
     return check(node, work, context) if check is not None else None
 
@@ -234,19 +207,11 @@ def _pad(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 
 def _softmax(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     shape = work.shape(node.inputs[0])
-    if context.family == "rk3566":
-        return Reason("The NPU of this family has no Softmax.", END_BEFORE)
     if context.family in ("rk3588", "rk2118", "rv1106b") and max(shape, default=0) > LARGE_AXIS:
         return Reason(f"Softmax over a row of {max(shape)}: at most {LARGE_AXIS}.", END_BEFORE)
     axis = node.int("axis", 1)
     if context.family == "rv1106b" and axis not in (1, 1 - len(shape)):
         return Reason(f"Softmax on axis {axis}: only channels.", "Bring the axis to channels.")
-    return None
-
-
-def _norm(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
-    if context.family in ("rv1106", "rv1106b", "rk2118"):
-        return Reason("The NPU of this family has no normalization.", "Use BatchNormalization.")
     return None
 
 
@@ -256,12 +221,6 @@ def _div(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     if node.inputs and work.is_const(node.inputs[0]):
         return Reason("Div of a constant by a feature.", END_BEFORE)
     return None
-
-
-def _compare(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
-    if context.family in ("rk3576", "rv1126b"):
-        return None
-    return Reason(f"{node.kind} has no version for the NPU of this family.", END_BEFORE)
 
 
 def _cast(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
@@ -274,8 +233,6 @@ def _cast(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 
 
 def _pow(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
-    if context.family == "rv1106b":
-        return Reason("The NPU of this family has no Pow.", "Multiply the input with itself.")
     exponent = work.array(node.inputs[1]) if len(node.inputs) > 1 else None
     if exponent is None:
         return Reason("Pow with exponents that the model computes.", END_BEFORE)
@@ -297,13 +254,6 @@ def _reshape(node: Node, work: LoweringGraph, context: Context) -> Reason | None
 def _transpose(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     text = transpose_on_cpu(node, work, context)
     return Reason(text, END_BEFORE) if text else None
-
-
-def _spread(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
-    return Reason(
-        "A transposed convolution of another stride than 1, 2, 4 and 8 is spread with zeros.",
-        "Use a stride of 2, 4 or 8, or Resize and a convolution.",
-    )
 
 
 def _dtype(node: Node, context: Context) -> str:
@@ -335,21 +285,6 @@ def _add(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     return None
 
 
-def _gru(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
-    if context.family in WITH_GRU:
-        return None
-    return Reason(
-        "The compiler puts a GRU on the CPU of this family.",
-        "Use an LSTM." if context.family != "rv1106b" else END_BEFORE,
-    )
-
-
-def _lstm(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
-    if context.family != "rv1106b":
-        return None
-    return Reason("The NPU of this family has no LSTM.", END_BEFORE)
-
-
 CHECKS: dict[str, Check] = {
     "Add": _add,
     "AveragePool": _average_pool,
@@ -367,13 +302,5 @@ CHECKS: dict[str, Check] = {
     "Softmax": _softmax,
     "Sqrt": _sqrt,
     "Transpose": _transpose,
-    "InstanceNormalization": _norm,
-    "LayerNormalization": _norm,
-    "LpNormalization": _norm,
-    "exConvTransposePad": _spread,
-    **dict.fromkeys(("GRU", "exGRU"), _gru),
-    **dict.fromkeys(("LSTM", "exLSTM"), _lstm),
-    "exNorm": _norm,
     "exSoftmax13": _softmax,
-    **dict.fromkeys(COMPARISONS, _compare),
 }

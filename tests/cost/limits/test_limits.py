@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from engine.cost.limits import broken_limits, check_layer, with_reasons
-from engine.cost.limits.permutation import broken_condition, constants, perms_between
-from engine.cost.limits.rules import base_operator
+from engine.cost.limits.rules import (
+    base_operator,
+    broken_condition,
+    constants,
+    perms_between,
+)
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Target, Window
 from engine.facts import chips
 from engine.facts.limits import cpu_operators, npu_limits, support_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.cost.limits import with_reasons
-from engine.cost.limits.tried import END_BEFORE, NOTHING_HELPS
+from engine.cost.limits.remedies import END_BEFORE, NOTHING_HELPS
 from engine.cost.lowered import LoweredLayer
 from tests.cost.lowering.small_nets import Net
 
