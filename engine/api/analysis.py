@@ -48,7 +48,7 @@ def analyse_inputs(pipeline: Pipeline, generation: int, given: Parameters) -> tu
     folder = Path(path_text(SNAPSHOT if where is None else where, "output_dir"))
     result = analyse_build(pipeline, files, folder, force=True, errors=errors, board=board)
     ran = result.board
-    verdict = "" if ran is None else f"{ran.verdict} ({ran.device}, {ran.label})"
+    verdict = "" if ran is None else f"{ran.verdict} ({ran.head.device}, {ran.head.label})"
     return result.table(generation) if errors else "", verdict
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import replace
 from logging import Logger
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,10 @@ from engine.devices.measure.benchmark import core_problem
 from engine.devices.measure.benchmark_runs import fix_clocks_of, state_by_agent
 from engine.devices.measure.conditions import Reading
 from engine.devices.measure.measured import (
-    Label,
     MeasuredPerf,
-    MemoryUse,
-    SystemMemory,
     Versions,
     memory_not_available,
+    memory_use,
 )
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.devices.probe.identify import BoardIdentity
@@ -37,6 +34,8 @@ from engine.devices.probe.versions import read_versions
 from engine.devices.toolkit.board import memory_by_toolkit, toolkit_known
 from engine.devices.transport import Transport
 from engine.facts import chip as chip_facts
+from engine.wire.board import AllocatedMemory
+from engine.wire.devices import BoardMemory, FigureLabel
 
 __all__ = ["BoardModel", "given_inputs"]
 
@@ -111,7 +110,7 @@ class BoardModel:
         return cls(board, identity, runtime, opened, given, generation)
 
     @property
-    def label(self) -> Label:
+    def label(self) -> FigureLabel:
         """Of every figure: ``measured``, or ``emulated`` where the board is."""
         return "emulated" if self._identity.emulated else "measured"
 
@@ -176,7 +175,7 @@ class BoardModel:
             label=self.label,
         )
 
-    def memory(self) -> MemoryUse | SystemMemory:
+    def memory(self) -> BoardMemory | AllocatedMemory:
         """What the model takes; in generation 1 the vendor's toolkit is asked, where it is known.
 
         Raises:
@@ -192,9 +191,7 @@ class BoardModel:
         if self._opened.generation == 1:
             return self._memory_by_toolkit()
         found = self._runtime.memory()
-        return MemoryUse.of(
-            weight=found.weight, internal=found.internal, dma=found.dma, label=self.label
-        )
+        return memory_use(weight=found.weight, internal=found.internal, dma=found.dma)
 
     @property
     def model_bytes(self) -> int:
@@ -227,14 +224,13 @@ class BoardModel:
     ) -> list[BoardInput]:
         return given_inputs(inputs, self._opened.inputs, data_format, data_type, pass_through)
 
-    def _memory_by_toolkit(self) -> SystemMemory:
+    def _memory_by_toolkit(self) -> AllocatedMemory:
         """As the vendor's toolkit asks rknn_server, which the C API of generation 1 cannot."""
         if self._board.kind != "adb" or not toolkit_known():
             raise memory_not_available()
         address = Address("adb", self._board.name)
         chip = self._identity.chip or str(self._given["target"]).lower()
-        found = memory_by_toolkit(self._opened.file.path, address, chip)
-        return replace(found, label=self.label)
+        return memory_by_toolkit(self._opened.file.path, address, chip)
 
 
 def given_inputs(

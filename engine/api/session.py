@@ -157,9 +157,11 @@ class Session:
             told = EstimatedMemory(generation, self._estimate())
             self._print(told.printed(container_bytes), given)
             return told.value()
+        from engine.devices.measure.measured import memory_text, memory_value
+
         found = self._board.memory()
-        self._print(found.printed(self._board.model_bytes), given)
-        return found.value()
+        self._print(memory_text(found, self._board.model_bytes, self._board.label), given)
+        return memory_value(found)
 
     def _print(self, text: str, given: Parameters) -> None:
         if given["is_print"]:

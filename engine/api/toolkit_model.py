@@ -14,8 +14,10 @@ from engine.api.board_model import given_inputs
 from engine.api.signatures import Parameters
 from engine.base.errors import UsageError
 from engine.devices.address import Address
-from engine.devices.measure.measured import MeasuredPerf, SystemMemory, Versions
+from engine.devices.measure.measured import MeasuredPerf, Versions
 from engine.devices.toolkit.board import ToolkitBoard, toolkit_board
+from engine.wire.board import AllocatedMemory
+from engine.wire.devices import FigureLabel
 
 __all__ = ["ToolkitModel"]
 
@@ -83,7 +85,12 @@ class ToolkitModel:
         ]
         return MeasuredPerf(self._generation, statistics.median(times))
 
-    def memory(self) -> SystemMemory:
+    @property
+    def label(self) -> FigureLabel:
+        """Of every figure: the toolkit reaches real boards alone."""
+        return "measured"
+
+    def memory(self) -> AllocatedMemory:
         """What the model takes.
 
         Raises:

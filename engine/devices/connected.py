@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from engine.base.errors import DeviceError
 from engine.devices.address import Address
@@ -12,7 +13,10 @@ from engine.devices.choose import choose
 from engine.devices.probe.identify import BoardIdentity, identify
 from engine.devices.reach import reach
 from engine.devices.transport import Transport
-from engine.wire.board import FigureLabel
+from engine.wire.devices import BoardAnswer, FigureLabel
+
+if TYPE_CHECKING:
+    from engine.devices.board.results import OpenModel
 
 __all__ = ["Connected", "connected"]
 
@@ -51,6 +55,22 @@ class Connected:
                 remedy=f"See `rknntui doctor --device {self.address}`.",
             )
         return self.identity.chip
+
+    def head(self, opened: OpenModel, *notes: str) -> BoardAnswer:
+        """What every answer about a model that is loaded here begins with.
+
+        Args:
+            opened: the model; what it notes stands first.
+            notes: further ones.
+        """
+        return BoardAnswer(
+            label=self.label,
+            device=str(self.address),
+            chip=self.chip,
+            runtime=opened.api_version,
+            driver=opened.driver_version,
+            notes=(*opened.notes, *notes),
+        )
 
 
 @contextmanager

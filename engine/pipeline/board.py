@@ -36,8 +36,8 @@ from engine.graph.execute import fused_roundings
 from engine.pipeline.comparison_model import comparison_container, output_groups
 from engine.pipeline.layers import quantized_of
 from engine.pipeline.tensor_names import match_inputs, match_outputs, values_of
-from engine.wire.board import FigureLabel
 from engine.wire.compare import Comparison
+from engine.wire.devices import BoardAnswer
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
@@ -74,25 +74,17 @@ class OnBoard:
 
     Attributes:
         layers: in the order of the graph.
-        label: of all figures of the board.
-        device, chip: of the board.
-        runtime, driver: their versions, as the board says them.
+        head: which board it was.
         sha256: of the inputs.
         missing: ids of layers that the board did not give.
-        notes: what is to be known.
         rounding: how far other roundings move the net; None where that was not measured.
         fused: whether the compiler leaves roundings between layers out at its default level.
     """
 
     layers: tuple[LayerOnBoard, ...]
-    label: FigureLabel
-    device: str
-    chip: str
-    runtime: str
-    driver: str
+    head: BoardAnswer
     sha256: str
     missing: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
     rounding: RoundingSensitivity | None = None
     fused: bool = False
 
@@ -139,11 +131,7 @@ class OnBoard:
         """As the wire has it."""
         rounded = {} if self.rounding is None else {r.name: r for r in self.rounding.layers}
         return Comparison(
-            label=self.label,
-            device=self.device,
-            chip=self.chip,
-            runtime=self.runtime,
-            driver=self.driver,
+            **vars(self.head),
             layers=tuple(
                 replace(layer.told(), rounding=rounded.get(layer.row.layer))
                 for layer in self.layers
@@ -153,7 +141,6 @@ class OnBoard:
             sha256=self.sha256,
             missing=self.missing,
             files=tuple(map(str, files)),
-            notes=self.notes,
             judged=self.judged,
             rounding=self.rounding,
         )
@@ -220,15 +207,19 @@ def compare_on_board(
     moved = rounding_where_it_runs(build, [feeds], pipeline.reporter) if rounding else None
     compared = {layer.row.layer for layer in found}
     versions = ("", "") if opened is None else (opened.api_version, opened.driver_version)
+    head = BoardAnswer(
+        label="emulated" if identity.emulated else "measured",
+        device=str(address),
+        chip=identity.chip or "",
+        runtime=versions[0],
+        driver=versions[1],
+        notes=tuple(dict.fromkeys(side.notes)),
+    )
     return OnBoard(
         found,
-        "emulated" if identity.emulated else "measured",
-        str(address),
-        identity.chip or "",
-        *versions,
+        head,
         input_digest(feeds),
         tuple(dict.fromkeys(row.layer for row in rows if row.layer not in compared)),
-        tuple(dict.fromkeys(side.notes)),
         moved,
         chosen.compiled is not None and bool(fused_roundings(build.graph)),
     )

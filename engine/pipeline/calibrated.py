@@ -140,13 +140,12 @@ def measured_of(run: str | None, title: str) -> MeasuredPoint:
     Raises:
         UsageError: there is no such run, or it measured no time on a real board.
     """
-    from engine.devices.measure.history import RunHead, list_runs, load_run
+    from engine.devices.measure.history import list_runs, load_run
 
     if run is None:
-        heads = (each for each in list_runs() if isinstance(each, RunHead))
         fits = (
             each.id
-            for each in heads
+            for each in list_runs()
             if each.label == "measured" and each.median and Path(each.title).stem == title
         )
         run = next(fits, None)

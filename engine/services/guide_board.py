@@ -55,11 +55,12 @@ def _c1(probe: Probe) -> StepResult:
 
 
 def _result(found: OnBoard) -> StepResult:
+    head = found.head
     did = (
-        f"Ran the first sample on {found.device} ({found.chip}, {found.label}) and compared "
+        f"Ran the first sample on {head.device} ({head.chip}, {head.label}) and compared "
         f"{len(found.layers)} layers with the simulator, each on the board's own inputs."
     )
-    told = [StepFinding("runtime, driver", f"{found.runtime or '?'}, {found.driver or '?'}")]
+    told = [StepFinding("runtime, driver", f"{head.runtime or '?'}, {head.driver or '?'}")]
     apart = [layer for layer in found.layers if layer.diverges]
     told += [StepFinding(layer.row.layer, _words(layer), _verdict(layer)) for layer in apart[:5]]
     if found.missing:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from engine.wire.build import SimulatedOutput
 from engine.wire.codec import Whole
-from engine.wire.devices import CORES, BoardMemory, Cores, LayerTime
+from engine.wire.devices import (
+    CORES,
+    BoardAnswer,
+    BoardMemory,
+    Cores,
+    FigureLabel,
+    ModelOnBoard,
+)
 from engine.wire.doctor import Check
 from engine.wire.flags import Board, Flag, Force, InputFiles, Layered, Saved, Top
 from engine.wire.method import Part, Query, Task
@@ -24,7 +31,6 @@ __all__ = [
     "AllocatedMemory",
     "BoardFacts",
     "BoardState",
-    "FigureLabel",
     "LiveLook",
     "LiveParams",
     "Lived",
@@ -36,9 +42,6 @@ __all__ = [
     "Temperature",
     "VersionRow",
 ]
-
-FigureLabel = Literal["measured", "emulated"]
-"""Of every figure of a board; ``emulated`` where the board is."""
 
 
 @record
@@ -197,32 +200,20 @@ class RunParams(ModelTarget):
     build: ModelTarget | None = None
 
 
-@record
-class Ran:
+@record(kw_only=True)
+class Ran(ModelOnBoard):
     """One sample that ran on a board.
 
     Attributes:
         outputs: their figures; ``label`` is that of the run.
         milliseconds: median time of an inference by the runtime, or where that does not tell by
             the board's clock around it, which ``notes`` say then.
-        layers: of the runtime's table; empty where it was not asked for.
-        memory: of the model; None where the runtime does not tell, with the reason.
         saved: files that were written.
-        notes: what is to be known.
     """
 
-    label: FigureLabel
-    device: str
-    chip: str
-    runtime: str
-    driver: str
     outputs: tuple[SimulatedOutput, ...]
     milliseconds: float | None = None
-    layers: tuple[LayerTime, ...] = ()
-    memory: BoardMemory | None = None
-    memory_reason: str = ""
     saved: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @record(kw_only=True)
@@ -236,31 +227,19 @@ class LiveParams(RunParams):
     hertz: float = 1.0
 
 
-@record
-class LiveLook:
+@record(kw_only=True)
+class LiveLook(ModelOnBoard):
     """One of those runs.
 
     Attributes:
         at: seconds since the first.
         milliseconds: of the inference, which the timing of layers slows.
-        layers: of the runtime's table.
-        memory: of the model; None where the runtime does not tell, with the reason.
         system: of the whole board.
-        notes: what is to be known.
     """
 
-    label: FigureLabel
-    device: str
-    chip: str
-    runtime: str
-    driver: str
     at: float
     milliseconds: float
-    layers: tuple[LayerTime, ...]
-    memory: BoardMemory | None = None
-    memory_reason: str = ""
     system: SystemMemory | None = None
-    notes: tuple[str, ...] = ()
 
 
 @record
@@ -289,8 +268,8 @@ class AllocatedMemory:
     npu_total: int
 
 
-@record
-class MemoryReport:
+@record(kw_only=True)
+class MemoryReport(BoardAnswer):
     """What a model takes on a board.
 
     Attributes:
@@ -301,10 +280,6 @@ class MemoryReport:
         system: of the whole board, with the model loaded.
     """
 
-    label: FigureLabel
-    device: str
-    chip: str
-    runtime: str
     memory: BoardMemory | None = None
     reason: str = ""
     text: str = ""

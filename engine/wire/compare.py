@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from engine.wire.board import FigureLabel
 from engine.wire.codec import Text
+from engine.wire.devices import BoardAnswer
 from engine.wire.flags import Board, Flag, Force, Rounding, SampleFiles
 from engine.wire.method import Task
 from engine.wire.record import record
@@ -93,8 +93,8 @@ class ComparedLayer:
     rounding: RoundedLayer | None = None
 
 
-@record
-class Comparison:
+@record(kw_only=True)
+class Comparison(BoardAnswer):
     """What a comparison found.
 
     Attributes:
@@ -109,18 +109,12 @@ class Comparison:
         files: that were written.
     """
 
-    label: FigureLabel
-    device: str
-    chip: str
-    runtime: str
     layers: tuple[ComparedLayer, ...]
     first: str
     verdict: str
     sha256: str
     missing: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    driver: str = ""
     judged: tuple[str, ...] = ()
     rounding: RoundingSensitivity | None = None
 

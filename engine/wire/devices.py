@@ -23,14 +23,17 @@ __all__ = [
     "EXAMINED",
     "AdbStateName",
     "BatchModel",
+    "BoardAnswer",
     "BoardMemory",
     "Device",
     "DeviceListParams",
     "DeviceState",
     "ExamineParams",
+    "FigureLabel",
     "LayerTime",
     "Listing",
     "MeasuredPoint",
+    "ModelOnBoard",
     "PerfParams",
     "Performance",
 ]
@@ -56,6 +59,30 @@ DeviceState = (
 Cores = Literal["auto", "0", "1", "2", "0_1", "0_1_2", "all"]
 CORES: tuple[Cores, ...] = get_args(Cores)
 """Choices of NPU cores [RKNN-T2 2.3.0, 2.7]."""
+
+
+FigureLabel = Literal["measured", "emulated"]
+"""Of every figure of a board; ``emulated`` where the board is."""
+
+
+@record(kw_only=True)
+class BoardAnswer:
+    """What every answer of a board says of its figures.
+
+    Attributes:
+        label: of which kind they are.
+        device: address of the board, as the user gives it.
+        chip: its name in :mod:`engine.facts`.
+        runtime, driver: their versions, as the board says them.
+        notes: what is to be known of the figures.
+    """
+
+    label: FigureLabel
+    device: str
+    chip: str
+    runtime: str
+    driver: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @record
@@ -315,33 +342,35 @@ class BoardMemory:
     sram_free: int = 0
 
 
-@record
-class Performance:
+@record(kw_only=True)
+class ModelOnBoard(BoardAnswer):
+    """What a board says of a model that it ran.
+
+    Attributes:
+        layers: of the runtime's table; empty where it was not asked for.
+        memory: of the model; None where the runtime does not tell, as in generation 1.
+        memory_reason: why it does not.
+    """
+
+    layers: tuple[LayerTime, ...] = ()
+    memory: BoardMemory | None = None
+    memory_reason: str = ""
+
+
+@record(kw_only=True)
+class Performance(ModelOnBoard):
     """What a board measured of a model.
 
     Attributes:
-        label: ``measured``, or ``emulated`` where the board is.
-        device, chip, runtime, driver: where.
         points: in the order of measuring.
         left_out: points that cannot be measured there, with the reason.
-        layers: of the runtime's table; empty where it was not asked for.
-        text: that table as the runtime printed it.
-        memory: None where the runtime does not tell, as in generation 1.
-        notes: what is to be known.
+        text: the table of layers as the runtime printed it.
         kept: name in the history.
     """
 
-    label: str
-    device: str
-    chip: str
-    runtime: str
-    driver: str
     points: tuple[MeasuredPoint, ...]
     left_out: tuple[str, ...] = ()
-    layers: tuple[LayerTime, ...] = ()
     text: str = ""
-    memory: BoardMemory | None = None
-    notes: tuple[str, ...] = ()
     kept: str = ""
 
 

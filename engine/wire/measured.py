@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from engine.wire.board import FigureLabel
+from engine.wire.devices import FigureLabel
 from engine.wire.method import Query
 from engine.wire.record import record
 
 __all__ = [
     "MEASURED_COMPARE",
     "MEASURED_LIST",
+    "Conditions",
     "KeptFilter",
     "KeptRun",
     "KeptRuns",
@@ -31,16 +32,33 @@ class KeptFilter:
 
 
 @record
-class KeptRun:
+class Conditions:
+    """What was measured where: figures of equal conditions can be compared.
+
+    Attributes:
+        model: SHA-256 of the model's file, in hexadecimal digits.
+        chip: name of the chip.
+        device: address of the board.
+        versions: component (``runtime``, ``driver``, ``server``, ``toolkit``) -> version.
+        clocks: part -> Hz.
+    """
+
+    model: str = ""
+    chip: str = ""
+    device: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    clocks: dict[str, int] = field(default_factory=dict)
+
+
+@record(kw_only=True)
+class KeptRun(Conditions):
     """A run of the history.
 
     Attributes:
         id: sorts by its time.
         at: seconds since the epoch.
         title: name of the model.
-        model: SHA-256 of its file.
-        chip, device, label: where, and of which kind its figures are.
-        versions: component -> version.
+        label: of which kind its figures are.
         points: of the grid that have times.
         layers: rows of the table of layers.
         median: microseconds, the smallest of all points; None without a benchmark.
@@ -50,11 +68,7 @@ class KeptRun:
     id: str
     at: float = 0.0
     title: str = ""
-    model: str = ""
-    chip: str = ""
-    device: str = ""
     label: FigureLabel = "measured"
-    versions: dict[str, str] = field(default_factory=dict)
     points: int = 0
     layers: int = 0
     median: float | None = None

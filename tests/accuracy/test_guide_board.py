@@ -11,6 +11,7 @@ from engine.base.errors import DeviceError, JobCancelledError
 from engine.base.events import NullReporter
 from engine.pipeline.board import BoardChoice, OnBoard
 from engine.services.guide import guide
+from engine.wire.devices import BoardAnswer
 from rknntui.demo import demo_recipe
 from tests.accuracy.build import built, feeds
 from tests.accuracy.test_three_way import Board, Given, spoilt_tensors
@@ -22,7 +23,10 @@ def step(device: str | None = "adb:one") -> Any:
 
 
 def on_board(layers: tuple[LayerOnBoard, ...], **more: Any) -> OnBoard:
-    return OnBoard(layers, "measured", "adb:one", "rk3588", "2.3.2", "0.9.8", "0" * 64, **more)
+    head = BoardAnswer(
+        label="measured", device="adb:one", chip="rk3588", runtime="2.3.2", driver="0.9.8"
+    )
+    return OnBoard(layers, head, "0" * 64, **more)
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, result: OnBoard | Exception) -> list[BoardChoice]:

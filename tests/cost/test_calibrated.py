@@ -12,8 +12,7 @@ from engine.base.errors import OutputError, UsageError
 from engine.base.paths import state_folder
 from engine.devices.measure.benchmark import Cell, CellTimes, Reading, cell_result
 from engine.devices.measure.history import save_run
-from engine.devices.measure.measured import Label
-from engine.devices.measure.measured_run import Conditions, MeasuredRun
+from engine.devices.measure.measured_run import MeasuredRun
 from engine.pipeline.calibrated import (
     MeasuredPoint,
     apply,
@@ -25,6 +24,8 @@ from engine.pipeline.calibrated import (
 )
 from engine.pipeline.costs import calibrate
 from engine.wire.cost import Calibrated, ChipEstimate, Interval
+from engine.wire.devices import FigureLabel
+from engine.wire.measured import Conditions
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -119,7 +120,7 @@ def test_without_a_run_there_is_a_remedy(tmp_path: Path) -> None:
     assert "perf" in error.value.cause
 
 
-def measured(ms: float, title: str, label: Label = "measured") -> str:
+def measured(ms: float, title: str, label: FigureLabel = "measured") -> str:
     """A run of the history: ten inferences, each a little longer than the one before."""
     times = tuple(1000 * ms * (1 + 0.002 * at) for at in range(10))
     reading = Reading({"NPU": 1_000_000_000})

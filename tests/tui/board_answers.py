@@ -105,7 +105,15 @@ def comparison(first: str = "Conv_1") -> Comparison:
         f"{first} is the first layer that diverges." if first else "Board and simulator agree."
     )
     return Comparison(
-        "emulated", BOARD, "rk3588", "2.3.0", tuple(rows), first, verdict, "ab" * 32, ("Relu_9",)
+        label="emulated",
+        device=BOARD,
+        chip="rk3588",
+        runtime="2.3.0",
+        layers=tuple(rows),
+        first=first,
+        verdict=verdict,
+        sha256="ab" * 32,
+        missing=("Relu_9",),
     )
 
 

@@ -20,47 +20,19 @@ __all__ = ["ModelFile", "model_file", "require_fit"]
 _HEAD = 64
 
 
-@dataclass(frozen=True)
-class ModelFile:
+@dataclass(frozen=True, kw_only=True)
+class ModelFile(ModelFacts):
     """A file that is to run on a board.
 
     Attributes:
         path: of this machine.
-        size: in bytes.
         sha256: of its content.
-        ours: whether it is a container of this program, which no real NPU runs.
-        generation: of the NPU that it was built for, 1 or 2; None where it does not tell.
-        chips: it was built for, by the names of :mod:`engine.facts`; empty where it does not tell.
-        toolkit: the version that built it, as written; empty where it does not tell.
         encrypted: whether nothing of it can be seen.
-        dynamic: whether it has several sets of input shapes.
-        container: version of the file's container; None where it is not known.
     """
 
     path: Path
-    size: int
     sha256: str
-    ours: bool = False
-    generation: int | None = None
-    chips: tuple[str, ...] = ()
-    toolkit: str = ""
     encrypted: bool = False
-    dynamic: bool = False
-    container: int | None = None
-
-    @property
-    def facts(self) -> ModelFacts:
-        """What of it decides where it runs."""
-        return ModelFacts(
-            name=sanitize(self.path.name, 80),
-            generation=self.generation,
-            chips=self.chips,
-            toolkit=self.toolkit,
-            dynamic=self.dynamic,
-            size=self.size,
-            container=self.container,
-            ours=self.ours,
-        )
 
     @property
     def words(self) -> str:
@@ -91,7 +63,7 @@ def model_file(path: Path) -> ModelFile:
         ) from error
     kind = other_format(head)
     if not kind:
-        return ModelFile(path, size, sha256, ours=True)
+        return ModelFile(path=path, name=_name(path), size=size, sha256=sha256, ours=True)
     if head[:4] != b"RKNN" and head[:8] != b"CYPTRKNN":
         raise _no_model_error(path, kind)
     try:
@@ -109,9 +81,10 @@ def _of_vendor(path: Path, size: int, sha256: str, found: VendorModel) -> ModelF
     if found.kind == "op-package" or found.generation == 3:
         raise _no_model_error(path, found.form)
     return ModelFile(
-        path,
-        size,
-        sha256,
+        path=path,
+        name=_name(path),
+        size=size,
+        sha256=sha256,
         generation=found.generation,
         chips=found.chips,
         toolkit=sanitize(found.toolkit, 80),
@@ -119,6 +92,10 @@ def _of_vendor(path: Path, size: int, sha256: str, found: VendorModel) -> ModelF
         dynamic=found.dynamic,
         container=found.container_version,
     )
+
+
+def _name(path: Path) -> str:
+    return sanitize(path.name, 80)
 
 
 def _no_model_error(path: Path, kind: str) -> ContainerError:

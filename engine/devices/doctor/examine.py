@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 
 from engine.base.errors import ContainerError, DeviceError
-from engine.base.text import sanitize
 from engine.devices.board.model_file import ModelFile, model_file
 from engine.devices.choose import choose
 from engine.devices.doctor.diagnose import diagnose
@@ -50,9 +49,8 @@ def examine_board(
         return
     with closing(board):
         test = zero_run(model.path, check) if params.test and model is not None else None
-        facts = None if model is None else model.facts
         unread = model is None and params.model is not None
-        steps = diagnose(board, model=facts, test=test, unread=unread, recipe_chip=params.chip)
+        steps = diagnose(board, model=model, test=test, unread=unread, recipe_chip=params.chip)
         # a login that fails is the first line; the model is told of behind it
         yield next(steps)
         yield from of_model
@@ -60,7 +58,7 @@ def examine_board(
 
 
 def _about(model: ModelFile) -> str:
-    name = sanitize(model.path.name, 80)
+    name = model.name
     if model.ours:
         return f"{name} is a container of this program, which emulated boards run"
     built = f", built by toolkit {model.toolkit}" if model.toolkit else ""

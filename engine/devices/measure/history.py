@@ -23,14 +23,13 @@ from engine.base.peers.far import encode as json_line
 from engine.base.process import try_lock
 from engine.base.text import sanitize
 from engine.devices.measure.benchmark import CellResult
-from engine.devices.measure.measured import Label, MemoryUse
-from engine.devices.measure.measured_run import Conditions, LayerTable, MeasuredRun
+from engine.devices.measure.measured_run import LayerTable, MeasuredRun
 from engine.wire.codec import encode, typed
+from engine.wire.devices import BoardMemory
+from engine.wire.measured import Conditions, KeptRun
 
 __all__ = [
     "KEPT",
-    "Damaged",
-    "RunHead",
     "list_runs",
     "load_run",
     "measured_folder",
@@ -51,42 +50,12 @@ _LATEST = 253_402_300_800.0  # the end of the year 9999, the last one that Pytho
 
 
 @dataclass(frozen=True)
-class RunHead:
-    """A row of the list.
-
-    Attributes:
-        id: of the run; sorts by its time.
-        at, title, conditions, label: as in the run.
-        points: of the grid that have times.
-        layers: rows of the table of layers.
-        median: microseconds, the smallest of all points; None without a benchmark.
-    """
-
-    id: str
-    at: float
-    title: str
-    conditions: Conditions
-    label: Label
-    points: int
-    layers: int
-    median: float | None
-
-
-@dataclass(frozen=True)
-class Damaged:
-    """A file of the history that cannot be read, and why."""
-
-    id: str
-    why: str
-
-
-@dataclass(frozen=True)
 class _Body:
     """The second line of a file."""
 
     cells: tuple[CellResult, ...]
     table: LayerTable | None
-    memory: MemoryUse | None
+    memory: BoardMemory | None
     notes: tuple[str, ...]
 
 
@@ -108,11 +77,11 @@ def save_run(run: MeasuredRun) -> str:
     name = f"{stamp}-{run.conditions.model[:8]}-{secrets.token_hex(3)}"
     medians = [each.timings.median for each in run.cells if each.timings is not None]
     layers = 0 if run.table is None else len(run.table.figures)
-    head = RunHead(
+    head = KeptRun(
         id=name,
         at=run.at,
         title=sanitize(run.title, 300),
-        conditions=_bounded(run.conditions),
+        **_bounded(run.conditions),
         label=run.label,
         points=len(medians),
         layers=min(layers, _LAYERS),
@@ -144,17 +113,17 @@ def save_run(run: MeasuredRun) -> str:
     return name
 
 
-def _bounded(conditions: Conditions) -> Conditions:
-    """With texts of a length that a list can have."""
+def _bounded(conditions: Conditions) -> dict[str, Any]:
+    """The fields of conditions, with texts of a length that a list can have."""
     versions = list(conditions.versions.items())[:_FACTS]
     clocks = list(conditions.clocks.items())[:_FACTS]
-    return Conditions(
-        conditions.model,
-        sanitize(conditions.chip, 40),
-        sanitize(conditions.device, 200),
-        {sanitize(name, 40): sanitize(text, 200) for name, text in versions},
-        {sanitize(part, 40): hertz for part, hertz in clocks},
-    )
+    return {
+        "model": conditions.model,
+        "chip": sanitize(conditions.chip, 40),
+        "device": sanitize(conditions.device, 200),
+        "versions": {sanitize(name, 40): sanitize(text, 200) for name, text in versions},
+        "clocks": {sanitize(part, 40): hertz for part, hertz in clocks},
+    }
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -192,7 +161,7 @@ def _names(folder: Path) -> list[str]:
 
 def list_runs(
     *, model: str | None = None, chip: str | None = None, device: str | None = None
-) -> list[RunHead | Damaged]:
+) -> list[KeptRun]:
     """The runs of the history, the newest first; damaged ones are always among them.
 
     Args:
@@ -202,35 +171,42 @@ def list_runs(
     Raises:
         OSError: the folder cannot be read.
     """
-    rows: list[RunHead | Damaged] = []
+    rows: list[KeptRun] = []
     for name in _names(measured_folder()):
         row = _head(name)
         if row is None:
             continue  # another process removed it
-        if isinstance(row, RunHead):
-            there = row.conditions
-            asked = ((model, there.model), (chip, there.chip), (device, there.device))
-            if any(wanted is not None and wanted != has for wanted, has in asked):
-                continue
-        rows.append(row)
+        asked = ((model, row.model), (chip, row.chip), (device, row.device))
+        if row.damaged or all(value is None or value == has for value, has in asked):
+            rows.append(row)
     return rows
 
 
-def _head(name: str) -> RunHead | Damaged | None:
+def _head(name: str) -> KeptRun | None:
     try:
         with open_regular(measured_folder() / f"{name}.json") as stream:
             return _read_head(name, stream.readline(_HEAD_LIMIT))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, RecursionError) as error:
-        return Damaged(name, sanitize(str(error), 200))
+        return KeptRun(id=name, damaged=sanitize(str(error), 200) or "it cannot be read")
 
 
-def _read_head(name: str, line: bytes) -> RunHead:
-    head = typed(RunHead, _decoded(line))
-    if head.id != name or not 0 <= head.at < _LATEST:
+def _read_head(name: str, line: bytes) -> KeptRun:
+    data = _decoded(line)
+    if isinstance(data, dict):  # runs that were kept before have them in an object of their own
+        data |= data.pop("conditions", {})
+    head = typed(KeptRun, data)
+    if head.id != name or not _DIGEST.fullmatch(head.model) or not 0 <= head.at < _LATEST:
         raise ValueError("it is not the run that its name says")
-    return replace(head, title=sanitize(head.title, 300), conditions=_bounded(head.conditions))
+    return replace(head, title=sanitize(head.title, 300), damaged="", **_bounded(head))
+
+
+def _read_body(line: bytes) -> Any:
+    data = _decoded(line)
+    if isinstance(data, dict) and isinstance(data.get("memory"), dict):
+        data["memory"].pop("label", None)  # of runs that were kept before; that of the run holds
+    return data
 
 
 def _decoded(line: bytes) -> Any:
@@ -254,7 +230,7 @@ def load_run(name: str) -> MeasuredRun:
         lines = read_regular(path, _RUN_LIMIT).splitlines(keepends=True)
         if len(lines) != 2:
             raise ValueError("it has not two lines")
-        head, body = _read_head(name, lines[0]), typed(_Body, _decoded(lines[1]))
+        head, body = _read_head(name, lines[0]), typed(_Body, _read_body(lines[1]))
     except FileNotFoundError:
         raise _missing_error(name) from None
     except (OSError, ValueError, TypeError, RecursionError) as error:
@@ -266,7 +242,7 @@ def load_run(name: str) -> MeasuredRun:
     return MeasuredRun(
         head.at,
         head.title,
-        head.conditions,
+        Conditions(**_bounded(head)),
         head.label,
         body.cells,
         body.table,

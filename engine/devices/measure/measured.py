@@ -13,25 +13,23 @@ Forms: ``eval_perf`` [RKNN-T1 1.3.2, 3.6.9; RKNN-T2 1.1.0, 3.5.9; RKNN-T2 2.3.0,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from engine.base.errors import RuntimeLibraryError
 from engine.base.text import human_bytes, sanitize, visible
 from engine.devices.measure.perf_report import Clocks, PerfReport, PerfRow
+from engine.wire.board import AllocatedMemory
+from engine.wire.devices import BoardMemory, FigureLabel
 
 __all__ = [
-    "Allocation",
-    "Label",
     "MeasuredPerf",
-    "MemoryUse",
-    "SystemMemory",
     "Versions",
     "memory_not_available",
+    "memory_text",
+    "memory_use",
+    "memory_value",
 ]
-
-Label = Literal["measured", "emulated"]
 
 _WIDE = "=" * 72
 _MEMORY_RULE = "=" * 54
@@ -63,7 +61,7 @@ class MeasuredPerf:
     report: PerfReport | None = None
     text: str = ""
     clocks: tuple[Clocks, ...] = ()
-    label: Label = "measured"
+    label: FigureLabel = "measured"
 
     @property
     def frames_per_second(self) -> float:
@@ -160,123 +158,83 @@ def _first_report(report: PerfReport) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True)
-class MemoryUse:
-    """The answer of ``eval_memory`` of generation 2, in bytes.
+def memory_use(*, weight: int, internal: int, dma: int) -> BoardMemory:
+    """What ``rknn_mem_size`` says, without the chip's own memory.
 
-    Attributes:
-        weight, internal, other, total: as in the manual; ``total`` is all that was allocated.
-        note: what is to be known of the figures; empty where nothing is.
-        label: ``measured`` or ``emulated``.
+    That ``other`` is what is left of the allocation follows from the sum in the manual's example;
+    no document says it.
+
+    Args:
+        weight: ``total_weight_size``.
+        internal: ``total_internal_size``, without inputs and outputs.
+        dma: ``total_dma_allocated_size``; older runtimes leave it 0.
     """
+    known = weight + internal
+    if not dma:
+        note = "The runtime does not say what it allocated: total is weights and tensors."
+        return BoardMemory(weight, internal, 0, known, note)
+    note = (
+        f"The runtime says it allocated {human_bytes(dma)}, less than weights and tensors are."
+        if dma < known
+        else ""
+    )
+    return BoardMemory(weight, internal, max(dma - known, 0), dma, note)
 
-    weight: int
-    internal: int
-    other: int
-    total: int
-    note: str = ""
-    label: Label = "measured"
 
-    @classmethod
-    def of(cls, *, weight: int, internal: int, dma: int, label: Label = "measured") -> MemoryUse:
-        """From ``rknn_mem_size``.
+def memory_value(memory: BoardMemory | AllocatedMemory) -> dict[str, Any]:
+    """What ``eval_memory`` returns: bytes by the names of the generation's manual."""
+    if isinstance(memory, BoardMemory):
+        return {f"{name}_memory": size for name, _, size in _parts(memory)}
+    return {
+        f"{name.lower()}_memory": {"maximum_allocation": most, "total_allocation": total}
+        for name, most, total in _allocations(memory)
+    }
 
-        That ``other`` is what is left of the allocation follows from the sum in the manual's
-        example; no document says it.
 
-        Args:
-            weight: ``total_weight_size``.
-            internal: ``total_internal_size``, without inputs and outputs.
-            dma: ``total_dma_allocated_size``; older runtimes leave it 0.
-            label: ``emulated`` where the board is.
-        """
-        known = weight + internal
-        if not dma:
-            note = "The runtime does not say what it allocated: total is weights and tensors."
-            return cls(weight, internal, 0, known, note, label)
-        note = (
-            f"The runtime says it allocated {human_bytes(dma)}, less than weights and tensors are."
-            if dma < known
-            else ""
-        )
-        return cls(weight, internal, max(dma - known, 0), dma, note, label)
+def memory_text(memory: BoardMemory | AllocatedMemory, model_bytes: int, label: FigureLabel) -> str:
+    """The text that ``eval_memory`` prints with ``is_print``.
 
-    def value(self) -> dict[str, int]:
-        """What the method returns."""
-        return {
-            "weight_memory": self.weight,
-            "internal_memory": self.internal,
-            "other_memory": self.other,
-            "total_memory": self.total,
-        }
-
-    def printed(self, model_bytes: int) -> str:
-        """The text that ``is_print`` prints; ``model_bytes`` is the size of the model's file."""
-        figures = (
-            ("Weight Memory", self.weight),
-            ("Internal Tensor Memory", self.internal),
-            ("Other Memory", self.other),
-            ("Total Memory", self.total),
-        )
+    Args:
+        memory: what the board says.
+        model_bytes: size of the model's file.
+        label: of the figures.
+    """
+    if isinstance(memory, BoardMemory):
         body = ["NPU model memory detail(bytes):"]
-        body += [f"    {name}: {human_bytes(size)}" for name, size in figures]
-        return _memory_text(body, model_bytes, self.label)
-
-
-@dataclass(frozen=True)
-class Allocation:
-    """Bytes: the most that was allocated at one time, and the sum of all allocations."""
-
-    maximum: int
-    total: int
-
-    def value(self) -> dict[str, int]:
-        """As the manual's dictionary has it."""
-        return {"maximum_allocation": self.maximum, "total_allocation": self.total}
-
-
-@dataclass(frozen=True)
-class SystemMemory:
-    """The answer of ``eval_memory`` of generation 1, as the vendor's toolkit gives it."""
-
-    system: Allocation
-    npu: Allocation
-    label: Label = "measured"
-
-    @property
-    def total(self) -> Allocation:
-        """Of system and NPU together."""
-        return Allocation(
-            self.system.maximum + self.npu.maximum, self.system.total + self.npu.total
-        )
-
-    def value(self) -> dict[str, dict[str, int]]:
-        """What the method returns."""
-        return {
-            "system_memory": self.system.value(),
-            "npu_memory": self.npu.value(),
-            "total_memory": self.total.value(),
-        }
-
-    def printed(self, model_bytes: int) -> str:
-        """The text that ``is_print`` prints; ``model_bytes`` is the size of the model's file."""
-        body: list[str] = []
-        for name, part in (("System", self.system), ("NPU", self.npu), ("Total", self.total)):
-            body += [
+        body += [f"    {title}: {human_bytes(size)}" for _, title, size in _parts(memory)]
+    else:
+        body = [
+            line
+            for name, most, total in _allocations(memory)
+            for line in (
                 f"{name} memory:",
-                f"    maximum allocation : {human_bytes(part.maximum)}",
-                f"    total allocation   : {human_bytes(part.total)}",
-            ]
-        return _memory_text(body, model_bytes, self.label)
-
-
-def _memory_text(body: Sequence[str], model_bytes: int, label: Label) -> str:
+                f"    maximum allocation : {human_bytes(most)}",
+                f"    total allocation   : {human_bytes(total)}",
+            )
+        ]
     title = f"Memory Profile Info Dump ({label})".center(54).rstrip()
     tail = [
         "INFO: When evaluating memory usage, we need consider",
         f"the size of model, current model size is: {human_bytes(model_bytes)}",
     ]
     return "\n".join([_MEMORY_RULE, title, _MEMORY_RULE, *body, "", *tail, _MEMORY_RULE])
+
+
+def _parts(memory: BoardMemory) -> list[tuple[str, str, int]]:
+    """Key, title and bytes of each part, as the manual of generation 2 has them."""
+    return [
+        ("weight", "Weight Memory", memory.weight),
+        ("internal", "Internal Tensor Memory", memory.internal),
+        ("other", "Other Memory", memory.other),
+        ("total", "Total Memory", memory.total),
+    ]
+
+
+def _allocations(memory: AllocatedMemory) -> list[tuple[str, int, int]]:
+    """Name, most bytes at one time and sum of all, as the manual of generation 1 has them."""
+    system = (memory.system_maximum, memory.system_total)
+    npu = (memory.npu_maximum, memory.npu_total)
+    return [("System", *system), ("NPU", *npu), ("Total", system[0] + npu[0], system[1] + npu[1])]
 
 
 def memory_not_available() -> RuntimeLibraryError:
@@ -308,7 +266,7 @@ class Versions:
     server: str | None = None
     runtime: str | None = None
     driver: str | None = None
-    label: Label = "measured"
+    label: FigureLabel = "measured"
 
     def value(self) -> str:
         """What the method returns, and what is printed."""

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.devices.measure.benchmark import CellResult
-from engine.devices.measure.measured import Label, MemoryUse
 from engine.devices.measure.perf_report import Dialect, TotalKind
+from engine.wire.devices import BoardMemory, FigureLabel
+from engine.wire.measured import Conditions
 
 if TYPE_CHECKING:
     from engine.devices.measure.perf_layers import LayerRows
     from engine.devices.measure.perf_report import PerfReport
 
-__all__ = ["Conditions", "LayerFigure", "LayerTable", "MeasuredRun", "layer_table"]
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """What was measured where: figures of equal conditions can be compared.
-
-    Attributes:
-        model: SHA-256 of the model's file, in hexadecimal digits.
-        chip: name of the chip.
-        device: address of the board.
-        versions: component (``runtime``, ``driver``, ``server``, ``toolkit``) -> version.
-        clocks: part -> Hz.
-    """
-
-    model: str
-    chip: str
-    device: str
-    versions: Mapping[str, str] = field(default_factory=dict)
-    clocks: Mapping[str, int] = field(default_factory=dict)
+__all__ = ["LayerFigure", "LayerTable", "MeasuredRun", "layer_table"]
 
 
 @dataclass(frozen=True)
@@ -92,10 +73,10 @@ class MeasuredRun:
     at: float
     title: str
     conditions: Conditions
-    label: Label = "measured"
+    label: FigureLabel = "measured"
     cells: tuple[CellResult, ...] = ()
     table: LayerTable | None = None
-    memory: MemoryUse | None = None
+    memory: BoardMemory | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -16,22 +16,28 @@ from engine.base.errors import (
     UsageError,
 )
 from engine.base.events import LogLine, Progress, Reporter
+from engine.devices.board.model_file import ModelFile
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput, zero_input
-from engine.devices.connected import Connected, connected
-from engine.devices.measure.benchmark import CellResult, plan_benchmark, run_benchmark
+from engine.devices.connected import connected
+from engine.devices.measure.benchmark import (
+    BenchmarkPlan,
+    CellResult,
+    plan_benchmark,
+    run_benchmark,
+)
 from engine.devices.measure.benchmark_runs import fix_clocks_of, measure_on, state_by_agent
 from engine.devices.measure.history import save_run
 from engine.devices.measure.layer_times import LayerTimes, read_layer_times, time_layers
-from engine.devices.measure.measured_point import measured_point
-from engine.devices.measure.measured_run import Conditions, MeasuredRun
+from engine.devices.measure.measured_run import MeasuredRun
 from engine.devices.measure.memory import memory_of
 from engine.devices.model_source import ModelSource
 from engine.devices.stages import BoardStages
-from engine.wire.devices import Performance, PerfParams
+from engine.wire.devices import BoardAnswer, BoardMemory, MeasuredPoint, Performance, PerfParams
+from engine.wire.measured import Conditions
 
-__all__ = ["measure_performance"]
+__all__ = ["kept_performance", "measure_performance"]
 
 _CONNECT, _SEND = "Connect", "Send the model"
 _MEASURE, _LAYERS = "Measure", "Time the layers"
@@ -80,7 +86,7 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
                 for batch, path in models.items()
             }
             opened = runtime.open(model, moved=stages.sending(stage))
-            notes = [*opened.notes]
+            notes: list[str] = []
         if params.fix_clocks:
             notes += fix_clocks_of(runtime, chip)
         inputs = _inputs(opened)
@@ -99,28 +105,50 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
                     text = time_layers(runtime, model, inputs, warmup=params.warmup)
         except (DeviceError, JobCancelledError) as error:
             if any(each.timings for each in cells):
-                early = (*notes, f"It ended early: {error.what}")
-                _keep(_measured(source, board, opened, cells, LayerTimes(), early), reporter)
+                early = board.head(opened, *notes, f"It ended early: {error.what}")
+                file, memory = opened.file, memory_of(opened)[0]
+                _keep(early, file, source, cells, LayerTimes(), reporter, memory)
                 told = f"{len(cells)} of {len(plan.cells)} points were measured and are kept"
                 reporter.emit(LogLine(f"{told}: see perf --history.", "warning"))
             raise
         if params.fix_clocks:
             runtime.restore_clocks()
     table = LayerTimes() if text is None else read_layer_times(text, source.layers, source.told)
-    notes += table.notes
+    head = board.head(opened, *notes, *table.notes)
+    return kept_performance(
+        head, opened.file, source, plan, cells, table, reporter, memory_of(opened)
+    )
+
+
+def kept_performance(
+    head: BoardAnswer,
+    file: ModelFile,
+    source: ModelSource,
+    plan: BenchmarkPlan,
+    cells: Sequence[CellResult],
+    table: LayerTimes,
+    reporter: Reporter,
+    memory: tuple[BoardMemory | None, str] = (None, ""),
+) -> Performance:
+    """What was measured, for the user and for the history.
+
+    Args:
+        head: where, and what is to be known of it.
+        file, source: the model that ran, and what it is called.
+        plan, cells: the points that were to be measured, and what they gave.
+        table: of the layers.
+        reporter: told where the history cannot be written.
+        memory: of the model, or why it is not known.
+    """
     return Performance(
-        label=board.label,
-        device=str(board.address),
-        chip=chip,
-        runtime=opened.api_version,
-        driver=opened.driver_version,
-        points=tuple(map(measured_point, cells)),
+        **vars(head),
+        points=tuple(map(_point, cells)),
         left_out=tuple(f"{each.cell}: {each.reason}" for each in plan.left_out),
         layers=table.rows,
         text=table.text,
-        memory=memory_of(opened, board.label).figures,
-        notes=tuple(notes),
-        kept=_keep(_measured(source, board, opened, cells, table, notes), reporter),
+        memory=memory[0],
+        memory_reason=memory[1],
+        kept=_keep(head, file, source, cells, table, reporter, memory[0]),
     )
 
 
@@ -153,42 +181,58 @@ def _inputs(opened: OpenModel, batch: int = 1) -> list[BoardInput]:
     return [zero_input(attributes) for attributes in opened.inputs]
 
 
-def _measured(
+def _point(result: CellResult) -> MeasuredPoint:
+    """What the times of a point say, or why there are none."""
+    cell, timings = result.cell, result.timings
+    if timings is None:
+        return MeasuredPoint(cell.cores, cell.threads, failed=result.failed, batch=cell.batch)
+    return MeasuredPoint(
+        cell.cores,
+        cell.threads,
+        timings.count,
+        timings.minimum,
+        timings.median,
+        timings.p90,
+        timings.p99,
+        timings.maximum,
+        timings.low,
+        timings.high,
+        result.frames_per_second,
+        dict(result.after.clocks),
+        dict(result.after.celsius),
+        result.throttled,
+        result.notes,
+        batch=cell.batch,
+    )
+
+
+def _keep(
+    head: BoardAnswer,
+    file: ModelFile,
     source: ModelSource,
-    board: Connected,
-    opened: OpenModel,
     cells: Sequence[CellResult],
     table: LayerTimes,
-    notes: Sequence[str],
-) -> MeasuredRun:
-    """As the history keeps it."""
-    return MeasuredRun(
+    reporter: Reporter,
+    memory: BoardMemory | None,
+) -> str:
+    """Keep a run; the figures are the user's whatever becomes of the history."""
+    versions = {"runtime": head.runtime, "driver": head.driver, "toolkit": file.toolkit}
+    run = MeasuredRun(
         at=time.time(),
         title=source.title,
-        conditions=_conditions(opened, board, cells),
-        label=board.label,
+        conditions=Conditions(
+            model=file.sha256,
+            chip=head.chip,
+            device=head.device,
+            versions={name: text for name, text in versions.items() if text},
+            clocks=dict(cells[-1].after.clocks) if cells else {},
+        ),
+        label=head.label,
         cells=tuple(cells),
         table=table.table,
-        memory=memory_of(opened, board.label).use,
-        notes=tuple(notes),
+        memory=memory,
+        notes=head.notes,
     )
-
-
-def _conditions(opened: OpenModel, board: Connected, cells: Sequence[CellResult]) -> Conditions:
-    versions = {"runtime": opened.api_version, "driver": opened.driver_version}
-    if opened.file.toolkit:
-        versions["toolkit"] = opened.file.toolkit
-    return Conditions(
-        model=opened.file.sha256,
-        chip=board.chip,
-        device=str(board.address),
-        versions={name: text for name, text in versions.items() if text},
-        clocks=dict(cells[-1].after.clocks) if cells else {},
-    )
-
-
-def _keep(run: MeasuredRun, reporter: Reporter) -> str:
-    """The figures are the user's whatever becomes of the history."""
     try:
         return save_run(run)
     except OutputError as error:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.base.errors import ContainerError, RuntimeLibraryError
-from engine.base.text import sanitize
 from engine.devices.board.model_file import ModelFile, model_file, require_fit
 from engine.devices.connected import connected
 from engine.devices.doctor.case import Case
@@ -44,7 +43,7 @@ def about_board(params: AboutParams) -> About:
                 fit.append(Check("model", "bad", error.what, error.advice))
             else:
                 rows += [VersionRow("toolkit", model.toolkit, note="that built the model")]
-                case = Case(transport, model.facts, None, Path("/proc"), identity, versions, state)
+                case = Case(transport, model, None, Path("/proc"), identity, versions, state)
                 fit += _fit(model, case)
         elif params.chip is not None:
             case = Case(transport, None, None, Path("/proc"), identity, versions, state)
@@ -87,7 +86,7 @@ def _fit(model: ModelFile, case: Case) -> Iterator[Check]:
         yield Check("model", "bad", error.what, error.advice)
         return
     kind = "a container of this program" if model.ours else f"for {model.words}"
-    yield Check("model", "ok", f"{sanitize(model.path.name, 80)} is {kind}")
+    yield Check("model", "ok", f"{model.name} is {kind}")
     yield from check_versions(case)
     yield from check_room(case)
     yield from check_memory(case)

@@ -64,20 +64,15 @@ def run_live(params: LiveParams, model: ModelSource, reporter: Reporter) -> Live
                     break
                 ran = runtime.run(inputs, outputs=False)
                 table = read_layer_times(ran.perf or "", layers, model.told)
-                memory = memory_now(runtime, opened, board.label)
+                memory, reason = memory_now(runtime, opened)
                 look = LiveLook(
-                    label=board.label,
-                    device=str(board.address),
-                    chip=board.chip,
-                    runtime=opened.api_version,
-                    driver=opened.driver_version,
+                    **vars(board.head(opened, *notes, *table.notes)),
                     at=round(at, 3),
                     milliseconds=(ran.run_us or ran.wall_us)[0] / 1000,
                     layers=table.rows,
-                    memory=memory.figures,
-                    memory_reason=memory.reason,
+                    memory=memory,
+                    memory_reason=reason,
                     system=state_by_agent(runtime, board.chip).memory,
-                    notes=(*opened.notes, *notes, *table.notes),
                 )
                 reporter.emit(LIVE_LOOK.event(look))
                 runs += 1

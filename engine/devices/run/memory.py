@@ -7,11 +7,13 @@ from engine.base.events import Reporter
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.measure.benchmark_runs import state_by_agent
-from engine.devices.measure.memory import ModelMemory, memory_of
+from engine.devices.measure.measured import memory_text
+from engine.devices.measure.memory import memory_of
 from engine.devices.model_source import ModelSource
 from engine.devices.run.loaded import CONNECT, SEND, loaded
 from engine.devices.stages import BoardStages
-from engine.wire.board import FigureLabel, MemoryParams, MemoryReport
+from engine.wire.board import MemoryParams, MemoryReport
+from engine.wire.devices import BoardMemory
 
 __all__ = ["memory_now", "memory_on_board"]
 
@@ -28,25 +30,22 @@ def memory_on_board(params: MemoryParams, model: ModelSource, reporter: Reporter
     with loaded(params.device, model, stages, reporter) as ready:
         board, opened = ready.board, ready.opened
         with stages.stage(_LOOK):
-            memory = memory_now(ready.runtime, opened, board.label)
+            memory, reason = memory_now(ready.runtime, opened)
             state = state_by_agent(ready.runtime, board.chip)
     return MemoryReport(
-        label=board.label,
-        device=str(board.address),
-        chip=board.chip,
-        runtime=opened.api_version,
-        memory=memory.figures,
-        reason=memory.reason,
-        text="" if memory.use is None else memory.use.printed(opened.file.size),
+        **vars(board.head(opened)),
+        memory=memory,
+        reason=reason,
+        text="" if memory is None else memory_text(memory, opened.file.size, board.label),
         model_bytes=opened.file.size,
         system=state.memory,
     )
 
 
-def memory_now(runtime: BoardRuntime, opened: OpenModel, label: FigureLabel) -> ModelMemory:
+def memory_now(runtime: BoardRuntime, opened: OpenModel) -> tuple[BoardMemory | None, str]:
     """What the open model takes now; as it was loaded where the runtime does not tell that."""
     try:
-        found = None if opened.memory is None else runtime.memory()
+        now = None if opened.memory is None else runtime.memory()
     except RuntimeLibraryError:
-        found = None
-    return memory_of(opened, label, found)
+        now = None
+    return memory_of(opened, now)

@@ -61,28 +61,19 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
             with stages.stage(_LAYERS):
                 text = time_layers(runtime, ready.path, inputs, core_mask=ready.mask)
     table = LayerTimes() if text is None else read_layer_times(text, model.layers, model.told)
-    memory = memory_of(opened, board.label)
+    memory, reason = memory_of(opened)
+    by_clock = () if timed.run_us else (_BY_CLOCK,)
     return Ran(
-        label=board.label,
-        device=str(board.address),
-        chip=board.chip,
-        runtime=opened.api_version,
-        driver=opened.driver_version,
+        **vars(board.head(opened, *notes, *by_clock, *table.notes)),
         outputs=tuple(
             figures_of_output(name, array, params.top, board.label)
             for name, array in zip(names, arrays, strict=True)
         ),
         milliseconds=statistics.median(timed.run_us or timed.wall_us) / 1000,
         layers=table.rows,
-        memory=memory.figures,
-        memory_reason=memory.reason,
+        memory=memory,
+        memory_reason=reason,
         saved=saved,
-        notes=(
-            *opened.notes,
-            *notes,
-            *([] if timed.run_us else [_BY_CLOCK]),
-            *table.notes,
-        ),
     )
 
 

@@ -27,12 +27,13 @@ from engine.devices.board.tensors import (
     prepared_input,
     zero_input,
 )
-from engine.devices.measure.measured import Allocation, SystemMemory
 from engine.devices.measure.perf_report import PerfReport, PerfRow
 from engine.devices.transports.ntb import PROXY, ask_proxy, missing
 from engine.facts import chips
 from engine.toolkit import environments
 from engine.toolkit.toolkit import RemoteRKNN, Toolkit
+from engine.wire.board import AllocatedMemory
+from engine.wire.devices import BoardAnswer
 from engine.wire.vendor import ToolkitEnvironment
 
 __all__ = [
@@ -124,6 +125,22 @@ class ToolkitBoard:
     def words(self) -> str:
         """The toolkit, with its version."""
         return f"rknn-toolkit {self._toolkit.environment.version}".rstrip()
+
+    def head(self, *notes: str) -> BoardAnswer:
+        """What every answer about the model on this board begins with; ``notes``: further ones."""
+        how = (
+            f"{self.words} ran it over {self._address.kind.upper()}: times are those of its "
+            "eval_perf, and the state of the board (clocks, temperatures, memory of the system) is "
+            "not read that way."
+        )
+        return BoardAnswer(
+            label="measured",
+            device=str(self._address),
+            chip=self.chip,
+            runtime=self.api_version,
+            driver=self.driver_version,
+            notes=(how, *notes),
+        )
 
     @contextmanager
     def session(
@@ -233,7 +250,7 @@ class ToolkitBoard:
             total_kind="operators",
         )
 
-    def memory(self, rknn: RemoteRKNN) -> SystemMemory:
+    def memory(self, rknn: RemoteRKNN) -> AllocatedMemory:
         """What the model takes, in a session with ``memory``."""
         mark = self._toolkit.mark
         found = rknn.call("eval_memory", is_print=False, seconds=RUN_SECONDS)
@@ -241,7 +258,7 @@ class ToolkitBoard:
             system, npu = (_allocation(found[name]) for name in ("system_memory", "npu_memory"))
         except (KeyError, TypeError, ValueError, OverflowError):
             raise self._refused("eval_memory", found, mark) from None
-        return SystemMemory(system, npu)
+        return AllocatedMemory(*system, *npu)
 
     def _check(self, method: str, status: Any, mark: int) -> None:
         if status != 0:
@@ -287,7 +304,7 @@ def toolkit_board(
 
 def memory_by_toolkit(
     model: Path, address: Address, chip: str, reporter: Reporter | None = None
-) -> SystemMemory:
+) -> AllocatedMemory:
     """What a model takes on a generation 1 board that the toolkit reaches too, as over adb.
 
     Raises:
@@ -356,11 +373,11 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value < 1e15
 
 
-def _allocation(values: Any) -> Allocation:
+def _allocation(values: Any) -> list[int]:
     both = [int(values[f"{name}_allocation"]) for name in ("maximum", "total")]
     if not all(0 <= size < _MOST_BYTES for size in both):
         raise ValueError
-    return Allocation(*both)
+    return both
 
 
 def _version(form: re.Pattern[str], text: str) -> str:

@@ -14,26 +14,22 @@ import numpy as np
 from engine.base.errors import (
     EngineError,
     JobCancelledError,
-    OutputError,
     RuntimeLibraryError,
     UsageError,
 )
-from engine.base.events import LogLine, Progress, Reporter
+from engine.base.events import Progress, Reporter
 from engine.devices.address import Address
 from engine.devices.board.tensors import zero_input
 from engine.devices.measure.benchmark import (
     BenchmarkPlan,
     Cell,
-    CellResult,
     CellTimes,
     plan_benchmark,
     run_benchmark,
 )
-from engine.devices.measure.history import save_run
 from engine.devices.measure.layer_times import LayerTimes, layer_times_of
-from engine.devices.measure.measured import SystemMemory
-from engine.devices.measure.measured_point import measured_point
-from engine.devices.measure.measured_run import Conditions, MeasuredRun
+from engine.devices.measure.measured import memory_text
+from engine.devices.measure.performance import kept_performance
 from engine.devices.model_source import ModelSource
 from engine.devices.run.inputs import board_inputs, require_files
 from engine.devices.stages import BoardStages
@@ -41,7 +37,7 @@ from engine.devices.toolkit.board import ToolkitBoard, memory_by_toolkit, toolki
 from engine.facts import chip
 from engine.simulate.outputs import figures_of_output, output_files, save_outputs
 from engine.toolkit.toolkit import RemoteRKNN
-from engine.wire.board import AllocatedMemory, MemoryReport, Ran, RunParams
+from engine.wire.board import MemoryReport, Ran, RunParams
 from engine.wire.devices import Performance, PerfParams
 
 __all__ = ["memory_by_job", "perf_by_job", "run_by_job", "with_allocations"]
@@ -82,11 +78,7 @@ def run_by_job(address: Address, params: RunParams, source: ModelSource, reporte
             with stages.stage(_LAYERS), board.session(perf=True) as timed:
                 table = layer_times_of(board.report(timed), source.layers, told=source.told)
     return Ran(
-        label="measured",
-        device=str(address),
-        chip=board.chip,
-        runtime=board.api_version,
-        driver=board.driver_version,
+        **vars(board.head(*notes, *table.notes)),
         outputs=tuple(
             figures_of_output(name, array, params.top, "measured")
             for name, array in zip(names, arrays, strict=True)
@@ -95,7 +87,6 @@ def run_by_job(address: Address, params: RunParams, source: ModelSource, reporte
         layers=table.rows,
         memory_reason=_NO_MEMORY,
         saved=saved,
-        notes=(*notes, _told(board, address), *table.notes),
     )
 
 
@@ -112,15 +103,12 @@ def memory_by_job(address: Address, source: ModelSource, reporter: Reporter) -> 
             rknn = held.enter_context(board.session(memory=True))
         with stages.stage(_LOOK):
             board.run(rknn, [zero_input(each) for each in board.inputs])
-            found = board.memory(rknn)
+            allocated = board.memory(rknn)
     return MemoryReport(
-        label="measured",
-        device=str(address),
-        chip=board.chip,
-        runtime=board.api_version,
-        text=found.printed(board.file.size),
+        **vars(board.head()),
+        text=memory_text(allocated, board.file.size, "measured"),
         model_bytes=board.file.size,
-        allocated=_allocated(found),
+        allocated=allocated,
     )
 
 
@@ -136,20 +124,13 @@ def with_allocations(report: MemoryReport, source: ModelSource, reporter: Report
     if address.kind != "adb":
         return replace(report, reason=f"{report.reason} The toolkit reaches boards by adb and NTB.")
     try:
-        told = memory_by_toolkit(source.path, address, report.chip, reporter)
+        allocated = memory_by_toolkit(source.path, address, report.chip, reporter)
     except JobCancelledError:
         raise
     except EngineError as error:
         return replace(report, reason=f"{report.reason} {error.what} {error.remedy}")
-    told = replace(told, label=report.label)
-    text = told.printed(report.model_bytes)
-    return replace(report, text=text, reason="", allocated=_allocated(told))
-
-
-def _allocated(found: SystemMemory) -> AllocatedMemory:
-    return AllocatedMemory(
-        found.system.maximum, found.system.total, found.npu.maximum, found.npu.total
-    )
+    text = memory_text(allocated, report.model_bytes, report.label)
+    return replace(report, text=text, reason="", allocated=allocated)
 
 
 def perf_by_job(
@@ -197,22 +178,9 @@ def perf_by_job(
         if params.layers:
             with stages.stage(_LAYERS), board.session(perf=True) as timed:
                 table = layer_times_of(board.report(timed), source.layers, told=source.told)
-    notes = [_told(board, address)]
-    if params.fix_clocks:
-        notes.append("The clocks were not fixed: the toolkit has no way to do it.")
-    notes += table.notes
-    return Performance(
-        label="measured",
-        device=str(address),
-        chip=board.chip,
-        runtime=board.api_version,
-        driver=board.driver_version,
-        points=tuple(map(measured_point, cells)),
-        left_out=tuple(f"{each.cell}: {each.reason}" for each in plan.left_out),
-        layers=table.rows,
-        notes=tuple(notes),
-        kept=_keep(_measured(source, board, address, cells, table, tuple(notes)), reporter),
-    )
+    unfixed = ("The clocks were not fixed: the toolkit has no way to do it.",)
+    head = board.head(*(unfixed if params.fix_clocks else ()), *table.notes)
+    return kept_performance(head, board.file, source, plan, cells, table, reporter)
 
 
 def _board(
@@ -258,48 +226,3 @@ def _for_seconds(
         reporter.check_cancelled()
         if time.monotonic() >= end:
             return
-
-
-def _told(board: ToolkitBoard, address: Address) -> str:
-    return (
-        f"{board.words} ran it over {address.kind.upper()}: times are those of its eval_perf, and "
-        "the state of the board (clocks, temperatures, memory of the system) is not read that way."
-    )
-
-
-def _measured(
-    source: ModelSource,
-    board: ToolkitBoard,
-    address: Address,
-    cells: tuple[CellResult, ...],
-    table: LayerTimes,
-    notes: tuple[str, ...],
-) -> MeasuredRun:
-    """As the history keeps it."""
-    versions = {
-        "runtime": board.api_version,
-        "driver": board.driver_version,
-        "toolkit": board.file.toolkit,
-    }
-    return MeasuredRun(
-        at=time.time(),
-        title=source.title,
-        conditions=Conditions(
-            model=board.file.sha256,
-            chip=board.chip,
-            device=str(address),
-            versions={name: text for name, text in versions.items() if text},
-        ),
-        cells=cells,
-        table=table.table,
-        notes=notes,
-    )
-
-
-def _keep(run: MeasuredRun, reporter: Reporter) -> str:
-    """The figures are the user's whatever becomes of the history."""
-    try:
-        return save_run(run)
-    except OutputError as error:
-        reporter.emit(LogLine(f"The figures are not kept in the history: {error}", "warning"))
-        return ""

@@ -48,10 +48,10 @@ class MemoryPane(RecordView):
         if before is not None:
             system = system or before.system
         report = MemoryReport(
-            run.label,
-            run.device,
-            run.chip,
-            run.runtime,
+            label=run.label,
+            device=run.device,
+            chip=run.chip,
+            runtime=run.runtime,
             memory=run.memory,
             reason=run.memory_reason,
             model_bytes=before.model_bytes if before is not None else 0,

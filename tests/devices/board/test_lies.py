@@ -54,7 +54,7 @@ LIES: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("answer", [lie for _, lie in LIES], ids=[name for name, _ in LIES])
 def test_lies_about_a_model_are_not_believed(answer: dict[str, Any], tmp_path: Path) -> None:
-    file = ModelFile(tmp_path, 1, "")
+    file = ModelFile(path=tmp_path, size=1, sha256="")
     assert read_open_model(file, {**OPEN, "library": "/lib.so"}, "").library == "/lib.so"
     with pytest.raises(DeviceError, match="cannot be used"):
         read_open_model(file, {**answer, "library": "/lib.so"}, "")

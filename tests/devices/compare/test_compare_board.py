@@ -57,7 +57,7 @@ def test_a_board_as_the_simulator(
     found, files = compare_build(build, BoardChoice(made.address), folder=folder)
     assert found.first is None
     assert "agree" in found.verdict
-    assert (found.label, found.chip, found.missing) == ("emulated", "rk3588", ())
+    assert (found.head.label, found.head.chip, found.missing) == ("emulated", "rk3588", ())
     assert [layer.row for layer in found.layers] == list(rows_of(build))
     assert all(layer.between.maximum == 0 for layer in found.layers)
     names = {path.name for path in files}

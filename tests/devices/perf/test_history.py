@@ -15,16 +15,13 @@ from engine.devices.measure import history
 from engine.devices.measure.benchmark import Cell, CellResult, CellTimes, cell_result
 from engine.devices.measure.conditions import Reading
 from engine.devices.measure.history import (
-    Damaged,
-    RunHead,
     list_runs,
     load_run,
     measured_folder,
     save_run,
 )
-from engine.devices.measure.measured import MemoryUse
+from engine.devices.measure.measured import memory_use
 from engine.devices.measure.measured_run import (
-    Conditions,
     LayerFigure,
     LayerTable,
     MeasuredRun,
@@ -34,6 +31,7 @@ from engine.devices.measure.perf_layers import layer_rows
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.devices.measure.run_comparison import compare_runs
 from engine.graph.layers import Layer, LayerMap
+from engine.wire.measured import Conditions, KeptRun
 from tests.devices.perf import printed
 
 MODEL = "ab" * 32
@@ -65,16 +63,16 @@ def _run(at: float = 1_700_000_000.25, **changes: object) -> MeasuredRun:
         CONDITIONS,
         cells=(_cell(900.0, 1000.0, 1100.0), _cell(*map(float, range(500, 520)), cores="0")),
         table=TABLE,
-        memory=MemoryUse.of(weight=10, internal=5, dma=20),
+        memory=memory_use(weight=10, internal=5, dma=20),
         notes=("clocks were fixed",),
     )
     return replace(run, **changes)  # type: ignore[arg-type]
 
 
-def _heads() -> list[RunHead]:
+def _heads() -> list[KeptRun]:
     rows = list_runs()
-    assert all(isinstance(row, RunHead) for row in rows), rows
-    return [row for row in rows if isinstance(row, RunHead)]
+    assert not any(row.damaged for row in rows), rows
+    return rows
 
 
 def test_a_run_comes_back_as_it_was() -> None:
@@ -82,7 +80,15 @@ def test_a_run_comes_back_as_it_was() -> None:
     name = save_run(_run())
     assert load_run(name) == _run()
     assert _heads() == [
-        RunHead(name, 1_700_000_000.25, "mobilenet.rknn", CONDITIONS, "measured", 2, 4, 509.5)
+        KeptRun(
+            **vars(CONDITIONS),
+            id=name,
+            at=1_700_000_000.25,
+            title="mobilenet.rknn",
+            points=2,
+            layers=4,
+            median=509.5,
+        )
     ]
     failed = replace(_run(), cells=(CellResult(Cell("0", 1, 1), None, failed="no"),))
     assert load_run(save_run(failed)) == failed
@@ -135,9 +141,8 @@ def test_a_damaged_file_is_one_row(damage: bytes) -> None:
     good, bad = save_run(_run()), save_run(_run(1_800_000_000.0))
     (measured_folder() / f"{bad}.json").write_bytes(damage)
     first, second = list_runs(chip="rk3588")
-    assert isinstance(first, Damaged)
     assert first.id == bad
-    assert first.why
+    assert first.damaged
     assert second.id == good
     with pytest.raises(UsageError, match="cannot be read"):
         load_run(bad)
@@ -151,7 +156,9 @@ def test_a_damaged_file_is_one_row(damage: bytes) -> None:
         ("id", "20240101-000000-00000000-000000"),
         ("label", "guessed"),
         ("points", "2"),
-        ("conditions", {}),
+        ("model", ""),
+        ("conditions", {"chip": 1}),
+        ("conditions", 1),
         ("strange", 1),
     ],
 )
@@ -162,7 +169,20 @@ def test_a_head_that_does_not_fit_is_damaged(field: str, value: object) -> None:
     text = json.dumps({**json.loads(head), field: value}).replace('"NaN"', "NaN")
     path.write_text(f"{text}\n{body}\n")
     (row,) = list_runs()
-    assert isinstance(row, Damaged)
+    assert row.damaged
+
+
+def test_runs_that_were_kept_before_are_read() -> None:
+    """Their conditions lay in an object of their own, and their memory had the label again."""
+    name = save_run(_run())
+    path = measured_folder() / f"{name}.json"
+    head, body = (json.loads(line) for line in path.read_text().splitlines())
+    head["conditions"] = {key: head.pop(key) for key in vars(CONDITIONS)}
+    body["memory"]["label"] = "measured"
+    (now,) = list_runs()
+    path.write_text("".join(json.dumps(line) + "\n" for line in (head, body)))
+    assert list_runs() == [now]
+    assert load_run(name) == _run()
 
 
 def test_a_body_that_was_cut_is_found_when_it_is_loaded() -> None:
@@ -194,9 +214,9 @@ def test_texts_of_a_board_are_bounded_and_safe() -> None:
     (head,) = _heads()
     assert head.id == name
     assert head.title.isprintable()
-    assert len(head.conditions.versions) == 40
-    assert all(key.isprintable() for key in head.conditions.versions)
-    assert head.conditions.device.isprintable()
+    assert len(head.versions) == 40
+    assert all(key.isprintable() for key in head.versions)
+    assert head.device.isprintable()
 
 
 def test_many_times_are_cut_and_their_figures_stay() -> None:

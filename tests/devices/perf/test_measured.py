@@ -6,15 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.devices.measure.measured import (
-    Allocation,
     MeasuredPerf,
-    MemoryUse,
-    SystemMemory,
     Versions,
     memory_not_available,
+    memory_text,
+    memory_use,
+    memory_value,
 )
 from engine.devices.measure.perf_report import Clocks
 from engine.devices.measure.perf_text import parse_perf_text
+from engine.wire.board import AllocatedMemory
 from tests.devices.perf import printed
 
 CLOCKS = (Clocks("CPU", (1_608_000_000,)), Clocks("NPU", (500_000_000,)), Clocks("DDR", ()))
@@ -81,14 +82,14 @@ def test_layers_of_generation_2_keep_the_runtimes_text() -> None:
 
 
 def test_memory_of_generation_2_as_the_manual_prints_it() -> None:
-    use = MemoryUse.of(weight=3698688, internal=1756160, dma=5939200)
-    assert use.value() == {
+    use = memory_use(weight=3698688, internal=1756160, dma=5939200)
+    assert memory_value(use) == {
         "weight_memory": 3698688,
         "internal_memory": 1756160,
         "other_memory": 484352,
         "total_memory": 5939200,
     }
-    assert use.printed(4288675).split("\n") == [
+    assert memory_text(use, 4288675, "measured").split("\n") == [
         "=" * 54,
         "         Memory Profile Info Dump (measured)",
         "=" * 54,
@@ -106,18 +107,18 @@ def test_memory_of_generation_2_as_the_manual_prints_it() -> None:
 
 
 def test_memory_that_does_not_add_up_is_said() -> None:
-    silent = MemoryUse.of(weight=10, internal=5, dma=0)
+    silent = memory_use(weight=10, internal=5, dma=0)
     assert (silent.other, silent.total) == (0, 15)
     assert "does not say" in silent.note
-    assert MemoryUse.of(weight=10, internal=5, dma=15).note == ""
-    less = MemoryUse.of(weight=4096, internal=1024, dma=2048, label="emulated")
-    assert (less.other, less.total, less.label) == (0, 2048, "emulated")
+    assert memory_use(weight=10, internal=5, dma=15).note == ""
+    less = memory_use(weight=4096, internal=1024, dma=2048)
+    assert (less.other, less.total) == (0, 2048)
     assert "2.00 KiB, less than" in less.note
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
 def test_memory_never_falls_below_zero(weight: int, internal: int, dma: int) -> None:
-    use = MemoryUse.of(weight=weight, internal=internal, dma=dma)
+    use = memory_use(weight=weight, internal=internal, dma=dma)
     assert use.other >= 0
     if dma >= weight + internal or not dma:
         assert use.weight + use.internal + use.other == use.total
@@ -128,20 +129,18 @@ def test_memory_never_falls_below_zero(weight: int, internal: int, dma: int) -> 
 
 def test_memory_of_generation_1() -> None:
     mib = 1 << 20
-    use = SystemMemory(
-        Allocation(round(22.65 * mib), round(72.06 * mib)),
-        Allocation(round(33.26 * mib), round(34.57 * mib)),
-    )
-    assert set(use.value()) == {"system_memory", "npu_memory", "total_memory"}
-    total = use.value()["total_memory"]
+    use = AllocatedMemory(*(round(size * mib) for size in (22.65, 72.06, 33.26, 34.57)))
+    assert set(memory_value(use)) == {"system_memory", "npu_memory", "total_memory"}
+    total = memory_value(use)["total_memory"]
     assert total["total_allocation"] == sum(
-        use.value()[part]["total_allocation"] for part in ("system_memory", "npu_memory")
+        memory_value(use)[part]["total_allocation"] for part in ("system_memory", "npu_memory")
     )
-    text = use.printed(round(4.1 * mib))
+    text = memory_text(use, round(4.1 * mib), "measured")
     # rounded apart, the manual prints 55.92 for the first sum
     for figure in ("22.65", "72.06", "33.26", "34.57", "55.91", "106.63", "is: 4.10"):
         assert f"{figure} MiB" in text
     assert "Memory Profile Info Dump (measured)" in text
+    assert "Memory Profile Info Dump (emulated)" in memory_text(use, 1, "emulated")
 
 
 def test_memory_is_refused_with_its_reason() -> None:

@@ -232,7 +232,7 @@ def test_the_gravest_comes_first() -> None:
 def test_the_vendors_own_files_tell_their_toolkit(zoo: Path) -> None:
     folder = zoo / "rknn_vendor"
     path = folder / "multiple_input_RK3588.rknn"
-    model = model_file(path).facts
+    model = model_file(path)
     assert (model.generation, model.chips, model.size) == (2, ("rk3588",), path.stat().st_size)
     toolkit = Version.parse(model.toolkit)
     assert toolkit is not None
@@ -241,9 +241,9 @@ def test_the_vendors_own_files_tell_their_toolkit(zoo: Path) -> None:
     assert model.container == 6
     old = software(runtime="1.0.0", server="1.0.0")
     assert codes(match(old, model, "rk3588"))[0] == "runtime-old"
-    both = model_file(folder / "dual_residual_RK3566_RK3568.rknn").facts
+    both = model_file(folder / "dual_residual_RK3566_RK3568.rknn")
     assert "other-chip" not in codes(match(software(), both, "rk3568"))
     assert codes(match(software(), both, "rk3588"))[0] == "other-chip"
-    first = model_file(folder / "resize_area_toolkit1.rknn").facts
+    first = model_file(folder / "resize_area_toolkit1.rknn")
     assert first.name == "resize_area_toolkit1.rknn"
     assert codes(match(software(), first, "rk3588"))[0] == "other-generation"

@@ -6,8 +6,9 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.devices.measure.history import measured_folder, save_run
-from engine.devices.measure.measured_run import Conditions, LayerFigure, LayerTable, MeasuredRun
+from engine.devices.measure.measured_run import LayerFigure, LayerTable, MeasuredRun
 from engine.services import measured
+from engine.wire.measured import Conditions
 
 MODEL = "ab" * 32
 

@@ -281,7 +281,12 @@ def test_a_board_over_adb_is_asked_for_its_memory(
 ) -> None:
     """Where the C API of generation 1 has told nothing, the toolkit does."""
     plain = MemoryReport(
-        "measured", "adb:0123456789ABCDEF", "rk1808", "1.7.1", reason="not available", model_bytes=9
+        label="measured",
+        device="adb:0123456789ABCDEF",
+        chip="rk1808",
+        runtime="1.7.1",
+        reason="not available",
+        model_bytes=9,
     )
     source = ModelSource(compiled)
     found = with_allocations(plain, source, NullReporter())
