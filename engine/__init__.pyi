@@ -71,8 +71,8 @@ from engine.base.version import install_line as install_line
 from engine.base.version import requirements as requirements
 from engine.devices.agent.build import AGENT_TARGETS as AGENT_TARGETS
 from engine.devices.agent.build import build_agent as build_agent
-from engine.devices.emulator.command import EMULATED_CHIPS as EMULATED_CHIPS
-from engine.devices.emulator.command import emulate as emulate
+from engine.devices.emulated import EMULATED_CHIPS as EMULATED_CHIPS
+from engine.devices.emulated import emulate as emulate
 from engine.facts import chips as chips
 from engine.jobs.client import Worker as Worker
 from engine.jobs.client import run_job as run_job

@@ -22,6 +22,7 @@ EXTRAS = {
     "torch": ("PyTorch models", "load"),
     "tensorflow": ("TensorFlow models", "load"),
     "sweep": ("sweeps", "run"),
+    "emulator": ("emulated boards", "run"),
 }
 """Extra of this program -> what it is for."""
 

@@ -37,7 +37,7 @@ die() {
 # What the environment was made from. It holds absolute paths, so it belongs to this folder.
 key_of() {
     {
-        cat "$here/pyproject.toml" "$here/.ci/$1.lock" "$here/scripts/environment.sh"
+        cat "$here/pyproject.toml" "$here/emulator/pyproject.toml" "$here/.ci/$1.lock" "$here/scripts/environment.sh"
         printf '%s' "$here"
     } | cksum
 }
@@ -52,8 +52,10 @@ assert (3, 11) <= sys.version_info[:2] <= (3, 13) and sys.prefix != sys.base_pre
 # `pip install '.[torch]'`, without -e, puts a copy in the place of the link to this clone. The copy
 # stays as it is when the clone changes. pip notes which of the two it made.
 linked() {
-    cat "$venv"/lib/python3.*/site-packages/rknntui-*.dist-info/direct_url.json 2>/dev/null |
-        grep -q '"editable": *true'
+    for program in rknntui rknntui_emulator; do
+        cat "$venv"/lib/python3.*/site-packages/$program-*.dist-info/direct_url.json 2>/dev/null |
+            grep -q '"editable": *true' || return 1
+    done
 }
 
 complete() {
@@ -236,6 +238,9 @@ install() {
     die "pip could not install; the end of $log is above. Is the package index reachable?"
 }
 
+# The program, and the emulated board that is a package of its own.
+install_clone() { install --no-deps -e "$here" -e "$here/emulator"; }
+
 # A home where they do not exist gets no caches of pip and uv, and no settings of rustup (pip asks
 # rustc for its version to tell the index).
 caches=${XDG_CACHE_HOME:-${HOME:-}/.cache}
@@ -251,7 +256,7 @@ fi
 # Its packages are right, and only the program is a copy: they stay, with those of the extras.
 if complete; then
     say "$venv holds a copy of this program, made by pip install without -e; linking the clone again"
-    install --no-deps -e "$here"
+    install_clone
     exit 0
 fi
 
@@ -264,7 +269,7 @@ size=375
 [ "$level" = core ] || size=988
 say "installing about $total packages, $size MB in all"
 install --require-hashes -r "$here/.ci/$level.lock"
-install --no-deps -e "$here"
+install_clone
 
 # What tests need holds all that the core needs, in the same versions.
 key_of core >"$venv/.rknntui-core"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ def requirements(extra: str = "") -> tuple[Requirement, ...]:
 
 
 def install_line(extra: str) -> str:
-    """The command that installs what an extra brings."""
+    """The command that installs what an extra brings; the emulator of a clone from the clone."""
+    folder = Path(__file__).parents[2] / extra
+    if (folder / "pyproject.toml").is_file():
+        return shlex.join([sys.executable, "-m", "pip", "install", "-e", str(folder)])
     packages = []
     for one in requirements(extra):
         parts = f"[{','.join(sorted(one.extras))}]" if one.extras else ""

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from engine.devices.address import Address
-from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.programs import LOADERS
-from engine.devices.emulator.runtime.build import Kind, build, compiler
+from rknntui_emulator.emulator import BoardEmulator
+from rknntui_emulator.programs import LOADERS
+from rknntui_emulator.runtime.build import Kind, build, compiler
 from tests.container.vendor import build as vendor
 from tests.devices.adb_server import AdbServer, adb_program
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import Array, BoardInput
-from engine.devices.emulator.runtime.answers import (
+from rknntui_emulator.runtime.answers import (
     Answers,
     LayerRow,
     Memory,

@@ -20,12 +20,12 @@ from engine.devices.board.program import board_processors, find_agent
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
 from engine.devices.doctor.diagnose import diagnose
-from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.runtime.build import compiler
 from engine.devices.probe.elf import HEAD, Elf, program_interpreter, read_elf
 from engine.devices.transport import Transport
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.ssh import SshTransport
+from rknntui_emulator.emulator import BoardEmulator
+from rknntui_emulator.runtime.build import compiler
 from tests.devices.conftest import Boards, add_c_library
 from tests.devices.known_model import IMAGE, answers, check_results
 from tests.devices.probe.boards import Board

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from engine.api import RKNN
-from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.runtime.answers import Answers, input_digest
 from rknntui.demo import demo_folder
+from rknntui_emulator.emulator import BoardEmulator
+from rknntui_emulator.runtime.answers import Answers, input_digest
 from tests.devices.conftest import Boards
 from tests.devices.known_model import (
     IMAGE,

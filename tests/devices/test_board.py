@@ -22,13 +22,13 @@ from engine.devices.board.layout import find_folder
 from engine.devices.board.results import RunProgress
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
-from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.image import Software
-from engine.devices.emulator.runtime.answers import (
-    Answers,
-)
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.local import LocalTransport
+from rknntui_emulator.emulator import BoardEmulator
+from rknntui_emulator.image import Software
+from rknntui_emulator.runtime.answers import (
+    Answers,
+)
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import add_c_library
 from tests.devices.fake_board import ELF, FakeBoard

@@ -20,8 +20,8 @@ import pytest
 from engine.base.leftovers import clear_leftovers
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
-from engine.devices.emulator.runtime.build import compiler
 from engine.devices.transports.adb.transport import AdbTransport
+from rknntui_emulator.runtime.build import compiler
 from tests.devices.adb.stand_in import StandIn, okay
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards

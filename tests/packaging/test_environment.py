@@ -45,20 +45,23 @@ backend-path = ["."]
 name = "rknntui"
 version = "0"
 [project.scripts]
-rknntui = "tiny:main"
+rknntui = "rknntui_tiny:main"
 """
 
 TINY_BACKEND = """
-import zipfile
+import tomllib, zipfile
 
 def build_editable(folder, config_settings=None, metadata_directory=None):
-    name, info = "rknntui-0-py3-none-any.whl", "rknntui-0.dist-info/"
+    with open("pyproject.toml", "rb") as file:
+        program = tomllib.load(file)["project"]["name"]
+    package = program.replace("-", "_")
+    name, info = f"{package}-0-py3-none-any.whl", f"{package}-0.dist-info/"
     files = {
-        "tiny.py": "def main():\\n    print('it runs')\\n",
-        info + "METADATA": "Metadata-Version: 2.1\\nName: rknntui\\nVersion: 0\\n",
+        f"{package}_tiny.py": "def main():\\n    print('it runs')\\n",
+        info + "METADATA": f"Metadata-Version: 2.1\\nName: {program}\\nVersion: 0\\n",
         info + "WHEEL": "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\n"
         "Tag: py3-none-any\\n",
-        info + "entry_points.txt": "[console_scripts]\\nrknntui = tiny:main\\n",
+        info + "entry_points.txt": f"[console_scripts]\\n{program} = {package}_tiny:main\\n",
     }
     with zipfile.ZipFile(f"{folder}/{name}", "w") as wheel:
         for path, text in files.items():
@@ -79,8 +82,12 @@ class Machine:
         for made in (self.clone / "scripts", self.clone / ".ci", self.bin, self.home):
             made.mkdir(parents=True)
         shutil.copy(repository / "scripts" / "environment.sh", self.clone / "scripts")
-        (self.clone / "pyproject.toml").write_text(TINY_PYPROJECT)
-        (self.clone / "backend.py").write_text(TINY_BACKEND)
+        (self.clone / "emulator").mkdir()
+        for place in (self.clone, self.clone / "emulator"):
+            name = "rknntui" if place == self.clone else "rknntui-emulator"
+            tiny = TINY_PYPROJECT.replace('"rknntui"', f'"{name}"')
+            (place / "pyproject.toml").write_text(tiny.replace("\nrknntui =", f"\n{name} ="))
+            (place / "backend.py").write_text(TINY_BACKEND)
         for level in ("core", "dev"):
             (self.clone / ".ci" / f"{level}.lock").write_text("")
         self.variables: dict[str, str] = {}

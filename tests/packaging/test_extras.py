@@ -24,9 +24,10 @@ def test_the_lines_are_those_of_the_extras(repository: Path) -> None:
     extras = tomllib.loads((repository / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
-    used = {kind.extra for kind in FRAMEWORKS.values()} | {"sweep"}
+    used = {kind.extra for kind in FRAMEWORKS.values()} | {"sweep", "emulator"}
     assert used == set(EXTRAS)
-    for extra in used:
+    assert shlex.split(install_line("emulator"))[4:] == ["-e", str(repository / "emulator")]
+    for extra in used - {"emulator"}:
         wanted = sorted(str(Requirement(line)) for line in extras[extra])
         python, module, pip, install, *packages = shlex.split(install_line(extra))
         assert (python, module, pip, install) == (sys.executable, "-m", "pip", "install")

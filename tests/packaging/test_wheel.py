@@ -70,7 +70,10 @@ if __name__ == '__main__':
 @pytest.fixture(scope="module")
 def built(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the source archive and the wheel that is built from it."""
-    out = tmp_path_factory.mktemp("dist")
+    return built_of(repository, tmp_path_factory.mktemp("dist"))
+
+
+def built_of(repository: Path, out: Path) -> Path:
     command = [sys.executable, "-m", "build", "--outdir", str(out), str(repository)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -119,6 +122,8 @@ def test_source_archive_builds_and_tests_itself(built: Path) -> None:
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     for needed in (
+        "emulator/pyproject.toml",
+        "emulator/rknntui_emulator/runtime/standin.c",
         "demo",
         "test",
         ".ci/run",
@@ -138,8 +143,12 @@ def test_source_archive_builds_and_tests_itself(built: Path) -> None:
 
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed_from(built, tmp_path_factory.mktemp("place"))
+
+
+def installed_from(built: Path, folder: Path) -> Path:
     """The ``bin`` of an environment with the wheel, and the other packages of this one."""
-    place = tmp_path_factory.mktemp("place") / "venv"
+    place = folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
     packages = next((place / "lib").glob("python3.*/site-packages"))
     # Lines of a .pth are read here, those of the folders that it names are not: the editable

@@ -2,7 +2,7 @@
 that methods return.
 
 Every figure here comes from a board, so that every type has a label: ``measured``, or ``emulated``
-where the board is one of :mod:`engine.devices.emulator`. Texts name it in their titles; figures of
+where the board is one of :mod:`rknntui_emulator`. Texts name it in their titles; figures of
 other kinds (simulated, estimated) have no way in.
 
 Forms: ``eval_perf`` [RKNN-T1 1.3.2, 3.6.9; RKNN-T2 1.1.0, 3.5.9; RKNN-T2 2.3.0, 2.9],

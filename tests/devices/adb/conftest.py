@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from engine.base.peers import far
-from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.transports.adb.conversation import AdbConversation
 from engine.devices.transports.adb.transport import AdbTransport
+from rknntui_emulator.emulator import BoardEmulator
 
 FOLDER = "/userdata/t"
 

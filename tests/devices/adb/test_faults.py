@@ -15,11 +15,11 @@ from engine.base.errors import (
     DeviceTimeoutError,
 )
 from engine.base.peers.near import PeerEndedError
-from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.transports.adb import files
 from engine.devices.transports.adb.link import Deadline
 from engine.devices.transports.adb.server import AdbServer as Server
 from engine.devices.transports.adb.transport import AdbTransport
+from rknntui_emulator.emulator import BoardEmulator
 from tests.devices.adb.conftest import FOLDER, Opened, Talks
 from tests.devices.adb.test_conversation import ask, hanging
 from tests.devices.adb_server import AdbServer

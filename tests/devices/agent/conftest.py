@@ -16,14 +16,14 @@ from engine.base.peers.child import Child
 from engine.base.peers.far import Message
 from engine.base.peers.near import Call
 from engine.devices.agent.build import SOURCES as NATIVE
-from engine.devices.emulator.runtime.answers import (
+from rknntui_emulator.runtime.answers import (
     Answers,
     LayerRow,
     Memory,
     TensorFacts,
     input_digest,
 )
-from engine.devices.emulator.runtime.build import Kind, build, compiler
+from rknntui_emulator.runtime.build import Kind, build, compiler
 from tests.safety import ends
 
 IMAGE = bytes(range(48))

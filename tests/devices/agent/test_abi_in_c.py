@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from engine.devices.emulator.runtime import build as stand_in
-from engine.devices.emulator.runtime.build import compiler
+from rknntui_emulator.runtime import build as stand_in
+from rknntui_emulator.runtime.build import compiler
 from tests.devices.agent.conftest import NATIVE
 
 pytestmark = pytest.mark.cc

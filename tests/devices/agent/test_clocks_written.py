@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.base.peers.child import Child
-from engine.devices.emulator.runtime.build import compiler
+from rknntui_emulator.runtime.build import compiler
 from tests.devices.agent.conftest import Agent
 
 pytestmark = pytest.mark.cc

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from engine.devices.emulator.runtime.build import compiler
+from rknntui_emulator.runtime.build import compiler
 from tests.devices.agent.conftest import IMAGE, SCORES, Agent, answers
 from tests.safety import PATIENCE, ends
 

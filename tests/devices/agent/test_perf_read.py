@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from engine.devices.emulator.runtime.answers import LayerRow
-from engine.devices.emulator.runtime.build import Kind
 from engine.devices.measure.perf_report import PerfRow
 from engine.devices.measure.perf_text import parse_perf_text
+from rknntui_emulator.runtime.answers import LayerRow
+from rknntui_emulator.runtime.build import Kind
 from tests.devices.agent.conftest import ROWS, Agent, answers
 
 pytestmark = pytest.mark.cc

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.devices.emulator.runtime.answers import ANY_INPUT, TensorFacts, input_digest
+from rknntui_emulator.runtime.answers import ANY_INPUT, TensorFacts, input_digest
 from tests.devices.agent.conftest import (
     FLOATS,
     HALVES,

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import DeviceError, UsageError
-from engine.devices.emulator.boards import BOARDS
-from engine.devices.emulator.runtime import build as module
-from engine.devices.emulator.runtime.answers import ANY_INPUT, TensorFacts, input_digest
-from engine.devices.emulator.runtime.build import LIBRARIES, Kind, build, stand_in_of
+from rknntui_emulator.boards import BOARDS
+from rknntui_emulator.runtime import build as module
+from rknntui_emulator.runtime.answers import ANY_INPUT, TensorFacts, input_digest
+from rknntui_emulator.runtime.build import LIBRARIES, Kind, build, stand_in_of
 from tests.devices.agent.conftest import HALVES, IMAGE, ROWS, SCORES, Agent, answers
 
 cc = pytest.mark.cc

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.runtime.build import build as build_library
-from engine.devices.emulator.runtime.build import compiler, stand_in_of
 from engine.pipeline.pipeline import Pipeline
 from engine.recipe import Recipe
 from engine.services.state import get_pipeline
 from rknntui.demo import demo_recipe
+from rknntui_emulator.emulator import BoardEmulator
+from rknntui_emulator.runtime.build import build as build_library
+from rknntui_emulator.runtime.build import compiler, stand_in_of
 from tests.safety import ends
 
 Equip = Callable[[BoardEmulator], BoardEmulator]

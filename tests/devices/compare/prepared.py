@@ -9,15 +9,15 @@ import numpy as np
 
 from engine.accuracy.rows import Row
 from engine.accuracy.three_way import board_rows
-from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.runtime.answers import Answers, TensorFacts, input_digest
-from engine.devices.emulator.simulated.bend import bent_graph, read_bend
 from engine.graph.execute import Session
 from engine.pipeline.board import BoardChoice
 from engine.pipeline.comparison_model import with_outputs
 from engine.pipeline.layers import quantized_of
 from engine.pipeline.pipeline import Pipeline
 from engine.pipeline.stages.container import content_of
+from rknntui_emulator.emulator import BoardEmulator
+from rknntui_emulator.runtime.answers import Answers, TensorFacts, input_digest
+from rknntui_emulator.simulated.bend import bent_graph, read_bend
 
 __all__ = ["install"]
 

@@ -14,7 +14,6 @@ from engine.accuracy.rows import Row
 from engine.accuracy.three_way import board_rows
 from engine.base.errors import RecipeError, UsageError
 from engine.devices.address import Address
-from engine.devices.emulator.emulator import BoardEmulator
 from engine.pipeline import board as board_module
 from engine.pipeline.analysis import compare_build
 from engine.pipeline.board import BoardChoice, OnBoard
@@ -22,6 +21,7 @@ from engine.pipeline.comparison_model import output_groups
 from engine.pipeline.layers import quantized_of
 from engine.pipeline.pipeline import Pipeline
 from rknntui.demo import demo_recipe
+from rknntui_emulator.emulator import BoardEmulator
 from tests.devices.compare.conftest import Equip
 from tests.devices.compare.prepared import install
 from tests.devices.conftest import Boards, add_c_library

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from engine.base.errors import UsageError
 from engine.devices.doctor.diagnose import diagnose
-from engine.devices.emulator.boards import BOARDS, elf_header
-from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.image import Software
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.facts import chips
+from rknntui_emulator.boards import BOARDS, elf_header
+from rknntui_emulator.emulator import BoardEmulator
+from rknntui_emulator.image import Software
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
 from tests.safety import PATIENCE
@@ -55,7 +56,7 @@ def test_load_clock_and_temperature_are_what_was_given(
     assert said[2] == "300000000"
     assert said[3].endswith("/sys/class/thermal/thermal_zone6/type")
     assert said[4] == "71250"
-    with pytest.raises(ValueError, match="3 cores"):
+    with pytest.raises(UsageError, match="3 cores"):
         made.set_load([1])
     with pytest.raises(ValueError, match="soc-thermal"):
         made.set_temperature(1.0, "kitchen")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.devices.emulator.emulator import BoardEmulator
+from rknntui_emulator.emulator import BoardEmulator
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
 from tests.safety import PATIENCE

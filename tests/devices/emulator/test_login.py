@@ -10,8 +10,8 @@ import pytest
 
 from engine.base.errors import DeviceStorageError
 from engine.devices.address import Address
-from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.transports.ssh import SshTransport
+from rknntui_emulator.emulator import BoardEmulator
 from tests.safety import PATIENCE
 
 pytestmark = pytest.mark.sshd

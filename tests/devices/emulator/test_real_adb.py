@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.devices.emulator.boards import BOARDS
+from rknntui_emulator.boards import BOARDS
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
 

@@ -18,12 +18,6 @@ from engine.container import read_container
 from engine.devices.address import Address
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
-from engine.devices.emulator.boards import board_of
-from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.load import LoadMeter
-from engine.devices.emulator.runtime.build import build, stand_in_of
-from engine.devices.emulator.simulated.desk import AnswerDesk
-from engine.devices.emulator.simulated.requests import RunRequest
 from engine.devices.measure.perf_layers import layer_rows
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.devices.transports.adb.transport import AdbTransport
@@ -31,6 +25,12 @@ from engine.devices.transports.ssh import SshTransport
 from engine.graph.execute import Session, as_compiled
 from engine.toolkit.kept_builds import keep_build
 from rknntui.demo import demo_folder
+from rknntui_emulator.boards import board_of
+from rknntui_emulator.emulator import BoardEmulator
+from rknntui_emulator.load import LoadMeter
+from rknntui_emulator.runtime.build import build, stand_in_of
+from rknntui_emulator.simulated.desk import AnswerDesk
+from rknntui_emulator.simulated.requests import RunRequest
 from tests.conftest import REPOSITORY
 from tests.container.vendor import build as vendor
 from tests.devices.conftest import Boards, add_c_library

@@ -20,14 +20,14 @@ from onnx import helper
 from engine.base.errors import ContainerError, DatasetError, DeviceError, UsageError
 from engine.base.files import sha256_of
 from engine.container import read_container, write_container
-from engine.devices.emulator.boards import board_of
-from engine.devices.emulator.runtime.answers import TensorFacts
-from engine.devices.emulator.simulated import desk as desk_module
-from engine.devices.emulator.simulated.bend import read_bend
-from engine.devices.emulator.simulated.desk import AnswerDesk
-from engine.devices.emulator.simulated.model import SimulatedBoardModel, read_model
-from engine.devices.emulator.simulated.tensors import GivenInput
 from engine.graph.ir import Graph
+from rknntui_emulator.boards import board_of
+from rknntui_emulator.runtime.answers import TensorFacts
+from rknntui_emulator.simulated import desk as desk_module
+from rknntui_emulator.simulated.bend import read_bend
+from rknntui_emulator.simulated.desk import AnswerDesk
+from rknntui_emulator.simulated.model import SimulatedBoardModel, read_model
+from rknntui_emulator.simulated.tensors import GivenInput
 from tests.container.build import content, model
 from tests.devices.demo_container import (
     LAYER,
@@ -339,7 +339,7 @@ def test_many_ask_at_once(desk: AnswerDesk, demo: Path) -> None:
 
 def test_the_emulator_starts_without_the_rooms_of_graphs() -> None:
     code = (
-        "import sys, engine; engine.emulate; "
+        "import sys, engine, rknntui_emulator.emulator; engine.emulate; "
         "print([n for n in ('numpy', 'onnx', 'onnxruntime', 'onnx_ir') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

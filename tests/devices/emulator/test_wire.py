@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import DeviceError, UsageError
-from engine.devices.emulator import command, emulator, owner
-from engine.devices.emulator.emulator import BoardEmulator
+from engine.devices.emulated import emulate
+from rknntui_emulator import emulator, owner
+from rknntui_emulator.emulator import BoardEmulator
 from tests.devices.conftest import Boards
 from tests.safety import PATIENCE, ends
 
@@ -211,10 +212,10 @@ def test_it_is_emulated_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> 
         assert (Path(root) / "sys/class/thermal/thermal_zone0/temp").read_text() == "60000\n"
         stop.set()
 
-    monkeypatch.setattr(command, "build", no_compiler)
+    monkeypatch.setattr(emulator, "build", no_compiler)
     heard: list[str] = []
     with ends():
-        command.emulate(
+        emulate(
             "rk3576",
             port=0,
             android=False,
@@ -234,7 +235,7 @@ def test_it_is_emulated_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("load", [(1,), (1, 2, 3), (1, 101), (-1, 1)])
 def test_a_load_that_does_not_fit_the_board_is_refused(load: tuple[int, ...]) -> None:
     with pytest.raises(UsageError, match="each of its 2 cores"):
-        command.emulate(
+        emulate(
             "rk3576",
             port=0,
             android=False,

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.runtime.build import build, compiler, stand_in_of
 from rknntui.demo import demo_folder
+from rknntui_emulator.emulator import BoardEmulator
+from rknntui_emulator.runtime.build import build, compiler, stand_in_of
 from tests.devices.adb_server import AdbServer, adb_program
 from tests.devices.conftest import add_c_library
 from tests.devices.demo_container import LAYER, demo_container, digits, simulated

@@ -139,8 +139,8 @@ EVIL = "$(touch x) `id`; reboot & 'q\" |>*\n"
 
 def test_no_text_of_others_is_part_of_a_command(board: Boards, tmp_path: Path) -> None:
     """Names of files, of tensors and of layers, what a board says of itself, what a user types."""
-    from engine.devices.emulator.runtime.build import build, stand_in_of
     from rknntui.demo import demo_folder
+    from rknntui_emulator.runtime.build import build, stand_in_of
 
     model = onnx.load(demo_folder() / "digits_demo.onnx")
     old, new = model.graph.input[0].name, f"in{EVIL}"

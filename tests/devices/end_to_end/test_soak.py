@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.devices.address import Address
-from engine.devices.emulator.emulator import BoardEmulator
+from rknntui_emulator.emulator import BoardEmulator
 from tests.devices.adb_server import AdbServer
 from tests.devices.known_model import answers
 from tests.devices.test_commands import emulating

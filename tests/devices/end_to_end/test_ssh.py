@@ -12,11 +12,11 @@ from textual.pilot import Pilot
 
 from engine.api import RKNN
 from engine.devices.address import Address
-from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.runtime.build import build, stand_in_of
 from rknntui.app import Workbench
 from rknntui.screens.devices.workspace import Devices
 from rknntui.screens.run.workspace import Run
+from rknntui_emulator.emulator import BoardEmulator
+from rknntui_emulator.runtime.build import build, stand_in_of
 from tests.devices.demo_container import LAYER, demo_container
 from tests.devices.end_to_end.conftest import LOADS, Stand, recipe_for, told
 from tests.devices.test_commands import run

@@ -13,11 +13,11 @@ import pytest
 
 from engine.devices.address import Address
 from engine.devices.board.runtime import BoardRuntime
-from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.runtime.answers import Answers
 from engine.devices.transport import Transport
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.ssh import SshTransport
+from rknntui_emulator.emulator import BoardEmulator
+from rknntui_emulator.runtime.answers import Answers
 from tests.devices.adb_server import AdbServer
 from tests.devices.known_model import OLD_IMAGE, OLD_SCORES, answers, check_results, first_answers
 from tests.devices.ssh.server import SSHD, Sshd

@@ -12,14 +12,14 @@ import pytest
 from engine.base.errors import DeviceLostError
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.doctor.diagnose import STEPS, diagnose
-from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.image import Software
 from engine.devices.probe.clocks import chip_clocks, clock_paths, clock_plan
 from engine.devices.probe.compatibility import ModelFacts
 from engine.devices.probe.identify import identify
 from engine.devices.probe.state import once_paths, parse, read_state, watch_paths
 from engine.devices.probe.versions import read_versions
 from engine.devices.transports.adb.transport import AdbTransport
+from rknntui_emulator.emulator import BoardEmulator
+from rknntui_emulator.image import Software
 from tests.devices.conftest import add_c_library
 from tests.safety import ends
 

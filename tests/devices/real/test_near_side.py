@@ -12,10 +12,10 @@ from engine.api import RKNN
 from engine.base.events import NullReporter
 from engine.devices.address import Address
 from engine.devices.doctor.examine import examine_board
-from engine.devices.emulator.emulator import BoardEmulator
 from engine.services.devices import perf
 from engine.wire.devices import ExamineParams
 from engine.wire.doctor import Check
+from rknntui_emulator.emulator import BoardEmulator
 from tests.devices.end_to_end.conftest import told
 from tests.devices.real.conftest import RealBoard
 from tests.devices.real.qemu_shell import qemu_shell

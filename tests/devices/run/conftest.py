@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.devices.address import Address
-from engine.devices.emulator.runtime.answers import Answers
 from engine.devices.probe.libraries import LIBRARIES
+from rknntui_emulator.runtime.answers import Answers
 from tests.devices.fake_board import FakeBoard
 from tests.devices.known_model import answers
 from tests.safety import ends

@@ -10,9 +10,9 @@ import pytest
 
 from engine.base.errors import DeviceLostError, RuntimeLibraryError, UsageError
 from engine.base.events import CallbackReporter, Event, LogLine, NullReporter, Progress
-from engine.devices.emulator.runtime.answers import ANY_INPUT, TensorFacts
 from engine.devices.measure.history import list_runs, load_run
 from engine.services.devices import perf
+from rknntui_emulator.runtime.answers import ANY_INPUT, TensorFacts
 from tests.devices.known_model import SCALE, SCORES, ZERO, answers
 from tests.devices.run.conftest import MakeBoard
 

@@ -19,10 +19,10 @@ from engine.base.errors import (
 from engine.base.events import CallbackReporter, Event, NullReporter, Progress, StageStarted
 from engine.container.vendor import inspect_vendor
 from engine.devices.board.layout import find_folder
-from engine.devices.emulator.runtime.answers import input_digest
 from engine.devices.model_source import ModelSource
 from engine.devices.run.run import run_on_board
 from engine.wire.board import RunParams
+from rknntui_emulator.runtime.answers import input_digest
 from tests.container.vendor import build as vendor
 from tests.devices.demo_container import demo_container
 from tests.devices.known_model import IMAGE, SCALE, SCORES, ZERO, answers

@@ -14,14 +14,14 @@ from engine.base.errors import EngineError
 from engine.base.events import CallbackReporter, Event, NullReporter, StageStarted
 from engine.container import read_container
 from engine.devices.address import Address
-from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.runtime.build import build, stand_in_of
 from engine.devices.measure.history import load_run
 from engine.recipe import Recipe
 from engine.services.board import about, memory, run
 from engine.services.build import simulate
 from engine.services.devices import examine, perf
 from rknntui.demo import demo_folder
+from rknntui_emulator.emulator import BoardEmulator
+from rknntui_emulator.runtime.build import build, stand_in_of
 from tests.devices.conftest import Boards
 from tests.devices.demo_container import demo_container, digits
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from engine.container import read_container
-from engine.devices.emulator.runtime.answers import LayerRow, input_digest
 from rknntui.demo import demo_folder
+from rknntui_emulator.runtime.answers import LayerRow, input_digest
 from tests.devices.conftest import Boards
 from tests.devices.known_model import IMAGE, ROW, SCORES, answers
 from tests.devices.test_api import EXPECTED, ready

@@ -8,8 +8,8 @@ import pytest
 
 from engine.devices.board import layout
 from engine.devices.board.runtime import BoardRuntime
-from engine.devices.emulator.runtime.build import build, compiler
 from engine.devices.transports.ssh import SshTransport
+from rknntui_emulator.runtime.build import build, compiler
 from tests.container.vendor import build as vendor
 from tests.devices.known_model import answers, check_results
 from tests.safety import ends

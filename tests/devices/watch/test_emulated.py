@@ -10,11 +10,11 @@ import pytest
 from engine.base.errors import JobCancelledError
 from engine.devices.address import Address
 from engine.devices.board.runtime import BoardRuntime
-from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.watch.replay import replay_recording
 from engine.wire.board import BoardState
 from engine.wire.monitor import ReplayParams, WatchParams
+from rknntui_emulator.emulator import BoardEmulator
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
 from tests.devices.waiting import until

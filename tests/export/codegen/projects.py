@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from engine.base.events import NullReporter
-from engine.devices.emulator.runtime.answers import Answers, TensorFacts, input_digest
-from engine.devices.emulator.runtime.build import LIBRARIES, Kind, build
 from engine.export.codegen import Project, ProjectInput, ProjectOutput, Sample, write_project
 from engine.export.codegen.project import Array, Board
 from engine.wire.codegen import Generated, Language, ModelTask, TaskDetails
+from rknntui_emulator.runtime.answers import Answers, TensorFacts, input_digest
+from rknntui_emulator.runtime.build import LIBRARIES, Kind, build
 
 __all__ = [
     "PICTURE",

@@ -15,10 +15,10 @@ from PIL import Image, ImageOps
 
 from engine.dataset import Preprocess
 from engine.dataset.samples import ReadingStats, load_pixels
-from engine.devices.emulator.runtime.answers import TensorFacts
 from engine.export.codegen import Project, ProjectInput, ProjectOutput, Sample
 from engine.export.codegen.project import Array, Board
 from engine.graph.ir import TensorSpec
+from rknntui_emulator.runtime.answers import TensorFacts
 from tests.export.codegen.projects import (
     KINDS,
     PICTURE,

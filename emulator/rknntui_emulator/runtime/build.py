@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from engine.base.errors import DeviceError
+from engine.devices.agent.build import SOURCES as _SHARED
 
 __all__ = ["LIBRARIES", "Kind", "build", "compiler", "stand_in_of"]
 
@@ -31,7 +32,6 @@ VERSIONS: dict[Kind, str] = {
 """The versions that they say they are, where no other is asked for."""
 
 _SOURCES = Path(__file__).parent
-_SHARED = _SOURCES.parents[1] / "agent" / "native"
 _SECONDS = 120
 _FLAGS = ("-std=gnu11", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 _LIBRARIES = ("-lm", "-ldl", "-lpthread")

@@ -17,8 +17,8 @@ import numpy as np
 from engine.base.errors import DeviceError, SimulationError
 from engine.base.text import sanitize, shape_text
 from engine.dataset import passed_through, prepare_array
-from engine.devices.emulator.runtime.answers import TensorFacts
 from engine.graph.ir import QuantParams, params_of
+from rknntui_emulator.runtime.answers import TensorFacts
 
 if TYPE_CHECKING:
     import onnx_ir as ir

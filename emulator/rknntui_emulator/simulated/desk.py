@@ -22,9 +22,9 @@ from engine.base.files import open_regular, sha256_of
 from engine.base.text import sanitize
 
 if TYPE_CHECKING:
-    from engine.devices.emulator.boards import Board
-    from engine.devices.emulator.simulated.model import SimulatedBoardModel
-    from engine.devices.emulator.simulated.requests import ModelRequest, RunRequest
+    from rknntui_emulator.boards import Board
+    from rknntui_emulator.simulated.model import SimulatedBoardModel
+    from rknntui_emulator.simulated.requests import ModelRequest, RunRequest
 
 __all__ = ["AnswerDesk"]
 
@@ -162,7 +162,7 @@ class AnswerDesk:
 
     def _make(self, path: Path) -> None:
         # the rooms of graphs and simulation take a second to load: at the first question
-        from engine.devices.emulator.simulated.requests import ModelRequest, read_request
+        from rknntui_emulator.simulated.requests import ModelRequest, read_request
 
         request = read_request(path)
         begun = time.monotonic()
@@ -190,7 +190,7 @@ class AnswerDesk:
         """Answers and a copy of a model; it stays loaded. Files of the board are never written a
         second time under their names: of them a link is a copy.
         """
-        from engine.devices.emulator.simulated.model import read_model
+        from rknntui_emulator.simulated.model import read_model
 
         model = self._models.get(digest) or read_model(path, self._board, digest)
         kept = self.folder / f"{digest}.rknn"
@@ -211,7 +211,7 @@ class AnswerDesk:
             del self._models[next(iter(self._models))]
 
     def _simulate(self, request: RunRequest) -> None:
-        from engine.devices.emulator.simulated.model import read_model
+        from rknntui_emulator.simulated.model import read_model
 
         model = self._models.get(request.digest)
         kept = self.folder / f"{request.digest}.rknn"

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.devices.emulator.faults import Faults
-from engine.devices.emulator.sandbox import Sandbox
-from engine.devices.emulator.wire import Stream
+from rknntui_emulator.faults import Faults
+from rknntui_emulator.sandbox import Sandbox
+from rknntui_emulator.wire import Stream
 
 __all__ = ["SyncService"]
 

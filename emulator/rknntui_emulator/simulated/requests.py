@@ -17,7 +17,7 @@ from pathlib import Path
 
 from engine.base.errors import DeviceError
 from engine.base.files import open_regular
-from engine.devices.emulator.simulated.tensors import GivenInput
+from rknntui_emulator.simulated.tensors import GivenInput
 
 __all__ = ["ModelRequest", "RunRequest", "read_request"]
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.devices.emulator.faults import Faults, pieces
-from engine.devices.emulator.wire import (
+from rknntui_emulator.faults import Faults, pieces
+from rknntui_emulator.wire import (
     AUTH,
     AUTH_PUBLIC_KEY,
     AUTH_SIGNATURE,

@@ -10,18 +10,19 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from engine.base.errors import UsageError
-from engine.devices.emulator.boards import LABEL, MODERN_FEATURES, Board, board_of
-from engine.devices.emulator.connection import Connection, Greeting
-from engine.devices.emulator.faults import Faults
-from engine.devices.emulator.image import BoardImage, Software
-from engine.devices.emulator.load import LoadMeter
-from engine.devices.emulator.owner import same_user
-from engine.devices.emulator.sandbox import Sandbox
-from engine.devices.emulator.services import Services
-from engine.devices.emulator.shell import ShellService
-from engine.devices.emulator.simulated.desk import AnswerDesk
-from engine.devices.emulator.sync import SyncService
+from engine.base.errors import DeviceError, UsageError
+from rknntui_emulator.boards import LABEL, MODERN_FEATURES, Board, board_of
+from rknntui_emulator.connection import Connection, Greeting
+from rknntui_emulator.faults import Faults
+from rknntui_emulator.image import BoardImage, Software
+from rknntui_emulator.load import LoadMeter
+from rknntui_emulator.owner import same_user
+from rknntui_emulator.runtime.build import build, stand_in_of
+from rknntui_emulator.sandbox import Sandbox
+from rknntui_emulator.services import Services
+from rknntui_emulator.shell import ShellService
+from rknntui_emulator.simulated.desk import AnswerDesk
+from rknntui_emulator.sync import SyncService
 
 __all__ = ["BoardEmulator"]
 
@@ -37,10 +38,10 @@ class BoardEmulator:
 
     It runs in a thread of its own from :meth:`start` to :meth:`stop`, or as a context manager.
     Only programs of the same user are let in. Commands run on this machine, see
-    :mod:`engine.devices.emulator.sandbox`.
+    :mod:`rknntui_emulator.sandbox`.
 
     Args:
-        chip: a name of :data:`~engine.devices.emulator.boards.BOARDS`.
+        chip: a name of :data:`~rknntui_emulator.boards.BOARDS`.
         port: where it listens; 0 is any free port. 5555 to 5585 are adb's own.
         root: the folder that is its file system; None is a new one that goes away with it.
         auth: the host has to be allowed first, see :attr:`authorized`.
@@ -282,7 +283,18 @@ class BoardEmulator:
 
         None lets it follow the runs of the stand-in library, which it does where models are
         simulated and no load was set.
+
+        Raises:
+            UsageError: it is not a percentage for each core.
         """
+        chip, cores = self.board.chip, self.board.cores
+        if percent is not None and (
+            len(percent) != cores or not all(0 <= share <= 100 for share in percent)
+        ):
+            raise UsageError(
+                f"The load of {chip} is a percentage for each of its {cores} cores.",
+                remedy=f"Give {','.join(['50'] * cores)}, for example.",
+            )
         self.image.set_load(percent)
 
     def set_frequency(self, hertz: int) -> None:
@@ -292,6 +304,19 @@ class BoardEmulator:
     def set_temperature(self, celsius: float, zone: str = "") -> None:
         """Let a thermal zone report this temperature, as ``npu-thermal``; empty is every zone."""
         self.image.set_temperature(celsius, zone)
+
+    def equip(self, folder: Path, warn: Callable[[DeviceError], object]) -> None:
+        """Give the board a runtime library that answers, or none where none can be compiled.
+
+        Args:
+            folder: where the compiled library is kept for the next board.
+            warn: takes the reason why the board has none.
+        """
+        try:
+            self.image.install_runtime(build(stand_in_of(self.board.library), folder))
+        except DeviceError as error:
+            self.image.remove_runtime()
+            warn(error)
 
     # -------------------------------------------------------------------- in the emulator's thread
 

@@ -18,22 +18,22 @@ from engine.base.files import open_regular, sha256_of
 from engine.base.text import sanitize
 from engine.container import other_format, read_container
 from engine.dataset import Preprocess
-from engine.devices.emulator.runtime.answers import Answers
-from engine.devices.emulator.runtime.build import stand_in_of
-from engine.devices.emulator.simulated.bend import bent_graph, read_bend
-from engine.devices.emulator.simulated.costs import layer_rows, memory_of, run_times
-from engine.devices.emulator.simulated.tensors import GivenInput, inputs_of, outputs_of
 from engine.devices.probe.compatibility import SAME_NPU
 from engine.facts import chip
 from engine.graph.execute import FUSING_LEVEL, Session, as_compiled
 from engine.quantize import layers_of
 from engine.recipe import Recipe, portable_values
 from engine.toolkit.kept_builds import kept_build
+from rknntui_emulator.runtime.answers import Answers
+from rknntui_emulator.runtime.build import stand_in_of
+from rknntui_emulator.simulated.bend import bent_graph, read_bend
+from rknntui_emulator.simulated.costs import layer_rows, memory_of, run_times
+from rknntui_emulator.simulated.tensors import GivenInput, inputs_of, outputs_of
 
 if TYPE_CHECKING:
     from engine.container import Container
-    from engine.devices.emulator.boards import Board
     from engine.graph.ir import Graph
+    from rknntui_emulator.boards import Board
 
 __all__ = ["SimulatedBoardModel", "read_model"]
 

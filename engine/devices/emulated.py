@@ -1,4 +1,8 @@
-"""``rknntui devices emulate``: a board to try with, with a runtime library that answers."""
+"""``rknntui devices emulate``: a board to try with, and the one door to the emulator.
+
+The package is ``rknntui_emulator``, which the extra ``emulator`` brings. Nothing else of the engine
+or of a front end imports it, and it is loaded only where a board is asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,22 @@ import errno
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.base.errors import DeviceError, UsageError
 from engine.base.paths import cache_folder
-from engine.devices.emulator.boards import BOARDS
-from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.runtime.build import build, stand_in_of
+from engine.base.version import __version__, install_line
+
+if TYPE_CHECKING:
+    from rknntui_emulator.emulator import BoardEmulator
 
 __all__ = ["EMULATED_CHIPS", "emulate"]
 
-EMULATED_CHIPS = tuple(BOARDS)
+EMULATED_CHIPS = (
+    *("rk3588", "rk3576", "rk3566", "rk3568", "rk3562", "rv1126b", "rv1106", "rv1103"),
+    *("rv1126", "rv1109", "rk1808", "rk3399pro"),
+)
 """Chips of which there is an emulated board."""
-
 
 _NO_PORT = frozenset({errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL})
 
@@ -56,27 +64,20 @@ def emulate(
     Raises:
         UsageError: there is no such board, or the values do not fit it.
         EngineError: one of the models does not run, or does not have the layer.
-        DeviceError: the port is not free.
+        DeviceError: the extra is not installed, or the port is not free.
     """
-    if chip not in BOARDS:
+    if chip not in EMULATED_CHIPS:
         raise UsageError(
             f"There is no emulated board with the chip {chip}.",
             remedy=f"Take one of {', '.join(EMULATED_CHIPS)}.",
         )
-    cores = BOARDS[chip].cores
-    if load is not None and (
-        len(load) != cores or not all(0 <= percent <= 100 for percent in load)
-    ):
-        raise UsageError(
-            f"The load of {chip} is a percentage for each of its {cores} cores.",
-            remedy=f"Give {','.join(['50'] * cores)}, for example.",
-        )
+    make = _board_emulator()
     try:
-        with BoardEmulator(chip, port, android=android, heard=heard) as board:
-            _equip(board, warn)
-            board.simulate(*models, bend=bend)
+        with make(chip, port, android=android, heard=heard) as board:
             if load is not None:
                 board.set_load(load)
+            board.equip(cache_folder() / "emulator", warn)
+            board.simulate(*models, bend=bend)
             if celsius is not None:
                 board.set_temperature(celsius)
             board.faults.rate = rate
@@ -92,10 +93,26 @@ def emulate(
         ) from error
 
 
-def _equip(board: BoardEmulator, warn: Callable[[DeviceError], object]) -> None:
-    kind = stand_in_of(board.board.library)
+def _board_emulator() -> type[BoardEmulator]:
+    """The emulator of the extra.
+
+    Raises:
+        DeviceError: it is not installed, or is that of another version of this program.
+    """
     try:
-        board.image.install_runtime(build(kind, cache_folder() / "emulator"))
-    except DeviceError as error:
-        board.image.remove_runtime()
-        warn(error)
+        from rknntui_emulator import __version__ as version
+    except ModuleNotFoundError as error:
+        raise DeviceError(
+            "Emulated boards are a package of their own, and it is not installed.",
+            cause="It comes with the extra 'emulator'.",
+            remedy=install_line("emulator"),
+        ) from error
+    if version != __version__:
+        raise DeviceError(
+            f"The emulator is of version {version}, and this program of {__version__}.",
+            cause="One of the two was installed alone.",
+            remedy=install_line("emulator"),
+        )
+    from rknntui_emulator.emulator import BoardEmulator
+
+    return BoardEmulator

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from engine.devices.emulator.connection import Service
-from engine.devices.emulator.sandbox import Sandbox
-from engine.devices.emulator.shell import ShellService
-from engine.devices.emulator.sync import SyncService
-from engine.devices.emulator.wire import Stream
+from rknntui_emulator.connection import Service
+from rknntui_emulator.sandbox import Sandbox
+from rknntui_emulator.shell import ShellService
+from rknntui_emulator.sync import SyncService
+from rknntui_emulator.wire import Stream
 
 __all__ = ["Services"]
 

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path, PurePosixPath
 
 from engine.base.leftovers import let_go, make_owned
-from engine.devices.emulator.faults import Faults
+from rknntui_emulator.faults import Faults
 
 __all__ = ["Sandbox"]
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.devices.emulator.boards import LABEL, Board, elf_header
-from engine.devices.emulator.clocks import Clocks
-from engine.devices.emulator.programs import LOADERS, links, stand_ins
-from engine.devices.emulator.sandbox import Sandbox
+from rknntui_emulator.boards import LABEL, Board, elf_header
+from rknntui_emulator.clocks import Clocks
+from rknntui_emulator.programs import LOADERS, links, stand_ins
+from rknntui_emulator.sandbox import Sandbox
 
 __all__ = ["LABEL_FILE", "BoardImage", "Software"]
 
@@ -156,12 +156,7 @@ class BoardImage:
 
         Args:
             percent: a value for each core; None lets it follow the runs.
-
-        Raises:
-            ValueError: it is not one value for each core.
         """
-        if percent is not None and len(percent) != self._board.cores:
-            raise ValueError(f"{self._board.chip} has {self._board.cores} cores")
         with self._changing:
             self._fixed_load = percent is not None
             if percent is not None:

@@ -30,7 +30,7 @@ Where the answers are simulated, each result is a file ``MODEL-INPUTS.result`` i
 answers: the outputs alone. MODEL is half of the model's digest, INPUTS half of a digest as above
 that also has, behind each input, the line ``TYPE LAYOUT PASS_THROUGH`` and at the end the setting
 BEND. A library that does not find one asks for it, see
-:mod:`engine.devices.emulator.simulated.requests`.
+:mod:`rknntui_emulator.simulated.requests`.
 """
 
 from __future__ import annotations

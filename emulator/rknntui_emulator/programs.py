@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.devices.emulator.boards import Board
+from rknntui_emulator.boards import Board
 
 __all__ = ["LOADERS", "links", "stand_ins"]
 

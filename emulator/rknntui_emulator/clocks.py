@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from engine.devices.emulator.boards import Board
-from engine.devices.emulator.sandbox import Sandbox
+from rknntui_emulator.boards import Board
+from rknntui_emulator.sandbox import Sandbox
 
 __all__ = ["Clocks"]
 

@@ -11,16 +11,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.devices.emulator.runtime.answers import LayerRow, Memory, TensorFacts
 from engine.graph.ir import Graph, TensorSpec, constant_of, spec_of
+from rknntui_emulator.runtime.answers import LayerRow, Memory, TensorFacts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import onnx_ir as ir
 
-    from engine.devices.emulator.boards import Board
     from engine.graph.layers import Layer, LayerMap
+    from rknntui_emulator.boards import Board
 
 __all__ = ["layer_rows", "memory_of", "run_times"]
 
