@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from engine import human_bytes, sanitize
+from engine import sanitize
 
 if TYPE_CHECKING:
     from engine.wire.cost import ChipCheck, ChipEstimate, Interval
+    from engine.wire.formats import Format
 
-__all__ = ["BASIS", "CHIP_COLUMNS", "chip_cells", "figure_name", "interval_text", "on_cpu"]
+__all__ = ["BASIS", "figure_name", "interval_text", "on_cpu", "problem_lines"]
 
 BASIS = {
     "fitted": "fitted to published rates of this chip",
@@ -18,12 +20,6 @@ BASIS = {
     "calibrated": "calibrated by a run on your board",
 }
 """What an estimate of time stands on."""
-
-CHIP_COLUMNS = (
-    "chip", "dtype", "cores", "frames/s", "time ms", "memory", "internal", "weights", "NPU", "CPU",
-    "refused", "basis",
-)  # fmt: skip
-"""Of the table of chips, in text and in reports."""
 
 _FIGURES = {
     "compiler_bus": "memory bus as the compiler counts",
@@ -52,35 +48,21 @@ def figure_name(name: str) -> str:
     return _FIGURES.get(name) or sanitize(name, 60)
 
 
-def interval_text(found: Interval | None, digits: int) -> str:
-    """A figure with the interval that holds it nine times in ten: ``1.77 (1.29 to 2.43)``.
-
-    Args:
-        found: the figure; a dash stands for None.
-        digits: behind the point; two more below 0.5, where bounds would be the same otherwise.
-    """
-    if found is None:
-        return "-"
-    digits += 2 * (0 < found.value < 0.5)
-    return f"{found.value:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"
+def interval_text(interval: Interval | None, form: Format) -> str:
+    """A figure with the interval that holds it nine times in ten: ``1.770 (1.290 to 2.430)``."""
+    if interval is None:
+        return form.show(None)
+    return f"{form.text(interval.value)} ({form.text(interval.low)} to {form.text(interval.high)})"
 
 
-def chip_cells(each: ChipEstimate) -> tuple[str, ...]:
-    """The cells of :data:`CHIP_COLUMNS`; dashes stand for what there is not."""
-    memory, places = each.memory, ["-"] * 3
-    sizes = () if memory is None else (memory.total, memory.internal, memory.weight)
-    if not each.problem:
-        places = [str(each.npu_layers), on_cpu(each), str(each.refused_layers)]
-    return (
-        each.chip,
-        each.dtype,
-        str(each.cores),
-        interval_text(each.fps, 1),
-        interval_text(each.time_ms, 2),
-        *(map(human_bytes, sizes) if sizes else ["-"] * 3),
-        *places,
-        "-" if each.problem else each.confidence,
-    )
+def problem_lines(chips: Iterable[ChipEstimate]) -> list[str]:
+    """Why a chip has no estimate, and what the others leave out; equal ones together."""
+    told: dict[str, list[str]] = {}
+    for each in chips:
+        for text in (f"{each.problem} {each.remedy}".strip(), *each.warnings, *each.notes):
+            if text:
+                told.setdefault(text, []).append(each.chip)
+    return [f"{', '.join(names)}: {sanitize(text)}" for text, names in told.items()]
 
 
 def on_cpu(each: ChipEstimate | ChipCheck) -> str:

@@ -13,8 +13,10 @@ from engine.wire.cost import (
     Estimates,
     Interval,
 )
-from rknntui.chip_facts import BASIS, CHIP_COLUMNS, chip_cells, figure_name, interval_text
-from rknntui.cli.output import table
+from engine.wire.cost_tables import CHIPS, TENSORS
+from engine.wire.formats import MILLISECONDS, RATE
+from rknntui.chip_facts import BASIS, figure_name, interval_text, problem_lines
+from rknntui.cli.output import table, table_lines
 
 __all__ = [
     "advice_lines",
@@ -23,7 +25,6 @@ __all__ = [
     "judged",
     "layer_cost_lines",
     "memory_cost_lines",
-    "problem_lines",
 ]
 
 _TENSORS = 30
@@ -46,16 +47,9 @@ def advice_lines(answers: Iterable[AdviceAnswer]) -> list[str]:
 
 def chip_lines(found: Estimates) -> list[str]:
     """Chips side by side; a column says who does the frames a second that were asked for."""
-    shown = list(CHIP_COLUMNS)
-    rows = [list(chip_cells(each)) for each in found.chips]
-    if found.fps_asked:
-        shown.insert(4, f"{found.fps_asked:g} fps")
-        rows = [
-            [*row[:4], each.reaches or "-", *row[4:]]
-            for row, each in zip(rows, found.chips, strict=True)
-        ]
-    lines = [f"{sanitize(found.model)} (estimated; intervals hold nine in ten)", ""]
-    return [*lines, *table(shown, rows), *problem_lines(found.chips)]
+    asked = f"; reaches {found.fps_asked:g} frames/s" if found.fps_asked else ""
+    lines = [f"{sanitize(found.model)} (estimated; intervals hold nine in ten{asked})", ""]
+    return [*lines, *table_lines(CHIPS, found.chips), *problem_lines(found.chips)]
 
 
 def judged(found: Estimates, frames: float) -> Estimates:
@@ -70,16 +64,6 @@ def _reaches(fps: Interval | None, frames: float) -> str:
     if fps.low >= frames:
         return "yes"
     return "maybe" if fps.high >= frames else "no"
-
-
-def problem_lines(chips: Iterable[ChipEstimate]) -> list[str]:
-    """Why a chip has no estimate, and what the others leave out; equal ones together."""
-    told: dict[str, list[str]] = {}
-    for each in chips:
-        for text in (f"{each.problem} {each.remedy}".strip(), *each.warnings, *each.notes):
-            if text:
-                told.setdefault(text, []).append(each.chip)
-    return [f"{', '.join(names)}: {sanitize(text)}" for text, names in told.items()]
 
 
 def facts_lines(chips: Sequence[ChipFacts]) -> list[str]:
@@ -120,7 +104,8 @@ def layer_cost_lines(found: Estimates) -> list[str]:
         lines += [_head_line(each, found.model)]
         if each.time_ms is not None:
             lines.append(
-                f"time {interval_text(each.time_ms, 2)} ms, frames/s {interval_text(each.fps, 1)}: "
+                f"time {interval_text(each.time_ms, MILLISECONDS)} ms, "
+                f"frames/s {interval_text(each.fps, RATE)}: "
                 f"{BASIS.get(each.confidence, each.confidence)}"
             )
         if each.memory is not None:
@@ -178,19 +163,8 @@ def memory_cost_lines(found: Estimates) -> list[str]:
     for each in found.chips:
         lines += [_head_line(each, found.model), _memory_text(each), *problem_lines([each])]
         spans = () if each.memory is None else each.memory.spans
-        columns = ("tensor", "size", "start", "end", "layers")
         largest = sorted(spans, key=lambda span: span.start - span.end)[:_TENSORS]
-        rows = [
-            [
-                sanitize(span.tensor, 60),
-                human_bytes(span.end - span.start),
-                str(span.start),
-                str(span.end),
-                f"{span.first} to {span.last}",
-            ]
-            for span in largest
-        ]
         if len(largest) < len(spans):
             lines.append(f"the largest {len(largest)} of {len(spans)} tensors:")
-        lines += [*table(columns, rows), ""]
+        lines += [*table_lines(TENSORS, largest), ""]
     return lines[:-1]

@@ -10,11 +10,14 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine import OutputError, escaped, sanitize
 
-__all__ = ["LiveLines", "abandon_stdout", "emit", "table"]
+if TYPE_CHECKING:
+    from engine.wire.table import Table
+
+__all__ = ["LiveLines", "abandon_stdout", "emit", "table", "table_lines"]
 
 LINE_LIMIT = 20_000
 """Characters of one line for people; longer ones are names that somebody made to hurt."""
@@ -125,6 +128,13 @@ def _finite(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_finite(value) for value in data]
     return data
+
+
+def table_lines(declared: Table, rows: Iterable[Any]) -> list[str]:
+    """Lines of a declared table over rows of an answer, or records."""
+    rows = list(rows)
+    columns = declared.shown(rows)
+    return table([c.called for c in columns], [[c.show(row) for c in columns] for row in rows])
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

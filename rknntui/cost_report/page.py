@@ -7,8 +7,10 @@ from html import escape
 
 from engine import sanitize
 from engine.wire.cost import ChipEstimate, Estimates
-from rknntui.chip_facts import CHIP_COLUMNS, chip_cells
+from engine.wire.cost_tables import CHIPS
+from rknntui.chip_facts import problem_lines
 from rknntui.cost_report.pictures import chip_bars, layer_bars, memory_map
+from rknntui.tables import html_table
 
 __all__ = ["page"]
 
@@ -27,21 +29,15 @@ _NOTE = (
 def page(found: Estimates) -> str:
     """The whole page; what is from the model is escaped."""
     title = f"{_clean(found.model)}: cost on {len(found.chips)} chips (estimated)"
-    parts = [f"<h1>{title}</h1><p>{escape(_NOTE)}</p>", chip_bars(found), _chips(found.chips)]
+    parts = [f"<h1>{title}</h1><p>{escape(_NOTE)}</p>", chip_bars(found)]
+    parts.append(html_table(CHIPS, found.chips))
+    parts += [f"<p>{_clean(line)}</p>" for line in problem_lines(found.chips)]
     for one in found.chips:
         parts += _chip(one, found.model)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f"<style>{_STYLE}</style></head><body>\n{''.join(parts)}\n</body></html>\n"
     )
-
-
-def _chips(chips: Iterable[ChipEstimate]) -> str:
-    rows = [
-        [*chip_cells(one), " ".join((one.problem, one.remedy, *one.warnings, *one.notes)).strip()]
-        for one in chips
-    ]
-    return _table((*CHIP_COLUMNS, "note"), rows, numbers=range(2, 11))
 
 
 def _chip(one: ChipEstimate, model: str) -> list[str]:
@@ -75,7 +71,7 @@ def _table(head: Iterable[str], rows: Iterable[list[str]], *, numbers: range) ->
     body = "\n".join(
         "<tr>"
         + "".join(
-            f'<td class="n">{_clean(cell)}</td>' if at in numbers else f"<td>{_clean(cell)}</td>"
+            f"<td class=n>{_clean(cell)}</td>" if at in numbers else f"<td>{_clean(cell)}</td>"
             for at, cell in enumerate(row)
         )
         + "</tr>"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from textual.message import Message
 
 from engine import sanitize
+from engine.wire.table import Column as Declared
 from rknntui.widgets.strips import Line
 from rknntui.widgets.table import Column, Table
 from rknntui.widgets.wrap import wrap
@@ -49,6 +50,28 @@ class Field:
     unlike: str = ""
 
 
+def field_of(column: Declared) -> Field:
+    """A declared column as a field of a table."""
+    shown = Column(
+        column.title,
+        column.cells,
+        right=column.format.right,
+        grow=column.grow,
+        text=column.format.text,
+        style=column.style,
+        name=column.name,
+    )
+    return Field(column.key, shown, column.from_width, column.unlike)
+
+
+def _fields(columns: Iterable[Field | Declared]) -> tuple[Field, ...]:
+    return tuple(
+        column if isinstance(column, Field) else field_of(column)
+        for column in columns
+        if isinstance(column, Field) or column.only != "file"
+    )
+
+
 def _value(record: object, key: str) -> Any:
     return record.get(key) if isinstance(record, Mapping) else getattr(record, key, None)
 
@@ -59,7 +82,7 @@ class RecordTable(Table, Generic[R]):
     A record is a mapping (:data:`Record`) or a dataclass.
 
     Args:
-        fields: from left to right.
+        fields: from left to right; columns as they are declared.
         id: the widget's id.
         what: what it lists, one word for file names.
         empty: what is shown where there is no record.
@@ -84,20 +107,29 @@ class RecordTable(Table, Generic[R]):
 
     def __init__(
         self,
-        fields: Sequence[Field],
+        fields: Sequence[Field | Declared],
         *,
         id: str,  # noqa: A002 - Textual's own name
         what: str,
         empty: str = "",
     ) -> None:
-        super().__init__([f.column for f in fields], id=id)
-        self.fields = tuple(fields)
+        self._fields = _fields(fields)
+        super().__init__([f.column for f in self._fields], id=id)
         self.what = what
-        self._shown = self.fields
+        self._shown = self._fields
         self._empty = empty
         self.filter_key = "/"
         self._records: list[R] = []
         self._told: R | None = None
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns, shown or not; setting others shows them with the next records."""
+        return self._fields
+
+    @fields.setter
+    def fields(self, columns: Sequence[Field | Declared]) -> None:
+        self._fields = _fields(columns)
 
     # -- records ---------------------------------------------------------------------------------
 

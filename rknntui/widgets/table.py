@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from textual.binding import Binding
 
 from engine import sanitize
+from engine.wire.formats import ABSENT
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.strips import Line, cells, fit
 
@@ -56,7 +57,7 @@ class Column:
     def show(self, value: Any) -> str:
         """The text of a value; None is shown as a dash."""
         if value is None:
-            return "–"
+            return ABSENT
         return self.text(value) if self.text else str(value)
 
 
@@ -243,7 +244,9 @@ class Table(Rows):
 
 
 def _key(value: Any) -> tuple[int, Any]:
-    """Numbers before texts."""
+    """Numbers before texts; an interval by its ends."""
+    if isinstance(value, tuple) and value:
+        value = value[0]
     if isinstance(value, int | float):
         return (0, value)
     return (1, str(value).lower())

@@ -36,7 +36,7 @@ def test_chips_are_ranked_and_marked(warm: Run, model: Path) -> None:
     assert rates == sorted(rates, reverse=True)
     middle = rates[len(rates) // 2]
     text = warm("chips", model, "--sort", "fps", "--fps", f"{middle:.1f}", "-q").out
-    assert " fps" in text
+    assert "reaches" in text.splitlines()[2].split()
     assert {"yes", "no", "maybe"} <= set(text.split())
     asked = warm("chips", model, "--fps", f"{middle:.1f}", "--json", "-q").json
     assert asked["fps_asked"] == pytest.approx(middle, abs=0.1)
@@ -102,7 +102,9 @@ def test_check_of_generation_1_finds_no_zero_where_nothing_is_known(
     assert warm(*asked, "--fail-cpu", "0").code == 14  # it may be one
     assert warm(*asked, "--fail-cpu", "1").code == 0
     found = warm("chips", tmp_path / "m.onnx", "--chip", "rk1808", "-q")
-    assert "unknown (1)" in found.out
+    head, row = (line.split() for line in found.out.splitlines()[2:4])
+    assert "unknown" in head
+    assert row.count("1") >= 2
     assert "not public" in found.out
 
 

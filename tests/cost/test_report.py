@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import re
-from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
 from engine.wire.cost import ChipEstimate, Estimates, Interval, LayerCost, MemoryCost, TensorSpan
-from rknntui.chip_facts import CHIP_COLUMNS, interval_text
-from rknntui.cli.cost_text import chip_lines
+from engine.wire.formats import MILLISECONDS, RATE
+from rknntui.chip_facts import interval_text
 from rknntui.cost_report import REPORTS, Kind, report_text
 
 HOSTILE = '=1+1</title><script>alert("x")</script>&\x1b[31m'
@@ -53,21 +51,6 @@ def test_a_page_escapes_what_is_from_the_model() -> None:
     assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_the_chips_of_a_page_are_those_of_the_text() -> None:
-    known, refused = estimates("net").chips
-    unknown = replace(known, chip="rk1808", cpu_layers=None, unknown_layers=3)
-    found = Estimates("net", (known, unknown, refused), 0.1)
-    head, *rows = report_text(found, ".html", "chips").partition("<table>")[2].split("<tr>")[1:4]
-    columns = re.findall("<th>(.*?)</th>", head)
-    cells = [re.findall("<td.*?>(.*?)</td>", row) for row in rows]
-    assert columns == [*CHIP_COLUMNS, "note"]
-    assert cells[1][columns.index("CPU")] == "unknown (3)"
-    text = chip_lines(found)[2:5]
-    assert text[0].split() == " ".join(CHIP_COLUMNS).split()
-    for row, line in zip(cells, text[1:], strict=False):
-        assert line.split() == " ".join(row[:-1]).split()
-
-
 @pytest.mark.parametrize(
     ("kind", "rows", "column"),
     [("chips", 2, "chip"), ("layers", 1, "layer"), ("tensors", 1, "chip")],
@@ -93,6 +76,7 @@ def test_nothing_to_show_is_a_report_still(form: str) -> None:
 
 
 def test_an_interval_of_microseconds_has_bounds_that_differ() -> None:
-    assert interval_text(Interval(1.77, 1.29, 2.43), 2) == "1.77 (1.29 to 2.43)"
-    assert interval_text(Interval(0.0338, 0.0302, 0.0378), 2) == "0.0338 (0.0302 to 0.0378)"
-    assert interval_text(None, 1) == "-"
+    assert interval_text(Interval(1.77, 1.29, 2.43), MILLISECONDS) == "1.770 (1.290 to 2.430)"
+    small = interval_text(Interval(0.0338, 0.0302, 0.0378), MILLISECONDS)
+    assert small == "0.0338 (0.0302 to 0.0378)"
+    assert interval_text(None, RATE) == "-"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from rknntui.screens.chips.text import chip_fields, chip_record
+from engine.wire.cost_tables import CHIP_CHANGES, CHIPS, COMPARED, since
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
@@ -13,6 +13,17 @@ if TYPE_CHECKING:
     from engine.wire.cost import ChipEstimate, Estimates
 
 __all__ = ["ChipsPane"]
+
+
+_SHOWN = CHIPS.plus(COMPARED)
+
+
+def _fps(chip: ChipEstimate | None) -> float | None:
+    return None if chip is None or chip.fps is None else chip.fps.value
+
+
+def _memory(chip: ChipEstimate | None) -> int | None:
+    return None if chip is None or chip.memory is None else chip.memory.total
 
 
 class ChipsPane(RecordView):
@@ -23,7 +34,7 @@ class ChipsPane(RecordView):
     """
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = RecordTable(chip_fields(changed=False), id="chip-table", what="chips")
+        table = RecordTable(_SHOWN.columns, id="chip-table", what="chips")
         super().__init__("Chips (estimated)", table, id=id)
         self.found: Estimates | None = None
         self._changed = False
@@ -41,11 +52,20 @@ class ChipsPane(RecordView):
         self.found = found
         if (before is not None) != self._changed:
             self._changed = before is not None
-            self.table.fields = chip_fields(changed=self._changed)
+            shown = _SHOWN.plus(*CHIP_CHANGES, after="fps_range") if self._changed else _SHOWN
+            self.table.fields = shown.columns
         old = {row.chip: row for row in before.chips} if before is not None else {}
         rows = () if found is None else found.chips
         self.table.set_records(
-            [chip_record(row, old.get(row.chip), marked=row.chip in marked) for row in rows],
+            [
+                CHIPS.record(
+                    row,
+                    mark="●" if row.chip in marked else " ",
+                    fps_change=since(_fps(row), _fps(old.get(row.chip))),
+                    memory_change=since(_memory(row), _memory(old.get(row.chip))),
+                )
+                for row in rows
+            ],
             keep="chip",
         )
 

@@ -8,10 +8,10 @@ from textual import on
 from textual.containers import Vertical
 
 from engine import human_bytes
+from engine.wire.cost_tables import TENSORS
 from rknntui.screens.chips.spans import SpansChart, alive_at, peak_of
 from rknntui.widgets.record_view import RecordView
-from rknntui.widgets.records import Field, RecordTable, name_text
-from rknntui.widgets.table import Column
+from rknntui.widgets.records import RecordTable, name_text
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -31,16 +31,7 @@ class SpansPane(Vertical):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self.found: ChipEstimate | None = None
-        fields = (
-            Field("tensor", Column("tensor", 14, grow=3, text=name_text)),
-            Field("bytes", Column("bytes", 10, right=True, text=human_bytes)),
-            Field("share", Column("of peak %", 9, right=True, text=lambda v: f"{v:.1f}")),
-            Field("start", Column("from", 10, right=True, text=hex)),
-            Field("end", Column("to", 10, right=True, text=hex), 90),
-            Field("first", Column("first layer", 11, right=True)),
-            Field("last", Column("last layer", 10, right=True)),
-        )
-        self._table = RecordTable(fields, id="alive-tensors", what="memory")
+        self._table = RecordTable(TENSORS.columns, id="alive-tensors", what="memory")
 
     def compose(self) -> ComposeResult:
         yield SpansChart(id="spans")
@@ -78,15 +69,7 @@ class SpansPane(Vertical):
         view.set_title(f"{title}: {size} (estimated)" if alive else "Tensors alive (estimated)")
         self._table.set_records(
             [
-                {
-                    "tensor": span.tensor,
-                    "bytes": span.end - span.start,
-                    "share": 100 * (span.end - span.start) / peak if peak else None,
-                    "start": span.start,
-                    "end": span.end,
-                    "first": span.first + 1,
-                    "last": span.last + 1,
-                }
+                TENSORS.record(span, share=(span.end - span.start) / peak if peak else None)
                 for span in alive
             ],
             keep="tensor",

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from engine import sanitize
 from rknntui.widgets.records import Field, Record, name_text
 from rknntui.widgets.table import Column
 
 if TYPE_CHECKING:
-    from engine.wire.cost import ChipEstimate, Interval, LayerCost
+    from engine.wire.cost import LayerCost
 
 __all__ = [
     "bar",
     "change",
     "change_column",
-    "chip_fields",
-    "chip_record",
     "layer_fields",
     "layer_record",
     "milliseconds",
@@ -92,86 +89,9 @@ def place_style(place: str | None) -> str:
     return {"CPU": "warn", "unknown": "warn", "none": "bad"}.get(place or "", "")
 
 
-def _range(value: Interval) -> str:
-    """``43.7–51.9``, ``9.2k–11.7k``: ten cells nearly always."""
-    if value.high >= 9999.5:
-        return f"{value.low / 1000:.1f}k–{value.high / 1000:.1f}k"
-    return f"{rate(value.low)}–{rate(value.high)}"
-
-
 def percent(now: float | None, before: float | None) -> float | None:
     """The change from ``before``; None where one is missing."""
     return None if now is None or not before else 100 * (now / before - 1)
-
-
-# ------------------------------------------------------------------------------------------- chips
-def chip_fields(*, changed: bool) -> tuple[Field, ...]:
-    """Sign, chip, rate with its interval, time, memory, layers by place, dtype, confidence.
-
-    Args:
-        changed: whether the change to the recipe's own figures is shown beside them.
-    """
-
-    def count_style(place: str) -> Callable[[Any], str]:
-        return lambda count: place_style(place) if count else "dim"
-
-    def confidence_style(text: str | None) -> str:
-        return {"calibrated": "good", "structural": "warn"}.get(text or "", "")
-
-    changes = (
-        Field("fps_change", change_column("FPS Δ", more_is_better=True)),
-        Field("memory_change", change_column("memory Δ", more_is_better=False), 100),
-    )
-    return (
-        Field("mark", Column("", 1, style=lambda _: "accent", name="compared")),
-        Field("chip", Column("chip", 9)),
-        Field("fps", Column("FPS", 6, right=True, text=rate)),
-        Field("range", Column("90 %", 10, right=True, text=_range), 0 if not changed else 90),
-        *(changes if changed else ()),
-        Field("time_ms", Column("ms", 6, right=True, text=milliseconds)),
-        Field("memory", Column("memory", 8, right=True, text=size)),
-        Field("internal", Column("internal", 8, right=True, text=size), 110),
-        Field("weight", Column("weights", 8, right=True, text=size), 120),
-        Field("npu_layers", Column("NPU", 4, right=True), 100),
-        Field("cpu_layers", Column("CPU", 3, right=True, style=count_style("CPU"))),
-        Field("refused_layers", Column("refused", 7, right=True, style=count_style("none"))),
-        Field("cycles", Column("cycles", 11, right=True, text=lambda v: f"{v:,}"), 140),
-        Field("dtype", Column("type", 7, text=name_text)),
-        Field("confidence", Column("basis", 10, style=confidence_style)),
-        Field("cores", Column("cores", 5, right=True), 150),
-        Field("npu_mhz", Column("MHz", 5, right=True, text=lambda v: f"{v:g}"), 130),
-        Field("problem", Column("problem", 8, grow=1, text=name_text), 170),
-    )
-
-
-def chip_record(row: ChipEstimate, before: ChipEstimate | None, *, marked: bool) -> Record:
-    """An estimate without its layers as a record; ``before``: of the recipe as it is."""
-    memory = row.memory
-    known = row.npu_layers + (row.cpu_layers or 0) + row.refused_layers + row.unknown_layers > 0
-    old = before.memory if before is not None else None
-    return {
-        "mark": "●" if marked else " ",
-        "chip": sanitize(row.chip, 40),
-        "fps": row.fps.value if row.fps else None,
-        "range": row.fps,
-        "fps_change": percent(
-            row.fps.value if row.fps else None, before.fps.value if before and before.fps else None
-        ),
-        "time_ms": row.time_ms.value if row.time_ms else None,
-        "memory": memory.total if memory else None,
-        "memory_change": percent(memory.total if memory else None, old.total if old else None),
-        "internal": memory.internal if memory else None,
-        "weight": memory.weight if memory else None,
-        "npu_layers": row.npu_layers if known else None,
-        "cpu_layers": row.cpu_layers if known else None,
-        "refused_layers": row.refused_layers if known else None,
-        "cycles": row.total_cycles or None,
-        "dtype": row.dtype or None,
-        "confidence": None if row.problem else row.confidence or None,
-        "cores": row.cores,
-        "npu_mhz": row.npu_mhz or None,
-        "problem": row.problem or None,
-    }
 
 
 # ------------------------------------------------------------------------------------------ layers

@@ -1,0 +1,145 @@
+"""How a figure reads: one format for each kind, the same in every front end and report.
+
+A format gives the text for people. Files (CSV, TSV) have the plain number, rounded by ``digits``.
+What the field writes decides: sizes as the vendor's ``eval_memory`` prints them, frame rates with
+one decimal as in the vendor's tables, times in ms with four digits that count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from engine.base.text import human_bytes, sanitize, shape_text
+from engine.wire.record import record
+
+__all__ = [
+    "ABSENT",
+    "ADDRESS",
+    "CHANGE",
+    "COSINE",
+    "COUNT",
+    "DECIBEL",
+    "FIGURE",
+    "HASH",
+    "MICROSECONDS",
+    "MILLISECONDS",
+    "NAME",
+    "NUMBER",
+    "PERCENT",
+    "RATE",
+    "RATIO",
+    "SECONDS",
+    "SHAPE",
+    "SIZE",
+    "WORD",
+    "Format",
+    "range_of",
+]
+
+ABSENT = "-"
+"""Stands for a value that there is not; in a file its cell is empty."""
+
+
+@record
+class Format:
+    """A kind of figure.
+
+    Attributes:
+        name: what it is, for the reference.
+        text: from a value that is not None to its text.
+        width: characters of the longest usual text; 0: as long as the texts are.
+        right: whether it stands right in its column, as numbers do.
+        digits: decimals of the plain number in files; None: as it is.
+        unit: of the plain number.
+        parts: numbers that one value has in files, such as the two ends of an interval.
+    """
+
+    name: str
+    text: Callable[[Any], str]
+    width: int = 0
+    right: bool = True
+    digits: int | None = None
+    unit: str = ""
+    parts: int = 1
+
+    def show(self, value: Any) -> str:
+        """The text of a value; :data:`ABSENT` for None."""
+        return ABSENT if value is None else self.text(value)
+
+    def plain(self, value: Any) -> tuple[Any, ...]:
+        """What files have: as many values as ``parts``, None where there is none."""
+        if value is None:
+            return (None,) * self.parts
+        return tuple(self._rounded(part) for part in (value if self.parts > 1 else (value,)))
+
+    def _rounded(self, value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            return None if math.isnan(value) else str(value)
+        return round(value, self.digits) if self.digits is not None and value else value
+
+
+def _milliseconds(value: float) -> str:
+    size = abs(value)
+    if size < 0.00005:
+        return "0"
+    ends = (0.99995, 9.9995, 99.995, 999.95)
+    return f"{value:.{sum(size < end for end in ends)}f}"
+
+
+def _rate(value: float) -> str:
+    return f"{value / 1000:.1f}k" if value >= 9999.95 else f"{value:.1f}"
+
+
+def _percent(share: float) -> str:
+    value = 100 * share
+    size = abs(value)
+    return f"{value:.{2 if size < 9.995 else 1 if size < 99.95 else 0}f}"
+
+
+def _change(share: float) -> str:
+    value = 100 * share
+    if abs(value) < 0.05:
+        return "0 %"
+    return f"{value:+.{1 if abs(value) < 9.95 else 0}f} %"
+
+
+def _decibel(value: float) -> str:
+    return "equal" if value == math.inf else f"{value:.2f}"
+
+
+def _shape(value: Any) -> str:
+    return value if isinstance(value, str) else shape_text(value)
+
+
+WORD = Format("a word", lambda value: sanitize(str(value), 80), right=False)
+NAME = Format("a name of a model or file", lambda value: sanitize(str(value), 300), right=False)
+SHAPE = Format("a shape, 1x3x240x320", _shape, right=False)
+HASH = Format("the first 12 digits of a SHA-256", lambda value: str(value)[:12], 12, right=False)
+NUMBER = Format("a whole number", str, 4)
+COUNT = Format("a count, 1,234,567", lambda value: f"{value:,}", 11)
+ADDRESS = Format("an address, hexadecimal", hex, 10)
+FIGURE = Format("a number with four digits that count", lambda value: f"{value:.4g}", 9)
+SIZE = Format("a size, 1.67 MiB", human_bytes, 10, unit="bytes")
+MILLISECONDS = Format("a time, 12.35", _milliseconds, 6, digits=6, unit="ms")
+MICROSECONDS = Format("a time, 12.3", lambda value: f"{value:.1f}", 9, digits=3, unit="µs")
+SECONDS = Format("a time, 12.3", lambda value: f"{value:.1f}", 7, digits=3, unit="s")
+RATE = Format("frames a second, 47.3 or 12.5k", _rate, 6, digits=4, unit="frames/s")
+RATIO = Format("a ratio, 1.7x", lambda value: f"{value:.1f}x", 6, digits=4)
+PERCENT = Format("a share in percent, 5.68", _percent, 5, digits=6, unit="share of 1")
+CHANGE = Format("a change, +4.1 %", _change, 8, digits=6, unit="share of 1")
+DECIBEL = Format("an SQNR, 41.20, or equal", _decibel, 8, digits=4, unit="dB")
+COSINE = Format("a cosine, 0.999876", lambda value: f"{value:.6f}", 9, digits=9)
+
+
+def range_of(one: Format) -> Format:
+    """Of an interval: ``43.7 to 51.9``; two numbers in files."""
+    return Format(
+        f"an interval; each end is {one.name}",
+        lambda ends: f"{one.text(ends[0])} to {one.text(ends[1])}",
+        2 * one.width + 4,
+        digits=one.digits,
+        unit=one.unit,
+        parts=2,
+    )
