@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from engine import sanitize
 
 if TYPE_CHECKING:
-    from engine.wire.cost import ChipCheck, ChipEstimate, Interval
+    from engine.wire.cost import ChipEstimate, Interval
     from engine.wire.formats import Format
 
-__all__ = ["BASIS", "figure_name", "interval_text", "on_cpu", "problem_lines"]
+__all__ = ["BASIS", "interval_text", "problem_lines"]
 
 BASIS = {
     "fitted": "fitted to published rates of this chip",
@@ -20,32 +20,6 @@ BASIS = {
     "calibrated": "calibrated by a run on your board",
 }
 """What an estimate of time stands on."""
-
-_FIGURES = {
-    "compiler_bus": "memory bus as the compiler counts",
-    "cpu": "CPU",
-    "cpu_mhz": "CPU clock",
-    "dtypes": "quantized dtypes",
-    "host_link": "link to the host",
-    "macs_fp16": "MACs in float16",
-    "macs_int16": "MACs in int16",
-    "macs_int8": "MACs in int8",
-    "memory_bandwidth": "memory bandwidth",
-    "memory_bits": "memory width",
-    "memory_mhz": "memory clock",
-    "npu_buffer": "internal buffer of the NPU",
-    "npu_bus": "bus of the NPU",
-    "npu_cores": "NPU cores",
-    "npu_mhz": "NPU clock",
-    "rates": "frame rates",
-    "sram": "SRAM",
-    "tops_int8": "peak in int8",
-}
-
-
-def figure_name(name: str) -> str:
-    """A figure of ``engine/facts/figures.csv`` in words; its own name where there are none."""
-    return _FIGURES.get(name) or sanitize(name, 60)
 
 
 def interval_text(interval: Interval | None, form: Format) -> str:
@@ -63,10 +37,3 @@ def problem_lines(chips: Iterable[ChipEstimate]) -> list[str]:
             if text:
                 told.setdefault(text, []).append(each.chip)
     return [f"{', '.join(names)}: {sanitize(text)}" for text, names in told.items()]
-
-
-def on_cpu(each: ChipEstimate | ChipCheck) -> str:
-    """How many layers run on the CPU, in words where that is not public."""
-    if each.cpu_layers is not None:
-        return str(each.cpu_layers)
-    return f"unknown ({each.unknown_layers})" if each.unknown_layers else "unknown"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from engine.base.text import sanitize
 from engine.wire.cost import ChipEstimate, Interval
 from engine.wire.formats import (
     ADDRESS,
@@ -21,11 +22,17 @@ from engine.wire.formats import (
 from engine.wire.table import Column, Meaning, Table
 
 __all__ = [
+    "ADVICE",
+    "CHECKED",
     "CHIPS",
     "CHIP_CHANGES",
+    "CHIP_FIGURES",
     "COMPARED",
+    "KNOWN_CHIPS",
+    "OFF_NPU",
     "TENSORS",
     "change_style",
+    "figure_name",
     "known",
     "place_style",
     "since",
@@ -59,6 +66,33 @@ def known(key: str) -> Callable[[Any], Any]:
 def since(now: float | None, before: float | None) -> float | None:
     """The change from ``before``, a share of 1; None where one is missing."""
     return None if now is None or not before else now / before - 1
+
+
+_FIGURES = {
+    "compiler_bus": "memory bus as the compiler counts",
+    "cpu": "CPU",
+    "cpu_mhz": "CPU clock",
+    "dtypes": "quantized dtypes",
+    "host_link": "link to the host",
+    "macs_fp16": "MACs in float16",
+    "macs_int16": "MACs in int16",
+    "macs_int8": "MACs in int8",
+    "memory_bandwidth": "memory bandwidth",
+    "memory_bits": "memory width",
+    "memory_mhz": "memory clock",
+    "npu_buffer": "internal buffer of the NPU",
+    "npu_bus": "bus of the NPU",
+    "npu_cores": "NPU cores",
+    "npu_mhz": "NPU clock",
+    "rates": "frame rates",
+    "sram": "SRAM",
+    "tops_int8": "peak in int8",
+}
+
+
+def figure_name(name: str) -> str:
+    """A figure of ``engine/facts/figures.csv`` in words; its own name where there are none."""
+    return _FIGURES.get(name) or sanitize(name, 60)
 
 
 def _ends(interval: Interval | None) -> tuple[float, float] | None:
@@ -151,4 +185,46 @@ CHIP_CHANGES = (
            None, style=change_style(more_is_better=False), from_width=100, only="screen"),
 )
 """Behind ``fps_range``, where something is varied."""
+
+CHECKED = Table("checked", "A chip, and where the layers of the model run on it (estimated).",
+                CHIPS.pick("chip", "dtype", "npu_layers", "cpu_layers", "unknown_layers",
+                           "refused_layers").columns)
+
+OFF_NPU = Table("off-npu", "A layer that does not run on the NPU as it is (estimated).", (
+    Column("name", "layer", NAME, "The layer's name.", lambda row: row.id or row.name,
+           width=14, grow=2),
+    Column("op", format=NAME, help="The layer's operator.", width=8),
+    Column("target", "on", help="Where it runs instead; none: the compiler refuses the model.",
+           width=4, style=place_style),
+    Column("reason", "why", NAME, "The rule that it breaks.", width=20, grow=3),
+    Column("remedy", "fix", NAME, "What you can do.", width=20, grow=3, from_width=110),
+    Column("chips", format=NAME, help="The chips of which that is so.", value=None, from_width=1),
+))
+
+ADVICE = Table("advice", "A way to make the model faster on a chip (gains estimated).", (
+    Column("gain_ms", "gain ms", MILLISECONDS, "Time that it saves.", width=8),
+    Column("gain", "gain %", PERCENT, "That time, as a share of an inference.", None, width=7,
+           from_width=1),
+    Column("title", "advice", NAME, "What to do.", width=20, grow=3),
+    Column("count", "layers", NUMBER, "The layers that it is about.",
+           lambda row: len(row.layers), width=6),
+    Column("source", format=NAME, help="Where the vendor's manual says it.", width=12, grow=1,
+           from_width=100),
+))
+
+KNOWN_CHIPS = Table("known-chips", "A chip, and what is known of it.", (
+    Column("name", "chip", NAME, "The chip."),
+    Column("generation", format=NUMBER, help="Generation of the NPU."),
+    Column("toolkit", format=NAME, help="The vendor's toolkit for it."),
+    Column("npu_cores", "NPU cores", NUMBER, "Cores of the NPU."),
+    Column("dtypes", format=NAME, help="Dtypes that its toolkit quantizes to.",
+           value=lambda chip: " ".join(chip.dtypes)),
+    Column("confidence", "basis", help="What estimates of time stand on."),
+))
+
+CHIP_FIGURES = Table("chip-figures", "A figure of a chip.", (
+    Column("name", "figure", NAME, "What it is.", lambda row: figure_name(row.name)),
+    Column("value", format=NAME, help="Its value with the unit."),
+    Column("source", format=NAME, help="Where it was published."),
+))
 # fmt: on

@@ -13,9 +13,9 @@ from engine.wire.cost import (
     Estimates,
     Interval,
 )
-from engine.wire.cost_tables import CHIPS, TENSORS
+from engine.wire.cost_tables import CHIP_FIGURES, CHIPS, KNOWN_CHIPS, TENSORS
 from engine.wire.formats import MILLISECONDS, RATE
-from rknntui.chip_facts import BASIS, figure_name, interval_text, problem_lines
+from rknntui.chip_facts import BASIS, interval_text, problem_lines
 from rknntui.cli.output import table, table_lines
 
 __all__ = [
@@ -37,7 +37,7 @@ def advice_lines(answers: Iterable[AdviceAnswer]) -> list[str]:
     for one in answers:
         lines += ["", f"To make it faster on {one.chip} (estimated):"]
         for row in one.advice:
-            gain = "" if row.gain_ms is None else f" (saves {row.gain_ms:.3f} ms)"
+            gain = "" if row.gain_ms is None else f" (saves {MILLISECONDS.text(row.gain_ms)} ms)"
             lines += [f"- {sanitize(row.title)}{gain}", f"  {sanitize(row.why, 600)}"]
             lines.append(f"  {sanitize(row.source)}: {sanitize(', '.join(row.layers[:4]), 200)}")
         if not one.advice:
@@ -68,22 +68,9 @@ def _reaches(fps: Interval | None, frames: float) -> str:
 
 def facts_lines(chips: Sequence[ChipFacts]) -> list[str]:
     """The facts of chips, each with its source where there is one chip."""
-    columns = ("chip", "generation", "toolkit", "cores", "dtypes", "basis")
-    rows = [
-        [
-            each.name,
-            str(each.generation),
-            each.toolkit,
-            str(each.npu_cores),
-            " ".join(each.dtypes),
-            each.confidence,
-        ]
-        for each in chips
-    ]
-    lines = table(columns, rows)
-    if len(chips) == 1:
-        figures = [[figure_name(f.name), f.value, f.source] for f in chips[0].figures]
-        lines += ["", *table(("figure", "value", "source"), figures)] if figures else []
+    lines = table_lines(KNOWN_CHIPS, chips)
+    if len(chips) == 1 and chips[0].figures:
+        lines += ["", *table_lines(CHIP_FIGURES, chips[0].figures)]
     return lines
 
 

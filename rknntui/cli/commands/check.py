@@ -6,11 +6,11 @@ from pathlib import Path
 
 from engine import sanitize
 from engine.wire.codec import Values
-from engine.wire.cost import COST_CHECK, CheckAnswer, ChipCheck
-from rknntui.chip_facts import on_cpu
+from engine.wire.cost import COST_CHECK, CheckAnswer
+from engine.wire.cost_tables import CHECKED, OFF_NPU
 from rknntui.cli.estimate_output import load_target
 from rknntui.cli.gates import Limits, check_figures
-from rknntui.cli.output import table
+from rknntui.cli.output import table_lines
 from rknntui.cli.session import WorkerSession
 from rknntui.cli.verb import Printed, verb
 
@@ -36,12 +36,7 @@ def command(found: CheckAnswer, limits: Limits) -> Printed:
 
 
 def _lines(found: CheckAnswer) -> list[str]:
-    columns = ("chip", "dtype", "NPU", "CPU", "refused")
-    rows = [
-        [one.chip, one.dtype, *(["-"] * 3 if one.problem else map(str, _counts(one)))]
-        for one in found.chips
-    ]
-    lines = [f"{sanitize(found.model)} (estimated)", "", *table(columns, rows)]
+    lines = [f"{sanitize(found.model)} (estimated)", "", *table_lines(CHECKED, found.chips)]
     lines += [f"{one.chip}: {sanitize(one.problem)}" for one in found.chips if one.problem]
     return lines + _off_lines(found) + _warnings(found)
 
@@ -58,16 +53,11 @@ def _warnings(found: CheckAnswer) -> list[str]:
 
 def _off_lines(found: CheckAnswer) -> list[str]:
     """Layers that are not on the NPU, with the chips of which that is so."""
-    told: dict[tuple[str, ...], list[str]] = {}
+    chips_of: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for one in found.chips:
         for row in one.rows:
-            why, fix = sanitize(row.reason, 160), sanitize(row.remedy, 160)
-            cells = (sanitize(row.id, 60), row.op, row.target, why, fix)
-            told.setdefault(cells, []).append(one.chip)
-    columns = ("layer", "op", "on", "why", "fix", "chips")
-    lines = table(columns, [[*cells, " ".join(on)] for cells, on in told.items()])
+            values = OFF_NPU.record(row, chips=None)
+            chips_of.setdefault(tuple(values.items()), []).append(one.chip)
+    records = [dict(values) | {"chips": " ".join(on)} for values, on in chips_of.items()]
+    lines = table_lines(OFF_NPU, records)
     return ["", *lines] if lines else []
-
-
-def _counts(one: ChipCheck) -> tuple[int, str, int]:
-    return one.npu_layers, on_cpu(one), one.refused_layers

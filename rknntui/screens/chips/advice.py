@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rknntui.screens.chips.text import milliseconds, place_style
+from engine.wire.cost_tables import ADVICE, OFF_NPU
 from rknntui.widgets.record_view import RecordView
-from rknntui.widgets.records import Field, RecordTable, name_text
-from rknntui.widgets.table import Column
+from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
     from engine.wire.cost import AdviceAnswer, ChipCheck
@@ -19,14 +18,7 @@ class CheckPane(RecordView):
     """A row for each layer that does not run on the NPU as it is."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        fields = (
-            Field("name", Column("layer", 14, grow=2, text=name_text)),
-            Field("op", Column("op", 8, text=name_text)),
-            Field("target", Column("on", 4, style=place_style)),
-            Field("reason", Column("why", 20, grow=3, text=name_text)),
-            Field("remedy", Column("fix", 20, grow=3, text=name_text), 110),
-        )
-        table = RecordTable(fields, id="check-layers", what="check")
+        table = RecordTable(OFF_NPU.columns, id="check-layers", what="check")
         super().__init__("Layers not on the NPU (estimated)", table, id=id)
         self.found: ChipCheck | None = None
 
@@ -36,10 +28,7 @@ class CheckPane(RecordView):
         of = f" of {found.chip}" if found is not None else ""
         self.set_title(f"Layers not on the NPU{of} (estimated)")
         rows = () if found is None else found.rows
-        records = [
-            {**vars(row), "id": row.id or row.name, "name": row.id or row.name, "printed": row.name}
-            for row in rows
-        ]
+        records = [OFF_NPU.record(row, id=row.id or row.name, printed=row.name) for row in rows]
         self.table.set_records(records, keep="name")
 
     @property
@@ -53,14 +42,7 @@ class AdvicePane(RecordView):
     """A row for each way, the largest gain first."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        fields = (
-            Field("gain_ms", Column("gain ms", 8, right=True, text=milliseconds)),
-            Field("gain", Column("gain %", 7, right=True, text=lambda v: f"{v:.1f}")),
-            Field("title", Column("advice", 20, grow=3, text=name_text)),
-            Field("count", Column("layers", 6, right=True)),
-            Field("source", Column("source", 12, grow=1, text=name_text), 100),
-        )
-        table = RecordTable(fields, id="advice-table", what="advice")
+        table = RecordTable(ADVICE.columns, id="advice-table", what="advice")
         super().__init__("Advice (gains estimated)", table, id=id)
         self.found: AdviceAnswer | None = None
 
@@ -72,12 +54,13 @@ class AdvicePane(RecordView):
         rows = () if found is None else found.advice
         whole = found.time_ms if found is not None else None
         records = [
-            {
-                **vars(row),
-                "gain": 100 * row.gain_ms / whole if row.gain_ms is not None and whole else None,
-                "count": len(row.layers),
-                "aliases": row.layers,
-            }
+            ADVICE.record(
+                row,
+                gain=row.gain_ms / whole if row.gain_ms is not None and whole else None,
+                why=row.why,
+                layers=row.layers,
+                aliases=row.layers,
+            )
             for row in rows
         ]
         self.table.set_records(records, keep="title")

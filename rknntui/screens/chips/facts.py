@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine import human_bytes, sanitize
+from engine import sanitize
+from engine.wire.cost_tables import since
+from engine.wire.formats import CHANGE, COUNT, MILLISECONDS, RATE, SIZE, range_of
 from rknntui.chip_facts import BASIS
 from rknntui.keys.text import key_text
-from rknntui.screens.chips.text import change, milliseconds, percent, rate
 from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from engine.wire.cost import AdviceAnswer, ChipCheck, ChipEstimate, Estimates, Interval
+    from engine.wire.cost import AdviceAnswer, ChipCheck, ChipEstimate, Estimates
     from rknntui.screens.chips.scenario import Scenario
     from rknntui.widgets.records import Record
     from rknntui.widgets.strips import Line
@@ -67,12 +68,12 @@ def _figures(chip: ChipEstimate, before: ChipEstimate | None) -> list[Fact]:
         return [Fact("no estimate")]
     parts = []
     if chip.fps is not None:
-        now = f"{rate(chip.fps.value)} FPS"
+        now = f"{RATE.text(chip.fps.value)} FPS"
         old = before.fps if before is not None else None
-        moved = percent(chip.fps.value, old.value if old is not None else None)
-        parts.append(Fact(now + (f" ({change(moved)})" if moved is not None else "")))
+        moved = since(chip.fps.value, old.value if old is not None else None)
+        parts.append(Fact(now + (f" ({CHANGE.text(moved)})" if moved is not None else "")))
     if chip.time_ms is not None:
-        parts.append(Fact(f"{milliseconds(chip.time_ms.value)} ms", rank=2))
+        parts.append(Fact(f"{MILLISECONDS.text(chip.time_ms.value)} ms", rank=2))
     return parts
 
 
@@ -87,12 +88,9 @@ def chip_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
     sure = BASIS.get(chip.confidence, chip.confidence)
     parts = [f"{name}, {chip.dtype}: {sure}."]
     if chip.time_ms is not None:
-        parts.append(f"{_interval(chip.time_ms)} ms in nine of ten cases.")
+        ends = (chip.time_ms.low, chip.time_ms.high)
+        parts.append(f"{range_of(MILLISECONDS).text(ends)} ms in nine of ten cases.")
     return _warned(chip, width) + _told(" ".join(parts), width) + _notes(chip, width)
-
-
-def _interval(value: Interval) -> str:
-    return f"{milliseconds(value.low)} to {milliseconds(value.high)}"
 
 
 def _warned(found: ChipEstimate | ChipCheck, width: int) -> list[Line]:
@@ -122,10 +120,10 @@ def layer_lines(record: Record | None, chip: ChipEstimate | None, width: int) ->
     parts = [record["printed"], f"{record['shapes_in']} → {record['shape_out'] or '–'}"]
     if record["macs"]:
         parts.append(f"{record['macs'] / 1e6:,.3g} M MACs")
-    parts.append(f"{human_bytes(record['traffic'])} moved")
+    parts.append(f"{SIZE.text(record['traffic'])} moved")
     if record["npu_cycles"] or record["ddr_cycles"]:
         npu, ddr = record["npu_cycles"] or 0, record["ddr_cycles"] or 0
-        parts.append(f"cycles: NPU {npu:,}, DDR {ddr:,}")
+        parts.append(f"cycles: NPU {COUNT.text(npu)}, DDR {COUNT.text(ddr)}")
     return lines + _told(" · ".join(parts), width)
 
 
@@ -135,8 +133,8 @@ def memory_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
         return chip_lines(chip, width)
     memory = chip.memory
     text = (
-        f"internal {human_bytes(memory.internal)} + weights {human_bytes(memory.weight)}; "
-        f"whole {human_bytes(memory.total)}. ←→ another layer, p the peak."
+        f"internal {SIZE.text(memory.internal)} + weights {SIZE.text(memory.weight)}; "
+        f"whole {SIZE.text(memory.total)}. ←→ another layer, p the peak."
     )
     if not memory.spans:
         text += " No tensors are known for this chip."

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine import sanitize
 from engine.wire.cost import COST_CALIBRATE, COST_CHIPS, CalibrateParams, ChipsParams
-from rknntui.chip_facts import BASIS, figure_name
-from rknntui.screens.chips.text import milliseconds
+from engine.wire.cost_tables import CHIP_FIGURES
+from engine.wire.formats import MILLISECONDS
+from rknntui.chip_facts import BASIS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,8 +40,9 @@ def _lines(facts: ChipFacts) -> list[Line]:
         [],
     ]
     for figure in facts.figures:
-        lines.append([(f"{figure_name(figure.name)}: ", "accent"), (figure.value, "head")])
-        lines.append([(f"  {sanitize(figure.source, 400)}", "dim")])
+        name, value, source = (column.show(figure) for column in CHIP_FIGURES.columns)
+        lines.append([(f"{name}: ", "accent"), (value, "head")])
+        lines.append([(f"  {source}", "dim")])
     return lines
 
 
@@ -55,7 +56,7 @@ def calibrate(workspace: Workspace, model: dict[str, Any], then: Callable[[], No
     """
 
     def done(found: Calibrated) -> None:
-        measured, estimated = milliseconds(found.measured_ms), milliseconds(found.estimated_ms)
+        measured, estimated = map(MILLISECONDS.text, (found.measured_ms, found.estimated_ms))
         text = (
             f"{found.chip}: {measured} ms measured, {estimated} ms estimated. Its estimates are "
             f"multiplied by {found.factor:.3f} from now on."
