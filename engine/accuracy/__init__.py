@@ -1,30 +1,18 @@
 """How a quantized model differs from the float one: snapshots, error analysis, scores."""
 
-from engine.accuracy.analyse import (
-    AccuracyReport,
-    Distance,
-    LayerAccuracy,
-    Runner,
-    Sink,
-    analyse,
-    noisiest,
-)
-from engine.accuracy.distances import Saturation
+from engine.accuracy.analyse import AccuracyReport, Runner, Sink, analyse, noisiest
 from engine.accuracy.labelled import LabelledDataset, read_labelled
-from engine.accuracy.output_sensitivity import with_output_sensitivity
+from engine.accuracy.output_impact import with_output_impact
 from engine.accuracy.rows import Row, layer_rows
 from engine.accuracy.score import Evaluated, TopK, evaluate_labelled, metric_of
 from engine.accuracy.snapshot import SnapshotWriter, dump_layers, error_table, file_names
 
 __all__ = [
     "AccuracyReport",
-    "Distance",
     "Evaluated",
     "LabelledDataset",
-    "LayerAccuracy",
     "Row",
     "Runner",
-    "Saturation",
     "Sink",
     "SnapshotWriter",
     "TopK",
@@ -37,5 +25,5 @@ __all__ = [
     "metric_of",
     "noisiest",
     "read_labelled",
-    "with_output_sensitivity",
+    "with_output_impact",
 ]

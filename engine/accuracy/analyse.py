@@ -1,4 +1,4 @@
-"""Error analysis: float results against simulated ones, layer by layer, entire and single."""
+"""Error analysis: float results against simulated ones, layer by layer, cumulative and isolated."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ from typing import Protocol
 
 import numpy as np
 
-from engine.accuracy.distances import Distance, RowSums, Saturation, mean_distance
+from engine.accuracy.distances import RowSums, mean_distance
 from engine.accuracy.rows import INPUT, Row, layer_rows
 from engine.accuracy.runners import GoldenRunner, IsolatedLayerRunner, SimulatedRunner
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter
-from engine.build import ErrorFigure, SingleError
 from engine.graph.metrics import ErrorSums
 from engine.quantize import Quantized
-from engine.wire import build as wire
+from engine.wire.build import LayerAccuracy
 from engine.wire.rounding import RoundingSensitivity
 
 __all__ = [
     "AccuracyReport",
-    "Distance",
-    "LayerAccuracy",
     "Runner",
     "Sink",
     "analyse",
@@ -53,85 +50,18 @@ class Sink(Protocol):
 
 
 @dataclass(frozen=True)
-class LayerAccuracy:
-    """One row of an error analysis; simulated.
-
-    Attributes:
-        row: which tensor of which layer it is about.
-        entire: against the float graph with all errors of the layers before, the mean over the
-            samples; None for a tensor that was fused into the next layer.
-        single: of this layer alone, on golden inputs.
-        error: of ``entire``, all samples together; the figure that a build's summary has.
-        single_error: of ``single``, all samples together.
-        own_share: how much of the tensor's error this layer makes by itself, 0 to 1; the rest is
-            inherited. None without any error.
-        saturation: how many float values the quantized tensor cannot hold.
-        output_sensitivity: share of the error at the outputs that this layer alone causes; None
-            where it was not measured (see
-            :func:`engine.accuracy.output_sensitivity.with_output_sensitivity`).
-    """
-
-    row: Row
-    entire: Distance | None
-    single: Distance | None
-    error: ErrorFigure | None = None
-    single_error: SingleError | None = None
-    own_share: float | None = None
-    saturation: Saturation | None = None
-    output_sensitivity: float | None = None
-
-    @property
-    def layer(self) -> str:
-        """The layer's id, or the node of an input or of a tensor inside a layer."""
-        return self.row.layer
-
-    @property
-    def op(self) -> str:
-        """The layer's operator."""
-        return self.row.shown_op
-
-    @property
-    def tensor(self) -> str:
-        """The tensor's name as files and tables show it."""
-        return self.row.label
-
-    def told(self) -> wire.LayerAccuracy:
-        """As the wire has it."""
-        row, own = self.row, self.row.result_of
-        return wire.LayerAccuracy(
-            name=row.layer,
-            op=row.shown_op,
-            tensor=row.label,
-            node=row.node,
-            inner=row.inner,
-            aliases=(row.node, row.label) if row.of is None else row.of.aliases,
-            entire=_told(self.entire),
-            single=_told(self.single),
-            sqnr=None if self.error is None else self.error.sqnr_db,
-            own_sqnr=None if self.single_error is None else self.single_error.sqnr_db,
-            own_share=self.own_share,
-            saturation=self.saturation,
-            dtype=row.dtype,
-            sources=row.sources if own is None else own.sources,
-            damage=self.output_sensitivity,
-        )
-
-
-def _told(distance: Distance | None) -> wire.Distance | None:
-    return None if distance is None else wire.Distance(distance.cosine, distance.euclidean)
-
-
-@dataclass(frozen=True)
 class AccuracyReport:
     """All rows in the float graph's order.
 
     Attributes:
         layers: one per row.
+        rows: which tensor of which graph each of them is about.
         samples: how many were analysed; distances are their means, SQNR pools their values.
         rounding: how far other roundings move the net; None where that was not measured.
     """
 
     layers: tuple[LayerAccuracy, ...]
+    rows: tuple[Row, ...]
     samples: int
     rounding: RoundingSensitivity | None = None
 
@@ -139,9 +69,9 @@ class AccuracyReport:
 def noisiest(report: AccuracyReport, count: int) -> list[LayerAccuracy]:
     """The layers with the lowest SQNR by themselves, at most ``count`` of those with any noise."""
     noisy = [
-        (layer.single_error.sqnr_db, place, layer)
+        (layer.isolated_sqnr, place, layer)
         for place, layer in enumerate(report.layers)
-        if layer.single_error is not None and layer.single_error.sqnr_db is not None and layer.layer
+        if layer.isolated_sqnr is not None and layer.id
     ]
     return [layer for _, _, layer in sorted(noisy)[:count]]
 
@@ -183,19 +113,28 @@ def analyse(
         reporter.emit(Progress("accuracy", count, total))
     if count == 0:
         raise UsageError("There is no sample to analyse.", remedy="Give the inputs of one sample.")
-    return AccuracyReport(tuple(_layer(row, work.sums[row]) for row in rows), count)
+    layers = tuple(_layer(row, work.sums[row]) for row in rows)
+    return AccuracyReport(layers, tuple(rows), count)
 
 
 def _layer(row: Row, sums: RowSums) -> LayerAccuracy:
-    whole, own = (sum(side, ErrorSums()) for side in (sums.entire, sums.single))
+    whole, alone = (sum(side, ErrorSums()) for side in (sums.cumulative, sums.isolated))
+    layer = row.result_of
     return LayerAccuracy(
-        row,
-        mean_distance(sums.entire),
-        mean_distance(sums.single),
-        ErrorFigure(whole.sqnr, whole.cosine, whole.samples) if whole.samples else None,
-        SingleError(own.sqnr, own.cosine, own.samples) if own.samples else None,
-        min(1.0, own.noise / whole.noise) if whole.noise else None,
-        sums.outside.saturation,
+        id=row.layer,
+        op=row.shown_op,
+        tensor=row.label,
+        node=row.node,
+        inner=row.inner,
+        aliases=(row.node, row.label) if row.of is None else row.of.aliases,
+        dtype=row.dtype,
+        sources=row.sources if layer is None else layer.sources,
+        cumulative=mean_distance(sums.cumulative),
+        isolated=mean_distance(sums.isolated),
+        sqnr=whole.sqnr if whole.samples else None,
+        isolated_sqnr=alone.sqnr if alone.samples else None,
+        added_share=min(1.0, alone.noise / whole.noise) if whole.noise else None,
+        saturation=sums.outside.saturation,
     )
 
 

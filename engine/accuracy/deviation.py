@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.accuracy.distances import Distance
 from engine.accuracy.guide import GOOD
 from engine.accuracy.runners import QuantizedTensor
 from engine.graph.metrics import ErrorSums, error_sums
+from engine.wire.build import Distance
 from engine.wire.compare import Difference
 
 __all__ = ["Deviation", "deviation", "difference_of"]
@@ -76,7 +76,7 @@ class Deviation:
     @property
     def distance(self) -> Distance:
         """As error tables have it."""
-        return Distance(self.sums.cosine if self.sums.finite else math.nan, self.sums.euclidean)
+        return Distance(self.sums.cosine if self.sums.finite else None, self.sums.euclidean)
 
     def is_more_than_rounding(self, layers: int = 1, quantization: ErrorSums | None = None) -> bool:
         """Whether rounding does not explain it.

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from engine.graph.metrics import ErrorSums, error_sums
+from engine.wire.build import Distance
 from engine.wire.graph import Saturation
 
-__all__ = ["Distance", "Outside", "RowSums", "Saturation", "mean_distance"]
-
-
-@dataclass(frozen=True)
-class Distance:
-    """Of two tensors: cosine of their angle, NaN where a value is infinite or NaN; and Euclidean
-    distance in units of the tensor.
-    """
-
-    cosine: float
-    euclidean: float
+__all__ = ["Outside", "RowSums", "mean_distance"]
 
 
 @dataclass
@@ -57,12 +47,12 @@ class RowSums:
     """Of one row over the samples.
 
     Attributes:
-        entire, single: sums of each sample, of the whole run and of the layer alone.
+        cumulative, isolated: sums of each sample, of the whole run and of the layer alone.
         outside: of the golden values.
     """
 
-    entire: list[ErrorSums] = field(default_factory=list)
-    single: list[ErrorSums] = field(default_factory=list)
+    cumulative: list[ErrorSums] = field(default_factory=list)
+    isolated: list[ErrorSums] = field(default_factory=list)
     outside: Outside = field(default_factory=Outside)
 
     def add(
@@ -74,8 +64,8 @@ class RowSums:
     ) -> None:
         """Take one sample's tensors: float32, of one shape."""
         sums = error_sums(golden, *((whole,) if alone is whole else (whole, alone)))
-        self.entire.append(sums[0])
-        self.single.append(sums[-1])
+        self.cumulative.append(sums[0])
+        self.isolated.append(sums[-1])
         self.outside.add(golden, span)
 
 
@@ -83,5 +73,5 @@ def mean_distance(sums: Sequence[ErrorSums]) -> Distance | None:
     """The mean over samples; None where there is none."""
     if not sums:
         return None
-    cosines = (one.cosine if one.finite else math.nan for one in sums)
-    return Distance(sum(cosines) / len(sums), sum(one.euclidean for one in sums) / len(sums))
+    cosine = sum(one.cosine for one in sums) / len(sums) if all(s.finite for s in sums) else None
+    return Distance(cosine, sum(one.euclidean for one in sums) / len(sums))

@@ -18,7 +18,7 @@ from types import TracebackType
 import numpy as np
 import onnx_ir as ir
 
-from engine.accuracy.analyse import AccuracyReport, Distance, LayerAccuracy, chunks
+from engine.accuracy.analyse import AccuracyReport, chunks
 from engine.accuracy.rows import INPUT, Row
 from engine.accuracy.runners import SimulatedRunner
 from engine.accuracy.three_way import LayerOnBoard
@@ -28,6 +28,7 @@ from engine.base.leftovers import let_go, make_owned
 from engine.base.text import sanitize
 from engine.graph.ir import Graph, spec_of
 from engine.graph.layers import LayerMap
+from engine.wire.build import Distance, LayerAccuracy
 
 __all__ = [
     "SnapshotWriter",
@@ -191,7 +192,7 @@ def error_table(
         generation: of the vendor's toolkit, for the note.
         runtime: of a board; adds its columns.
     """
-    shown = [sanitize(f"[{layer.row.op}] {layer.tensor}", _NAME_LIMIT) for layer in report.layers]
+    shown = [sanitize(f"[{row.op}] {row.label}", _NAME_LIMIT) for row in report.rows]
     width = max([len("layer_name"), *(len(text) for text in shown)]) + 5
     lines = [
         f"{'layer_name':<{width + 9}}{'simulator_error':<{_BLOCK - 9}}",
@@ -215,7 +216,7 @@ def _with_runtime(
     """The table with two columns more [RKNN-T2 1.1.0, 3.5.13; RKNN-T2 2.3.0, 2.13]."""
     place = max(map(len, lines[:4]), default=0)
     place = max(place, *(len(line) for line in lines)) + 2
-    found = [runtime.get(layer.row) for layer in report.layers]
+    found = [runtime.get(row) for row in report.rows]
     cells = [
         "" if one is None else f"{_cell(one.between.distance):<{_CELL}}{_cell(one.own.distance)}"
         for one in found
@@ -226,13 +227,15 @@ def _with_runtime(
 
 
 def _cells(layer: LayerAccuracy) -> str:
-    if layer.entire is None or layer.single is None:
+    if layer.cumulative is None or layer.isolated is None:
         return ""
-    return f"{_cell(layer.entire):<{_CELL}}{_cell(layer.single):<{_BLOCK - _CELL}}"
+    return f"{_cell(layer.cumulative):<{_CELL}}{_cell(layer.isolated):<{_BLOCK - _CELL}}"
 
 
 def _cell(distance: Distance) -> str:
-    return f"{distance.cosine:.5f} | {euclidean_text(distance.euclidean)}"
+    cosine = math.nan if distance.cosine is None else distance.cosine
+    euclidean = math.nan if distance.euclidean is None else distance.euclidean
+    return f"{cosine:.5f} | {euclidean_text(euclidean)}"
 
 
 def _name_map(names: dict[str, str]) -> str:

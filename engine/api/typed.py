@@ -154,7 +154,7 @@ def analyse_model(
     model: BuiltModel,
     inputs: Sequence[Path] | None = None,
     *,
-    damage: bool = False,
+    output_impact: bool = False,
     rounding: bool = False,
 ) -> AccuracyReport:
     """Compare every layer of a quantized build with float.
@@ -163,7 +163,7 @@ def analyse_model(
         model: of :func:`build_model`.
         inputs: pictures or npy files, one per input, sample after sample; None: the first sample of
             the calibration dataset.
-        damage: whether to measure what the worst layers alone do to the outputs.
+        output_impact: whether to measure what the worst layers alone do to the outputs.
         rounding: whether to measure how far other roundings move the net.
 
     Raises:
@@ -172,7 +172,7 @@ def analyse_model(
     """
     from engine.pipeline.analysis import analyse_build
 
-    found = analyse_build(model._pipeline, inputs, damage=damage, rounding=rounding)
+    found = analyse_build(model._pipeline, inputs, output_impact=output_impact, rounding=rounding)
     return found.report
 
 

@@ -47,10 +47,10 @@ def auto_layers(
     worst = {
         row.tensor
         for row in report.layers
-        if row.single is not None
+        if (own := row.isolated) is not None
         and (
-            row.single.cosine < cosine
-            or (euclidean is not None and row.single.euclidean > euclidean)
+            (own.cosine is not None and own.cosine < cosine)
+            or (euclidean is not None and (own.euclidean or 0.0) > euclidean)
         )
     }
     lifted = {

@@ -1,4 +1,4 @@
-"""Error analysis of a build: layers entire and single, snapshot files where asked."""
+"""Error analysis of a build: layers cumulative and isolated, snapshot files where asked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.accuracy.analyse import AccuracyReport, analyse
-from engine.accuracy.output_sensitivity import with_output_sensitivity
+from engine.accuracy.output_impact import with_output_impact
 from engine.accuracy.rounding import MOST_SAMPLES, rounding_where_it_runs
 from engine.accuracy.rows import layer_rows
 from engine.accuracy.snapshot import SnapshotWriter, error_table
@@ -48,7 +48,7 @@ class Analysis:
         return wire.Analysis(
             samples=self.report.samples,
             over=self.over,
-            layers=tuple(layer.told() for layer in self.report.layers),
+            layers=self.report.layers,
             files=tuple(map(str, self.files)),
             rounding=self.report.rounding,
         )
@@ -65,7 +65,7 @@ def analyse_build(
     folder: Path | None = None,
     *,
     force: bool = False,
-    damage: bool = False,
+    output_impact: bool = False,
     rounding: bool = False,
     errors: bool = True,
     board: BoardChoice | None = None,
@@ -78,7 +78,7 @@ def analyse_build(
             calibration sample.
         folder: where the snapshot goes; None writes nothing.
         force: whether a snapshot in ``folder`` may be replaced.
-        damage: whether to measure what the worst layers alone do to the outputs.
+        output_impact: whether to measure what the worst layers alone do to the outputs.
         rounding: whether to measure how far other roundings move the net.
         errors: whether the snapshot holds the table of errors.
         board: also compares with this board, on the first sample.
@@ -108,9 +108,9 @@ def analyse_build(
                 report = analyse(build, feeds, rows=rows, sink=snapshot, reporter=reporter)
                 layers = None if ran is None else ran.layers
                 files = snapshot.finish(report if errors else None, layers)
-        if damage:
+        if output_impact:
             first = pipeline.feeds(dataset.first(1))
-            report = with_output_sensitivity(report, build, first, reporter=reporter)
+            report = with_output_impact(report, build, first, reporter=reporter)
         if rounding:
             some = pipeline.feeds(dataset.first(MOST_SAMPLES))
             report = replace(report, rounding=rounding_where_it_runs(build, some, reporter))

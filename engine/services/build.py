@@ -205,7 +205,7 @@ def accuracy(params: AccuracyParams, reporter: Reporter) -> Analysis:
         inputs,
         folder,
         force=params.force,
-        damage=params.damage,
+        output_impact=params.output_impact,
         rounding=params.rounding,
     )
     return found.told()

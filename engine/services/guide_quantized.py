@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.accuracy.analyse import LayerAccuracy, analyse, noisiest
+from engine.accuracy.analyse import analyse, noisiest
 from engine.accuracy.guide import StepResult, cosine_verdict, worst_verdict
 from engine.base.errors import EngineError
 from engine.options import Value, Values
@@ -13,6 +13,7 @@ from engine.pipeline.layers import by_layer, quantized_of
 from engine.pipeline.results import Evaluation
 from engine.report import samples_text, sqnr_text
 from engine.services.guide_probe import Check, Probe, cosine_text, cosines
+from engine.wire.build import LayerAccuracy
 from engine.wire.guide import StepFinding, Verdict
 
 __all__ = ["QUANTIZED_CHECKS", "quantized_verdict"]
@@ -233,8 +234,8 @@ def _b4_rank(probe: Probe) -> StepResult:
     pipeline = probe.pipeline
     report = analyse(quantized_of(pipeline), probe.feeds, reporter=probe.reporter)
     ranked = noisiest(report, _RANKED)
-    found = tuple(StepFinding(layer.layer, _ranked(layer), _guilt(layer)) for layer in ranked)
-    guilty = [layer.layer for layer in ranked if _guilt(layer) != "pass"]
+    found = tuple(StepFinding(layer.id, _ranked(layer), _guilt(layer)) for layer in ranked)
+    guilty = [layer.id for layer in ranked if _guilt(layer) != "pass"]
     advice = (
         f"Layers with a large error of their own: {', '.join(guilty)}."
         if guilty
@@ -250,17 +251,19 @@ def _b4_rank(probe: Probe) -> StepResult:
 
 
 def _guilt(layer: LayerAccuracy) -> Verdict:
-    return "pass" if layer.single is None else cosine_verdict(layer.single.cosine)
+    if layer.isolated is None:
+        return "pass"
+    return cosine_verdict(layer.isolated.cosine or 0.0)
 
 
 def _ranked(layer: LayerAccuracy) -> str:
-    parts = (
-        [] if layer.single_error is None else [f"isolated {sqnr_text(layer.single_error.sqnr_db)}"]
-    )
-    if layer.single is not None:
-        parts.append(f"cosine {layer.single.cosine:.5f}")
-    if layer.own_share is not None:
-        parts.append(f"{layer.own_share:.0%} of its error is introduced here")
+    parts = []
+    if layer.isolated is not None:
+        parts.append(f"isolated {sqnr_text(layer.isolated_sqnr)}")
+        cosine = layer.isolated.cosine
+        parts.append("cosine nan" if cosine is None else f"cosine {cosine:.5f}")
+    if layer.added_share is not None:
+        parts.append(f"{layer.added_share:.0%} of its error is introduced here")
     if layer.saturation is not None and layer.saturation.low + layer.saturation.high > 0.001:
         parts.append(f"{layer.saturation.low + layer.saturation.high:.2%} of its values clipped")
     return ", ".join(parts)

@@ -9,7 +9,7 @@ from engine.base.errors import UsageError
 from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.build import BuildSummary
-from engine.wire.codec import Text, Values
+from engine.wire.codec import Key, Text, Values
 from engine.wire.flags import Flag, Force, InputFiles, Refresh, Rounding, SampleFiles, Saved, Top
 from engine.wire.graph import Saturation
 from engine.wire.method import Task
@@ -78,8 +78,12 @@ class AccuracyParams(ModelTarget):
             kind="folder",
         ),
     ] = None
-    damage: Annotated[
-        bool, Flag(help="Measure the output impact of the worst layers, one at a time.")
+    output_impact: Annotated[
+        bool,
+        Flag(
+            name="--output-impact --damage",
+            help="Measure the output impact of the worst layers, one at a time.",
+        ),
     ] = False
     rounding: Rounding = True
     force: Force = False
@@ -171,30 +175,43 @@ class Distance:
 
 @record
 class LayerAccuracy:
-    """The error of one row, simulated; see :class:`engine.accuracy.analyse.LayerAccuracy`.
+    """The error of one tensor of a build against the float graph; simulated.
 
     Attributes:
+        id: of the layer, or the node of an input or of a tensor inside a layer.
+        op: the layer's operator, ``Input``, or ``exDataConvert`` for an input as it is quantized.
+        tensor: its name as files and tables show it.
+        node: of the float graph.
         inner: whether the tensor lies inside a layer.
-        entire, single: accumulated, and of the layer alone.
-        sqnr, own_sqnr: of both, in dB; None without noise.
-        own_share, damage: shares of 1; None where they are not known.
+        aliases: every name that the layer has.
+        dtype: of the tensor in the quantized graph; empty where it was fused away.
+        sources: the nodes of the source model whose work the layer does.
+        cumulative: with all errors of the layers before, the mean over the samples; None for a
+            tensor that was fused into the next layer.
+        isolated: of this layer alone, on float inputs.
+        sqnr, isolated_sqnr: of both in dB, all samples together; None without noise.
+        added_share: how much of the tensor's squared error this layer adds by itself, 0 to 1; the
+            rest is inherited. None without any error.
+        saturation: how many float values the quantized tensor cannot hold.
+        output_impact: share of the error at the outputs that this layer alone causes; None where
+            it was not measured (see :func:`engine.accuracy.output_impact.with_output_impact`).
     """
 
-    name: str
+    id: Annotated[str, Key("name")]
     op: str
     tensor: str
     node: str
     inner: bool
     aliases: tuple[str, ...]
-    entire: Distance | None
-    single: Distance | None
-    sqnr: float | None
-    own_sqnr: float | None
-    own_share: float | None
-    saturation: Saturation | None
     dtype: str
     sources: tuple[str, ...]
-    damage: float | None
+    cumulative: Distance | None = None
+    isolated: Distance | None = None
+    sqnr: float | None = None
+    isolated_sqnr: float | None = None
+    added_share: float | None = None
+    saturation: Saturation | None = None
+    output_impact: float | None = None
 
 
 @record

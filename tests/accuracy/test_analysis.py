@@ -1,4 +1,4 @@
-"""Entire and single errors against sums done by hand; the vendor's files to the byte."""
+"""Cumulative and isolated errors against sums done by hand; the vendor's files to the byte."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from onnx.utils import Extractor
 
 from engine.accuracy import (
     AccuracyReport,
-    Distance,
-    LayerAccuracy,
     Row,
     SnapshotWriter,
     analyse,
@@ -28,10 +26,10 @@ from engine.accuracy import (
 from engine.accuracy.snapshot import euclidean_text, npy_header, value_lines
 from engine.base.errors import JobCancelledError, OutputError, OutputExistsError, UsageError
 from engine.base.events import CallbackReporter
-from engine.build import ErrorFigure
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import cosine, euclidean, sqnr
+from engine.wire.build import Distance, LayerAccuracy
 from engine.wire.codec import encode
 from tests.accuracy.build import built, feeds
 
@@ -65,7 +63,7 @@ def test_rows_follow_the_float_graph() -> None:
 # --------------------------------------------------------------------------------------- figures
 
 
-def test_entire_is_the_distance_of_two_whole_runs() -> None:
+def test_cumulative_is_the_distance_of_two_whole_runs() -> None:
     _, quantized = built()
     (sample,) = feeds(1, seed=9)
     report = analyse(quantized, [sample])
@@ -75,16 +73,17 @@ def test_entire_is_the_distance_of_two_whole_runs() -> None:
     layers = {layer.tensor: layer for layer in report.layers}
     for name in tensors:
         layer = layers[name]
-        assert layer.entire is not None
-        assert layer.entire.cosine == pytest.approx(cosine(golden[name], simulated[name]), abs=1e-6)
+        assert layer.cumulative is not None
+        assert layer.cumulative.cosine == pytest.approx(
+            cosine(golden[name], simulated[name]), abs=1e-6
+        )
         # the golden graph runs in parts here: the last bits of its floats differ
         wanted = euclidean(golden[name], simulated[name])
-        assert layer.entire.euclidean == pytest.approx(wanted, rel=1e-4)
-        assert layer.error is not None
-        assert layer.error.sqnr_db == pytest.approx(sqnr(golden[name], simulated[name]), abs=0.01)
-    assert layers["c1"].entire is layers["c1"].single is layers["c1"].error is None
-    assert layers["x"].entire == layers["x"].single == Distance(1.0, 0.0)
-    assert layers["x"].error == ErrorFigure(None, 1.0, 1)
+        assert layer.cumulative.euclidean == pytest.approx(wanted, rel=1e-4)
+        assert layer.sqnr == pytest.approx(sqnr(golden[name], simulated[name]), abs=0.01)
+    assert layers["c1"].cumulative is layers["c1"].isolated is layers["c1"].sqnr is None
+    assert layers["x"].cumulative == layers["x"].isolated == Distance(1.0, 0.0)
+    assert layers["x"].sqnr is None
 
 
 SINGLE = {  # row -> the rows that its layer reads
@@ -118,9 +117,9 @@ def test_single_is_each_layer_alone_on_golden_inputs() -> None:
             given_[cut] = values if params is None else params.dequantize(params.quantize(values))
         alone = Session(Graph.from_proto(extractor.extract_model(cuts, [layer.tensor])))
         result = alone.run(given_)[layer.tensor]
-        assert layer.single is not None
+        assert layer.isolated is not None
         wanted = euclidean(golden[layer.tensor], result)
-        assert layer.single.euclidean == pytest.approx(wanted, rel=1e-4, abs=1e-5), layer.tensor
+        assert layer.isolated.euclidean == pytest.approx(wanted, rel=1e-4, abs=1e-5), layer.tensor
 
 
 def test_quantized_input_shows_its_own_error() -> None:
@@ -130,9 +129,9 @@ def test_quantized_input_shows_its_own_error() -> None:
     row = report.layers[1]
     params = quantized.table["x"]
     wanted = euclidean(sample["x"], params.dequantize(params.quantize(sample["x"])))
-    assert row.entire is not None
-    assert row.entire.euclidean == pytest.approx(wanted)
-    assert row.single == row.entire
+    assert row.cumulative is not None
+    assert row.cumulative.euclidean == pytest.approx(wanted)
+    assert row.isolated == row.cumulative
 
 
 def test_several_samples_are_averaged() -> None:
@@ -142,22 +141,21 @@ def test_several_samples_are_averaged() -> None:
     apart = [analyse(quantized, [sample]) for sample in both]
     assert together.samples == 2
     for index, layer in enumerate(together.layers):
-        if layer.entire is None:
+        if layer.cumulative is None:
             continue
-        means = [report.layers[index].entire for report in apart]
+        means = [report.layers[index].cumulative for report in apart]
         distance = sum(m.euclidean for m in means if m) / 2
-        assert layer.entire.euclidean == pytest.approx(distance, rel=1e-4, abs=1e-5)
+        assert layer.cumulative.euclidean == pytest.approx(distance, rel=1e-4, abs=1e-5)
         cosines = sum(m.cosine for m in means if m) / 2
-        assert layer.entire.cosine == pytest.approx(cosines, abs=1e-5)
+        assert layer.cumulative.cosine == pytest.approx(cosines, abs=1e-5)
     names = ["g"]
     golden = [golden_of(sample, names)["g"] for sample in both]
     session = Session(quantized.graph, outputs=names)
     simulated = [session.run(sample, names)["g"] for sample in both]
     (row,) = [layer for layer in together.layers if layer.tensor == "g"]
     wanted = sqnr(np.stack(golden), np.stack(simulated))
-    assert row.error is not None
-    assert row.error.sqnr_db == pytest.approx(wanted, abs=1e-3)
-    assert row.error.samples == 2
+    assert row.sqnr == pytest.approx(wanted, abs=1e-3)
+    assert together.samples == 2
 
 
 def test_large_graphs_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +166,7 @@ def test_large_graphs_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     parts = analyse(quantized, feeds(1))
     for a, b in zip(whole.layers, parts.layers, strict=True):
         # float kernels differ in last bits with what they are fused with
-        for one, other in ((a.entire, b.entire), (a.single, b.single)):
+        for one, other in ((a.cumulative, b.cumulative), (a.isolated, b.isolated)):
             assert (one is None) == (other is None)
             if one is not None and other is not None:
                 assert one.euclidean == pytest.approx(other.euclidean, rel=1e-4, abs=1e-5)
@@ -187,7 +185,7 @@ def test_runners_can_be_handed_in() -> None:
             return {n: golden.get(n, given_["x"]) * (-1 if n == "g" else 1) for n in outputs or []}
 
     report = analyse(quantized, feeds(1), simulator=Broken())
-    cosines = {layer.tensor: layer.entire.cosine for layer in report.layers if layer.entire}
+    cosines = {layer.tensor: layer.cumulative.cosine for layer in report.layers if layer.cumulative}
     assert cosines.pop("g") == pytest.approx(-1)
     assert all(value == pytest.approx(1) for value in cosines.values())
 
@@ -203,7 +201,7 @@ def test_no_sample_and_cancel() -> None:
 
 def test_report_as_json() -> None:
     _, quantized = built()
-    layers = [encode(layer.told()) for layer in analyse(quantized, feeds(1)).layers]
+    layers = [encode(layer) for layer in analyse(quantized, feeds(1)).layers]
     fused, layer = layers[2:4]
     assert fused.pop("sources") == ("conv1",)
     assert fused.pop("dtype") == ""
@@ -217,17 +215,17 @@ def test_report_as_json() -> None:
         False,
     )
     assert set(fused) == {
-        "entire",
-        "single",
+        "cumulative",
+        "isolated",
         "sqnr",
-        "own_sqnr",
-        "own_share",
+        "isolated_sqnr",
+        "added_share",
         "saturation",
-        "damage",
+        "output_impact",
     }
     assert not any(value is not None for value in fused.values())
     assert layer["dtype"] == "int8"
-    assert set(layer["entire"]) == {"cosine", "euclidean"}
+    assert set(layer["cumulative"]) == {"cosine", "euclidean"}
 
 
 def test_a_real_detector(zoo: Path) -> None:
@@ -242,7 +240,7 @@ def test_a_real_detector(zoo: Path) -> None:
     sample = {spec.name: smooth.astype(np.float32)}
     quantized = quantize(graph, calibrate(graph, [sample]))
     report = analyse(quantized, [sample])
-    singles = [layer.single.cosine for layer in report.layers if layer.single is not None]
+    singles = [layer.isolated.cosine for layer in report.layers if layer.isolated is not None]
     assert len(singles) > 60
     assert min(singles) > 0.98
 
@@ -250,23 +248,24 @@ def test_a_real_detector(zoo: Path) -> None:
 # ----------------------------------------------------------------------------------- error table
 
 
-def row(op: str, tensor: str, *figures: float) -> LayerAccuracy:
-    if not figures:
-        return LayerAccuracy(Row(tensor, op, tensor, tensor, None, 0), None, None)
-    a, b, c, d = figures
-    return LayerAccuracy(Row(tensor, op, tensor, tensor, tensor, 0), Distance(a, b), Distance(c, d))
+def report_of(*layers: tuple[str, str, tuple[float, ...]]) -> AccuracyReport:
+    """A report; figures are cosine and distance, cumulative and isolated."""
+    rows = tuple(Row(tensor, op, tensor, tensor, None, 0) for op, tensor, _ in layers)
+    pairs = [(Distance(*f[:2]), Distance(*f[2:])) if f else (None, None) for *_, f in layers]
+    found = (
+        LayerAccuracy(t, op, t, t, False, (), "int8", (), whole, alone)
+        for (op, t, _), (whole, alone) in zip(layers, pairs, strict=True)
+    )
+    return AccuracyReport(tuple(found), rows, 1)
 
 
 def test_table_is_the_vendors_to_the_byte() -> None:
     """An excerpt of ``error_analysis.txt`` as toolkit 2.3.2 writes it."""
-    report = AccuracyReport(
-        (
-            row("Input", "x", 1, 0, 1, 0),
-            row("exDataConvert", "x_int8", 0.99999, 0.59071, 0.99999, 0.59071),
-            row("Conv", "c1"),
-            row("Relu", "r1", 0.99997, 0.90622, 0.99997, 0.90622),
-        ),
-        1,
+    report = report_of(
+        ("Input", "x", (1, 0, 1, 0)),
+        ("exDataConvert", "x_int8", (0.99999, 0.59071, 0.99999, 0.59071)),
+        ("Conv", "c1", ()),
+        ("Relu", "r1", (0.99997, 0.90622, 0.99997, 0.90622)),
     )
     text = error_table(report)
     comments, _, table = text.partition("\n\n")
@@ -310,8 +309,7 @@ def test_distances_have_six_characters(value: float, text: str) -> None:
 
 def test_control_characters_of_names_reach_no_file() -> None:
     assert file_names(["a\x1b[31mb/c"]) == {"a\x1b[31mb/c": "a_[31mb_c"}
-    layer = LayerAccuracy(Row("n", "Relu", "a\x1b[31mb", "a", None, 0), None, None)
-    text = error_table(AccuracyReport((layer,), 1))
+    text = error_table(report_of(("Relu", "a\x1b[31mb", ())))
     assert "[Relu] a[31mb" in text
     assert text.replace("\n", "").isprintable()
 

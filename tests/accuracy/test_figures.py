@@ -20,9 +20,13 @@ from tests.accuracy.build import feeds as inputs
 def _same(one: ErrorFigure, other: ErrorFigure) -> bool:
     assert (one.samples, one.scope) == (other.samples, other.scope)
     assert one.cosine == pytest.approx(other.cosine, abs=1e-6)
-    if one.sqnr_db is None or other.sqnr_db is None:
-        return one.sqnr_db is other.sqnr_db
-    return one.sqnr_db == pytest.approx(other.sqnr_db, abs=1e-3)
+    return _equal(one.sqnr_db, other.sqnr_db)
+
+
+def _equal(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one == pytest.approx(other, abs=1e-3)
 
 
 def test_build_ranking_and_histograms_say_the_same_of_a_layer() -> None:
@@ -34,11 +38,10 @@ def test_build_ranking_and_histograms_say_the_same_of_a_layer() -> None:
     for layer in layers:
         row = ranking[layer.tensor]
         seen = tensor_histograms(quantized, lambda: feeds, layer.tensor, 8)
-        assert row.error is not None
-        assert row.single_error is not None
         assert layer.samples == 3
-        assert (row.single_error.samples, row.single_error.scope) == (3, "single")
-        assert _same(layer, row.error)
+        assert row.cumulative is not None
+        assert row.isolated is not None
+        assert _equal(layer.sqnr_db, row.sqnr)
         assert seen.cosine is not None
         assert _same(layer, ErrorFigure(seen.sqnr_db, seen.cosine, seen.samples))
         assert sum(seen.golden) == sum(seen.simulated) > 0
@@ -51,7 +54,7 @@ def test_the_noisiest_layers_come_first_and_equal_ones_never() -> None:
     _, quantized = built()
     report = analyse(quantized, inputs(1))
     found = noisiest(report, 100)
-    own = [layer.single_error.sqnr_db for layer in found if layer.single_error is not None]
+    own = [layer.isolated_sqnr for layer in found]
     assert None not in own
     assert own == sorted(own, key=sqnr_rank)
     assert noisiest(report, 2) == found[:2]

@@ -157,10 +157,12 @@ def test_the_verbs(tmp_path: Path) -> None:
         *("--quantized-dtype", "w4a8", "--quantized-method", "layer"),
     )
     assert "C1" in short
-    ranked = json.loads(invoke("accuracy", *model, "--sort", "damage", "--json", "--count", "3"))
-    damages = [layer["damage"] for layer in ranked["layers"]]
-    assert damages == sorted(damages, reverse=True)
-    assert damages[0] > 0
+    ranked = json.loads(
+        invoke("accuracy", *model, "--sort", "output-impact", "--json", "--count", "3")
+    )
+    impacts = [layer["output_impact"] for layer in ranked["layers"]]
+    assert impacts == sorted(impacts, reverse=True)
+    assert impacts[0] > 0
 
 
 def invoke(*arguments: str) -> str:

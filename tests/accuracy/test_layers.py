@@ -1,4 +1,4 @@
-"""Saturation, own and inherited error, source layers, damage, dtypes: by hand in numpy."""
+"""Saturation, own and inherited error, source layers, output impact, dtypes: by hand in numpy."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.utils import Extractor
 
-from engine.accuracy import SnapshotWriter, analyse, layer_rows, with_output_sensitivity
+from engine.accuracy import SnapshotWriter, analyse, layer_rows, with_output_impact
 from engine.accuracy.histograms import tensor_histograms
-from engine.accuracy.output_sensitivity import LAYERS
+from engine.accuracy.output_impact import LAYERS
 from engine.accuracy.rows import CONVERTER
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, infer_shapes
@@ -49,20 +49,20 @@ def test_own_error_is_told_from_inherited_error() -> None:
     graph, quantized = built()
     report = analyse(quantized, feeds(1, seed=9))
     for layer in report.layers:
-        if not layer.entire or not layer.single or layer.own_share is None:
+        if not layer.cumulative or not layer.isolated or layer.added_share is None:
             continue
-        share = layer.single.euclidean**2 / layer.entire.euclidean**2
-        assert layer.own_share == pytest.approx(min(1.0, share))
+        share = layer.isolated.euclidean**2 / layer.cumulative.euclidean**2
+        assert layer.added_share == pytest.approx(min(1.0, share))
         golden = Session(graph, outputs=[layer.tensor]) if layer.tensor in graph.values else None
-        if golden is None or layer.single_error is None:
+        if golden is None or layer.isolated_sqnr is None:
             continue
         array = golden.run(feeds(1, seed=9)[0])[layer.tensor].astype(np.float64)
-        noise = layer.single.euclidean**2
-        assert layer.single_error.sqnr_db == pytest.approx(
+        noise = layer.isolated.euclidean**2
+        assert layer.isolated_sqnr == pytest.approx(
             10 * np.log10(np.square(array).sum() / noise), abs=1e-3
         )
     by_name = {layer.tensor: layer for layer in report.layers}
-    first, last = by_name["r1"].own_share, by_name["prob"].own_share
+    first, last = by_name["r1"].added_share, by_name["prob"].added_share
     assert first is not None
     assert last is not None
     assert first > last  # what comes late has inherited more
@@ -97,10 +97,10 @@ def test_rows_name_the_layers_of_the_source_model() -> None:
     )
     graph = optimise(source).graph
     done = quantize(graph, calibrate(graph, feeds(2)))
-    layers = analyse(done, feeds(1)).layers
-    merged = [layer.row.sources for layer in layers if layer.row.op == "Conv"]
+    rows = analyse(done, feeds(1)).rows
+    merged = [row.sources for row in rows if row.op == "Conv"]
     assert [set(names) for names in merged] == [{"conv_a", "norm_a"}]
-    assert [layer.row.sources for layer in layers if layer.row.op == "Relu"] == [("relu_a",)]
+    assert [row.sources for row in rows if row.op == "Relu"] == [("relu_a",)]
 
 
 def test_small_parts_give_what_one_part_gives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_small_parts_give_what_one_part_gives(monkeypatch: pytest.MonkeyPatch) -
     parts = analyse(quantized, feeds(2))
     for a, b in zip(whole.layers, parts.layers, strict=True):
         assert a.saturation == b.saturation
-        for one, other in ((a.entire, b.entire), (a.single, b.single)):
+        for one, other in ((a.cumulative, b.cumulative), (a.isolated, b.isolated)):
             assert (one is None) == (other is None)
             if one is not None and other is not None:
                 assert one.euclidean == pytest.approx(other.euclidean, rel=1e-4, abs=1e-5)
@@ -134,7 +134,7 @@ def test_a_part_may_end_between_two_outputs_of_one_node(monkeypatch: pytest.Monk
             (row.tensor, row.saturation) for row in whole.layers
         ]
         for a, b in zip(whole.layers, parts.layers, strict=True):
-            for one, other in ((a.entire, b.entire), (a.single, b.single)):
+            for one, other in ((a.cumulative, b.cumulative), (a.isolated, b.isolated)):
                 assert one is not None
                 assert other is not None
                 assert one.euclidean == pytest.approx(other.euclidean, rel=1e-4, abs=1e-5)
@@ -157,9 +157,9 @@ def test_tensors_of_rank_0_have_rows(dtype: str, tmp_path: Path) -> None:
     scalars = [row for row in report.layers if row.op in ("ReduceMean", "ReduceMax", "Mul", "Add")]
     assert len(scalars) == 5
     for row in scalars:
-        assert row.error is None or sqnr_rank(row.error.sqnr_db) > 20
-    report = with_output_sensitivity(report, done, samples[:1])
-    assert any(row.output_sensitivity for row in report.layers)
+        assert row.cumulative is None or sqnr_rank(row.sqnr) > 20
+    report = with_output_impact(report, done, samples[:1])
+    assert any(row.output_impact for row in report.layers)
 
 
 MIXED: list[tuple[QuantizeSettings, dict[str, str]]] = [
@@ -180,15 +180,16 @@ def test_the_drill_down_has_the_saturation_and_the_error_of_the_ranking(dtype: s
     done = quantize(graph, calibrate(graph, feeds(2)), QuantizeSettings(dtype=dtype))
     samples = [{name: 3 * array for name, array in feed.items()} for feed in feeds(2, seed=9)]
     clipped = 0.0
-    for row in analyse(done, samples).layers:
-        if not row.row.computed or row.saturation is None or row.error is None:
+    report = analyse(done, samples)
+    for row, which in zip(report.layers, report.rows, strict=True):
+        if not which.computed or row.saturation is None or row.cumulative is None:
             continue
-        spread = tensor_histograms(done, lambda: iter(samples), row.layer, 4)
+        spread = tensor_histograms(done, lambda: iter(samples), row.id, 4)
         if spread.tensor != row.tensor:  # another output of the layer
             continue
-        assert (spread.layer, spread.op) == (row.layer, row.op)
+        assert (spread.layer, spread.op) == (row.id, row.op)
         assert spread.saturation == row.saturation, row.tensor
-        assert spread.sqnr_db == pytest.approx(row.error.sqnr_db, abs=1e-3)
+        assert spread.sqnr_db == pytest.approx(row.sqnr, abs=1e-3)
         clipped += row.saturation.low + row.saturation.high
     assert clipped > 0
 
@@ -200,7 +201,7 @@ def test_the_lowest_integer_that_never_occurs_holds_nothing() -> None:
     (name,) = sample
     array = np.zeros_like(sample[name])
     array.flat[0] = -128 * done.table[name].scale[0]  # -127 is the lowest
-    (row,) = (one for one in analyse(done, [{name: array}]).layers if one.row.op == CONVERTER)
+    (row,) = (one for one in analyse(done, [{name: array}]).layers if one.op == CONVERTER)
     assert row.saturation is not None
     assert row.saturation.low == 1 / array.size
 
@@ -212,13 +213,13 @@ def test_rows_of_other_dtypes(settings: QuantizeSettings, dtypes: dict[str, str]
     (sample,) = feeds(1, seed=9)
     report = analyse(done, [sample])
     layers = {layer.tensor: layer for layer in report.layers}
-    assert {name: layers[name].row.dtype for name in dtypes} == dtypes
+    assert {name: layers[name].dtype for name in dtypes} == dtypes
     assert not any("__" in layer.tensor for layer in report.layers)  # conversions are no layers
-    tensors = [n for n in ("r1", "k2", "a/sum", "g", "prob") if layers[n].entire]
+    tensors = [n for n in ("r1", "k2", "a/sum", "g", "prob") if layers[n].cumulative]
     simulated = Session(done.graph, outputs=tensors).run(sample, tensors)
     golden = Session(graph, outputs=tensors).run(sample, tensors)
     for name in tensors:
-        entire, single = layers[name].entire, layers[name].single
+        entire, single = layers[name].cumulative, layers[name].isolated
         assert entire is not None
         assert single is not None
         wanted = float(np.linalg.norm((golden[name] - simulated[name]).astype(np.float64)))
@@ -227,15 +228,15 @@ def test_rows_of_other_dtypes(settings: QuantizeSettings, dtypes: dict[str, str]
         assert single.cosine > 0.99
 
 
-def test_damage_is_what_a_layers_error_does_to_the_output() -> None:
+def test_output_impact_is_what_a_layers_error_does_to_the_output() -> None:
     """Against the rest of the float graph, cut out by ONNX's own extractor and fed by hand."""
     graph, quantized = built()
     (sample,) = feeds(1, seed=9)
     report = analyse(quantized, [sample])
-    found = with_output_sensitivity(report, quantized, [sample])
+    found = with_output_impact(report, quantized, [sample])
     layers = {layer.tensor: layer for layer in found.layers}
-    assert layers["c1"].output_sensitivity is None  # fused
-    assert sum(layer.output_sensitivity is not None for layer in found.layers) <= LAYERS
+    assert layers["c1"].output_impact is None  # fused
+    assert sum(layer.output_impact is not None for layer in found.layers) <= LAYERS
     clean = Session(graph).run(sample)["prob"].astype(np.float64)
     total = np.square(Session(quantized.graph).run(sample)["prob"].astype(np.float64) - clean).sum()
     extractor = Extractor(onnx.shape_inference.infer_shapes(graph.to_proto()))
@@ -243,7 +244,7 @@ def test_damage_is_what_a_layers_error_does_to_the_output() -> None:
         alone = _alone(tensor, sample)
         rest = Session(Graph.from_proto(extractor.extract_model([tensor], ["prob"])))
         noise = np.square(rest.run({tensor: alone})["prob"].astype(np.float64) - clean).sum()
-        assert layers[tensor].output_sensitivity == pytest.approx(noise / total, rel=1e-2), tensor
+        assert layers[tensor].output_impact == pytest.approx(noise / total, rel=1e-2), tensor
 
 
 def _alone(tensor: str, sample: dict[str, np.ndarray]) -> np.ndarray:

@@ -81,7 +81,7 @@ def test_through_the_command_line(voice: Path, warm: Run) -> None:
         packed = warm("simulate", "voice.rknn", *inputs, "--json")
         assert whole.code == packed.code == 0, whole.err
         assert whole.json["outputs"] == packed.json["outputs"]
-    assert warm("accuracy", *flags, "--damage").code == 0
+    assert warm("accuracy", *flags, "--output-impact").code == 0
     assert warm("export", *flags, "--format", "onnx", "-o", "voice_qdq.onnx").code == 0
     checked = warm("dataset", "check", "dataset.txt", "--model", *flags[:3])
     assert checked.code == 0

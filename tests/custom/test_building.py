@@ -98,8 +98,8 @@ def test_a_clamp_behind_a_custom_operator_is_no_part_of_it() -> None:
     assert {"c", "a", "b", "r", "y"} <= set(done.table)
     report = analyse(done, feeds())
     errors = {layer.tensor: layer for layer in report.layers if layer.op != "Input"}
-    assert all(layer.entire is not None for layer in errors.values())
-    assert all(layer.entire.cosine > 0.99 for layer in errors.values())  # type: ignore[union-attr]
+    assert all(layer.cumulative is not None for layer in errors.values())
+    assert all(layer.cumulative.cosine > 0.99 for layer in errors.values())  # type: ignore[union-attr]
 
 
 def test_the_file_for_the_vendor_keeps_node_and_domain() -> None:

@@ -385,7 +385,9 @@ async def test_dual_residual_by_a_recipe_file(worker: Worker, zoo: Path, tmp_pat
         assert np.abs(np.load(file) - golden).max() < 1e-6
     quantized = {**asked, "do_quantization": True}
     report, _ = await finished(worker, "accuracy", recipe=quantized, inputs=files, **allow)
-    worst = [row["entire"]["cosine"] for row in report["layers"] if row["op"] == "cstDualResidual"]
+    worst = [
+        row["cumulative"]["cosine"] for row in report["layers"] if row["op"] == "cstDualResidual"
+    ]
     assert len(worst) == 2
     assert min(worst) > 0.999
 

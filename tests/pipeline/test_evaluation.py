@@ -149,9 +149,9 @@ def test_an_output_that_is_not_a_number_is_named() -> None:
 def test_rows_of_nan_are_printed_and_not_called_equal() -> None:
     nothing = {"cosine": None, "euclidean": None}  # what JSON makes of NaN
     layer = {"name": "y", "op": "Log", "tensor": "y", "node": "y", "dtype": "float32"}
-    layer |= {"sqnr": None, "own_sqnr": None, "own_share": None, "saturation": None}
-    layer |= {"inner": False, "aliases": [], "sources": ["y"], "damage": None}
-    rows = [{**layer, "entire": nothing, "single": nothing}]
+    layer |= {"sqnr": None, "isolated_sqnr": None, "added_share": None, "saturation": None}
+    layer |= {"inner": False, "aliases": [], "sources": ["y"], "output_impact": None}
+    rows = [{**layer, "cumulative": nothing, "isolated": nothing}]
     found = {"samples": 1, "over": "1 of 3 calibration samples", "layers": rows, "files": []}
     text = "\n".join(_lines(typed(Analysis, found), "1 layer"))
     assert text.count("nan") == 6

@@ -60,7 +60,7 @@ def test_the_numbers_of_stages_count_up(
     if quantized:
         samples = str(demo_test_samples())
         asked += [
-            ("accuracy", {"recipe": recipe, "damage": True}),
+            ("accuracy", {"recipe": recipe, "output_impact": True}),
             ("accuracy", {"recipe": recipe, "output_dir": str(tmp_path / "snapshot")}),
             ("evaluate", {"recipe": recipe, "labels": samples}),
             ("score", {"recipe": recipe, "samples": samples}),

@@ -55,17 +55,19 @@ async def test_layers_are_ranked_filtered_drilled_into_and_found_in_the_graph(
         )
         await pilot.press("t")
         await until(pilot, lambda: "by isol. dB" in screen_text(app), "another order")
-        known = [r["own"] for r in workspace.table.records if r["own"] is not None]
+        known = [
+            r["isolated_sqnr"] for r in workspace.table.records if r["isolated_sqnr"] is not None
+        ]
         assert known == sorted(known)
-        shares = [r["own_share"] for r in workspace.table.records if r["own_share"] is not None]
+        shares = [r["added_share"] for r in workspace.table.records if r["added_share"] is not None]
         assert min(shares) < 0.5, "some layers mostly inherit their error"
         await pilot.press("t")
         await until(pilot, lambda: "by cumul. cos" in screen_text(app), "another order")
-        cosines = [r["entire"] for r in workspace.table.records if r["entire"] is not None]
+        cosines = [r["cosine"] for r in workspace.table.records if r["cosine"] is not None]
         assert cosines == sorted(cosines)
 
         await pilot.press("S")
-        cosines = [r["entire"] for r in workspace.table.records]
+        cosines = [r["cosine"] for r in workspace.table.records]
         assert None not in cosines, "a tensor inside a layer has no row"
         assert cosines == sorted(cosines, reverse=True)
         await pilot.press("G")

@@ -158,9 +158,9 @@ def test_edits_change_the_recipe_and_forget_their_marks() -> None:
 
 def test_the_errors_of_layers_alone_are_of_one_build() -> None:
     own, recipe = OwnErrors(), {"model": "m"}
-    names = {"name": "n", "op": "Conv", "tensor": "t", "node": "n", "dtype": "int8", "sources": ()}
-    none = dict.fromkeys(("own_share", "saturation", "damage", "entire"))
-    figures = {"sqnr": 20.0, "own_sqnr": 30.0, "single": Distance(0.99, 1.0)}
+    names = {"id": "n", "op": "Conv", "tensor": "t", "node": "n", "dtype": "int8", "sources": ()}
+    none = dict.fromkeys(("added_share", "saturation", "output_impact", "cumulative"))
+    figures = {"sqnr": 20.0, "isolated_sqnr": 30.0, "isolated": Distance(0.99, 1.0)}
     row = LayerAccuracy(**names, **none, **figures, inner=False, aliases=())
     result = Analysis(1, "the first calibration sample", (row,), ())
     job = JobView("1", "accuracy", "accuracy", 0.0, params={"recipe": recipe})

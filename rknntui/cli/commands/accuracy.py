@@ -29,7 +29,20 @@ from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 from rknntui.cli.verb import Printed, show
 
-SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
+_SORTS = ("sqnr", "isolated-sqnr", "output-impact", "cosine", "isolated-cosine", "graph")
+_OLDER_SORTS = {
+    "own": "isolated-sqnr",
+    "damage": "output-impact",
+    "entire": "cosine",
+    "single": "isolated-cosine",
+}
+
+
+class _Sort(click.Choice[str]):
+    """The orders; the names of older versions are read as theirs."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        return super().convert(_OLDER_SORTS.get(value, value), param, ctx)
 
 
 @click.command("accuracy", cls=Verb, epilog=EPILOG)
@@ -37,7 +50,7 @@ SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
 @request_flags(ACCURACY)
 @click.option(
     "--sort",
-    type=click.Choice(SORTS),
+    type=_Sort(_SORTS),
     default="sqnr",
     show_default=True,
     help="Sort order of the list.",
@@ -64,7 +77,7 @@ def command(
 ) -> int:
     """Rank the layers of a build by their quantization error (simulated against float).
 
-    Entire: errors accumulate from the input on. Single: the layer alone, fed with float results.
+    Cumulative: errors add up from the input on. Isolated: the layer alone, fed with float results.
     --fail-under looks at the SQNR of every layer, errors before it included.
     """
     limits = Limits.taken(flags)
@@ -83,10 +96,10 @@ def command(
         recipe = await resolve(session, target, given)
         if guide:
             return await run_guide(session, recipe, of_guide)
-        asked = AccuracyParams(recipe=recipe, **(values | {"damage": damage}))
+        asked = AccuracyParams(recipe=recipe, **(values | {"output_impact": impact}))
         return await session.run(ACCURACY, asked)
 
-    damage = values.get("damage", False) or sort == "damage"
+    impact = values.get("output_impact", False) or sort == "output-impact"
     result = with_worker(action, Narrator(quiet=quiet))
     if isinstance(result, Guided):
         emit(result.to_json(), guide_lines(result), as_json=as_json)
@@ -100,7 +113,7 @@ def command(
 def _figures(result: Analysis) -> list[tuple[str, float | None]]:
     """SQNR of every layer; NaN where it computed none."""
     return [
-        (layer.name, float("nan") if _is_nan(layer.entire) else layer.sqnr)
+        (layer.id, float("nan") if _is_nan(layer.cumulative) else layer.sqnr)
         for layer in result.layers
         if not layer.inner
     ]
@@ -111,11 +124,11 @@ def _ranked(layers: tuple[LayerAccuracy, ...], sort: str) -> tuple[LayerAccuracy
     last = float("inf")
 
     def key(layer: LayerAccuracy) -> float:
-        if sort in ("sqnr", "own"):
-            return sqnr_rank(layer.sqnr if sort == "sqnr" else layer.own_sqnr)
-        if sort == "damage":
-            return last if layer.damage is None else -layer.damage
-        distance = layer.entire if sort == "entire" else layer.single
+        if sort in ("sqnr", "isolated-sqnr"):
+            return sqnr_rank(layer.sqnr if sort == "sqnr" else layer.isolated_sqnr)
+        if sort == "output-impact":
+            return last if layer.output_impact is None else -layer.output_impact
+        distance = layer.cumulative if sort == "cosine" else layer.isolated
         return last if distance is None or distance.cosine is None else distance.cosine
 
     return layers if sort == "graph" else tuple(sorted(layers, key=key))
@@ -126,18 +139,18 @@ def _lines(result: Analysis, title: str) -> list[str]:
     rounded = {} if found is None else {layer.name: layer for layer in found.layers}
     rows = [
         (
-            sanitize(layer.name, 50),
+            sanitize(layer.id, 50),
             layer.op,
             layer.dtype,
-            _decibels(layer.sqnr, layer.entire),
-            _decibels(layer.own_sqnr, layer.single),
-            _percent(layer.own_share),
+            _decibels(layer.sqnr, layer.cumulative),
+            _decibels(layer.isolated_sqnr, layer.isolated),
+            _percent(layer.added_share),
             _percent(None if (lost := layer.saturation) is None else lost.low + lost.high),
-            *_pair(layer.entire),
-            *_pair(layer.single),
-            _percent(layer.damage),
-            rounding_text(rounded.get(layer.name)),
-            sanitize(", ".join(n for n in layer.sources if n != layer.name), 60),
+            *_pair(layer.cumulative),
+            *_pair(layer.isolated),
+            _percent(layer.output_impact),
+            rounding_text(rounded.get(layer.id)),
+            sanitize(", ".join(n for n in layer.sources if n != layer.id), 60),
         )
         for layer in result.layers
         if not layer.inner

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Ranking"]
 
-_SORTS = ("sqnr", "own", "damage", "entire", "single", None)
-_WORST_HIGH = ("damage",)
+_SORTS = ("sqnr", "isolated_sqnr", "output_impact", "cosine", "isolated_cosine", None)
+_WORST_HIGH = ("output_impact",)
 _NO_BUILD = "Not built yet.\n\n{go.quantize} shows Quantize, {quantize.build} builds there."
 _BUILDING = "The build is running. Then {accuracy.analyse} compares its layers."
 _READY = (
@@ -62,7 +62,7 @@ class Ranking(RecordView):
         shown = [layer for layer in result.layers if not layer.inner]
         told = () if result.rounding is None else result.rounding.layers
         rounded = {layer.name: layer for layer in told}
-        records = [rank_record(i, row, rounded.get(row.name)) for i, row in enumerate(shown)]
+        records = [rank_record(i, row, rounded.get(row.id)) for i, row in enumerate(shown)]
         self.table.set_records(records, keep="tensor")
         if self.table.sort_column is None:
             self.table.sort_field("sqnr")

@@ -74,17 +74,17 @@ def rank_fields() -> tuple[Field, ...]:
         Field("name", Column("layer", 10, grow=3, text=name_text)),
         Field("op", Column("op", 8, text=name_text)),
         Field("sqnr", decibel_column("SQNR dB", 8)),
-        Field("own", decibel_column("isol. dB", 8)),
-        Field("own_share", Column("added %", 7, right=True, text=_percent)),
+        Field("isolated_sqnr", decibel_column("isol. dB", 8)),
+        Field("added_share", Column("added %", 7, right=True, text=_percent)),
         Field("saturation", Column("clip %", 6, right=True, text=_percent, style=saturated)),
-        Field("entire", cosine_column("cumul. cos", 10)),
-        Field("single", cosine_column("isol. cos", 10), 88),
-        Field("damage", Column("impact %", 8, right=True, text=_percent), 100),
+        Field("cosine", cosine_column("cumul. cos", 10)),
+        Field("isolated_cosine", cosine_column("isol. cos", 10), 88),
+        Field("output_impact", Column("impact %", 8, right=True, text=_percent), 100),
         Field("rounding", decibel_column("round. dB", 9), 112),
         Field("source", Column("source layer", 12, grow=2, text=name_text), 150, "name"),
         Field("dtype", Column("type", 8, text=name_text), 124),
-        Field("entire_distance", Column("cumul. euc", 10, right=True, text=distance), 136),
-        Field("single_distance", Column("isol. euc", 10, right=True, text=distance), 136),
+        Field("euclidean", Column("cumul. euc", 10, right=True, text=distance), 136),
+        Field("isolated_euclidean", Column("isol. euc", 10, right=True, text=distance), 136),
     )
 
 
@@ -98,29 +98,29 @@ def rank_record(index: int, layer: LayerAccuracy, rounded: RoundedLayer | None =
 
     ``rounded``: how far other roundings move it; None where nobody looked.
     """
-    entire, single, lost = layer.entire, layer.single, layer.saturation
+    whole, alone, lost = layer.cumulative, layer.isolated, layer.saturation
     return {
         "number": index + 1,
-        "name": layer.name,
+        "name": layer.id,
         "op": layer.op,
         "tensor": layer.tensor,
-        "sqnr": sqnr_rank(layer.sqnr) if entire else None,
-        "own": sqnr_rank(layer.own_sqnr) if single else None,
-        "own_share": layer.own_share,
+        "sqnr": sqnr_rank(layer.sqnr) if whole else None,
+        "isolated_sqnr": sqnr_rank(layer.isolated_sqnr) if alone else None,
+        "added_share": layer.added_share,
         "saturation": lost.low + lost.high if lost else None,
         "low": lost.low if lost else None,
         "high": lost.high if lost else None,
-        "damage": layer.damage,
+        "output_impact": layer.output_impact,
         "rounding": sqnr_rank(rounded.rounding_db) if rounded else None,
         "moved": rounded.moved if rounded else None,
         "amplified": rounded.amplified_db if rounded else None,
         "source": ", ".join(layer.sources) or None,
         "aliases": layer.aliases,
         "dtype": layer.dtype or None,
-        "entire": entire.cosine if entire else None,
-        "entire_distance": entire.euclidean if entire else None,
-        "single": single.cosine if single else None,
-        "single_distance": single.euclidean if single else None,
+        "cosine": whole.cosine if whole else None,
+        "euclidean": whole.euclidean if whole else None,
+        "isolated_cosine": alone.cosine if alone else None,
+        "isolated_euclidean": alone.euclidean if alone else None,
     }
 
 
@@ -200,18 +200,18 @@ def _ranked(record: Record) -> str:
     parts = []
     if record["sqnr"] is not None:
         parts.append(f"SQNR {decibel_text(record['sqnr'], unit=True)}")
-    if record["own"] is not None:
+    if record["isolated_sqnr"] is not None:
         parts.append(f"isolated {decibel_text(record['own'], unit=True)}")
     parts += [
         f"{word} cosine {_cosine(record[kind])}"
-        for kind, word in (("entire", "cumulative"), ("single", "isolated"))
+        for kind, word in (("cosine", "cumulative"), ("isolated_cosine", "isolated"))
         if record[kind] is not None
     ]
-    if record["own_share"] is not None:
+    if record["added_share"] is not None:
         parts.append(f"{record['own_share']:.0%} of the error is introduced here")
     if record["saturation"]:
         parts.append(f"{record['low']:.2%} clipped below, {record['high']:.2%} above")
-    if record["damage"] is not None:
+    if record["output_impact"] is not None:
         parts.append(f"output impact {record['damage']:.0%}")
     if record["moved"] is not None:
         parts.append(_rounded(record))

@@ -373,10 +373,10 @@ class Accuracy(TableWorkspace):
 
     def action_damage(self) -> None:
         """Compare the layers, and run each of the worst ones quantized alone."""
-        self._start(damage=True)
+        self._start(output_impact=True)
 
     def _start(
-        self, output_dir: str | None = None, force: bool = False, *, damage: bool = False
+        self, output_dir: str | None = None, force: bool = False, *, output_impact: bool = False
     ) -> None:
         if reason := self.unavailable_reason("analyse"):
             self.notify(f"Not now: {reason}", severity="warning")
@@ -384,7 +384,11 @@ class Accuracy(TableWorkspace):
         recipe = dict(self.session.built or self.session.recipe)
         inputs = tuple(self.ranking.inputs or ()) or None
         params = AccuracyParams(
-            recipe=recipe, inputs=inputs, output_dir=output_dir, force=force, damage=damage
+            recipe=recipe,
+            inputs=inputs,
+            output_dir=output_dir,
+            force=force,
+            output_impact=output_impact,
         )
         name = sanitize(Path(str(recipe["model"])).name, 80)
         self.start_job(ACCURACY, params, f"accuracy {name}")

@@ -38,6 +38,6 @@ class OwnErrors:
         """Take what a job ``accuracy`` found; False where it is of another build."""
         if job is None or job.params.get("recipe") != built:
             return False
-        self.by_layer = {row.name: rank_record(0, row)["own"] for row in result.layers}
+        self.by_layer = {row.id: rank_record(0, row)["isolated_sqnr"] for row in result.layers}
         self.over = result.over.removeprefix("the ")
         return True

@@ -109,7 +109,7 @@ def errors_of(session: Session) -> dict[str, LayerAccuracy]:
     job, found = session.last_of(ACCURACY) or (None, None)
     if found is None or job is None or job.recipe != session.recipe:
         return {}
-    return {layer.name: layer for layer in found.layers if not layer.inner}
+    return {layer.id: layer for layer in found.layers if not layer.inner}
 
 
 def layer_fields() -> tuple[Field, ...]:
@@ -164,7 +164,7 @@ def _record(
         "mean": mean,
         "share": 100 * time / whole if time is not None and whole else None,
         "traffic": row.traffic,
-        "sqnr": sqnr_rank(error.sqnr) if error and error.entire else None,
-        "own": sqnr_rank(error.own_sqnr) if error and error.single else None,
+        "sqnr": sqnr_rank(error.sqnr) if error and error.cumulative else None,
+        "own": sqnr_rank(error.isolated_sqnr) if error and error.isolated else None,
         "built": (error.dtype or None) if error else None,
     }

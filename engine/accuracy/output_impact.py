@@ -1,4 +1,4 @@
-"""Output sensitivity: the error that one layer alone causes at the outputs."""
+"""Output impact: the error that one layer alone causes at the outputs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from engine.graph.ir import Graph
 from engine.graph.metrics import error_sums
 from engine.quantize import Quantized
 
-__all__ = ["with_output_sensitivity"]
+__all__ = ["with_output_impact"]
 
 LAYERS = 16
 """Layers that are measured, worst by themselves first: each takes a run of the float graph."""
 _OWN, _ERROR = "own/", "error/"
 
 
-def with_output_sensitivity(
+def with_output_impact(
     report: AccuracyReport,
     build: Quantized,
     samples: Iterable[Mapping[str, np.ndarray]],
@@ -35,9 +35,9 @@ def with_output_sensitivity(
     threads: int = 1,
     reporter: Reporter | None = None,
 ) -> AccuracyReport:
-    """The report with the output sensitivity of its worst layers.
+    """The report with the output impact of its worst layers.
 
-    The error that a layer makes alone (``single``: its weights, its inputs and its result are
+    The error that a layer makes alone (``isolated``: its weights, its inputs and its result are
     rounded) is added to its tensor in the float graph, which carries it to the outputs. What
     arrives there is divided by the error of the whole quantized model, outputs weighing alike.
     Neighbours share the rounding of the tensor between them, and errors can cancel out: shares need
@@ -65,7 +65,7 @@ def with_output_sensitivity(
         measure.add_sample(feeds, reporter, done)
     shares = measure.shares()
     layers = (
-        replace(layer, output_sensitivity=shares.get(layer.tensor, layer.output_sensitivity))
+        replace(layer, output_impact=shares.get(layer.tensor, layer.output_impact))
         for layer in report.layers
     )
     return replace(report, layers=tuple(layers))
@@ -106,7 +106,9 @@ class _Measure:
             found = self._float.run({**feeds, **none, _ERROR + row.golden: error})
             for name in self._outputs:
                 self._noise[row.label][name] += error_sums(clean[name], found[name])[0].noise
-            reporter.emit(Progress("damage", place + 1, len(self._rows), f"sample {done + 1}"))
+            reporter.emit(
+                Progress("output impact", place + 1, len(self._rows), f"sample {done + 1}")
+            )
 
     def shares(self) -> dict[str, float]:
         """Tensor -> share of the outputs' error, the mean over the outputs that have any."""
