@@ -89,7 +89,7 @@ def run_step1(
     )
     for row in () if found is None else found.ranking:
         gain = gain_text(row.gain_db)
-        log.info("proposal: %s (%s): %s", sanitize(row.layer, 120), row.op, gain)
+        log.info("proposal: %s (%s): %s", sanitize(row.id, 120), row.op, gain)
     log.info("Edit %s, then call hybrid_quantization_step2.", files.config.name)
 
 

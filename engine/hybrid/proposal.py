@@ -149,7 +149,7 @@ def _priced(row: Ranked, before: ChoiceCost | None, after: ChoiceCost | None) ->
         return row
     time = after.time_ms - before.time_ms
     gain = row.gain_db / time if row.gain_db is not None and time >= LEAST_MS else None
-    return replace(row, time_ms=time, bytes=after.bytes - before.bytes, gain_per_ms=gain)
+    return replace(row, promote_ms=time, promote_bytes=after.bytes - before.bytes, gain_per_ms=gain)
 
 
 def subgraph_layers(layers: Layers, pairs: Iterable[Sequence[str]]) -> tuple[str, ...]:

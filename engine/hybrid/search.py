@@ -47,7 +47,7 @@ class SearchConfig:
         floor_db: SQNR that every output is to have; a mapping gives each output its own.
         budget: of lifted layers at most; moves between them do not count.
         dtype: of lifted layers.
-        lower: start with all layers lifted, and give back what the floor does not need.
+        demote: start with all layers promoted, and give back what the floor does not need.
         seconds: of wall time at most; None is no limit.
         budget_ms: of an inference on the chip at most (estimated); then what gains most for the
             time that it adds comes first.
@@ -59,7 +59,7 @@ class SearchConfig:
     floor_db: float | Mapping[str, float] | None = None
     budget: int | None = None
     dtype: str = "float16"
-    lower: bool = False
+    demote: bool = False
     seconds: float | None = None
     budget_ms: float | None = None
     floor_score: float | None = None
@@ -107,7 +107,7 @@ class _Search:
             reporter=self.trials.reporter,
         )
         self.model = NoiseModel(terms, self.trials.outputs, self._weights())
-        if self.config.lower:
+        if self.config.demote:
             ended = self._lower()
         else:
             self._tell("", start, frozenset())
@@ -125,7 +125,7 @@ class _Search:
                 remedy="Give a floor in dB (--floor) or a number of layers (--budget).",
             )
         check_budget(self.costs, config.budget_ms)
-        if config.lower and not self._has_floor:
+        if config.demote and not self._has_floor:
             raise UsageError(
                 "Demoting layers needs a floor: without one every layer could be demoted.",
                 remedy="Give the SQNR that every output must reach (--floor).",
@@ -166,7 +166,7 @@ class _Search:
             layer=layer,
             dtype=self.config.dtype if layer in lifted else "",
             layers=outcome.layers,
-            lifted=tuple(one.id for one in self.layers.all if one.id in lifted),
+            promoted=tuple(one.id for one in self.layers.all if one.id in lifted),
             outputs=outcome.sqnr,
             predicted=sqnr_of(self.model.noise(lifted)),
             seconds=round(time.perf_counter() - self.begun, 3),
@@ -216,8 +216,8 @@ class _Search:
         points = [point for point in self.curve if self._fits(point)] or self.curve
         good = [point for point in points if self._has_floor and self._meets(point)]
         if good:
-            return min(good, key=lambda p: (len(p.lifted), self._cost(p.score, p.outputs)))
-        return min(points, key=lambda p: (self._cost(p.score, p.outputs), len(p.lifted)))
+            return min(good, key=lambda p: (len(p.promoted), self._cost(p.score, p.outputs)))
+        return min(points, key=lambda p: (self._cost(p.score, p.outputs), len(p.promoted)))
 
     # -- lifting -----------------------------------------------------------------------------------
 

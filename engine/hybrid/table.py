@@ -91,10 +91,10 @@ def _row(
     high = params.maximum if params is not None and has_range else None
     return LayerRow(
         tensor=layer.tensor,
-        layer=layer.id,
+        id=layer.id,
         node=layer.node,
         op=layer.op,
-        source=tuple(layer.sources),
+        sources=tuple(layer.sources),
         aliases=tuple(layer.aliases),
         dtype=got or own[0],
         choices=tuple(own),

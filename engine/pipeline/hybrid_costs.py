@@ -72,22 +72,22 @@ def with_costs(
 ) -> tuple[LayerRow, ...]:
     """The rows of the hybrid table with what each layer costs.
 
-    What lifting a layer adds is the difference of its own rows in two estimates, of the build and
-    of all layers lifted: conversions between dtypes, which depend on the neighbours, are not in it.
+    What promoting a layer adds is the difference of its own rows in two estimates, of the build and
+    of all layers promoted. Conversions between dtypes, which depend on the neighbours, are not in.
 
     Args:
         rows: without costs.
         costs: of their recipe.
         built: ``layer.id`` -> dtype as the build has it.
-        dtype: of lifted layers; empty where the chip has none.
+        dtype: of promoted layers; empty where the chip has none.
     """
     now = costs.estimate(built)
     if now is None:
         return tuple(rows)
-    every = {row.layer: dtype for row in rows if dtype in row.choices}
+    every = {row.id: dtype for row in rows if dtype in row.choices}
     lifted = costs.estimate(every) if every else None
     own, more = _by_layer(now), {} if lifted is None else _by_layer(lifted)
-    return tuple(_with(row, own.get(row.layer), more.get(row.layer), dtype) for row in rows)
+    return tuple(_with(row, own.get(row.id), more.get(row.id), dtype) for row in rows)
 
 
 _Figures = tuple[float, int, str]
@@ -111,4 +111,4 @@ def _with(row: LayerRow, own: _Figures | None, more: _Figures | None, dtype: str
     found = replace(row, time_ms=own[0], target=own[2])
     if more is None or row.dtype == dtype or dtype not in row.choices:
         return found
-    return replace(found, lift_ms=more[0] - own[0], lift_bytes=more[1] - own[1])
+    return replace(found, promote_ms=more[0] - own[0], promote_bytes=more[1] - own[1])

@@ -247,7 +247,7 @@ def _search_config(params: SearchParams, own: QuantizeSettings, dtype: str) -> S
         floor_db=params.floor_db,
         budget=params.budget,
         dtype=dtype,
-        lower=params.lower,
+        demote=params.demote,
         seconds=params.seconds,
         budget_ms=params.budget_ms,
         layers=own.layers,

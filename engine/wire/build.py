@@ -81,7 +81,7 @@ class AccuracyParams(ModelTarget):
     output_impact: Annotated[
         bool,
         Flag(
-            name="--output-impact --damage",
+            name="--damage --output-impact",
             help="Measure the output impact of the worst layers, one at a time.",
         ),
     ] = False

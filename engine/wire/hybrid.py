@@ -8,7 +8,7 @@ from typing import Annotated
 
 from engine.base.findings import Finding
 from engine.build import BuildSummary
-from engine.wire.codec import Above, Omit, Text, Whole
+from engine.wire.codec import Above, Key, Omit, Text, Whole
 from engine.wire.flags import Argument, Flag, Force
 from engine.wire.method import Part, Query, Task
 from engine.wire.names import CURVE_KIND
@@ -154,7 +154,7 @@ class SearchParams(ModelTarget):
     budget: Annotated[Budget | None, Flag(help="At most this many promoted layers.")] = None
     budget_ms: BudgetMs = None
     dtype: PromotedDtype = None
-    lower: Annotated[
+    demote: Annotated[
         bool,
         Flag(
             name="--lower --demote",
@@ -217,15 +217,15 @@ class LayerRow:
     Attributes:
         time_ms: estimated on the recipe's chip, as it is built; None without a chip.
         target: where it runs there: ``NPU``, ``CPU``, ``none``; empty without a chip.
-        lift_ms, lift_bytes: estimated: what it would take more, lifted alone: time of an
+        promote_ms, promote_bytes: estimated: what it would take more, promoted alone: time of an
             inference, bytes of weights.
     """
 
     tensor: str
-    layer: str
+    id: Annotated[str, Key("layer")]
     node: str
     op: str
-    source: tuple[str, ...]
+    sources: Annotated[tuple[str, ...], Key("source")]
     aliases: tuple[str, ...]
     dtype: str
     choices: tuple[str, ...]
@@ -238,8 +238,8 @@ class LayerRow:
     kind: str
     time_ms: float | None = None
     target: str = ""
-    lift_ms: float | None = None
-    lift_bytes: int | None = None
+    promote_ms: float | None = None
+    promote_bytes: int | None = None
 
 
 @record
@@ -332,19 +332,19 @@ class Ranked:
     Attributes:
         gain_db: what it gains at the outputs; None where nothing is left of the error.
         share: of the error, of 1.
-        time_ms, bytes: estimated on the recipe's chip: what lifting it adds to an inference, and
-            to the weights; None without a chip.
+        promote_ms, promote_bytes: estimated on the recipe's chip: what promoting it adds to an
+            inference, and to the weights; None without a chip.
         gain_per_ms: dB for each millisecond that it adds; None where it adds less than 0.5 µs.
     """
 
     tensor: str
-    layer: str
+    id: Annotated[str, Key("layer")]
     op: str
-    source: tuple[str, ...]
+    sources: Annotated[tuple[str, ...], Key("source")]
     gain_db: float | None
     share: float | None
-    time_ms: float | None = None
-    bytes: int | None = None
+    promote_ms: float | None = None
+    promote_bytes: int | None = None
     gain_per_ms: float | None = None
 
 
@@ -353,7 +353,7 @@ class Proposal:
     """Layers to promote, moves between them too; ``before`` and ``after`` predicted.
 
     Attributes:
-        asked: what a recipe says that has them: the layers that it lifts already, too.
+        asked: what a recipe says that has them: the layers that it promotes already, too.
         chip: that the times are estimated on; empty without one.
         time_before_ms, time_after_ms: estimated there: an inference as built, and as proposed.
     """
@@ -375,10 +375,10 @@ class CurvePoint:
 
     Attributes:
         step: from 0, the build without a choice.
-        tensor, layer: that was lifted or lowered in this step; empty in step 0.
+        tensor, layer: that was promoted or demoted in this step; empty in step 0.
         dtype: that it has now.
         layers: everything that differs from the model's dtype, moves too.
-        lifted: the layers that count.
+        promoted: the layers that count.
         predicted: of the model that proposes.
         seconds: since the start, measured.
         score: of the user's function.
@@ -390,7 +390,7 @@ class CurvePoint:
     layer: str
     dtype: str
     layers: LayerDtypes
-    lifted: tuple[str, ...]
+    promoted: tuple[str, ...]
     outputs: Decibels
     predicted: Decibels
     seconds: float

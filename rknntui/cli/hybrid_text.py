@@ -20,10 +20,10 @@ __all__ = [
 
 def ranking_lines(ranking: Sequence[Ranked]) -> list[str]:
     """The ranking of a proposal as a table; with a chip what each layer costs there."""
-    priced = any(row.time_ms is not None for row in ranking)
+    priced = any(row.promote_ms is not None for row in ranking)
     rows = [
         (
-            sanitize(row.layer, 60),
+            sanitize(row.id, 60),
             sanitize(row.tensor, 60),
             row.op,
             gain_text(row.gain_db, unit=False),
@@ -57,15 +57,15 @@ def layer_cost_cells(row: LayerRow) -> tuple[str, str, str]:
     """Time of a layer of the table, and what lifting it adds to time and bytes (estimated)."""
     return (
         "" if row.time_ms is None else f"{row.time_ms:.4f}",
-        "" if row.lift_ms is None else f"{row.lift_ms:.4f}",
-        "" if row.lift_bytes is None else human_bytes(row.lift_bytes),
+        "" if row.promote_ms is None else f"{row.promote_ms:.4f}",
+        "" if row.promote_bytes is None else human_bytes(row.promote_bytes),
     )
 
 
 def _price_cells(row: Ranked) -> tuple[str, str, str]:
     return (
-        "" if row.time_ms is None else f"{row.time_ms:.4f}",
-        "" if row.bytes is None else human_bytes(row.bytes),
+        "" if row.promote_ms is None else f"{row.promote_ms:.4f}",
+        "" if row.promote_bytes is None else human_bytes(row.promote_bytes),
         "" if row.gain_per_ms is None else f"{row.gain_per_ms:.3g}",
     )
 
@@ -84,7 +84,7 @@ def point_cells(point: CurvePoint) -> tuple[str, ...]:
         str(point.step),
         sanitize(point.layer, 60) or "baseline",
         point.dtype,
-        str(len(point.lifted)),
+        str(len(point.promoted)),
         "  ".join(outputs),
         *(() if point.time_ms is None else (f"{point.time_ms:.3f}",)),
     )

@@ -53,14 +53,14 @@ def test_a_proposal_keeps_to_the_time(built: tuple[Quantized, Evaluator]) -> Non
     quantized, trials = built
     feeds = trials.feeds[:1]
     usual = propose(quantized, feeds, budget=2, costs=Prices(""))
-    best = usual.ranking[0].layer
+    best = usual.ranking[0].id
     assert usual.chip == "rk3588"
     assert usual.time_before_ms == 10.0
     assert usual.time_after_ms == 10.0 + len(usual.layers)
     for row in usual.ranking:
-        assert row.time_ms is not None
+        assert row.promote_ms is not None
         assert row.gain_db is not None
-        assert row.gain_per_ms == pytest.approx(row.gain_db / row.time_ms)
+        assert row.gain_per_ms == pytest.approx(row.gain_db / row.promote_ms)
     cheap = propose(quantized, feeds, budget=2, costs=Prices(best), budget_ms=20.0)
     assert best not in cheap.layers
     assert cheap.time_after_ms is not None
@@ -81,15 +81,15 @@ def test_a_search_keeps_to_the_time(built: tuple[Quantized, Evaluator]) -> None:
     ]
     dear = usual.curve[1].layer
     found = search(trials, SearchConfig(budget_ms=12.5), Prices(dear))
-    assert dear not in found.best.lifted
+    assert dear not in found.best.promoted
     assert found.best.time_ms is not None
     assert found.best.time_ms <= 12.5
     assert found.ended in ("budget", "nothing more")
     nothing = search(trials, SearchConfig(budget_ms=10.5), Prices(dear))
-    assert (nothing.best.lifted, nothing.ended) == ((), "budget")
+    assert (nothing.best.promoted, nothing.ended) == ((), "budget")
     names = [layer.id for layer in Layers(trials.graph).all]
     lowered = search(
-        trials, SearchConfig(floor_db=20.0, lower=True, budget_ms=10.0 + len(names)), Prices("")
+        trials, SearchConfig(floor_db=20.0, demote=True, budget_ms=10.0 + len(names)), Prices("")
     )
     assert lowered.best.time_ms is not None
     assert lowered.best.time_ms <= 10.0 + len(names)
@@ -125,7 +125,7 @@ def test_the_table_of_a_build_has_the_times_of_its_chip(demo: Path) -> None:
     assert {row["target"] for row in known} <= {"NPU", "CPU"}
     # in float16 the weights take twice the bytes
     layer = next(row for row in known if row["layer"] == "/stage1/stage1.1/pointwise/Conv")
-    assert layer["lift_bytes"] > 0
+    assert layer["promote_bytes"] > 0
     tried = effect({"recipe": timed, "layers": {layer["layer"]: "float16"}}, NullReporter())
     assert tried["time_before_ms"] == found["time_ms"]
     assert tried["time_ms"] > 0

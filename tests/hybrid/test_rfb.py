@@ -42,7 +42,7 @@ def test_two_layers_gain_on_photographs_that_were_not_seen(
     evaluation = of("eval")
     before = evaluation.run().sqnr
     after = evaluation.run(result.best.layers).sqnr
-    assert len(result.best.lifted) == 2
+    assert len(result.best.promoted) == 2
     for output, least in (("boxes", 1.5), ("scores", 0.0)):
         gained = (after[output] or 0) - (before[output] or 0)
         assert gained >= least, output

@@ -33,7 +33,7 @@ def test_the_pair_around_the_coarse_tensor_is_found(trials: Evaluator) -> None:
     events: list[Event] = []
     result = run(trials, SearchConfig(budget=2), CallbackReporter(events.append))
     order = [layer.id for layer in Layers(trials.graph).all]
-    assert set(result.best.lifted) == {order[2], order[3]}
+    assert set(result.best.promoted) == {order[2], order[3]}
     assert result.ended == "budget"
     (start,), (end,) = result.curve[0].outputs.values(), result.best.outputs.values()
     assert start is not None
@@ -52,23 +52,23 @@ def test_no_other_pair_is_better(trials: Evaluator) -> None:
         pair: sum(trials.run(dict.fromkeys(pair, "float16")).noise.values())
         for pair in itertools.combinations(names, 2)
     }
-    assert set(min(noises, key=lambda pair: noises[pair])) == set(result.best.lifted)
+    assert set(min(noises, key=lambda pair: noises[pair])) == set(result.best.promoted)
 
 
 def test_a_floor_is_met_with_few_layers(trials: Evaluator) -> None:
     lifted = run(trials, SearchConfig(floor_db=30.0))
     assert (lifted.reached, lifted.ended) == (True, "floor")
-    lowered = run(trials, SearchConfig(floor_db=30.0, lower=True))
+    lowered = run(trials, SearchConfig(floor_db=30.0, demote=True))
     for result in (lifted, lowered):
         assert all(value is None or value >= 30.0 for value in result.best.outputs.values())
-    assert len(lifted.best.lifted) <= len(lowered.best.lifted) + 1
+    assert len(lifted.best.promoted) <= len(lowered.best.promoted) + 1
     assert lowered.trials < 6  # bisection, not one by one
 
 
 def test_a_floor_out_of_reach_gives_the_best(trials: Evaluator) -> None:
     result = run(trials, SearchConfig(floor_db=300.0, budget=2))
     assert result.reached is False
-    assert len(result.best.lifted) == 2
+    assert len(result.best.promoted) == 2
 
 
 def test_the_users_score_decides() -> None:
@@ -92,7 +92,7 @@ def test_it_ends_with_the_best_when_asked(trials: Evaluator) -> None:
         trials, SearchConfig(budget=6), CallbackReporter(lambda _: None, finish=lambda: next(asked))
     )
     assert result.ended == "asked"
-    assert 0 < len(result.best.lifted) < 6
+    assert 0 < len(result.best.promoted) < 6
 
 
 def test_it_can_be_cancelled(trials: Evaluator) -> None:
@@ -102,7 +102,7 @@ def test_it_can_be_cancelled(trials: Evaluator) -> None:
 
 @pytest.mark.parametrize(
     "wish",
-    [SearchConfig(), SearchConfig(lower=True, budget=2), SearchConfig(floor_db={"nothing": 3.0})],
+    [SearchConfig(), SearchConfig(demote=True, budget=2), SearchConfig(floor_db={"nothing": 3.0})],
 )
 def test_a_wish_that_cannot_be_is_refused(trials: Evaluator, wish: SearchConfig) -> None:
     with pytest.raises(UsageError):
@@ -123,7 +123,7 @@ def test_the_proposal_lifts_the_pair() -> None:
     found = propose(quantize(graph, calibrate(graph, feeds)), feeds[:1])
     order = [layer.id for layer in Layers(graph).all]
     assert set(found.layers) == {order[2], order[3]}
-    assert {row.layer for row in found.ranking} == set(found.layers)
+    assert {row.id for row in found.ranking} == set(found.layers)
     (before,), (after,) = found.before.values(), found.after.values()
     assert before is not None
     assert after is not None

@@ -50,10 +50,10 @@ SIZE = (80, 24)
 def row(layer: str, *choices: str) -> LayerRow:
     return LayerRow(
         tensor=f"{layer}_out",
-        layer=layer,
+        id=layer,
         node=layer,
         op="Conv",
-        source=(f"{layer}_of_the_model",),
+        sources=(f"{layer}_of_the_model",),
         aliases=(layer, f"{layer}_out", f"{layer}_relu", f"{layer}_of_the_model"),
         dtype=choices[0],
         choices=choices,
@@ -117,7 +117,7 @@ def test_a_step_of_a_search_names_the_layer() -> None:
     outputs = {"o": 20.0}
     point = CurvePoint(1, "250", "Conv_25", "int16", {}, ("Conv_25",), outputs, outputs, 0.5, None)
     record = point_record(point)
-    assert (record["layer"], record["tensor"], record["lifted"]) == ("Conv_25", "250", 1)
+    assert (record["layer"], record["tensor"], record["promoted"]) == ("Conv_25", "250", 1)
     assert point_record(replace(point, layer="", tensor=""))["layer"] == "baseline"
 
 
@@ -149,12 +149,12 @@ def test_the_command_of_a_job_is_what_would_be_typed() -> None:
 
 
 def test_a_search_needs_numbers_and_something_to_stop_at() -> None:
-    texts = {"floor_db": "25", "budget": "", "dtype": "", "lower": "y", "seconds": "1.5"}
+    texts = {"floor_db": "25", "budget": "", "dtype": "", "demote": "y", "seconds": "1.5"}
     wish = read_form(FIRST, texts)
-    assert wish == SearchParams(floor_db=25.0, lower=True, seconds=1.5)
+    assert wish == SearchParams(floor_db=25.0, demote=True, seconds=1.5)
     words = ["--floor", "25.0", "--demote", "--seconds", "1.5"]
     assert job_flags("hybrid.search", encode(wish)) == words
-    for wrong in ({"budget": "two"}, {"budget": "0"}, {"lower": "perhaps"}, {"seconds": "-1"}):
+    for wrong in ({"budget": "two"}, {"budget": "0"}, {"demote": "perhaps"}, {"seconds": "-1"}):
         with pytest.raises(ValueError, match=r"\.$"):
             read_form(FIRST, {**texts, **wrong})
     with pytest.raises(ValueError, match="a floor or a budget"):

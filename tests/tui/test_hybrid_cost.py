@@ -35,7 +35,7 @@ async def test_layers_have_their_cost_and_a_proposal_its_gain(demo: Path, tmp_pa
         assert "ms on rk3588" in top
         assert "→" not in top
         keys = workspace.table.shown_keys
-        assert {"time_ms", "lift_ms"} <= set(keys)
+        assert {"time_ms", "promote_ms"} <= set(keys)
         assert "gain_db" not in keys  # before a proposal
         await pilot.press("p")
         await press_text(pilot, "4 ms")

@@ -112,10 +112,10 @@ class Stub:
 def rows() -> list[LayerRow]:
     plain = LayerRow(
         tensor="",
-        layer="",
+        id="",
         node="",
         op="Conv",
-        source=(),
+        sources=(),
         aliases=(),
         dtype="int8",
         choices=("int8", "int16", "float16"),
@@ -128,7 +128,7 @@ def rows() -> list[LayerRow]:
         kind="weighted",
     )
     return [
-        replace(plain, layer=name, tensor=f"{name}_out", aliases=(f"Conv_{name}",))
+        replace(plain, id=name, tensor=f"{name}_out", aliases=(f"Conv_{name}",))
         for name in ("a", "b", "c")
     ]
 
@@ -141,7 +141,7 @@ def test_edits_change_the_recipe_and_forget_their_marks() -> None:
     edits.show(rows(), {"quantized_layers": {"Conv_b": "int16"}})
     assert edits.built == {"b": "int16"}
     edits.toggle_marks({"a", "b"})
-    assert [row.layer for row in edits.chosen("c")] == ["a", "b"]
+    assert [row.id for row in edits.chosen("c")] == ["a", "b"]
     edits.toggle_marks({"b"})
     assert edits.marked == {"a"}
     edits.lift("c")

@@ -133,7 +133,7 @@ def _point(event: Event) -> str | None:
 def search(found: SearchResult, saved: Mapping[str, str]) -> Printed:
     """Find the layers to promote for a floor or a budget; the curve grows on standard error."""
     lines, best = curve_lines(found), found.best
-    lines.append(f"best: step {best.step}, {len(best.lifted)} layers; ended: {found.ended}")
+    lines.append(f"best: step {best.step}, {len(best.promoted)} layers; ended: {found.ended}")
     lines += [f"  {sanitize(name, 200)}: {kind}" for name, kind in best.layers.items()]
     return Printed([*lines, *_wrote(saved)], more=saved)
 
@@ -166,7 +166,7 @@ def layers_table(result: Table) -> list[str]:
     rows = [
         (
             sanitize(row.tensor, 50),
-            sanitize(row.layer, 40),
+            sanitize(row.id, 40),
             row.op,
             row.dtype,
             "" if row.minimum is None else f"{row.minimum:.5g}",

@@ -35,7 +35,7 @@ class BuildCost:
 
     def take_proposal(self, found: Proposal) -> str:
         """Keep its ranking; what it says of the time, as a sentence."""
-        self.ranking = {row.layer: row for row in found.ranking}
+        self.ranking = {row.id: row for row in found.ranking}
         text = time_text(found.time_before_ms, found.time_after_ms, found.chip)
         return f"{text}. " if text else ""
 

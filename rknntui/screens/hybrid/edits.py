@@ -62,7 +62,7 @@ class LayerEdits:
     def chosen(self, layer: str | None) -> list[LayerRow]:
         """The rows that an action takes: the marked ones, else that of ``layer``."""
         names: set[str | None] = {*self.marked} or {layer}
-        return [row for row in self.rows if row.layer in names]
+        return [row for row in self.rows if row.id in names]
 
     def ask_for(self, layers: plan.Layers, ranges: plan.Ranges | None = None) -> None:
         """Change the recipe; undo takes it back. What becomes float loses its range."""
@@ -106,8 +106,8 @@ def ask_dtype(app: App[None], edits: LayerEdits, rows: Sequence[LayerRow]) -> No
         if dtype is not None:
             edits.ask_for(plan.with_dtype(layers, rows, dtype))
 
-    what = f"{len(rows)} layers" if len(rows) > 1 else sanitize(rows[0].layer, 40)
-    now = layers.get(rows[0].layer, base)
+    what = f"{len(rows)} layers" if len(rows) > 1 else sanitize(rows[0].id, 40)
+    now = layers.get(rows[0].id, base)
     app.push_screen(ChoiceDialog(f"Dtype of {what}", choices, now), take)
 
 

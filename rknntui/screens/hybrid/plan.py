@@ -51,10 +51,10 @@ def ranges_of(recipe: Values | None) -> Ranges:
 
 def by_layer(entries: Mapping[str, T], rows: Sequence[LayerRow]) -> dict[str, T]:
     """Entries of a recipe, which may name a layer by any of its names, by the rows' layers."""
-    found = {row.tensor: row.layer for row in rows}  # a tensor counts before other names
+    found = {row.tensor: row.id for row in rows}  # a tensor counts before other names
     for row in rows:
         for alias in row.aliases:
-            found.setdefault(alias, row.layer)
+            found.setdefault(alias, row.id)
     return {found.get(name, name): entry for name, entry in entries.items()}
 
 
@@ -92,9 +92,9 @@ def with_dtype(layers: Layers, rows: Iterable[LayerRow], dtype: str) -> Layers:
     after = dict(layers)
     for row in rows:
         if dtype == base_dtype(row):
-            after.pop(row.layer, None)
+            after.pop(row.id, None)
         elif dtype in row.choices:
-            after[row.layer] = dtype
+            after[row.id] = dtype
     return after
 
 
@@ -104,12 +104,12 @@ def toggled(layers: Layers, rows: Iterable[LayerRow]) -> Layers:
     What a layer can be lifted to is its own: float16, else int16, else float32.
     """
     liftable = [row for row in rows if _lift(row)]
-    names = {row.layer for row in liftable}
+    names = {row.id for row in liftable}
     if names <= layers.keys():
         return {name: dtype for name, dtype in layers.items() if name not in names}
     after = dict(layers)
     for row in liftable:
-        after.setdefault(row.layer, _lift(row))
+        after.setdefault(row.id, _lift(row))
     return after
 
 

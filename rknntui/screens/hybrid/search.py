@@ -56,7 +56,7 @@ _HINTS = {
     "floor_db": "of every output, dB: stop when reached",
     "budget": "promoted layers at most",
     "dtype": "of promoted layers: float16 or int16",
-    "lower": "start from all promoted: yes or no",
+    "demote": "start from all promoted: yes or no",
     "seconds": "time limit",
     "budget_ms": "of an inference at most (estimated)",
 }
@@ -199,7 +199,7 @@ class SearchPane(Vertical):
             asked.append(f"{params['budget']} layers")
         if params.get("seconds") is not None:
             asked.append(f"at most {params['seconds']:g} s")
-        verb = "demoted from" if params.get("lower") else "to"
+        verb = "demoted from" if params.get("demote") else "to"
         asked.append(f"{verb} {params.get('dtype', 'float16')}")
         what = ", ".join(asked)
         if not job.running:

@@ -65,12 +65,12 @@ def layer_fields() -> tuple[Field, ...]:
         Field("minimum", Column("minimum", 8, right=True, text=short)),
         Field("maximum", Column("maximum", 8, right=True, text=short)),
         Field("time_ms", Column("est. ms", 7, right=True, text=milliseconds), 100),
-        Field("lift_ms", Column("+ms", 7, right=True, text=added_ms), 100),
+        Field("promote_ms", Column("+ms", 7, right=True, text=added_ms), 100),
         Field("gain_db", Column("gain dB", 7, right=True, text=number(3)), 100),
         Field("gain_per_ms", Column("dB/ms", 7, right=True, text=_per_ms), 100),
         Field("observed_minimum", Column("obs. min", 9, right=True, text=short), 140),
         Field("observed_maximum", Column("obs. max", 9, right=True, text=short), 140),
-        Field("lift_bytes", Column("+bytes", 9, right=True, text=added_bytes), 150),
+        Field("promote_bytes", Column("+bytes", 9, right=True, text=added_bytes), 150),
         Field("target", Column("on", 3, style=place_style), 150),
         Field("source", Column("source layer", 12, grow=2, text=name_text), 130, "layer"),
         Field("tensor", Column("tensor", 12, grow=1, text=name_text), 170),
@@ -102,11 +102,12 @@ def layer_record(
         own: layer -> SQNR of it alone, once it was analysed.
         ranked: its gain and cost in the last proposal.
     """
-    name = row.layer
+    name = row.id
     asked = layers.get(name)
     low, high = ranges.get(name, (row.minimum, row.maximum))
     return {
         **vars(row),
+        "layer": row.id,
         "sqnr_db": sqnr_rank(row.sqnr_db) if row.samples else None,
         "mark": "*" if marked else " ",
         "wanted": f"● {asked}" if asked else f"  {base_dtype(row)}",
@@ -119,7 +120,7 @@ def layer_record(
         "target": row.target or None,
         "gain_db": ranked.gain_db if ranked is not None else None,
         "gain_per_ms": ranked.gain_per_ms if ranked is not None else None,
-        "source": ", ".join(row.source) or None,
+        "source": ", ".join(row.sources) or None,
     }
 
 
@@ -141,14 +142,14 @@ def layer_records(
     return [
         layer_record(
             row,
-            marked=row.layer in edits.marked,
+            marked=row.id in edits.marked,
             layers=layers,
             ranges=ranges,
             built=built,
             got=got,
             not_applied=effect.not_applied,
             own=own,
-            ranked=ranking.get(row.layer),
+            ranked=ranking.get(row.id),
         )
         for row in edits.rows
     ]
@@ -246,9 +247,10 @@ def _per_ms(value: float) -> str:
 def _cost_text(record: Record) -> str:
     """What a layer costs on the chip, and what lifting it adds."""
     text = f"est. {milliseconds(record['time_ms'])} ms on {record['target']}"
-    if record["lift_ms"] is None:
+    if record["promote_ms"] is None:
         return text
-    return f"{text}, promoted {added_ms(record['lift_ms'])} ms, {added_bytes(record['lift_bytes'])}"
+    more = added_bytes(record["promote_bytes"])
+    return f"{text}, promoted {added_ms(record['promote_ms'])} ms, {more}"
 
 
 def added_ms(value: float) -> str:
@@ -276,7 +278,7 @@ def point_fields() -> tuple[Field, ...]:
         Field("step", Column("step", 4, right=True)),
         Field("layer", Column("layer", 14, grow=2, text=name_text)),
         Field("dtype", Column("to", 8)),
-        Field("lifted", Column("promoted", 8, right=True)),
+        Field("promoted", Column("promoted", 8, right=True)),
         Field("lowest", Column("lowest dB", 9, right=True, text=decibel_text)),
         Field("time_ms", Column("est. ms", 7, right=True, text=milliseconds), 70),
         Field("outputs", Column("outputs, dB (simulated)", 20, grow=3, text=name_text)),
@@ -293,7 +295,7 @@ def point_record(point: CurvePoint) -> Record:
         "layer": point.layer or "baseline",
         "tensor": point.tensor,
         "dtype": point.dtype or None,
-        "lifted": len(point.lifted),
+        "promoted": len(point.promoted),
         "lowest": min(map(sqnr_rank, outputs.values()), default=None),
         "outputs": "  ".join(f"{name_text(n)} {decibel_text(v)}" for n, v in outputs.items()),
         "time_ms": point.time_ms,

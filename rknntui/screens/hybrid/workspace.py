@@ -456,7 +456,7 @@ class Hybrid(TableWorkspace):
         if not self._wanted or not rows:
             return
         name, self._wanted = self._wanted, ""
-        names = (row.layer for row in rows if name in (row.layer, row.tensor, *row.aliases))
+        names = (row.id for row in rows if name in (row.id, row.tensor, *row.aliases))
         if (layer := next(names, None)) is not None:
             self.table.select_record("layer", layer)
         else:
