@@ -69,7 +69,7 @@ def test_a_proposal_keeps_to_the_time(built: tuple[Quantized, Evaluator]) -> Non
     assert none.layers == {}
     plain = propose(quantized, feeds, budget=2)
     assert plain.layers == usual.layers
-    assert (plain.chip, plain.time_after_ms, plain.ranking[0].time_ms) == ("", None, None)
+    assert (plain.chip, plain.time_after_ms, plain.ranking[0].promote_ms) == ("", None, None)
 
 
 def test_a_search_keeps_to_the_time(built: tuple[Quantized, Evaluator]) -> None:
