@@ -10,9 +10,8 @@ from engine.base.events import Reporter
 from engine.cost.estimate import chips_named
 from engine.pipeline.costs import check as checked
 from engine.pipeline.costs import estimates, resized
-from engine.pipeline.stages.estimate import WhatIf
 from engine.recipe import Recipe
-from engine.wire.cost import CheckAnswer, Estimates
+from engine.wire.cost import CheckAnswer, Estimates, WhatIf
 
 __all__ = ["check", "estimate"]
 
@@ -62,8 +61,8 @@ def estimate(
         pipeline_of(_recipe(model), reporter, use_cache, allow_code, "estimate"), input_sizes
     )
     names = tuple(each.name for each in chips_named(chips))
-    size = batch or pipeline.recipe.quantization.rknn_batch_size or 1
-    return estimates(pipeline, WhatIf(names, dtype, size, cores, npu_mhz), spans=True)
+    what_if = WhatIf(names, dtype, batch=batch, npu_mhz=npu_mhz, cores=cores)
+    return estimates(pipeline, what_if, spans=True)
 
 
 def check(

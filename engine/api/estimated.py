@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.base.errors import UsageError
 from engine.base.text import human_bytes, sanitize
-from engine.wire.cost import ChipEstimate, LayerCost
+from engine.wire.cost import ChipEstimate, LayerCost, WhatIf
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
@@ -41,7 +41,6 @@ def estimate_of_build(build: Pipeline, core_mask: object = 0) -> ChipEstimate:
         UsageError: no chip is named, or the model cannot be estimated there.
     """
     from engine.pipeline.costs import estimates
-    from engine.pipeline.stages.estimate import WhatIf
 
     chip = build.recipe.target.target_platform
     if chip is None:
@@ -50,9 +49,7 @@ def estimate_of_build(build: Pipeline, core_mask: object = 0) -> ChipEstimate:
             remedy="Name target_platform in config, or call init_runtime with the target of a "
             "board to measure.",
         )
-    batch = build.recipe.quantization.rknn_batch_size or 1
-    what_if = WhatIf((chip,), batch=batch, cores=cores_of(core_mask))
-    found = estimates(build, what_if, spans=False).chips[0]
+    found = estimates(build, WhatIf((chip,), cores=cores_of(core_mask)), spans=False).chips[0]
     if found.problem:
         raise UsageError(found.problem, remedy=found.remedy)
     return found

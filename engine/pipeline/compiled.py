@@ -41,7 +41,7 @@ from engine.pipeline.opinion_findings import judge, with_cause
 from engine.pipeline.second_opinion import OpinionSamples
 from engine.pipeline.stages.compiled import CompiledModel, compiled_stage
 from engine.pipeline.stages.container import content_of
-from engine.pipeline.stages.estimate import WhatIf, cost_inputs
+from engine.pipeline.stages.estimate import cost_inputs
 from engine.quantize import KEPT_IN_FLOAT16, is_quantized_source, span_of
 from engine.toolkit.compile.checked import check_compiled
 from engine.toolkit.compile.compiler import CompilerRequest, CompilerRun
@@ -58,6 +58,7 @@ from engine.toolkit.compile.table import compiler_table
 from engine.toolkit.environments import find
 from engine.toolkit.kept_builds import keep_build
 from engine.wire.compile import Compiled, CompiledModels, QuantizedBy, SecondOpinion
+from engine.wire.cost import WhatIf
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
@@ -382,8 +383,7 @@ class _Compilation:
         came_quantized = not untold.quantized_build and is_quantized_source(
             untold.optimised.graph.graph
         )
-        batch = untold.recipe.quantization.rknn_batch_size or 1
-        what_if = WhatIf((chip,), "int8" if came_quantized else None, batch)
+        what_if = WhatIf((chip,), "int8" if came_quantized else None)
         try:
             settings, layers = cost_inputs(untold, what_if)
             kept = {

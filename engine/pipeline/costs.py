@@ -10,7 +10,7 @@ from engine.base.errors import EngineError, UsageError
 from engine.base.text import did_you_mean, sanitize
 from engine.pipeline.calibrated import apply, calibration, kept_calibrations, measured_of, save
 from engine.pipeline.pipeline import Pipeline
-from engine.pipeline.stages.estimate import WhatIf, cost_inputs, estimate_stage
+from engine.pipeline.stages.estimate import cost_inputs, estimate_stage
 from engine.wire.cost import (
     AdviceAnswer,
     Calibrated,
@@ -19,6 +19,7 @@ from engine.wire.cost import (
     ChipCheck,
     ChipEstimate,
     Estimates,
+    WhatIf,
 )
 
 __all__ = ["advice", "calibrate", "check", "estimates", "estimator_of", "resized"]
@@ -71,7 +72,7 @@ def check(pipeline: Pipeline, chips: Sequence[str], dtype: str | None = None) ->
     Raises:
         EngineError: as :func:`estimates`.
     """
-    found = estimates(pipeline, WhatIf(tuple(chips), dtype))
+    found = estimates(pipeline, WhatIf(tuple(chips), dtype, batch=1))
     return CheckAnswer(found.model, tuple(map(_check_of, found.chips)))
 
 
@@ -106,7 +107,7 @@ def advice(
     """
     from engine.cost.estimate import advice as advise
 
-    inputs = cost_inputs(pipeline, WhatIf((chip,), dtype, npu_mhz=npu_mhz))
+    inputs = cost_inputs(pipeline, WhatIf((chip,), dtype, batch=1, npu_mhz=npu_mhz))
     found, told = advise(pipeline.loaded.graph.graph, chip, *inputs)
     if found.problem:
         raise UsageError(found.problem, remedy=found.remedy)
@@ -161,8 +162,7 @@ def estimator_of(pipeline: Pipeline, chip: str) -> Callable[[Mapping[str, str]],
     """
     from engine.cost.estimate import repeated
 
-    batch = pipeline.recipe.quantization.rknn_batch_size or 1
-    settings, layers = cost_inputs(pipeline, WhatIf((chip,), batch=batch))
+    settings, layers = cost_inputs(pipeline, WhatIf((chip,)))
     again = repeated(pipeline.loaded.graph.graph, chip, settings, layers)
     kept = kept_calibrations()
     return lambda chosen: apply(again(chosen), kept)

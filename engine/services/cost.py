@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.services.handler import answers
@@ -54,13 +55,12 @@ def estimate(params: EstimateParams) -> Estimates:
     """
     from engine.cost.estimate import chips_named
     from engine.pipeline.costs import estimates, resized
-    from engine.pipeline.stages.estimate import WhatIf
 
     named = tuple(each.name for each in chips_named(params.chips))
     pipeline = resized(_pipeline(params, sized=bool(params.input_sizes)), params.input_sizes)
-    batch = params.batch or pipeline.recipe.quantization.rknn_batch_size or 1
-    what_if = WhatIf(named, params.dtype, batch, params.cores, params.npu_mhz)
-    return estimates(pipeline, what_if, layers=params.layers, spans=params.spans)
+    return estimates(
+        pipeline, replace(params, chips=named), layers=params.layers, spans=params.spans
+    )
 
 
 @answers(COST_CHECK)

@@ -40,6 +40,7 @@ __all__ = [
     "MemoryCost",
     "Placed",
     "TensorSpan",
+    "WhatIf",
 ]
 
 Placed = Literal["NPU", "CPU", "unknown", "none"]
@@ -93,15 +94,13 @@ NpuClock = Annotated[
 
 
 @record
-class EstimateParams(ModelTarget):
-    """A model, and what to vary. What is not given is the recipe's.
+class WhatIf:
+    """What an estimate varies beside the recipe.
 
     Attributes:
         chips: all of both generations where empty.
         dtype: None: the recipe's, int8 where it quantizes and the chip has it, else float16.
         batch: inferences at once; None: the recipe's ``rknn_batch_size``, else 1.
-        layers: whether each chip's layers are in the answer.
-        spans: whether memory over time is in it.
     """
 
     chips: EstimatedChips = ()
@@ -120,6 +119,17 @@ class EstimateParams(ModelTarget):
         Whole(1, 8),
         Flag(help="NPU cores that share an inference (core_mask)."),
     ] = 1
+
+
+@record
+class EstimateParams(WhatIf, ModelTarget):
+    """A model, and what to vary. What is not given is the recipe's.
+
+    Attributes:
+        layers: whether each chip's layers are in the answer.
+        spans: whether memory over time is in it.
+    """
+
     layers: bool = True
     spans: bool = False
 

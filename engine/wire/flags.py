@@ -197,7 +197,7 @@ class Param:
             return ""
         if isinstance(value, bool):
             return "yes" if value else "no"
-        write = self.flag.write or (lambda each: f"{each:g}" if type(each) is float else str(each))
+        write = self.flag.write or _plain
         if self.pairs:
             return " ".join(write(item) for item in value.items())
         return " ".join(map(write, value)) if self.many else write(value)
@@ -245,7 +245,7 @@ class Param:
             return []
         if isinstance(value, bool):
             return [name] if value else [self.off] if self.off else []
-        write = self.flag.write or str
+        write = self.flag.write or _plain
         if self.pairs:
             return [word for item in value.items() for word in (name, write(item))]
         if self.many and not isinstance(value, str):
@@ -254,6 +254,12 @@ class Param:
 
     def _texts(self, value: Any, write: Callable[[Any], str]) -> list[str]:
         return [write(each) for each in value] if self.width > 1 else [write(value)]
+
+
+def _plain(value: Any) -> str:
+    """As short as it is exact: 500, not 500.0."""
+    short = f"{value:g}" if type(value) is float else ""
+    return short if short and float(short) == value else str(value)
 
 
 def params_of(request: type[Any]) -> tuple[Param, ...]:

@@ -9,16 +9,17 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.base.errors import GraphError
-from engine.wire.cost import ChipCheck, ChipEstimate, TensorSpan
+from engine.wire.cost import ChipCheck, ChipEstimate, TensorSpan, WhatIf
 from engine.wire.graph import Tensor
 from rknntui.app import Workbench
 from rknntui.links import GoToCost, GoToDtype
 from rknntui.screens.chips.facts import check_lines, chip_lines
 from rknntui.screens.chips.roofline import Roof
-from rknntui.screens.chips.scenario import AS_IS, Scenario, read_scenario
+from rknntui.screens.chips.scenario import AS_IS, checked
 from rknntui.screens.chips.spans import alive_at, peak_of
 from rknntui.screens.chips.text import bar, change, milliseconds, size
 from rknntui.screens.chips.workspace import Chips
+from rknntui.screens.dialogs.request import read_form
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, until
 from tests.tui.cost_answers import CPU_LAYER, LAYERS, CostAnswers
@@ -257,7 +258,7 @@ async def test_a_report_is_written_and_commands_say_the_same(
         assert all(words[2].endswith(" --chip rk3588") for words in commands[1:])
         assert workspace.views.view == "Chips"
         app.session.set_value("optimization_level", 1)  # perf takes no options of a build
-        workspace.scenario = Scenario("float16", ("image=1,1,16,16",), 2, 3, 500.0)
+        workspace.scenario = WhatIf((), "float16", ("image=1,1,16,16",), 2, 500.0, 3)
         workspace.views.bar.choose("Layers")
         words = workspace.command_line()
         assert words[1] == "chips"
@@ -342,39 +343,41 @@ async def test_the_engine_s_own_answers_fill_every_view(app: Workbench) -> None:
         await until(pilot, lambda: "Advice for rk3588" in screen_text(app), "the advice")
 
 
-TEXTS = {"dtype": "", "sizes": "", "batch": "", "cores": "", "mhz": ""}
 IMAGE, LAST = Tensor("image", (1, 3, 640, 480), "float32"), Tensor("nhwc", (1, 8, 8, 3), "float32")
 
 
 @pytest.mark.parametrize(
-    ("texts", "found"),
+    ("texts", "read"),
     [
         ({}, AS_IS),
-        ({"sizes": "320x240"}, Scenario(sizes=("image=1,3,320,240",))),
-        ({"sizes": "nhwc=16x16"}, Scenario(sizes=("nhwc=1,16,16,3",))),
-        ({"sizes": "image=2,3,64,64 nhwc=1,4,4,3"}, None),
-        ({"batch": "4", "mhz": "600"}, Scenario(batch=4, mhz=600.0)),
+        ({"input_sizes": "320x240"}, WhatIf(input_sizes=("image=1,3,320,240",))),
+        ({"input_sizes": "nhwc=16x16"}, WhatIf(input_sizes=("nhwc=1,16,16,3",))),
+        (
+            {"input_sizes": "image=2,3,64,64 nhwc=1,4,4,3"},
+            WhatIf(input_sizes=("image=2,3,64,64", "nhwc=1,4,4,3")),
+        ),
+        ({"batch": "4", "npu_mhz": "600"}, WhatIf(batch=4, npu_mhz=600.0)),
+        ({"dtype": "INT8", "cores": ""}, WhatIf(dtype="int8")),
     ],
 )
-async def test_what_varies_is_read(texts: Mapping[str, str], found: Scenario | None) -> None:
-    read = read_scenario({**TEXTS, **texts}, (IMAGE, LAST))
-    assert read == (found or Scenario(sizes=("image=2,3,64,64", "nhwc=1,4,4,3")))
+async def test_what_varies_is_read(texts: Mapping[str, str], read: WhatIf) -> None:
+    assert checked(read_form(AS_IS, texts), (IMAGE, LAST)) == read
 
 
 @pytest.mark.parametrize(
     ("texts", "problem"),
     [
-        ({"sizes": "other=1,3,4,4"}, "no input called other"),
-        ({"sizes": "big"}, "is no size"),
-        ({"sizes": "1,2,3"}, "give as many numbers"),
+        ({"input_sizes": "other=1,3,4,4"}, "no input called other"),
+        ({"input_sizes": "big"}, "is no size"),
+        ({"input_sizes": "1,2,3"}, "give as many numbers"),
         ({"batch": "0"}, "from 1 to 1024"),
         ({"cores": "9"}, "from 1 to 8"),
-        ({"mhz": "nan"}, "above 0"),
+        ({"npu_mhz": "nan"}, "from 1 to 10000"),
     ],
 )
 async def test_what_is_no_value_is_refused(texts: Mapping[str, str], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        read_scenario({**TEXTS, **texts}, (IMAGE, LAST))
+        checked(read_form(AS_IS, texts), (IMAGE, LAST))
 
 
 async def test_a_known_crash_of_the_compiler_is_told_first() -> None:

@@ -17,30 +17,14 @@ from engine.pipeline.layers import by_layer
 from engine.pipeline.pipeline import Codec, Pipeline, Stage
 from engine.pipeline.results import Files
 from engine.wire.codec import encode, typed
-from engine.wire.cost import ChipEstimate
+from engine.wire.cost import ChipEstimate, WhatIf
 from engine.wire.record import record
 
 if TYPE_CHECKING:
     from engine.cost.estimate import CostSettings
     from engine.graph.layers import LayerMap
 
-__all__ = ["ESTIMATE", "Estimated", "WhatIf", "cost_inputs", "estimate_stage"]
-
-
-@dataclass(frozen=True)
-class WhatIf:
-    """What is varied beside the recipe; fields as of :class:`engine.wire.cost.EstimateParams`.
-
-    Attributes:
-        layers: ``layer.id`` -> dtype, in the place of the recipe's choice; None: the recipe's.
-    """
-
-    chips: tuple[str, ...] = ()
-    dtype: str | None = None
-    batch: int = 1
-    cores: int = 1
-    npu_mhz: float | None = None
-    layers: Mapping[str, str] | None = None
+__all__ = ["ESTIMATE", "Estimated", "cost_inputs", "estimate_stage"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +74,7 @@ def cost_inputs(pipeline: Pipeline, what_if: WhatIf) -> tuple[CostSettings, Laye
     from engine.quantize import plan
 
     options = pipeline.recipe.quantization
-    lifted = (options.quantized_layers or {}) if what_if.layers is None else what_if.layers
+    lifted = options.quantized_layers or {}
     layers = plan(pipeline.optimised.graph.graph).layers
     settings = CostSettings(
         chips=what_if.chips,
@@ -98,11 +82,15 @@ def cost_inputs(pipeline: Pipeline, what_if: WhatIf) -> tuple[CostSettings, Laye
         quantized_dtype=options.quantized_dtype if pipeline.quantized_build else "float16",
         layer_dtypes=by_layer(pipeline, lifted) if pipeline.quantized_build else {},
         op_target=by_layer(pipeline, options.op_target or {}),
-        batch=what_if.batch,
+        batch=_batch(pipeline, what_if),
         cores=what_if.cores,
         npu_mhz=what_if.npu_mhz,
     )
     return settings, layers
+
+
+def _batch(pipeline: Pipeline, what_if: WhatIf) -> int:
+    return what_if.batch or pipeline.recipe.quantization.rknn_batch_size or 1
 
 
 def _facts(pipeline: Pipeline, what_if: WhatIf) -> JsonObject:
@@ -114,10 +102,9 @@ def _facts(pipeline: Pipeline, what_if: WhatIf) -> JsonObject:
         "op_target": dict(options.op_target or {}),
         "chips": list(what_if.chips),
         "dtype": what_if.dtype,
-        "batch": what_if.batch,
+        "batch": _batch(pipeline, what_if),
         "cores": what_if.cores,
         "npu_mhz": what_if.npu_mhz,
-        "layers": None if what_if.layers is None else dict(what_if.layers),
     }
 
 

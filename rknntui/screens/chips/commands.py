@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine import OPTIONS
+from engine.wire.cost import CostCheckParams, WhatIf
+from engine.wire.flags import words_of
 from rknntui.keys.commandline import command_for
 
 if TYPE_CHECKING:
@@ -31,15 +34,10 @@ def command_line(session: Session, want: Want) -> list[str]:
     if not words:
         return []
     chips = () if want.view == "Chips" else (want.chip, *want.others)
-    words += [word for chip in chips for word in ("--chip", chip)]
-    scenario = want.scenario
-    words += ["--dtype", scenario.dtype] if scenario.dtype else []
+    asked = replace(want.scenario, chips=chips)
     if verb == "check":
-        return words
-    words += [word for size in scenario.sizes for word in ("--input-size", size)]
-    words += ["--rknn-batch-size", str(scenario.batch)] if scenario.batch is not None else []
-    words += ["--npu-mhz", f"{scenario.mhz:g}"] if scenario.mhz is not None else []
-    if scenario.cores > 1 and verb != "memory":  # perf names the cores, as on a board
-        mask = "_".join(map(str, range(scenario.cores)))
-        words += ["--cores", mask if verb == "perf" else str(scenario.cores)]
-    return words
+        return [*words, *words_of(CostCheckParams, {"chips": chips, "dtype": asked.dtype})]
+    cores = [] if verb == "memory" or asked.cores == 1 else ["--cores", str(asked.cores)]
+    if verb == "perf" and cores:  # which names the cores, as on a board
+        cores[1] = "_".join(map(str, range(asked.cores)))
+    return [*words, *words_of(WhatIf, vars(replace(asked, cores=1))), *cores]

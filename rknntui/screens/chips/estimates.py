@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.wire.cost import (
@@ -18,8 +18,9 @@ from engine.wire.cost import (
     CostCheckParams,
     EstimateParams,
     Estimates,
+    WhatIf,
 )
-from rknntui.screens.chips.scenario import AS_IS, Scenario
+from rknntui.screens.chips.scenario import AS_IS
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
@@ -48,7 +49,7 @@ class Want:
     view: str
     chip: str
     others: tuple[str, ...] = ()
-    scenario: Scenario = AS_IS
+    scenario: WhatIf = AS_IS
 
 
 _Key = tuple[object, ...]
@@ -75,22 +76,22 @@ class Answers:
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def overview(self, scenario: Scenario = AS_IS) -> Estimates | None:
+    def overview(self, scenario: WhatIf = AS_IS) -> Estimates | None:
         """All chips, without their layers; None before the answer, and where it failed."""
         return self._answer(("chips", scenario), Estimates)
 
-    def estimate(self, chip: str, scenario: Scenario = AS_IS) -> ChipEstimate | None:
+    def estimate(self, chip: str, scenario: WhatIf = AS_IS) -> ChipEstimate | None:
         """A chip with its layers and its memory over time."""
         found = self._answer(("layers", scenario, chip), Estimates)
         return found.chips[0] if found is not None and found.chips else None
 
-    def check(self, chip: str, scenario: Scenario = AS_IS) -> ChipCheck | None:
+    def check(self, chip: str, scenario: WhatIf = AS_IS) -> ChipCheck | None:
         """The layers of a chip that are not on its NPU."""
         found = self._answer(("check", scenario.dtype), CheckAnswer)
         rows = () if found is None else found.chips
         return next((row for row in rows if row.chip == chip), None)
 
-    def advice(self, chip: str, scenario: Scenario = AS_IS) -> AdviceAnswer | None:
+    def advice(self, chip: str, scenario: WhatIf = AS_IS) -> AdviceAnswer | None:
         """Ways to make the model faster there."""
         return self._answer(("advice", scenario.dtype, chip), AdviceAnswer)
 
@@ -172,7 +173,7 @@ class Answers:
         want, model = self._wanted(), self.model
         scenarios = (want.scenario, AS_IS) if want.scenario != AS_IS else (AS_IS,)
         for scenario in reversed(scenarios):
-            params = EstimateParams(**model, **scenario.params, layers=False)
+            params = EstimateParams(**model, **vars(scenario), layers=False)
             yield ("chips", scenario), COST_ESTIMATE, params
         if not want.chip:
             return
@@ -181,9 +182,8 @@ class Answers:
             compared = scenarios if want.view == "Layers" else scenarios[:1]
             for scenario in compared:
                 for chip in chips:
-                    params = EstimateParams(
-                        **model, **scenario.params, chips=(chip,), layers=True, spans=True
-                    )
+                    varied = vars(replace(scenario, chips=(chip,)))
+                    params = EstimateParams(**model, **varied, spans=True)
                     yield ("layers", scenario, chip), COST_ESTIMATE, params
         dtype = want.scenario.dtype
         if want.view == "Check":

@@ -9,12 +9,12 @@ from engine.wire.cost_tables import since
 from engine.wire.formats import CHANGE, COUNT, MILLISECONDS, RATE, SIZE, range_of
 from rknntui.chip_facts import BASIS
 from rknntui.keys.text import key_text
+from rknntui.screens.chips.scenario import scenario_words
 from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from engine.wire.cost import AdviceAnswer, ChipCheck, ChipEstimate, Estimates
-    from rknntui.screens.chips.scenario import Scenario
+    from engine.wire.cost import AdviceAnswer, ChipCheck, ChipEstimate, Estimates, WhatIf
     from rknntui.widgets.records import Record
     from rknntui.widgets.strips import Line
 
@@ -32,7 +32,7 @@ def top_facts(
     found: Estimates | None,
     chip: ChipEstimate | None,
     before: ChipEstimate | None,
-    scenario: Scenario,
+    scenario: WhatIf,
     *,
     asking: bool,
     error: str,
@@ -53,7 +53,7 @@ def top_facts(
     if chip is not None:
         parts.append(Fact(sanitize(chip.chip, 40)))
         parts += _figures(chip, before)
-    if words := scenario.words:
+    if words := scenario_words(scenario):
         reset = f"what if {words} ({key_text('chips.reset')} resets)"
         parts.append(Fact(reset, (f"what if {words}",)))
     if asking or found is None:

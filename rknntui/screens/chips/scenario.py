@@ -2,119 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from engine import shape_text
-from rknntui.screens.dialogs.fields import FieldsDialog
+from engine.wire.cost import WhatIf
+from rknntui.screens.dialogs.request import RequestDialog
 
 if TYPE_CHECKING:
     from engine.wire.graph import Tensor
 
-__all__ = ["AS_IS", "Scenario", "WhatIfDialog", "read_scenario"]
+__all__ = ["AS_IS", "checked", "scenario_words", "what_if_dialog"]
 
-MOST_BATCH, MOST_CORES, MOST_MHZ = 1024, 8, 10_000.0
-DTYPES = ("int8", "float16")
-_FIELDS = (
-    ("dtype", "Dtype", "int8 or float16"),
-    ("sizes", "Input size", "320x320, or 1,3,320,320"),
-    ("batch", "Batch", "inferences at once"),
-    ("cores", "NPU cores", "that share an inference"),
-    ("mhz", "NPU clock, MHz", "none: the highest"),
-)
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """What is varied; all unset is the recipe as it is.
-
-    Attributes:
-        dtype: of the quantization; None: the recipe's.
-        sizes: ``NAME=1,3,640,640`` of inputs with another shape.
-        batch: inferences at once; None: the recipe's.
-        cores: of the NPU that share an inference.
-        mhz: clock of the NPU; None: the highest.
-    """
-
-    dtype: str | None = None
-    sizes: tuple[str, ...] = ()
-    batch: int | None = None
-    cores: int = 1
-    mhz: float | None = None
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """As a request has them."""
-        return {
-            "dtype": self.dtype,
-            "input_sizes": self.sizes,
-            "batch": self.batch,
-            "cores": self.cores,
-            "npu_mhz": self.mhz,
-        }
-
-    @property
-    def words(self) -> str:
-        """What differs from the recipe, for the line on top: ``float16, batch 4``."""
-        parts = [
-            self.dtype or "",
-            *(size.replace("=", " ") for size in self.sizes),
-            f"batch {self.batch}" if self.batch is not None else "",
-            f"{self.cores} cores" if self.cores > 1 else "",
-            f"{self.mhz:g} MHz" if self.mhz is not None else "",
-        ]
-        return ", ".join(part for part in parts if part)
-
-
-AS_IS = Scenario()
+AS_IS = WhatIf()
 """The recipe's own figures."""
+_DTYPES = ("int8", "float16")
+_HINTS = {
+    "dtype": "int8 or float16; empty: the recipe's",
+    "input_sizes": "320x320, or 1,3,320,320; empty: the recipe's",
+    "batch": "inferences at once; empty: the recipe's",
+    "cores": "that share an inference",
+    "npu_mhz": "clock of the NPU; empty: the highest",
+}
 
 
-def read_scenario(texts: Mapping[str, str], inputs: Sequence[Tensor]) -> Scenario:
-    """What is varied, from the dialog's texts.
+def scenario_words(scenario: WhatIf) -> str:
+    """What differs from the recipe, for the line on top: ``float16, batch 4``."""
+    parts = [
+        scenario.dtype or "",
+        *(size.replace("=", " ") for size in scenario.input_sizes),
+        f"batch {scenario.batch}" if scenario.batch is not None else "",
+        f"{scenario.cores} cores" if scenario.cores > 1 else "",
+        f"{scenario.npu_mhz:g} MHz" if scenario.npu_mhz is not None else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def checked(asked: WhatIf, inputs: Sequence[Tensor]) -> WhatIf:
+    """What is varied, with sizes as a request has them.
 
     Args:
-        texts: field -> text; an empty one is not varied.
+        asked: by the dialog; a size is ``320x320`` of the first input's images, or
+            ``NAME=1,3,320,320`` of any.
         inputs: of the open model, for the names and ranks of the sizes.
 
     Raises:
-        ValueError: a text is no value; the message is for the user.
+        ValueError: a value is none; the message is for the user.
     """
-    dtype = texts["dtype"].strip().lower()
-    if dtype and dtype not in DTYPES:
+    dtype = None if asked.dtype is None else asked.dtype.lower()
+    if dtype not in (None, *_DTYPES):
         raise ValueError("The dtype must be int8 or float16.")
-    return Scenario(
-        dtype=dtype or None,
-        sizes=_sizes(texts["sizes"], inputs),
-        batch=_whole(texts["batch"], "batch", MOST_BATCH),
-        cores=_whole(texts["cores"], "number of cores", MOST_CORES) or 1,
-        mhz=_clock(texts["mhz"]),
-    )
-
-
-def _whole(text: str, what: str, most: int) -> int | None:
-    text = text.strip()
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= most:
-        raise ValueError(f"The {what} must be a whole number from 1 to {most}.")
-    return int(text)
-
-
-def _clock(text: str) -> float | None:
-    try:
-        value = float(text) if text.strip() else None
-    except ValueError:
-        value = 0.0
-    if value is not None and not 0 < value <= MOST_MHZ:
-        raise ValueError("The clock must be a number of MHz above 0.")
-    return value
-
-
-def _sizes(text: str, inputs: Sequence[Tensor]) -> tuple[str, ...]:
-    """``320x320`` of the first input's images, ``NAME=1,3,320,320`` of any; split by blanks."""
-    return tuple(_size(word, inputs) for word in text.split())
+    sizes = tuple(_size(word, inputs) for word in asked.input_sizes)
+    return replace(asked, dtype=dtype, input_sizes=sizes)
 
 
 def _size(word: str, inputs: Sequence[Tensor]) -> str:
@@ -137,23 +77,7 @@ def _size(word: str, inputs: Sequence[Tensor]) -> str:
     return f"{tensor.name}={','.join(dims)}"
 
 
-class WhatIfDialog(FieldsDialog):
-    """Asks what to vary; dismissed with (scenario, texts), None for Esc.
-
-    Args:
-        texts: of the last time.
-        inputs: of the open model.
-    """
-
-    TITLE_TEXT = "What if (estimated)"
-    KEYS_TEXT = "↑↓ field · Enter estimate · Esc cancel"
-    DEFAULT_CSS = """
-    WhatIfDialog Label { width: 16; }
-    WhatIfDialog Input { width: 22; }
-    """
-
-    def __init__(self, texts: Mapping[str, str], inputs: Sequence[Tensor]) -> None:
-        def read(given: dict[str, str]) -> tuple[Scenario, dict[str, str]]:
-            return read_scenario(given, inputs), given
-
-        super().__init__(_FIELDS, texts, read, "An empty field keeps the recipe's.")
+def what_if_dialog(now: WhatIf, inputs: Sequence[Tensor]) -> RequestDialog:
+    """Asks what to vary."""
+    title = "What if (estimated)"
+    return RequestDialog(title, now, list(_HINTS), _HINTS, lambda asked: checked(asked, inputs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -19,12 +19,12 @@ from rknntui.screens.chips.facts import top_facts
 from rknntui.screens.chips.known import calibrate, show_facts
 from rknntui.screens.chips.panes import PANES, ChipViews, Shown
 from rknntui.screens.chips.report import ask_report
-from rknntui.screens.chips.scenario import AS_IS, Scenario, WhatIfDialog
+from rknntui.screens.chips.scenario import AS_IS, what_if_dialog
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.line_list import Rows
 
 if TYPE_CHECKING:
-    from engine.wire.cost import ChipEstimate, Estimates
+    from engine.wire.cost import ChipEstimate, Estimates, WhatIf
     from rknntui.links import Link
     from rknntui.session.messages import RecipeChanged
 
@@ -56,7 +56,6 @@ class Chips(TableWorkspace):
         self.marked: dict[str, None] = {}
         self.answers = Answers(self, self._want, self._draw)
         self._chip = ""
-        self._texts: Mapping[str, str] = {}
         self._wanted_layer = ""
 
     def compose(self) -> ComposeResult:
@@ -113,7 +112,7 @@ class Chips(TableWorkspace):
 
     def on_model_opened(self) -> None:
         """Another model has other inputs and layers."""
-        self.scenario, self._texts, self._wanted_layer = AS_IS, {}, ""
+        self.scenario, self._wanted_layer = AS_IS, ""
         if self.shown:
             self.update_view()
 
@@ -224,25 +223,24 @@ class Chips(TableWorkspace):
     def action_what_if(self) -> None:
         """Ask what to vary, and estimate that."""
 
-        def chosen(answer: tuple[Scenario, Mapping[str, str]] | None) -> None:
+        def chosen(answer: WhatIf | None) -> None:
             if answer is not None:
-                self.scenario, self._texts = answer
+                self.scenario = answer
                 self.update_view()
 
-        self.app.push_screen(WhatIfDialog(self._texts, self.session.inputs), chosen)
+        self.app.push_screen(what_if_dialog(self.scenario, self.session.inputs), chosen)
 
     def action_reset(self) -> None:
         """Go back to the recipe's own figures."""
-        self.scenario, self._texts = AS_IS, {}
+        self.scenario = AS_IS
         self.update_view()
 
     def action_report(self) -> None:
         """Ask for a file and write the report: all chips, or those that the view shows."""
         want = self._want()
         chips = () if want.view == "Chips" else (want.chip, *want.others)
-        params = EstimateParams(
-            **self.answers.model, **self.scenario.params, chips=chips, layers=True, spans=True
-        )
+        varied = vars(replace(self.scenario, chips=chips))
+        params = EstimateParams(**self.answers.model, **varied, spans=True)
         ask_report(self, params, want.view)
 
     def action_facts(self) -> None:

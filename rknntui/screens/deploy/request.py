@@ -115,9 +115,10 @@ def ask_settings(
         "seconds": "of one step of the toolkit; empty: no limit",
     }
 
-    def check(asked: CompileParams) -> None:
+    def check(asked: CompileParams) -> CompileParams:
         if asked.toolkit is not None and asked.toolkit not in names:
             raise ValueError(f"There is no toolkit {asked.toolkit!r}: {hints['toolkit']}.")
+        return asked
 
     def chosen(asked: CompileParams | None) -> None:
         if asked is not None:

@@ -24,7 +24,7 @@ class RequestDialog(FieldsDialog):
         now: the request as it stands: what the lines have at first.
         names: fields that are asked for, in this order.
         hints: field -> a few words beside its line, where they say more than choices or bounds.
-        check: looks at the whole request; ValueError says what is wrong.
+        check: gives the request that is meant; ValueError says what is wrong.
     """
 
     KEYS_TEXT = "↑↓ field · Enter accept · Esc cancel"
@@ -38,21 +38,15 @@ class RequestDialog(FieldsDialog):
         now: Any,
         names: Sequence[str],
         hints: dict[str, str] | None = None,
-        check: Callable[[Any], None] | None = None,
+        check: Callable[[Any], Any] = lambda asked: asked,
     ) -> None:
-        def read(texts: dict[str, str]) -> Any:
-            found = read_form(now, texts)
-            if check is not None:
-                check(found)
-            return found
-
         known, told = _known(now), hints or {}
         self._told = {name: told.get(name) or known[name].flag.help for name in names}
         self._width = max(len(known[name].label) for name in names) + 1
         self.TITLE_TEXT = title
         texts = {name: known[name].text(getattr(now, name)) for name in names}
         fields = [(n, known[n].label, told.get(n) or _hint(known[n])) for n in names]
-        super().__init__(fields, texts, read)
+        super().__init__(fields, texts, lambda texts: check(read_form(now, texts)))
 
     def on_mount(self) -> None:
         """The values stand below each other."""

@@ -64,10 +64,11 @@ FIRST = SearchParams(budget=5, dtype="float16")
 """What a search is asked for at first."""
 
 
-def checked_search(asked: SearchParams) -> None:
-    """ValueError where it would not know when to end."""
+def checked_search(asked: SearchParams) -> SearchParams:
+    """The same; ValueError where it would not know when to end."""
     if asked.floor_db is None and asked.budget is None and asked.budget_ms is None:
         raise ValueError("A search needs a floor or a budget.")
+    return asked
 
 
 def search_dialog(now: SearchParams) -> RequestDialog:
