@@ -24,7 +24,7 @@ from engine.export.codegen.project import (
     ProjectOutput,
     Sample,
 )
-from engine.frontends.darknet.cfg import read_cfg
+from engine.frontends.darknet.files import read_cfg
 
 if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec

@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 from engine.base.errors import SourceModelError
-from engine.frontends.onnx.functions import check_functions
+from engine.frontends.onnx.canonicalize import check_functions
 from tests.hostile.conftest import Bounded
 from tests.hostile.models import (
     LARGE,

@@ -12,7 +12,7 @@ from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.frontends.caffe.caffemodel import Blob, StoredNet
-from engine.frontends.caffe.fields import Fields
+from engine.frontends.caffe.prototxt import Fields
 from engine.frontends.caffe.spec import LayerSpec
 
 __all__ = ["AbsentBlobs", "NoBlobs", "RandomBlobs", "StoredBlobs", "Weights"]

@@ -16,8 +16,7 @@ from engine.base.text import did_you_mean, sanitize
 from engine.frontends.caffe.blobs import Weights
 from engine.frontends.caffe.layer import Layer, Tensor, Writer
 from engine.frontends.caffe.layers import LAYERS, REFUSED
-from engine.frontends.caffe.spec import LayerSpec
-from engine.frontends.caffe.subgraph import cut_around
+from engine.frontends.caffe.spec import LayerSpec, cut_around
 
 __all__ = ["Conversion", "ShapeProbe", "readers_of", "refusal_of"]
 

@@ -13,7 +13,7 @@ from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import sanitize, shape_text
 from engine.frontends.caffe.blobs import Weights
-from engine.frontends.caffe.fields import Fields
+from engine.frontends.caffe.prototxt import Fields
 from engine.frontends.caffe.spec import LayerSpec
 
 __all__ = ["MAX_ELEMENTS", "Converter", "Layer", "Tensor", "Writer", "one_top"]

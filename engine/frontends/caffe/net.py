@@ -12,11 +12,9 @@ from dataclasses import replace
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
-from engine.frontends.caffe.fields import Fields
-from engine.frontends.caffe.prototxt import Message, Scalar
+from engine.frontends.caffe.prototxt import Fields, Message, Scalar
 from engine.frontends.caffe.spec import LayerSpec, Net, NetInput
-from engine.frontends.caffe.training import take_inputs, without_training
-from engine.frontends.caffe.types import V1_TYPES
+from engine.frontends.caffe.training import V1_TYPES, take_inputs, without_training
 
 __all__ = ["read_net"]
 

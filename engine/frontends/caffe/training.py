@@ -3,15 +3,100 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.frontends.caffe.data_layers import input_shape_of
+from engine.frontends.caffe.prototxt import Fields
 from engine.frontends.caffe.spec import LayerSpec, Net, NetInput
-from engine.frontends.caffe.types import DATA, predictions_of
+from engine.frontends.facts import facts, words
 
-__all__ = ["take_inputs", "without_training"]
+__all__ = [
+    "DATA",
+    "V1_TYPES",
+    "input_shape_of",
+    "predictions_of",
+    "take_inputs",
+    "without_training",
+]
+
+V1_TYPES = facts(__package__, "v1_types.toml")
+"""Type of a V1 layer -> its present name."""
+
+DATA = words(
+    "AnnotatedData Data DenseImageData DummyData HDF5Data ImageData ImageSegData MemoryData "
+    "VideoData WindowData"
+)
+"""Layers that read a dataset: their tops that the net needs become inputs."""
+
+_PREDICTIONS = {"ContrastiveLoss": 2, "HDF5Output": 2, "MultiBoxLoss": 3}
+_TRAINING = ("Loss", "Accuracy")
+_ALSO_TRAINING = words("DetectionEvaluate HDF5Output WarpCTC")
+
+
+def predictions_of(kind: str) -> int:
+    """How many bottoms of a layer of training (a loss, a measure) are predictions; 0 for others.
+
+    Forks have losses of their own; all that are known end in ``Loss`` or ``Accuracy``.
+    """
+    if kind.endswith(_TRAINING) or kind in _ALSO_TRAINING:
+        return _PREDICTIONS.get(kind, 1)
+    return 0
+
+
+Shape = tuple[int, ...] | None
+
+
+def input_shape_of(kind: str, fields: Fields, index: int) -> Shape:
+    """The shape of one top of a layer of the type ``kind``; None where the file does not tell."""
+    return _SHAPES.get(kind, _cropped)(fields, index)
+
+
+def _listed(fields: Fields, name: str, index: int) -> Shape:
+    """One ``shape`` for each top, or one for all."""
+    shapes = [tuple(shape.integers("dim")) for shape in fields.message(name).messages("shape")]
+    if not shapes:
+        return None
+    return shapes[index] if index < len(shapes) else shapes[0]
+
+
+def _input(fields: Fields, index: int) -> Shape:
+    return _listed(fields, "input_param", index)
+
+
+def _dummy(fields: Fields, index: int) -> Shape:
+    param = fields.message("dummy_data_param")
+    sides = [param.integers(name) for name in ("num", "channels", "height", "width")]
+    if not all(sides):
+        return _listed(fields, "dummy_data_param", index)
+    return tuple(side[index] if index < len(side) else side[0] for side in sides)
+
+
+def _memory(fields: Fields, index: int) -> Shape:
+    param = fields.message("memory_data_param")
+    sides = [param.integer(name, 0) for name in ("channels", "height", "width")]
+    return (1, *sides) if index == 0 and all(sides) else None
+
+
+def _cropped(fields: Fields, index: int) -> Shape:
+    """Pictures of a dataset: only a crop or a resize tells their size; batches are training's."""
+    transform = fields.message("transform_param")
+    side = transform.integer("crop_size", 0)
+    height = width = side
+    if not side and "resize_param" in transform:
+        resize = transform.message("resize_param")
+        height, width = resize.integer("height", 0), resize.integer("width", 0)
+    if index or not height or not width:
+        return None
+    return (1, 1 if transform.flag("force_gray", False) else 3, height, width)
+
+
+_SHAPES: dict[str, Callable[[Fields, int], Shape]] = {
+    "DummyData": _dummy,
+    "Input": _input,
+    "MemoryData": _memory,
+}
 
 
 def without_training(specs: list[LayerSpec], net: Net) -> tuple[list[LayerSpec], set[str]]:

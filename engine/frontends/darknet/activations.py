@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from engine.base.text import did_you_mean, sanitize
-from engine.frontends.darknet.cfg import Section
+from engine.frontends.darknet.files import Section
 from engine.frontends.darknet.plan import refuse
 from engine.frontends.emit import Emitter
 from engine.frontends.formula import Formula, apply, clip, exp, floor, relu, sigmoid, tanh

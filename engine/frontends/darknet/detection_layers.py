@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.frontends.darknet.cfg import Section
+from engine.frontends.darknet.files import Section
 from engine.frontends.darknet.layers import Planner, Weights
 from engine.frontends.darknet.plan import Build, Net, Plan, refuse
 from engine.frontends.emit import Emitter

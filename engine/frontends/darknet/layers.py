@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from engine.frontends.darknet.activations import activate, activation_of
-from engine.frontends.darknet.cfg import Section
+from engine.frontends.darknet.files import Blob, Section
 from engine.frontends.darknet.plan import Build, Net, Plan, refuse
-from engine.frontends.darknet.weights import Blob
 from engine.frontends.emit import COPIED
 
 __all__ = ["COMPUTING", "Planner", "Weights", "finished"]

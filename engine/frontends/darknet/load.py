@@ -11,11 +11,9 @@ from engine.base.events import Reporter
 from engine.base.files import read_bounded
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.frontends.darknet.cfg import MAX_BYTES, read_cfg
+from engine.frontends.darknet.files import MAX_CFG, MAX_WEIGHTS, WeightsFile, read_cfg
 from engine.frontends.darknet.network import INPUT_NAME, Network, plan_network
 from engine.frontends.darknet.plan import INPUT, Build
-from engine.frontends.darknet.weights import MAX_BYTES as MAX_WEIGHTS
-from engine.frontends.darknet.weights import WeightsFile
 from engine.frontends.emit import Emitter
 from engine.frontends.loaded import Loaded, SourceInfo, digest
 from engine.frontends.source import SourceModel
@@ -43,7 +41,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         UnsupportedOperatorError: names the layer, its line and the reason.
     """
     name = sanitize(source.model.name, 100)
-    data = read_bounded(source.model, MAX_BYTES, "a Darknet configuration")
+    data = read_bounded(source.model, MAX_CFG, "a Darknet configuration")
     config = read_cfg(data, name)
     asked = source.options.outputs
     network = plan_network(config, source.options, name, strict=asked is None)
@@ -183,7 +181,7 @@ def inspect(source: SourceModel) -> SourceSummary:
         SourceModelError: it cannot be read, or its text is faulty.
     """
     name = sanitize(source.model.name, 100)
-    data = read_bounded(source.model, MAX_BYTES, "a Darknet configuration")
+    data = read_bounded(source.model, MAX_CFG, "a Darknet configuration")
     config = read_cfg(data, name)
     network = plan_network(config, source.options, name, strict=False)
     files = [digest(source.model, data)]

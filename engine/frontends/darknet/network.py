@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
-from engine.frontends.darknet.cfg import Config, Section
 from engine.frontends.darknet.detection_layers import HEADS
+from engine.frontends.darknet.files import Config, Section
 from engine.frontends.darknet.layers import COMPUTING
 from engine.frontends.darknet.plan import Net, Plan, Shape, UnknownShapeError, check_shape, refuse
 from engine.frontends.darknet.routes import COMBINING

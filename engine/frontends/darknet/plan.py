@@ -15,8 +15,7 @@ import numpy as np
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import sanitize
-from engine.frontends.darknet.cfg import Section
-from engine.frontends.darknet.weights import Blob
+from engine.frontends.darknet.files import Blob, Section
 from engine.frontends.emit import Emitter
 
 __all__ = ["Build", "Net", "Plan", "Shape", "refuse"]

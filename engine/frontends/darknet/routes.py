@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from engine.frontends.darknet.activations import activation_of
-from engine.frontends.darknet.cfg import Section
+from engine.frontends.darknet.files import Blob, Section
 from engine.frontends.darknet.layers import Planner, Weights, finished
 from engine.frontends.darknet.plan import Build, Net, Plan, Shape, refuse
-from engine.frontends.darknet.weights import Blob
 
 __all__ = ["COMBINING"]
 

@@ -14,7 +14,7 @@ from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
 from engine.frontends.emit import Emitter, element_type
 from engine.frontends.formula import Formula
-from engine.frontends.mxnet.symbol import Node
+from engine.frontends.mxnet.files import Node
 from engine.graph.ir.constants import IR_VERSION, OPSET
 
 __all__ = ["Call", "Converter", "Result", "Value", "Writer", "named", "refuse"]

@@ -10,9 +10,9 @@ from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import did_you_mean, sanitize
 from engine.frontends.emit import Emitter
 from engine.frontends.mxnet.call import Call, Value, Writer
+from engine.frontends.mxnet.files import Node, Symbol
 from engine.frontends.mxnet.inputs import NetworkInput
 from engine.frontends.mxnet.operators import CUT_HERE, DATA_INPUTS, OPERATORS
-from engine.frontends.mxnet.symbol import Node, Symbol
 
 __all__ = ["Conversion", "output_name", "read_inputs", "resolve", "unknown_operator"]
 

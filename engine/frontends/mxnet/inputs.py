@@ -12,7 +12,7 @@ from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.frontends.facts import words
-from engine.frontends.mxnet.symbol import Node, Symbol
+from engine.frontends.mxnet.files import Node, Symbol
 from engine.frontends.option_checks import initial_array, require_entries
 
 __all__ = ["NetworkInput", "network_inputs"]

@@ -21,11 +21,17 @@ from engine.frontends.mxnet.convert import (
     resolve,
     unknown_operator,
 )
+from engine.frontends.mxnet.files import (
+    MAX_PARAMS,
+    MAX_SYMBOL,
+    Node,
+    Params,
+    Symbol,
+    read_params,
+    read_symbol,
+)
 from engine.frontends.mxnet.inputs import NetworkInput, network_inputs
 from engine.frontends.mxnet.operators import WEIGHT_INPUTS
-from engine.frontends.mxnet.params import MAX_BYTES as MAX_PARAMS
-from engine.frontends.mxnet.params import Params, read_params
-from engine.frontends.mxnet.symbol import MAX_BYTES, Node, Symbol, read_symbol
 from engine.frontends.option_checks import refuse_no_input
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
@@ -114,7 +120,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
 
 def _read(source: SourceModel) -> _Files:
     name = sanitize(source.model.name, 100)
-    data = read_bounded(source.model, MAX_BYTES, "an MXNet symbol")
+    data = read_bounded(source.model, MAX_SYMBOL, "an MXNet symbol")
     symbol = read_symbol(data, name)
     digests = [digest(source.model, data)]
     if source.weights is None:

@@ -2,9 +2,8 @@
 
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.onnx.details import SourceInspection
-from engine.frontends.onnx.inspect import inspect_file, inspect_onnx
+from engine.frontends.onnx.inspect import inspect, inspect_file, inspect_onnx
 from engine.frontends.onnx.loading import load, load_onnx
-from engine.frontends.onnx.summary import inspect
 
 __all__ = [
     "Loaded",

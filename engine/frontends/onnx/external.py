@@ -15,7 +15,7 @@ from engine.base.errors import SourceModelError
 from engine.base.files import sha256_of
 from engine.base.findings import EXTERNAL_WEIGHTS, Finding
 from engine.base.text import human_bytes, sanitize
-from engine.frontends.onnx.subgraphs import stored
+from engine.frontends.onnx.tensors import stored
 from engine.graph.ir.constants import MAX_PROTO_BYTES
 
 __all__ = [

@@ -8,7 +8,7 @@ import onnx
 
 from engine.base.errors import SourceModelError
 from engine.base.text import did_you_mean, sanitize
-from engine.frontends.onnx.subgraphs import reads
+from engine.frontends.onnx.tensors import reads
 from engine.graph.ir.shapes import infer_bounded
 from engine.graph.ir.weightless import strip_weights
 

@@ -14,8 +14,7 @@ from engine.base.files import read_bounded
 from engine.base.formats.protobuf import TruncatedError
 from engine.base.text import sanitize
 from engine.frontends.onnx.external import load_external
-from engine.frontends.onnx.subgraphs import walk
-from engine.frontends.onnx.tensors import check_tensor_sizes
+from engine.frontends.onnx.tensors import check_tensor_sizes, walk
 from engine.frontends.sniff import sniff
 from engine.frontends.sniff_protobuf import outer_fields
 from engine.graph.ir.constants import MAX_PROTO_BYTES, STANDARD_DOMAINS

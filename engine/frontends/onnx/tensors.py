@@ -1,18 +1,96 @@
-"""Whether every constant of a file holds as much data as its shape says."""
+"""What a model holds: the graphs inside nodes, and constants, whose data must fit their shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from math import prod
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx import numpy_helper
 
 from engine.base.errors import SourceModelError
-from engine.base.text import sanitize, shape_text
-from engine.frontends.onnx.subgraphs import stored
+from engine.base.text import human_bytes, sanitize, shape_text
 
-__all__ = ["check_tensor_sizes"]
+__all__ = ["check_tensor_sizes", "inner_graphs", "make_dense", "reads", "stored", "walk"]
+
+# the operators of ONNX that hold graphs; in any other one of its own the checker refuses a graph
+_HOLDERS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+
+def inner_graphs(node: onnx.NodeProto) -> Sequence[onnx.GraphProto]:
+    """The graphs that a node holds itself; asked of every node, so most are told apart quickly."""
+    if node.op_type not in _HOLDERS and not node.domain:
+        return ()
+    found: list[onnx.GraphProto] = []
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            found.append(attribute.g)
+        found.extend(attribute.graphs)
+    return found
+
+
+def walk(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph and every graph inside it (protobuf allows about thirty of them in each other)."""
+    yield graph
+    for node in graph.node:
+        for inner in inner_graphs(node):
+            yield from walk(inner)
+
+
+def stored(
+    graph: onnx.GraphProto, functions: Iterable[onnx.FunctionProto] = ()
+) -> Iterator[tuple[str, onnx.TensorProto]]:
+    """Every constant that a model holds, with a name for messages: in graphs, inner graphs, nodes
+    and functions, dense and sparse.
+    """
+    for part in walk(graph):
+        for tensor in part.initializer:
+            yield tensor.name, tensor
+        for sparse in part.sparse_initializer:
+            yield from _parts(sparse)
+        yield from _held(part.node)
+    for function in functions:
+        yield from _held(function.node)
+        for node in function.node:
+            for inner in inner_graphs(node):
+                yield from stored(inner)
+
+
+def _held(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, onnx.TensorProto]]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t.name or f"{attribute.name} of {node.name}", attribute.t
+            for tensor in attribute.tensors:
+                yield tensor.name or f"{attribute.name} of {node.name}", tensor
+            if attribute.HasField("sparse_tensor"):
+                yield from _parts(attribute.sparse_tensor)
+
+
+def _parts(sparse: onnx.SparseTensorProto) -> Iterator[tuple[str, onnx.TensorProto]]:
+    yield sparse.values.name, sparse.values
+    yield f"indices of {sparse.values.name}", sparse.indices
+
+
+def reads(node: onnx.NodeProto) -> Sequence[str]:
+    """The tensors that a node needs: its inputs, and what its graphs take from around them."""
+    inner = inner_graphs(node)
+    own: Sequence[str] = node.input
+    if not inner:
+        return own
+    return [*own, *(name for graph in inner for name in _captured(graph))]
+
+
+def _captured(graph: onnx.GraphProto) -> list[str]:
+    own = {value.name for value in graph.input}
+    own.update(tensor.name for tensor in graph.initializer)
+    own.update(name for node in graph.node for name in node.output)
+    taken = [name for node in graph.node for name in reads(node)]
+    taken += [value.name for value in graph.output]
+    return [name for name in taken if name and name not in own]
 
 
 def check_tensor_sizes(
@@ -92,3 +170,72 @@ def _typed(tensor: onnx.TensorProto, kind: ir.DataType) -> int:
     numbers: Sized = getattr(tensor, _FIELD_OF.get(kind, "int32_data"))
     pairs = kind in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128)
     return len(numbers) // 2 if pairs else len(numbers)
+
+
+_MAX_BYTES = 1 << 28
+
+
+def make_dense(graph: onnx.GraphProto, source: str) -> None:
+    """Turn sparse initializers, and those in ``Constant`` nodes, into dense ones; in place.
+
+    Raises:
+        SourceModelError: one is damaged, or all together would pass 256 MiB.
+    """
+    total = 0
+    for part in walk(graph):
+        for sparse in part.sparse_initializer:
+            dense = _dense(sparse, source, total)
+            total += dense.nbytes
+            part.initializer.append(numpy_helper.from_array(dense, sparse.values.name))
+        del part.sparse_initializer[:]
+        for node in part.node:
+            if node.op_type != "Constant":
+                continue
+            for attribute in node.attribute:
+                if attribute.HasField("sparse_tensor"):
+                    dense = _dense(attribute.sparse_tensor, source, total)
+                    total += dense.nbytes
+                    tensor = numpy_helper.from_array(dense)
+                    attribute.CopyFrom(onnx.helper.make_attribute("value", tensor))
+
+
+def _dense(sparse: onnx.SparseTensorProto, source: str, total: int) -> np.ndarray:
+    name = sanitize(sparse.values.name, 100)
+    dims = tuple(sparse.dims)
+    try:
+        values = numpy_helper.to_array(sparse.values)
+        indices = numpy_helper.to_array(sparse.indices)
+        size = prod(dims) * values.itemsize
+        if not dims or min(dims) < 0 or values.ndim != 1 or indices.dtype != np.int64:
+            raise ValueError("its dimensions or types are not those of a sparse tensor")
+        if total + size > _MAX_BYTES:
+            raise SourceModelError(
+                f"{source} has sparse constants of more than {human_bytes(_MAX_BYTES)} when dense "
+                f"({name!r}).",
+                remedy="Export it with dense weights in a file beside the model.",
+            )
+        flat = _places(indices, dims, len(values))
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        raise SourceModelError(
+            f"{source} is a damaged ONNX model: its sparse constant {name!r} cannot be read: "
+            f"{sanitize(str(error), 200)}.",
+            cause="The file was changed after it was written, or written by a faulty exporter.",
+            remedy="Export the model again with dense weights.",
+        ) from error
+    dense = np.zeros(prod(dims), values.dtype)
+    dense[flat] = values
+    return dense.reshape(dims)
+
+
+def _places(indices: np.ndarray, dims: tuple[int, ...], count: int) -> np.ndarray:
+    """Where the numbers stand in the flattened tensor (onnx.proto, SparseTensorProto)."""
+    if indices.shape == (count, len(dims)):
+        bounded = ((indices >= 0) & (indices < np.array(dims))).all()
+        flat = np.ravel_multi_index(tuple(indices.T), dims) if bounded else None
+    elif indices.shape == (count,):
+        flat = indices if ((indices >= 0) & (indices < prod(dims))).all() else None
+    else:
+        raise ValueError(f"{count} numbers have indices of shape {indices.shape}")
+    if flat is None:
+        raise ValueError("an index lies outside")
+    return np.asarray(flat)

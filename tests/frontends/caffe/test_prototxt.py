@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from engine.base.errors import SourceModelError
 from engine.frontends.caffe import prototxt
-from engine.frontends.caffe.fields import Fields
-from engine.frontends.caffe.prototxt import Message, Scalar, parse
+from engine.frontends.caffe.prototxt import Fields, Message, Scalar, parse
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
 texts = st.text(st.characters(blacklist_categories=("Cs",)), max_size=8)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
-from engine.frontends.darknet.cfg import read_cfg
+from engine.frontends.darknet.files import read_cfg
 from engine.frontends.find import find_source
 from engine.frontends.load import inspect_source, load_source
 from engine.frontends.source import LoadOptions

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.frontends.find import find_source
 from engine.frontends.load import inspect_source, load_source
-from engine.frontends.mxnet.params import read_params
+from engine.frontends.mxnet.files import read_params
 from engine.frontends.source import LoadOptions
 from engine.graph.ir.verify import verify
 from tests.frontends.mxnet.networks import Network, array_bytes, params_bytes, run, source

@@ -10,28 +10,22 @@ from engine.frontends.caffe.layers import (
     normalisation,
     pooling,
     recurrent,
-    reductions,
-    resizing,
     shapes,
 )
 from engine.frontends.facts import reasons
 
 __all__ = ["LAYERS", "REFUSED"]
 
-_FAMILIES = (
-    activations,
-    arithmetic,
-    convolution,
-    detection,
-    normalisation,
-    pooling,
-    recurrent,
-    reductions,
-    resizing,
-    shapes,
-)
-
-LAYERS = {kind: converter for family in _FAMILIES for kind, converter in family.LAYERS.items()}
+LAYERS = {
+    **activations.LAYERS,
+    **arithmetic.LAYERS,
+    **convolution.LAYERS,
+    **detection.LAYERS,
+    **normalisation.LAYERS,
+    **pooling.LAYERS,
+    **recurrent.LAYERS,
+    **shapes.LAYERS,
+}
 """Layer type -> the function that converts it."""
 
 REFUSED = reasons(__package__, "refusals.toml")

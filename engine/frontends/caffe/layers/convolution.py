@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.frontends.caffe.fields import Fields
 from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
+from engine.frontends.caffe.prototxt import Fields
 from engine.frontends.emit import Window
 
 __all__ = ["LAYERS"]

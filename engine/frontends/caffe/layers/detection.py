@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from engine.frontends.caffe.fields import Fields
 from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
+from engine.frontends.caffe.prototxt import Fields
 
 __all__ = ["LAYERS"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.frontends.caffe.fields import Fields
 from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
+from engine.frontends.caffe.prototxt import Fields
 from engine.frontends.emit import Window
 
 __all__ = ["LAYERS"]

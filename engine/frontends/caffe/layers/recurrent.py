@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.frontends.caffe.fields import Fields
 from engine.frontends.caffe.layer import Converter, Layer, Tensor
+from engine.frontends.caffe.prototxt import Fields
 
 __all__ = ["LAYERS"]
 

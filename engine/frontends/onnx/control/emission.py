@@ -15,10 +15,11 @@ from engine.graph.ir.constants import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.rewriting import static_shape
 
+__all__ = ["MAX_STEPS", "Emission", "TooLongError", "fault"]
+
 if TYPE_CHECKING:
     from engine.frontends.onnx.control.evaluate import Evaluator
 
-__all__ = ["MAX_STEPS", "Emission", "TooLongError"]
 
 MAX_STEPS = 12_000
 """Nodes of branches and iterations together, before constants are folded."""
@@ -313,3 +314,40 @@ def _key(node: onnx.NodeProto) -> bytes:
     )
     bare.output.extend("o" if name else "" for name in node.output)
     return bytes(bare.SerializeToString(deterministic=True))
+
+
+# operator -> input that must be constant: indices or lengths that a kernel checks as it runs
+_CHECKED = {
+    **dict.fromkeys(
+        words(
+            "Gather GatherElements GatherND Scatter ScatterElements ScatterND MaxUnpool CumSum "
+            "ReverseSequence MaxRoiPool NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss"
+        ),
+        1,
+    ),
+    "RoiAlign": 2,
+    **dict.fromkeys(("RNN", "GRU", "LSTM"), 4),
+}
+
+_DIVISIONS = frozenset({"Div", "Mod"})
+
+_FLOATS = (
+    *(onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16),
+    *(onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16),
+)
+
+
+def fault(emission: Emission, node: onnx.NodeProto) -> str:
+    """Why ``node`` could fail on some data, or give a size that depends on it; empty where not."""
+    for name in node.output:
+        if name and emission.shape(name) is None:
+            return "the size of its result depends on data"
+    index = _CHECKED.get(node.op_type, len(node.input))
+    given = node.input[index] if index < len(node.input) else ""
+    if given and emission.known(given) is None:
+        return f"its input {given!r} depends on data and may be out of range"
+    if node.op_type in _DIVISIONS and emission.element(node.input[0]) not in _FLOATS:
+        divisor = emission.known(node.input[1])
+        if divisor is None or not divisor.all():
+            return "it may divide by zero"
+    return ""

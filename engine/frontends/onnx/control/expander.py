@@ -4,19 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
-from engine.frontends.onnx.control.emission import MAX_STEPS, Emission, TooLongError
-from engine.frontends.onnx.control.faults import fault
-from engine.frontends.onnx.control.values import Maybe, TensorList, Value
+from engine.frontends.onnx.control.emission import MAX_STEPS, Emission, TooLongError, fault
 from engine.graph.ir.constants import STANDARD_DOMAINS
 from engine.graph.ir.graph import no_collection
 
-__all__ = ["Expander", "Scope", "expand", "handles", "is_structural"]
+__all__ = [
+    "Expander",
+    "Maybe",
+    "Scope",
+    "TensorList",
+    "TensorSequence",
+    "Value",
+    "expand",
+    "handles",
+    "is_structural",
+]
+
+
+@dataclass(frozen=True)
+class TensorSequence:
+    """A sequence of ONNX: the names of its tensors."""
+
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TensorList:
+    """A tensor list of TensorFlow, as tf2onnx leaves it in a graph.
+
+    Attributes:
+        items: the name of each element; None where it was never set, which reads as zeros.
+        shape: of an element, where ``TensorListReserve`` tells it; negative numbers are open.
+        element: ONNX's number of the type of the elements.
+    """
+
+    items: tuple[str | None, ...]
+    shape: tuple[int, ...] | None
+    element: int
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """An optional of ONNX: what it holds, or None."""
+
+    item: str | TensorSequence | None
+
+
+Value = str | TensorSequence | TensorList | Maybe
+"""A tensor is its name in the graph that is emitted; the empty name is an input left out."""
 
 
 class Scope:

@@ -7,8 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from engine.frontends.onnx.control.expander import Expander, Scope, handles
-from engine.frontends.onnx.control.values import Maybe, TensorList, TensorSequence, Value
+from engine.frontends.onnx.control.expander import (
+    Expander,
+    Maybe,
+    Scope,
+    TensorList,
+    TensorSequence,
+    Value,
+    handles,
+)
 
 __all__: list[str] = []
 
