@@ -16,18 +16,15 @@ from engine.base.errors import UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.export.tflite import (
-    convolutions,
     elementwise,
-    logic,
-    matrices,
     moves,
     normalizing,
-    pools,
     recurrent,
-    resizing,
     selecting,
+    weighted,
+    windows,
 )
-from engine.export.tflite.emitter import LAST, PLAIN, Emitter, Form, Operand, kind_of
+from engine.export.tflite.emitter import LAST, PLAIN, Emitter, Form, Operand, in_form, kind_of
 from engine.export.tflite.layer import Known, Layer, layer_of, quant_of, shape_of
 from engine.export.tflite.writer import Quant, TfliteWriter
 from engine.graph.ir import Graph
@@ -40,43 +37,43 @@ _EMITTED: Mapping[str, Callable[[Layer, Emitter], None]] = {
     **dict.fromkeys(moves.REDUCTIONS, moves.reduce),
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), moves.reshape),
     **dict.fromkeys(("Identity", "Dropout"), moves.identity),
-    **dict.fromkeys(("MaxPool", "AveragePool"), pools.pool),
-    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), pools.global_pool),
+    **dict.fromkeys(("MaxPool", "AveragePool"), windows.pool),
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), windows.global_pool),
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), moves.depth_to_space),
     **dict.fromkeys(("Tile", "Expand"), moves.tile),
     **dict.fromkeys(("ArgMax", "ArgMin"), selecting.arg_extreme),
-    **dict.fromkeys(logic.COMPARED, logic.compare),
-    **dict.fromkeys(logic.LOGICAL, logic.logical),
+    **dict.fromkeys(selecting.COMPARED, selecting.compare),
+    **dict.fromkeys(selecting.LOGICAL, selecting.logical),
     **dict.fromkeys(normalizing.COMPOSED_REDUCTIONS, normalizing.composed_reduction),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), normalizing.layer_normalization),
     **dict.fromkeys(selecting.PICKED, selecting.picked),
     **dict.fromkeys(recurrent.CELLS, recurrent.recurrent),
     "BatchNormalization": normalizing.batch_normalization,
-    "Cast": logic.cast,
+    "Cast": selecting.cast,
     "Concat": moves.concat,
-    "Conv": convolutions.conv,
-    "ConvTranspose": convolutions.conv_transpose,
+    "Conv": weighted.conv,
+    "ConvTranspose": weighted.conv_transpose,
     "CumSum": selecting.cumulative_sum,
     "Gather": selecting.gather,
     "GatherND": selecting.gather_nd,
-    "Gemm": matrices.gemm,
+    "Gemm": weighted.gemm,
     "GroupNormalization": normalizing.group_normalization,
     "InstanceNormalization": normalizing.instance_normalization,
-    "IsNaN": logic.is_nan,
+    "IsNaN": selecting.is_nan,
     "LRN": normalizing.local_response,
     "LogSoftmax": elementwise.softmax,
     "LpNormalization": normalizing.lp_normalization,
-    "MatMul": matrices.matmul,
+    "MatMul": weighted.matmul,
     "OneHot": selecting.one_hot,
     "PRelu": elementwise.prelu,
     "Pad": moves.pad,
-    "Resize": resizing.resize,
+    "Resize": moves.resize,
     "Slice": moves.slices,
     "Softmax": elementwise.softmax,
     "Split": moves.split,
     "TopK": selecting.top,
     "Transpose": moves.transpose,
-    "Where": logic.where,
+    "Where": selecting.where,
 }
 _PAIRS = ("QuantizeLinear", "DequantizeLinear")
 _SHOWN = 8
@@ -160,7 +157,23 @@ def to_tflite(
         if not layer.quantized and node.op_type != "Cast" and layer.computes_float:
             in_float.append(node.name or node.op_type)
     ports = tuple(_output(value, emitter, known, turn=outputs_last) for value in inner.outputs)
-    findings = (*_float_layers(in_float), *_stateful_layers(emitter.stateful))
+    findings = (
+        *_of_layers(
+            in_float,
+            "tflite-float-layers",
+            "Float in the TFLite file (layers: {count})",
+            "The build computes them in float16, which is float32 in the file.",
+            "A driver for int8 runs them on the CPU; cut the model before them, or quantize them "
+            "with the hybrid table.",
+        ),
+        *_of_layers(
+            emitter.stateful,
+            "tflite-state",
+            "The state of an LSTM stays between runs of the TFLite file",
+            "TFLite's LSTM keeps it in the interpreter; here each run starts from zero.",
+            "Call reset_all_variables() of the interpreter before each run.",
+        ),
+    )
     return TfliteModel(writer.to_bytes(), inputs, ports, findings)
 
 
@@ -200,7 +213,7 @@ def _input(
     real = quant is not None or kind == "float32"
     turned = turn and real and len(shape) == 4 and not _is_turned_behind(stored)
     form: Form = LAST if turned else PLAIN
-    made = emitter.writer.tensor(name, _in_form(shape, form), kind, quant)
+    made = emitter.writer.tensor(name, in_form(shape, form), kind, quant)
     emitter.given(stored, form, made)
     emitter.writer.inputs.append(made)
     return Port(name, value.name or "", emitter.writer.shape(made), quant, form)
@@ -218,10 +231,6 @@ def _is_turned_behind(value: ir.Value) -> bool:
         for each in readers
     ]
     return bool(perms) and all(perm == (0, 3, 1, 2) for perm in perms)
-
-
-def _in_form(shape: tuple[int, ...], form: Form) -> tuple[int, ...]:
-    return (shape[0], *shape[2:], shape[1]) if form is LAST else shape
 
 
 def _quantize(node: ir.Node, emitter: Emitter, known: Known) -> None:
@@ -277,35 +286,13 @@ def _output(value: ir.Value, emitter: Emitter, known: Known, *, turn: bool) -> P
     return Port(names.name(tensor), value.name or "", names.shape(tensor), quant, form)
 
 
-def _float_layers(names: list[str]) -> tuple[Finding, ...]:
+def _of_layers(
+    names: list[str], code: str, what: str, cause: str, remedy: str
+) -> tuple[Finding, ...]:
+    """A warning with the first names of layers in it; none where there are none."""
     if not names:
         return ()
     shown = ", ".join(sanitize(name) for name in names[:_SHOWN])
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return (
-        Finding(
-            "tflite-float-layers",
-            "warning",
-            names[0],
-            f"Float in the TFLite file (layers: {len(names)}): {shown}{more}.",
-            cause="The build computes them in float16, which is float32 in the file.",
-            remedy="A driver for int8 runs them on the CPU; cut the model before them, or quantize "
-            "them with the hybrid table.",
-        ),
-    )
-
-
-def _stateful_layers(names: list[str]) -> tuple[Finding, ...]:
-    if not names:
-        return ()
-    shown = ", ".join(sanitize(name) for name in names[:_SHOWN])
-    return (
-        Finding(
-            "tflite-state",
-            "warning",
-            names[0],
-            f"The state of an LSTM stays between runs of the TFLite file: {shown}.",
-            cause="TFLite's LSTM keeps it in the interpreter; here each run starts from zero.",
-            remedy="Call reset_all_variables() of the interpreter before each run.",
-        ),
-    )
+    what = f"{what.format(count=len(names))}: {shown}{more}."
+    return (Finding(code, "warning", names[0], what, cause=cause, remedy=remedy),)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import onnx
-import onnx_ir as ir
 
 from engine.export.tflite.emitter import (
     LAST,
@@ -19,8 +17,8 @@ from engine.export.tflite.emitter import (
     refused,
 )
 from engine.export.tflite.formulas import FORMULAS, by_formula
-from engine.export.tflite.layer import Layer
-from engine.export.tflite.writer import Quant
+from engine.export.tflite.layer import Layer, evaluated
+from engine.export.tflite.writer import Option, Quant
 
 __all__ = [
     "BINARY",
@@ -30,23 +28,24 @@ __all__ = [
     "by_tables",
     "input_tensor",
     "prelu",
+    "same_form",
     "softmax",
     "unary",
 ]
 
 BINARY = {
-    "Add": ("ADD", "AddOptions"),
-    "Sub": ("SUB", "SubOptions"),
-    "Mul": ("MUL", "MulOptions"),
-    "Div": ("DIV", "DivOptions"),
-    "Max": ("MAXIMUM", "MaximumMinimumOptions"),
-    "Min": ("MINIMUM", "MaximumMinimumOptions"),
-    "Pow": ("POW", "PowOptions"),
-    "Mod": ("FLOOR_MOD", "FloorModOptions"),
-    "Sum": ("ADD", "AddOptions"),
-    "Mean": ("ADD", "AddOptions"),
+    "Add": "ADD",
+    "Sub": "SUB",
+    "Mul": "MUL",
+    "Div": "DIV",
+    "Max": "MAXIMUM",
+    "Min": "MINIMUM",
+    "Pow": "POW",
+    "Mod": "FLOOR_MOD",
+    "Sum": "ADD",
+    "Mean": "ADD",
 }
-"""Operator -> its name and its options in TFLite."""
+"""Operator -> its name in TFLite."""
 
 _FLOAT_ONLY = frozenset({"Div", "Pow", "Mod", "Sum", "Mean"})
 """TFLite has them with floats: they are computed between DEQUANTIZE and QUANTIZE."""
@@ -84,15 +83,12 @@ _IN_INT8 = frozenset({"Relu", "Sigmoid", "Tanh"})
 behind fifty of them the outputs of a detector were 20 steps off.
 """
 
-_FIXED = {"Sigmoid": Quant((1 / 256,), (-128,)), "Tanh": Quant((1 / 128,), (0,))}
+_SOFTMAX = Quant((1 / 256,), (-128,))
+_FIXED = {"Sigmoid": _SOFTMAX, "Tanh": Quant((1 / 128,), (0,))}
 """Parameters of outputs that TFLite prescribes."""
-
-_SOFTMAX = "SoftmaxOptions"
 
 _MAX_TABLES = 1 << 13
 """Tables of 256 bytes of one layer: one for each channel, or for each value of a small picture."""
-
-_OPSET = 21
 
 
 def unary(layer: Layer, emitter: Emitter) -> None:
@@ -113,17 +109,12 @@ def unary(layer: Layer, emitter: Emitter) -> None:
         return
     if name is None:
         raise refused(layer.node, "TFLite does not have it with floats")
-    source = (
-        emitter.read(layer.data, form) if layer.quantized else emitter.as_float(layer.data, form)
-    )
-    made = emitter.output(layer.target, form)
-    options, values = "", {}
+    options: dict[str, Option] = {}
     if kind == "LeakyRelu":
-        options, values = "LeakyReluOptions", {"Alpha": float(layer.attribute("alpha", 0.01))}
+        options = {"alpha": float(layer.attribute("alpha", 0.01))}
     elif kind == "Gelu":
-        options, values = "GeluOptions", {"Approximate": layer.attribute("approximate") == "tanh"}
-    emitter.emit(name, [source], [made], options, values)
-    emitter.settle(layer.target, form, made)
+        options = {"approximate": layer.attribute("approximate") == "tanh"}
+    emitter.write(layer.target, form, name, [layer.read(emitter, form)], None, **options)
 
 
 def _clip(layer: Layer, emitter: Emitter, form: Form) -> None:
@@ -134,14 +125,8 @@ def _clip(layer: Layer, emitter: Emitter, form: Form) -> None:
         if bound is None:
             continue
         other = emitter.constant("bound", bound.as_kind(kind).reshape(1))
-        source = emitter.compute(
-            name,
-            [source, other],
-            emitter.writer.shape(source),
-            f"{layer.target.value.name}/{name.lower()}",
-            kind=kind,
-            options="MaximumMinimumOptions",
-        )
+        label = f"{layer.target.value.name}/{name.lower()}"
+        source = emitter.compute(name, [source, other], label, kind=kind)
     emitter.settle(layer.target, form, source)
 
 
@@ -150,7 +135,7 @@ def _table(layer: Layer, emitter: Emitter, form: Form) -> None:
     source, out = layer.data.quant, layer.target.quant
     if source is None or out is None:
         raise refused(layer.node, "it is not quantized")
-    _gather(layer, emitter, form, _stored(_compute(layer, _reals(source)), out), (1,))
+    _gather(layer, emitter, form, out.stored(_compute(layer, _reals(source))), (1,))
 
 
 def _reals(quant: Quant) -> np.ndarray:
@@ -158,12 +143,6 @@ def _reals(quant: Quant) -> np.ndarray:
     steps = (np.arange(-128, 128) - quant.zero_point[0]).astype(np.float32)
     real: np.ndarray = steps * np.float32(quant.scale[0])
     return real
-
-
-def _stored(real: np.ndarray, quant: Quant) -> np.ndarray:
-    steps = np.rint(real / np.float32(quant.scale[0])) + quant.zero_point[0]
-    whole: np.ndarray = np.clip(np.nan_to_num(steps, nan=quant.zero_point[0]), -128, 127)
-    return whole.astype(np.int8)
 
 
 def _gather(
@@ -181,40 +160,17 @@ def _gather(
     whole = emitter.cast(source, "int32")
     index = emitter.writer.tensor(f"{name}/index", shape, "int32")
     offsets = 128 + 256 * np.arange(int(np.prod(tables)), dtype=np.int32).reshape(tables)
-    emitter.emit("ADD", [whole, emitter.ints("offsets", offsets)], [index], "AddOptions")
+    emitter.emit("ADD", [whole, emitter.ints("offsets", offsets)], [index])
     table = emitter.constant(f"{name}/table", entries, layer.target.quant)
-    made = emitter.output(layer.target, form)
-    emitter.emit("GATHER", [table, index], [made], "GatherOptions")
-    emitter.settle(layer.target, form, made)
+    emitter.write(layer.target, form, "GATHER", [table, index])
 
 
 def _compute(layer: Layer, real: np.ndarray) -> np.ndarray:
     """The node's function of some values, by onnx's reference evaluator."""
-    from onnx.reference import ReferenceEvaluator
-
-    node = ir.serde.serialize_node(layer.node)
-    made = onnx.NodeProto()
-    made.CopyFrom(node)
-    made.output[:] = ["y"]
-    constants = []
-    for at, value in enumerate(layer.inputs[1:], start=1):
-        if isinstance(value, Constant):
-            made.input[at] = f"c{at}"
-            bound = value.of_stored(layer.data.quant).real()
-            constants.append(onnx.numpy_helper.from_array(bound.reshape(()), f"c{at}"))
-    made.input[0] = "x"
-    kind = onnx.TensorProto.FLOAT
-    graph = onnx.helper.make_graph(
-        [made],
-        "table",
-        [onnx.helper.make_tensor_value_info("x", kind, real.shape)],
-        [onnx.helper.make_tensor_value_info("y", kind, real.shape)],
-        constants,
-    )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", _OPSET)])
+    constants = [layer.constant(at) for at in range(1, len(layer.inputs))]
+    bounds = [c.of_stored(layer.data.quant).real().reshape(()) for c in constants if c is not None]
     with np.errstate(all="ignore"):
-        (found,) = ReferenceEvaluator(model).run(None, {"x": real})
-    return np.asarray(found, dtype=np.float32)
+        return np.asarray(evaluated(layer.node, [real, *bounds])[0], np.float32)
 
 
 # --------------------------------------------------------------------------------------- two inputs
@@ -225,27 +181,23 @@ def binary(layer: Layer, emitter: Emitter) -> None:
 
     Of more than two inputs all but the last are computed in float32.
     """
-    kind, options = BINARY[layer.node.op_type]
-    computed = [each for each in layer.inputs if isinstance(each, Operand)]
-    rank = len(layer.target.shape)
-    form = emitter.form_of(computed) if all(len(o.shape) == rank for o in computed) else PLAIN
-    type_ = "float32" if layer.target.quant is not None else layer.target.kind
+    kind = BINARY[layer.node.op_type]
+    form = same_form(layer, emitter)
+    type_ = layer.target.computed_kind
     integers = layer.quantized and layer.node.op_type not in _FLOAT_ONLY and len(layer.inputs) == 2
     sources = [
         input_tensor(each, layer, emitter, form, integers=integers, kind=type_)
         for each in layer.inputs
     ]
-    values: dict[str, int | float | bool] = {}
+    options: dict[str, Option] = {}
     if kind in ("ADD", "SUB", "MUL", "DIV"):
-        values["FusedActivationFunction"] = layer.activation
+        options["activation"] = layer.activation
     if kind == "FLOOR_MOD" and layer.attribute("fmod", 0):
         raise refused(layer.node, "TFLite's remainder has the sign of the divisor")
     if integers:
         if kind in ("MAXIMUM", "MINIMUM"):
             sources = [emitter.in_params(each, layer.target.quant) for each in sources]
-        made = emitter.output(layer.target, form)
-        emitter.emit(kind, sources, [made], options, values)
-        emitter.settle(layer.target, form, made)
+        emitter.write(layer.target, form, kind, sources, None, **options)
         return
     narrow = kind == "DIV" and type_ == "int64"
     if narrow:
@@ -255,13 +207,19 @@ def binary(layer: Layer, emitter: Emitter) -> None:
     for other in sources[1:]:
         shape = np.broadcast_shapes(emitter.writer.shape(made), emitter.writer.shape(other))
         label = f"{layer.target.value.name}/{type_}"
-        pair = [made, other]
-        made = emitter.compute(kind, pair, shape, label, kind=type_, options=options, values=values)
+        made = emitter.compute(kind, [made, other], label, shape, type_, **options)
     if layer.node.op_type == "Mean":
         share = emitter.constant("share", np.array([1 / len(sources)], np.float32))
-        shape = emitter.writer.shape(made)
-        made = emitter.compute("MUL", [made, share], shape, "mean", options="MulOptions")
+        made = emitter.compute("MUL", [made, share], "mean")
     emitter.finish(layer.target, form, emitter.cast(made, "int64") if narrow else made)
+
+
+def same_form(layer: Layer, emitter: Emitter) -> Form:
+    """The form for inputs that are broadcast: what has fewer dimensions is as ONNX has it."""
+    computed = [each for each in layer.inputs if isinstance(each, Operand)]
+    rank = len(layer.target.shape)
+    alike = all(len(operand.shape) == rank for operand in computed)
+    return emitter.form_of(computed) if alike else PLAIN
 
 
 def input_tensor(
@@ -300,8 +258,8 @@ def _as_int8(real: np.ndarray) -> tuple[np.ndarray, Quant]:
     low, high = min(float(real.min()), 0.0), max(float(real.max()), 0.0)
     scale = (high - low) / 255 or 1.0
     zero = int(np.clip(np.rint(-128 - low / scale), -128, 127))
-    stored = np.clip(np.rint(real / scale) + zero, -128, 127).astype(np.int8)
-    return stored, Quant((float(np.float32(scale)),), (zero,))
+    quant = Quant((float(np.float32(scale)),), (zero,))
+    return quant.stored(real), quant
 
 
 def _ordered(array: np.ndarray, layer: Layer, form: Form) -> np.ndarray:
@@ -332,8 +290,7 @@ def prelu(layer: Layer, emitter: Emitter) -> None:
     alpha = emitter.constant(f"{layer.node.name}/slope", np.ascontiguousarray(whole[0]))
     source = emitter.as_float(layer.data, form)
     label = f"{layer.target.value.name}/float"
-    made = emitter.compute("PRELU", [source, alpha], emitter.writer.shape(source), label)
-    emitter.finish(layer.target, form, made)
+    emitter.finish(layer.target, form, emitter.compute("PRELU", [source, alpha], label))
 
 
 def by_tables(
@@ -354,7 +311,7 @@ def by_tables(
     if source is None or out is None or count > _MAX_TABLES:
         return False
     values = _reals(source)
-    entries = np.concatenate([_stored(compute(at, values), out) for at in range(count)])
+    entries = np.concatenate([out.stored(compute(at, values)) for at in range(count)])
     _gather(layer, emitter, form, entries, shape)
     return True
 
@@ -367,24 +324,21 @@ def softmax(layer: Layer, emitter: Emitter) -> None:
     logarithm = layer.node.op_type == "LogSoftmax"
     integers = layer.quantized and not logarithm
     source = emitter.read(layer.data, form) if integers else emitter.as_float(layer.data, form)
-    kind, options = ("LOG_SOFTMAX", "LogSoftmaxOptions") if logarithm else ("SOFTMAX", _SOFTMAX)
-    values = {} if logarithm else {"Beta": 1.0}
+    kind = "LOG_SOFTMAX" if logarithm else "SOFTMAX"
+    options: dict[str, Option] = {} if logarithm else {"beta": 1.0}
     turned = axis not in (1 if form is LAST else rank - 1, rank - 1)
     if turned:
         perm = [*(at for at in range(rank) if at != axis), axis]
         source = emitter.transpose(source, perm, f"{layer.node.name}/turned")
     if integers and not turned:
-        made = emitter.output(layer.target, form, Quant((1 / 256,), (-128,)))
-        emitter.emit(kind, [source], [made], options, values)
-        emitter.settle(layer.target, form, made)
+        emitter.write(layer.target, form, kind, [source], _SOFTMAX, **options)
         return
-    shape = emitter.writer.shape(source)
     label = f"{layer.target.value.name}/softmax"
     if integers:
-        made = emitter.writer.tensor(label, shape, "int8", Quant((1 / 256,), (-128,)))
-        emitter.emit(kind, [source], [made], options, values)
+        made = emitter.writer.tensor(label, emitter.writer.shape(source), "int8", _SOFTMAX)
+        emitter.emit(kind, [source], [made], **options)
     else:
-        made = emitter.compute(kind, [source], shape, label, options=options, values=values)
+        made = emitter.compute(kind, [source], label, None, "float32", **options)
     if turned:
         back = [perm.index(at) for at in range(rank)]
         made = emitter.transpose(made, back, f"{label}/back")

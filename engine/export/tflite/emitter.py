@@ -7,7 +7,7 @@ of the other; it moves values and changes none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
-from engine.export.tflite.writer import KINDS, Quant, TfliteWriter, type_number
+from engine.export.tflite.writer import KINDS, Option, Quant, TfliteWriter, type_number
 from engine.graph.ir import constant_of
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Target",
     "channels_last",
     "constant_array",
+    "in_form",
     "kind_of",
     "refused",
 ]
@@ -72,6 +73,13 @@ def channels_last(rank: int) -> tuple[int, ...]:
     return (0, *range(2, rank), 1)
 
 
+def in_form(shape: Sequence[int], form: Form) -> tuple[int, ...]:
+    """A shape of ONNX's order in a form."""
+    if form is LAST and len(shape) > 2:
+        return tuple(shape[axis] for axis in channels_last(len(shape)))
+    return tuple(shape)
+
+
 def refused(node: ir.Node, why: str) -> UnsupportedOperatorError:
     """The error for a layer that has no form in TFLite."""
     return UnsupportedOperatorError(
@@ -99,10 +107,7 @@ class Constant:
 
     def in_params(self, quant: Quant) -> Constant:
         """Its real values on 8 bits, in the parameters of a tensor."""
-        if self.quant == quant:
-            return self
-        steps = np.rint(self.real() / np.float32(quant.scale[0])) + quant.zero_point[0]
-        return Constant(np.clip(steps, -128, 127).astype(np.int8), quant)
+        return self if self.quant == quant else Constant(quant.stored(self.real()), quant)
 
     def of_stored(self, quant: Quant | None) -> Constant:
         """A bound of a tensor that is clipped as it is stored, with the tensor's parameters."""
@@ -144,29 +149,25 @@ class Operand:
         return "int8" if self.quant is not None else kind_of(self.value)
 
     @property
+    def computed_kind(self) -> str:
+        """The type in which it is computed where that is not on 8 bits."""
+        return "float32" if self.quant is not None else self.kind
+
+    @property
     def is_real(self) -> bool:
         """Whether it has real values: float ones, or quantized."""
         return self.quant is not None or self.kind == "float32"
 
 
 @dataclass(frozen=True)
-class Target:
+class Target(Operand):
     """Where a layer writes.
 
     Attributes:
-        value, quant, shape: as of :class:`Operand`.
         activation: ``NONE``, ``RELU`` or ``RELU6``: what is applied before it is stored.
     """
 
-    value: ir.Value
-    quant: Quant | None
-    shape: tuple[int, ...]
     activation: str = "NONE"
-
-    @property
-    def kind(self) -> str:
-        """The type of its tensor in the file."""
-        return "int8" if self.quant is not None else kind_of(self.value)
 
 
 class Emitter:
@@ -250,32 +251,57 @@ class Emitter:
     # -- writing -------------------------------------------------------------------------------
 
     def emit(
-        self,
-        name: str,
-        inputs: Sequence[int],
-        outputs: Sequence[int],
-        options: str = "",
-        values: Mapping[str, int | float | bool] | None = None,
+        self, name: str, inputs: Sequence[int], outputs: Sequence[int], **options: Option
     ) -> None:
-        """Add an operator."""
-        version = _VERSIONS.get(name, 1)
-        self.writer.operator(name, inputs, outputs, options, values, version)
+        """Add an operator; its options have the names of ``options.toml``."""
+        self.writer.operator(name, inputs, outputs, options, _VERSIONS.get(name, 1))
 
     def compute(
         self,
         name: str,
         inputs: Sequence[int],
-        shape: Sequence[int],
         label: str,
-        *,
+        shape: Sequence[int] | None = None,
         kind: str = "float32",
-        options: str = "",
-        values: Mapping[str, int | float | bool] | None = None,
+        **options: Option,
     ) -> int:
-        """Add an operator with one output of its own, which is not quantized; its number."""
-        made = self.writer.tensor(label, shape, kind)
-        self.emit(name, inputs, [made], options, values)
+        """Add an operator with one output of its own, which is not quantized; its number.
+
+        Args:
+            label: of the output.
+            shape: of the output; None: that of the first input.
+        """
+        made = self.writer.tensor(
+            label, self.writer.shape(inputs[0]) if shape is None else shape, kind
+        )
+        self.emit(name, inputs, [made], **options)
         return made
+
+    def move(
+        self, name: str, inputs: Sequence[int], shape: Sequence[int], label: str, **options: Option
+    ) -> int:
+        """Add an operator whose output has type and parameters of its first input; its number."""
+        made = self.writer.like(inputs[0], label, shape)
+        self.emit(name, inputs, [made], **options)
+        return made
+
+    def write(
+        self,
+        target: Target,
+        form: Form,
+        name: str,
+        inputs: Sequence[int],
+        quant: Quant | None = None,
+        **options: Option,
+    ) -> None:
+        """Add the operator that writes what a layer does.
+
+        Args:
+            quant: parameters that the operator asks for; see :meth:`output`.
+        """
+        made = self.output(target, form, quant)
+        self.emit(name, inputs, [made], **options)
+        self.settle(target, form, made)
 
     def cast(self, source: int, kind: str) -> int:
         """A tensor, as it is stored, in another type; itself where it has it."""
@@ -285,11 +311,10 @@ class Emitter:
         return self.compute(
             "CAST",
             [source],
-            self.writer.shape(source),
             f"{self.writer.name(source)}/{kind}",
             kind=kind,
-            options="CastOptions",
-            values={"InDataType": type_number(before), "OutDataType": type_number(kind)},
+            in_data_type=type_number(before),
+            out_data_type=type_number(kind),
         )
 
     def finish(self, target: Target, form: Form, tensor: int) -> None:
@@ -305,20 +330,14 @@ class Emitter:
     def transpose(self, source: int, perm: Sequence[int], name: str) -> int:
         """A tensor with its dimensions in another order."""
         shape = self.writer.shape(source)
-        quant = self.writer.quant(source)
-        kind = self.writer.kind(source)
-        made = self.writer.tensor(name, [shape[axis] for axis in perm], kind, quant)
-        self.emit("TRANSPOSE", [source, self.ints("perm", perm)], [made], "TransposeOptions")
-        return made
+        turned = [shape[axis] for axis in perm]
+        return self.move("TRANSPOSE", [source, self.ints("perm", perm)], turned, name)
 
     def reshape(self, source: int, shape: Sequence[int], name: str) -> int:
         """The same values in another shape; itself where it has it."""
         if self.writer.shape(source) == tuple(shape):
             return source
-        quant = self.writer.quant(source)
-        made = self.writer.tensor(name, shape, self.writer.kind(source), quant)
-        self.emit("RESHAPE", [source, self.ints("shape", shape)], [made], "ReshapeOptions")
-        return made
+        return self.move("RESHAPE", [source, self.ints("shape", shape)], shape, name)
 
     def output(self, target: Target, form: Form, quant: Quant | None = None) -> int:
         """The tensor that the last operator of a layer writes.
@@ -329,9 +348,7 @@ class Emitter:
             quant: parameters that the operator asks for; None: the target's own. What is then
                 there in other parameters than the target's is converted by :meth:`settle`.
         """
-        shape = target.shape
-        if form is LAST and len(shape) > 2:
-            shape = tuple(shape[axis] for axis in channels_last(len(shape)))
+        shape = in_form(target.shape, form)
         params = (quant or target.quant) if target.quant is not None else None
         name = self._name(target.value, form)
         if params != target.quant:

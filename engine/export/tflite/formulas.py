@@ -14,14 +14,6 @@ from engine.export.tflite.layer import Layer
 
 __all__ = ["FORMULAS", "Formula", "by_formula"]
 
-_OPTIONS = {
-    "ADD": "AddOptions",
-    "SUB": "SubOptions",
-    "MUL": "MulOptions",
-    "DIV": "DivOptions",
-    "MAXIMUM": "MaximumMinimumOptions",
-    "MINIMUM": "MaximumMinimumOptions",
-}
 _SELU = (1.6732632423543772, 1.0507009873554805)
 """Alpha and gamma, where a node does not give them (ONNX, Selu)."""
 
@@ -40,8 +32,7 @@ class Formula:
     def __call__(self, kind: str, *inputs: int) -> int:
         """An operator on values that are broadcast."""
         shape = np.broadcast_shapes(*map(self._emitter.writer.shape, inputs))
-        options = _OPTIONS.get(kind, "")
-        return self._emitter.compute(kind, inputs, shape, self._name(kind), options=options)
+        return self._emitter.compute(kind, inputs, self._name(kind), shape)
 
     def over(self, kind: str, source: int, axes: Sequence[int], *, keep: bool = True) -> int:
         """A reduction over axes; they stay with size 1 where ``keep``."""
@@ -51,14 +42,7 @@ class Formula:
         if not keep:
             shape = [size for at, size in enumerate(before) if at not in gone]
         where = self._emitter.ints("axes", sorted(gone))
-        return self._emitter.compute(
-            kind,
-            [source, where],
-            shape,
-            self._name(kind),
-            options="ReducerOptions",
-            values={"KeepDims": keep},
-        )
+        return self._emitter.compute(kind, [source, where], self._name(kind), shape, keep_dims=keep)
 
     def _name(self, kind: str) -> str:
         return f"{self._label}/{kind.lower()}"

@@ -9,13 +9,22 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from engine.export.tflite.emitter import Constant, Operand, Target, constant_array, refused
+from engine.export.tflite.emitter import (
+    Constant,
+    Emitter,
+    Form,
+    Operand,
+    Target,
+    constant_array,
+    refused,
+)
 from engine.export.tflite.writer import Quant
+from engine.frontends.tflite.options import RELU, RELU6
 from engine.graph.ir import Graph
 
 __all__ = ["ACTIVATIONS", "Known", "Layer", "evaluated", "layer_of", "quant_of", "shape_of"]
 
-ACTIVATIONS = {"NONE": 0, "RELU": 1, "RELU6": 3}
+ACTIVATIONS = {"NONE": 0, "RELU": RELU, "RELU6": RELU6}
 """Number of a fused activation in the schema."""
 
 _FUSED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "Sub", "Mul"})
@@ -47,6 +56,12 @@ class Layer:
             raise refused(self.node, "its first input is a constant")
         return first
 
+    def read(self, emitter: Emitter, form: Form) -> int:
+        """The tensor of its first input: integers, or float32 where it computes in that."""
+        if self.quantized:
+            return emitter.read(self.data, form)
+        return emitter.as_float(self.data, form)
+
     @property
     def target(self) -> Target:
         """Its only output."""
@@ -69,9 +84,10 @@ class Layer:
         return None if found is None else [int(v) for v in found.array.reshape(-1)]
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """An attribute of the node."""
+        """An attribute of the node; text as ``str``."""
         found = self.node.attributes.get(name)
-        return default if found is None else found.value
+        value = default if found is None else found.value
+        return value.decode() if isinstance(value, bytes) else value
 
     @property
     def axes(self) -> list[int]:

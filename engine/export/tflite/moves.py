@@ -1,10 +1,11 @@
-"""Layers that move values, and reductions: none changes the parameters of what it moves."""
+"""Layers that move values, reductions, resizing: none changes the parameters of what it moves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from engine.export.tflite.emitter import (
     LAST,
@@ -15,6 +16,7 @@ from engine.export.tflite.emitter import (
     Operand,
     Target,
     channels_last,
+    in_form,
     refused,
 )
 from engine.export.tflite.layer import Layer, shape_of
@@ -27,6 +29,7 @@ __all__ = [
     "pad",
     "reduce",
     "reshape",
+    "resize",
     "slices",
     "split",
     "tile",
@@ -42,12 +45,6 @@ REDUCTIONS = {
 }
 
 
-def _read(layer: Layer, emitter: Emitter, form: Form) -> int:
-    if layer.quantized:
-        return emitter.read(layer.data, form)
-    return emitter.as_float(layer.data, form)
-
-
 def _axis(axis: int, rank: int, form: Form) -> int:
     """Where an axis of ONNX's order is in a form."""
     axis %= rank
@@ -57,7 +54,7 @@ def _axis(axis: int, rank: int, form: Form) -> int:
 def identity(layer: Layer, emitter: Emitter) -> None:
     """Identity, Dropout, and casts between floats."""
     form = emitter.form_of([layer.data])
-    emitter.settle(layer.target, form, _read(layer, emitter, form))
+    emitter.settle(layer.target, form, layer.read(emitter, form))
 
 
 def reshape(layer: Layer, emitter: Emitter) -> None:
@@ -67,11 +64,9 @@ def reshape(layer: Layer, emitter: Emitter) -> None:
     """
     before, after = layer.data.shape, layer.target.shape
     form = LAST if _is_point(before) and emitter.has(layer.data.value, LAST) else PLAIN
-    source = _read(layer, emitter, form)
-    made = emitter.output(layer.target, PLAIN, emitter.writer.quant(source))
-    shape = emitter.ints("shape", after)
-    emitter.emit("RESHAPE", [source, shape], [made], "ReshapeOptions")
-    emitter.settle(layer.target, PLAIN, made)
+    source = layer.read(emitter, form)
+    inputs = [source, emitter.ints("shape", after)]
+    emitter.write(layer.target, PLAIN, "RESHAPE", inputs, emitter.writer.quant(source))
 
 
 def _is_point(shape: Sequence[int]) -> bool:
@@ -87,14 +82,12 @@ def transpose(layer: Layer, emitter: Emitter) -> None:
     for before in there:
         for after in forms:
             if _between(perm, before, after) == list(range(rank)):
-                emitter.settle(layer.target, after, _read(layer, emitter, before))
+                emitter.settle(layer.target, after, layer.read(emitter, before))
                 return
     before = there[-1]
-    source = _read(layer, emitter, before)
-    made = emitter.output(layer.target, PLAIN, emitter.writer.quant(source))
-    order = emitter.ints("perm", _between(perm, before, PLAIN))
-    emitter.emit("TRANSPOSE", [source, order], [made], "TransposeOptions")
-    emitter.settle(layer.target, PLAIN, made)
+    source = layer.read(emitter, before)
+    inputs = [source, emitter.ints("perm", _between(perm, before, PLAIN))]
+    emitter.write(layer.target, PLAIN, "TRANSPOSE", inputs, emitter.writer.quant(source))
 
 
 def _between(perm: Sequence[int], before: Form, after: Form) -> list[int]:
@@ -116,20 +109,17 @@ def concat(layer: Layer, emitter: Emitter) -> None:
         if isinstance(each, Operand):
             source = emitter.read(each, form) if layer.quantized else emitter.as_float(each, form)
         elif isinstance(each, Constant):
-            kind = "float32" if layer.target.quant is not None else layer.target.kind
             out = layer.target.quant if layer.quantized else None
             held = each.of_stored(out).in_params(out) if out is not None else each
-            array = held.as_kind(kind) if out is None else held.array
+            array = held.as_kind(layer.target.computed_kind) if out is None else held.array
             if form is LAST:
                 array = np.ascontiguousarray(array.transpose(channels_last(rank)))
             source = emitter.constant(f"{layer.node.name}/constant", array, out)
         else:
             raise refused(layer.node, "an input is left out")
         sources.append(emitter.in_params(source, layer.target.quant))
-    made = emitter.output(layer.target, form)
-    values = {"Axis": _axis(int(layer.attribute("axis", 0)), rank, form)}
-    emitter.emit("CONCATENATION", sources, [made], "ConcatenationOptions", values)
-    emitter.settle(layer.target, form, made)
+    axis = _axis(int(layer.attribute("axis", 0)), rank, form)
+    emitter.write(layer.target, form, "CONCATENATION", sources, axis=axis)
 
 
 def split(layer: Layer, emitter: Emitter) -> None:
@@ -137,7 +127,7 @@ def split(layer: Layer, emitter: Emitter) -> None:
     rank = len(layer.data.shape)
     form = emitter.form_of([layer.data])
     axis = _axis(int(layer.attribute("axis", 0)), rank, form)
-    source = _read(layer, emitter, form)
+    source = layer.read(emitter, form)
     quant = emitter.writer.quant(source)
     read = list(layer.outputs)
     for at, value in enumerate(layer.node.outputs):
@@ -145,13 +135,12 @@ def split(layer: Layer, emitter: Emitter) -> None:
             read.insert(at, Target(value, quant, shape_of(value, layer.node)))
     made = [emitter.output(target, form, quant) for target in read]
     sizes = [emitter.writer.shape(each)[axis] for each in made]
-    count = {"NumSplits": len(made)}
     where = emitter.constant("axis", np.array(axis, np.int32))
     if len(set(sizes)) == 1:
-        emitter.emit("SPLIT", [where, source], made, "SplitOptions", count)
+        emitter.emit("SPLIT", [where, source], made, count=len(made))
     else:
         inputs = [source, emitter.ints("sizes", sizes), where]
-        emitter.emit("SPLIT_V", inputs, made, "SplitVOptions", count)
+        emitter.emit("SPLIT_V", inputs, made, count=len(made))
     for target, each in zip(read, made, strict=True):
         emitter.settle(target, form, each)
 
@@ -179,12 +168,11 @@ def slices(layer: Layer, emitter: Emitter) -> None:
         begin, end, step = (
             [each[axis] for axis in channels_last(rank)] for each in (begin, end, step)
         )
-    source = _read(layer, emitter, form)
-    made = emitter.output(layer.target, form, emitter.writer.quant(source))
+    source = layer.read(emitter, form)
+    quant = emitter.writer.quant(source)
     cuts = [emitter.ints("cut", each) for each in (begin, end, step)]
-    values = {"EndMask": open_ends}
-    emitter.emit("STRIDED_SLICE", [source, *cuts], [made], "StridedSliceOptions", values)
-    emitter.settle(layer.target, form, made)
+    inputs = [source, *cuts]
+    emitter.write(layer.target, form, "STRIDED_SLICE", inputs, quant, end_mask=open_ends)
 
 
 def pad(layer: Layer, emitter: Emitter) -> None:
@@ -202,26 +190,22 @@ def pad(layer: Layer, emitter: Emitter) -> None:
     form = emitter.form_of([layer.data])
     if form is LAST:
         amounts = [amounts[axis] for axis in channels_last(rank)]
-    source = _read(layer, emitter, form)
+    source = layer.read(emitter, form)
     quant = emitter.writer.quant(source)
-    made = emitter.output(layer.target, form, quant)
     where = emitter.ints("pads", amounts)
     mode = layer.attribute("mode", "constant")
     if mode == "constant":
         value = layer.constant(2)
         value = None if value is None else value.of_stored(quant)
-        real = float(value.real().reshape(-1)[0]) if value is not None and value.array.size else 0.0
-        if quant is not None:
-            stored = np.clip(np.rint(real / quant.scale[0]) + quant.zero_point[0], -128, 127)
-            other = emitter.constant("pad", np.array([stored], np.int8), quant)
-        else:
-            other = emitter.constant("pad", np.array([real], np.float32))
-        emitter.emit("PADV2", [source, where, other], [made], "PadV2Options")
+        real = np.zeros(1, np.float32)
+        if value is not None and value.array.size:
+            real = value.real().reshape(-1)[:1]
+        other = emitter.constant("pad", real if quant is None else quant.stored(real), quant)
+        emitter.write(layer.target, form, "PADV2", [source, where, other], quant)
     elif mode == "reflect":
-        emitter.emit("MIRROR_PAD", [source, where], [made], "MirrorPadOptions", {"Mode": 0})
+        emitter.write(layer.target, form, "MIRROR_PAD", [source, where], quant, mode=0)
     else:
         raise refused(layer.node, f"TFLite has no padding {mode}")
-    emitter.settle(layer.target, form, made)
 
 
 def tile(layer: Layer, emitter: Emitter) -> None:
@@ -229,35 +213,32 @@ def tile(layer: Layer, emitter: Emitter) -> None:
     before, after = layer.data.shape, layer.target.shape
     whole = (1,) * (len(after) - len(before)) + before
     counts = [a // b for a, b in zip(after, whole, strict=True)]
-    source = emitter.reshape(_read(layer, emitter, PLAIN), whole, f"{layer.node.name}/whole")
-    made = emitter.output(layer.target, PLAIN, emitter.writer.quant(source))
-    emitter.emit("TILE", [source, emitter.ints("counts", counts)], [made], "TileOptions")
-    emitter.settle(layer.target, PLAIN, made)
+    source = emitter.reshape(layer.read(emitter, PLAIN), whole, f"{layer.node.name}/whole")
+    inputs = [source, emitter.ints("counts", counts)]
+    emitter.write(layer.target, PLAIN, "TILE", inputs, emitter.writer.quant(source))
 
 
 def depth_to_space(layer: Layer, emitter: Emitter) -> None:
     """DepthToSpace (both orders) and SpaceToDepth."""
     size = int(layer.attribute("blocksize"))
     kind = "DEPTH_TO_SPACE" if layer.node.op_type == "DepthToSpace" else "SPACE_TO_DEPTH"
-    mode = layer.attribute("mode", "DCR")
-    if kind == "DEPTH_TO_SPACE" and mode == "CRD":
+    source = layer.read(emitter, LAST)
+    if kind == "DEPTH_TO_SPACE" and layer.attribute("mode", "DCR") == "CRD":
         # TFLite's order of channels is the other one: gather them into it first
-        channels = layer.data.shape[1]
-        order = np.arange(channels).reshape(-1, size * size).T.reshape(-1)
-        source = _read(layer, emitter, LAST)
-        quant = emitter.writer.quant(source)
-        name = f"{layer.node.name}/ordered"
-        shape = emitter.writer.shape(source)
-        made = emitter.writer.tensor(name, shape, "int8" if quant else "float32", quant)
-        inputs = [source, emitter.ints("order", order)]
-        emitter.emit("GATHER", inputs, [made], "GatherOptions", {"Axis": 3})
-        source = made
-    else:
-        source = _read(layer, emitter, LAST)
-    made = emitter.output(layer.target, LAST, emitter.writer.quant(source))
-    options = "DepthToSpaceOptions" if kind == "DEPTH_TO_SPACE" else "SpaceToDepthOptions"
-    emitter.emit(kind, [source], [made], options, {"BlockSize": size})
-    emitter.settle(layer.target, LAST, made)
+        order = np.arange(layer.data.shape[1]).reshape(-1, size * size).T.reshape(-1)
+        source = _gathered(emitter, source, order, 3, f"{layer.node.name}/ordered", "order")
+    quant = emitter.writer.quant(source)
+    emitter.write(layer.target, LAST, kind, [source], quant, block_size=size)
+
+
+def _gathered(
+    emitter: Emitter, source: int, places: npt.ArrayLike, axis: int, label: str, name: str
+) -> int:
+    """Elements along an axis by their places, which become a constant called ``name``."""
+    shape = list(emitter.writer.shape(source))
+    shape[axis] = len(np.asarray(places))
+    inputs = [source, emitter.ints(name, places)]
+    return emitter.move("GATHER", inputs, shape, label, axis=axis)
 
 
 def reduce(layer: Layer, emitter: Emitter) -> None:
@@ -269,7 +250,7 @@ def reduce(layer: Layer, emitter: Emitter) -> None:
     rest = [axis for axis in range(rank) if axis not in {a % rank for a in axes}]
     if form is LAST and not keep and rest not in ([], [0], [1], [0, 1]):
         form = PLAIN
-    source = _read(layer, emitter, form)
+    source = layer.read(emitter, form)
     kind = REDUCTIONS[layer.node.op_type]
     if kind == "REDUCE_PROD" and layer.quantized:
         source = emitter.dequantized(source)
@@ -277,14 +258,100 @@ def reduce(layer: Layer, emitter: Emitter) -> None:
     after = form if keep else PLAIN
     where = emitter.ints("axes", [_axis(axis, rank, form) for axis in axes])
     if kind == "REDUCE_PROD" and layer.quantized:
-        shape = layer.target.shape
-        if after is LAST and len(shape) > 2:
-            shape = tuple(shape[axis] for axis in channels_last(len(shape)))
+        shape = in_form(layer.target.shape, after)
         label = f"{layer.target.value.name}/product"
-        options, values = "ReducerOptions", {"KeepDims": keep}
-        made = emitter.compute(kind, [source, where], shape, label, options=options, values=values)
+        made = emitter.compute(kind, [source, where], label, shape, keep_dims=keep)
         emitter.finish(layer.target, after, made)
         return
-    made = emitter.output(layer.target, after, quant)
-    emitter.emit(kind, [source, where], [made], "ReducerOptions", {"KeepDims": keep})
-    emitter.settle(layer.target, after, made)
+    emitter.write(layer.target, after, kind, [source, where], quant, keep_dims=keep)
+
+
+# ------------------------------------------------------------------------------------- resizing
+
+
+def resize(layer: Layer, emitter: Emitter) -> None:
+    """Resize of height and width; nearest of any rule by GATHER where TFLite's own differs."""
+    before, after = layer.data.shape, layer.target.shape
+    if len(before) != 4 or before[:2] != after[:2]:
+        raise refused(layer.node, "TFLite resizes height and width of four dimensions")
+    mode = layer.attribute("mode", "nearest")
+    place = layer.attribute("coordinate_transformation_mode", "half_pixel")
+    if mode == "linear" and _is_known(place, before, after):
+        _linear(layer, emitter, place)
+        return
+    if mode != "nearest":
+        raise refused(layer.node, f"TFLite has no resizing {mode} with {place}")
+    source = layer.read(emitter, LAST)
+    rule = layer.attribute("nearest_mode", "round_prefer_floor")
+    pairs = _pairs(before, after)
+    rows = [
+        _nearest(b, a, scale, place, rule)
+        for (b, a), scale in zip(pairs, _scales(layer)[2:], strict=True)
+    ]
+    if rows != [[min(i * b // a, b - 1) for i in range(a)] for b, a in pairs]:
+        for axis, index in enumerate(rows, start=1):
+            if index != list(range(emitter.writer.shape(source)[axis])):
+                label = f"{emitter.writer.name(source)}/rows"
+                source = _gathered(emitter, source, index, axis, label, "rows")
+        emitter.settle(layer.target, LAST, source)
+        return
+    inputs = [source, emitter.ints("size", after[2:])]
+    quant = emitter.writer.quant(source)
+    emitter.write(layer.target, LAST, "RESIZE_NEAREST_NEIGHBOR", inputs, quant)
+
+
+def _linear(layer: Layer, emitter: Emitter, place: str) -> None:
+    """RESIZE_BILINEAR in float32: on 8 bits its kernels have factors of few bits, 1 value in 5 was
+    a step off, and that became 48 steps behind the next layers of a pose net.
+    """
+    source = emitter.as_float(layer.data, LAST)
+    batch, _, _, channels = emitter.writer.shape(source)
+    size = layer.target.shape[2:]
+    made = emitter.compute(
+        "RESIZE_BILINEAR",
+        [source, emitter.ints("size", size)],
+        f"{layer.target.value.name}/resized",
+        (batch, *size, channels),
+        align_corners=place == "align_corners",
+        half_pixel_centers=place.endswith("half_pixel"),
+    )
+    emitter.finish(layer.target, LAST, made)
+
+
+def _is_known(place: str, before: Sequence[int], after: Sequence[int]) -> bool:
+    """Whether TFLite has a rule of places; PyTorch's differs where one element is left."""
+    if place == "pytorch_half_pixel":
+        return all(a > 1 or b == 1 for b, a in _pairs(before, after))
+    return place in ("align_corners", "half_pixel", "asymmetric")
+
+
+def _pairs(before: Sequence[int], after: Sequence[int]) -> list[tuple[int, int]]:
+    return list(zip(before[2:], after[2:], strict=True))
+
+
+def _scales(layer: Layer) -> list[float]:
+    given = layer.constant(2)
+    if given is not None and given.array.size == 4:
+        return [float(v) for v in given.array]
+    return [a / b for a, b in zip(layer.target.shape, layer.data.shape, strict=True)]
+
+
+def _nearest(before: int, after: int, scale: float, place: str, rule: str) -> list[int]:
+    """Which row each row of the output is (ONNX, Resize)."""
+    rows = np.arange(after, dtype=np.float64)
+    if place == "align_corners":
+        at = rows * (before - 1) / max(after - 1, 1)
+    elif place == "asymmetric":
+        at = rows / scale
+    elif place in ("half_pixel", "pytorch_half_pixel"):
+        at = (rows + 0.5) / scale - 0.5
+        if place == "pytorch_half_pixel" and after == 1:
+            at = rows * 0
+    else:
+        at = (rows + 0.5) * before / after - 0.5
+    whole = {
+        "floor": np.floor(at),
+        "ceil": np.ceil(at),
+        "round_prefer_ceil": np.floor(at + 0.5),
+    }.get(rule, np.ceil(at - 0.5))
+    return [int(v) for v in np.clip(whole, 0, before - 1)]

@@ -115,19 +115,14 @@ def local_response(layer: Layer, emitter: Emitter) -> None:
     if size % 2 == 0 or len(layer.data.shape) != 4:
         raise refused(layer.node, "TFLite has it over an odd number of channels of a picture")
     source = emitter.as_float(layer.data, LAST)
-    values = {
-        "Radius": size // 2,
-        "Bias": float(layer.attribute("bias", 1.0)),
-        "Alpha": float(layer.attribute("alpha", 1e-4)) / size,
-        "Beta": float(layer.attribute("beta", 0.75)),
-    }
     made = emitter.compute(
         "LOCAL_RESPONSE_NORMALIZATION",
         [source],
-        emitter.writer.shape(source),
         f"{layer.target.value.name}/response",
-        options="LocalResponseNormalizationOptions",
-        values=values,
+        radius=size // 2,
+        bias=float(layer.attribute("bias", 1.0)),
+        alpha=float(layer.attribute("alpha", 1e-4)) / size,
+        beta=float(layer.attribute("beta", 0.75)),
     )
     emitter.finish(layer.target, LAST, made)
 

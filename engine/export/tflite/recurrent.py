@@ -15,7 +15,7 @@ from engine.export.tflite.elementwise import input_tensor
 from engine.export.tflite.emitter import PLAIN, Constant, Emitter, refused
 from engine.export.tflite.formulas import Formula
 from engine.export.tflite.layer import Layer
-from engine.export.tflite.sliding import text_of
+from engine.frontends.tflite.options import TANH
 
 __all__ = ["CELLS", "recurrent"]
 
@@ -30,8 +30,6 @@ _MOST = 1024
 
 _FUNCTIONS: Mapping[str, str] = {"Sigmoid": "LOGISTIC", "Tanh": "TANH", "Relu": "RELU"}
 _DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
-_TANH = 4
-"""Number of an activation in the schema."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def recurrent(layer: Layer, emitter: Emitter) -> None:
         if lengths is not None and any(lengths.array.reshape(-1) != layer.data.shape[0]):
             raise refused(node, "its sequences end before the last step")
     steps, batch, _ = layer.data.shape
-    way = text_of(layer.attribute("direction", "forward"))
+    way = layer.attribute("direction", "forward")
     ways = ("forward", "reverse") if way == "bidirectional" else (way,)
     source = emitter.as_float(layer.data, PLAIN)
     cells = [_cell(layer, emitter, at) for at in range(len(ways))]
@@ -110,7 +108,7 @@ def _cell(layer: Layer, emitter: Emitter, way: int) -> _Cell:
     bias = np.zeros(2 * rows, np.float32) if both is None else both.real()[way]
     peepholes = layer.constant(7) if kind == "LSTM" else None
     count = len(_DEFAULTS[kind])
-    names = [text_of(name) for name in layer.attribute("activations", ())] or [
+    names = [str(name) for name in layer.attribute("activations", ())] or [
         *_DEFAULTS[kind],
         *_DEFAULTS[kind],
     ]
@@ -148,7 +146,7 @@ def _cut(emitter: Emitter, source: int, at: int, label: str) -> int:
     shape = emitter.writer.shape(source)
     cuts = [[at, *[0] * (len(shape) - 1)], [1, *shape[1:]]]
     inputs = [source, *(emitter.ints("cut", each) for each in cuts)]
-    return emitter.compute("SLICE", inputs, (1, *shape[1:]), label, options="SliceOptions")
+    return emitter.compute("SLICE", inputs, label, (1, *shape[1:]))
 
 
 def _joined(emitter: Emitter, parts: Sequence[int], axis: int, label: str) -> int:
@@ -156,8 +154,7 @@ def _joined(emitter: Emitter, parts: Sequence[int], axis: int, label: str) -> in
         return parts[0]
     shape = list(emitter.writer.shape(parts[0]))
     shape[axis] = sum(emitter.writer.shape(each)[axis] for each in parts)
-    options, values = "ConcatenationOptions", {"Axis": axis}
-    return emitter.compute("CONCATENATION", parts, shape, label, options=options, values=values)
+    return emitter.compute("CONCATENATION", parts, label, shape, axis=axis)
 
 
 def _steps(
@@ -191,8 +188,7 @@ def _dense(emitter: Emitter, source: int, weights: np.ndarray, bias: np.ndarray,
         emitter.constant(f"{label}/bias", np.ascontiguousarray(bias)),
     ]
     shape = (emitter.writer.shape(source)[0], len(weights))
-    options = "FullyConnectedOptions"
-    return emitter.compute("FULLY_CONNECTED", inputs, shape, f"{label}/sums", options=options)
+    return emitter.compute("FULLY_CONNECTED", inputs, f"{label}/sums", shape)
 
 
 def _gates(emitter: Emitter, source: int, count: int, label: str) -> list[int]:
@@ -205,7 +201,7 @@ def _gates(emitter: Emitter, source: int, count: int, label: str) -> list[int]:
         for _ in range(count)
     ]
     axis = emitter.constant("axis", np.array(1, np.int32))
-    emitter.emit("SPLIT", [axis, source], made, "SplitOptions", {"NumSplits": count})
+    emitter.emit("SPLIT", [axis, source], made, count=count)
     return made
 
 
@@ -298,10 +294,10 @@ def _operator(
     made = emitter.compute(
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
         inputs,
-        (steps, batch, units),
         f"{label}/outputs",
-        options="UnidirectionalSequenceLSTMOptions",
-        values={"FusedActivationFunction": _TANH, "TimeMajor": True},
+        (steps, batch, units),
+        activation=TANH,
+        time_major=True,
     )
     emitter.stateful.append(label)
     end = _cut(emitter, made, steps - 1, f"{label}/last")
@@ -313,5 +309,4 @@ def _operator(
 
 def _backwards(emitter: Emitter, source: int, label: str) -> int:
     inputs = [source, emitter.ints("axis", [0])]
-    shape = emitter.writer.shape(source)
-    return emitter.compute("REVERSE_V2", inputs, shape, label, options="ReverseV2Options")
+    return emitter.compute("REVERSE_V2", inputs, label)

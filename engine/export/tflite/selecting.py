@@ -1,4 +1,4 @@
-"""Layers that choose elements by their places."""
+"""Layers that choose elements, by their places or by conditions, and conversions of types."""
 
 from __future__ import annotations
 
@@ -6,26 +6,31 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.export.tflite.elementwise import input_tensor
+from engine.export.tflite.elementwise import input_tensor, same_form
 from engine.export.tflite.emitter import PLAIN, Constant, Emitter, Operand, refused
 from engine.export.tflite.layer import Layer, evaluated
-from engine.export.tflite.writer import Quant
+from engine.export.tflite.writer import Quant, type_number
 
 __all__ = [
+    "COMPARED",
+    "LOGICAL",
     "PICKED",
     "arg_extreme",
+    "cast",
+    "compare",
     "cumulative_sum",
     "gather",
     "gather_nd",
+    "is_nan",
+    "logical",
     "one_hot",
     "picked",
     "top",
+    "where",
 ]
 
 PICKED = ("GatherElements", "ScatterElements", "ScatterND", "ReverseSequence")
 """Operators that only move values, where their indices are constants."""
-
-_OUTPUT_INT64 = {"OutputType": 4}
 
 
 def gather(layer: Layer, emitter: Emitter) -> None:
@@ -42,9 +47,8 @@ def gather(layer: Layer, emitter: Emitter) -> None:
         raise refused(layer.node, "it has no indices")
     else:
         where = _counted(emitter, emitter.read(index, PLAIN), [shape[axis]])
-    made = emitter.output(layer.target, PLAIN, emitter.writer.quant(source))
-    emitter.emit("GATHER", [source, where], [made], "GatherOptions", {"Axis": axis})
-    emitter.settle(layer.target, PLAIN, made)
+    quant = emitter.writer.quant(source)
+    emitter.write(layer.target, PLAIN, "GATHER", [source, where], quant, axis=axis)
 
 
 def gather_nd(layer: Layer, emitter: Emitter) -> None:
@@ -60,9 +64,8 @@ def gather_nd(layer: Layer, emitter: Emitter) -> None:
     source = _moved(data, layer, emitter)
     sizes = data.shape[: index.shape[-1]]
     where = _counted(emitter, emitter.read(index, PLAIN), sizes)
-    made = emitter.output(layer.target, PLAIN, emitter.writer.quant(source))
-    emitter.emit("GATHER_ND", [source, where], [made], "GatherNdOptions")
-    emitter.settle(layer.target, PLAIN, made)
+    quant = emitter.writer.quant(source)
+    emitter.write(layer.target, PLAIN, "GATHER_ND", [source, where], quant)
 
 
 def _counted(emitter: Emitter, index: int, sizes: Sequence[int]) -> int:
@@ -70,10 +73,7 @@ def _counted(emitter: Emitter, index: int, sizes: Sequence[int]) -> int:
     kind = emitter.writer.kind(index)
     whole = emitter.constant("sizes", np.array(sizes, kind))
     label = f"{emitter.writer.name(index)}/counted"
-    shape = emitter.writer.shape(index)
-    return emitter.compute(
-        "FLOOR_MOD", [index, whole], shape, label, kind=kind, options="FloorModOptions"
-    )
+    return emitter.compute("FLOOR_MOD", [index, whole], label, kind=kind)
 
 
 def picked(layer: Layer, emitter: Emitter) -> None:
@@ -82,8 +82,7 @@ def picked(layer: Layer, emitter: Emitter) -> None:
     onnx's reference moves the numbers of the elements in place of them.
     """
     kind = layer.node.op_type
-    text = layer.attribute("reduction", "none")
-    if (text.decode() if isinstance(text, bytes) else text) != "none":
+    if layer.attribute("reduction", "none") != "none":
         raise refused(layer.node, "it adds to what is there")
     moved = (0, 2) if kind.startswith("Scatter") else (0,)
     given: list[np.ndarray] = []
@@ -108,15 +107,10 @@ def picked(layer: Layer, emitter: Emitter) -> None:
     if len(sources) > 1:
         sources = [emitter.in_params(each, quant) for each in sources]
         label = f"{layer.node.name}/both"
-        type_ = emitter.writer.kind(sources[0])
-        whole = emitter.writer.tensor(label, (count,), type_, quant)
-        values = {"Axis": 0}
-        emitter.emit("CONCATENATION", sources, [whole], "ConcatenationOptions", values)
-    places = evaluated(layer.node, given)[0]
-    made = emitter.output(layer.target, PLAIN, emitter.writer.quant(whole))
-    where = emitter.ints("index", places)
-    emitter.emit("GATHER", [whole, where], [made], "GatherOptions", {"Axis": 0})
-    emitter.settle(layer.target, PLAIN, made)
+        whole = emitter.move("CONCATENATION", sources, (count,), label, axis=0)
+    where = emitter.ints("index", evaluated(layer.node, given)[0])
+    quant = emitter.writer.quant(whole)
+    emitter.write(layer.target, PLAIN, "GATHER", [whole, where], quant, axis=0)
 
 
 def _constant(layer: Layer, given: Operand | Constant | None) -> Constant:
@@ -128,10 +122,11 @@ def _constant(layer: Layer, given: Operand | Constant | None) -> Constant:
 def _moved(given: Operand | Constant | None, layer: Layer, emitter: Emitter) -> int:
     """What is chosen from; a constant is in the parameters of the output."""
     out: Quant | None = layer.target.quant if layer.quantized else None
-    kind = "float32" if layer.target.quant is not None else layer.target.kind
     if out is not None and isinstance(given, Constant):
         given = given.in_params(out)
-    return input_tensor(given, layer, emitter, PLAIN, integers=out is not None, kind=kind)
+    return input_tensor(
+        given, layer, emitter, PLAIN, integers=out is not None, kind=layer.target.computed_kind
+    )
 
 
 def arg_extreme(layer: Layer, emitter: Emitter) -> None:
@@ -144,15 +139,8 @@ def arg_extreme(layer: Layer, emitter: Emitter) -> None:
     shape = [size for at, size in enumerate(layer.data.shape) if at != axis]
     name = layer.target.value.name or "index"
     kind = "ARG_MAX" if layer.node.op_type == "ArgMax" else "ARG_MIN"
-    made = emitter.compute(
-        kind,
-        [source, emitter.constant("axis", np.array(axis, np.int32))],
-        shape,
-        name,
-        kind="int64",
-        options="ArgMaxOptions" if kind == "ARG_MAX" else "ArgMinOptions",
-        values=_OUTPUT_INT64,
-    )
+    inputs = [source, emitter.constant("axis", np.array(axis, np.int32))]
+    made = emitter.compute(kind, inputs, name, shape, "int64", output_type=type_number("int64"))
     if layer.attribute("keepdims", 1):
         made = emitter.reshape(made, layer.target.shape, f"{name}/kept")
     emitter.settle(layer.target, PLAIN, made)
@@ -168,12 +156,12 @@ def top(layer: Layer, emitter: Emitter) -> None:
         raise refused(layer.node, "TFLite gives the largest")
     source = emitter.read(layer.data, PLAIN)
     shape = (*layer.data.shape[:-1], count[0])
-    kind, quant = emitter.writer.kind(source), emitter.writer.quant(source)
+    quant = emitter.writer.quant(source)
     name = layer.node.name or "top"
-    values = emitter.writer.tensor(f"{name}/values", shape, kind, quant)
+    values = emitter.writer.like(source, f"{name}/values", shape)
     places = emitter.writer.tensor(f"{name}/places", shape, "int32")
     number = emitter.constant("k", np.array(count[0], np.int32))
-    emitter.emit("TOPK_V2", [source, number], [values, places], "TopKV2Options")
+    emitter.emit("TOPK_V2", [source, number], [values, places])
     for target in layer.outputs:
         if target.value is layer.node.outputs[1]:
             emitter.settle(target, PLAIN, emitter.cast(places, "int64"))
@@ -192,14 +180,10 @@ def cumulative_sum(layer: Layer, emitter: Emitter) -> None:
     made = emitter.compute(
         "CUMSUM",
         [source, emitter.constant("axis", np.array(axis[0], np.int32))],
-        layer.data.shape,
         f"{layer.target.value.name}/sum",
         kind=emitter.writer.kind(source),
-        options="CumsumOptions",
-        values={
-            "Exclusive": bool(layer.attribute("exclusive", 0)),
-            "Reverse": bool(layer.attribute("reverse", 0)),
-        },
+        exclusive=bool(layer.attribute("exclusive", 0)),
+        reverse=bool(layer.attribute("reverse", 0)),
     )
     emitter.finish(layer.target, PLAIN, made)
 
@@ -210,7 +194,7 @@ def one_hot(layer: Layer, emitter: Emitter) -> None:
     if depth is None or values is None:
         raise refused(layer.node, "its depth or values are left out")
     rank = len(layer.target.shape)
-    kind = "float32" if layer.target.quant is not None else layer.target.kind
+    kind = layer.target.computed_kind
     off, on = values.as_kind(kind).reshape(-1)
     index = _counted(emitter, emitter.cast(emitter.read(layer.data, PLAIN), "int64"), depth)
     numbers = [np.array(depth[0], np.int32), np.array(on), np.array(off)]
@@ -218,10 +202,75 @@ def one_hot(layer: Layer, emitter: Emitter) -> None:
     made = emitter.compute(
         "ONE_HOT",
         [index, *(emitter.constant("number", each) for each in numbers)],
-        layer.target.shape,
         f"{layer.target.value.name}/hot",
-        kind=kind,
-        options="OneHotOptions",
-        values={"Axis": -1 if axis == rank - 1 else axis},
+        layer.target.shape,
+        kind,
+        axis=-1 if axis == rank - 1 else axis,
     )
     emitter.finish(layer.target, PLAIN, made)
+
+
+# ------------------------------------------------------------------------ conditions, types
+
+COMPARED = {
+    "Equal": "EQUAL",
+    "Greater": "GREATER",
+    "GreaterOrEqual": "GREATER_EQUAL",
+    "Less": "LESS",
+    "LessOrEqual": "LESS_EQUAL",
+}
+"""Operator -> its name in TFLite."""
+
+LOGICAL = {"And": "LOGICAL_AND", "Or": "LOGICAL_OR", "Xor": "NOT_EQUAL", "Not": "LOGICAL_NOT"}
+"""Operator -> its name in TFLite."""
+
+
+def compare(layer: Layer, emitter: Emitter) -> None:
+    """Equal, Greater and so on; what is quantized is compared as the real values that it is."""
+    computed = [each for each in layer.inputs if isinstance(each, Operand)]
+    kind = "float32" if any(each.quant is not None for each in computed) else computed[0].kind
+    if kind == "bool" and layer.node.op_type != "Equal":
+        raise refused(layer.node, "TFLite orders numbers only")
+    _broadcast(layer, emitter, COMPARED[layer.node.op_type], kind)
+
+
+def logical(layer: Layer, emitter: Emitter) -> None:
+    """And, Or, Xor, Not."""
+    _broadcast(layer, emitter, LOGICAL[layer.node.op_type], "bool")
+
+
+def is_nan(layer: Layer, emitter: Emitter) -> None:
+    """IsNaN: what is not equal to itself."""
+    form = emitter.form_of([layer.data])
+    source = emitter.as_float(layer.data, form)
+    emitter.write(layer.target, form, "NOT_EQUAL", [source, source])
+
+
+def where(layer: Layer, emitter: Emitter) -> None:
+    """Where as SELECT_V2; on 8 bits both sides are brought to the parameters of the output."""
+    form = same_form(layer, emitter)
+    condition, *sides = layer.inputs
+    chosen = input_tensor(condition, layer, emitter, form, integers=False, kind="bool")
+    kind = layer.target.computed_kind
+    out = layer.target.quant if layer.quantized else None
+    sources = []
+    for side in sides:
+        given = side.in_params(out) if isinstance(side, Constant) and out is not None else side
+        source = input_tensor(given, layer, emitter, form, integers=layer.quantized, kind=kind)
+        sources.append(emitter.in_params(source, out))
+    emitter.write(layer.target, form, "SELECT_V2", [chosen, *sources])
+
+
+def cast(layer: Layer, emitter: Emitter) -> None:
+    """Cast; between floats nothing is done."""
+    form = emitter.form_of([layer.data])
+    source = emitter.as_float(layer.data, form)
+    emitter.finish(layer.target, form, emitter.cast(source, layer.target.computed_kind))
+
+
+def _broadcast(layer: Layer, emitter: Emitter, name: str, kind: str) -> None:
+    form = same_form(layer, emitter)
+    sources = [
+        input_tensor(each, layer, emitter, form, integers=False, kind=kind) for each in layer.inputs
+    ]
+    emitter.write(layer.target, form, name, sources)

@@ -14,7 +14,9 @@ import flatbuffers
 import numpy as np
 from tflite import BuiltinOperator, BuiltinOptions, TensorType
 
-__all__ = ["KINDS", "Quant", "TfliteWriter", "type_number"]
+from engine.frontends.tflite.options import NO_OPTIONS, OPTIONS, OptionTable
+
+__all__ = ["KINDS", "Option", "Quant", "TfliteWriter", "type_number"]
 
 _IDENTIFIER = b"TFL3"
 _VERSION = 3
@@ -34,6 +36,9 @@ _TYPES = {
 KINDS = frozenset(_TYPES)
 """Types of tensors that are written, by numpy's names."""
 
+Option = int | float | bool
+"""A value of an operator's options."""
+
 
 def type_number(kind: str) -> int:
     """The number of a type of tensors in the schema."""
@@ -48,6 +53,12 @@ class Quant:
     scale: tuple[float, ...]
     zero_point: tuple[int, ...]
     axis: int = 0
+
+    def stored(self, real: np.ndarray) -> np.ndarray:
+        """Real values on 8 bits, by the first scale; what is no number is the zero point."""
+        steps = np.rint(real / np.float32(self.scale[0])) + self.zero_point[0]
+        whole: np.ndarray = np.clip(np.nan_to_num(steps, nan=self.zero_point[0]), -128, 127)
+        return whole.astype(np.int8)
 
 
 @dataclass(frozen=True)
@@ -65,8 +76,8 @@ class _Operator:
     code: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    options: str
-    values: tuple[tuple[str, int | float | bool], ...]
+    options: OptionTable
+    values: Mapping[str, Option]
 
 
 class TfliteWriter:
@@ -94,6 +105,11 @@ class TfliteWriter:
         """Add a tensor that an operator writes; its number. A name that is taken gets a suffix."""
         return self._add(name, tuple(shape), dtype, quant, 0)
 
+    def like(self, tensor: int, name: str, shape: Sequence[int]) -> int:
+        """Add a tensor of the type and parameters of another."""
+        other = self._tensors[tensor]
+        return self.tensor(name, shape, other.dtype, other.quant)
+
     def constant(self, name: str, array: np.ndarray, quant: Quant | None = None) -> int:
         """Add a constant; the same one again where it is there already."""
         data = np.asarray(array, order="C")  # ascontiguousarray makes a row of a number
@@ -113,8 +129,7 @@ class TfliteWriter:
         name: str,
         inputs: Sequence[int],
         outputs: Sequence[int],
-        options: str = "",
-        values: Mapping[str, int | float | bool] | None = None,
+        values: Mapping[str, Option],
         version: int = 1,
     ) -> None:
         """Add an operator.
@@ -122,14 +137,13 @@ class TfliteWriter:
         Args:
             name: of the schema: ``CONV_2D``.
             inputs, outputs: numbers of tensors; -1 for an input that is left out.
-            options: its table of options: ``Conv2DOptions``; empty: none.
-            values: field of that table, as the schema's functions call it -> value.
+            values: its options by the names of ``options.toml``; others have their default.
             version: of the operator.
         """
         builtin: int = getattr(BuiltinOperator, name)
         code = self._codes.setdefault((builtin, version), len(self._codes))
-        fields = tuple((values or {}).items())
-        self._operators.append(_Operator(code, tuple(inputs), tuple(outputs), options, fields))
+        options = OPTIONS.get(name, NO_OPTIONS)
+        self._operators.append(_Operator(code, tuple(inputs), tuple(outputs), options, values))
 
     def shape(self, tensor: int) -> tuple[int, ...]:
         """Of a tensor."""
@@ -218,7 +232,7 @@ class TfliteWriter:
         return _table(builder, "OperatorCode", values)
 
     def _tensor(self, builder: flatbuffers.Builder, tensor: _Tensor) -> int:
-        fields: dict[str, int | float | bool] = {
+        fields: dict[str, Option] = {
             "Shape": _ints(builder, tensor.shape),
             "Type": _TYPES[tensor.dtype],
             "Buffer": tensor.buffer,
@@ -237,23 +251,28 @@ class TfliteWriter:
         return _table(builder, "Tensor", fields)
 
     def _operator(self, builder: flatbuffers.Builder, operator: _Operator) -> int:
-        fields: dict[str, int | float | bool] = {
+        fields: dict[str, Option] = {
             "OpcodeIndex": operator.code,
             "Inputs": _ints(builder, operator.inputs),
             "Outputs": _ints(builder, operator.outputs),
         }
-        if operator.options:
-            fields["BuiltinOptionsType"] = getattr(BuiltinOptions, operator.options)
+        if operator.options is not NO_OPTIONS:
+            fields["BuiltinOptionsType"] = getattr(BuiltinOptions, operator.options.name)
             fields["BuiltinOptions"] = _options(builder, operator)
         return _table(builder, "Operator", fields)
 
 
+_SLOTS = {"?": "Bool", "b": "Int8", "i": "Int32", "f": "Float32"}
+
+
 def _options(builder: flatbuffers.Builder, operator: _Operator) -> int:
-    values: dict[str, int | float | bool] = dict(operator.values)
-    shape = values.pop("NewShape", None)
-    if shape is not None:
-        raise ValueError("shapes are given as tensors")
-    return _table(builder, operator.options, values)
+    known = {field.name: field for field in operator.options.fields}
+    builder.StartObject(1 + max((field.number for field in known.values()), default=0))
+    for name, value in operator.values.items():
+        field = known[name]
+        getattr(builder, f"Prepend{_SLOTS[field.kind]}Slot")(field.number, value, field.default)
+    end: int = builder.EndObject()
+    return end
 
 
 def _table(builder: flatbuffers.Builder, name: str, fields: Mapping[str, Any]) -> int:

@@ -1,4 +1,7 @@
-"""The options of operators: names, types and defaults of their fields (``options.toml``)."""
+"""The options of operators: names, types and defaults of their fields (``options.toml``).
+
+What is read and what is written (:mod:`engine.export.tflite`) are the same tables.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,41 @@ __all__ = [
     "CUSTOM",
     "NO_OPTIONS",
     "OPTIONS",
+    "RELU",
+    "RELU6",
+    "RELU_N1_TO_1",
+    "SAME",
+    "TANH",
+    "VALID",
     "OptionField",
     "OptionTable",
     "Value",
     "read_custom",
     "read_options",
+    "same_pads",
 ]
+
+SAME, VALID = 0, 1
+"""Numbers of the option ``padding``."""
+
+RELU, RELU_N1_TO_1, RELU6, TANH = 1, 2, 3, 4
+"""Numbers of the option ``activation``, which is fused; 0 is none."""
+
+
+def same_pads(size: int, count: int, stride: int, reach: int) -> tuple[int, int]:
+    """What ``SAME`` pads before and behind: an odd element goes to the end.
+
+    As ``tensorflow/lite/kernels/padding.h`` has it.
+
+    Args:
+        size: elements.
+        count: windows.
+        stride: of the window.
+        reach: elements that a window spans, with its dilation.
+    """
+    total = max((count - 1) * stride + reach - size, 0)
+    return total // 2, total - total // 2
+
 
 Value = int | float | str | tuple[int, ...] | tuple[float, ...]
 

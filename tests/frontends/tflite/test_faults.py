@@ -224,6 +224,6 @@ def test_options_are_read_as_the_schema_writes_them(kind: str) -> None:
 def _named(fields: tuple[object, ...], slots: list[str]) -> list[str]:
     """The attribute of the schema's class for each field, by its number in the schema."""
     # deprecated fields have no attribute; what is left stands in the schema's order
-    numbers = sorted(field.number for field in fields)  # type: ignore[attr-defined]
-    first = numbers[0] if len(slots) == len(numbers) else 0
-    return [slots[field.number - first] for field in fields]  # type: ignore[attr-defined]
+    numbers = [field.number for field in fields]  # type: ignore[attr-defined]
+    first = min(numbers, default=0) if len(slots) == len(numbers) else 0
+    return [slots[number - first] for number in numbers]
