@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
 from engine.base.errors import JobCancelledError, QuantizationError, UsageError
 from engine.base.events import CallbackReporter, Event, Partial
 from engine.hybrid import Evaluator, Layers, SearchConfig, propose, search, subgraph_layers
+from engine.hybrid.sensitivity import NoiseTerm
 from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.wire.codec import encode
 from engine.wire.hybrid import SearchResult
 from engine.wire.names import CURVE_KIND
 from tests.hybrid.nets import chain
+from tests.quantize.models import Net
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +131,38 @@ def test_the_proposal_lifts_the_pair() -> None:
     assert before is not None
     assert after is not None
     assert after - before > 15
+
+
+@pytest.mark.parametrize(
+    ("shares", "lifted"),
+    [
+        (
+            (0.25, 0.25, 0.25),
+            3,
+        ),  # of the error that is left a quarter, a third, a half: at most 3 of 30
+        ((0.11, 0.08), 1),  # the second takes 9 % of what is left
+        ((0.09,), 0),
+    ],
+)
+def test_a_proposal_goes_on_while_a_layer_takes_a_tenth_of_the_error(
+    monkeypatch: pytest.MonkeyPatch, shares: tuple[float, ...], lifted: int
+) -> None:
+    net = Net(0)
+    x = net.input(1, 2, 4, 4, name="image")
+    for _ in range(30):
+        x = net.op("Conv", x, net.constant(net.normal(2, 2, 1, 1)))
+    graph = net.graph(x)
+    feeds = [{"image": np.ones((1, 2, 4, 4), np.float32)}]
+    names = [layer.id for layer in Layers(graph).all]
+    rest = (1 - sum(shares)) / (len(names) - len(shares))
+    noise = [*shares, *[rest] * (len(names) - len(shares))]
+    terms = [
+        NoiseTerm(name, weights=True, needs=frozenset({name}), noise=(share,))
+        for name, share in zip(names, noise, strict=True)
+    ]
+    monkeypatch.setattr("engine.hybrid.proposal.noise_terms", lambda *_, **__: terms)
+    proposal = propose(quantize(graph, calibrate(graph, feeds)), feeds)
+    assert sorted(proposal.layers) == sorted(names[:lifted])
 
 
 def test_a_subgraph_is_all_between_input_and_output() -> None:

@@ -132,8 +132,12 @@ def test_channels_that_leave_the_array_unused() -> None:
     assert "33 channels" in one.why
     assert one.gain_ms == pytest.approx(1 * 32 * 9 * 32 * 32 * 1e-6)
     chain = Chain((1, 32, 32, 32))
-    chain.add("Conv", (1, 24, 32, 32), kernel=3)  # one tile: nothing to gain
-    assert found(chain) == {}
+    chain.add("Conv", (1, 57, 32, 32), kernel=3)  # 7 of 64 channels are unused: more than a tenth
+    assert only(found(chain), "multiples of 32").layers == ("Conv0",)
+    for channels in (24, 58):  # one tile: nothing to gain; 6 of 64 are less than a tenth
+        chain = Chain((1, 32, 32, 32))
+        chain.add("Conv", (1, channels, 32, 32), kernel=3)
+        assert found(chain) == {}
 
 
 def test_large_kernels_become_several_small_ones() -> None:

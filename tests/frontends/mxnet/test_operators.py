@@ -475,6 +475,7 @@ def test_codes_that_do_not_fit_are_refused(codes: tuple[int, ...]) -> None:
             "nothing",
         ),
         ("Pooling", {"kernel": "(9,9)"}, "larger than its padded input"),
+        ("Pooling", {"kernel": "(2,2)", "pad": "(4097,0)"}, "out of range"),
         ("SoftmaxOutput", {}, "builds of MXNet"),
         ("Activation", {"act_type": "wave"}, "'wave'"),
         ("Dropout", {"mode": "always"}, "at inference too"),
