@@ -136,10 +136,7 @@ def test_the_proposal_lifts_the_pair() -> None:
 @pytest.mark.parametrize(
     ("shares", "lifted"),
     [
-        (
-            (0.25, 0.25, 0.25),
-            3,
-        ),  # of the error that is left a quarter, a third, a half: at most 3 of 30
+        ((0.2, 0.2, 0.2, 0.2), 3),  # each takes a fifth or more; at most 3 of 30 layers
         ((0.11, 0.08), 1),  # the second takes 9 % of what is left
         ((0.09,), 0),
     ],
