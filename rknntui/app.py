@@ -97,8 +97,8 @@ class Workbench(QuietCrashApp):
         self.visited: dict[str, Workspace] = {}
         self.memory = ui_state.opened_groups(self._state)
         self.opener = Opener(self)
-        self.output = Output(self)
-        self.stopping = Stopping(self)
+        self.output = Output(self, self.show_error)
+        self.stopping = Stopping(self, self.session, self.bridge, self.leave)
         self.animation_level = "none"
         REGISTRY.user_keys = {}
         self.theming = Theming(self, str(self._state.get("theme", DEFAULT)))
@@ -144,6 +144,11 @@ class Workbench(QuietCrashApp):
     def workspace(self) -> Workspace | None:
         """The workspace on the screen."""
         return self.visited.get(self.current)
+
+    @property
+    def opening(self) -> str:
+        """The name of the file that is being opened; empty where none is."""
+        return self.opener.opening
 
     def tabs(self) -> list[tuple[str, str, str, str, str]]:
         """(name, key, title, short title, mark) of each workspace; the mark says without colour
@@ -331,7 +336,9 @@ class Workbench(QuietCrashApp):
         """Show the keys of the focused widget, the workspace and the workbench."""
         from rknntui.screens.dialogs.help import HelpDialog
 
-        self.push_screen(HelpDialog(self))
+        workspace = self.workspace
+        title = WORKSPACES[self.current].title if workspace else "RKNN TUI"
+        self.push_screen(HelpDialog(self, title, workspace.HELP if workspace else ""))
 
     def action_jump(self) -> None:
         """Put a letter on every pane."""

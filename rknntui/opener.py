@@ -11,9 +11,9 @@ from rknntui.session.drafts import draft_of, told
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rknntui.app import Workbench
     from rknntui.session.file_watcher import FileWatcher
     from rknntui.session.messages import SourceChanged
+    from rknntui.shell import Shell
 
 __all__ = ["Opener"]
 
@@ -30,7 +30,7 @@ class Opener:
         opening: name of the file that is being opened; empty where none is.
     """
 
-    def __init__(self, app: Workbench) -> None:
+    def __init__(self, app: Shell) -> None:
         self.opening = ""
         self._app = app
         self._changed: set[str] = set()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rknntui.app import Workbench
+    from textual.app import App
 
 __all__ = ["Output"]
 
@@ -20,10 +20,12 @@ class Output:
 
     Args:
         app: tells what was done, and asks before a file is replaced.
+        show_error: tells why it was not.
     """
 
-    def __init__(self, app: Workbench) -> None:
+    def __init__(self, app: App[None], show_error: Callable[[Exception], None]) -> None:
         self._app = app
+        self._show_error = show_error
 
     def copy(self, text: str) -> None:
         """Copy a text by the terminal (OSC 52), or into a file when it is too long for that."""
@@ -70,7 +72,7 @@ class Output:
             except OutputExistsError:
                 self._ask_overwrite(path, write)
             except EngineError as error:
-                self._app.show_error(error)
+                self._show_error(error)
             else:
                 self._app.notify(f"Written: {path}", markup=False)
 

@@ -6,8 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rknntui.app import Workbench
+    from collections.abc import Callable
+
+    from textual.app import App
+
+    from rknntui.bridge import Bridge
     from rknntui.session.job_view_model import JobView
+    from rknntui.session.state import Session
 
 __all__ = ["Stopping"]
 
@@ -17,10 +22,15 @@ class Stopping:
 
     Args:
         app: asks.
+        session: has the jobs.
+        bridge: stops them.
+        leave: ends the workbench.
     """
 
-    def __init__(self, app: Workbench) -> None:
-        self._app = app
+    def __init__(
+        self, app: App[None], session: Session, bridge: Bridge, leave: Callable[[], None]
+    ) -> None:
+        self._app, self._session, self._bridge, self._leave_app = app, session, bridge, leave
 
     def ask(self, job: JobView | None) -> None:
         """Ask whether a job shall stop. Where it is stopping already, a yes ends its worker."""
@@ -39,17 +49,17 @@ class Stopping:
 
     def _stop(self, job_id: str, yes: bool | None) -> None:
         if yes:
-            stop = self._app.bridge.cancel(job_id)
+            stop = self._bridge.cancel(job_id)
             self._app.run_worker(stop, name="cancel", exit_on_error=True)
 
     def ask_and_leave(self) -> None:
         """Leave; with a running job ask what becomes of it."""
         from rknntui.screens.dialogs.dialogs import ConfirmDialog
 
-        jobs = self._app.session.jobs.values()
+        jobs = self._session.jobs.values()
         job = next((j for j in jobs if j.running and not j.quiet), None)
         if job is None:
-            self._app.leave()
+            self._leave_app()
             return
         question = f"“{job.title}” is running. If it is kept, the next start shows it again."
         answers = [
@@ -62,6 +72,6 @@ class Stopping:
 
     async def _leave(self, job_id: str, choice: str | None) -> None:
         if choice == "cancel":
-            await self._app.bridge.cancel(job_id)
+            await self._bridge.cancel(job_id)
         if choice:
-            self._app.leave()
+            self._leave_app()

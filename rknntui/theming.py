@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rknntui.colours import DEFAULT, FEW_COLOURS, ThemeError, read_theme
 
 if TYPE_CHECKING:
-    from rknntui.app import Workbench
+    from rknntui.compat import QuietCrashApp
 
 __all__ = ["Theming"]
 
@@ -20,7 +20,7 @@ class Theming:
         wanted: the name of the theme to begin with; not shown by a terminal of few colours.
     """
 
-    def __init__(self, app: Workbench, wanted: str) -> None:
+    def __init__(self, app: QuietCrashApp, wanted: str) -> None:
         self._app = app
         self._wanted = wanted
         self._problem = ""

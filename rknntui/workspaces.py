@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rknntui.screens.base.workspace import Workspace
+from typing import Any
 
 __all__ = ["CLASSES", "WORKSPACES", "Place", "keys_of", "load", "load_all"]
 
@@ -47,8 +44,8 @@ WORKSPACES: dict[str, Place] = {
 }
 """Name, which is also the folder in ``rknntui.screens`` and the noun of its actions -> its row."""
 
-CLASSES: dict[str, type[Workspace]] = {}
-"""Name -> class of the workspaces that are imported."""
+CLASSES: dict[str, type[Any]] = {}
+"""Name -> :class:`rknntui.screens.base.workspace.Workspace` of those that are imported."""
 
 _DIGITS = "1234567890"
 
@@ -60,7 +57,7 @@ def keys_of(name: str) -> tuple[str, str]:
     return key, f"alt+{key}"
 
 
-def load(name: str) -> type[Workspace]:
+def load(name: str) -> type[Any]:
     """The class of a workspace; its actions are registered by then."""
     import_module(f"rknntui.screens.{name}.workspace")
     return CLASSES[name]

@@ -15,7 +15,7 @@ from rknntui.workspaces import load_all
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rknntui.app import Workbench
+    from rknntui.shell import Shell
 
 __all__ = ["ActionProvider"]
 
@@ -32,9 +32,9 @@ class ActionProvider(Provider):
     """
 
     @property
-    def workbench(self) -> Workbench:
+    def workbench(self) -> Shell:
         """The application, typed."""
-        return cast("Workbench", self.app)
+        return cast("Shell", self.app)
 
     async def startup(self) -> None:
         """Import the workspaces that were not visited yet, so that their actions are registered."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.screen import Screen
 
-    from rknntui.app import Workbench
+    from rknntui.shell import Shell
 
 __all__ = ["KeyBar", "TopBar"]
 
@@ -81,9 +81,9 @@ class TopBar(Painted):
                 self.refresh(Region(0, y, width, 1))
 
     @property
-    def workbench(self) -> Workbench:
+    def workbench(self) -> Shell:
         """The application, typed."""
-        return cast("Workbench", self.app)
+        return cast("Shell", self.app)
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
@@ -124,7 +124,7 @@ class TopBar(Painted):
             return [("engine stopped", "bad")]
         if worker == "starting":
             return [("engine starting", "dim")]
-        if opening := self.workbench.opener.opening:
+        if opening := self.workbench.opening:
             return [(f"opening {sanitize(opening, 40)}", "accent")]
         return [("idle", "dim")]
 
@@ -189,9 +189,9 @@ class KeyBar(Painted):
         self._places: list[tuple[int, int, str]] = []
 
     @property
-    def workbench(self) -> Workbench:
+    def workbench(self) -> Shell:
         """The application, typed."""
-        return cast("Workbench", self.app)
+        return cast("Shell", self.app)
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)

@@ -258,7 +258,7 @@ class Accuracy(TableWorkspace):
             self.table.focus()
             self.call_after_refresh(self._moved)
         elif self.session.running is not None:
-            self.workbench.action_cancel()
+            self.workbench.stopping.ask(self.session.running)
 
     def action_node(self) -> None:
         """Show the layer in the optimised graph."""

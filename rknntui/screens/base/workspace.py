@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from engine import Finding
     from engine.wire.method import Query, Task
-    from rknntui.app import Workbench
     from rknntui.bridge import Bridge
     from rknntui.links import Link
     from rknntui.session.state import Session
+    from rknntui.shell import Shell
 
 __all__ = ["Workspace"]
 
@@ -60,9 +60,9 @@ class Workspace(Container):
         self._last_focus: Widget | None = None
 
     @property
-    def workbench(self) -> Workbench:
+    def workbench(self) -> Shell:
         """The application, typed."""
-        return cast("Workbench", self.app)
+        return cast("Shell", self.app)
 
     @property
     def session(self) -> Session:

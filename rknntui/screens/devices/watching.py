@@ -12,10 +12,10 @@ from rknntui.screens.dialogs.new_file import ask_new_file
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rknntui.app import Workbench
     from rknntui.screens.devices.doctor import DoctorPane
     from rknntui.screens.devices.monitor import MonitorPane
     from rknntui.session.state import Session
+    from rknntui.shell import Shell
 
 __all__ = ["Watching", "examine", "recipe_chip"]
 
@@ -25,7 +25,7 @@ def recipe_chip(session: Session) -> str | None:
     return str(session.recipe.get("target_platform") or "").lower() or None
 
 
-def examine(app: Workbench, pane: DoctorPane, device: str) -> None:
+def examine(app: Shell, pane: DoctorPane, device: str) -> None:
     """Examine a board in place of the one that is being examined; with the open compiled model."""
 
     async def submit() -> None:
@@ -48,7 +48,7 @@ class Watching:
         pane: shows it.
     """
 
-    def __init__(self, app: Workbench, pane: MonitorPane) -> None:
+    def __init__(self, app: Shell, pane: MonitorPane) -> None:
         self._app = app
         self._pane = pane
 
@@ -82,7 +82,7 @@ class Watching:
             return
         pane.wanted = None
         pane.follow(job, wanted.params)
-        self._app.screen_stack[0].refresh_bindings()
+        self._app.show_state()
 
     def _stop(self) -> None:
         """Let it end in order: a recording is closed."""
@@ -103,7 +103,7 @@ class Watching:
         def chosen(path: str, force: bool) -> None:
             self._pane.watch_boards(devices, path, force=force)
 
-        ask_new_file(self._app, "Record the watch to", Path.cwd() / "monitor.jsonl", chosen)
+        ask_new_file(self._pane.app, "Record the watch to", Path.cwd() / "monitor.jsonl", chosen)
 
     def replay(self) -> None:
         """Choose a recording and show it."""

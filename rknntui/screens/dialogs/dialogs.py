@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from rknntui.app import Workbench
+    from rknntui.shell import Shell
     from rknntui.widgets.strips import Line
 
 __all__ = [
@@ -58,9 +58,9 @@ class Dialog(ModalScreen[Any]):
     KEYS_TEXT = "Esc close"
 
     @property
-    def workbench(self) -> Workbench:
+    def workbench(self) -> Shell:
         """The application, typed."""
-        return cast("Workbench", self.app)
+        return cast("Shell", self.app)
 
     @property
     def text_width(self) -> int:

@@ -13,14 +13,12 @@ from rknntui.screens.dialogs.dialogs import TextDialog, paragraphs
 from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.search import SearchLine
 from rknntui.widgets.wrap import wrap
-from rknntui.workspaces import WORKSPACES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from textual.app import ComposeResult
+    from textual.app import App, ComposeResult
 
-    from rknntui.app import Workbench
     from rknntui.widgets.strips import Line
 
 __all__ = ["HelpDialog"]
@@ -38,17 +36,21 @@ _SILENT = ("page_left", "page_right", "scroll_left", "scroll_right", "scroll_hom
 
 
 class HelpDialog(TextDialog):
-    """All keys that work where the focus is, from the inside outwards; ``/`` filters them."""
+    """All keys that work where the focus is, from the inside outwards; ``/`` filters them.
+
+    Args:
+        app: has the bindings.
+        title: of the workspace, or the program's.
+        about: what the workspace is for; ``{model.search}`` stands for an action's key.
+    """
 
     BINDINGS = [Binding("slash", "search", "Search", show=False)]
     KEYS_TEXT = "/ search · y copy · Esc close"
 
-    def __init__(self, app: Workbench) -> None:
-        workspace = app.workspace
-        title = WORKSPACES[app.current].title if workspace else "RKNN TUI"
+    def __init__(self, app: App[None], title: str, about: str) -> None:
         self._words: list[str] = []
         groups = _groups(app, bindings_in_reach(app.screen))
-        super().__init__(f"Help: {title}", lambda width: _lines(app, groups, self._words, width))
+        super().__init__(f"Help: {title}", lambda width: _lines(about, groups, self._words, width))
 
     def compose(self) -> ComposeResult:
         rows = TextRows()
@@ -73,7 +75,7 @@ class HelpDialog(TextDialog):
 
 
 def _groups(
-    app: Workbench, reach: Sequence[tuple[str, list[Binding]]]
+    app: App[None], reach: Sequence[tuple[str, list[Binding]]]
 ) -> dict[str, dict[str, str]]:
     """Heading -> keys -> what they do; keys of the screen and of the workbench are one group."""
     groups: dict[str, dict[str, str]] = {}
@@ -90,12 +92,11 @@ def _groups(
 
 
 def _lines(
-    app: Workbench, groups: Mapping[str, Mapping[str, str]], words: Sequence[str], width: int
+    about: str, groups: Mapping[str, Mapping[str, str]], words: Sequence[str], width: int
 ) -> list[Line]:
-    workspace = app.workspace
     lines: list[Line] = []
-    if workspace and not words:
-        lines = paragraphs([("", with_keys(workspace.HELP), "")], width)
+    if about and not words:
+        lines = paragraphs([("", with_keys(about), "")], width)
     for heading, rows in groups.items():
         kept = {k: t for k, t in rows.items() if all(w in f"{k} {t}".lower() for w in words)}
         if kept:
@@ -111,7 +112,7 @@ def _lines(
     return lines
 
 
-def _rows(app: Workbench, bindings: list[Binding]) -> dict[str, str]:
+def _rows(app: App[None], bindings: list[Binding]) -> dict[str, str]:
     """Keys -> what they do."""
     keys: dict[str, list[str]] = {}
     texts: dict[str, str] = {}

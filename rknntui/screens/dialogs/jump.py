@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.widget import Widget
 
-    from rknntui.app import Workbench
+    from rknntui.shell import Shell
 
 __all__ = ["JumpOverlay", "jump"]
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 
 
-def jump(app: Workbench) -> None:
+def jump(app: Shell) -> None:
     """Put a letter on every pane, where no dialog is open; go where the user says."""
     if len(app.screen_stack) > 1:
         return
@@ -31,7 +31,7 @@ def jump(app: Workbench) -> None:
 
     def go(name: str | None) -> None:
         if name:
-            app.call_later(app.show, name)
+            app.do(app.show(name))
 
     app.push_screen(JumpOverlay(panes, keys), go)
 

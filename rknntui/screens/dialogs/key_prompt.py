@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from rknntui.app import Workbench
+    from rknntui.shell import Shell
 
 __all__ = ["ask_key", "with_key"]
 
@@ -20,7 +20,7 @@ _QUESTION = (
 )
 
 
-async def with_key(workbench: Workbench, action: Callable[[], Awaitable[object]]) -> bool:
+async def with_key(workbench: Shell, action: Callable[[], Awaitable[object]]) -> bool:
     """Do something that may meet an encrypted container: with its key, asked for until it opens.
 
     To be awaited inside a worker of Textual, as a dialog waits for its answer there.
@@ -49,7 +49,7 @@ async def with_key(workbench: Workbench, action: Callable[[], Awaitable[object]]
             return True
 
 
-async def ask_key(workbench: Workbench, error: Exception) -> bool:
+async def ask_key(workbench: Shell, error: Exception) -> bool:
     """Ask for the key that an error says is missing or wrong; False for none.
 
     Args:
@@ -66,7 +66,7 @@ async def ask_key(workbench: Workbench, error: Exception) -> bool:
     def problem(text: str) -> str:
         return "" if text else "The key is empty."
 
-    name = workbench.opener.opening or (workbench.session.path or "").rpartition("/")[2]
+    name = workbench.opening or (workbench.session.path or "").rpartition("/")[2]
     question = _QUESTION.format(sanitize(name, 100) or "The container")
     if isinstance(error, EngineError) and error.kind == "wrong key":
         question = f"✗ {sanitize(error.what, 300)} {sanitize(error.remedy, 300)}"

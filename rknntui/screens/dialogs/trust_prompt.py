@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from engine.wire.model import Pair
-    from rknntui.app import Workbench
+    from rknntui.shell import Shell
 
 __all__ = ["ask_for_partner", "ask_trust", "recipe_at"]
 
@@ -18,7 +18,7 @@ _WHY = {
 }
 
 
-async def recipe_at(workbench: Workbench, path: str) -> Mapping[str, object]:
+async def recipe_at(workbench: Shell, path: str) -> Mapping[str, object]:
     """The recipe in a file; empty where the file is something else.
 
     Raises:
@@ -33,7 +33,7 @@ async def recipe_at(workbench: Workbench, path: str) -> Mapping[str, object]:
     return (await workbench.bridge.call(RECIPE_LOAD, AtPath(path))).recipe
 
 
-async def ask_trust(workbench: Workbench, recipe: Mapping[str, object]) -> None:
+async def ask_trust(workbench: Shell, recipe: Mapping[str, object]) -> None:
     """Ask about each file of ``custom_ops`` that may not run yet; a no leaves it as it is.
 
     To be awaited inside a worker of Textual, as a dialog waits for its answer there.
@@ -66,7 +66,7 @@ async def ask_trust(workbench: Workbench, recipe: Mapping[str, object]) -> None:
             await workbench.bridge.call(CODE_CONFIRM, CodeDigest(file.path, file.sha256))
 
 
-async def ask_for_partner(workbench: Workbench, path: str) -> Pair | None:
+async def ask_for_partner(workbench: Shell, path: str) -> Pair | None:
     """Ask which file is the other half of a model; its pair of model and weights, None for no.
 
     To be awaited inside a worker of Textual, as :func:`ask_trust`.

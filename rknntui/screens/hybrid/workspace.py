@@ -465,7 +465,7 @@ class Hybrid(TableWorkspace):
     def action_stop(self) -> None:
         """Back to the layers; a running job is asked about."""
         if self.session.running is not None:
-            self.workbench.action_cancel()
+            self.workbench.stopping.ask(self.session.running)
 
     def action_build(self) -> None:
         """Go to Quantize and build there."""

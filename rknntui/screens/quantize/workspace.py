@@ -346,7 +346,7 @@ class Quantize(TableWorkspace):
 
     def action_stop(self) -> None:
         """Ask whether the running job shall stop."""
-        self.workbench.action_cancel()
+        self.workbench.stopping.ask(self.session.running)
 
     def action_next_view(self) -> None:
         """Show the next view."""

@@ -1,0 +1,101 @@
+"""What the parts of the workbench may ask of it: :class:`rknntui.app.Workbench` has all of this.
+
+Workspaces, dialogs and the line on top name this protocol and not the application, which knows all
+of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from textual.message import Message
+    from textual.notifications import SeverityLevel
+    from textual.screen import Screen
+
+    from engine.wire.method import Task
+    from rknntui.bridge import Bridge
+    from rknntui.keys.actions import Action
+    from rknntui.output import Output
+    from rknntui.session.state import Session
+    from rknntui.stopping import Stopping
+    from rknntui.theming import Theming
+
+__all__ = ["Shell"]
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class Shell(Protocol):
+    """The workbench, as its parts see it.
+
+    Attributes:
+        session: model, recipe, problems, jobs and last build.
+        bridge: the way to the engine's worker.
+        output: copies and writes texts.
+        stopping: stops jobs, after a yes.
+        theming: the colours.
+        current: the name of the workspace on the screen.
+        opening: the name of the file that is being opened; empty where none is.
+        memory: path of a model -> groups of its graph that are open.
+    """
+
+    session: Session
+    bridge: Bridge
+    output: Output
+    stopping: Stopping
+    theming: Theming
+    current: str
+    memory: dict[str, list[str]]
+
+    @property
+    def opening(self) -> str: ...
+
+    @property
+    def screen_stack(self) -> list[Screen[Any]]: ...
+
+    @property
+    def screen(self) -> Screen[Any]: ...
+
+    def do(self, work: Coroutine[Any, Any, object]) -> None: ...
+
+    def start_job(self, method: Task[P, R], params: P, title: str) -> None: ...
+
+    async def show(self, name: str) -> None: ...
+
+    def show_state(self) -> None: ...
+
+    def show_error(self, error: Exception) -> None: ...
+
+    def open_path(self, path: str) -> None: ...
+
+    def save_state(self) -> None: ...
+
+    def tabs(self) -> list[tuple[str, str, str, str, str]]: ...
+
+    def keys_of(self, action: Action) -> list[str]: ...
+
+    def disabled_reason(self, action: Action) -> str: ...
+
+    async def run_registered(self, action: Action) -> None: ...
+
+    def post_message(self, message: Message) -> bool: ...
+
+    def push_screen(
+        self, screen: Screen[R], callback: Callable[[R | None], Any] | None = None
+    ) -> object: ...
+
+    async def push_screen_wait(self, screen: Screen[R]) -> R: ...
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None: ...
