@@ -20,7 +20,10 @@ from engine.graph.ir.shapes import infer_proto
 from engine.graph.ir.verify import check_channels, check_proto
 from engine.graph.ir.weightless import SMALL_BYTES, strip_weights
 
-__all__ = ["COPIED", "Emitter", "Resizing", "Window"]
+__all__ = ["COPIED", "Emitter", "Input", "Resizing", "Window"]
+
+Input = str | np.ndarray | list[int]
+"""What a node reads: the name of a tensor, or the numbers of a constant."""
 
 
 class Window(TypedDict, total=False):
@@ -108,7 +111,7 @@ class Emitter:
     def node(
         self,
         op: str,
-        inputs: Sequence[str],
+        inputs: Sequence[Input],
         output: str = "",
         *,
         domain: str = "",
@@ -121,7 +124,7 @@ class Emitter:
     def nodes(
         self,
         op: str,
-        inputs: Sequence[str],
+        inputs: Sequence[Input],
         outputs: Sequence[str],
         *,
         domain: str = "",
@@ -131,7 +134,8 @@ class Emitter:
 
         Args:
             op: operator of ONNX (or of ``domain``).
-            inputs: names as earlier calls returned them; empty for one that is left out.
+            inputs: names as earlier calls returned them, empty for one that is left out; or
+                constants: an array, or a list of int64.
             outputs: the wished name of each; an empty one leaves that output out.
             attributes: as ``onnx.helper.make_node`` takes them; None is left out.
 
@@ -141,7 +145,7 @@ class Emitter:
         names = [self._names.claim(name) if name else "" for name in outputs]
         node = onnx.helper.make_node(
             op,
-            list(inputs),
+            [self._named(tensor) for tensor in inputs],
             names,
             name=self._node_names.claim(self.origin or names[0]),
             domain=domain or None,
@@ -153,6 +157,11 @@ class Emitter:
             node.metadata_props.add(key=ORIGIN, value=self.origin)
         self._proto.graph.node.append(node)
         return names
+
+    def _named(self, tensor: Input) -> str:
+        if isinstance(tensor, str):
+            return tensor
+        return self.ints(*tensor) if isinstance(tensor, list) else self.constant(tensor)
 
     def formula(self, tensor: str) -> Formula:
         """A tensor to compute with; see :mod:`engine.frontends.formula`."""

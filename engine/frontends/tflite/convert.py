@@ -1,9 +1,10 @@
-"""From the operators of a TFLite file to the engine's graph: the walk."""
+"""From the operators of a TFLite file to the engine's graph: the walk, and its control flow."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,12 +12,15 @@ from engine.base.errors import EngineError, SourceModelError
 from engine.base.events import Reporter
 from engine.base.text import sanitize
 from engine.frontends.tflite.layer import Handler, Layer
-from engine.frontends.tflite.schema import Model, Operator
-from engine.frontends.tflite.tensors import Frame, Tensors
-from engine.frontends.tflite.values import Value
+from engine.frontends.tflite.options import VALID
+from engine.frontends.tflite.schema import Model, Operator, Subgraph
+from engine.frontends.tflite.tensors import Frame, Tensors, Value, constant_array
 from engine.graph.ir.folding import TooLargeError
 
-__all__ = ["Converter", "Tables"]
+__all__ = ["CONTROL", "UNKNOWN", "Converter", "Tables", "join_dilated"]
+
+UNKNOWN = "this version does not know it"
+"""Why an operator without a reason is refused."""
 
 _MAX_DEPTH = 16
 _MAX_LAYERS = 20_000
@@ -118,7 +122,7 @@ class Converter:
         elif handler is not None:
             handler(layer)
         else:
-            raise layer.refusal(self._tables.refusals.get(kind, "this version does not know it"))
+            raise layer.refusal(self._tables.refusals.get(kind, UNKNOWN))
 
     def inline(self, number: int, inputs: Sequence[Value]) -> list[Value]:
         """Write another subgraph with ``inputs`` as its own; its outputs."""
@@ -132,3 +136,120 @@ class Converter:
         self.run(frame, graph.operators)
         self._depth -= 1
         return [self.tensors.value(frame, index) for index in graph.outputs]
+
+
+# ----------------------------------------------------------------------------- control flow
+
+_MAX_ROUNDS = 2000
+
+
+def _decided(layer: Layer, value: Value) -> bool:
+    if value.array is None or value.array.size != 1:
+        raise layer.refusal("its condition depends on the data")
+    return bool(value.array.reshape(-1)[0])
+
+
+def _give(layer: Layer, values: list[Value]) -> None:
+    for index in range(layer.outputs):
+        layer.same(index, values[index])
+
+
+def _if(layer: Layer) -> None:
+    chosen = "then_subgraph" if _decided(layer, layer.input(0)) else "else_subgraph"
+    inputs = [layer.input(index) for index in range(1, len(layer.inputs))]
+    _give(layer, layer.inline(layer.int_option(chosen), inputs))
+
+
+def _while(layer: Layer) -> None:
+    values = [layer.input(index) for index in range(len(layer.inputs))]
+    condition, body = layer.int_option("cond_subgraph"), layer.int_option("body_subgraph")
+    for _ in range(_MAX_ROUNDS):
+        if not _decided(layer, layer.inline(condition, values)[0]):
+            _give(layer, values)
+            return
+        values = layer.inline(body, values)
+    raise layer.refusal(f"it runs for more than {_MAX_ROUNDS} rounds")
+
+
+def _composite(layer: Layer) -> None:
+    """STABLEHLO_COMPOSITE: the graph that says what it computes."""
+    inputs = [layer.input(index) for index in range(len(layer.inputs))]
+    _give(layer, layer.inline(layer.int_option("decomposition"), inputs))
+
+
+CONTROL: dict[str, Handler] = {"IF": _if, "STABLEHLO_COMPOSITE": _composite, "WHILE": _while}
+
+
+# --------------------------------------------------------------------- dilated convolutions
+
+_CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
+
+
+def join_dilated(
+    graph: Subgraph, operators: Sequence[Operator], outputs: Sequence[int]
+) -> list[Operator]:
+    """``operators`` with dilated convolutions as one; exporters wrote each as three.
+
+    TensorFlow had no kernel for dilation, so ``atrous_conv2d`` splits the picture into ``block`` by
+    ``block`` coarser ones, convolves them without padding and puts the results together again: the
+    convolution with the block as its dilation, its padding less the crops at the end.
+
+    Its option ``pads`` is top, left, bottom, right.
+
+    Args:
+        graph: where their tensors are.
+        operators: in order of execution.
+        outputs: tensors that are wanted, which stay.
+    """
+    reads = Counter(index for operator in operators for index in operator.inputs)
+    reads.update(outputs)
+    makers = {index: operator for operator in operators for index in operator.outputs}
+    joined: list[Operator] = []
+    gone: list[Operator] = []
+    for operator in operators:
+        found = _joined(graph, operator, makers, reads)
+        if found is not None:
+            middle = makers[operator.inputs[0]]
+            gone += [middle, makers[middle.inputs[0]]]
+        joined.append(found or operator)
+    dropped = {id(operator) for operator in gone}
+    return [operator for operator in joined if id(operator) not in dropped]
+
+
+def _joined(
+    graph: Subgraph, last: Operator, makers: dict[int, Operator], reads: Counter[int]
+) -> Operator | None:
+    """The convolution that ``last`` ends, or None."""
+    if last.type != "BATCH_TO_SPACE_ND" or len(last.inputs) != 3:
+        return None
+    middle = makers.get(last.inputs[0])
+    if middle is None or middle.type not in _CONVOLUTIONS or reads[last.inputs[0]] != 1:
+        return None
+    first = makers.get(middle.inputs[0])
+    if first is None or first.type != "SPACE_TO_BATCH_ND" or reads[middle.inputs[0]] != 1:
+        return None
+    plain = {"padding": VALID, "stride_w": 1, "stride_h": 1, "dilation_w": 1, "dilation_h": 1}
+    if len(first.inputs) != 3 or any(middle.options[k] != v for k, v in plain.items()):
+        return None
+    block, pads = (_constant(graph, index) for index in first.inputs[1:])
+    again, crops = (_constant(graph, index) for index in last.inputs[1:])
+    if block is None or pads is None or crops is None or again != block or len(block) != 2:
+        return None
+    left = [pad - crop for pad, crop in zip(pads, crops, strict=True)]
+    if min(*left, *block) < 0:
+        return None
+    options = {
+        **middle.options,
+        "dilation_h": block[0],
+        "dilation_w": block[1],
+        "pads": (left[0], left[2], left[1], left[3]),
+    }
+    return replace(
+        middle, inputs=(first.inputs[0], *middle.inputs[1:]), outputs=last.outputs, options=options
+    )
+
+
+def _constant(graph: Subgraph, index: int) -> list[int] | None:
+    if index < 0 or graph.tensors[index].data is None:
+        return None
+    return [int(number) for number in constant_array(graph.tensors[index]).reshape(-1)]

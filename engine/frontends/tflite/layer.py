@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -10,31 +11,27 @@ import numpy as np
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
-from engine.frontends.emit import element_type
+from engine.frontends.emit import Input, element_type
 from engine.frontends.formula import Formula
+from engine.frontends.tflite.options import RELU, RELU6, RELU_N1_TO_1, TANH
 from engine.frontends.tflite.schema import Operator
-from engine.frontends.tflite.tensors import Frame, Tensors
-from engine.frontends.tflite.values import (
+from engine.frontends.tflite.tensors import (
     FIRST,
     LAST,
     NUMBERS,
+    Frame,
+    Tensors,
     Value,
     checked_shape,
     quantization_of,
-    to_first,
 )
 
 __all__ = ["Handler", "Layer"]
 
 Handler = Callable[["Layer"], None]
 
-# fused activation -> bounds of the result (ActivationFunctionType; 4 is tanh, 5 a sign bit)
-_BOUNDS = {
-    1: (0.0, float("inf")),
-    2: (-1.0, 1.0),
-    3: (0.0, 6.0),
-}
-_TANH = 4
+_BOUNDS = {RELU: (0.0, math.inf), RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
+"""Fused activation -> bounds of the result (ActivationFunctionType)."""
 
 
 class Layer:
@@ -84,19 +81,21 @@ class Layer:
             raise ValueError(f"input {index} is left out")
         return value
 
-    def int_option(self, name: str) -> int:
-        """An option that is a whole number or a switch."""
-        value = self.operator.options[name]
-        if isinstance(value, tuple):
-            raise TypeError(f"option {name} is a list")
-        return int(value)
-
     def float_option(self, name: str) -> float:
         """An option that is a float32."""
         value = self.operator.options[name]
         if isinstance(value, tuple):
             raise TypeError(f"option {name} is a list")
         return float(value)
+
+    def int_option(self, name: str) -> int:
+        """An option that is a whole number or a switch."""
+        return int(self.float_option(name))
+
+    @property
+    def activation(self) -> int:
+        """The fused activation; 0 where it has none."""
+        return self.int_option("activation") if "activation" in self.operator.options else 0
 
     def list_option(self, name: str) -> list[int]:
         """An option that is a list of whole numbers."""
@@ -169,7 +168,7 @@ class Layer:
         """ONNX's number of an element type, for Cast."""
         return element_type(dtype)
 
-    def node(self, op: str, inputs: Sequence[str], name: str = "", **attributes: Any) -> str:
+    def node(self, op: str, inputs: Sequence[Input], name: str = "", **attributes: Any) -> str:
         """A node; its output's name."""
         return self.emit.node(op, inputs, name, **attributes)
 
@@ -209,7 +208,7 @@ class Layer:
     def result(
         self,
         op: str,
-        inputs: Sequence[str],
+        inputs: Sequence[Input],
         shape: Sequence[int],
         *,
         layout: str = LAST,
@@ -250,7 +249,7 @@ class Layer:
         self,
         value: Value,
         op: str,
-        inputs: Sequence[str],
+        inputs: Sequence[Input],
         layout: str = LAST,
         activation: int = 0,
         **attributes: Any,
@@ -275,7 +274,7 @@ class Layer:
         """
         if activation and not self._saturates(value, activation):
             parameters = self.tensors.parameters(value)
-            axis = self._axis_in(value, layout)
+            axis = value.axis_in(layout)
             stored = self.node("QuantizeLinear", [real, *parameters], axis=axis)
             again = self.node("DequantizeLinear", [stored, *parameters], axis=axis)
             real = self.activated(again, activation)
@@ -283,29 +282,16 @@ class Layer:
 
     def quantized(self, value: Value, real: str, layout: str) -> None:
         """``value`` is the quantized form of ``real``."""
-        axis = self._axis_in(value, layout)
+        axis = value.axis_in(layout)
         parameters = self.tensors.parameters(value)
         name = self.tensors.name_for(value, layout)
         value.forms[layout] = self.node("QuantizeLinear", [real, *parameters], name, axis=axis)
 
     def dequantized(self, value: Value, stored: Value, layout: str) -> None:
         """``value`` is the real form of ``stored``."""
-        inputs = [
-            self.tensors.stored(stored, layout),
-            *self.tensors.parameters(stored),
-        ]
-        name = self.tensors.name_for(value, layout)
-        value.forms[layout] = self.node(
-            "DequantizeLinear", inputs, name, axis=self._axis_in(stored, layout)
-        )
-
-    @staticmethod
-    def _axis_in(value: Value, layout: str) -> int | None:
-        """The axis of scales per channel in ``layout``; None for one scale."""
-        axis = value.quant.axis if value.quant is not None else -1
-        if axis < 0:
-            return None
-        return to_first(value.rank).index(axis) if layout == FIRST else axis
+        inputs = [self.tensors.stored(stored, layout), *self.tensors.parameters(stored)]
+        name, axis = self.tensors.name_for(value, layout), stored.axis_in(layout)
+        value.forms[layout] = self.node("DequantizeLinear", inputs, name, axis=axis)
 
     def once(self, array: np.ndarray, hint: str) -> str:
         """The name of a constant that is written once, however often this layer asks for it."""
@@ -329,12 +315,12 @@ class Layer:
         """A fused activation on real numbers, or on plain integers of ``dtype``."""
         if activation == 0:
             return real
-        if activation == _TANH:
+        if activation == TANH:
             return self.node("Tanh", [real], name)
         if activation not in _BOUNDS:
             raise self.refusal(f"its fused activation {activation} is not known")
         low, high = _BOUNDS[activation]
-        if high == float("inf"):
+        if high == math.inf:
             return self.node("Relu", [real], name)
         bounds = [self.emit.scalar(low, dtype), self.emit.scalar(high, dtype)]
         return self.node("Clip", [real, *bounds], name)
@@ -348,5 +334,5 @@ class Layer:
             raise self.refusal("it reshapes a tensor with a scale per channel")
         if value.array is not None:
             return value.rearranged(value.array.reshape(sizes))
-        stored = self.node("Reshape", [self.tensors.stored(value), self.emit.ints(*sizes)])
+        stored = self.node("Reshape", [self.tensors.stored(value), list(sizes)])
         return Value(value.name, sizes, value.dtype, value.quant, None, {LAST: stored})

@@ -1,8 +1,9 @@
-"""Load a TFLite file: read, choose inputs and outputs, convert what they need, check."""
+"""Load a TFLite file: read, choose inputs and outputs, convert what they need; or inspect it."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,24 +18,26 @@ from engine.frontends.emit import element_type
 from engine.frontends.loaded import Loaded, SourceInfo, told_of
 from engine.frontends.onnx.axes import fix_inputs
 from engine.frontends.source import LoadOptions, SourceModel
-from engine.frontends.tflite.convert import Converter
-from engine.frontends.tflite.dilated import join_dilated
+from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
+from engine.frontends.tflite.convert import UNKNOWN, Converter, join_dilated
 from engine.frontends.tflite.ops import TABLES
-from engine.frontends.tflite.schema import Model, Operator, Subgraph, parse_model
+from engine.frontends.tflite.schema import Model, Operator, Subgraph, Tensor, parse_model
 from engine.frontends.tflite.states import State, state_findings, with_states
-from engine.frontends.tflite.tensors import Frame, Tensors
-from engine.frontends.tflite.values import (
+from engine.frontends.tflite.tensors import (
     FIRST,
     LAST,
     NUMBERS,
+    Frame,
+    Tensors,
     Value,
     checked_shape,
     quantization_of,
     to_first,
 )
 from engine.graph.ir.constants import MAX_PROTO_BYTES
+from engine.graph.ir.naming import UniqueNames
 
-__all__ = ["Ends", "File", "choose_ends", "load", "needed", "read_file"]
+__all__ = ["Ends", "File", "choose_ends", "inspect", "load", "needed", "read_file"]
 
 
 @dataclass(frozen=True)
@@ -296,3 +299,95 @@ def _is_hybrid(graph: Subgraph, operator: Operator) -> bool:
 
 
 _WEIGHTED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL"})
+
+
+# -------------------------------------------------------------------------------- the pre-flight
+
+
+def inspect(source: SourceModel) -> SourceSummary:
+    """Layers, tensors and signatures of a file; what a load will refuse stands at its layer.
+
+    Raises:
+        SourceModelError: missing, unreadable, no TFLite file, or damaged.
+    """
+    file = read_file(source)
+    graph = file.model.subgraphs[0]
+    layers = _layers(graph)
+    weights = [tensor for tensor in graph.tensors if tensor.data is not None]
+    return SourceSummary(
+        framework="tflite",
+        format=file.format,
+        version=(("schema", str(file.model.version), "3"),),
+        files=((file.name, file.sha256),),
+        inputs=tuple(_tensor(graph.tensors[index]) for index in graph.inputs),
+        outputs=tuple(_tensor(graph.tensors[index]) for index in graph.outputs),
+        layers=layers,
+        findings=_findings(layers),
+        parameters=sum(math.prod(tensor.shape) for tensor in weights),
+        weights_bytes=sum(len(tensor.data) for tensor in weights if tensor.data is not None),
+        notes=_told(file),
+    )
+
+
+def _tensor(tensor: Tensor) -> SourceTensor:
+    return SourceTensor(tensor.name, tensor.signature, tensor.dtype)
+
+
+def _layers(graph: Subgraph) -> tuple[SourceLayer, ...]:
+    names = UniqueNames(set())
+
+    def called(numbers: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(graph.tensors[index].name for index in numbers if index >= 0)
+
+    layers = []
+    for operator in graph.operators:
+        first = graph.tensors[operator.outputs[0]] if operator.outputs else None
+        hint = first.name if first is not None and first.name else operator.type.lower()
+        layers.append(
+            SourceLayer(
+                name=names.claim(hint),
+                op=operator.label,
+                inputs=called(operator.inputs),
+                outputs=called(operator.outputs),
+                attributes=tuple((name, str(v)) for name, v in operator.options.items()),
+                shape=first.signature if first is not None else None,
+                dtype=first.dtype if first is not None else "",
+                refused=_refused(operator),
+            )
+        )
+    return tuple(layers)
+
+
+def _refused(operator: Operator) -> str:
+    """Why a load will surely refuse the operator; other reasons need its conversion."""
+    if operator.type in TABLES.handlers or operator.type in TABLES.folds:
+        return ""
+    return TABLES.refusals.get(operator.type, UNKNOWN)
+
+
+def _findings(layers: tuple[SourceLayer, ...]) -> tuple[Finding, ...]:
+    return tuple(
+        Finding(
+            code="operator-refused",
+            severity="error",
+            where=sanitize(layer.name),
+            what=f"Layer {sanitize(layer.name, 120)!r} is the operator {sanitize(layer.op, 80)}, "
+            f"which is not converted: {layer.refused}.",
+            remedy=f"Cut the graph before it: outputs: {[sanitize(n) for n in layer.inputs[:3]]}.",
+        )
+        for layer in layers
+        if layer.refused
+    )
+
+
+def _told(file: File) -> tuple[str, ...]:
+    notes = [sanitize(file.model.description, 200)] if file.model.description else []
+    notes += [
+        f"signature {sanitize(signature.key, 80)}: "
+        f"{', '.join(sanitize(name, 60) for name, _ in signature.inputs)} -> "
+        f"{', '.join(sanitize(name, 60) for name, _ in signature.outputs)}"
+        for signature in file.model.signatures
+    ]
+    if len(file.model.subgraphs) > 1:
+        notes.append(f"{len(file.model.subgraphs)} graphs; the first is loaded")
+    return tuple(notes)

@@ -20,7 +20,7 @@ import numpy as np
 from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.frontends.tflite.schema import Model, Operator, Subgraph, Tensor
-from engine.frontends.tflite.values import constant_array
+from engine.frontends.tflite.tensors import constant_array
 
 __all__ = ["OPERATORS", "State", "state_findings", "with_states"]
 

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from engine.frontends.tflite.convert import Tables
-from engine.frontends.tflite.ops import (
-    control,
-    conv_pool,
-    elementwise,
-    lstm,
-    reduce,
-    rnn,
-    shape_ops,
-    weights,
-)
+from engine.frontends.facts import reasons
+from engine.frontends.tflite.convert import CONTROL, Tables
+from engine.frontends.tflite.ops import conv_pool, elementwise, recurrent, reduce, shape_ops
 from engine.frontends.tflite.ops.folding import FOLDS
-from engine.frontends.tflite.ops.refusals import REFUSALS
 
-__all__ = ["FOLDS", "TABLES"]
+__all__ = ["FOLDS", "REFUSALS", "TABLES"]
 
-_ROOMS = (control, elementwise, lstm, shape_ops, reduce, rnn, weights, conv_pool)
+REFUSALS = reasons(__package__, "refusals.toml")
+"""Operator -> why; those of StableHLO and unknown ones are refused without standing here."""
+
+_ROOMS = (conv_pool, elementwise, recurrent, reduce, shape_ops)
 
 TABLES = Tables(
-    handlers={name: handler for room in _ROOMS for name, handler in room.HANDLERS.items()},
+    handlers=CONTROL | {name: write for room in _ROOMS for name, write in room.HANDLERS.items()},
     folds=FOLDS,
     refusals=REFUSALS,
 )

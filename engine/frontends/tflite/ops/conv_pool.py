@@ -1,4 +1,4 @@
-"""Convolutions and pooling.
+"""Convolutions, pooling, and fully connected layers.
 
 Paddings as ``tensorflow/lite/kernels/padding.h`` computes them: SAME gives ``ceil(in / stride)``
 windows and puts the odd element of padding at the end.
@@ -7,17 +7,20 @@ windows and puts the odd element of padding at the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from engine.base.findings import Finding
 from engine.frontends.emit import Window
 from engine.frontends.tflite.layer import Handler, Layer
-from engine.frontends.tflite.ops.weights import bias_of
-from engine.frontends.tflite.values import FIRST, LAST, Value
+from engine.frontends.tflite.options import VALID, same_pads
+from engine.frontends.tflite.schema import Quantization
+from engine.frontends.tflite.tensors import FIRST, LAST, Value
 
 __all__ = ["HANDLERS", "windows"]
 
-_VALID = 1
 _C_SAME = 1  # kTfLitePaddingSame: the options of a custom operator are the runtime's own
 _MAX_WINDOW = 1 << 20
 
@@ -39,22 +42,19 @@ def windows(
         if not 0 < min(size, window, stride, dilation) <= max(window, stride) <= _MAX_WINDOW:
             raise ValueError(f"a window of {window} with stride {stride} on {size} elements")
         reach = (window - 1) * dilation + 1
-        count = (size - reach) // stride + 1 if padding == _VALID else -(-size // stride)
+        count = (size - reach) // stride + 1 if padding == VALID else -(-size // stride)
         if count < 1:
             raise ValueError(f"a window of {reach} elements on {size}")
-        total = max((count - 1) * stride + reach - size, 0)
+        begin, end = same_pads(size, count, stride, reach)
         outputs.append(count)
-        begins.append(total // 2)
-        ends.append(total - total // 2)
+        begins.append(begin)
+        ends.append(end)
     return outputs, [*begins, *ends]
 
 
-def _strides(layer: Layer) -> list[int]:
-    return [layer.int_option("stride_h"), layer.int_option("stride_w")]
-
-
-def _dilations(layer: Layer) -> list[int]:
-    return [layer.int_option("dilation_h"), layer.int_option("dilation_w")]
+def _along(layer: Layer, option: str, axes: str = "hw") -> list[int]:
+    """An option of every axis, such as ``stride_h`` and ``stride_w``."""
+    return [layer.int_option(f"{option}_{axis}") for axis in axes]
 
 
 def moved(layer: Layer, weights: Value, perm: Sequence[int]) -> str:
@@ -76,37 +76,32 @@ def _moved(layer: Layer, weights: Value, perm: Sequence[int]) -> str:
     return layer.node("Transpose", [tensors.real(weights)], perm=list(perm))
 
 
-def _padded(
-    layer: Layer,
-    sizes: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-) -> tuple[list[int], list[int]]:
-    """:func:`windows`, with the pads that :func:`join_dilated` found where it did."""
-    padding = layer.int_option("padding")
-    if "pads" not in layer.operator.options:
-        return windows(sizes, kernel, strides, dilations, padding)
-    pads = layer.list_option("pads")
-    padded = [size + pads[axis] + pads[axis + 2] for axis, size in enumerate(sizes)]
-    return windows(padded, kernel, strides, dilations, padding)[0], pads
+def _convolution(
+    layer: Layer, kernel: Sequence[int], perm: Sequence[int], out: int, group: int, axes: str = "hw"
+) -> None:
+    """A Conv, with the pads that :func:`join_dilated` found where it did.
 
-
-def _convolution(layer: Layer, weight: str, kernel: Sequence[int], group: int, out: int) -> None:
-    x = layer.input(0)
-    strides, dilations = _strides(layer), _dilations(layer)
-    sizes, pads = _padded(layer, x.shape[1:3], kernel, strides, dilations)
-    inputs = [layer.real(0, FIRST), weight, *bias_of(layer, 2, x, layer.input(1))]
+    Args:
+        perm: brings the weights to ONNX's order.
+        axes: of the window.
+    """
+    x, weights = layer.input(0), layer.input(1)
+    strides, dilations = _along(layer, "stride", axes), _along(layer, "dilation", axes)
+    sizes, padding = list(x.shape[1:-1]), layer.int_option("padding")
+    joined = layer.list_option("pads") if "pads" in layer.operator.options else []
+    if joined:
+        sizes = [size + joined[at] + joined[at + 2] for at, size in enumerate(sizes)]
+    sizes, pads = windows(sizes, kernel, strides, dilations, padding)
     layer.result(
         "Conv",
-        inputs,
+        [layer.real(0, FIRST), moved(layer, weights, perm), *bias_of(layer, 2, x, weights)],
         [x.shape[0], *sizes, out],
         layout=FIRST,
-        activation=layer.int_option("activation"),
+        activation=layer.activation,
         kernel_shape=list(kernel),
         strides=strides,
         dilations=dilations,
-        pads=pads,
+        pads=joined or pads,
         group=group,
     )
 
@@ -117,8 +112,7 @@ def conv_2d(layer: Layer) -> None:
     out, height, width, depth = weights.shape
     if depth < 1 or x.shape[3] % depth or out % (x.shape[3] // depth):
         raise ValueError(f"{x.shape[3]} channels and weights for {depth}")
-    weight = moved(layer, weights, (0, 3, 1, 2))
-    _convolution(layer, weight, (height, width), x.shape[3] // depth, out)
+    _convolution(layer, (height, width), (0, 3, 1, 2), out, x.shape[3] // depth)
 
 
 def depthwise_conv_2d(layer: Layer) -> None:
@@ -127,8 +121,7 @@ def depthwise_conv_2d(layer: Layer) -> None:
     one, height, width, out = weights.shape
     if one != 1 or x.shape[3] < 1 or out % x.shape[3]:
         raise ValueError(f"weights of shape {list(weights.shape)} on {x.shape[3]} channels")
-    weight = moved(layer, weights, (3, 0, 1, 2))
-    _convolution(layer, weight, (height, width), x.shape[3], out)
+    _convolution(layer, (height, width), (3, 0, 1, 2), out, x.shape[3])
 
 
 def conv_3d(layer: Layer) -> None:
@@ -137,24 +130,7 @@ def conv_3d(layer: Layer) -> None:
     *kernel, depth, out = weights.shape
     if len(kernel) != 3 or x.shape[4] != depth:
         raise ValueError(f"{x.shape[4]} channels and weights {list(weights.shape)}")
-    strides = [layer.int_option(f"stride_{axis}") for axis in "dhw"]
-    dilations = [layer.int_option(f"dilation_{axis}") for axis in "dhw"]
-    sizes, pads = windows(x.shape[1:4], kernel, strides, dilations, layer.int_option("padding"))
-    layer.result(
-        "Conv",
-        [
-            layer.real(0, FIRST),
-            moved(layer, weights, (4, 3, 0, 1, 2)),
-            *bias_of(layer, 2, x, weights),
-        ],
-        [x.shape[0], *sizes, out],
-        layout=FIRST,
-        activation=layer.int_option("activation"),
-        kernel_shape=list(kernel),
-        strides=strides,
-        dilations=dilations,
-        pads=pads,
-    )
+    _convolution(layer, kernel, (4, 3, 0, 1, 2), out, 1, "dhw")
 
 
 def transpose_conv(layer: Layer) -> None:
@@ -162,7 +138,7 @@ def transpose_conv(layer: Layer) -> None:
     batch, *sizes, channels = layer.ints(0, "output shape")
     weights, x = layer.input(1), layer.input(2)
     out, *kernel, depth = weights.shape
-    strides = _strides(layer)
+    strides = _along(layer, "stride")
     if channels != out or depth != x.shape[3] or len(sizes) != 2 or batch != x.shape[0]:
         raise ValueError(f"weights {list(weights.shape)} for an output of {channels} channels")
     # the paddings are those of the convolution that would lead from the output to the input
@@ -175,20 +151,28 @@ def transpose_conv(layer: Layer) -> None:
             zip(sizes, counts, strides, kernel, strict=True)
         )
     ]
+    _transposed(layer, x, 3, sizes, pads, output_padding=extra if any(extra) else None)
+
+
+def _transposed(
+    layer: Layer, x: Value, bias: int, sizes: list[int], pads: list[int], **more: Any
+) -> None:
+    """A ConvTranspose; ``bias`` is the input that may be its bias."""
+    weights = layer.input(1)
     layer.result(
         "ConvTranspose",
         [
             layer.tensors.real(x, FIRST),
             moved(layer, weights, (3, 0, 1, 2)),
-            *bias_of(layer, 3, x, weights),
+            *bias_of(layer, bias, x, weights),
         ],
-        [batch, *sizes, out],
+        [x.shape[0], *sizes, weights.shape[0]],
         layout=FIRST,
-        activation=layer.int_option("activation"),
-        kernel_shape=kernel,
-        strides=strides,
+        activation=layer.activation,
+        kernel_shape=list(weights.shape[1:3]),
+        strides=_along(layer, "stride"),
         pads=pads,
-        output_padding=extra if any(extra) else None,
+        **more,
     )
 
 
@@ -199,8 +183,8 @@ def transpose_conv_bias(layer: Layer) -> None:
     ``mediapipe/util/tflite/operations/transpose_conv_bias.cc``.
     """
     x, weights = layer.input(0), layer.input(1)
-    out, *kernel, depth = weights.shape
-    strides = _strides(layer)
+    _, *kernel, depth = weights.shape
+    strides = _along(layer, "stride")
     if len(kernel) != 2 or depth != x.shape[3] or not 0 < min(strides) <= max(strides) <= 1 << 10:
         raise ValueError(f"weights {list(weights.shape)} and strides {strides}")
     same = layer.int_option("padding") == _C_SAME
@@ -210,56 +194,29 @@ def transpose_conv_bias(layer: Layer) -> None:
         sizes.append(stride * (size - 1) + window - totals[-1])
     if min(sizes) < 1:
         raise ValueError(f"a result of {sizes}")
-    layer.result(
-        "ConvTranspose",
-        [
-            layer.tensors.real(x, FIRST),
-            moved(layer, weights, (3, 0, 1, 2)),
-            *bias_of(layer, 2, x, weights),
-        ],
-        [x.shape[0], *sizes, out],
-        layout=FIRST,
-        kernel_shape=kernel,
-        strides=strides,
-        pads=[total // 2 for total in totals] + [total - total // 2 for total in totals],
-    )
+    pads = [total // 2 for total in totals] + [total - total // 2 for total in totals]
+    _transposed(layer, x, 2, sizes, pads)
 
 
-def _pool(layer: Layer) -> tuple[list[int], Window]:
-    x = layer.input(0)
-    kernel = [layer.int_option("filter_h"), layer.int_option("filter_w")]
-    strides = _strides(layer)
-    sizes, pads = windows(x.shape[1:3], kernel, strides, [1, 1], layer.int_option("padding"))
-    shape = [x.shape[0], *sizes, x.shape[3]]
-    return shape, {"kernel_shape": kernel, "strides": strides, "pads": pads}
+def _pool(op: str) -> Handler:
+    """AVERAGE_POOL_2D (padding is not counted), MAX_POOL_2D, L2_POOL_2D (root of mean square)."""
 
+    def handler(layer: Layer) -> None:
+        x, kernel = layer.input(0), _along(layer, "filter")
+        strides, padding = _along(layer, "stride"), layer.int_option("padding")
+        sizes, pads = windows(x.shape[1:3], kernel, strides, [1, 1], padding)
+        window: Window = {"kernel_shape": kernel, "strides": strides, "pads": pads}
+        kind, real = op, layer.real(0, FIRST)
+        if op == "Sqrt":
+            real = layer.node("AveragePool", [layer.node("Mul", [real, real])], **window)
+        if op == "AveragePool" and list(x.shape[1:3]) == kernel and not any(pads):
+            kind = "GlobalAveragePool"
+        attributes = window if kind in ("AveragePool", "MaxPool") else {}
+        shape = [x.shape[0], *sizes, x.shape[3]]
+        activation = layer.activation
+        layer.result(kind, [real], shape, layout=FIRST, activation=activation, **attributes)
 
-def average_pool_2d(layer: Layer) -> None:
-    """AVERAGE_POOL_2D: padding is not counted."""
-    shape, window = _pool(layer)
-    activation = layer.int_option("activation")
-    x = layer.real(0, FIRST)
-    whole = list(layer.input(0).shape[1:3]) == window["kernel_shape"] and not any(window["pads"])
-    if whole:
-        layer.result("GlobalAveragePool", [x], shape, layout=FIRST, activation=activation)
-        return
-    layer.result("AveragePool", [x], shape, layout=FIRST, activation=activation, **window)
-
-
-def max_pool_2d(layer: Layer) -> None:
-    """MAX_POOL_2D."""
-    shape, window = _pool(layer)
-    activation = layer.int_option("activation")
-    x = layer.real(0, FIRST)
-    layer.result("MaxPool", [x], shape, layout=FIRST, activation=activation, **window)
-
-
-def l2_pool_2d(layer: Layer) -> None:
-    """L2_POOL_2D: the root of the mean square."""
-    shape, window = _pool(layer)
-    x = layer.real(0, FIRST)
-    mean = layer.node("AveragePool", [layer.node("Mul", [x, x])], **window)
-    layer.result("Sqrt", [mean], shape, layout=FIRST, activation=layer.int_option("activation"))
+    return handler
 
 
 def local_response_normalization(layer: Layer) -> None:
@@ -319,11 +276,11 @@ def space_to_batch_nd(layer: Layer) -> None:
     if any(map(any, edges)):
         begins = [0, *(edge[0] for edge in edges), *(0 for _ in rest)]
         ends = [0, *(edge[1] for edge in edges), *(0 for _ in rest)]
-        tensor = layer.node("Pad", [tensor, layer.emit.ints(*begins, *ends)])
+        tensor = layer.node("Pad", [tensor, [*begins, *ends]])
     split = [x.shape[0]]
     for size, block in zip(padded, blocks, strict=True):
         split += [size // block, block]
-    tensor = layer.node("Reshape", [tensor, layer.emit.ints(*split, *rest)])
+    tensor = layer.node("Reshape", [tensor, [*split, *rest]])
     inner = [2 * axis + 2 for axis in range(count)]
     outer = [2 * axis + 1 for axis in range(count)]
     perm = [*inner, 0, *outer, *range(2 * count + 1, 2 * count + 1 + len(rest))]
@@ -333,7 +290,7 @@ def space_to_batch_nd(layer: Layer) -> None:
         *(size // block for size, block in zip(padded, blocks, strict=True)),
         *rest,
     ]
-    layer.result("Reshape", [tensor, layer.emit.ints(*shape)], shape)
+    layer.result("Reshape", [tensor, shape], shape)
 
 
 def batch_to_space_nd(layer: Layer) -> None:
@@ -346,9 +303,7 @@ def batch_to_space_nd(layer: Layer) -> None:
     if parts:
         raise ValueError(f"a batch of {x.shape[0]} in blocks of {blocks}")
     small = list(x.shape[1 : 1 + count])
-    tensor = layer.node(
-        "Reshape", [layer.real(0, LAST), layer.emit.ints(*blocks, batch, *small, *rest)]
-    )
+    tensor = layer.node("Reshape", [layer.real(0, LAST), [*blocks, batch, *small, *rest]])
     perm = [count]
     for axis in range(count):
         perm += [count + 1 + axis, axis]
@@ -360,33 +315,129 @@ def batch_to_space_nd(layer: Layer) -> None:
         raise ValueError(f"{full} elements cropped by {crops}")
     shape = [batch, *full, *rest]
     if sizes == full:
-        layer.result("Reshape", [tensor, layer.emit.ints(*shape)], shape)
+        layer.result("Reshape", [tensor, shape], shape)
         return
-    tensor = layer.node("Reshape", [tensor, layer.emit.ints(*shape)])
+    tensor = layer.node("Reshape", [tensor, shape])
     ends = [crop[0] + size for crop, size in zip(crops, sizes, strict=True)]
     layer.result(
         "Slice",
         [
             tensor,
-            layer.emit.ints(*(crop[0] for crop in crops)),
-            layer.emit.ints(*ends),
-            layer.emit.ints(*range(1, count + 1)),
+            [crop[0] for crop in crops],
+            ends,
+            list(range(1, count + 1)),
         ],
         [batch, *sizes, *rest],
     )
 
 
+# ------------------------------------------------------------------------ weights, matrices
+
+
+def bias_of(layer: Layer, index: int, x: Value, weights: Value) -> list[str]:
+    """The bias at ``index`` in real numbers; empty where the layer has none.
+
+    The integers of a quantized bias count in steps of input scale times weight scale, per channel
+    where the weights are; TFLite's kernels add them to the sum of products as they are.
+    """
+    if not layer.has(index):
+        return []
+    bias = layer.input(index)
+    if bias.dtype == "float32" or x.quant is None or weights.quant is None:
+        return [layer.tensors.real(bias)]
+    if bias.array is None:
+        raise layer.refusal("its bias is computed, and quantized")
+    scale = x.quant.scale.astype(np.float32) * weights.quant.scale.astype(np.float32)
+    if bias.dtype == "int64":
+        _note_int16(layer)
+        real = (bias.array * scale.astype(np.float64)).astype(np.float32)
+        return [layer.emit.constant(real, bias.name or "bias")]
+    axis = -1 if len(scale) == 1 else 0
+    quant = Quantization(scale, np.zeros(len(scale), np.int64), axis, False)
+    return [layer.tensors.real(replace(bias, quant=quant, forms=dict(bias.forms), reals={}))]
+
+
+def _note_int16(layer: Layer) -> None:
+    layer.tensors.note(
+        Finding(
+            code="int16-in-float",
+            severity="info",
+            where=layer.tensors.file,
+            what="The model has 16-bit activations, which are computed in float32 here.",
+            cause="ONNX Runtime has no kernels of 16-bit integers.",
+            remedy="Results may differ from TFLite's by the last bits of the 16.",
+        )
+    )
+
+
+def fully_connected(layer: Layer) -> None:
+    """FULLY_CONNECTED: rows of the last axes, weights (out, in)."""
+    x, weights = layer.input(0), layer.input(1)
+    if layer.int_option("weights_format"):
+        raise layer.refusal("its weights are shuffled for one kernel of TFLite")
+    out, depth = weights.shape
+    rows, rest = divmod(x.count, depth)
+    if rest:
+        raise ValueError(f"{x.count} elements in rows of {depth}")
+    keep = layer.int_option("keep_num_dims")
+    shape = [*x.shape[:-1], out] if keep else [rows, out]
+    if keep and x.shape[-1] != depth:
+        raise ValueError(f"rows of {x.shape[-1]} elements and weights for {depth}")
+    flat = layer.part(x, [rows, depth])
+    output = layer.output(0, shape)
+    target = output if len(shape) == 2 else replace(output, shape=(rows, out), forms={}, reals={})
+    inputs = [layer.tensors.real(flat), layer.tensors.real(weights)]
+    layer.write(
+        target,
+        "Gemm",
+        [*inputs, *bias_of(layer, 2, x, weights)],
+        LAST,
+        layer.activation,
+        transB=1,
+    )
+    if target is not output:
+        stored = layer.tensors.stored(target)
+        output.forms[LAST] = layer.node("Reshape", [stored, shape])
+
+
+def batch_matmul(layer: Layer) -> None:
+    """BATCH_MATMUL: either side transposed by an option."""
+    shapes, tensors = [], []
+    for index, option in ((0, "adj_x"), (1, "adj_y")):
+        value = layer.input(index)
+        shape, tensor = list(value.shape), layer.real(index)
+        if layer.int_option(option):
+            perm = [*range(value.rank - 2), value.rank - 1, value.rank - 2]
+            tensor = layer.node("Transpose", [tensor], perm=perm)
+            shape = [shape[axis] for axis in perm]
+        shapes.append(shape)
+        tensors.append(tensor)
+    if shapes[0][-1] != shapes[1][-2]:
+        raise ValueError(f"matrices of {shapes[0]} and {shapes[1]}")
+    batch = np.broadcast_shapes(tuple(shapes[0][:-2]), tuple(shapes[1][:-2]))
+    layer.result("MatMul", tensors, [*batch, shapes[0][-2], shapes[1][-1]])
+
+
+def embedding_lookup(layer: Layer) -> None:
+    """EMBEDDING_LOOKUP: rows of a table."""
+    ids, table = layer.input(0), layer.input(1)
+    layer.result("Gather", [layer.real(1), layer.stored(0)], [*ids.shape, *table.shape[1:]], axis=0)
+
+
 HANDLERS: dict[str, Handler] = {
-    "AVERAGE_POOL_2D": average_pool_2d,
+    "AVERAGE_POOL_2D": _pool("AveragePool"),
     "BATCH_TO_SPACE_ND": batch_to_space_nd,
+    "BATCH_MATMUL": batch_matmul,
     "CONV_2D": conv_2d,
     "CONV_3D": conv_3d,
     "Convolution2DTransposeBias": transpose_conv_bias,
     "DEPTHWISE_CONV_2D": depthwise_conv_2d,
     "DEPTH_TO_SPACE": depth_to_space,
-    "L2_POOL_2D": l2_pool_2d,
+    "EMBEDDING_LOOKUP": embedding_lookup,
+    "FULLY_CONNECTED": fully_connected,
+    "L2_POOL_2D": _pool("Sqrt"),
     "LOCAL_RESPONSE_NORMALIZATION": local_response_normalization,
-    "MAX_POOL_2D": max_pool_2d,
+    "MAX_POOL_2D": _pool("MaxPool"),
     "SPACE_TO_BATCH_ND": space_to_batch_nd,
     "SPACE_TO_DEPTH": space_to_depth,
     "TRANSPOSE_CONV": transpose_conv,

@@ -11,7 +11,7 @@ from engine.base.findings import Finding
 from engine.frontends.facts import words
 from engine.frontends.formula import Formula, apply, floor, sqrt, where
 from engine.frontends.tflite.layer import Handler, Layer
-from engine.frontends.tflite.values import FIRST, LAST, Value, to_first
+from engine.frontends.tflite.tensors import FIRST, LAST, Value, to_first
 
 __all__ = ["HANDLERS", "operands"]
 
@@ -56,7 +56,7 @@ def _unary(op: str, **attributes: Any) -> Handler:
 def _binary(op: str) -> Handler:
     def handler(layer: Layer) -> None:
         inputs, shape, layout = operands(layer, 0, 1)
-        activation = layer.int_option("activation") if "activation" in layer.operator.options else 0
+        activation = layer.activation
         layer.result(op, inputs, shape, layout=layout, activation=activation)
 
     return handler
@@ -99,7 +99,7 @@ def _l2_normalization(layer: Layer) -> None:
     """X over its length along the last axis, which is at least 1e-6 (l2normalization.h)."""
     x, layout = layer.formula(0)
     length = apply("Max", x.reduced("ReduceL2", 1 if layout == FIRST else -1), 1e-6)
-    activation = layer.int_option("activation")
+    activation = layer.activation
     layer.give(x / length, layer.input(0).shape, layout, activation)
 
 
@@ -148,20 +148,15 @@ def _remainder(x: Formula, y: Formula) -> Formula:
     return where(apply("And", nonzero, apart), rest + y, rest)
 
 
-def _floor_mod(layer: Layer) -> None:
-    inputs, shape, layout = operands(layer, 0, 1)
-    x, y = map(layer.emit.formula, inputs)
-    rest = _remainder(x, y) if layer.input(0).dtype == "float32" else apply("Mod", x, y)
-    layer.give(apply("Identity", rest), shape, layout)
+def _by_kind(
+    floats: Callable[[Formula, Formula], Formula], integers: Callable[[Formula, Formula], Formula]
+) -> Handler:
+    """A formula of two inputs for floats, and one for integers."""
 
+    def handler(layer: Layer) -> None:
+        _formula_of_two(floats if layer.input(0).dtype == "float32" else integers)(layer)
 
-def _floor_div(layer: Layer) -> None:
-    inputs, shape, layout = operands(layer, 0, 1)
-    x, y = map(layer.emit.formula, inputs)
-    if layer.input(0).dtype == "float32":
-        layer.give(floor(x / y), shape, layout)
-    else:
-        layer.give((x - apply("Mod", x, y)) / y, shape, layout)
+    return handler
 
 
 def _select(layer: Layer) -> None:
@@ -238,8 +233,7 @@ def _fake_quant(layer: Layer) -> None:
     highest = (1 << bits) - 1
     scale = (np.float32(high) - np.float32(low)) / np.float32(highest)
     zero = np.clip(np.floor(-low / float(scale) + 0.5), 0, highest)
-    kind = "uint8" if bits == 8 else "uint16"
-    parameters = [layer.emit.scalar(float(scale)), layer.emit.constant(zero.astype(kind))]
+    parameters = [np.asarray(scale), np.asarray(zero, "uint8" if bits == 8 else "uint16")]
     layout = layer.layout(0)
     stored = layer.node("QuantizeLinear", [layer.real(0, layout), *parameters])
     layer.result("DequantizeLinear", [stored, *parameters], layer.input(0).shape, layout=layout)
@@ -259,12 +253,12 @@ def _bucketize(layer: Layer) -> None:
     x = layer.input(0)
     if not len(bounds):
         raise ValueError("it has no boundaries")
-    column = layer.node("Unsqueeze", [layer.real(0), layer.emit.ints(-1)])
+    column = layer.node("Unsqueeze", [layer.real(0), [-1]])
     if x.dtype != "float32":
         column = layer.node("Cast", [column], to=layer.emit_type("float32"))
-    passed = layer.node("GreaterOrEqual", [column, layer.emit.constant(bounds, "boundaries")])
+    passed = layer.node("GreaterOrEqual", [column, bounds])
     ones = layer.node("Cast", [passed], to=layer.emit_type("int32"))
-    layer.result("ReduceSum", [ones, layer.emit.ints(-1)], x.shape, keepdims=0)
+    layer.result("ReduceSum", [ones, [-1]], x.shape, keepdims=0)
 
 
 # operators of TFLite that are ONNX's of the same name, by how many inputs they have
@@ -290,8 +284,8 @@ HANDLERS: dict[str, Handler] = {
     "CAST": _cast,
     "DEQUANTIZE": _dequantize,
     "FAKE_QUANT": _fake_quant,
-    "FLOOR_DIV": _floor_div,
-    "FLOOR_MOD": _floor_mod,
+    "FLOOR_DIV": _by_kind(lambda x, y: floor(x / y), lambda x, y: (x - apply("Mod", x, y)) / y),
+    "FLOOR_MOD": _by_kind(_remainder, lambda x, y: apply("Mod", x, y)),
     "GELU": _gelu,
     "L2_NORMALIZATION": _l2_normalization,
     "LEAKY_RELU": _leaky_relu,

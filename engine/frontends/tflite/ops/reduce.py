@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.ops.shape_ops import placed
-from engine.frontends.tflite.values import FIRST, LAST, checked_constant
+from engine.frontends.tflite.tensors import FIRST, LAST, checked_constant
 
 __all__ = ["HANDLERS", "nearest_places"]
 
@@ -33,13 +33,13 @@ def _reduction(op: str) -> Handler:
         # the axes that are left are in the same order only where the channels go or all stay
         inner = keep or (rank - 1) in axes or (len(axes) == rank - 2 and 0 not in axes)
         layout = layer.layout(0) if inner else LAST
-        where = layer.emit.ints(*(placed(axis, rank, layout) for axis in axes))
+        where = [placed(axis, rank, layout) for axis in axes]
         real = layer.real(0, layout)
         given = layout if keep else LAST
         if op == "ReduceMean" and layer.input(0).dtype in ("int32", "int64"):
             count = int(np.prod([layer.input(0).shape[axis] for axis in axes]))
             total = layer.node("ReduceSum", [real, where], keepdims=keep)
-            divisor = layer.emit.scalar(count, layer.input(0).dtype)
+            divisor = np.array(count, layer.input(0).dtype)
             layer.result("Div", [total, divisor], shape, layout=given)
             return
         layer.result(op, [real, where], shape, layout=given, keepdims=keep)
@@ -55,7 +55,7 @@ def _logical(op: str) -> Handler:
         numbers = layer.node("Cast", [layer.stored(0)], to=layer.emit_type("int32"))
         keep = layer.int_option("keep_dims")
         if axes:
-            numbers = layer.node(op, [numbers, layer.emit.ints(*axes)], keepdims=keep)
+            numbers = layer.node(op, [numbers, axes], keepdims=keep)
         layer.result("Cast", [numbers], shape, to=layer.emit_type("bool"))
 
     return handler
@@ -83,7 +83,7 @@ def _top_k(layer: Layer) -> None:
     shape = [*x.shape[:-1], count]
     values, places = layer.emit.nodes(
         "TopK",
-        [layer.real(0), layer.emit.ints(count)],
+        [layer.real(0), [count]],
         [f"{layer.name}_values", f"{layer.name}_places"],
         axis=-1,
     )
@@ -95,7 +95,7 @@ def _cumsum(layer: Layer) -> None:
     axis = layer.axis(layer.ints(1, "axis")[0])
     layer.result(
         "CumSum",
-        [layer.real(0), layer.emit.constant(np.array(axis, np.int64), "axis")],
+        [layer.real(0), np.array(axis, np.int64)],
         layer.input(0).shape,
         exclusive=layer.int_option("exclusive"),
         reverse=layer.int_option("reverse"),
@@ -112,19 +112,18 @@ def _one_hot(layer: Layer) -> None:
     places = np.arange(depth, dtype=indices.dtype).reshape(
         [-1 if number == axis else 1 for number in range(len(shape))]
     )
-    column = layer.node("Unsqueeze", [layer.stored(0), layer.emit.ints(axis)])
-    hit = layer.node("Equal", [column, layer.emit.constant(places, "places")])
+    column = layer.node("Unsqueeze", [layer.stored(0), [axis]])
+    hit = layer.node("Equal", [column, places])
     layer.result("Where", [hit, layer.real(2), layer.real(3)], shape)
 
 
 def _matrix_diag(layer: Layer) -> None:
     x = layer.input(0)
     size = x.shape[-1]
-    row = layer.node("Unsqueeze", [layer.real(0), layer.emit.ints(-1)])
+    row = layer.node("Unsqueeze", [layer.real(0), [-1]])
     checked_constant(size * size)
-    eye = layer.emit.constant(np.eye(size, dtype=bool), "diagonal")
     zero = layer.emit.scalar(0, "float32" if x.quant is not None else x.dtype)
-    layer.result("Where", [eye, row, zero], [*x.shape, size])
+    layer.result("Where", [np.eye(size, dtype=bool), row, zero], [*x.shape, size])
 
 
 def _matrix_set_diag(layer: Layer) -> None:
@@ -135,14 +134,13 @@ def _matrix_set_diag(layer: Layer) -> None:
     checked_constant(rows * columns)
     # along the longer side, the short diagonal is only read where it is
     axis = -1 if columns <= rows else -2
-    line = layer.node("Unsqueeze", [layer.real(1), layer.emit.ints(-2 if axis == -1 else -1)])
-    eye = layer.emit.constant(np.eye(rows, columns, dtype=bool), "diagonal")
-    layer.result("Where", [eye, line, layer.real(0)], x.shape)
+    line = layer.node("Unsqueeze", [layer.real(1), [-2 if axis == -1 else -1]])
+    layer.result("Where", [np.eye(rows, columns, dtype=bool), line, layer.real(0)], x.shape)
 
 
 def _zeros(layer: Layer, shape: list[int], value: float, kind: str) -> str:
     number = layer.emit.scalar(value, kind)
-    return layer.node("Expand", [number, layer.emit.ints(*shape)])
+    return layer.node("Expand", [number, shape])
 
 
 def _scatter_nd(layer: Layer) -> None:
@@ -169,8 +167,7 @@ def _segments(reduction: str, start: float | str) -> Handler:
         info = np.finfo(x.dtype) if x.dtype.startswith("float") else np.iinfo(x.dtype)
         value = {"low": info.min, "high": info.max}.get(str(start), start)
         base = _zeros(layer, shape, value, x.dtype)  # type: ignore[arg-type]
-        places = layer.emit.constant(ids[:, None], "segments")
-        layer.result("ScatterND", [base, places, layer.real(0)], shape, reduction=reduction)
+        layer.result("ScatterND", [base, ids[:, None], layer.real(0)], shape, reduction=reduction)
 
     return handler
 
@@ -182,26 +179,24 @@ def _sparse_to_dense(layer: Layer) -> None:
     rows = values.count if values.rank == 0 and places.rank < 2 else None
     indices = layer.part(places, [places.count // len(shape), len(shape)])
     column = layer.node("Cast", [layer.tensors.stored(indices)], to=layer.emit_type("int64"))
-    base = layer.node(
-        "Expand", [layer.tensors.stored(layer.part(layer.input(3), [])), layer.emit.ints(*shape)]
-    )
+    base = layer.node("Expand", [layer.tensors.stored(layer.part(layer.input(3), [])), shape])
     count = indices.shape[0]
     stored = layer.stored(2)
     if values.count != count or rows is not None or values.rank != 1:
         one = layer.tensors.stored(layer.part(values, [values.count]))
-        stored = layer.node("Expand", [one, layer.emit.ints(count)])
+        stored = layer.node("Expand", [one, [count]])
     layer.result("ScatterND", [base, column, stored], shape)
 
 
 # ------------------------------------------------------------------------------------ resizing
 
 
-def _resize_sizes(layer: Layer) -> tuple[list[int], list[int]]:
+def _resized(layer: Layer) -> list[int]:
     batch, height, width, depth = layer.input(0).shape
     sizes = layer.ints(1, "new size")
     if len(sizes) != 2 or min(*sizes, height, width) < 1:
         raise ValueError(f"{height}x{width} to {sizes}")
-    return [batch, *sizes, depth], [batch, depth, *sizes]
+    return [batch, *sizes, depth]
 
 
 def _mode(layer: Layer) -> str:
@@ -211,16 +206,20 @@ def _mode(layer: Layer) -> str:
     return "align_corners" if aligned else "half_pixel" if half else "asymmetric"
 
 
-def _resize_bilinear(layer: Layer) -> None:
-    shape, sizes = _resize_sizes(layer)
+def _resize(layer: Layer, shape: list[int], mode: str, nearest: str | None = None) -> None:
     layer.result(
         "Resize",
-        [layer.real(0, FIRST), "", "", layer.emit.ints(*sizes)],
+        [layer.real(0, FIRST), "", "", [shape[0], shape[3], *shape[1:3]]],
         shape,
         layout=FIRST,
-        mode="linear",
+        mode=mode,
         coordinate_transformation_mode=_mode(layer),
+        nearest_mode=nearest,
     )
+
+
+def _resize_bilinear(layer: Layer) -> None:
+    _resize(layer, _resized(layer), "linear")
 
 
 def nearest_places(size: int, wanted: int, mode: str) -> np.ndarray:
@@ -256,31 +255,17 @@ def _onnx_places(size: int, wanted: int, mode: str) -> np.ndarray:
 
 def _resize_nearest(layer: Layer) -> None:
     """RESIZE_NEAREST_NEIGHBOR; two gathers where ONNX's arithmetic takes another element."""
-    shape, sizes = _resize_sizes(layer)
-    mode = _mode(layer)
-    checked_constant(max(sizes))
-    real = layer.real(0, FIRST)
+    shape, mode = _resized(layer), _mode(layer)
+    checked_constant(max(shape))
     pairs = list(zip(layer.input(0).shape[1:3], shape[1:3], strict=True))
     places = [nearest_places(size, wanted, mode) for size, wanted in pairs]
-    same = all(
-        np.array_equal(mine, _onnx_places(size, wanted, mode))
-        for mine, (size, wanted) in zip(places, pairs, strict=True)
-    )
-    if same:
-        layer.result(
-            "Resize",
-            [real, "", "", layer.emit.ints(*sizes)],
-            shape,
-            layout=FIRST,
-            mode="nearest",
-            coordinate_transformation_mode=mode,
-            nearest_mode="floor" if mode == "asymmetric" else "round_prefer_ceil",
-        )
+    onnx = [_onnx_places(size, wanted, mode) for size, wanted in pairs]
+    if all(np.array_equal(ours, theirs) for ours, theirs in zip(places, onnx, strict=True)):
+        rule = "floor" if mode == "asymmetric" else "round_prefer_ceil"
+        _resize(layer, shape, "nearest", rule)
         return
-    rows = layer.node("Gather", [real, layer.emit.constant(places[0], "rows")], axis=2)
-    layer.result(
-        "Gather", [rows, layer.emit.constant(places[1], "columns")], shape, layout=FIRST, axis=3
-    )
+    rows = layer.node("Gather", [layer.real(0, FIRST), places[0]], axis=2)
+    layer.result("Gather", [rows, places[1]], shape, layout=FIRST, axis=3)
 
 
 HANDLERS: dict[str, Handler] = {

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from engine.frontends.emit import Input
 from engine.frontends.tflite.layer import Handler, Layer
-from engine.frontends.tflite.values import FIRST, LAST, checked_constant, to_first
+from engine.frontends.tflite.tensors import FIRST, LAST, checked_constant, to_first
 
 __all__ = ["HANDLERS", "new_shape", "strided_ranges"]
 
@@ -56,7 +57,7 @@ def new_shape(layer: Layer) -> list[int]:
 
 def _reshape(layer: Layer) -> None:
     shape = new_shape(layer)
-    layer.result("Reshape", [layer.real(0), layer.emit.ints(*shape)], shape)
+    layer.result("Reshape", [layer.real(0), shape], shape)
 
 
 def _transpose(layer: Layer) -> None:
@@ -85,7 +86,7 @@ def _concatenation(layer: Layer) -> None:
         [layer.tensors.real(value, layout) for value in values],
         shape,
         layout=layout,
-        activation=layer.int_option("activation"),
+        activation=layer.activation,
         axis=placed(axis, rank, layout),
     )
 
@@ -96,8 +97,7 @@ def _pack(layer: Layer) -> None:
     axis = layer.axis(layer.int_option("axis"), len(shape) + 1)
     if any(list(value.shape) != shape for value in values):
         raise ValueError("its inputs have different shapes")
-    where = layer.emit.ints(axis)
-    parts = [layer.node("Unsqueeze", [layer.tensors.real(value), where]) for value in values]
+    parts = [layer.node("Unsqueeze", [layer.tensors.real(value), [axis]]) for value in values]
     layer.result("Concat", parts, [*shape[:axis], len(parts), *shape[axis:]], axis=axis)
 
 
@@ -109,8 +109,7 @@ def _unpack(layer: Layer) -> None:
     shape = [*x.shape[:axis], *x.shape[axis + 1 :]]
     real = layer.real(0)
     for index in range(layer.outputs):
-        place = layer.emit.constant(np.array(index, np.int64), "index")
-        layer.result("Gather", [real, place], shape, index=index, axis=axis)
+        layer.result("Gather", [real, np.array(index)], shape, index=index, axis=axis)
 
 
 def _split(layer: Layer) -> None:
@@ -139,10 +138,10 @@ def _split_into(layer: Layer, source: int, axis: int, sizes: Sequence[int]) -> N
     x = layer.input(source)
     layout = layer.layout(source)
     real = layer.real(source, layout)
-    where = layer.emit.ints(placed(axis, x.rank, layout))
+    where = [placed(axis, x.rank, layout)]
     begin = 0
     for index, size in enumerate(sizes):
-        bounds = [layer.emit.ints(begin), layer.emit.ints(begin + size)]
+        bounds = [begin], [begin + size]
         shape = [*x.shape[:axis], size, *x.shape[axis + 1 :]]
         layer.result("Slice", [real, *bounds, where], shape, layout=layout, index=index)
         begin += size
@@ -162,7 +161,7 @@ def _pad(layer: Layer) -> None:
     layout = layer.layout(0)
     begins = arranged([pad[0] for pad in pads], layout)
     ends = arranged([pad[1] for pad in pads], layout)
-    inputs = [layer.real(0, layout), layer.emit.ints(*begins, *ends)]
+    inputs: list[Input] = [layer.real(0, layout), [*begins, *ends]]
     if layer.has(2):
         value = layer.input(2)
         inputs.append(layer.tensors.real(layer.part(value, [])))
@@ -180,7 +179,7 @@ def _mirror_pad(layer: Layer) -> None:
         if max(pad) > size - (not symmetric):
             raise ValueError(f"{pad} around {size} elements")
     if not symmetric:
-        ends = layer.emit.ints(*(pad[0] for pad in pads), *(pad[1] for pad in pads))
+        ends = [*(pad[0] for pad in pads), *(pad[1] for pad in pads)]
         layer.result("Pad", [layer.real(0), ends], shape, mode="reflect")
         return
     real = layer.real(0)
@@ -188,7 +187,7 @@ def _mirror_pad(layer: Layer) -> None:
         if any(pad):
             checked_constant(size + sum(pad))
             places = np.pad(np.arange(size), pad, mode="symmetric")
-            real = layer.node("Gather", [real, layer.emit.constant(places)], axis=axis)
+            real = layer.node("Gather", [real, places], axis=axis)
     layer.result("Identity", [real], shape)
 
 
@@ -248,18 +247,11 @@ def _strided_slice(layer: Layer) -> None:
     real = layer.real(0)
     cut = [axis for axis, taken in enumerate(ranges) if taken != range(shape[axis])]
     if cut:
-        ends = [taken.stop if taken.stop >= 0 else _FAR for taken in ranges]
-        real = layer.node(
-            "Slice",
-            [
-                real,
-                layer.emit.ints(*(ranges[axis].start for axis in cut)),
-                layer.emit.ints(*(ends[axis] for axis in cut)),
-                layer.emit.ints(*cut),
-                layer.emit.ints(*(ranges[axis].step for axis in cut)),
-            ],
-        )
-    layer.result("Reshape", [real, layer.emit.ints(*result)], result, allowzero=1)
+        kept = [ranges[axis] for axis in cut]
+        begins, steps = [taken.start for taken in kept], [taken.step for taken in kept]
+        ends = [taken.stop if taken.stop >= 0 else _FAR for taken in kept]
+        real = layer.node("Slice", [real, begins, ends, cut, steps])
+    layer.result("Reshape", [real, result], result, allowzero=1)
 
 
 def _slice(layer: Layer) -> None:
@@ -274,7 +266,7 @@ def _slice(layer: Layer) -> None:
             raise ValueError(f"{size} elements from {begin} of {whole}")
     layout = layer.layout(0)
     ends = [begin + size for begin, size in zip(begins, sizes, strict=True)]
-    bounds = [layer.emit.ints(*arranged(items, layout)) for items in (begins, ends)]
+    bounds = [arranged(items, layout) for items in (begins, ends)]
     layer.result("Slice", [layer.real(0, layout), *bounds], sizes, layout=layout)
 
 
@@ -289,7 +281,7 @@ def _gather(layer: Layer) -> None:
         return
     if axis != batch:
         raise layer.refusal(f"it gathers along axis {axis} in batches of {batch} axes")
-    column = layer.node("Unsqueeze", [_int64(layer, 1), layer.emit.ints(-1)])
+    column = layer.node("Unsqueeze", [_int64(layer, 1), [-1]])
     layer.result("GatherND", [layer.real(0), column], shape, batch_dims=batch)
 
 
@@ -311,32 +303,26 @@ def _tile(layer: Layer) -> None:
     x = layer.input(0)
     times = layer.ints(1, "number of copies")
     shape = [size * count for size, count in zip(x.shape, times, strict=True)]
-    layer.result("Tile", [layer.real(0), layer.emit.ints(*times)], shape)
+    layer.result("Tile", [layer.real(0), times], shape)
 
 
 def _broadcast_to(layer: Layer) -> None:
     shape = layer.ints(1, "shape")
     np.broadcast_shapes(layer.input(0).shape, tuple(shape))
-    layer.result("Expand", [layer.real(0), layer.emit.ints(*shape)], shape)
+    layer.result("Expand", [layer.real(0), shape], shape)
 
 
 def _fill(layer: Layer) -> None:
     shape = layer.ints(0, "shape")
     one = layer.tensors.real(layer.part(layer.input(1), []))
-    layer.result("Expand", [one, layer.emit.ints(*shape)], shape)
+    layer.result("Expand", [one, shape], shape)
 
 
 def _reverse(layer: Layer) -> None:
     x = layer.input(0)
     axes = [layer.axis(axis) for axis in layer.ints(1, "axes")]
-    count = len(axes)
-    inputs = [
-        layer.emit.ints(*[-1] * count),
-        layer.emit.ints(*[_FAR] * count),
-        layer.emit.ints(*axes),
-        layer.emit.ints(*[-1] * count),
-    ]
-    layer.result("Slice", [layer.real(0), *inputs], x.shape)
+    back = [-1] * len(axes)
+    layer.result("Slice", [layer.real(0), back, [_FAR] * len(axes), axes, back], x.shape)
 
 
 def _reverse_sequence(layer: Layer) -> None:
@@ -345,13 +331,8 @@ def _reverse_sequence(layer: Layer) -> None:
     batch = layer.axis(layer.int_option("batch_dim"))
     if {time, batch} != {0, 1}:
         raise layer.refusal(f"it reverses axis {time} by the lengths of axis {batch}")
-    layer.result(
-        "ReverseSequence",
-        [layer.real(0), _int64(layer, 1)],
-        x.shape,
-        time_axis=time,
-        batch_axis=batch,
-    )
+    inputs = [layer.real(0), _int64(layer, 1)]
+    layer.result("ReverseSequence", inputs, x.shape, time_axis=time, batch_axis=batch)
 
 
 def _dynamic_update_slice(layer: Layer) -> None:
@@ -362,9 +343,9 @@ def _dynamic_update_slice(layer: Layer) -> None:
         raise ValueError(f"an update of {update.shape} in {x.shape}")
     checked_constant(update.count * update.rank)
     grid = np.moveaxis(np.indices(update.shape, dtype=np.int64), 0, -1)
-    start = layer.node("Max", [_int64(layer, 2), layer.emit.ints(*[0] * x.rank)])
-    start = layer.node("Min", [start, layer.emit.ints(*room)])
-    places = layer.node("Add", [layer.emit.constant(grid, "grid"), start])
+    start = layer.node("Max", [_int64(layer, 2), [0] * x.rank])
+    start = layer.node("Min", [start, room])
+    places = layer.node("Add", [grid, start])
     layer.result("ScatterND", [layer.real(0), places, layer.real(1)], x.shape)
 
 
