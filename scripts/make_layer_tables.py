@@ -44,7 +44,7 @@ def layer_table() -> str:
     from engine.frontends.caffe import layers as caffe
     from engine.frontends.darknet import network as darknet
     from engine.frontends.mxnet import operators as mxnet
-    from engine.frontends.tensorflow import operators as tensorflow
+    from engine.frontends.tensorflow.selection import SUPPORTED
     from engine.frontends.tflite.ops import TABLES as TFLITE
     from engine.frontends.tflite.states import OPERATORS
 
@@ -57,7 +57,7 @@ def layer_table() -> str:
             _listed({*TFLITE.handlers, *OPERATORS}),
             f"{_listed(TFLITE.refusals.keys() - OPERATORS)}, custom and Flex ones",
         ),
-        ("TensorFlow", _listed(tensorflow.SUPPORTED), "all others, with the reason"),
+        ("TensorFlow", _listed(SUPPORTED), "all others, with the reason"),
         (
             "PyTorch",
             "what one of `torch.onnx`'s exporters converts, and what is said in its chapter",

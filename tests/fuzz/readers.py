@@ -206,7 +206,7 @@ def dataset(_zoo: Path) -> Attack:
 
 def npz(_zoo: Path) -> Attack:
     """The constants of ``predef_file`` and the test set of ``score``."""
-    from engine.frontends.tensorflow.predef import read_predef
+    from engine.frontends.tensorflow.sizes import read_predef
 
     stream = io.BytesIO()
     np.savez(stream, phase=np.array(False), **{"scope#keep": np.ones(3, np.float32)})

@@ -15,8 +15,7 @@ from engine.base.formats.protobuf import TruncatedError
 from engine.base.text import sanitize
 from engine.frontends.onnx.external import load_external
 from engine.frontends.onnx.tensors import check_tensor_sizes, walk
-from engine.frontends.sniff import sniff
-from engine.frontends.sniff_protobuf import outer_fields
+from engine.frontends.sniff import outer_fields, sniff
 from engine.graph.ir.constants import MAX_PROTO_BYTES, STANDARD_DOMAINS
 from engine.graph.ir.graph import parse_proto
 from engine.graph.ir.opsets import NEWEST_OPSET

@@ -24,11 +24,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from engine.base.errors import EngineError, SourceModelError
 from engine.base.text import sanitize
 from engine.frontends.numeric_check import compare_outputs
-from engine.frontends.pytorch.engines import exact
-from engine.frontends.pytorch.inputs import Plan, unoptimised
+from engine.frontends.pytorch.inputs import Plan, leaves, unoptimised
 from engine.frontends.pytorch.integer_graph import IntegerGraph, no_rule
 from engine.frontends.pytorch.integer_operators import RULES
-from engine.frontends.pytorch.signature import leaves
+from engine.frontends.pytorch.quantized import exact
 from engine.graph.execute.runtime import plain_session
 from engine.graph.execute.session_setup import keep_sums_exact
 
@@ -145,12 +144,8 @@ class _Recorder(TorchDispatchMode):
             source = next(iter(given.values()))
             axis = int(given["dim"])
             sizes = np.array([part.shape[axis] for part in result], np.int64)
-            real = self.graph.real(source)
-            parts = self.graph.node(
-                "Split", real, self.graph.constant(sizes), outputs=len(result), axis=axis
-            )
-            names = [parts] if len(result) == 1 else parts
-            for tensor, part in zip(result, names, strict=True):
+            parts = self.graph.nodes("Split", len(result), source, sizes, axis=axis)
+            for tensor, part in zip(result, parts, strict=True):
                 self.graph.give(tensor, part, name)
         elif name in _WITH_MORE:  # statistics or places, which nothing may read
             rule = RULES[_WITH_MORE[name]]

@@ -20,17 +20,27 @@ from engine.base.findings import Finding
 from engine.base.peers.far import Message
 from engine.base.text import sanitize
 from engine.frontends.numeric_check import FLOAT_TOLERANCE, compare_outputs
-from engine.frontends.pytorch import engines
-from engine.frontends.pytorch.allowed import UNTAKEN, refusal_of
 from engine.frontends.pytorch.export_strategies import Subject
-from engine.frontends.pytorch.inputs import Plan, call, last_line, out_of_memory, plan_inputs, run
+from engine.frontends.pytorch.inputs import (
+    Plan,
+    call,
+    last_line,
+    leaves,
+    out_of_memory,
+    plan_inputs,
+    run,
+)
 from engine.frontends.pytorch.quantized import (
+    DEFAULT_ENGINE,
     all_nodes,
+    has_exact_engine,
     is_fake_quantized,
     is_quantized,
+    other_engines,
     silence_observers,
+    use_engine,
 )
-from engine.frontends.pytorch.screen import screen
+from engine.frontends.pytorch.screen import UNTAKEN, refusal_of, screen
 from engine.frontends.pytorch.select_strategy import (
     QUANTIZED_TOLERANCE,
     Agreed,
@@ -40,7 +50,6 @@ from engine.frontends.pytorch.select_strategy import (
     largest_step,
     to_array,
 )
-from engine.frontends.pytorch.signature import leaves
 
 __all__ = ["REFERENCE", "convert"]
 
@@ -88,7 +97,7 @@ def convert(request: Message, out: Path) -> Message:
     integers = is_quantized(graph)
     subject = _subject(path, module, plan, again, fixable=not quantized)
     subject = replace(subject, integers=integers, samples=count)
-    expected = Expected(samples, outputs, quantized, engines.other_engines() if integers else ())
+    expected = Expected(samples, outputs, quantized, other_engines() if integers else ())
     agreed = first_that_agrees(subject, request["route"], out, expected)
     findings += _notes(plan, agreed, quantized, integers)
     _save(out.with_name(REFERENCE), samples, outputs)
@@ -122,16 +131,16 @@ def _planned(path: Path, request: Message, findings: list[Finding]) -> tuple[Any
     The graph is taken before the module runs: without optimization PyTorch keeps calls of
     submodules as they are from its first run on, and what is in them would not be seen.
     """
-    engines.use(engines.DEFAULT)
+    use_engine(DEFAULT_ENGINE)
     module = _load(path, findings)
     graph = _inlined(module)
     _refuse_operators(graph)
-    if engines.has_exact() and is_quantized(graph):
-        engines.use()
+    if has_exact_engine() and is_quantized(graph):
+        use_engine()
         with contextlib.suppress(SourceModelError):  # it has fewer operators
             module = _load(path, [])
             return module, plan_inputs(module, request["sizes"], request["traced"]), graph
-        engines.use(engines.DEFAULT)
+        use_engine(DEFAULT_ENGINE)
     return module, plan_inputs(module, request["sizes"], request["traced"]), graph
 
 

@@ -19,8 +19,8 @@ from engine.frontends import converter_process
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.numeric_check import NumericCheck, compare_outputs
 from engine.frontends.onnx import load_onnx
-from engine.frontends.pytorch.archive import Archive
 from engine.frontends.pytorch.inspect import traced_inputs
+from engine.frontends.pytorch.pickles import Archive
 from engine.frontends.pytorch.screen import screen
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.graph.execute.session import Session

@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 
 from engine.base.errors import SourceModelError
 from engine.base.text import human_bytes, sanitize
-from engine.frontends.pytorch.archive import Archive
 from engine.frontends.pytorch.pickles import (
+    Archive,
     Made,
     TensorRecord,
     Unreadable,

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from engine.base.errors import EngineError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.frontends.pytorch.allowed import refusal_of
-from engine.frontends.pytorch.archive import Archive
 from engine.frontends.pytorch.code import Argument, Call, Code, Unparsable
 from engine.frontends.pytorch.pickles import (
+    Archive,
     Made,
     Unreadable,
     all_tensors,
     read_values,
 )
-from engine.frontends.pytorch.screen import screen
+from engine.frontends.pytorch.screen import refusal_of, screen
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 

@@ -132,16 +132,30 @@ class IntegerGraph:
         whole = np.clip(steps, limits.min, limits.max).astype(np.int32)
         return self._dequantized(self.constant(whole, "bias"), stored)
 
-    def params(self, tensor: torch.Tensor) -> Stored:
-        """How a quantized tensor is stored."""
-        return Stored.of(tensor)
+    def node(self, kind: str, *inputs: Any, **attributes: Any) -> str:
+        """Add a node; the name of its output.
 
-    def node(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
-        """Add a node; the name of its output, or the names where it has several."""
+        Args:
+            inputs: names; or a tensor, a number of float32, whole numbers of int64, an array.
+        """
+        return self.nodes(kind, 1, *inputs, **attributes)[0]
+
+    def nodes(self, kind: str, outputs: int, *inputs: Any, **attributes: Any) -> list[str]:
+        """Add a node of several outputs; their names."""
         names = [self._name(kind.lower()) for _ in range(outputs)]
-        made = helper.make_node(kind, list(inputs), names, self._name(kind), **attributes)
-        self._nodes.append(made)
-        return names[0] if outputs == 1 else names
+        read = [self._input(value) for value in inputs]
+        self._nodes.append(helper.make_node(kind, read, names, self._name(kind), **attributes))
+        return names
+
+    def _input(self, value: Any) -> str:
+        if isinstance(value, str):
+            return value
+        if isinstance(value, torch.Tensor):
+            return self.real(value)
+        if isinstance(value, float):
+            return self.constant(np.array(value, np.float32), "number")
+        whole = value if isinstance(value, np.ndarray) else np.array(value, np.int64)
+        return self.constant(whole, "numbers")
 
     def constant(self, array: np.ndarray, what: str = "constant") -> str:
         """Add a constant."""
@@ -196,8 +210,7 @@ class IntegerGraph:
     def _dequantized(self, name: str, stored: Stored) -> str:
         scale = self.constant(np.asarray(stored.scale, np.float32), "scale")
         point = self.constant(stored.zero_point, "zero_point")
-        found: str = self.node("DequantizeLinear", name, scale, point, **_along(stored))
-        return found
+        return self.node("DequantizeLinear", name, scale, point, **_along(stored))
 
     def _know(self, tensor: torch.Tensor, name: str) -> None:
         self._names[id(tensor)] = name

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import tensorflow as tf
 import tf2onnx
@@ -18,15 +19,21 @@ from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.peers.far import Message
 from engine.base.text import sanitize
-from engine.frontends.tensorflow.handlers import HANDLERS
-from engine.frontends.tensorflow.predef import read_predef
-from engine.frontends.tensorflow.prepare import TF_ERRORS, Prepared, parse, prepare, said
-from engine.frontends.tensorflow.reference import write_reference
+from engine.frontends.tensorflow.handlers import HANDLERS, restore_weights, take_out
+from engine.frontends.tensorflow.prepare import (
+    TF_ERRORS,
+    Input,
+    Prepared,
+    imported,
+    parse,
+    prepare,
+    said,
+)
 from engine.frontends.tensorflow.rewrites import rewrite
+from engine.frontends.tensorflow.sizes import read_predef
 from engine.frontends.tensorflow.unroll import has_control_flow, unroll
-from engine.frontends.tensorflow.weights import restore_weights, take_out
 
-__all__ = ["convert"]
+__all__ = ["DRAWS", "convert", "write_reference"]
 
 _OPSET = 18
 """The newest that tf2onnx 1.17 writes."""
@@ -240,3 +247,57 @@ def _notes(ready: Prepared) -> list[Finding]:
             remedy="Build with do_quantization off to use them as they are.",
         )
     ]
+
+
+# --------------------------------------------------------------------------------------- reference
+
+
+DRAWS = 2
+"""How many sets of inputs are compared: normal numbers, and numbers from 0 to 1."""
+_SEED = 20211
+_MAX_BYTES = 1 << 30
+
+
+def write_reference(ready: Prepared, path: Path) -> str:
+    """Run the graph in TensorFlow and write an npz: ``in{draw}_{number}``, ``out{draw}_{number}``.
+
+    Returns:
+        Why there is nothing to compare; empty where there is.
+
+    Raises:
+        SourceModelError: TensorFlow does not take the graph.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    graph = imported(ready.graph)
+    try:
+        with tf.compat.v1.Session(graph=graph) as session:
+            for draw in range(DRAWS):
+                feeds = _feeds(ready.inputs, draw)
+                results = session.run(list(ready.outputs), feeds)
+                if sum(np.asarray(r).nbytes for r in results) > _MAX_BYTES:
+                    return "Its outputs are larger than 1 GiB."
+                values = feeds.values()
+                arrays |= {f"in{draw}_{i}": value for i, value in enumerate(values)}
+                arrays |= {f"out{draw}_{i}": np.asarray(r) for i, r in enumerate(results)}
+    except TF_ERRORS as error:
+        return f"TensorFlow does not run the graph here: {said(error)}."
+    np.savez(path, allow_pickle=False, **arrays)
+    return ""
+
+
+def _feeds(inputs: tuple[Input, ...], draw: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(_SEED + draw)
+    return {f"{one.node}:0": _random(rng, one, draw) for one in inputs}
+
+
+def _random(rng: np.random.Generator, one: Input, draw: int) -> np.ndarray:
+    dtype = np.dtype(one.dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, one.shape).astype(bool)
+    if dtype == np.uint8:
+        return rng.integers(0, 256, one.shape).astype(np.uint8)
+    if dtype.kind in "iu":
+        # places and identifiers more often than quantities: small ones fit any table
+        return rng.integers(0, 2, one.shape).astype(dtype)
+    values = rng.normal(size=one.shape) if draw == 0 else rng.uniform(size=one.shape)
+    return values.astype(dtype)

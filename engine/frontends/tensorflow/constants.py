@@ -1,18 +1,26 @@
-"""In the child: values of tensors that no input decides, found while loops are written out."""
+"""In the child, while loops are written out: values that no input decides, and lists of tensors.
+
+A list (TensorList, TensorArray) is known element by element, so that reading an element gives the
+very tensor that was written (tensorflow/core/ops/list_ops.cc and data_flow_ops.cc).
+"""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from engine.base.errors import SourceModelError, UnsupportedOperatorError
+from engine.base.text import sanitize
 from engine.frontends.tensorflow.graphdef import tensor_of
 from engine.frontends.tensorflow.prepare import TF_ERRORS, NodeDef, imported
 from engine.graph.ir.folding import TooLargeError, fold
 
-__all__ = ["Constants"]
+__all__ = ["LIST_OPERATORS", "Constants", "Items", "ListWriter", "Value"]
 
 # what loop counters and their conditions are made of; anything else is asked of TensorFlow
 _FOLDED = {
@@ -116,3 +124,207 @@ def _fix_shapes(part: Any, graph: Any) -> None:
 def _full(tensor: str) -> str:
     node, number = tensor_of(tensor)
     return f"{node}:{number}"
+
+
+# -------------------------------------------------------------------------------- lists of tensors
+
+
+_MAX_ELEMENTS = 10_000
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list: tensors by place, None where nothing was written yet."""
+
+    elements: tuple[str | None, ...]
+
+    def put(self, place: int, tensor: str) -> Items:
+        """A list that differs in one place."""
+        return Items((*self.elements[:place], tensor, *self.elements[place + 1 :]))
+
+
+Value = str | Items
+
+
+class ListWriter:
+    """Does what operators on lists do, and writes the few nodes that they need.
+
+    Args:
+        nodes: of the new graph, by name.
+        constants: values of its tensors.
+    """
+
+    def __init__(self, nodes: dict[str, NodeDef], constants: Constants) -> None:
+        self._nodes = nodes
+        self._constants = constants
+
+    def run(self, node: Any, inputs: Sequence[Value], name: str) -> list[Value]:
+        """The outputs of an operator on lists.
+
+        Args:
+            node: as the source has it.
+            inputs: its values in the new graph.
+            name: for the node that takes its place, where there is one.
+
+        Raises:
+            UnsupportedOperatorError: inputs decide a place or a length, or nothing was written
+                where it reads.
+        """
+        return LIST_OPERATORS[node.op](self, _Call(node, tuple(inputs), name))
+
+    def integer(self, call: _Call, number: int) -> int:
+        """The value of an input that must be a constant."""
+        return int(self.integers(call, number).reshape(-1)[0])
+
+    def integers(self, call: _Call, number: int) -> np.ndarray:
+        """The values of an input that must be a constant."""
+        tensor = call.inputs[number]
+        value = self._constants.value(tensor) if isinstance(tensor, str) else None
+        if value is None or value.size == 0 or value.size > _MAX_ELEMENTS:
+            raise call.refusal("its place or length is decided by the data")
+        return value
+
+    def split(self, call: _Call, tensor: Value) -> Items:
+        """A tensor as a list along its first axis."""
+        if not isinstance(tensor, str):
+            raise call.refusal("it reads a list as if it were a tensor")
+        shape = self._constants.shape(tensor)
+        if not shape or shape[0] is None or shape[0] > _MAX_ELEMENTS:
+            raise call.refusal("the length of its tensor is not known")
+        node = call.make("Unpack", [tensor])
+        node.attr["num"].i = shape[0]
+        node.attr["axis"].i = 0
+        self._nodes[node.name] = node
+        return Items(tuple(f"{node.name}:{i}" if i else node.name for i in range(shape[0])))
+
+    def join(self, call: _Call, elements: Sequence[str | None]) -> list[Value]:
+        """A list as a tensor along a new first axis."""
+        if not elements or None in elements:
+            raise call.refusal("it reads an element that was never written")
+        node = call.make("Pack", [e for e in elements if e is not None])
+        node.attr["N"].i = len(elements)
+        node.attr["axis"].i = 0
+        self._nodes[node.name] = node
+        return [node.name]
+
+    def number(self, call: _Call, value: int) -> list[Value]:
+        """An int32 constant."""
+        node = tf.compat.v1.NodeDef(name=call.name, op="Const")
+        node.attr["dtype"].type = tf.int32.as_datatype_enum
+        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tf.int32))
+        self._nodes[node.name] = node
+        return [node.name]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One run of an operator on lists."""
+
+    node: Any
+    inputs: tuple[Value, ...]
+    name: str
+
+    def items(self, number: int) -> Items:
+        """An input that is a list."""
+        found = self.inputs[number] if number < len(self.inputs) else None
+        if not isinstance(found, Items):
+            raise self.refusal("it reads a tensor as if it were a list")
+        return found
+
+    def element(self, number: int, place: int) -> str:
+        """An element that was written."""
+        elements = self.items(number).elements
+        found = elements[place] if 0 <= place < len(elements) else None
+        if found is None:
+            raise self.refusal(f"it reads element {place}, which was never written")
+        return found
+
+    def tensor(self, number: int) -> str:
+        """An input that is a tensor."""
+        found = self.inputs[number]
+        if not isinstance(found, str):
+            raise self.refusal("it puts a list into a list")
+        return found
+
+    def make(self, op: str, inputs: Sequence[str]) -> Any:
+        """A node of the new graph with the elements' type."""
+        node = tf.compat.v1.NodeDef(name=self.name, op=op, input=inputs)
+        kinds = [
+            self.node.attr[k].type for k in ("element_dtype", "dtype", "T") if k in self.node.attr
+        ]
+        node.attr["T"].type = kinds[0] if kinds else tf.float32.as_datatype_enum
+        return node
+
+    def refusal(self, why: str) -> UnsupportedOperatorError:
+        return UnsupportedOperatorError(
+            f"Node {sanitize(self.node.name)!r} is a {self.node.op}, and {why}.",
+            cause="Loops are written out; that needs lists whose use constants decide.",
+            remedy="Give fixed sizes in 'input_size_list', or cut the graph before the loop.",
+        )
+
+
+def _reserve(number: int) -> Callable[[ListWriter, _Call], list[Value]]:
+    def run(writer: ListWriter, call: _Call) -> list[Value]:
+        length = writer.integer(call, number)
+        if not 0 <= length <= _MAX_ELEMENTS:
+            raise SourceModelError(
+                f"Node {sanitize(call.node.name)!r} makes a list of {length} tensors.",
+                remedy="Give a shorter sequence in 'input_size_list'.",
+            )
+        empty = Items((None,) * length)
+        # a TensorArray's first output is a handle, the second its content
+        return [empty, empty]
+
+    return run
+
+
+def _write(items: int, place: int, value: int) -> Callable[[ListWriter, _Call], list[Value]]:
+    def run(writer: ListWriter, call: _Call) -> list[Value]:
+        where, found = writer.integer(call, place), call.items(items)
+        if not 0 <= where < len(found.elements):
+            raise call.refusal(f"it writes element {where} of {len(found.elements)}")
+        return [found.put(where, call.tensor(value))]
+
+    return run
+
+
+def _read(items: int, place: int) -> Callable[[ListWriter, _Call], list[Value]]:
+    return lambda writer, call: [call.element(items, writer.integer(call, place))]
+
+
+def _length(items: int) -> Callable[[ListWriter, _Call], list[Value]]:
+    return lambda writer, call: writer.number(call, len(call.items(items).elements))
+
+
+def _scatter(writer: ListWriter, call: _Call) -> list[Value]:
+    found = call.items(3)
+    parts = writer.split(call, call.inputs[2]).elements
+    for place, part in zip(writer.integers(call, 1).reshape(-1), parts, strict=False):
+        if part is None or not 0 <= place < len(found.elements):
+            raise call.refusal(f"it writes element {place} of {len(found.elements)}")
+        found = found.put(int(place), part)
+    return [found]
+
+
+def _gather(writer: ListWriter, call: _Call) -> list[Value]:
+    places = writer.integers(call, 1).reshape(-1)
+    return writer.join(call, [call.element(2, int(place)) for place in places])
+
+
+LIST_OPERATORS: dict[str, Callable[[ListWriter, _Call], list[Value]]] = {
+    "EmptyTensorList": lambda _writer, _call: [Items(())],
+    "TensorListReserve": _reserve(1),
+    "TensorListFromTensor": lambda writer, call: [writer.split(call, call.inputs[0])],
+    "TensorListGetItem": _read(0, 1),
+    "TensorListSetItem": _write(0, 1, 2),
+    "TensorListPushBack": lambda _writer, call: [Items((*call.items(0).elements, call.tensor(1)))],
+    "TensorListStack": lambda writer, call: writer.join(call, call.items(0).elements),
+    "TensorListLength": _length(0),
+    "TensorArrayV3": _reserve(0),
+    "TensorArrayReadV3": _read(2, 1),
+    "TensorArrayWriteV3": _write(3, 1, 2),
+    "TensorArrayScatterV3": _scatter,
+    "TensorArrayGatherV3": _gather,
+    "TensorArraySizeV3": _length(1),
+}
+"""Operator -> what it does; a TensorArray is its last input, the flow that orders its use."""

@@ -11,15 +11,15 @@ from engine.base.text import sanitize
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 from engine.frontends.tensorflow.graphdef import GraphFile, Node, read_graph, tensor_of
-from engine.frontends.tensorflow.operators import CONTROL_FLOW
-from engine.frontends.tensorflow.predef import read_predef
 from engine.frontends.tensorflow.selection import (
+    CONTROL_FLOW,
     Selection,
     candidates,
     needed,
     refused,
     select,
 )
+from engine.frontends.tensorflow.sizes import read_predef
 
 __all__ = ["format_of", "inspect"]
 

@@ -21,8 +21,8 @@ from engine.frontends.onnx import load_onnx
 from engine.frontends.source import SourceModel
 from engine.frontends.tensorflow.graphdef import GraphFile, read_graph
 from engine.frontends.tensorflow.inspect import format_of
-from engine.frontends.tensorflow.predef import read_predef
 from engine.frontends.tensorflow.selection import Selection, refused, select
+from engine.frontends.tensorflow.sizes import read_predef
 from engine.graph.execute.session import Session
 from engine.graph.ir.graph import Graph
 from engine.graph.metrics import error_sums

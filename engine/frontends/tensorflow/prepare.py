@@ -15,7 +15,7 @@ from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import sanitize, shape_text
 from engine.frontends.tensorflow.graphdef import tensor_of
-from engine.frontends.tensorflow.operators import CONTROL_FLOW, refusal_of
+from engine.frontends.tensorflow.selection import CONTROL_FLOW, refusal_of
 from engine.frontends.tensorflow.sizes import fixed_shape
 
 __all__ = ["TF_ERRORS", "Input", "NodeDef", "Prepared", "imported", "parse", "prepare", "said"]

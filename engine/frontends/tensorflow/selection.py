@@ -1,4 +1,10 @@
-"""Where a frozen graph begins and ends: what the user names, or what suits."""
+"""Where a frozen graph begins and ends, and which of its operators are taken.
+
+The list (``operators.toml``) is one of what is allowed, not of what is forbidden: TensorFlow runs
+the graph to compare numbers, and a graph may hold operators that read and write files or run code.
+tf2onnx converts more than stands there; what is left out draws random numbers, holds state, or has
+no tensor of numbers.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +13,53 @@ from dataclasses import dataclass
 
 from engine.base.errors import SourceModelError
 from engine.base.text import did_you_mean, sanitize
+from engine.frontends.facts import facts, words
 from engine.frontends.source import LoadOptions
 from engine.frontends.tensorflow.graphdef import GraphFile, Node, tensor_of
-from engine.frontends.tensorflow.operators import CONTROL_FLOW, DROPPED, refusal_of
 
 __all__ = [
+    "CONTROL_FLOW",
+    "DROPPED",
+    "SUPPORTED",
     "Selection",
     "calls",
     "candidates",
     "needed",
+    "refusal_of",
     "refused",
     "select",
     "tensor_name",
 ]
+
+_LISTS = {name: words(text) for name, text in facts(__package__, "operators.toml").items()}
+
+DROPPED = frozenset({"Assert", "NoOp"})
+"""Without a value: they only say in which order things happen, or stop a run."""
+
+CONTROL_FLOW = _LISTS["control_flow"]
+"""What a loop or a condition is after TensorFlow lowered it."""
+
+SUPPORTED = DROPPED.union(*_LISTS.values())
+
+_CUT = "Cut the graph with 'inputs' or 'outputs' so that it is left out."
+_REASONS = {
+    why: tuple(starts.split()) for why, starts in facts(__package__, "refusals.toml").items()
+}
+
+
+def refusal_of(op: str, functions: frozenset[str] | set[str] | dict[str, object]) -> str:
+    """Why an operator is refused; empty where it is taken.
+
+    Args:
+        functions: names of the graph's own functions, which are operators too.
+    """
+    if op in SUPPORTED or op in functions:
+        return ""
+    for why, starts in _REASONS.items():
+        if op.startswith(starts):
+            return f"{why}. {_CUT}"
+    return f"no conversion of it to ONNX is known. {_CUT}"
+
 
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 _FEEDS = ("IteratorGetNext", "QueueDequeue", "ReaderRead", "DecodeJpeg", "DecodePng", "DecodeImage")

@@ -1,15 +1,19 @@
-"""The sizes of inputs: what the user gives, with or without the batch, in either layout."""
+"""What the user gives: sizes of inputs, with or without the batch, and predefined constants."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
 
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import sanitize, shape_text
+from engine.graph.ir.arrays import read_npz
 
-__all__ = ["NHWC_FROM_NCHW", "fixed_shape"]
+__all__ = ["NHWC_FROM_NCHW", "fixed_shape", "read_predef"]
 
 NHWC_FROM_NCHW = (0, 2, 3, 1)
 _MAX_ELEMENTS = 1 << 28
@@ -98,3 +102,41 @@ def _without_sizes(tensor: str, known: Open | None, findings: list[Finding]) -> 
 
 def _shown(known: Open) -> str:
     return shape_text(-1 if size is None else size for size in known)
+
+
+# ---------------------------------------------------------------------------- predefined constants
+
+
+_MAX_ARRAYS = 1000
+_MAX_BYTES = 64 << 20
+
+
+def read_predef(path: Path) -> dict[str, np.ndarray]:
+    """Constants by the name of the placeholder that each takes the place of.
+
+    The manual of toolkit 1 has them written by ``np.savez('prd.npz', **{name: value})``, with ``#``
+    for every ``/`` of a name.
+
+    Raises:
+        SourceModelError: missing, no npz, one that holds Python objects, or more than 64 MiB.
+    """
+    try:
+        found = read_npz(path, None, _MAX_BYTES)
+    except OSError as error:
+        raise SourceModelError(
+            f"{sanitize(str(path))}, the predefined file, could not be read: "
+            f"{error.strerror or error}.",
+            remedy="Check the path.",
+        ) from error
+    except ValueError as error:
+        raise _refusal(path, sanitize(str(error), 200)) from error
+    if len(found) > _MAX_ARRAYS:
+        raise _refusal(path, f"it holds more than {_MAX_ARRAYS} arrays")
+    return {name.replace("#", "/"): array for name, array in found.items()}
+
+
+def _refusal(path: Path, why: str) -> SourceModelError:
+    return SourceModelError(
+        f"{sanitize(str(path))} is not a file of predefined constants: {why}.",
+        remedy="Write it with np.savez('prd.npz', **{'name#of#placeholder': value}).",
+    )

@@ -19,11 +19,10 @@ import tensorflow as tf
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import sanitize
-from engine.frontends.tensorflow.constants import Constants
+from engine.frontends.tensorflow.constants import LIST_OPERATORS, Constants, ListWriter, Value
 from engine.frontends.tensorflow.graphdef import tensor_of
-from engine.frontends.tensorflow.lists import LIST_OPERATORS, ListWriter, Value
-from engine.frontends.tensorflow.operators import CONTROL_FLOW, DROPPED
 from engine.frontends.tensorflow.prepare import NodeDef
+from engine.frontends.tensorflow.selection import CONTROL_FLOW, DROPPED
 
 __all__ = ["has_control_flow", "unroll"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from engine.frontends.pytorch.archive import Archive
+from engine.frontends.pytorch.pickles import Archive
 
 SAVES = {
     "save": 'torch.save(x, "{}")',

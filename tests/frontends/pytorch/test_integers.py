@@ -178,9 +178,13 @@ def test_a_wrong_layer_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     path = tmp_path / "one.pt"
     body = OPERATORS["average_pool"]
     torch.jit.trace(_module(body), torch.randn(1, 4, 8, 8), check_trace=False).save(path)
-    wrong = {**integer_operators.RULES, "aten::avg_pool2d": integer_operators._max_pool(2)}
-    given = wrong["aten::avg_pool2d"]
-    wrong["aten::avg_pool2d"] = lambda g, a, out: given(g, {**a, "dilation": 1}, out)
+    maximum = integer_operators.RULES["aten::max_pool2d"]
+    wrong = {
+        **integer_operators.RULES,
+        "aten::avg_pool2d": lambda g, a, out: maximum(
+            g, {name: value for name, value in a.items() if name != "count_include_pad"}, out
+        ),
+    }
     monkeypatch.setattr(by_layers, "RULES", wrong)
     with pytest.raises(SourceModelError, match=r"avg_pool2d, differs .* by \d+ steps"):
         _written(path, (1, 4, 8, 8), tmp_path)

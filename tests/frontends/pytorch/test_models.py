@@ -15,7 +15,7 @@ from engine.frontends import converter_process
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from engine.frontends.loaded import Loaded
-from engine.frontends.pytorch.archive import Archive
+from engine.frontends.pytorch.pickles import Archive
 from engine.frontends.source import LoadOptions
 from engine.graph.execute.session import Session
 from engine.graph.ir.verify import verify

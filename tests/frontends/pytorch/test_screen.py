@@ -23,8 +23,8 @@ from engine.frontends import converter_process
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from engine.frontends.pytorch import convert
-from engine.frontends.pytorch.archive import Archive
 from engine.frontends.pytorch.inspect import inspect
+from engine.frontends.pytorch.pickles import Archive
 from engine.frontends.pytorch.screen import screen
 from engine.frontends.source import LoadOptions
 from tests.frontends.pytorch.archives import net, write

@@ -20,9 +20,8 @@ from engine.frontends.find import find_source
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.frontends.tensorflow import inspect, load
 from engine.frontends.tensorflow.graphdef import read_graph, tensor_of
-from engine.frontends.tensorflow.operators import SUPPORTED, refusal_of
-from engine.frontends.tensorflow.predef import read_predef
-from engine.frontends.tensorflow.sizes import fixed_shape
+from engine.frontends.tensorflow.selection import SUPPORTED, refusal_of
+from engine.frontends.tensorflow.sizes import fixed_shape, read_predef
 from tests.frontends.tensorflow import wire
 from tests.safety import ends
 

@@ -12,7 +12,7 @@ import pytest
 from engine.base.events import NullReporter
 from engine.frontends.find import find_source
 from engine.frontends.tensorflow import load
-from engine.frontends.tensorflow.operators import SUPPORTED
+from engine.frontends.tensorflow.selection import SUPPORTED
 from engine.graph.execute.session import Session
 from tests.frontends.tensorflow.op_cases import CASES, Case
 
