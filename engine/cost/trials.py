@@ -100,9 +100,7 @@ def _keep_in_float16(graph: LoweringGraph, node: Node) -> None:
     last = [name for name in node.inputs if not graph.is_const(name)][-1]
     label = graph.fresh(f"{node.name}_float16")
     made = graph.add_tensor(label, graph.shape(last), graph.tensors[last].dtype)
-    same = Node("LeakyRelu", label, "LeakyRelu", [last], [made], {"alpha": 1.0})
-    same.sources = node.sources
-    graph.insert(same, before=node)
+    graph.put("LeakyRelu", label, [last], [made], {"alpha": 1.0}, before=node)
     at = len(node.inputs) - 1 - node.inputs[::-1].index(last)
     graph.rewire(node, inputs=[*node.inputs[:at], made, *node.inputs[at + 1 :]])
 
@@ -142,9 +140,7 @@ def _max_pool(graph: LoweringGraph, node: Node) -> str:
     label = graph.fresh(f"{node.name}_first")
     made = graph.add_tensor(label, (*shape[:2], *rows), graph.tensors[node.inputs[0]].dtype)
     attributes = {"kernel_shape": list(first), "strides": list(steps), "pads": list(pads)}
-    pool = Node("MaxPool", label, "MaxPool", [node.inputs[0]], [made], {**attributes})
-    pool.sources = node.sources
-    graph.insert(pool, before=node)
+    graph.put("MaxPool", label, [node.inputs[0]], [made], {**attributes}, before=node)
     graph.rewire(node, inputs=[made])
     node.attributes |= {"kernel_shape": list(second), "strides": list(last), "pads": [0] * 4}
     windows = " and ".join("x".join(map(str, each)) for each in (first, second))
@@ -180,9 +176,7 @@ def _reduce_max(graph: LoweringGraph, node: Node) -> str:
     plane = len(shape) == 4 and sorted(each % 4 for each in axes) == [2, 3]
     if not plane or not node.int("keepdims", 1):
         return ""
-    node.op = node.kind = "GlobalMaxPool"
-    node.attributes = {}
-    graph.rewire(node, inputs=node.inputs[:1])
+    graph.become(node, "GlobalMaxPool", inputs=node.inputs[:1], attributes={})
     return "Use GlobalMaxPool: it is the same over height and width."
 
 
@@ -195,9 +189,12 @@ def _space_to_depth(graph: LoweringGraph, node: Node) -> str:
     if prod(shape) > 1 << 24:
         return ""
     weight = graph.add_unknown(graph.fresh(f"{node.name}_pick"), shape, "float32")
-    node.op = node.kind = "Conv"
-    node.attributes = {"kernel_shape": [block, block], "strides": [block, block], "pads": [0] * 4}
-    graph.rewire(node, inputs=[node.inputs[0], weight])
+    graph.become(
+        node,
+        "Conv",
+        inputs=[node.inputs[0], weight],
+        attributes={"kernel_shape": [block, block], "strides": [block, block], "pads": [0] * 4},
+    )
     return (
         f"Use a convolution of {block}x{block} with stride {block} whose weights pick the pixels."
     )

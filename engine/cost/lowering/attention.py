@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
 from engine.cost.lowering.rules import Context
 
 __all__ = [
@@ -150,7 +149,7 @@ def _turned_sdpa(graph: LoweringGraph, group: list[Node]) -> None:
     for each in (key, value):
         shape = graph.shape(each)
         wide = (math.prod(shape[:-2]), shape[-2], 1, shape[-1])
-        parts.append(add_reshape(graph, each, wide, fresh(graph, f"{each}_rs"), before=last))
+        parts.append(graph.reshape(each, wide, before=last))
     rows = group[1 : next(at for at, each in enumerate(group) if "oftmax" in each.op)]
     for node in rows:
         other = node.inputs[1]
@@ -159,10 +158,15 @@ def _turned_sdpa(graph: LoweringGraph, group: list[Node]) -> None:
     heads, depth = graph.shape(parts[2])[:2]
     shape = (heads, depth, 1, graph.shape(parts[0])[3])
     graph.add_tensor(made, shape, graph.tensors[query].dtype)
-    new = Node("exSDPAttention", f"{last.name}#1_2sdpa", "exSDPAttention", parts, [made])
-    new.sources = tuple(each for node in group for each in node.sources)
-    graph.insert(new, before=last)
-    add_reshape(graph, made, graph.shape(result), f"{made}_rs", result, before=last)
+    graph.put(
+        "exSDPAttention",
+        f"{last.name}#1_2sdpa",
+        parts,
+        [made],
+        before=last,
+        sources=tuple(each for node in group for each in node.sources),
+    )
+    graph.reshape(made, graph.shape(result), f"{made}_rs", result, before=last)
     for node in group:
         graph.remove(node)
 
@@ -196,7 +200,7 @@ def _sdpa(graph: LoweringGraph, group: list[Node]) -> None:
     q = _turned(graph, query, last)
     shape = graph.shape(key)
     wide = (math.prod(shape[:-2]), shape[-2], 1, shape[-1])
-    k = add_reshape(graph, key, wide, fresh(graph, f"{key}_rs"), before=last)
+    k = graph.reshape(key, wide, before=last)
     v = _turned(graph, value, last)
     extra = []
     for node in group[group.index(first) + 1 : -2]:
@@ -208,11 +212,16 @@ def _sdpa(graph: LoweringGraph, group: list[Node]) -> None:
     graph.add_tensor(made, (heads, depth, 1, rows), graph.tensors[query].dtype)
     # Only of four dimensions it is found at once; else when the matrices have become exMatMul.
     name = f"{last.name}_2sdpa" if len(shape) == 4 else f"{last.name}#1_2sdpa"
-    new = Node("exSDPAttention", name, "exSDPAttention", [q, k, v, *extra], [made])
-    new.sources = tuple(each for node in group for each in node.sources)
-    graph.insert(new, before=last)
-    back = add_transpose(graph, made, (0, 3, 2, 1), f"{made}_tp", before=last)
-    add_reshape(graph, back, graph.shape(result), f"{made}_tp_rs", result, before=last)
+    graph.put(
+        "exSDPAttention",
+        name,
+        [q, k, v, *extra],
+        [made],
+        before=last,
+        sources=tuple(each for node in group for each in node.sources),
+    )
+    back = graph.transpose(made, (0, 3, 2, 1), f"{made}_tp", before=last)
+    graph.reshape(back, graph.shape(result), f"{made}_tp_rs", result, before=last)
     for node in group:
         graph.remove(node)
 
@@ -248,6 +257,6 @@ def _turned(graph: LoweringGraph, tensor: str, before: Node) -> str:
     shape = graph.shape(tensor)
     rank = len(shape)
     perm = (*range(rank - 2), rank - 1, rank - 2)
-    turned = add_transpose(graph, tensor, perm, fresh(graph, f"{tensor}_tp"), before=before)
+    turned = graph.transpose(tensor, perm, before=before)
     wide = (math.prod(shape[:-2]), shape[-1], 1, shape[-2])
-    return add_reshape(graph, turned, wide, fresh(graph, f"{turned}_rs"), before=before)
+    return graph.reshape(turned, wide, before=before)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.rules import Context, on
+from engine.cost.lowering.views import four
 
 __all__ = [
     "make_gated",
@@ -18,119 +18,93 @@ __all__ = [
 ]
 
 
-def _scalar(graph: LoweringGraph, tensor: str) -> float | None:
-    """A constant of one element; None of everything else."""
-    if not graph.is_const(tensor) or math.prod(graph.shape(tensor)) != 1:
-        return None
-    array = graph.array(tensor)
-    return None if array is None else float(array.reshape(-1)[0])
-
-
-def _other(graph: LoweringGraph, node: Node, tensor: str) -> str:
+def _other(node: Node, tensor: str) -> str:
     """The other of two inputs."""
-    found = [each for each in node.inputs if each != tensor]
-    return found[0] if len(found) == 1 else ""
+    others = [each for each in node.inputs if each != tensor]
+    return others[0] if len(others) == 1 else ""
 
 
-def _next(graph: LoweringGraph, node: Node, op: str) -> Node | None:
-    """The only reader of a node, if it is of this type."""
-    reader = graph.only_reader(node.outputs[0])
-    return reader if reader is not None and reader.op == op else None
-
-
-def _replace(graph: LoweringGraph, old: list[Node], new: Node) -> None:
+def _replace(
+    graph: LoweringGraph, old: list[Node], op: str, name: str, x: str, result: str
+) -> Node:
     """Put a node where the last of a group was, and take the group out."""
-    new.sources = tuple(dict.fromkeys(each for node in old for each in node.sources))
-    graph.insert(new, before=old[-1])
+    sources = tuple(dict.fromkeys(each for node in old for each in node.sources))
+    new = graph.put(op, name, [x], [result], before=old[-1], sources=sources)
     for node in old:
         graph.remove(node)
+    return new
 
 
 # ---------------------------------------------------------------------------------------- functions
-def make_gelu(graph: LoweringGraph, context: Context) -> None:
+@on("Erf")
+def make_gelu(graph: LoweringGraph, node: Node, context: Context) -> None:
     """``x * (1 + erf(x / sqrt 2)) / 2`` -> exGelu, named ``_2gelu`` behind its last node."""
-    for node in graph:
-        if node.op == "Erf":
-            found = _gelu(graph, node)
-            if found is not None:
-                group, x = found
-                last = group[-1]
-                new = Node("exGelu", f"{last.name}_2gelu", "exGelu", [x], list(last.outputs))
-                _replace(graph, group, new)
-                graph.rewrites["replace_torch_gelu"] += 1
+    group = _gelu(graph, node)
+    if group:
+        last, (x, _) = group[-1], graph.operands(group[0])
+        _replace(graph, group, "exGelu", f"{last.name}_2gelu", x, last.outputs[0])
+        graph.rewrites["replace_torch_gelu"] += 1
 
 
-def _gelu(graph: LoweringGraph, erf: Node) -> tuple[list[Node], str] | None:
-    scale = graph.producer(erf.inputs[0])
-    if scale is None or scale.op not in ("Div", "Mul") or len(scale.inputs) != 2:
-        return None
-    x = next((each for each in scale.inputs if not graph.is_const(each)), "")
-    factor = _scalar(graph, _other(graph, scale, x))
-    wanted = math.sqrt(2) if scale.op == "Div" else math.sqrt(0.5)
-    if factor is None or not math.isclose(factor, wanted, rel_tol=1e-3):
-        return None
-    plus = _next(graph, erf, "Add")
-    times = _next(graph, plus, "Mul") if plus is not None else None
-    if plus is None or times is None or _scalar(graph, _other(graph, plus, erf.outputs[0])) != 1:
-        return None
-    other = _other(graph, times, plus.outputs[0])
-    half = graph.producer(other)
+def _gelu(graph: LoweringGraph, erf: Node) -> list[Node]:
+    """The five nodes, the one that scales first; none where it is something else."""
+
+    def adds(node: Node | None, tensor: str, number: float) -> bool:
+        return node is not None and graph.number(_other(node, tensor)) == number
+
+    scale = graph.maker(erf.inputs[0], "Div", "Mul")
+    x, number = graph.operands(scale) if scale is not None else ("", "")
+    factor = graph.number(number)
+    plus = graph.reader(erf.outputs[0], "Add")
+    times = graph.reader(plus.outputs[0], "Mul") if plus is not None else None
+    if scale is None or factor is None or plus is None or times is None:
+        return []
+    root = math.sqrt(2) if scale.op == "Div" else math.sqrt(0.5)
+    if not math.isclose(factor, root, rel_tol=1e-3) or not adds(plus, erf.outputs[0], 1):
+        return []
+    other = _other(times, plus.outputs[0])
     if other == x:
-        last = _next(graph, times, "Mul")
-        if last is None or _scalar(graph, _other(graph, last, times.outputs[0])) != 0.5:
-            return None
-        return [scale, erf, plus, times, last], x
-    if half is None or half.op != "Mul" or x not in half.inputs:
-        return None
-    return ([scale, erf, plus, half, times], x) if _half(graph, half, x) else None
+        last = graph.reader(times.outputs[0], "Mul")
+        half = adds(last, times.outputs[0], 0.5)
+        return [scale, erf, plus, times, last] if half and last is not None else []
+    before = graph.maker(other, "Mul")
+    half = before is not None and x in before.inputs and adds(before, x, 0.5)
+    return [scale, erf, plus, before, times] if half and before is not None else []
 
 
-def _half(graph: LoweringGraph, node: Node, x: str) -> bool:
-    return _scalar(graph, _other(graph, node, x)) == 0.5
-
-
-def make_quick_gelu(graph: LoweringGraph, context: Context) -> None:
+@on("Sigmoid")
+def make_quick_gelu(graph: LoweringGraph, node: Node, context: Context) -> None:
     """``x * sigmoid(1.702 x)`` -> exSwish, named ``_2swish`` behind the Sigmoid."""
-    for node in graph:
-        if node.op != "Sigmoid":
-            continue
-        scale = graph.producer(node.inputs[0])
-        last = _next(graph, node, "Mul")
-        if scale is None or scale.op != "Mul" or last is None:
-            continue
-        x = next((each for each in scale.inputs if not graph.is_const(each)), "")
-        if not x or _scalar(graph, _other(graph, scale, x)) is None:
-            continue
-        if graph.only_reader(scale.outputs[0]) is node and x in last.inputs:
-            name = f"{node.name}_2swish"
-            new = Node("exSwish", name, "exSwish", [x], list(last.outputs))
-            _replace(graph, [scale, node, last], new)
-            graph.rewrites["replace_exswish2"] += 1
+    scale = graph.maker(node.inputs[0], "Mul", alone=True)
+    last = graph.reader(node.outputs[0], "Mul")
+    x, number = graph.operands(scale) if scale is not None else ("", "")
+    if scale is not None and last is not None and x in last.inputs and graph.is_number(number):
+        name, group = f"{node.name}_2swish", [scale, node, last]
+        _replace(graph, group, "exSwish", name, x, last.outputs[0])
+        graph.rewrites["replace_exswish2"] += 1
 
 
-def make_gated(graph: LoweringGraph, context: Context) -> None:
+@on("Sigmoid")
+def make_gated(graph: LoweringGraph, node: Node, context: Context) -> None:
     """``a * sigmoid(b)`` of the halves of a tensor -> exGlu ``_2glu`` of the Sigmoid.
 
     Along the channels of a map at once, else over a map of them: ``T_rs_exglu``. The gate is the
     second half; in the other order the compiler keeps the three nodes.
     """
-    for node in graph:
-        if node.op != "Sigmoid" or node not in graph:
-            continue
-        split = graph.producer(node.inputs[0])
-        last = _next(graph, node, "Mul")
-        if split is None or last is None or split.op != "Split" or len(split.outputs) != 2:
-            continue
-        other, gate = split.outputs
-        if gate != node.inputs[0] or set(last.inputs) != {other, node.outputs[0]}:
-            continue
-        alone = graph.only_reader(other) is last and graph.only_reader(node.inputs[0]) is node
-        if alone and graph.shape(other) == graph.shape(node.inputs[0]):
-            _gate(graph, split, node, last)
-            graph.rewrites["fuse_split_sigmoid_mul_to_glu"] += 1
+    split = graph.maker(node.inputs[0], "Split")
+    last = graph.reader(node.outputs[0], "Mul")
+    if split is None or last is None or len(split.outputs) != 2:
+        return
+    other, gate = split.outputs
+    if gate != node.inputs[0] or set(last.inputs) != {other, node.outputs[0]}:
+        return
+    alone = graph.only_reader(other) is last and graph.only_reader(node.inputs[0]) is node
+    if alone and graph.shape(other) == graph.shape(node.inputs[0]):
+        _glu(graph, split, node, last)
+        graph.rewrites["fuse_split_sigmoid_mul_to_glu"] += 1
 
 
-def _gate(graph: LoweringGraph, split: Node, sigmoid: Node, last: Node) -> None:
+def _glu(graph: LoweringGraph, split: Node, sigmoid: Node, last: Node) -> None:
     x, result = split.inputs[0], last.outputs[0]
     shape, out = graph.shape(x), graph.shape(result)
     rank = len(shape)
@@ -139,7 +113,7 @@ def _gate(graph: LoweringGraph, split: Node, sigmoid: Node, last: Node) -> None:
     turned = rank == 3 and axis == 2  # what comes of a matrix has its channels last
     wide, half = shape, out
     if turned:
-        x = add_transpose(graph, x, (0, 2, 1), fresh(graph, f"{x}_tp"), before=last)
+        x = graph.transpose(x, (0, 2, 1), before=last)
         wide = (shape[0], shape[2], 1, shape[1])
     elif rank == 3 and axis == 1:
         wide = (shape[0], shape[1], 1, shape[2])
@@ -147,41 +121,38 @@ def _gate(graph: LoweringGraph, split: Node, sigmoid: Node, last: Node) -> None:
         wide = (math.prod(shape[:axis]), math.prod(shape[axis:]), 1, 1)
     made = result
     if wide != shape:
-        name = fresh(graph, f"{split.inputs[0]}_rs_exglu")
-        x = add_reshape(graph, x, wide, fresh(graph, f"{split.inputs[0]}_rs"), before=last)
+        name = graph.unique(f"{split.inputs[0]}_rs_exglu")
+        x = graph.reshape(x, wide, graph.unique(f"{split.inputs[0]}_rs"), before=last)
         half = (wide[0], wide[1] // 2, *wide[2:])
         made = graph.add_tensor(name, half, graph.tensors[result].dtype)
-    new = Node("exGlu", name, "exGlu", [x], [made])
-    _replace(graph, [split, sigmoid, last], new)
+    new = _replace(graph, [split, sigmoid, last], "exGlu", name, x, made)
     if made == result:
         return
     following = graph.following(new)
     if turned:
         flat = (out[0], out[2], out[1])
-        end = add_reshape(graph, made, flat, f"{name}_rs", before=following)
-        add_transpose(graph, end, (0, 2, 1), f"{name}_tp", result, before=following)
+        end = graph.reshape(made, flat, f"{name}_rs", before=following)
+        graph.transpose(end, (0, 2, 1), f"{name}_tp", result, before=following)
     else:
-        add_reshape(graph, made, out, f"{name}_rs", result, before=following)
+        graph.reshape(made, out, f"{name}_rs", result, before=following)
 
 
 # ------------------------------------------------------------------------------------------- norms
-def make_layer_norms(graph: LoweringGraph, context: Context) -> None:
+@on("ReduceMean")
+def make_layer_norms(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Layer normalization of nine nodes -> exNorm, named ``_2ln`` behind its first ReduceMean."""
-    for node in graph:
-        if node.op != "ReduceMean" or node not in graph:
-            continue
-        found = _layer_norm(graph, node)
-        if found is not None:
-            group, consts = found
-            _norm(graph, group, f"{node.name}_2ln", _axis(graph, node), consts)
-            graph.rewrites["replace_torch_layernorm"] += 1
+    found = _layer_norm(graph, node)
+    if found is not None:
+        group, consts = found
+        _norm(graph, group, f"{node.name}_2ln", _axis(graph, node), consts)
+        graph.rewrites["replace_torch_layernorm"] += 1
 
 
 def _layer_norm(graph: LoweringGraph, mean: Node) -> tuple[list[Node], list[str]] | None:
     x = mean.inputs[0]
     if not x or _axis(graph, mean) is None:
         return None
-    minus = _next(graph, mean, "Sub")
+    minus = graph.reader(mean.outputs[0], "Sub")
     if minus is None or minus.inputs[0] != x:
         return None
     power = next(
@@ -191,7 +162,7 @@ def _layer_norm(graph: LoweringGraph, mean: Node) -> tuple[list[Node], list[str]
         return None
     group = [mean, minus, power]
     for op in ("ReduceMean", "Add", "Sqrt", "Div"):
-        following = _next(graph, group[-1], op)
+        following = graph.reader(group[-1].outputs[0], op)
         if following is None:
             return None
         group.append(following)
@@ -199,8 +170,8 @@ def _layer_norm(graph: LoweringGraph, mean: Node) -> tuple[list[Node], list[str]
         return None
     consts = []
     for op in ("Mul", "Add"):
-        following = _next(graph, group[-1], op)
-        other = _other(graph, following, group[-1].outputs[0]) if following else ""
+        following = graph.reader(group[-1].outputs[0], op)
+        other = _other(following, group[-1].outputs[0]) if following else ""
         if following is None or not graph.is_const(other):
             break
         group.append(following)
@@ -209,44 +180,36 @@ def _layer_norm(graph: LoweringGraph, mean: Node) -> tuple[list[Node], list[str]
 
 
 def _axis(graph: LoweringGraph, node: Node) -> int | None:
-    """The one axis that a Reduce works on, counted from the front; None of several."""
-    axes = list(node.ints("axes"))
-    if not axes and len(node.inputs) > 1:
-        given = graph.array(node.inputs[1])
-        axes = [int(each) for each in given.reshape(-1)] if given is not None else []
-    rank = len(graph.shape(node.inputs[0]))
-    return axes[0] % rank if len(axes) == 1 and rank else None
+    """The one axis that a Reduce works on; None of several."""
+    axes = graph.axes(node)
+    return axes[0] if len(axes) == 1 else None
 
 
-def spell_layer_norms(graph: LoweringGraph, context: Context) -> None:
+@on("LayerNormalization")
+def spell_layer_norms(graph: LoweringGraph, node: Node, context: Context) -> None:
     """LayerNormalization over the last axis -> exNorm ``X#1``."""
-    for node in graph:
-        if node.op != "LayerNormalization":
-            continue
-        rank = len(graph.shape(node.inputs[0]))
-        axis = node.int("axis", -1) % rank
-        if axis == rank - 1:
-            consts = [each for each in node.inputs[1:] if each]
-            _norm(graph, [node], f"{node.name}#1", axis, consts)
-            graph.rewrites["convert_layernorm_to_exnorm"] += 1
+    rank = len(graph.shape(node.inputs[0]))
+    axis = node.int("axis", -1) % rank
+    if axis == rank - 1:
+        consts = [each for each in node.inputs[1:] if each]
+        _norm(graph, [node], f"{node.name}#1", axis, consts)
+        graph.rewrites["convert_layernorm_to_exnorm"] += 1
 
 
-def make_length_norms(graph: LoweringGraph, context: Context) -> None:
+@on("ReduceL2")
+def make_length_norms(graph: LoweringGraph, node: Node, context: Context) -> None:
     """``x / |x|`` -> exNorm, named ``_2lpnorm2`` behind the ReduceL2."""
-    for node in graph:
-        if node.op != "ReduceL2":
-            continue
-        x = node.inputs[0]
-        group = [node]
-        while (reader := graph.only_reader(group[-1].outputs[0])) is not None:
-            if reader.op not in ("Clip", "Max", "Expand", "Add", "Div"):
-                break
-            group.append(reader)
-            if reader.op == "Div":
-                break
-        if group[-1].op == "Div" and group[-1].inputs[0] == x:
-            _norm(graph, group, f"{node.name}_2lpnorm2", _axis(graph, node), [])
-            graph.rewrites["fuse_reducel2_div_to_lpnormalization2"] += 1
+    x = node.inputs[0]
+    group = [node]
+    while (reader := graph.only_reader(group[-1].outputs[0])) is not None:
+        if reader.op not in ("Clip", "Max", "Expand", "Add", "Div"):
+            break
+        group.append(reader)
+        if reader.op == "Div":
+            break
+    if group[-1].op == "Div" and group[-1].inputs[0] == x:
+        _norm(graph, group, f"{node.name}_2lpnorm2", _axis(graph, node), [])
+        graph.rewrites["fuse_reducel2_div_to_lpnormalization2"] += 1
 
 
 def _norm(
@@ -257,40 +220,33 @@ def _norm(
     x, result = first.inputs[0], last.outputs[0]
     shape = graph.shape(x)
     rank = len(shape)
-    dtype = graph.tensors[x].dtype
     axis = rank - 1 if axis is None else axis
     perm = [each for each in range(rank) if each != axis]
     perm.insert(min(1, rank - 1), axis)
     moves = perm != list(range(rank))
     start = x
     if moves:
-        start = add_transpose(graph, x, tuple(perm), fresh(graph, f"{x}_tp"), before=last)
+        start = graph.transpose(x, tuple(perm), before=last)
         _put_off(graph, start, first)
     turned = graph.shape(start)
-    wide = _channels(turned)
+    wide = (*turned[:2], 1, math.prod(turned[2:])) if len(turned) > 4 else four(turned)
     if moves and len(turned) == 4 and first.op == "LayerNormalization":
         wide = (*turned[:2], 1, math.prod(turned[2:]))
-    data = start
-    if wide != turned:
-        data = add_reshape(graph, start, wide, fresh(graph, f"{start}_rs"), before=last)
-    made = graph.add_tensor(name, wide, dtype)
-    channels = wide[1]
-    inputs = [data]
+    inputs = [start if wide == turned else graph.reshape(start, wide, before=last)]
+    made = end = graph.add_tensor(name, wide, graph.tensors[x].dtype)
     for number, each in enumerate(consts):
         kept = graph.tensors[each]
-        label = f"{name}_c{number}"
-        inputs.append(graph.add_tensor(label, (1, channels, 1, 1), kept.dtype, kept.values))
-    end = made
+        channels = (1, wide[1], 1, 1)
+        inputs.append(graph.add_tensor(f"{name}_c{number}", channels, kept.dtype, kept.values))
     if wide != turned:
-        label = f"{name}_rs"
-        end = add_reshape(graph, made, turned, label, "" if moves else result, before=last)
+        end = graph.reshape(made, turned, f"{name}_rs", "" if moves else result, before=last)
     if moves:
         back = tuple(perm.index(each) for each in range(rank))
-        end = add_transpose(graph, end, back, f"{end}_tp", result, before=last)
+        end = graph.transpose(end, back, f"{end}_tp", result, before=last)
         _put_off(graph, end, first)
-    new = Node("exNorm", name, "exNorm", inputs, [made if end != made or moves else result])
-    new.sources = tuple(each for node in group for each in node.sources)
-    graph.insert(new, before=last)
+    written = made if end != made or moves else result
+    sources = tuple(each for node in group for each in node.sources)
+    graph.put("exNorm", name, inputs, [written], before=last, sources=sources)
     for node in group:
         graph.remove(node)
 
@@ -300,14 +256,3 @@ def _put_off(graph: LoweringGraph, turned: str, first: Node) -> None:
     maker = graph.producer(turned)
     if maker is not None and first.op == "LayerNormalization":
         maker.attributes["late"] = 1
-
-
-def _channels(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """As four dimensions with the channels second."""
-    if len(shape) == 3:
-        return (shape[0], shape[1], 1, shape[2])
-    if len(shape) == 2:
-        return (*shape, 1, 1)
-    if len(shape) > 4:
-        return (shape[0], shape[1], 1, math.prod(shape[2:]))
-    return shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.rules import Context, on
 
 __all__ = ["drop_dead", "drop_idle", "drop_repeated"]
 
@@ -24,36 +24,30 @@ def drop_idle(graph: LoweringGraph, context: Context) -> None:
             graph.rewrites["remove_invalid"] += 1
 
 
-def drop_repeated(graph: LoweringGraph, context: Context) -> None:
+@on("Concat", "Relu")
+def drop_repeated(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Relu of Relu, and Concat of a Concat that nobody else reads, are one node."""
-    for node in graph:
-        if node not in graph or node.op not in ("Concat", "Relu"):
+    for tensor in list(node.inputs):
+        maker = graph.maker(tensor, node.op)
+        alone = graph.only_reader(tensor) is node
+        if (
+            maker is None
+            or not alone
+            or maker.attributes.get("axis") != node.attributes.get("axis")
+        ):
             continue
-        for tensor in list(node.inputs):
-            maker = graph.producer(tensor)
-            if (
-                maker is None
-                or maker.op != node.op
-                or graph.only_reader(tensor) is not node
-                or maker.attributes.get("axis") != node.attributes.get("axis")
-            ):
-                continue
-            graph.remove(maker)
-            at = node.inputs.index(tensor)
-            joined = [*node.inputs[:at], *maker.inputs, *node.inputs[at + 1 :]]
-            graph.rewire(node, inputs=joined)
-            node.name = maker.name if node.op == "Relu" else node.name
-            node.sources = (*maker.sources, *node.sources)
-            graph.rewrites[f"fuse_two_{node.op.lower()}"] += 1
+        graph.remove(maker)
+        at = node.inputs.index(tensor)
+        graph.rewire(node, inputs=[*node.inputs[:at], *maker.inputs, *node.inputs[at + 1 :]])
+        node.name = maker.name if node.op == "Relu" else node.name
+        node.sources = (*maker.sources, *node.sources)
+        graph.rewrites[f"fuse_two_{node.op.lower()}"] += 1
 
 
 def drop_dead(graph: LoweringGraph, context: Context) -> None:
     """Nodes that nobody reads."""
     for node in reversed(graph.nodes):
-        wanted = any(
-            each and (graph.is_output(each) or graph.has_readers(each)) for each in node.outputs
-        )
-        if not wanted:
+        if all(not each or graph.unread(each) for each in node.outputs):
             graph.remove(node)
 
 

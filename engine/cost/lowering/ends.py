@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import add_reshape, add_transpose, fresh, is_movement, perm_of
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.movement import MOVEMENTS, perm_of
+from engine.cost.lowering.rules import Context, on
 
 __all__ = ["HELD", "hold_ends", "release_ends"]
 
@@ -50,7 +50,7 @@ def hold_ends(graph: LoweringGraph, context: Context) -> None:
 def _hold_norm(graph: LoweringGraph, result: str, maker: Node, norm: Node) -> None:
     """An output of several batches behind a norm."""
     kept = graph.tensors[result]
-    inner = graph.add_tensor(fresh(graph, f"{result}_inner"), kept.shape, kept.dtype)
+    inner = graph.add_tensor(graph.unique(f"{result}_inner"), kept.shape, kept.dtype)
     following = graph.following(maker)
     graph.rewire(maker, outputs=[inner])
     number = "" if norm.op == "exNorm" else "#1"
@@ -60,8 +60,8 @@ def _hold_norm(graph: LoweringGraph, result: str, maker: Node, norm: Node) -> No
 def _hold_rows(graph: LoweringGraph, x: str, result: str, name: str, before: Node | None) -> None:
     """Batches of one row as they are before the output; ``name`` is of the Transpose to them."""
     rows, _, wide = graph.shape(x)
-    seen = add_reshape(graph, x, (rows, 1, 1, wide), fresh(graph, f"{x}_rs"), before=before)
-    add_reshape(graph, seen, graph.shape(result), f"{result}-rs", result, before=before)
+    seen = graph.reshape(x, (rows, 1, 1, wide), before=before)
+    graph.reshape(seen, graph.shape(result), f"{result}-rs", result, before=before)
     _hold(graph, result, name)
 
 
@@ -88,22 +88,22 @@ def _feeds_matrix(graph: LoweringGraph, tensor: str) -> bool:
 
 def _norm_of(graph: LoweringGraph, tensor: str) -> Node | None:
     """The norm that writes it, but for movements."""
-    maker = graph.producer(tensor)
     for _ in range(_LONGEST):
-        if maker is None or not is_movement(maker):
+        maker = graph.maker(tensor, *MOVEMENTS)
+        if maker is None:
             break
-        maker = graph.producer(maker.inputs[0])
-    return maker if maker is not None and maker.op in ("LayerNormalization", "exNorm") else None
+        tensor = maker.inputs[0]
+    return graph.maker(tensor, "LayerNormalization", "exNorm")
 
 
 def _hold_input(graph: LoweringGraph, node: Node) -> None:
     x, result = node.inputs[0], node.outputs[0]
     _, rows, wide = graph.shape(x)
-    name = fresh(graph, f"{x}_rs")
-    held = add_reshape(graph, x, (rows, 1, 1, wide), name, before=node, sources=node.sources)
+    name = graph.unique(f"{x}_rs")
+    held = graph.reshape(x, (rows, 1, 1, wide), name, before=node, sources=node.sources)
     _hold(graph, held, f"{result}_tp")
     back = f"{result}_held"
-    add_reshape(graph, held, (rows, 1, wide), fresh(graph, back), result, before=node)
+    graph.reshape(held, (rows, 1, wide), graph.unique(back), result, before=node)
     graph.remove(node)
 
 
@@ -111,41 +111,37 @@ def _hold_output(graph: LoweringGraph, node: Node) -> None:
     x, result = node.inputs[0], node.outputs[0]
     rows, _, wide = graph.shape(x)
     sources = node.sources
-    seen = add_reshape(graph, x, (rows, 1, 1, wide), fresh(graph, f"{x}_rs"), before=node)
-    name = fresh(graph, f"{node.name}_held")
-    turned = add_transpose(graph, seen, (1, 0, 2, 3), node.name, name, before=node, sources=sources)
+    seen = graph.reshape(x, (rows, 1, 1, wide), before=node)
+    name = graph.unique(f"{node.name}_held")
+    turned = graph.transpose(seen, (1, 0, 2, 3), node.name, name, before=node, sources=sources)
     following = graph.following(node)
     graph.remove(node)
-    add_reshape(graph, turned, (1, rows, wide), f"{result}-rs", result, before=following)
+    graph.reshape(turned, (1, rows, wide), f"{result}-rs", result, before=following)
     _hold(graph, result, node.name)
 
 
-def release_ends(graph: LoweringGraph, context: Context) -> None:
+@on(*HELD)
+def release_ends(graph: LoweringGraph, node: Node, context: Context) -> None:
     """What was held is a Reshape again; the Transpose beside it has the name of the old one."""
-    for node in graph:
-        if node.op not in HELD:
-            continue
-        node.op = node.op[2:]
-        name = str(node.attributes.pop("turn", ""))
-        if not name:
-            _join(graph, node)
-            continue
-        ends = graph.is_output(node.outputs[0])
-        turn = graph.producer(node.inputs[0]) if ends else graph.only_reader(node.outputs[0])
-        if turn is None or turn.op != "Transpose":
-            continue
-        turn.name = name
-        shape = graph.shape(turn.inputs[0])
-        if ends and perm_of(turn, len(shape)) == (0, 3, 2, 1) and shape[0] == shape[2] == 1:
-            # It exchanges the dimensions of one as well, which not every NPU does.
-            turn.attributes["perm"] = [2, 3, 0, 1]
+    node.op = node.op[2:]
+    name = str(node.attributes.pop("turn", ""))
+    if not name:
+        _join(graph, node)
+        return
+    ends = graph.is_output(node.outputs[0])
+    turn = graph.producer(node.inputs[0]) if ends else graph.only_reader(node.outputs[0])
+    if turn is None or turn.op != "Transpose":
+        return
+    turn.name = name
+    shape = graph.shape(turn.inputs[0])
+    if ends and perm_of(turn, len(shape)) == (0, 3, 2, 1) and shape[0] == shape[2] == 1:
+        # It exchanges the dimensions of one as well, which not every NPU does.
+        turn.attributes["perm"] = [2, 3, 0, 1]
 
 
 def _join(graph: LoweringGraph, node: Node) -> None:
     """Two Reshapes in a row are one."""
-    above = graph.producer(node.inputs[0])
-    if above is None or not above.op == node.op == "Reshape":
-        return
-    if graph.only_reader(above.outputs[0]) is node:
+    above = graph.maker(node.inputs[0], "Reshape", alone=True)
+    if above is not None and node.op == "Reshape":
         graph.remove(above)
         graph.rewire(node, inputs=[above.inputs[0], *node.inputs[1:]])

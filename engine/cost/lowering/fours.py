@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.matrix import make_matmul
-from engine.cost.lowering.movement import add_reshape, fresh, is_movement, perm_of
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.movement import MOVEMENTS, perm_of
+from engine.cost.lowering.rules import Context, on
 from engine.cost.lowering.sequence import execution_order
 from engine.cost.lowering.views import four
 
@@ -46,38 +46,29 @@ def widen(graph: LoweringGraph, context: Context) -> None:
         elif node.op in UNARY or node.op in BINARY:
             if _needs(graph, node) or _short_const(graph, node):
                 widen_node(graph, node)
-        elif node.op == "Slice" and "axis" not in node.attributes:
-            continue
-        elif node.op in _ALONG and _needs(graph, node):
-            rank = len(graph.shape(node.inputs[0]))
-            axis = node.int("axis", 0) % rank
-            if (
-                node.op in ("ArgMax", "ArgMin", "Gather")
-                and len(graph.shape(node.outputs[0])) != rank
-            ):
-                continue
-            widen_node(graph, node)
-            node.attributes["axis"] = 3 if rank == 3 and axis == 2 else axis
+        elif node.op in _ALONG and (node.op != "Slice" or "axis" in node.attributes):
+            picks = node.op == "Gather"
+            ranks = {len(graph.shape(each)) for each in (node.inputs[0], node.outputs[0])}
+            if not picks or len(ranks) == 1:
+                _widen_along(graph, node, 0)
     for node in execution_order(graph):
         if node.op == "Transpose":
             _wide_transpose(graph, node)
 
 
-def restore_softmax(graph: LoweringGraph, context: Context) -> None:
+@on("Softmax")
+def restore_softmax(graph: LoweringGraph, node: Node, context: Context) -> None:
     """The Softmax of opsets below 13, over a flat tail, that our loader wrote as three nodes."""
-    for node in graph:
-        if node.op != "Softmax" or not node.outputs[0].endswith("_intermediate"):
-            continue
-        flat = graph.producer(node.inputs[0])
-        back = graph.only_reader(node.outputs[0])
-        if flat is None or flat.op != "Flatten" or back is None or back.op != "Reshape":
-            continue
-        if graph.only_reader(flat.outputs[0]) is not node:
-            continue
-        graph.remove(flat)
-        graph.remove(back)
-        graph.rewire(node, inputs=[flat.inputs[0]], outputs=list(back.outputs))
-        node.attributes = {"axis": flat.int("axis", 1), "old": 1}
+    if not node.outputs[0].endswith("_intermediate"):
+        return
+    flat = graph.maker(node.inputs[0], "Flatten", alone=True)
+    back = graph.reader(node.outputs[0], "Reshape")
+    if flat is None or back is None:
+        return
+    graph.remove(flat)
+    graph.remove(back)
+    graph.rewire(node, inputs=[flat.inputs[0]], outputs=list(back.outputs))
+    node.attributes = {"axis": flat.int("axis", 1), "old": 1}
 
 
 def _softmax(graph: LoweringGraph, node: Node) -> None:
@@ -93,23 +84,23 @@ def _softmax(graph: LoweringGraph, node: Node) -> None:
     if node.int("old"):
         flat = (math.prod(shape[:axis]), math.prod(shape[axis:]))
         wide = (1, flat[0], 1, flat[1])
-        data = add_reshape(graph, x, wide, f"{x}_rsI_rs", before=node)
-        _around(graph, node, data, wide, f"{result}_rsO")
+        data = graph.reshape(x, wide, f"{x}_rsI_rs", before=node)
+        graph.work_in(node, wide, [data], f"{result}_rsO")
         node.attributes["axis"] = 3
     elif rank == 2:
         single = shape[0] == 1
         wide = (1, shape[1], 1, 1) if single else (1, shape[0], 1, shape[1])
-        data = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=node)
-        view = graph.producer(x)
-        moved = view is not None and view.op == "Reshape" and view.name.endswith("_2rs")
+        data = graph.reshape(x, wide, before=node)
+        view = graph.maker(x, "Reshape")
+        moved = view is not None and view.name.endswith("_2rs")
         name = f"{x}_rs" if single and moved else f"{result}-rs"  # the Flatten goes behind
-        _around(graph, node, data, wide, name)
+        graph.work_in(node, wide, [data], name)
         node.attributes["axis"] = 3 if axis == 1 and not single else 1
     elif rank == 4 and axis == 2:
         wide = (shape[0] * shape[1], shape[2], 1, shape[3])
-        data = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=node)
+        data = graph.reshape(x, wide, before=node)
         node.name = f"{node.name}#1"
-        _around(graph, node, data, wide, f"{node.name}_rs")
+        graph.work_in(node, wide, [data], f"{node.name}_rs")
         node.attributes["axis"] = 1
     else:
         if _needs(graph, node):
@@ -118,19 +109,17 @@ def _softmax(graph: LoweringGraph, node: Node) -> None:
 
 
 def _wide_logarithm(graph: LoweringGraph, node: Node) -> None:
+    if len(graph.shape(node.inputs[0])) in (2, 3):
+        _widen_along(graph, node, -1)
+
+
+def _widen_along(graph: LoweringGraph, node: Node, usual: int) -> None:
+    """Of a layer along an axis, which is ``usual`` where it names none."""
     rank = len(graph.shape(node.inputs[0]))
-    if rank in (2, 3) and _needs(graph, node):
-        axis = node.int("axis", -1) % rank
+    if _needs(graph, node):
+        axis = node.int("axis", usual) % rank
         widen_node(graph, node)
         node.attributes["axis"] = 3 if rank == 3 and axis == 2 else axis
-
-
-def _around(graph: LoweringGraph, node: Node, data: str, shape: tuple[int, ...], name: str) -> None:
-    result = node.outputs[0]
-    made = graph.add_tensor(fresh(graph, name), shape, graph.tensors[result].dtype)
-    graph.rewire(node, inputs=[data], outputs=[made])
-    whole = graph.shape(result)
-    add_reshape(graph, made, whole, name, result, before=graph.following(node))
 
 
 def _wide_transpose(graph: LoweringGraph, node: Node) -> None:
@@ -138,9 +127,9 @@ def _wide_transpose(graph: LoweringGraph, node: Node) -> None:
     if rank not in (2, 3):
         return
     perm = perm_of(node, rank)
-    view = graph.producer(node.inputs[0])
-    turn = graph.producer(view.inputs[0]) if view is not None and view.op == "Reshape" else None
-    if rank == 2 and perm == (1, 0) and turn is not None and turn.op == "Transpose":
+    view = graph.maker(node.inputs[0], "Reshape")
+    turned = view is not None and graph.maker(view.inputs[0], "Transpose") is not None
+    if rank == 2 and perm == (1, 0) and turned:
         _turn_matrix(graph, node)
         return
     widen_node(graph, node)
@@ -153,41 +142,29 @@ def _wide_transpose(graph: LoweringGraph, node: Node) -> None:
 
 def _turn_matrix(graph: LoweringGraph, node: Node) -> None:
     """(a, b) that was turned before, as the mean of rows is, is turned as (1, a, 1, b)."""
-    x, result = node.inputs[0], node.outputs[0]
-    rows, columns = graph.shape(x)
-    data = add_reshape(graph, x, (1, rows, 1, columns), fresh(graph, f"{x}_rs"), before=node)
-    name = fresh(graph, f"{result}-rs")
-    made = graph.add_tensor(name, (1, columns, 1, rows), graph.tensors[result].dtype)
-    graph.rewire(node, inputs=[data], outputs=[made])
+    rows, columns = graph.shape(node.inputs[0])
+    data = graph.reshape(node.inputs[0], (1, rows, 1, columns), before=node)
     node.attributes["perm"] = [0, 3, 2, 1]
-    add_reshape(graph, made, (columns, rows), made, result, before=graph.following(node))
+    graph.work_in(node, (1, columns, 1, rows), [data])
     graph.rewrites["unsqueeze_to_4d_transpose"] += 1
 
 
 def _wide_pick(graph: LoweringGraph, node: Node) -> None:
     """ArgMax, and a Cast before it, with ones in front: (1, 20) is (1, 1, 1, 20)."""
-    x, result = node.inputs[0], node.outputs[0]
+    x = node.inputs[0]
     rank = len(graph.shape(x))
     if rank in (0, 4) or rank > 4:
         return
     axis = node.int("axis") % rank + 4 - rank
     wide = (1,) * (4 - rank) + graph.shape(x)
-    cast = graph.producer(x)
-    alone = cast is not None and cast.op == "Cast" and graph.only_reader(x) is node
-    if cast is not None and alone:
-        source = cast.inputs[0]
-        data = add_reshape(graph, source, wide, fresh(graph, f"{source}_rs"), before=cast)
-        graph.rewire(cast, inputs=[data])
+    cast = graph.maker(x, "Cast", alone=True)
+    if cast is not None:
+        graph.rewire(cast, inputs=[graph.reshape(cast.inputs[0], wide, before=cast)])
         graph.add_tensor(x, wide, graph.tensors[x].dtype)
     else:
-        x = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=node)
-    short = tuple(1 if at == axis else each for at, each in enumerate(wide))
-    name = fresh(graph, f"{result}-rs")
-    made = graph.add_tensor(name, short, graph.tensors[result].dtype)
-    whole = graph.shape(result)
-    graph.rewire(node, inputs=[x], outputs=[made])
+        x = graph.reshape(x, wide, before=node)
     node.attributes["axis"] = axis
-    add_reshape(graph, made, whole, name, result, before=graph.following(node))
+    graph.work_in(node, _reduced(wide, axis), [x])
 
 
 def _wide_reduce(graph: LoweringGraph, node: Node) -> None:
@@ -196,22 +173,17 @@ def _wide_reduce(graph: LoweringGraph, node: Node) -> None:
     rank = len(shape)
     if not (rank == 3 or (rank == 5 and shape[0] == 1)) or not graph.shape(node.outputs[0]):
         return
-    axes = node.ints("axes")
-    if not axes and len(node.inputs) > 1:
-        given = graph.array(node.inputs[1])
-        axes = tuple(int(each) for each in given.reshape(-1)) if given is not None else ()
-    if len(axes) != 1 or axes[0] % rank == 0 or (rank == 3 and axes[0] % rank != 2):
+    axes = graph.axes(node)
+    if len(axes) != 1 or axes[0] == 0 or (rank == 3 and axes[0] != 2):
         return
-    x, result = node.inputs[0], node.outputs[0]
-    axis = 3 if rank == 3 else axes[0] % rank - 1
     shape = four(shape) if rank == 3 else shape[1:]
-    data = add_reshape(graph, x, shape, fresh(graph, f"{x}_rs"), before=node)
-    name = fresh(graph, f"{result}-rs")
-    short = tuple(1 if at == axis else each for at, each in enumerate(shape))
-    made = graph.add_tensor(name, short, graph.tensors[result].dtype)
-    whole = graph.shape(result)
-    graph.rewire(node, inputs=[data, *node.inputs[1:]], outputs=[made])
-    add_reshape(graph, made, whole, name, result, before=graph.following(node))
+    data = graph.reshape(node.inputs[0], shape, before=node)
+    short = _reduced(shape, 3 if rank == 3 else axes[0] - 1)
+    graph.work_in(node, short, [data, *node.inputs[1:]])
+
+
+def _reduced(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (*shape[:axis], 1, *shape[axis + 1 :])
 
 
 def _needs(graph: LoweringGraph, node: Node) -> bool:
@@ -250,52 +222,46 @@ def widen_node(graph: LoweringGraph, node: Node) -> None:
         return four(tuple(each for at, each in enumerate(whole) if at not in (surplus or ())))
 
     row = _row_of_matrix(graph, node)
-    inputs = []
-    for at, each in enumerate(node.inputs):
-        if not each or (at > 0 and node.op in ("Clip", "Gather", "Slice", "Split")):
-            inputs.append(each)
+    inputs = list(node.inputs)
+    for at, name in enumerate(inputs):
+        wide = fit(graph.shape(name))
+        if wide == graph.shape(name) or not name:
             continue
-        shape = graph.shape(each)
-        wide = fit(shape)
-        kept = graph.tensors[each]
-        if wide == shape:
-            inputs.append(each)
-        elif kept.const:
-            label = fresh(graph, f"{each}_4d")
-            inputs.append(graph.add_tensor(label, wide, kept.dtype, kept.values))
+        if at > 0 and node.op in ("Clip", "Gather", "Slice", "Split"):
+            continue
+        kept = graph.tensors[name]
+        if kept.const:
+            label = graph.unique(f"{name}_4d")
+            inputs[at] = graph.add_tensor(label, wide, kept.dtype, kept.values)
         else:
-            label = fresh(graph, f"{each}_rs")
-            inputs.append(add_reshape(graph, each, wide, label, before=node))
-    outputs = []
-    for each in node.outputs:
-        shape = graph.shape(each)
-        wide = fit(shape)
-        if not each or wide == shape:
-            outputs.append(each)
-            continue
-        name = fresh(graph, f"{each}-rs")
-        graph.add_tensor(name, wide, graph.tensors[each].dtype)
-        outputs.append(name)
-    old = list(node.outputs)
+            inputs[at] = graph.reshape(name, wide, before=node)
+    results = list(node.outputs)
+    outputs = [
+        graph.like(each, fit(graph.shape(each)), f"{each}-rs")
+        if each and fit(graph.shape(each)) != graph.shape(each)
+        else each
+        for each in results
+    ]
     graph.rewire(node, inputs=inputs, outputs=outputs)
-    for result, made in zip(old, outputs, strict=True):
-        if result != made:
-            shape = graph.shape(result)
-            name = f"{row}_rs" if row else made
-            add_reshape(graph, made, shape, name, result, before=graph.following(node))
+    for result, written in zip(results, outputs, strict=True):
+        if result != written:
+            name = f"{row}_rs" if row else written
+            following = graph.following(node)
+            graph.reshape(written, graph.shape(result), name, result, before=following)
     graph.rewrites[f"unsqueeze_to_4d_{node.op.lower()}"] += 1
 
 
 def _row_of_matrix(graph: LoweringGraph, node: Node) -> str:
     """The row that a constant is added to behind a matrix: its Reshape goes behind the sum."""
-    data = graph.features(node)
-    if node.op not in BINARY or len(data) != 1 or len(graph.shape(data[0])) != 2:
+    features = graph.features(node)
+    if node.op not in BINARY or len(features) != 1:
         return ""
-    path = graph.producer(data[0])
-    while path is not None and is_movement(path):
-        path = graph.producer(path.inputs[0])
-    alone = graph.only_reader(data[0]) is node and graph.shape(data[0])[0] == 1
-    return data[0] if path is not None and path.op == "exMatMul" and alone else ""
+    (data,) = features
+    path = data
+    while (move := graph.maker(path, *MOVEMENTS)) is not None:
+        path = move.inputs[0]
+    row = graph.only_reader(data) is node and graph.shape(data)[:-1] == (1,)
+    return data if row and graph.maker(path, "exMatMul") is not None else ""
 
 
 _OWN_WAY: dict[str, Callable[[LoweringGraph, Node], None]] = {

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from math import prod
+
+import numpy as np
 
 from engine.base.plain import JsonValue
-
-if TYPE_CHECKING:
-    import numpy as np
 
 __all__ = ["LoweringGraph", "Node", "Tensor"]
 
@@ -157,6 +156,61 @@ class LoweringGraph:
         """Whether it goes outside."""
         return tensor in self._outputs
 
+    def maker(self, tensor: str, *ops: str, alone: bool = False) -> Node | None:
+        """The node that writes a tensor, if it is of one of these types; None of others.
+
+        Args:
+            tensor: by name.
+            ops: any type where there is none.
+            alone: whether one node only may read the tensor, and nobody outside.
+        """
+        node = self._producers.get(tensor)
+        if node is None or (ops and node.op not in ops):
+            return None
+        return None if alone and self.only_reader(tensor) is None else node
+
+    def reader(self, tensor: str, *ops: str) -> Node | None:
+        """As :meth:`only_reader`, if it is of one of these types."""
+        node = self.only_reader(tensor)
+        return node if node is not None and node.op in ops else None
+
+    def unread(self, tensor: str) -> bool:
+        """Whether neither a node nor the outside reads it."""
+        return not self.has_readers(tensor) and not self.is_output(tensor)
+
+    def operands(self, node: Node) -> tuple[str, str]:
+        """The feature and the constant of a node with one of each; empty names of every other."""
+        features = self.features(node)
+        if len(node.inputs) != 2 or len(features) != 1:
+            return "", ""
+        (data,) = features
+        return data, node.inputs[1 - node.inputs.index(data)]
+
+    def is_number(self, tensor: str) -> bool:
+        """Whether it is a constant of one element."""
+        return self.is_const(tensor) and prod(self.shape(tensor)) == 1
+
+    def number(self, tensor: str) -> float | None:
+        """The one element of a constant; None of everything else."""
+        array = self.array(tensor) if self.is_number(tensor) else None
+        return None if array is None else float(array.reshape(-1)[0])
+
+    def whole(self, tensor: str) -> list[int] | None:
+        """The elements of a constant as whole numbers; None of everything else."""
+        array = self.array(tensor) if tensor else None
+        return None if array is None else [int(each) for each in array.reshape(-1)]
+
+    def axes(self, node: Node) -> tuple[int, ...]:
+        """What a Reduce names as its axes, by an attribute or a constant; none where it does not.
+
+        They are counted from the front.
+        """
+        rank = len(self.shape(node.inputs[0]))
+        axes = list(node.ints("axes"))
+        if not axes and len(node.inputs) > 1:
+            axes = self.whole(node.inputs[1]) or []
+        return tuple(each % rank for each in axes) if rank else ()
+
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Of a tensor; ``()`` of one that is not there."""
         found = self.tensors.get(tensor)
@@ -223,13 +277,22 @@ class LoweringGraph:
         """Make a constant that the compiler computes, and nobody asks the numbers of."""
 
         def zeros() -> np.ndarray:
-            import numpy
+            return np.broadcast_to(np.zeros((), dtype), shape)
 
-            return numpy.broadcast_to(numpy.zeros((), dtype), shape)
-
-        self.add_tensor(name, shape, dtype, zeros)
-        self.tensors[name] = replace(self.tensors[name], filled=True)
+        self.tensors[name] = Tensor(name, shape, dtype, zeros, filled=True)
         return name
+
+    def like(self, tensor: str, shape: tuple[int, ...], name: str) -> str:
+        """Make a tensor of the dtype of another one, of a name that no tensor has."""
+        return self.add_tensor(self.unique(name), shape, self.tensors[tensor].dtype)
+
+    def unique(self, name: str) -> str:
+        """A tensor name that is not taken: ``name``, or with ``#1``, ``#2`` behind it."""
+        found, count = name, 0
+        while found in self.tensors:
+            count += 1
+            found = f"{name}#{count}"
+        return found
 
     def fresh(self, name: str) -> str:
         """The name that the compiler gives a new node: with ``#1`` and so on where it is taken."""
@@ -249,6 +312,126 @@ class LoweringGraph:
         self._link(node, self._next[after] if after is not None else before)
         self._index(node)
         return node
+
+    def put(
+        self,
+        op: str,
+        name: str,
+        inputs: list[str],
+        outputs: list[str],
+        attributes: dict[str, JsonValue] | None = None,
+        *,
+        kind: str = "",
+        before: Node | None = None,
+        after: Node | None = None,
+        behind: str = "",
+        sources: tuple[str, ...] | None = None,
+        dtype: str = "",
+    ) -> Node:
+        """Make a node and put it beside one that is there, behind a tensor, or at the end.
+
+        Args:
+            op, name, inputs, outputs, attributes, dtype: as of :class:`Node`.
+            kind: ``op`` where it is empty.
+            before, after: the neighbour.
+            behind: a tensor: as :meth:`insert_behind`.
+            sources: those of the neighbour where None.
+        """
+        if sources is None:
+            beside = before if after is None else after
+            sources = beside.sources if beside is not None else ()
+        node = Node(op, name, kind or op, inputs, outputs, attributes or {}, sources=sources)
+        node.dtype = dtype
+        if behind:
+            return self.insert_behind(node, behind)
+        return self.insert(node, before=before, after=after)
+
+    def reshape(
+        self,
+        tensor: str,
+        shape: tuple[int, ...],
+        name: str = "",
+        output: str = "",
+        *,
+        before: Node | None = None,
+        sources: tuple[str, ...] = (),
+    ) -> str:
+        """A Reshape of ``tensor``; returns what it writes, of its own name if no other is given.
+
+        Without a name it has one of its own, with ``_rs`` behind that of the tensor.
+        """
+        name = name or self.unique(f"{tensor}_rs")
+        output = output or name
+        if output not in self.tensors:
+            self.add_tensor(output, shape, self.tensors[tensor].dtype)
+        sizes = self.add_sizes(name, shape)
+        self.put("Reshape", name, [tensor, sizes], [output], before=before, sources=sources)
+        return output
+
+    def transpose(
+        self,
+        tensor: str,
+        perm: tuple[int, ...],
+        name: str = "",
+        output: str = "",
+        *,
+        before: Node | None = None,
+        sources: tuple[str, ...] = (),
+    ) -> str:
+        """A Transpose of ``tensor``, as :meth:`reshape`; ``_tp`` stands behind its name."""
+        name = name or self.unique(f"{tensor}_tp")
+        output = output or name
+        shape = self.shape(tensor)
+        if output not in self.tensors:
+            moved = tuple(shape[each] for each in perm)
+            self.add_tensor(output, moved, self.tensors[tensor].dtype)
+        attributes: dict[str, JsonValue] = {"perm": list(perm)}
+        self.put("Transpose", name, [tensor], [output], attributes, before=before, sources=sources)
+        return output
+
+    def work_in(
+        self, node: Node, shape: tuple[int, ...], inputs: list[str], name: str = ""
+    ) -> None:
+        """Let a node write another shape; a Reshape behind it gives its result.
+
+        Args:
+            node: of one output.
+            shape: that it writes.
+            inputs: that it reads.
+            name: of the Reshape; one of its own with ``-rs`` behind that of the result.
+        """
+        result = node.outputs[0]
+        name = name or self.unique(f"{result}-rs")
+        written = self.like(result, shape, name)
+        self.rewire(node, inputs=inputs, outputs=[written])
+        self.reshape(written, self.shape(result), name, result, before=self.following(node))
+
+    def add_sizes(self, name: str, shape: tuple[int, ...]) -> str:
+        """The constant that a Reshape of this name reads."""
+        return self.add_numbers(f"{name}_i1", *shape)
+
+    def add_numbers(self, name: str, *numbers: int) -> str:
+        """Make a constant of whole numbers."""
+        return self.add_tensor(
+            name, (len(numbers),), "int64", lambda: np.array(numbers, dtype=np.int64)
+        )
+
+    def become(
+        self,
+        node: Node,
+        op: str,
+        name: str = "",
+        *,
+        inputs: list[str] | None = None,
+        attributes: dict[str, JsonValue] | None = None,
+    ) -> None:
+        """Give a node another type, and name, inputs and attributes where they are given."""
+        node.op = node.kind = op
+        node.name = name or node.name
+        if attributes is not None:
+            node.attributes = attributes
+        if inputs is not None:
+            self.rewire(node, inputs=inputs)
 
     def insert_behind(self, node: Node, tensor: str) -> Node:
         """Put a new node right behind the one that writes ``tensor``, or at the front."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import fresh
 from engine.cost.lowering.rules import Context
 
 __all__ = ["rewrite_groups", "write_groups"]
@@ -80,27 +79,23 @@ def _write_out(graph: LoweringGraph, node: Node, group: int) -> None:
     dtype = graph.tensors[data].dtype
     parts, results = [], []
     for at in range(group):
-        part = fresh(graph, f"{data}_branch{at}")
+        part = graph.unique(f"{data}_branch{at}")
         parts.append(graph.add_tensor(part, (batch, channels // group, *size), dtype))
         part = f"{node.outputs[0]}_branch{at}"
         results.append(graph.add_tensor(part, (batch, cout // group, *out_size), dtype))
-    made = Node("Split", node.name, "Split", [data], parts, {"axis": 1}, sources=node.sources)
-    graph.insert(made, before=node)
+    graph.put("Split", node.name, [data], parts, {"axis": 1}, before=node)
     for at in range(group):
         name = f"{node.name}_group_{at}"
         shape = (weight.shape[0] // group, *weight.shape[1:])
         filters = f"{weight.name}_branch{at}"  # one of all nodes that read the weight
         if graph.shape(filters) not in ((), shape):
-            filters = fresh(graph, filters)
+            filters = graph.unique(filters)
         inputs = [parts[at], graph.add_tensor(filters, shape, weight.dtype, weight.values)]
         if bias is not None:
             own = f"{bias.name}_branch{at}"
             inputs.append(graph.add_tensor(own, (cout // group,), bias.dtype, bias.values))
         attributes = {**node.attributes, "group": 1}
-        graph.insert(
-            Node(node.op, name, node.kind, inputs, [results[at]], attributes, sources=node.sources),
-            before=node,
-        )
+        graph.put(node.op, name, inputs, [results[at]], attributes, kind=node.kind, before=node)
     joined = Node(
         "Concat", node.name, "Concat", results, node.outputs, {"axis": 1}, sources=node.sources
     )

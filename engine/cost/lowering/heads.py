@@ -9,8 +9,7 @@ import numpy as np
 from engine.cost.lowering.attention import NO_ATTENTION
 from engine.cost.lowering.ends import HELD
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.rules import Context, on
 
 __all__ = ["split_heads", "split_packed"]
 
@@ -59,40 +58,40 @@ def split_heads(graph: LoweringGraph, context: Context) -> None:
                 graph.remove(each)
 
 
-def split_packed(graph: LoweringGraph, context: Context) -> None:
+@on("Transpose")
+def split_packed(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Queries, keys and values of one matrix as torch's MultiheadAttention packs them.
 
     (N, 1, 3E) seen as (3, N, 1, E), a Gather of each, seen as (N, heads, D), then (heads, N, D).
     """
-    for node in graph:
-        if node.op != "Transpose" or node.ints("perm") != (3, 1, 2, 0, 4):
-            continue
-        before, squeeze = graph.producer(node.inputs[0]), graph.only_reader(node.outputs[0])
-        if before is None or before.op != "Reshape" or squeeze is None or squeeze.op != "Reshape":
-            continue
-        count, rows, batch, _, width = graph.shape(node.outputs[0])
-        picks = graph.readers(squeeze.outputs[0])
-        found = [_picked(graph, each) for each in picks]
-        if batch != 1 or sorted(found) != list(range(count)) or count < 2:
-            continue
-        views = [_next(graph, picks[found.index(at)], "Reshape") for at in range(count)]
-        turns = [_next(graph, each, "Transpose") if each is not None else None for each in views]
-        ends = [each for each in turns if each is not None and each.ints("perm") == (1, 0, 2)]
-        above = graph.producer(before.inputs[0])
-        if above is not None and above.op == "Reshape" and graph.only_reader(above.outputs[0]):
-            graph.rewire(before, inputs=[above.inputs[0], *before.inputs[1:]])
-            graph.remove(above)
-        matrix = _source(graph, before.inputs[0])
-        shapes = {graph.shape(each.outputs[0]) for each in ends}
-        if len(ends) < count or len(shapes) != 1 or matrix is None:
-            continue
-        heads, _, depth = shapes.pop()
-        if heads * depth != width or graph.only_reader(before.outputs[0]) is not node:
-            continue
-        _split_matrix(graph, (before, node, matrix), ends, (heads, depth, rows))
-        gone = [squeeze, node, before, *picks, *(each for each in views if each is not None)]
-        for each in gone:
-            graph.remove(each)
+    if node.ints("perm") != (3, 1, 2, 0, 4):
+        return
+    before, squeeze = graph.producer(node.inputs[0]), graph.only_reader(node.outputs[0])
+    if before is None or before.op != "Reshape" or squeeze is None or squeeze.op != "Reshape":
+        return
+    count, rows, batch, _, width = graph.shape(node.outputs[0])
+    picks = graph.readers(squeeze.outputs[0])
+    found = [_picked(graph, each) for each in picks]
+    if batch != 1 or sorted(found) != list(range(count)) or count < 2:
+        return
+    views = [_next(graph, picks[found.index(at)], "Reshape") for at in range(count)]
+    turns = [_next(graph, each, "Transpose") if each is not None else None for each in views]
+    ends = [each for each in turns if each is not None and each.ints("perm") == (1, 0, 2)]
+    above = graph.producer(before.inputs[0])
+    if above is not None and above.op == "Reshape" and graph.only_reader(above.outputs[0]):
+        graph.rewire(before, inputs=[above.inputs[0], *before.inputs[1:]])
+        graph.remove(above)
+    matrix = _source(graph, before.inputs[0])
+    shapes = {graph.shape(each.outputs[0]) for each in ends}
+    if len(ends) < count or len(shapes) != 1 or matrix is None:
+        return
+    heads, _, depth = shapes.pop()
+    if heads * depth != width or graph.only_reader(before.outputs[0]) is not node:
+        return
+    _split_matrix(graph, (before, node, matrix), ends, (heads, depth, rows))
+    gone = [squeeze, node, before, *picks, *(each for each in views if each is not None)]
+    for each in gone:
+        graph.remove(each)
 
 
 def _split_matrix(
@@ -107,22 +106,20 @@ def _split_matrix(
     matrix.attributes["gathered"] = 1
     label = f"{matrix.outputs[0]}_rs_sw_gather"
     flat = (1, rows, count * heads * depth)
-    x = add_reshape(graph, before.inputs[0], flat, fresh(graph, f"{label}_in"), before=turn)
-    turned = add_transpose(graph, x, (0, 2, 1), fresh(graph, label), before=turn)
+    x = graph.reshape(before.inputs[0], flat, graph.unique(f"{label}_in"), before=turn)
+    turned = graph.transpose(x, (0, 2, 1), graph.unique(label), before=turn)
     wide = (heads, count * depth, 1, rows)
-    data = add_reshape(graph, turned, wide, fresh(graph, f"{label}_rs"), before=turn)
+    data = graph.reshape(turned, wide, graph.unique(f"{label}_rs"), before=turn)
     name = f"{turn.outputs[0]}-rs_rs_tp_split"
     part = (heads, depth, 1, rows)
     dtype = graph.tensors[data].dtype
-    parts = [graph.add_tensor(fresh(graph, f"{name}_{at}"), part, dtype) for at in range(count)]
+    parts = [graph.add_tensor(graph.unique(f"{name}_{at}"), part, dtype) for at in range(count)]
     sizes = graph.add_tensor(f"{name}_sizes", (count,), "int64", _sizes(depth, count))
-    made = Node("Split", name, "Split", [data, sizes], parts, {"axis": 1})
-    made.sources = turn.sources
-    graph.insert(made, before=turn)
+    graph.put("Split", name, [data, sizes], parts, {"axis": 1}, before=turn)
     for part_name, end in zip(parts, ends, strict=True):
-        back = add_transpose(graph, part_name, (0, 3, 2, 1), f"{part_name}_tp", before=end)
+        back = graph.transpose(part_name, (0, 3, 2, 1), f"{part_name}_tp", before=end)
         result = end.outputs[0]
-        add_reshape(graph, back, graph.shape(result), end.name, result, before=end)
+        graph.reshape(back, graph.shape(result), end.name, result, before=end)
         graph.remove(end)
     graph.rewrites["relocate_rs_split_axis"] += 1
 
@@ -173,16 +170,16 @@ def _split_one(
     label = f"{matrix.outputs[0]}_mm{'_tp_sw' * biased}_gather"
     width = count * heads * depth
     if graph.shape(x) != (1, rows, width):
-        x = add_reshape(graph, x, (1, rows, width), f"{label}_in", before=turn)
-    turned = add_transpose(graph, x, (0, 2, 1), label, before=turn)
+        x = graph.reshape(x, (1, rows, width), f"{label}_in", before=turn)
+    turned = graph.transpose(x, (0, 2, 1), label, before=turn)
     if whole:
         matrix.attributes["gathered"] = 1
         wide = (heads, count * depth, 1, rows)
-        data = add_reshape(graph, turned, wide, f"{label}_rs", before=turn)
+        data = graph.reshape(turned, wide, f"{label}_rs", before=turn)
         _split_into(graph, data, f"{turn.outputs[0]}-rs_split", picks, turn, 1)
     else:
         wide = (heads, depth, count, rows)
-        data = add_reshape(graph, turned, wide, f"{turn.outputs[0]}#1", before=turn)
+        data = graph.reshape(turned, wide, f"{turn.outputs[0]}#1", before=turn)
         _split_into(graph, data, f"{picks[-1].name}_2sl_2sp", picks, turn, 2)
     graph.remove(before)
 
@@ -194,10 +191,10 @@ def _split_across(graph: LoweringGraph, before: Node, turn: Node, picks: list[No
     label = f"{before.name}_rs"
     if graph.shape(x) != (1, rows, count * heads * depth):
         return
-    turned = add_transpose(graph, x, (0, 2, 1), fresh(graph, f"{label}_tp"), before=turn)
+    turned = graph.transpose(x, (0, 2, 1), graph.unique(f"{label}_tp"), before=turn)
     wide = (heads, count, depth, rows)
-    data = add_reshape(graph, turned, wide, f"{label}#1", before=turn)
-    data = add_transpose(graph, data, (0, 3, 1, 2), f"{turn.outputs[0]}-rs_tp#1", before=turn)
+    data = graph.reshape(turned, wide, f"{label}#1", before=turn)
+    data = graph.transpose(data, (0, 3, 1, 2), f"{turn.outputs[0]}-rs_tp#1", before=turn)
     _split_into(graph, data, f"{picks[-1].name}_2sl_2sp", picks, turn, 2)
     graph.remove(before)
 
@@ -211,17 +208,15 @@ def _split_unbound(graph: LoweringGraph, before: Node, turn: Node, picks: list[N
     width = count * heads * depth
     label = f"{before.outputs[0]}_rs"
     if graph.shape(x) != (batch, rows, width):
-        x = add_reshape(graph, x, (batch, rows, width), fresh(graph, f"{label}_in"), before=turn)
-    turned = add_transpose(graph, x, (0, 2, 1), fresh(graph, f"{label}_tp"), before=turn)
+        x = graph.reshape(x, (batch, rows, width), graph.unique(f"{label}_in"), before=turn)
+    turned = graph.transpose(x, (0, 2, 1), graph.unique(f"{label}_tp"), before=turn)
     wide = (count * batch * heads, depth, 1, rows)
-    data = add_reshape(graph, turned, wide, fresh(graph, label), before=turn)
+    data = graph.reshape(turned, wide, graph.unique(label), before=turn)
     dtype = graph.tensors[data].dtype
     name = f"{result}_swap_gather"
     order = graph.add_unknown(f"{name}_i1", (wide[0],), "int64")
-    made = graph.add_tensor(fresh(graph, name), wide, dtype)
-    gather = Node("Gather", name, "Gather", [data, order], [made], {"axis": 0})
-    gather.sources = turn.sources
-    graph.insert(gather, before=turn)
+    made = graph.add_tensor(graph.unique(name), wide, dtype)
+    graph.put("Gather", name, [data, order], [made], {"axis": 0}, before=turn)
     _split_into(graph, made, f"{result}_swap_split", picks, turn, 0)
     graph.remove(before)
 
@@ -234,9 +229,9 @@ def _split_batch(graph: LoweringGraph, turn: Node, picks: list[Node], *, turned:
         before.op, turn.op = HELD
     count, batch, heads, rows, depth = graph.shape(x)
     wide = (count * batch * heads, rows, 1, depth)
-    data = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=picks[0])
+    data = graph.reshape(x, wide, before=picks[0])
     if turned:
-        data = add_transpose(graph, data, (0, 3, 2, 1), f"{data}_tp", before=picks[0])
+        data = graph.transpose(data, (0, 3, 2, 1), f"{data}_tp", before=picks[0])
     name = f"{picks[-1].name}_2sl_2sp"
     _split_into(graph, data, name, picks, picks[0], 0, turned=turned)
 
@@ -255,20 +250,26 @@ def _split_into(
     shape[axis] //= len(picks)
     dtype = graph.tensors[data].dtype
     parts = [
-        graph.add_tensor(fresh(graph, f"{name}_{number}"), tuple(shape), dtype)
+        graph.add_tensor(graph.unique(f"{name}_{number}"), tuple(shape), dtype)
         for number in range(len(picks))
     ]
     sizes = _sizes(shape[axis], len(picks))
     split = graph.add_tensor(f"{name}_sizes", (len(picks),), "int64", sizes)
-    new = Node("Split", name, "Split", [data, split], parts, {"axis": axis})
-    new.sources = tuple(each for node in picks for each in node.sources)
-    graph.insert(new, before=at)
+    graph.put(
+        "Split",
+        name,
+        [data, split],
+        parts,
+        {"axis": axis},
+        before=at,
+        sources=tuple(each for node in picks for each in node.sources),
+    )
     for part, pick in zip(parts, picks, strict=True):
         result = pick.outputs[0]
         back = part
         if turned:
-            back = add_transpose(graph, part, (0, 3, 2, 1), f"{part}_tp", before=pick)
-        add_reshape(graph, back, graph.shape(result), f"{pick.name}_2sl_rs", result, before=pick)
+            back = graph.transpose(part, (0, 3, 2, 1), f"{part}_tp", before=pick)
+        graph.reshape(back, graph.shape(result), f"{pick.name}_2sl_rs", result, before=pick)
         graph.remove(pick)
     if graph.producer(at.outputs[0]) is at and not graph.has_readers(at.outputs[0]):
         graph.remove(at)

@@ -12,28 +12,27 @@ import math
 import numpy as np
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.rules import Context, on
 
 __all__ = ["spell_instance_norms", "turn_whole_maps"]
 
 
-def spell_instance_norms(graph: LoweringGraph, context: Context) -> None:
+@on("InstanceNormalization")
+def spell_instance_norms(graph: LoweringGraph, node: Node, context: Context) -> None:
     """InstanceNormalization -> exNorm; Mul and Add where channels differ in scale or bias."""
-    for node in graph:
-        if node.op != "InstanceNormalization" or len(node.inputs) < 3:
-            continue
-        shape = graph.shape(node.inputs[0])
-        if len(shape) not in (3, 4):
-            continue
-        plain = _all_equal(graph, node.inputs[1]) and _all_equal(graph, node.inputs[2])
-        maker = graph.producer(node.inputs[0])
-        if plain and len(shape) == 3 and maker is not None and maker.op == "Reshape":
-            whole = graph.shape(maker.inputs[0])
-            if len(whole) == 4 and whole[0] == 1 == shape[0] and whole[1] % shape[1] == 0:
-                _groups(graph, node, maker, context)
-                continue
-        _channels(graph, node, plain=plain)
+    if len(node.inputs) < 3:
+        return
+    shape = graph.shape(node.inputs[0])
+    if len(shape) not in (3, 4):
+        return
+    plain = _all_equal(graph, node.inputs[1]) and _all_equal(graph, node.inputs[2])
+    maker = graph.producer(node.inputs[0])
+    if plain and len(shape) == 3 and maker is not None and maker.op == "Reshape":
+        whole = graph.shape(maker.inputs[0])
+        if len(whole) == 4 and whole[0] == 1 == shape[0] and whole[1] % shape[1] == 0:
+            _groups(graph, node, maker, context)
+            return
+    _channels(graph, node, plain=plain)
 
 
 def _groups(graph: LoweringGraph, node: Node, maker: Node, context: Context) -> None:
@@ -47,18 +46,15 @@ def _groups(graph: LoweringGraph, node: Node, maker: Node, context: Context) -> 
         wide, data = (1, channels, *size), x
     elif part % context.whole_channels == 0:
         wide = (groups, part, *size)
-        data = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=node)
+        data = graph.reshape(x, wide, before=node)
         name = f"{data}_norm"
     else:
         wide = (groups, part * math.prod(size), 1, 1)
-        data = add_reshape(
-            graph, node.inputs[0], wide, fresh(graph, f"{node.inputs[0]}_rs"), before=node
-        )
-    made = graph.add_tensor(fresh(graph, name), wide, graph.tensors[x].dtype)
+        data = graph.reshape(node.inputs[0], wide, before=node)
+    made = graph.like(x, wide, name)
     numbers = _numbers(graph, node)
-    new = Node("exNorm", name, "exNorm", [data, *numbers], [made], sources=node.sources)
-    graph.insert(new, before=node)
-    add_reshape(graph, made, graph.shape(result), f"{name}_rs", result, before=node)
+    graph.put("exNorm", name, [data, *numbers], [made], before=node)
+    graph.reshape(made, graph.shape(result), f"{name}_rs", result, before=node)
     _finish(graph, node)
     if not graph.has_readers(maker.outputs[0]) and not graph.is_output(maker.outputs[0]):
         graph.remove(maker)
@@ -71,50 +67,49 @@ def _channels(graph: LoweringGraph, node: Node, *, plain: bool) -> None:
     dtype = graph.tensors[x].dtype
     there = (0, 2, 3, 1) if len(shape) == 4 else (0, 2, 1)
     back = (0, 3, 1, 2) if len(shape) == 4 else (0, 2, 1)
-    turned = add_transpose(graph, x, there, fresh(graph, f"{x}_tp"), before=node)
+    turned = graph.transpose(x, there, before=node)
     wide = (shape[0], math.prod(shape[2:]), 1, shape[1])
-    data = add_reshape(graph, turned, wide, fresh(graph, f"{turned}_rs"), before=node)
+    data = graph.reshape(turned, wide, before=node)
     numbers = _numbers(graph, node) if plain else []
     name = f"{node.name}#1" if plain and not numbers else f"{data}_norm"
-    made = graph.add_tensor(fresh(graph, name), wide, dtype)
+    made = graph.add_tensor(graph.unique(name), wide, dtype)
     new = Node("exNorm", name, "exNorm", [data, *numbers], [made], sources=node.sources)
     new.attributes["pixels"] = 1
     graph.insert(new, before=node)
     for op, operand in zip(("Mul", "Add"), node.inputs[1:] if not plain else (), strict=False):
         kept = graph.tensors[operand]
-        label = fresh(graph, f"{operand}_4d")
+        label = graph.unique(f"{operand}_4d")
         number = graph.add_tensor(label, (1, 1, 1, shape[1]), kept.dtype, kept.values)
         name = f"{name}_{op.lower()}"
-        read, made = made, graph.add_tensor(fresh(graph, name), wide, dtype)
-        step = Node(op, name, op, [read, number], [made], sources=node.sources)
-        graph.insert(step, before=node)
+        read, made = made, graph.add_tensor(graph.unique(name), wide, dtype)
+        graph.put(op, name, [read, number], [made], before=node)
     label = f"{node.name}#1_rs"
     map_of = tuple(shape[each] for each in there)
-    end = add_reshape(graph, made, map_of, fresh(graph, label), before=node)
-    add_transpose(graph, end, back, f"{label}_tp", result, before=node)
+    end = graph.reshape(made, map_of, graph.unique(label), before=node)
+    graph.transpose(end, back, f"{label}_tp", result, before=node)
     _finish(graph, node)
 
 
-def turn_whole_maps(graph: LoweringGraph, context: Context) -> None:
+@on("exNorm")
+def turn_whole_maps(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Around a norm over pixels: a map is turned as (H, W, 1, C) where that keeps groups whole.
 
     The groups are of channels before and of columns behind; other maps become rows first.
     """
-    for node in graph:
-        if node.op != "exNorm" or not node.attributes.get("pixels"):
-            continue
-        pair = _pair(graph, graph.producer(node.inputs[0]), forward=False)
+    if not node.attributes.get("pixels"):
+        return
+    pair = _pair(graph, graph.producer(node.inputs[0]), forward=False)
+    if pair is not None:
+        _turn(graph, pair, context, forward=True)
+    last = node
+    while (reader := graph.only_reader(last.outputs[0])) is not None:
+        pair = _pair(graph, reader, forward=True)
         if pair is not None:
-            _turn(graph, pair, context, forward=True)
-        last = node
-        while (reader := graph.only_reader(last.outputs[0])) is not None:
-            pair = _pair(graph, reader, forward=True)
-            if pair is not None:
-                _turn(graph, pair, context, forward=False)
-                break
-            if len(graph.features(reader)) != 1 or reader.op in ("Reshape", "Transpose"):
-                break
-            last = reader
+            _turn(graph, pair, context, forward=False)
+            break
+        if len(graph.features(reader)) != 1 or reader.op in ("Reshape", "Transpose"):
+            break
+        last = reader
 
 
 def _pair(graph: LoweringGraph, one: Node | None, *, forward: bool) -> tuple[Node, Node] | None:
@@ -155,7 +150,7 @@ def _turn(
     turn, reshape = sorted(pair, key=lambda each: each.op != "Transpose")
     middle = (height, width, 1, channels)
     first, second = (turn, reshape) if forward else (reshape, turn)
-    between = graph.add_tensor(fresh(graph, f"{start}_hw"), middle, graph.tensors[start].dtype)
+    between = graph.like(start, middle, f"{start}_hw")
     turn.attributes["perm"] = [2, 3, 0, 1]
     for node in pair:
         graph.remove(node)

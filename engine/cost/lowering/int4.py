@@ -47,7 +47,13 @@ def scale_images(graph: LoweringGraph, context: Context) -> None:
         inputs = [name, weight]
         if context.dtype == "int8":
             inputs.append(graph.add_unknown(f"Pre_bias{name}", (channels,), "float32"))
-        node = Node("Conv", f"Pre_weight{name}", "Conv", inputs, [made], {"scales": 1})
-        node.sources = readers[0].sources
-        graph.insert(node, before=readers[0])
+        graph.put(
+            "Conv",
+            f"Pre_weight{name}",
+            inputs,
+            [made],
+            {"scales": 1},
+            before=readers[0],
+            sources=readers[0].sources,
+        )
         graph.rewrites["scale_image"] += 1

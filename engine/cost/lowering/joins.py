@@ -6,8 +6,7 @@ import math
 
 from engine.cost.lowering.fours import UNARY
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import add_reshape, fresh
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.rules import Context, on
 
 __all__ = ["drop_zero_sums", "join_early", "join_maps"]
 
@@ -15,23 +14,23 @@ _SMALL = 4096
 """Elements of a constant whose numbers are looked at."""
 
 
-def drop_zero_sums(graph: LoweringGraph, context: Context) -> None:
+@on("Add")
+def drop_zero_sums(graph: LoweringGraph, node: Node, context: Context) -> None:
     """A sum with zeros does nothing."""
-    for node in graph:
-        if node.op != "Add" or len(node.inputs) != 2:
-            continue
-        consts = [each for each in node.inputs if graph.is_const(each)]
-        if len(consts) != 1 or math.prod(graph.shape(consts[0])) > _SMALL:
-            continue
-        if len(graph.shape(consts[0])) == 1 < math.prod(graph.shape(consts[0])):
-            continue  # a bias stays one, whatever its numbers
-        other = next(each for each in node.inputs if each not in consts)
-        array = graph.array(consts[0])
-        if array is None or array.any() or graph.shape(other) != graph.shape(node.outputs[0]):
-            continue
-        graph.rewire(node, inputs=[other, *consts])
-        if graph.bypass(node):
-            graph.rewrites["remove_invalid_add"] += 1
+    if len(node.inputs) != 2:
+        return
+    consts = [each for each in node.inputs if graph.is_const(each)]
+    if len(consts) != 1 or math.prod(graph.shape(consts[0])) > _SMALL:
+        return
+    if len(graph.shape(consts[0])) == 1 < math.prod(graph.shape(consts[0])):
+        return  # a bias stays one, whatever its numbers
+    other = next(each for each in node.inputs if each not in consts)
+    array = graph.array(consts[0])
+    if array is None or array.any() or graph.shape(other) != graph.shape(node.outputs[0]):
+        return
+    graph.rewire(node, inputs=[other, *consts])
+    if graph.bypass(node):
+        graph.rewrites["remove_invalid_add"] += 1
 
 
 def join_early(graph: LoweringGraph, context: Context) -> None:
@@ -97,22 +96,22 @@ def _rewrite(
             inputs.append(maker.inputs[0])
             continue
         shape = (*source[:cut], size, *source[cut + 1 :])
-        name = fresh(graph, f"{maker.outputs[0]}_j")
+        name = graph.unique(f"{maker.outputs[0]}_j")
         inputs.append(
-            add_reshape(
-                graph, maker.inputs[0], shape, maker.name, name, before=node, sources=maker.sources
+            graph.reshape(
+                maker.inputs[0], shape, maker.name, name, before=node, sources=maker.sources
             )
         )
     result = node.outputs[0]
     whole = graph.shape(result)
     dtype = graph.tensors[result].dtype
-    made = fresh(graph, f"{result}-rs")
+    made = graph.unique(f"{result}-rs")
     graph.add_tensor(made, (*source[:cut], total, *source[cut + 1 :]), dtype)
     graph.rewire(node, inputs=inputs, outputs=[made])
     node.attributes["axis"] = cut
     for maker in makers:
         graph.remove(maker)
-    add_reshape(graph, made, whole, made, result, before=graph.following(node))
+    graph.reshape(made, whole, made, result, before=graph.following(node))
     graph.rewrites["reduce_reshape_op_around_concat"] += 1
     reader = graph.only_reader(result)
     if reader is not None and reader.op in UNARY and len(reader.inputs) == 1:
@@ -125,10 +124,8 @@ def _behind(graph: LoweringGraph, node: Node, made: str) -> None:
     if back is None:
         return
     result = node.outputs[0]
-    inner = graph.add_tensor(
-        fresh(graph, f"{made}_sw"), graph.shape(made), graph.tensors[result].dtype
-    )
+    inner = graph.like(result, graph.shape(made), f"{made}_sw")
     graph.remove(back)
     graph.rewire(node, inputs=[made], outputs=[inner])
     whole = graph.shape(result)
-    add_reshape(graph, inner, whole, back.name, result, before=graph.following(node))
+    graph.reshape(inner, whole, back.name, result, before=graph.following(node))

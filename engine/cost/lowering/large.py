@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
 from engine.cost.lowering.rules import Context
 
 __all__ = ["shorten_strides", "split_kernels", "spread_transposed"]
@@ -46,17 +45,18 @@ def spread_transposed(graph: LoweringGraph, context: Context) -> None:
         out = graph.shape(node.outputs[0])
         kernel = weight.shape[2:]
         size = [out[2 + at] + kernel[at] - 1 for at in range(2)]
-        name = fresh(graph, f"{data}_pad")
+        name = graph.unique(f"{data}_pad")
         wide = graph.add_tensor(name, (batch, channels, *size), graph.tensors[data].dtype)
-        spread = Node("exConvTransposePad", name, "exConvTransposePad", [data], [wide])
-        spread.sources = node.sources
-        graph.insert(spread, before=node)
+        graph.put("exConvTransposePad", name, [data], [wide], before=node)
         shape = (weight.shape[1], weight.shape[0], *kernel)
         turned = graph.add_tensor(f"{weight.name}_turned", shape, weight.dtype, weight.values)
-        graph.rewire(node, inputs=[wide, turned, *node.inputs[2:]])
-        node.op = node.kind = "Conv"
-        node.name = graph.fresh(f"{node.name}#1")
-        node.attributes = {"kernel_shape": list(kernel), "strides": [1, 1]}
+        graph.become(
+            node,
+            "Conv",
+            graph.fresh(f"{node.name}#1"),
+            inputs=[wide, turned, *node.inputs[2:]],
+            attributes={"kernel_shape": list(kernel), "strides": [1, 1]},
+        )
         graph.rewrites["convert_deconv_to_conv"] += 1
 
 
@@ -78,10 +78,14 @@ def _shorten(graph: LoweringGraph, node: Node) -> Node | None:
     node.attributes["strides"] = list(steps)
     graph.rewire(node, outputs=[middle])
     weight = graph.add_unknown(f"{name}_select_i1", (1, channels, 1, 1), "float32")
-    made = Node("Conv", f"{name}_select", "Conv", [middle, weight], [out])
-    made.attributes = {"strides": list(picks), "group": channels, "depthwise": 1}
-    made.sources = node.sources
-    graph.insert(made, after=node)
+    made = graph.put(
+        "Conv",
+        f"{name}_select",
+        [middle, weight],
+        [out],
+        {"strides": list(picks), "group": channels, "depthwise": 1},
+        after=node,
+    )
     graph.rewrites["convert_large_stride_conv_to_two_conv"] += 1
     return made
 
@@ -185,8 +189,7 @@ def _padded(graph: LoweringGraph, node: Node, axis: int) -> str:
     shape[2 + axis] += pads[axis] + pads[axis + 2]
     wrote = graph.add_tensor(label, tuple(shape), graph.tensors[data].dtype)
     numbers = graph.add_unknown(f"{label}_i1", (8,), "int64")
-    made = Node("Pad", label, "Pad", [data, numbers], [wrote], sources=node.sources)
-    graph.insert(made, before=node)
+    graph.put("Pad", label, [data, numbers], [wrote], before=node)
     return wrote
 
 
@@ -197,20 +200,18 @@ def _padded_row(graph: LoweringGraph, node: Node, label: str, stem: str) -> str:
     more = before + behind
     dtype = graph.tensors[stem].dtype
     column = (1, length, 1, 1)
-    data = add_reshape(graph, stem, column, f"{stem}_rs", fresh(graph, f"{stem}_rs"), before=node)
+    data = graph.reshape(stem, column, f"{stem}_rs", graph.unique(f"{stem}_rs"), before=node)
     wrote = graph.add_tensor(label, (1, length + more, 1, 1), dtype)
     sides = (0, before, 0, 0, 0, behind, 0, 0)
     numbers = graph.add_tensor(f"{label}_i1", (8,), "int64", lambda: np.array(sides, np.int64))
-    graph.insert(
-        Node("Pad", label, "Pad", [data, numbers], [wrote], sources=node.sources), before=node
-    )
+    graph.put("Pad", label, [data, numbers], [wrote], before=node)
     kernel = graph.shape(node.inputs[1])[3]
     last = (kernel - 1) // _LONGEST_KERNEL
     name = f"{label}_slice#{last}_rs" if last else f"{label}_slice_rs"
     old = graph.producer(node.inputs[0])
     if old is not None and graph.only_reader(node.inputs[0]) is node:
         graph.remove(old)
-    return add_transpose(graph, wrote, (0, 2, 3, 1), name, before=node)
+    return graph.transpose(wrote, (0, 2, 3, 1), name, before=node)
 
 
 def _stem(graph: LoweringGraph, data: str) -> str:

@@ -11,15 +11,8 @@ from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.joins import join_maps
 from engine.cost.lowering.maps import push_maps, push_splits
 from engine.cost.lowering.matrix import absorb_scales, fuse_constants
-from engine.cost.lowering.movement import (
-    add_reshape,
-    add_transpose,
-    fresh,
-    is_movement,
-    perm_of,
-    tidy_movements,
-)
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.movement import is_movement, perm_of, tidy_movements
+from engine.cost.lowering.rules import Context, on
 from engine.cost.lowering.sequence import execution_order
 from engine.cost.lowering.views import View, shortest_steps
 
@@ -61,17 +54,15 @@ def _turn_single_heads(graph: LoweringGraph) -> None:
             reader.attributes["perm"] = [2, 3, 0, 1]
 
 
-def push_norms(graph: LoweringGraph, context: Context) -> None:
+@on("exNorm")
+def push_norms(graph: LoweringGraph, node: Node, context: Context) -> None:
     """A transpose that keeps the channels goes behind a norm that another one follows."""
-    for node in graph:
-        if node.op != "exNorm":
-            continue
-        turn = _turn(graph, node.inputs[0])
-        if turn is None or graph.only_reader(node.inputs[0]) is not node:
-            continue
-        reader = graph.only_reader(node.outputs[0])
-        if _perm(turn)[1] == 1 and reader is not None and is_movement(reader):
-            _carry(graph, node, _perm(turn))
+    turn = _turn(graph, node.inputs[0])
+    if turn is None or graph.only_reader(node.inputs[0]) is not node:
+        return
+    reader = graph.only_reader(node.outputs[0])
+    if _perm(turn)[1] == 1 and reader is not None and is_movement(reader):
+        _carry(graph, node, _perm(turn))
 
 
 def _push(graph: LoweringGraph) -> bool:
@@ -309,8 +300,7 @@ def _carry(graph: LoweringGraph, node: Node, perm: tuple[int, ...]) -> None:
         if ready is not None and ready.outputs[0] != node.outputs[0]:
             inputs.append(ready.outputs[0])
             continue
-        name = fresh(graph, f"{each}_tp")
-        inputs.append(add_transpose(graph, each, back, name, before=node, sources=node.sources))
+        inputs.append(graph.transpose(each, back, before=node, sources=node.sources))
     result = node.outputs[0]
     shape = graph.shape(result)
     turned = tuple(shape[each] for each in back)
@@ -319,19 +309,19 @@ def _carry(graph: LoweringGraph, node: Node, perm: tuple[int, ...]) -> None:
     following = graph.following(node)
     if several and not graph.is_output(result):
         # The sum keeps its tensor; what it was before gets a new one.
-        name = fresh(graph, f"{result}_tp")
+        name = graph.unique(f"{result}_tp")
         graph.add_tensor(name, shape, dtype)
         graph.replace_reads(result, name)
         graph.add_tensor(result, turned, dtype)
         made, end = result, name
     else:
-        name = fresh(graph, f"{result}_tp") if several or not label else label
-        made, end = fresh(graph, f"{label or result}_sw"), result
+        name = graph.unique(f"{result}_tp") if several or not label else label
+        made, end = graph.unique(f"{label or result}_sw"), result
         graph.add_tensor(made, turned, dtype)
     graph.rewire(node, inputs=inputs, outputs=[made])
     if node.op in _ALONG:
         node.attributes["axis"] = perm[node.int("axis")]
-    add_transpose(graph, made, perm, name, end, before=following, sources=node.sources)
+    graph.transpose(made, perm, name, end, before=following, sources=node.sources)
     for each in inputs:
         _drop_unread(graph, graph.producer(each))
     graph.rewrites["swap_transpose"] += 1
@@ -358,7 +348,7 @@ def _turned_const(graph: LoweringGraph, tensor: str, perm: tuple[int, ...], rank
         array = values() if values is not None else np.zeros(0)
         return np.transpose(array.reshape(kept.shape), perm)
 
-    return graph.add_tensor(fresh(graph, f"{tensor}_sw"), shape, kept.dtype, turned)
+    return graph.add_tensor(graph.unique(f"{tensor}_sw"), shape, kept.dtype, turned)
 
 
 def _swap_operands(graph: LoweringGraph, context: Context) -> bool:
@@ -392,12 +382,8 @@ def _swap_operands(graph: LoweringGraph, context: Context) -> bool:
             result = reader.outputs[0]
             graph.remove(reader)
         else:  # its numbers lie in the same order either way
-            made = graph.add_tensor(
-                fresh(graph, f"{result}_sw"),
-                (shape[0], shape[3], 1, 1),
-                graph.tensors[result].dtype,
-            )
-            add_reshape(graph, made, shape, f"{made}_rs", result, before=reader)
+            made = graph.like(result, (shape[0], shape[3], 1, 1), f"{result}_sw")
+            graph.reshape(made, shape, f"{made}_rs", result, before=reader)
             result = made
         inputs = [node.inputs[1], node.inputs[0], *extra]
         graph.rewire(node, inputs=inputs, outputs=[result])
@@ -410,5 +396,5 @@ def _turned_extra(graph: LoweringGraph, tensor: str, node: Node) -> str:
     """A scale or a mask of a product whose operands change places."""
     if graph.is_const(tensor):
         return _turned_const(graph, tensor, (0, 3, 2, 1), 4)
-    name = fresh(graph, f"{tensor}_tp")
-    return add_transpose(graph, tensor, (0, 3, 2, 1), name, before=node)
+    name = graph.unique(f"{tensor}_tp")
+    return graph.transpose(tensor, (0, 3, 2, 1), name, before=node)

@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.cost.lowering.fours import BINARY, UNARY
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import add_reshape, add_transpose, fresh, perm_of
+from engine.cost.lowering.movement import perm_of
 from engine.cost.lowering.rules import Context
 from engine.cost.lowering.sequence import execution_order
 
@@ -50,10 +50,10 @@ def _lift(graph: LoweringGraph, node: Node, moves: tuple[Node, Node], other: str
         array = values() if values is not None else np.zeros(1)
         return array.reshape(rows[1:]).T.reshape(source)
 
-    const = graph.add_tensor(fresh(graph, f"{other}_sw"), source, kept.dtype, turned)
-    made = graph.add_tensor(fresh(graph, f"{view.name}_sw"), source, graph.tensors[x].dtype)
+    const = graph.add_tensor(graph.unique(f"{other}_sw"), source, kept.dtype, turned)
+    made = graph.like(x, source, f"{view.name}_sw")
     flat = (rows[0], rows[2], rows[1])
-    middle = graph.add_tensor(fresh(graph, f"{turn.name}_sw"), flat, graph.tensors[x].dtype)
+    middle = graph.like(x, flat, f"{turn.name}_sw")
     graph.rewire(node, inputs=[x, const], outputs=[made])
     graph.move_behind(node, x)
     graph.rewire(view, inputs=[made, *view.inputs[1:]], outputs=[middle])
@@ -77,9 +77,9 @@ def turn_shared(graph: LoweringGraph, context: Context) -> None:
         following = graph.following(turn)
         graph.remove(view)
         graph.remove(turn)
-        name = fresh(graph, f"{view.name}_sw")
-        last = add_transpose(graph, x, (0, 2, 3, 1), turn.name, name, before=following)
-        add_reshape(graph, last, graph.shape(result), view.name, result, before=following)
+        name = graph.unique(f"{view.name}_sw")
+        last = graph.transpose(x, (0, 2, 3, 1), turn.name, name, before=following)
+        graph.reshape(last, graph.shape(result), view.name, result, before=following)
         graph.rewrites["swap_reshape_transpose"] += 1
 
 
@@ -244,10 +244,10 @@ def _carry(graph: LoweringGraph, node: Node, shape: _Shape) -> None:
                 ready.name = f"{each.split('-rs')[0]}_rs_ffn_fuse"
             inputs.append(ready.outputs[0])
         else:
-            name = fresh(graph, f"{each}_rs")
+            name = graph.unique(f"{each}_rs")
             follows = graph.only_reader(node.outputs[0]) if node.op == "exNorm" else None
             own = follows.name if follows is not None and not label else name
-            inputs.append(add_reshape(graph, each, shape, own, name, before=node))
+            inputs.append(graph.reshape(each, shape, own, name, before=node))
     result = node.outputs[0]
     single = len([each for each in node.inputs if not graph.is_const(each)]) == 1
     old = [graph.producer(each) for each in node.inputs]
@@ -255,15 +255,15 @@ def _carry(graph: LoweringGraph, node: Node, shape: _Shape) -> None:
     dtype = graph.tensors[result].dtype
     following = graph.following(node)
     if (single and label) or graph.is_output(result):
-        name = label if single and label else fresh(graph, f"{result}_rs")
-        made, end = graph.add_tensor(fresh(graph, f"{name}_sw"), shape, dtype), result
+        name = label if single and label else graph.unique(f"{result}_rs")
+        made, end = graph.add_tensor(graph.unique(f"{name}_sw"), shape, dtype), result
     else:
         mark = "-rs" if moved == len(inputs) else "_rs"
-        name = graph.add_tensor(fresh(graph, f"{result}{mark}"), whole, dtype)
+        name = graph.add_tensor(graph.unique(f"{result}{mark}"), whole, dtype)
         graph.replace_reads(result, name)
         made, end = graph.add_tensor(result, shape, dtype), name
     graph.rewire(node, inputs=inputs, outputs=[made])
-    add_reshape(graph, made, whole, name, end, before=following, sources=node.sources)
+    graph.reshape(made, whole, name, end, before=following, sources=node.sources)
     for maker in old:
         if maker is not None and maker.op == "Reshape" and maker in graph:
             kept = maker.outputs[0]
@@ -298,7 +298,7 @@ def _before_split(graph: LoweringGraph, node: Node) -> bool:
         perm = perm_of(first, 4)
         if any(each is not None and perm_of(each, 4) != perm for each in readers):
             return False
-        moved = add_transpose(graph, x, perm, fresh(graph, f"{x}_tp"), before=node)
+        moved = graph.transpose(x, perm, before=node)
         node.attributes["axis"] = perm.index(axis)
     elif first.op == "Reshape":
         parts = [graph.shape(each.outputs[0]) for each in readers if each is not None]
@@ -309,7 +309,7 @@ def _before_split(graph: LoweringGraph, node: Node) -> bool:
             return False
         target = list(parts[0])
         target[place] = whole[axis]
-        moved = add_reshape(graph, x, tuple(target), fresh(graph, f"{x}_rs"), before=node)
+        moved = graph.reshape(x, tuple(target), before=node)
         node.attributes["axis"] = place
     else:
         return False
@@ -347,7 +347,7 @@ def _turn_before_split(graph: LoweringGraph, node: Node) -> bool:
     if not any(kept) or counts.get(perm, 0) <= sum(kept) + (not views):
         return False
     chosen = [perms.get(perm) for perms in found]
-    moved = add_transpose(graph, x, perm, fresh(graph, f"{x}_tp"), before=node)
+    moved = graph.transpose(x, perm, before=node)
     outputs = []
     back = tuple(perm.index(each) for each in range(4))
     for part, turn in zip(list(node.outputs), chosen, strict=True):
@@ -356,14 +356,14 @@ def _turn_before_split(graph: LoweringGraph, node: Node) -> bool:
             graph.remove(turn)
         else:
             shape = graph.shape(part)
-            result = fresh(graph, f"{part}_sp")
+            result = graph.unique(f"{part}_sp")
             dtype = graph.tensors[part].dtype
             graph.add_tensor(result, tuple(shape[at] for at in perm), dtype)
         outputs.append(result)
         if graph.has_readers(part):
             name = f"{part}_tp"  # again, where the one of this name has gone
-            name = fresh(graph, name) if graph.producer(name) is not None else name
-            add_transpose(graph, result, back, name, part, before=graph.following(node))
+            name = graph.unique(name) if graph.producer(name) is not None else name
+            graph.transpose(result, back, name, part, before=graph.following(node))
     node.attributes["axis"] = perm.index(node.int("axis") % 4)
     graph.rewire(node, inputs=[moved, *node.inputs[1:]], outputs=outputs)
     graph.rewrites["reduce_tp_in_mesh"] += 1

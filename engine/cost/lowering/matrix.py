@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
 from engine.cost.lowering.rules import Context
 
 __all__ = ["absorb_scales", "fuse_constants", "make_convolutions", "make_matmul"]
@@ -78,37 +77,37 @@ def _constant_right(graph: LoweringGraph, node: Node, turned: tuple[bool, bool],
     matmul = graph.producer(made)
     if matmul is not None and math.prod(graph.shape(weight)[:-2]) == 1:
         matmul.attributes["constant"] = 1
-    back = add_transpose(graph, made, (0, 3, 2, 1), fresh(graph, f"{made}_tp"), before=node)
-    add_reshape(graph, back, graph.shape(result), f"{back}_rs", result, before=node)
+    back = graph.transpose(made, (0, 3, 2, 1), before=node)
+    graph.reshape(back, graph.shape(result), f"{back}_rs", result, before=node)
     graph.remove(node)
 
 
 def _flat_left(graph: LoweringGraph, node: Node, data: str, flat: tuple[int, int]) -> str:
     """(..., 1, K) as (1, K, 1, rows)."""
-    stem, label = data, fresh(graph, f"{data}_rs")
+    stem, label = data, graph.unique(f"{data}_rs")
     if len(graph.shape(data)) == 3:
-        data = add_reshape(graph, data, (1, flat[0], 1, flat[1]), label, before=node)
+        data = graph.reshape(data, (1, flat[0], 1, flat[1]), label, before=node)
         perm = (0, 3, 2, 1)
     else:
-        data = add_reshape(graph, data, (flat[0], 1, 1, flat[1]), label, before=node)
+        data = graph.reshape(data, (flat[0], 1, 1, flat[1]), label, before=node)
         perm = (1, 3, 2, 0)
     stem = stem if len(graph.shape(stem)) == 3 else data
-    turned = add_transpose(graph, data, perm, fresh(graph, f"{stem}_tp"), before=node)
+    turned = graph.transpose(data, perm, graph.unique(f"{stem}_tp"), before=node)
     if graph.shape(turned) == (1, flat[1], 1, flat[0]):
         return turned
-    name = fresh(graph, f"{turned}_rs")
-    return add_reshape(graph, turned, (1, flat[1], 1, flat[0]), name, before=node)
+    name = graph.unique(f"{turned}_rs")
+    return graph.reshape(turned, (1, flat[1], 1, flat[0]), name, before=node)
 
 
 def _left(graph: LoweringGraph, node: Node, data: str, shape: tuple[int, ...], turned: bool) -> str:
     """The left side as (B, K, 1, M)."""
     if turned:
-        name = fresh(graph, f"{data}_rs")
-        return add_reshape(graph, data, shape, name, before=node)
+        name = graph.unique(f"{data}_rs")
+        return graph.reshape(data, shape, name, before=node)
     rank = len(graph.shape(data))
     perm = (*range(rank - 2), rank - 1, rank - 2)
-    x = add_transpose(graph, data, perm, fresh(graph, f"{data}_tp"), before=node)
-    return add_reshape(graph, x, shape, fresh(graph, f"{x}_rs"), before=node)
+    x = graph.transpose(data, perm, before=node)
+    return graph.reshape(x, shape, before=node)
 
 
 def _constant_left(graph: LoweringGraph, node: Node) -> None:
@@ -127,12 +126,12 @@ def _constant_left(graph: LoweringGraph, node: Node) -> None:
     matmul = graph.producer(made)
     if matmul is not None and groups == 1:
         matmul.attributes["constant"] = 1
-    add_reshape(graph, made, graph.shape(result), f"{made}_rs", result, before=node)
+    graph.reshape(made, graph.shape(result), f"{made}_rs", result, before=node)
     graph.remove(node)
 
 
 def _right(graph: LoweringGraph, node: Node, data: str, shape: tuple[int, ...]) -> str:
-    return add_reshape(graph, data, shape, fresh(graph, f"{data}_rs"), before=node)
+    return graph.reshape(data, shape, before=node)
 
 
 def _two_features(graph: LoweringGraph, node: Node, turned: tuple[bool, bool], bias: str) -> None:
@@ -152,7 +151,7 @@ def _two_features(graph: LoweringGraph, node: Node, turned: tuple[bool, bool], b
     if bias and graph.is_const(bias):
         inputs.append(bias)
     _put(graph, node, inputs, made)
-    add_reshape(graph, made, graph.shape(result), f"{made}_rs", result, before=node)
+    graph.reshape(made, graph.shape(result), f"{made}_rs", result, before=node)
     graph.remove(node)
 
 
@@ -181,8 +180,7 @@ def make_convolutions(graph: LoweringGraph, context: Context) -> None:
     """ExMatMul with a constant -> Conv 1x1, ``X#1`` -> ``X#2``."""
     for node in graph:
         if node.op == "exMatMul" and node.int("constant"):
-            node.op = node.kind = "Conv"
-            node.name = _next(node.name)
+            graph.become(node, "Conv", _next(node.name))
             if node.int("gathered"):
                 node.name = _next(node.name)
             if context.dtype == "int8" and len(node.inputs) == 2:

@@ -6,7 +6,7 @@ from math import prod
 
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.int4 import has_int4
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.rules import Context, on
 
 __all__ = [
     "add_biases",
@@ -28,8 +28,7 @@ def divide_by_multiplying(graph: LoweringGraph, context: Context) -> None:
     """Division by a constant is a multiplication: ``_2mul``."""
     for node in graph:
         if node.op == "Div" and len(node.inputs) == 2 and graph.is_const(node.inputs[1]):
-            node.op = node.kind = "Mul"
-            node.name = graph.fresh(f"{node.name}_2mul")
+            graph.become(node, "Mul", graph.fresh(f"{node.name}_2mul"))
             graph.rewrites["convert_div_to_mul"] += 1
 
 
@@ -84,71 +83,68 @@ def merge_scales_forward(graph: LoweringGraph, context: Context) -> None:
             graph.rewrites["fuse_mul_into_conv2"] += 1
 
 
-def merge_flattening(graph: LoweringGraph, context: Context) -> None:
+@on("Reshape")
+def merge_flattening(graph: LoweringGraph, node: Node, context: Context) -> None:
     """A map of up to 5 x 5 that is made a vector for a 1 x 1 convolution: a kernel of its size."""
-    for node in graph:
-        if node.op != "Reshape":
-            continue
-        shape, out = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
-        reader = graph.only_reader(node.outputs[0])
-        if (
-            len(shape) != 4
-            or out != (shape[0], prod(shape[1:]), 1, 1)
-            or shape[2:] == (1, 1)
-            or max(shape[2:]) > _LARGEST_MAP
-            or reader is None
-            or reader.op != "Conv"
-            or graph.shape(reader.inputs[1])[1:] != out[1:]
-        ):
-            continue
-        weight = graph.tensors[reader.inputs[1]]
-        dims = (weight.shape[0], *shape[1:])
-        filters = graph.add_tensor(f"{weight.name}_map", dims, weight.dtype, weight.values)
-        graph.remove(node)
-        reader.sources = (*reader.sources, *node.sources)
-        reader.attributes["kernel_shape"] = list(shape[2:])
-        graph.rewire(reader, inputs=[node.inputs[0], filters, *reader.inputs[2:]])
-        graph.rewrites["fuse_reshape_into_conv"] += 1
+    shape, out = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    reader = graph.only_reader(node.outputs[0])
+    if (
+        len(shape) != 4
+        or out != (shape[0], prod(shape[1:]), 1, 1)
+        or shape[2:] == (1, 1)
+        or max(shape[2:]) > _LARGEST_MAP
+        or reader is None
+        or reader.op != "Conv"
+        or graph.shape(reader.inputs[1])[1:] != out[1:]
+    ):
+        return
+    weight = graph.tensors[reader.inputs[1]]
+    dims = (weight.shape[0], *shape[1:])
+    filters = graph.add_tensor(f"{weight.name}_map", dims, weight.dtype, weight.values)
+    graph.remove(node)
+    reader.sources = (*reader.sources, *node.sources)
+    reader.attributes["kernel_shape"] = list(shape[2:])
+    graph.rewire(reader, inputs=[node.inputs[0], filters, *reader.inputs[2:]])
+    graph.rewrites["fuse_reshape_into_conv"] += 1
 
 
-def merge_branches(graph: LoweringGraph, context: Context) -> None:
+@on("Add")
+def merge_branches(graph: LoweringGraph, node: Node, context: Context) -> None:
     """``conv(x) + x``: the sum goes into the middle of the filters."""
-    for node in graph:
-        if node.op != "Add" or len(node.inputs) != 2:
-            continue
-        for branch, data in (node.inputs, node.inputs[::-1]):
-            maker = graph.producer(branch)
-            if (
-                maker is not None
-                and maker.op == "Conv"
-                and maker.inputs[0] == data
-                and graph.only_reader(branch) is node
-                and graph.shape(branch) == graph.shape(data)
-                and (maker.int("group", 1) == 1 or maker.attributes.get("depthwise"))
-                and _keeps_middle(graph, maker)
-            ):
-                graph.absorb(maker, node)
-                graph.move_behind(maker, data)
-                graph.rewrites["fuse_branch_add_into_conv"] += 1
-                break
+    if len(node.inputs) != 2:
+        return
+    for branch, data in (node.inputs, node.inputs[::-1]):
+        maker = graph.producer(branch)
+        if (
+            maker is not None
+            and maker.op == "Conv"
+            and maker.inputs[0] == data
+            and graph.only_reader(branch) is node
+            and graph.shape(branch) == graph.shape(data)
+            and (maker.int("group", 1) == 1 or maker.attributes.get("depthwise"))
+            and _keeps_middle(graph, maker)
+        ):
+            graph.absorb(maker, node)
+            graph.move_behind(maker, data)
+            graph.rewrites["fuse_branch_add_into_conv"] += 1
+            break
 
 
-def shift_rows(graph: LoweringGraph, context: Context) -> None:
+@on("BatchNormalization")
+def shift_rows(graph: LoweringGraph, node: Node, context: Context) -> None:
     """BatchNormalization of rows behind a matrix: the weight is scaled, the rest is a sum."""
-    for node in graph:
-        if node.op != "BatchNormalization" or len(graph.shape(node.inputs[0])) != 2:
-            continue
-        maker = graph.producer(node.inputs[0])
-        while maker is not None and maker.op in ("Flatten", "Reshape", "Add"):
-            data = next((each for each in maker.inputs if not graph.is_const(each)), "")
-            maker = graph.producer(data) if data else None
-        if maker is None or maker.op != "MatMul" or not graph.is_const(maker.inputs[1]):
-            continue
-        channels = graph.shape(node.inputs[0])[1]
-        shift = graph.add_unknown(f"{node.name}_shift", (channels,), "float32")
-        node.op = node.kind = "Add"
-        node.attributes = {}
-        graph.rewire(node, inputs=[node.inputs[0], shift], outputs=node.outputs[:1])
+    if len(graph.shape(node.inputs[0])) != 2:
+        return
+    maker = graph.producer(node.inputs[0])
+    while maker is not None and maker.op in ("Flatten", "Reshape", "Add"):
+        data = next((each for each in maker.inputs if not graph.is_const(each)), "")
+        maker = graph.producer(data) if data else None
+    if maker is None or maker.op != "MatMul" or not graph.is_const(maker.inputs[1]):
+        return
+    channels = graph.shape(node.inputs[0])[1]
+    shift = graph.add_unknown(f"{node.name}_shift", (channels,), "float32")
+    graph.become(node, "Add", attributes={})
+    graph.rewire(node, inputs=[node.inputs[0], shift], outputs=node.outputs[:1])
 
 
 def _keeps_middle(graph: LoweringGraph, node: Node) -> bool:

@@ -6,17 +6,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
 
-import numpy as np
-
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 from engine.cost.lowering.sequence import execution_order
 from engine.cost.lowering.views import Step, View, shortest_steps
 
 __all__ = [
-    "add_reshape",
-    "add_transpose",
-    "fresh",
+    "MOVEMENTS",
     "is_movement",
     "make_reshapes",
     "perm_of",
@@ -33,71 +29,18 @@ _LONGEST = 64
 """Movements in a row that are looked at together."""
 
 
+MOVEMENTS = ("Reshape", "Transpose")
+"""What only reorders what it reads."""
+
+
 def is_movement(node: Node | None) -> bool:
     """Whether a node only reorders what it reads."""
-    return node is not None and node.op in ("Reshape", "Transpose")
+    return node is not None and node.op in MOVEMENTS
 
 
 def perm_of(node: Node, rank: int) -> tuple[int, ...]:
     """Axes of a Transpose; reversed where it gives none."""
     return node.ints("perm") or tuple(reversed(range(rank)))
-
-
-def fresh(graph: LoweringGraph, name: str) -> str:
-    """A tensor name that is not taken: ``name``, or with ``#1``, ``#2`` behind it."""
-    found, count = name, 0
-    while found in graph.tensors:
-        count += 1
-        found = f"{name}#{count}"
-    return found
-
-
-def add_reshape(
-    graph: LoweringGraph,
-    tensor: str,
-    shape: tuple[int, ...],
-    name: str,
-    output: str = "",
-    *,
-    before: Node | None = None,
-    sources: tuple[str, ...] = (),
-) -> str:
-    """A Reshape of ``tensor``; returns what it writes, of its own name if no other is given."""
-    output = output or name
-    if output not in graph.tensors:
-        graph.add_tensor(output, shape, graph.tensors[tensor].dtype)
-    node = Node("Reshape", name, "Reshape", [tensor, _shape(graph, name, shape)], [output])
-    node.sources = sources
-    graph.insert(node, before=before)
-    return output
-
-
-def _shape(graph: LoweringGraph, name: str, shape: tuple[int, ...]) -> str:
-    return graph.add_tensor(
-        f"{name}_i1", (len(shape),), "int64", lambda: np.array(shape, dtype=np.int64)
-    )
-
-
-def add_transpose(
-    graph: LoweringGraph,
-    tensor: str,
-    perm: tuple[int, ...],
-    name: str,
-    output: str = "",
-    *,
-    before: Node | None = None,
-    sources: tuple[str, ...] = (),
-) -> str:
-    """A Transpose of ``tensor``; returns what it writes, of its own name if no other is given."""
-    output = output or name
-    shape = graph.shape(tensor)
-    if output not in graph.tensors:
-        moved = tuple(shape[each] for each in perm)
-        graph.add_tensor(output, moved, graph.tensors[tensor].dtype)
-    node = Node("Transpose", name, "Transpose", [tensor], [output], {"perm": list(perm)})
-    node.sources = sources
-    graph.insert(node, before=before)
-    return output
 
 
 def make_reshapes(graph: LoweringGraph, context: Context) -> None:
@@ -106,10 +49,13 @@ def make_reshapes(graph: LoweringGraph, context: Context) -> None:
         if node.op in _RESHAPES and not graph.is_const(node.inputs[0]):
             name = f"{node.name}_2rs"
             shape = graph.shape(node.outputs[0])
-            graph.rewire(node, inputs=[node.inputs[0], _shape(graph, name, shape)])
-            node.op = node.kind = "Reshape"
-            node.name = name
-            node.attributes = {}
+            graph.become(
+                node,
+                "Reshape",
+                name,
+                inputs=[node.inputs[0], graph.add_sizes(name, shape)],
+                attributes={},
+            )
             graph.rewrites["convert_to_reshape"] += 1
 
 
@@ -133,7 +79,7 @@ def work_early(graph: LoweringGraph, context: Context) -> None:
             continue  # what is moved is read by others, too
         for maker in moves:
             x, result = maker.inputs[0], node.outputs[0]
-            name = fresh(graph, f"{maker.name}_sw")
+            name = graph.unique(f"{maker.name}_sw")
             made = graph.add_tensor(name, graph.shape(x), graph.tensors[x].dtype)
             following = graph.following(node)
             graph.rewire(node, inputs=[x, *constants], outputs=[made])
@@ -352,11 +298,11 @@ def _rebuild(
             found = here.next.get(step)
             if found is None:
                 owner = lenders[tuple(leaf.steps[: number + 1])]
-                name = owner.name if owner is not None else fresh(graph, f"{here.tensor}_rs")
+                name = owner.name if owner is not None else graph.unique(f"{here.tensor}_rs")
                 output = leaf.tensor
                 if number < len(leaf.steps) - 1:
                     output = owner.outputs[0] if owner is not None else name
-                    output = fresh(graph, f"{output}_s") if output in ends else output
+                    output = graph.unique(f"{output}_s") if output in ends else output
                 found = _Made(_put(graph, here.tensor, step, name, output, at, leaf))
                 here.next[step] = found
             here = found
@@ -381,8 +327,8 @@ def _put(
     dtype = graph.tensors[tensor].dtype
     graph.add_tensor(output, step.shape, dtype)
     if step.perm:
-        return add_transpose(graph, tensor, step.perm, name, output, before=at, sources=sources)
-    return add_reshape(graph, tensor, step.shape, name, output, before=at, sources=sources)
+        return graph.transpose(tensor, step.perm, name, output, before=at, sources=sources)
+    return graph.reshape(tensor, step.shape, name, output, before=at, sources=sources)
 
 
 def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | None]:
@@ -492,4 +438,4 @@ def _hand_over(graph: LoweringGraph, leaf: _Leaf, tensor: str, root: str) -> Non
         return
     graph.replace_reads(leaf.tensor, tensor)
     shape = graph.shape(leaf.tensor)
-    add_reshape(graph, tensor, shape, leaf.path[-1].name, leaf.tensor)
+    graph.reshape(tensor, shape, leaf.path[-1].name, leaf.tensor)

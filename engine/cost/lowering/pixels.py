@@ -6,7 +6,7 @@ from engine.cost.lowering.fours import UNARY
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.layouts import settle_layouts
 from engine.cost.lowering.maps import push_maps
-from engine.cost.lowering.movement import add_reshape, add_transpose, fresh, perm_of
+from engine.cost.lowering.movement import perm_of
 from engine.cost.lowering.rules import Context
 
 __all__ = ["settle_convolutions"]
@@ -63,7 +63,7 @@ def _go_behind(graph: LoweringGraph, node: Node, moves: list[Node]) -> None:
     source, channels = graph.shape(x), graph.shape(result)[1]
     dtype = graph.tensors[result].dtype
     data = graph.add_tensor(
-        fresh(graph, f"{moves[-1].name}_sw"), (source[0], channels, *source[2:]), dtype
+        graph.unique(f"{moves[-1].name}_sw"), (source[0], channels, *source[2:]), dtype
     )
     following = graph.following(node)
     turn = moves[-1]
@@ -72,10 +72,10 @@ def _go_behind(graph: LoweringGraph, node: Node, moves: list[Node]) -> None:
         graph.remove(each)
     graph.rewire(node, inputs=[x, *node.inputs[1:]], outputs=[data])
     if len(moves) > 1:
-        name = fresh(graph, f"{moves[0].name}_sw")
-        data = add_reshape(graph, data, wide, moves[0].name, name, before=following)
+        name = graph.unique(f"{moves[0].name}_sw")
+        data = graph.reshape(data, wide, moves[0].name, name, before=following)
     perm = perm_of(turn, 4)
-    add_transpose(graph, data, perm, turn.name, result, before=following, sources=turn.sources)
+    graph.transpose(data, perm, turn.name, result, before=following, sources=turn.sources)
 
 
 def _behind(graph: LoweringGraph, node: Node) -> bool:
@@ -111,7 +111,7 @@ def _lifted(graph: LoweringGraph, node: Node) -> bool:
     x = node.inputs[0]
     result = after.outputs[0]
     graph.remove(after)
-    moved = add_transpose(graph, x, perm, after.name, fresh(graph, f"{x}_sw"), before=node)
+    moved = graph.transpose(x, perm, after.name, graph.unique(f"{x}_sw"), before=node)
     graph.rewire(node, inputs=[moved, *node.inputs[1:]], outputs=[result])
     graph.rewrites["swap_conv_transpose"] += 1
     return True
@@ -129,8 +129,8 @@ def _batched(graph: LoweringGraph, node: Node) -> bool:
     order = (2, 1, 0, 3)
     dtype = graph.tensors[node.outputs[0]].dtype
     channels = graph.shape(node.outputs[0])[1]
-    x = graph.add_tensor(fresh(graph, f"{node.inputs[0]}_b"), (1, depth, batch, rows), dtype)
-    made = graph.add_tensor(fresh(graph, f"{node.outputs[0]}_b"), (1, channels, batch, rows), dtype)
+    x = graph.add_tensor(graph.unique(f"{node.inputs[0]}_b"), (1, depth, batch, rows), dtype)
+    made = graph.add_tensor(graph.unique(f"{node.outputs[0]}_b"), (1, channels, batch, rows), dtype)
     graph.rewire(turn, outputs=[x])
     turn.attributes["perm"] = [first[each] for each in order]
     graph.rewire(node, inputs=[x, *node.inputs[1:]], outputs=[made])

@@ -258,8 +258,7 @@ def _transpose(node: Node, work: LoweringGraph, context: Context) -> Reason | No
 
 def _dtype(node: Node, context: Context) -> str:
     """That of the layer: hybrid quantization may give it one of its own."""
-    own = context.layer_dtypes
-    return node.dtype or next((own[name] for name in node.sources if name in own), context.dtype)
+    return node.dtype or context.own_dtype(node) or context.dtype
 
 
 def _in_float16(context: Context) -> str:

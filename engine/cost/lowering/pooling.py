@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.rules import Context, on
 
 __all__ = ["rewrite_average_pools", "rewrite_global_pools", "rewrite_max_pools"]
 
@@ -21,9 +21,12 @@ def rewrite_average_pools(graph: LoweringGraph, context: Context) -> None:
     """A pool of the whole map is a global one; one over more than 7 rows a depthwise Conv."""
     for node in graph:
         if node.op == "ReduceMean" and _is_spatial(graph, node):
-            node.name = graph.fresh(f"{node.inputs[0]}_gavg")
-            node.op = node.kind = "GlobalAveragePool"
-            graph.rewire(node, inputs=node.inputs[:1])
+            graph.become(
+                node,
+                "GlobalAveragePool",
+                graph.fresh(f"{node.inputs[0]}_gavg"),
+                inputs=node.inputs[:1],
+            )
         elif node.op == "AveragePool":
             kernel, strides, pads = _geometry(node)
             if len(kernel) != 2 or (any(pads) and not node.int("count_include_pad")):
@@ -33,8 +36,7 @@ def rewrite_average_pools(graph: LoweringGraph, context: Context) -> None:
             ):
                 continue
             if not any(pads) and kernel == graph.shape(node.inputs[0])[2:]:
-                node.name = graph.fresh(f"{node.name}_2gavg")
-                node.op = node.kind = "GlobalAveragePool"
+                graph.become(node, "GlobalAveragePool", graph.fresh(f"{node.name}_2gavg"))
             elif max(kernel) > _LARGEST or not _has_average(context):
                 _mean_filter(graph, node, graph.fresh(f"{node.name}_2dw"), kernel, strides)
 
@@ -48,32 +50,31 @@ def rewrite_global_pools(graph: LoweringGraph, context: Context) -> None:
                 _in_steps(graph, node, suffix)
 
 
-def rewrite_max_pools(graph: LoweringGraph, context: Context) -> None:
+@on("MaxPool")
+def rewrite_max_pools(graph: LoweringGraph, node: Node, context: Context) -> None:
     """A pool of the whole map is a global one; over more than 7 rows it becomes smaller ones."""
-    for node in graph:
-        if node.op != "MaxPool" or (len(node.outputs) > 1 and node.outputs[1]):
-            continue
-        kernel, strides, pads = _geometry(node)
-        if len(kernel) != 2 or any(each != 1 for each in node.ints("dilations", (1, 1))):
-            continue
-        whole = kernel == graph.shape(node.inputs[0])[2:] and not any(pads)
-        if whole and max(kernel) > _LARGEST:
-            node.name = graph.fresh(f"{node.name}_2gmp")
-            node.op = node.kind = "GlobalMaxPool"
-        elif kernel == (1, 1) and max(strides) > 1:
-            _mean_filter(graph, node, graph.fresh(f"{node.outputs[0]}_mp_conv"), kernel, strides)
-        elif (
-            strides == (1, 1)
-            and any(pads)
-            and graph.shape(node.inputs[0]) == graph.shape(node.outputs[0])
-            and all(
-                each >= size > 1
-                for each, size in zip(kernel, graph.shape(node.inputs[0])[2:], strict=False)
-            )
-        ):
-            _one_value(graph, node)
-        elif kernel[0] == kernel[1] > _LARGEST and strides == (1, 1) and kernel[0] <= _MOST_STEPS:
-            _smaller_pools(graph, node, kernel[0], pads)
+    if len(node.outputs) > 1 and node.outputs[1]:
+        return
+    kernel, strides, pads = _geometry(node)
+    if len(kernel) != 2 or any(each != 1 for each in node.ints("dilations", (1, 1))):
+        return
+    whole = kernel == graph.shape(node.inputs[0])[2:] and not any(pads)
+    if whole and max(kernel) > _LARGEST:
+        graph.become(node, "GlobalMaxPool", graph.fresh(f"{node.name}_2gmp"))
+    elif kernel == (1, 1) and max(strides) > 1:
+        _mean_filter(graph, node, graph.fresh(f"{node.outputs[0]}_mp_conv"), kernel, strides)
+    elif (
+        strides == (1, 1)
+        and any(pads)
+        and graph.shape(node.inputs[0]) == graph.shape(node.outputs[0])
+        and all(
+            each >= size > 1
+            for each, size in zip(kernel, graph.shape(node.inputs[0])[2:], strict=False)
+        )
+    ):
+        _one_value(graph, node)
+    elif kernel[0] == kernel[1] > _LARGEST and strides == (1, 1) and kernel[0] <= _MOST_STEPS:
+        _smaller_pools(graph, node, kernel[0], pads)
 
 
 def _has_average(context: Context) -> bool:
@@ -104,16 +105,19 @@ def _mean_filter(
 ) -> None:
     """The node becomes a depthwise convolution."""
     channels = graph.shape(node.inputs[0])[1]
-    node.name = name
-    node.op = node.kind = "Conv"
-    node.attributes = {
-        "kernel_shape": list(kernel),
-        "strides": list(strides),
-        "pads": list(node.ints("pads", (0, 0, 0, 0))),
-        "group": channels,
-        "depthwise": 1,
-    }
-    graph.rewire(node, inputs=[node.inputs[0], *filters(graph, name, channels, kernel)])
+    graph.become(
+        node,
+        "Conv",
+        name,
+        inputs=[node.inputs[0], *filters(graph, name, channels, kernel)],
+        attributes={
+            "kernel_shape": list(kernel),
+            "strides": list(strides),
+            "pads": list(node.ints("pads", (0, 0, 0, 0))),
+            "group": channels,
+            "depthwise": 1,
+        },
+    )
     graph.rewrites["convert_pool_to_conv"] += 1
 
 
@@ -165,12 +169,10 @@ def _one_value(graph: LoweringGraph, node: Node) -> None:
     node.attributes |= {"kernel_shape": list(shape[2:]), "pads": [0, 0, 0, 0]}
     graph.rewire(node, outputs=[found])
     if max(shape[2:]) > _LARGEST:
-        node.name = graph.fresh(f"{node.name}_2gmp")
-        node.op = node.kind = "GlobalMaxPool"
+        graph.become(node, "GlobalMaxPool", graph.fresh(f"{node.name}_2gmp"))
     name = f"{out}_mp_tile#1"
     sizes = graph.add_unknown(f"{name}_i1", (4,), "int64")
-    made = Node("Expand", name, "Expand", [found, sizes], [out], sources=node.sources)
-    graph.insert(made, after=node)
+    graph.put("Expand", name, [found, sizes], [out], after=node)
     graph.rewrites["convert_maxpool_to_maxpool_tile"] += 1
 
 
@@ -197,16 +199,15 @@ def _smaller_pools(graph: LoweringGraph, node: Node, kernel: int, pads: tuple[in
         width += pad[1] + pad[3] - size + 1
         last = at == len(steps) - 1
         wrote = out if last else graph.add_tensor(name, (batch, channels, height, width), dtype)
-        made = Node(
+        graph.put(
             "MaxPool",
             name,
-            "MaxPool",
             [data],
             [wrote],
             {"kernel_shape": [size, size], "strides": [1, 1], "pads": list(pad)},
+            behind=data,
             sources=node.sources,
         )
-        graph.insert_behind(made, data)
         data = wrote
     graph.remove(node)
     graph.rewrites["tiling_maxpool"] += 1

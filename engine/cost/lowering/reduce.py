@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.rules import Context, on
 
 __all__ = [
     "expand_divisors",
@@ -53,9 +52,7 @@ def make_channel_sums(graph: LoweringGraph, context: Context) -> None:
             continue
         if not node.int("keepdims", 1):
             continue
-        node.op = node.kind = "Conv"
-        node.name = f"{node.name}_2conv"
-        node.attributes = {}
+        graph.become(node, "Conv", f"{node.name}_2conv", attributes={})
         weights = _weights(graph, node, (1, shape[1], 1, 1), context)
         graph.rewire(node, inputs=[node.inputs[0], *weights])
         graph.rewrites["convert_reduce_sum_to_conv"] += 1
@@ -76,12 +73,10 @@ def spell_lengths(graph: LoweringGraph, context: Context) -> None:
             wide = (shape[0], shape[1], 1, shape[2]) if len(shape) == 3 else (1, 1, *shape)
             if len(shape) == 2 and shape[0] != 1:
                 continue
-            data = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=node)
-            name = fresh(graph, f"{result}-rs")
+            data = graph.reshape(x, wide, before=node)
+            name = graph.unique(f"{result}-rs")
             made = graph.add_tensor(name, (*wide[:3], 1), graph.tensors[x].dtype)
-            add_reshape(
-                graph, made, graph.shape(result), made, result, before=graph.following(node)
-            )
+            graph.reshape(made, graph.shape(result), made, result, before=graph.following(node))
             _length(graph, node, data, made, context, turned=True)
         else:
             continue
@@ -108,93 +103,86 @@ def _length(
         made.attributes["stays"] = 1  # no transpose moves through it
         graph.insert(made, before=node)
 
-    squares = graph.add_tensor(fresh(graph, f"{x}_pow"), shape, dtype)
+    squares = graph.add_tensor(graph.unique(f"{x}_pow"), shape, dtype)
     power(x, 2.0, f"{x}_pow", squares)
-    total = graph.add_tensor(fresh(graph, f"{result}_rsum"), graph.shape(result), dtype)
+    total = graph.add_tensor(graph.unique(f"{result}_rsum"), graph.shape(result), dtype)
     name = f"{node.name}_2rsum"
     if not turned:
-        added = Node("ReduceSum", name, "ReduceSum", [squares], [total], {"axes": [1]})
-        added.sources = node.sources
-        graph.insert(added, before=node)
+        added = graph.put("ReduceSum", name, [squares], [total], {"axes": [1]}, before=node)
     elif context is not None:
-        data = add_transpose(graph, squares, (0, 3, 2, 1), f"{x}_pow_tp", before=node)
+        data = graph.transpose(squares, (0, 3, 2, 1), f"{x}_pow_tp", before=node)
         out = (shape[0], 1, 1, shape[1])
-        sums = graph.add_tensor(fresh(graph, f"{result}_rsum_conv"), out, dtype)
-        added = Node("Conv", f"{name}_2conv", "Conv", [data], [sums], sources=node.sources)
-        graph.insert(added, before=node)
+        sums = graph.add_tensor(graph.unique(f"{result}_rsum_conv"), out, dtype)
+        added = graph.put("Conv", f"{name}_2conv", [data], [sums], before=node)
         weights = _weights(graph, added, (1, shape[3], 1, 1), context)
         graph.rewire(added, inputs=[data, *weights])
-        add_transpose(graph, sums, (0, 3, 2, 1), f"{sums}_tp", total, before=node)
+        graph.transpose(sums, (0, 3, 2, 1), f"{sums}_tp", total, before=node)
     power(total, 0.5, f"{result}_rsum_pow", result)
     graph.remove(node)
 
 
-def make_means(graph: LoweringGraph, context: Context) -> None:
+@on("ReduceMean")
+def make_means(graph: LoweringGraph, node: Node, context: Context) -> None:
     """ReduceMean over axes in a row -> a matrix with one output, named ``_mm`` behind its input."""
-    for node in graph:
-        if node.op != "ReduceMean" or not node.inputs:
-            continue
-        x, result = node.inputs[0], node.outputs[0]
-        shape = graph.shape(x)
-        axes = reduced_axes(graph, node)
-        if not shape or (len(shape) == 4 and axes == (2, 3)):
-            continue
-        if axes != tuple(range(axes[0], axes[-1] + 1)):
-            continue
-        before = math.prod(shape[: axes[0]])
-        size = math.prod(shape[each] for each in axes)
-        after = math.prod(shape[axes[-1] + 1 :])
-        keep = bool(node.int("keepdims", 1))
-        if after == 1 and before > 1:
-            _mean_of_rows(graph, node, before, size)
-            continue
-        dtype = graph.tensors[x].dtype
-        label = fresh(graph, f"{x}_rs")
-        data = add_reshape(graph, x, (before, size, 1, after), label, before=node)
-        made = graph.add_tensor(f"{label}_mm", (before, 1, 1, after), dtype)
-        new = Node("exMatMul", made, "exMatMul", [data], [made], {"constant": 1, "mean": 1})
-        new.sources = node.sources
-        new.inputs += _weights(graph, new, (1, size, 1, 1), context)
-        graph.insert(new, before=node)
-        turned = add_transpose(graph, made, (0, 3, 2, 1), f"{made}_tp", before=node)
-        end = f"{turned}_rs"
-        if keep:
-            short = tuple(each for at, each in enumerate(shape) if at not in axes) or (1,)
-            flat = add_reshape(graph, turned, short, end, before=node)
-            name = f"{node.name}#1_rs"
-            add_reshape(graph, flat, graph.shape(result), name, result, before=node)
-        else:
-            add_reshape(graph, turned, graph.shape(result), end, result, before=node)
-        graph.remove(node)
-        graph.rewrites["convert_reducemean_to_einsum"] += 1
+    if not node.inputs:
+        return
+    x, result = node.inputs[0], node.outputs[0]
+    shape = graph.shape(x)
+    axes = reduced_axes(graph, node)
+    if not shape or (len(shape) == 4 and axes == (2, 3)):
+        return
+    if axes != tuple(range(axes[0], axes[-1] + 1)):
+        return
+    before = math.prod(shape[: axes[0]])
+    size = math.prod(shape[each] for each in axes)
+    after = math.prod(shape[axes[-1] + 1 :])
+    keep = bool(node.int("keepdims", 1))
+    if after == 1 and before > 1:
+        _mean_of_rows(graph, node, before, size)
+        return
+    dtype = graph.tensors[x].dtype
+    label = graph.unique(f"{x}_rs")
+    data = graph.reshape(x, (before, size, 1, after), label, before=node)
+    made = graph.add_tensor(f"{label}_mm", (before, 1, 1, after), dtype)
+    new = Node("exMatMul", made, "exMatMul", [data], [made], {"constant": 1, "mean": 1})
+    new.sources = node.sources
+    new.inputs += _weights(graph, new, (1, size, 1, 1), context)
+    graph.insert(new, before=node)
+    turned = graph.transpose(made, (0, 3, 2, 1), f"{made}_tp", before=node)
+    end = f"{turned}_rs"
+    if keep:
+        short = tuple(each for at, each in enumerate(shape) if at not in axes) or (1,)
+        flat = graph.reshape(turned, short, end, before=node)
+        name = f"{node.name}#1_rs"
+        graph.reshape(flat, graph.shape(result), name, result, before=node)
+    else:
+        graph.reshape(turned, graph.shape(result), end, result, before=node)
+    graph.remove(node)
+    graph.rewrites["convert_reducemean_to_einsum"] += 1
 
 
 def _mean_of_rows(graph: LoweringGraph, node: Node, rows: int, size: int) -> None:
     """Over the last axis: (1, K, 1, rows) by one column, which stays an exMatMul."""
     x, result = node.inputs[0], node.outputs[0]
     dtype = graph.tensors[x].dtype
-    label = fresh(graph, f"{x}_rs")
-    flat = add_reshape(graph, x, (1, rows, 1, size), label, before=node)
-    data = add_transpose(graph, flat, (0, 3, 2, 1), fresh(graph, f"{label}_tp"), before=node)
+    label = graph.unique(f"{x}_rs")
+    flat = graph.reshape(x, (1, rows, 1, size), label, before=node)
+    data = graph.transpose(flat, (0, 3, 2, 1), graph.unique(f"{label}_tp"), before=node)
     made = graph.add_tensor(f"{label}_mm", (1, rows, 1, 1), dtype)
     ones = graph.add_tensor(f"{made}_w", (1, size, 1, 1), "float32", _ones)
-    new = Node("exMatMul", made, "exMatMul", [data, ones], [made])
-    new.sources = node.sources
-    graph.insert(new, before=node)
-    add_reshape(graph, made, graph.shape(result), f"{made}_rs", result, before=node)
+    graph.put("exMatMul", made, [data, ones], [made], before=node)
+    graph.reshape(made, graph.shape(result), f"{made}_rs", result, before=node)
     graph.remove(node)
     graph.rewrites["convert_reducemean_to_einsum"] += 1
 
 
-def make_divisions(graph: LoweringGraph, context: Context) -> None:
+@on("Reciprocal")
+def make_divisions(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Reciprocal -> Div of one, ``X#1``."""
-    for node in graph:
-        if node.op == "Reciprocal":
-            node.op = node.kind = "Div"
-            node.name = f"{node.name}#1"
-            one = graph.add_tensor(f"{node.name}_one", (1,), "float32", _ones)
-            graph.rewire(node, inputs=[one, *node.inputs])
-            graph.rewrites["convert_reciprocal_to_div"] += 1
+    graph.become(node, "Div", f"{node.name}#1")
+    one = graph.add_tensor(f"{node.name}_one", (1,), "float32", _ones)
+    graph.rewire(node, inputs=[one, *node.inputs])
+    graph.rewrites["convert_reciprocal_to_div"] += 1
 
 
 def expand_divisors(graph: LoweringGraph, context: Context) -> None:
@@ -209,8 +197,7 @@ def expand_divisors(graph: LoweringGraph, context: Context) -> None:
         name = graph.fresh(f"{other}_expand")
         made = graph.add_tensor(name, shape, graph.tensors[other].dtype)
         sizes = graph.add_unknown(f"{name}_i1", (4,), "int64")
-        new = Node("Expand", name, "Expand", [other, sizes], [made], sources=node.sources)
-        graph.insert(new, before=node)
+        graph.put("Expand", name, [other, sizes], [made], before=node)
         graph.rewire(node, inputs=[data, made])
         graph.rewrites["convert_div_to_expand_div"] += 1
 
@@ -255,59 +242,51 @@ def _einsum(graph: LoweringGraph, node: Node, terms: tuple[str, str, str]) -> No
     def side(tensor: str, have: str, letters: list[str], width: int) -> str:
         order = [have.index(each) for each in letters]
         if order != sorted(order):
-            tensor = add_transpose(
-                graph, tensor, tuple(order), fresh(graph, f"{tensor}_tp"), before=node
-            )
+            tensor = graph.transpose(tensor, tuple(order), before=node)
         wide = (count(batch), count(inner), 1, width)
-        return add_reshape(graph, tensor, wide, fresh(graph, f"{tensor}_rs"), before=node)
+        return graph.reshape(tensor, wide, before=node)
 
     x = side(left, first, [*batch, *inner, *rows], count(rows))
     y = side(right, second, [*batch, *inner, *columns], count(columns))
     wide = (count(batch), count(rows), 1, count(columns))
     made = graph.add_tensor(f"{x}_mm", wide, graph.tensors[left].dtype)
-    new = Node("exMatMul", made, "exMatMul", [x, y], [made])
-    new.sources = node.sources
-    graph.insert(new, before=node)
+    graph.put("exMatMul", made, [x, y], [made], before=node)
     order = [*batch, *rows, *columns]
     end = node.outputs[0]
     shape = tuple(sizes[each] for each in order)
     if order == list(result):
-        add_reshape(graph, made, shape, f"{made}_rs", end, before=node)
+        graph.reshape(made, shape, f"{made}_rs", end, before=node)
     else:
-        flat = add_reshape(graph, made, shape, f"{made}_rs", before=node)
+        flat = graph.reshape(made, shape, f"{made}_rs", before=node)
         perm = tuple(order.index(each) for each in result)
-        add_transpose(graph, flat, perm, f"{flat}_tp", end, before=node)
+        graph.transpose(flat, perm, f"{flat}_tp", end, before=node)
     graph.remove(node)
     graph.rewrites["convert_2in_einsum_to_exmatmul"] += 1
 
 
-def make_slices(graph: LoweringGraph, context: Context) -> None:
+@on("Gather")
+def make_slices(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Gather of one constant index -> Slice ``X_2sl`` and a Reshape ``X_2sl_rs``."""
-    for node in graph:
-        if node.op != "Gather" or graph.is_const(node.inputs[0]):
-            continue
-        x, index = node.inputs[:2]
-        shape = graph.shape(x)
-        if not graph.is_const(index) or graph.shape(index) != () or not 2 <= len(shape) <= 4:
-            continue
-        axis = node.int("axis") % len(shape)
-        name = f"{node.name}_2sl"
-        whole = (*shape[:axis], 1, *shape[axis + 1 :])
-        made = graph.add_tensor(name, whole, graph.tensors[x].dtype)
-        given = graph.array(index)
-        at = int(given) % shape[axis] if given is not None else 0
-        consts = [
-            graph.add_tensor(f"{name}_i{number}", (1,), "int64", _number(each))
-            for number, each in enumerate((at, at + 1, axis), 1)
-        ]
-        new = Node("Slice", name, "Slice", [x, *consts], [made], {"axis": axis})
-        new.sources = node.sources
-        graph.insert(new, before=node)
-        add_reshape(
-            graph, made, graph.shape(node.outputs[0]), f"{name}_rs", node.outputs[0], before=node
-        )
-        graph.remove(node)
-        graph.rewrites["convert_gather_to_slice_reshape"] += 1
+    if graph.is_const(node.inputs[0]):
+        return
+    x, index = node.inputs[:2]
+    shape = graph.shape(x)
+    if not graph.is_const(index) or graph.shape(index) != () or not 2 <= len(shape) <= 4:
+        return
+    axis = node.int("axis") % len(shape)
+    name = f"{node.name}_2sl"
+    whole = (*shape[:axis], 1, *shape[axis + 1 :])
+    made = graph.add_tensor(name, whole, graph.tensors[x].dtype)
+    given = graph.array(index)
+    at = int(given) % shape[axis] if given is not None else 0
+    consts = [
+        graph.add_tensor(f"{name}_i{number}", (1,), "int64", _number(each))
+        for number, each in enumerate((at, at + 1, axis), 1)
+    ]
+    graph.put("Slice", name, [x, *consts], [made], {"axis": axis}, before=node)
+    graph.reshape(made, graph.shape(node.outputs[0]), f"{name}_rs", node.outputs[0], before=node)
+    graph.remove(node)
+    graph.rewrites["convert_gather_to_slice_reshape"] += 1
 
 
 def _number(value: int) -> Callable[[], np.ndarray]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from engine.cost.lowering.attention import NO_ATTENTION, attention_group
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
 from engine.cost.lowering.rules import Context
 
 __all__ = ["flatten_scores"]
@@ -77,14 +76,14 @@ def _turn_first(graph: LoweringGraph, product: Node) -> None:
         return
     (data,) = (each for each in scale.inputs if each not in factors)
     query, flat = scale.outputs[0], view.outputs[0]
-    turned = add_transpose(graph, data, (0, 1, 3, 2), fresh(graph, f"{query}_tp"), before=scale)
+    turned = graph.transpose(data, (0, 1, 3, 2), graph.unique(f"{query}_tp"), before=scale)
     batch, rows, depth = graph.shape(flat)
     shape = (batch, depth, rows)
-    wide = add_reshape(graph, turned, shape, fresh(graph, f"{turned}_rs"), before=scale)
-    made = graph.add_tensor(fresh(graph, f"{query}_sw"), shape, graph.tensors[query].dtype)
+    wide = graph.reshape(turned, shape, before=scale)
+    made = graph.like(query, shape, f"{query}_sw")
     graph.remove(view)
     graph.rewire(scale, inputs=[wide, *factors], outputs=[made])
-    add_transpose(graph, made, (0, 2, 1), fresh(graph, f"{made}_tp"), flat, before=product)
+    graph.transpose(made, (0, 2, 1), flat, before=product)
     graph.rewrites["swap_mul_transpose"] += 1
 
 
@@ -102,18 +101,18 @@ def _flatten(graph: LoweringGraph, group: list[Node]) -> None:
                 inputs.append(_flat_const(graph, each, whole) if math.prod(shape) > 1 else each)
             else:
                 flat = (count, *shape[2:])
-                name = fresh(graph, f"{each}_rs")
-                inputs.append(add_reshape(graph, each, flat, name, before=node))
+                name = graph.unique(f"{each}_rs")
+                inputs.append(graph.reshape(each, flat, name, before=node))
         result = node.outputs[0]
         whole = graph.shape(result)
         flat = (count, *whole[2:])
         dtype = graph.tensors[result].dtype
         if node is last:
             node.attributes["batched"] = 1
-            made = graph.add_tensor(fresh(graph, f"{result}_sw"), flat, dtype)
+            made = graph.add_tensor(graph.unique(f"{result}_sw"), flat, dtype)
             following = graph.following(node)
             graph.rewire(node, inputs=inputs, outputs=[made])
-            add_reshape(graph, made, whole, f"{made}_rs", result, before=following)
+            graph.reshape(made, whole, f"{made}_rs", result, before=following)
         else:
             graph.rewire(node, inputs=inputs)
             graph.add_tensor(result, flat, dtype)
@@ -132,7 +131,7 @@ def _flat_const(graph: LoweringGraph, tensor: str, whole: tuple[int, ...]) -> st
         array = kept.values() if kept.values is not None else np.zeros(())
         return np.broadcast_to(array, whole).reshape(shape)
 
-    return graph.add_tensor(fresh(graph, f"{tensor}_sw"), shape, kept.dtype, spread)
+    return graph.add_tensor(graph.unique(f"{tensor}_sw"), shape, kept.dtype, spread)
 
 
 def _split_rows(graph: LoweringGraph, group: list[Node]) -> None:
@@ -173,17 +172,23 @@ def _gather(graph: LoweringGraph, view: Node, split: Node, turns: list[Node]) ->
     label = f"{view.outputs[0]}_tp"
     flat = (batch, rows, count * heads * depth)
     if graph.shape(x) != flat:
-        x = add_reshape(graph, x, flat, fresh(graph, f"{label}_in"), before=split)
-    turned = add_transpose(graph, x, (0, 2, 1), fresh(graph, label), before=split)
-    data = add_reshape(graph, turned, wide, view.name, fresh(graph, f"{label}_rs"), before=split)
+        x = graph.reshape(x, flat, graph.unique(f"{label}_in"), before=split)
+    turned = graph.transpose(x, (0, 2, 1), graph.unique(label), before=split)
+    data = graph.reshape(turned, wide, view.name, graph.unique(f"{label}_rs"), before=split)
     order = graph.add_unknown(f"{label}_gather_i1", (wide[0],), "int64")
-    made = graph.add_tensor(fresh(graph, f"{label}_gather"), wide, dtype)
-    gather = Node("Gather", f"{label}_gather", "Gather", [data, order], [made], {"axis": 0})
-    gather.sources = (*view.sources, *split.sources)
-    graph.insert(gather, before=split)
+    made = graph.add_tensor(graph.unique(f"{label}_gather"), wide, dtype)
+    graph.put(
+        "Gather",
+        f"{label}_gather",
+        [data, order],
+        [made],
+        {"axis": 0},
+        before=split,
+        sources=(*view.sources, *split.sources),
+    )
     part = (batch * heads, depth, 1, rows)
     outputs = list(split.outputs)
-    pieces = [graph.add_tensor(fresh(graph, f"{each}_sw"), part, dtype) for each in outputs]
+    pieces = [graph.add_tensor(graph.unique(f"{each}_sw"), part, dtype) for each in outputs]
     graph.rewire(split, inputs=[made, *split.inputs[1:]], outputs=pieces)
     split.attributes["axis"] = 0
     for turn in turns:
@@ -191,9 +196,9 @@ def _gather(graph: LoweringGraph, view: Node, split: Node, turns: list[Node]) ->
         result = turn.outputs[0]
         whole = graph.shape(result)
         if turn.ints("perm") != (0, 2, 3, 1):
-            name = fresh(graph, f"{turn.inputs[0]}_tp")
-            piece = add_transpose(graph, piece, (0, 3, 2, 1), name, before=turn)
-        add_reshape(graph, piece, whole, fresh(graph, f"{piece}_rs"), result, before=turn)
+            name = graph.unique(f"{turn.inputs[0]}_tp")
+            piece = graph.transpose(piece, (0, 3, 2, 1), name, before=turn)
+        graph.reshape(piece, whole, result, before=turn)
         graph.remove(turn)
     graph.remove(view)
     graph.rewrites["reduce_reshape_op_around_split"] += 1

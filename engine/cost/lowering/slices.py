@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import add_reshape
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.rules import Context, on
 
 __all__ = [
     "drop_doubles",
@@ -22,96 +21,96 @@ _PADDED = frozenset({"AveragePool", "Conv", "MaxPool"})
 """Operators that have pads of their own; the compiler takes a MaxPool's zeros for nothing, too."""
 
 
-def merge_pads(graph: LoweringGraph, context: Context) -> None:
+@on("Pad")
+def merge_pads(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Zeros around a map that only a convolution or pool reads are its own."""
-    for node in graph:
-        if node.op != "Pad" or node.attributes.get("mode", "constant") != "constant":
-            continue
-        reader = graph.only_reader(node.outputs[0])
-        amounts = graph.array(node.inputs[1]) if len(node.inputs) > 1 else None
-        value = graph.array(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else None
-        if reader is None or reader.op not in _PADDED or amounts is None or amounts.size != 8:
-            continue
-        around = [int(each) for each in amounts.reshape(-1)]
-        if any(around[at] for at in (0, 1, 4, 5)) or min(around) < 0:
-            continue
-        if value is not None and value.any():
-            continue
-        pads = reader.ints("pads", (0, 0, 0, 0))
-        added = (around[2], around[3], around[6], around[7])
-        reader.attributes["pads"] = [old + new for old, new in zip(pads, added, strict=True)]
-        if reader.op == "AveragePool":
-            reader.attributes["count_include_pad"] = 1
-        reader.sources = (*reader.sources, *node.sources)
-        graph.bypass(node)
-        graph.rewrites["fuse_pad_into_conv"] += 1
+    if node.attributes.get("mode", "constant") != "constant":
+        return
+    reader = graph.only_reader(node.outputs[0])
+    amounts = graph.array(node.inputs[1]) if len(node.inputs) > 1 else None
+    value = graph.array(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else None
+    if reader is None or reader.op not in _PADDED or amounts is None or amounts.size != 8:
+        return
+    around = [int(each) for each in amounts.reshape(-1)]
+    if any(around[at] for at in (0, 1, 4, 5)) or min(around) < 0:
+        return
+    if value is not None and value.any():
+        return
+    pads = reader.ints("pads", (0, 0, 0, 0))
+    added = (around[2], around[3], around[6], around[7])
+    reader.attributes["pads"] = [old + new for old, new in zip(pads, added, strict=True)]
+    if reader.op == "AveragePool":
+        reader.attributes["count_include_pad"] = 1
+    reader.sources = (*reader.sources, *node.sources)
+    graph.bypass(node)
+    graph.rewrites["fuse_pad_into_conv"] += 1
 
 
-def merge_cuts(graph: LoweringGraph, context: Context) -> None:
+@on("Conv")
+def merge_cuts(graph: LoweringGraph, node: Node, context: Context) -> None:
     """A Slice at the edges of a convolution's map takes them from the pads: causal Conv1d."""
-    for node in graph:
-        if node.op != "Conv" or node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
-            continue
-        reader = graph.only_reader(node.outputs[0])
-        starts = _starts(graph, reader) if reader is not None else None
-        if reader is None or starts is None:
-            continue
-        shape, out = graph.shape(node.outputs[0]), graph.shape(reader.outputs[0])
-        sides = len(shape) - 2
-        strides = node.ints("strides", (1,) * sides)
-        pads = list(node.ints("pads", (0,) * 2 * sides))
-        for axis, start in starts.items():
-            if axis > 1:
-                step = strides[axis - 2]
-                pads[axis - 2] -= start * step
-                pads[axis - 2 + sides] -= (shape[axis] - start - out[axis]) * step
-        if min(starts) < 2 or min(pads) < 0:
-            continue
-        node.attributes["pads"] = list(pads)
-        graph.absorb(node, reader)
-        graph.rewrites["fuse_slice_into_conv"] += 1
+    if node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
+        return
+    reader = graph.only_reader(node.outputs[0])
+    starts = _starts(graph, reader) if reader is not None else None
+    if reader is None or starts is None:
+        return
+    shape, out = graph.shape(node.outputs[0]), graph.shape(reader.outputs[0])
+    sides = len(shape) - 2
+    strides = node.ints("strides", (1,) * sides)
+    pads = list(node.ints("pads", (0,) * 2 * sides))
+    for axis, start in starts.items():
+        if axis > 1:
+            step = strides[axis - 2]
+            pads[axis - 2] -= start * step
+            pads[axis - 2 + sides] -= (shape[axis] - start - out[axis]) * step
+    if min(starts) < 2 or min(pads) < 0:
+        return
+    node.attributes["pads"] = list(pads)
+    graph.absorb(node, reader)
+    graph.rewrites["fuse_slice_into_conv"] += 1
 
 
-def merge_channel_pads(graph: LoweringGraph, context: Context) -> None:
+@on("Pad")
+def merge_channel_pads(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Channels of zeros: in the weights of the 1 x 1 convolution that reads them, or ``_2conv``.
 
     A Pad that puts channels in front is a 1 x 1 convolution itself.
     """
-    for node in graph:
-        if node.op != "Pad" or node.attributes.get("mode", "constant") != "constant":
-            continue
-        amounts = graph.array(node.inputs[1]) if len(node.inputs) > 1 else None
-        if amounts is None or amounts.size != 8 or graph.is_const(node.inputs[0]):
-            continue
-        around = [int(each) for each in amounts.reshape(-1)]
-        if any(around[at] for at in (0, 2, 3, 4, 6, 7)) or min(around) < 0:
-            continue
-        channels = graph.shape(node.inputs[0])[1]
-        reader = graph.only_reader(node.outputs[0])
-        if around[1]:
-            name = graph.fresh(f"{node.name}_2conv")
-            shape = (graph.shape(node.outputs[0])[1], channels, 1, 1)
-            weight = graph.add_unknown(f"{name}_i1", shape, "float32")
-            node.op = node.kind = "Conv"
-            node.name, node.attributes = name, {}
-            graph.rewire(node, inputs=[node.inputs[0], weight])
-        elif (
-            reader is not None
-            and reader.op == "Conv"
-            and reader.int("group", 1) == 1
-            and graph.shape(reader.inputs[1])[2:] == (1, 1)
-        ):
-            kept = graph.tensors[reader.inputs[1]]
-            shape = (kept.shape[0], channels, 1, 1)
-            less = graph.add_tensor(f"{kept.name}_less", shape, kept.dtype, kept.values)
-            inputs = [node.inputs[0], less, *reader.inputs[2:]]
-            sources = node.sources
-            graph.remove(node)
-            graph.rewire(reader, inputs=inputs)
-            reader.sources = (*reader.sources, *sources)
-        else:
-            continue
-        graph.rewrites["fuse_channel_pad"] += 1
+    if node.attributes.get("mode", "constant") != "constant":
+        return
+    amounts = graph.array(node.inputs[1]) if len(node.inputs) > 1 else None
+    if amounts is None or amounts.size != 8 or graph.is_const(node.inputs[0]):
+        return
+    around = [int(each) for each in amounts.reshape(-1)]
+    if any(around[at] for at in (0, 2, 3, 4, 6, 7)) or min(around) < 0:
+        return
+    channels = graph.shape(node.inputs[0])[1]
+    reader = graph.only_reader(node.outputs[0])
+    if around[1]:
+        name = graph.fresh(f"{node.name}_2conv")
+        shape = (graph.shape(node.outputs[0])[1], channels, 1, 1)
+        weight = graph.add_unknown(f"{name}_i1", shape, "float32")
+        node.op = node.kind = "Conv"
+        node.name, node.attributes = name, {}
+        graph.rewire(node, inputs=[node.inputs[0], weight])
+    elif (
+        reader is not None
+        and reader.op == "Conv"
+        and reader.int("group", 1) == 1
+        and graph.shape(reader.inputs[1])[2:] == (1, 1)
+    ):
+        kept = graph.tensors[reader.inputs[1]]
+        shape = (kept.shape[0], channels, 1, 1)
+        less = graph.add_tensor(f"{kept.name}_less", shape, kept.dtype, kept.values)
+        inputs = [node.inputs[0], less, *reader.inputs[2:]]
+        sources = node.sources
+        graph.remove(node)
+        graph.rewire(reader, inputs=inputs)
+        reader.sources = (*reader.sources, *sources)
+    else:
+        return
+    graph.rewrites["fuse_channel_pad"] += 1
 
 
 def drop_doubles(graph: LoweringGraph, context: Context) -> None:
@@ -165,9 +164,15 @@ def join_slices(graph: LoweringGraph, context: Context) -> None:
         name = graph.fresh(f"{ordered[0 if own else -1].name}_2sp")
         sizes = graph.add_unknown(f"{name}_i1", (len(ordered),), "int64")
         outs = [node.outputs[0] for node in ordered]
-        made = Node("Split", name, "Split", [data, sizes], outs, {"axis": axis})
-        made.sources = tuple(source for node in ordered for source in node.sources)
-        graph.insert(made, before=first)
+        graph.put(
+            "Split",
+            name,
+            [data, sizes],
+            outs,
+            {"axis": axis},
+            before=first,
+            sources=tuple(source for node in ordered for source in node.sources),
+        )
         for node in ordered:
             graph.remove(node)
         graph.rewrites["replace_parallel_slice_by_split"] += 1
@@ -192,10 +197,15 @@ def find_rolls(graph: LoweringGraph, context: Context) -> None:
         name = graph.fresh(f"{node.name}_2gather")
         length = graph.shape(node.outputs[0])[axis]
         order = graph.add_unknown(f"{name}_i1", (length,), "int64")
-        made = Node("Gather", name, "Gather", [split.inputs[0], order], list(node.outputs))
-        made.attributes = {"axis": axis, "rolled": 1}
-        made.sources = (*split.sources, *node.sources)
-        graph.insert(made, before=node)
+        graph.put(
+            "Gather",
+            name,
+            [split.inputs[0], order],
+            list(node.outputs),
+            {"axis": axis, "rolled": 1},
+            before=node,
+            sources=(*split.sources, *node.sources),
+        )
         graph.remove(node)
         graph.remove(split)
         graph.rewrites["fuse_channel_shuffle_split_concat_to_gather"] += 1
@@ -219,13 +229,18 @@ def _join_rolls(graph: LoweringGraph, view: Node) -> None:
         or graph.only_reader(view.inputs[0]) is not view
     ):
         return
-    data = add_reshape(graph, x, out, graph.fresh(f"{x}_rs"), before=first)
+    data = graph.reshape(x, out, graph.fresh(f"{x}_rs"), before=first)
     name = f"{first.name}#1"
     order = graph.add_unknown(f"{name}_i1", (rows * columns,), "int64")
-    made = Node("Gather", name, "Gather", [data, order], list(view.outputs))
-    made.attributes = {"axis": 1, "rolled": 1}
-    made.sources = (*first.sources, *second.sources)
-    graph.insert(made, before=view)
+    graph.put(
+        "Gather",
+        name,
+        [data, order],
+        list(view.outputs),
+        {"axis": 1, "rolled": 1},
+        before=view,
+        sources=(*first.sources, *second.sources),
+    )
     for node in (view, second, first):
         graph.remove(node)
     graph.rewrites["fuse_gather_gather_reshape"] += 1

@@ -10,8 +10,7 @@ from math import prod
 import numpy as np
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.rules import Context, on
 
 __all__ = ["spell_elementwise", "spell_focus", "spell_running_sums"]
 
@@ -35,9 +34,7 @@ def spell_elementwise(graph: LoweringGraph, context: Context) -> None:
 
 
 def _become(graph: LoweringGraph, node: Node, op: str, name: str, inputs: list[str]) -> None:
-    node.op = node.kind = op
-    node.name = graph.fresh(name)
-    graph.rewire(node, inputs=list(inputs))
+    graph.become(node, op, graph.fresh(name), inputs=list(inputs))
     graph.rewrites["spell_elementwise"] += 1
 
 
@@ -50,8 +47,7 @@ def _add_up(graph: LoweringGraph, node: Node) -> None:
         name = graph.fresh(f"{node.name}_2add{at}")
         last = at == len(node.inputs) - 1
         made = result if last else graph.add_tensor(f"{name}_o", found.shape, found.dtype)
-        step = Node("Add", name, "Add", [total, each], [made], sources=node.sources)
-        graph.insert(step, before=following)
+        graph.put("Add", name, [total, each], [made], before=following, sources=node.sources)
         total = made
     graph.rewrites["convert_sum_to_add"] += 1
 
@@ -78,76 +74,81 @@ def spell_running_sums(graph: LoweringGraph, context: Context) -> None:
         if axis == 0:
             continue
         x, result = node.inputs[0], node.outputs[0]
-        name, data = fresh(graph, f"{x}_rs"), x
+        name, data = graph.unique(f"{x}_rs"), x
         following = graph.following(node)
         graph.remove(node)
         if axis == 2:
-            data = add_transpose(
-                graph, x, (0, 2, 1, 3), name, before=following, sources=node.sources
-            )
+            data = graph.transpose(x, (0, 2, 1, 3), name, before=following, sources=node.sources)
         elif axis == 3:
             rows = (prod(shape[:3]), shape[3], 1, 1)
-            data = add_reshape(graph, x, rows, name, before=following, sources=node.sources)
+            data = graph.reshape(x, rows, name, before=following, sources=node.sources)
         wide = graph.shape(data)
         weight = graph.add_unknown(f"{name}_mm_i1", (wide[1], wide[1], 1, 1), "float32")
         made = result
         if axis != 1:
-            made = graph.add_tensor(fresh(graph, f"{name}_mm"), wide, graph.tensors[x].dtype)
-        conv = Node("Conv", f"{name}_mm#1", "Conv", [data, weight], [made], sources=node.sources)
-        graph.insert(conv, before=following)
+            made = graph.like(x, wide, f"{name}_mm")
+        graph.put(
+            "Conv", f"{name}_mm#1", [data, weight], [made], before=following, sources=node.sources
+        )
         back = f"{name}_mm_tp_rs"
         if axis == 2:
-            add_transpose(graph, made, (0, 2, 1, 3), f"{back}_tp", result, before=following)
+            graph.transpose(made, (0, 2, 1, 3), f"{back}_tp", result, before=following)
         elif axis == 3:
-            add_reshape(graph, made, shape, back, result, before=following)
+            graph.reshape(made, shape, back, result, before=following)
         graph.rewrites["convert_cumsum_to_matmul"] += 1
 
 
-def spell_focus(graph: LoweringGraph, context: Context) -> None:
+@on("Concat")
+def spell_focus(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Every second pixel, four times, joined as channels: a 2 x 2 convolution of stride 2.
 
     Of a map with its channels last, as Swin merges patches, it stands between two Transposes.
     """
-    for node in graph:
-        if node.op != "Concat" or len(node.inputs) != 4:
-            continue
-        axis = node.int("axis") % 4
-        if axis not in (1, 3):
-            continue
-        phases: list[tuple[int, int]] = []
-        roots: set[str] = set()
-        for each in node.inputs:
-            root, phase = _phase(graph, each, first=2 if axis == 1 else 1)
-            roots.add(root)
-            phases.append(phase)
-        (x, *others) = roots
-        order = (0, 1, 2, 3) if axis == 1 else (0, 3, 1, 2)
-        if others or len(graph.shape(x)) != 4:
-            continue
-        shape = tuple(graph.shape(x)[at] for at in order)
-        out = tuple(graph.shape(node.outputs[0])[at] for at in order)
-        if sorted(phases) != [(0, 0), (0, 1), (1, 0), (1, 1)]:
-            continue
-        if out != (shape[0], 4 * shape[1], shape[2] // 2, shape[3] // 2):
-            continue
-        gone = list(node.inputs)
-        name = graph.fresh(f"{node.name}_2conv")
-        weight = graph.add_unknown(f"{name}_i1", (out[1], shape[1], 2, 2), "float32")
-        result, following = node.outputs[0], graph.following(node)
-        graph.remove(node)
-        made = result
-        if axis == 3:
-            first = _first_slice(graph, gone[0])
-            x = add_transpose(graph, x, order, f"{first}_2tp", before=following)
-            made = graph.add_tensor(name, out, graph.tensors[x].dtype)
-        conv = Node("Conv", name, "Conv", [x, weight], [made], sources=node.sources)
-        conv.attributes = {"kernel_shape": [2, 2], "strides": [2, 2]}
-        graph.insert(conv, before=following)
-        if axis == 3:
-            add_transpose(graph, made, (0, 2, 3, 1), f"{name}_tp", result, before=following)
-        for each in gone:
-            conv.sources = (*conv.sources, *_drop_chain(graph, each))
-        graph.rewrites["convert_slice_concat_to_conv"] += 1
+    if len(node.inputs) != 4:
+        return
+    axis = node.int("axis") % 4
+    if axis not in (1, 3):
+        return
+    phases: list[tuple[int, int]] = []
+    roots: set[str] = set()
+    for each in node.inputs:
+        root, phase = _phase(graph, each, first=2 if axis == 1 else 1)
+        roots.add(root)
+        phases.append(phase)
+    (x, *others) = roots
+    order = (0, 1, 2, 3) if axis == 1 else (0, 3, 1, 2)
+    if others or len(graph.shape(x)) != 4:
+        return
+    shape = tuple(graph.shape(x)[at] for at in order)
+    out = tuple(graph.shape(node.outputs[0])[at] for at in order)
+    if sorted(phases) != [(0, 0), (0, 1), (1, 0), (1, 1)]:
+        return
+    if out != (shape[0], 4 * shape[1], shape[2] // 2, shape[3] // 2):
+        return
+    gone = list(node.inputs)
+    name = graph.fresh(f"{node.name}_2conv")
+    weight = graph.add_unknown(f"{name}_i1", (out[1], shape[1], 2, 2), "float32")
+    result, following = node.outputs[0], graph.following(node)
+    graph.remove(node)
+    made = result
+    if axis == 3:
+        first = _first_slice(graph, gone[0])
+        x = graph.transpose(x, order, f"{first}_2tp", before=following)
+        made = graph.add_tensor(name, out, graph.tensors[x].dtype)
+    conv = graph.put(
+        "Conv",
+        name,
+        [x, weight],
+        [made],
+        {"kernel_shape": [2, 2], "strides": [2, 2]},
+        before=following,
+        sources=node.sources,
+    )
+    if axis == 3:
+        graph.transpose(made, (0, 2, 3, 1), f"{name}_tp", result, before=following)
+    for each in gone:
+        conv.sources = (*conv.sources, *_drop_chain(graph, each))
+    graph.rewrites["convert_slice_concat_to_conv"] += 1
 
 
 def _first_slice(graph: LoweringGraph, tensor: str) -> str:

@@ -152,9 +152,9 @@ def _cut(
             for at, part in enumerate(sizes)
         ]
         sections = graph.add_unknown(f"{label}_i1", (len(sizes),), "int64")
-        split = Node("Split", label, "Split", [data, sections], parts, {"axis": 1})
-        split.sources = node.sources
-        graph.insert_behind(split, data)
+        split = graph.put(
+            "Split", label, [data, sections], parts, {"axis": 1}, behind=data, sources=node.sources
+        )
         splits[data, tuple(sizes)] = split
     else:
         split.name = label
@@ -167,8 +167,7 @@ def _cut(
     for at in range(1, len(sizes)):
         label = f"{out}_tile{0 if at == 1 else at}_{mark}"
         wrote = out if at == len(sizes) - 1 else graph.add_tensor(label, shape, dtype)
-        made = Node("Add", label, "Add", [total, results[at]], [wrote], sources=node.sources)
-        graph.insert(made, before=node)
+        graph.put("Add", label, [total, results[at]], [wrote], before=node)
         total = wrote
     graph.remove(node)
 
@@ -224,9 +223,7 @@ def _halve(graph: LoweringGraph, node: Node, sizes: list[int]) -> None:
         graph.add_tensor(f"{name}_split_{at}", (batch, part, *size), dtype)
         for at, part in enumerate(sizes)
     ]
-    split = Node("Split", name, "Split", [data], parts, {"axis": 1}, sources=node.sources)
-    split.dtype = "float16"
-    graph.insert(split, before=node)
+    graph.put("Split", name, [data], parts, {"axis": 1}, before=node, dtype="float16")
     results = [graph.add_tensor(f"{name}_branch{at}_o", shape, dtype) for at in range(len(sizes))]
     for at, part in enumerate(parts):
         _part_of(
@@ -244,7 +241,13 @@ def _halve(graph: LoweringGraph, node: Node, sizes: list[int]) -> None:
     for at in range(1, len(results)):
         label = name if at == 1 else f"{name}_add{at}"
         wrote = out if at == len(results) - 1 else graph.add_tensor(f"{label}_o", shape, dtype)
-        made = Node("Add", label, "Add", [total, results[at]], [wrote], sources=node.sources)
-        made.dtype = "float16"
-        graph.insert(made, after=graph.producer(results[-1] if at == 1 else total))
+        graph.put(
+            "Add",
+            label,
+            [total, results[at]],
+            [wrote],
+            after=graph.producer(results[-1] if at == 1 else total),
+            sources=node.sources,
+            dtype="float16",
+        )
         total = wrote
