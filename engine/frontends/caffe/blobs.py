@@ -11,11 +11,11 @@ import numpy as np
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize, shape_text
-from engine.frontends.caffe.caffemodel import Blob, StoredNet
+from engine.frontends.caffe.caffemodel import StoredLayer
 from engine.frontends.caffe.prototxt import Fields
 from engine.frontends.caffe.spec import LayerSpec
 
-__all__ = ["AbsentBlobs", "NoBlobs", "RandomBlobs", "StoredBlobs", "Weights"]
+__all__ = ["NoBlobs", "RandomBlobs", "StoredBlobs", "Weights"]
 
 _SEED = 20_190_520
 # the largest of the well-known nets (VGG-19) has 144 million
@@ -25,7 +25,7 @@ _MAX_RANDOM = 150_000_000
 class Weights:
     """Where layers get their blobs from.
 
-    The base has none: it stands for a look at a net, in which only shapes matter.
+    The base has none: no caffemodel, which is fine for nets without weights.
     """
 
     def stored(self, spec: LayerSpec) -> int | None:
@@ -50,7 +50,11 @@ class Weights:
         Raises:
             SourceModelError: missing, or of another shape.
         """
-        raise NotImplementedError
+        raise SourceModelError(
+            f"{spec.path} needs weights, and no caffemodel was given.",
+            cause="There is none beside the prototxt, and none was named.",
+            remedy="Name the caffemodel, or ask for random weights (blobs=None).",
+        )
 
     def findings(self, used: Sequence[LayerSpec]) -> list[Finding]:
         """What to say of the weights after all of ``used`` have theirs."""
@@ -75,20 +79,6 @@ class NoBlobs(Weights):
         return np.broadcast_to(np.float32(0), tuple(shape))
 
 
-class AbsentBlobs(Weights):
-    """No caffemodel: fine for nets without weights."""
-
-    def blob(
-        self, spec: LayerSpec, index: int, shape: Sequence[int], kind: str, filler: Fields
-    ) -> np.ndarray:
-        """Refuses, as there is none."""
-        raise SourceModelError(
-            f"{spec.path} needs weights, and no caffemodel was given.",
-            cause="There is none beside the prototxt, and none was named.",
-            remedy="Name the caffemodel, or ask for random weights (blobs=None).",
-        )
-
-
 class StoredBlobs(Weights):
     """The blobs of a caffemodel.
 
@@ -96,9 +86,9 @@ class StoredBlobs(Weights):
     names; where the file repeats a name, its last one counts.
     """
 
-    def __init__(self, net: StoredNet, source: str) -> None:
+    def __init__(self, layers: Sequence[StoredLayer], source: str) -> None:
         self._source = sanitize(source)
-        self._layers = {layer.name: layer for layer in net.layers}
+        self._layers = {layer.name: layer for layer in layers}
         self._filled: list[str] = []
 
     def stored(self, spec: LayerSpec) -> int | None:
@@ -126,7 +116,7 @@ class StoredBlobs(Weights):
                 "size than the net was trained for.",
                 remedy="Give the files that belong together; check 'input_size_list'.",
             )
-        return blob.data.reshape(tuple(shape))
+        return blob.reshape(tuple(shape))
 
     def _missing(self, spec: LayerSpec, index: int) -> SourceModelError:
         layer = self._layers.get(spec.name)
@@ -233,7 +223,7 @@ _RANDOM: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def _same_shape(blob: Blob, shape: tuple[int, ...]) -> bool:
+def _same_shape(blob: np.ndarray, shape: tuple[int, ...]) -> bool:
     """Whether a stored blob fits: leading axes of 1 do not count, as old files have four axes.
 
     A vector may be stored along any one axis: BN of forks has 1xCx1x1.

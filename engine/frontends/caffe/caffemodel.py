@@ -7,7 +7,7 @@ BlobProto num, channels, height, width 1 to 4, data 5, shape 7, double_data 8; B
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -25,7 +25,7 @@ from engine.base.formats.protobuf import (
 )
 from engine.base.text import sanitize
 
-__all__ = ["Blob", "StoredLayer", "StoredNet", "read_caffemodel"]
+__all__ = ["StoredLayer", "read_caffemodel"]
 
 _MAX_FIELDS = 300_000
 _MAX_AXES = 32  # kMaxBlobAxes of caffe/blob.hpp
@@ -33,37 +33,15 @@ _NET_LAYER, _NET_V1_LAYER = 100, 2
 
 
 @dataclass(frozen=True)
-class Blob:
-    """One array of weights: its shape as stored, and float32 numbers that share the file's bytes.
-
-    ``legacy`` says that the shape is the old one of num, channels, height and width.
-    """
-
-    shape: tuple[int, ...]
-    data: np.ndarray
-    legacy: bool
-
-
-@dataclass(frozen=True)
 class StoredLayer:
-    """A layer of the file; ``type`` is its word, or its number where it is a V1 layer."""
+    """A layer of the file: its name, and its weights as float32 that share the file's bytes."""
 
     name: str
-    type: str
-    blobs: tuple[Blob, ...]
+    blobs: tuple[np.ndarray, ...]
 
 
-@dataclass(frozen=True)
-class StoredNet:
-    """What a caffemodel holds; ``v1`` says that layers of the old kind are among them."""
-
-    name: str
-    layers: tuple[StoredLayer, ...]
-    v1: bool
-
-
-def read_caffemodel(data: memoryview, source: str) -> StoredNet:
-    """Read a whole file; weights stay where they are.
+def read_caffemodel(data: memoryview, source: str) -> tuple[StoredLayer, ...]:
+    """The layers of a file, V1 and V2; weights stay where they are.
 
     Args:
         data: the file's bytes.
@@ -74,7 +52,8 @@ def read_caffemodel(data: memoryview, source: str) -> StoredNet:
             weights are of a kind that is not read (half floats of a fork).
     """
     try:
-        return _net(FieldBudget(_MAX_FIELDS), data)
+        budget = FieldBudget(_MAX_FIELDS)
+        return tuple(_layers(budget, data))
     except ProtobufError as error:
         raise SourceModelError(
             f"{sanitize(source)} is a damaged caffemodel: {error}.",
@@ -83,15 +62,12 @@ def read_caffemodel(data: memoryview, source: str) -> StoredNet:
         ) from error
 
 
-def _net(budget: FieldBudget, data: memoryview) -> StoredNet:
-    name, layers, v1 = "", [], False
+def _layers(budget: FieldBudget, data: memoryview) -> Iterator[StoredLayer]:
     for number, wire, _, payload in budget.fields(data):
         if number == 1 and wire == LENGTH:
-            name = _text(payload, "net's name")
+            _text(payload, "net's name")
         elif number in (_NET_LAYER, _NET_V1_LAYER) and wire == LENGTH:
-            layers.append(_layer(budget, payload, v1=number == _NET_V1_LAYER))
-            v1 = v1 or number == _NET_V1_LAYER
-    return StoredNet(name, tuple(layers), v1)
+            yield _layer(budget, payload, v1=number == _NET_V1_LAYER)
 
 
 def _text(payload: memoryview, what: str) -> str:
@@ -103,20 +79,18 @@ def _text(payload: memoryview, what: str) -> str:
 
 def _layer(budget: FieldBudget, data: memoryview, *, v1: bool) -> StoredLayer:
     name_field, type_field, blobs_field = (4, 5, 6) if v1 else (1, 2, 7)
-    name, kind = "", ""
-    payloads = []
-    for number, wire, value, payload in budget.fields(data):
+    name, payloads = "", []
+    for number, wire, _, payload in budget.fields(data):
         if number == name_field and wire == LENGTH:
             name = _text(payload, "name of a layer")
-        elif number == type_field:
-            kind = _text(payload, "type of a layer") if wire == LENGTH else str(value)
+        elif number == type_field and wire == LENGTH:
+            _text(payload, "type of a layer")
         elif number == blobs_field and wire == LENGTH:
             payloads.append(payload)
-    blobs = tuple(_blob(budget, payload, name) for payload in payloads)
-    return StoredLayer(name, kind, blobs)
+    return StoredLayer(name, tuple(_blob(budget, payload, name) for payload in payloads))
 
 
-def _blob(budget: FieldBudget, data: memoryview, layer: str) -> Blob:
+def _blob(budget: FieldBudget, data: memoryview, layer: str) -> np.ndarray:
     old = [1, 1, 1, 1]
     legacy = shaped = False
     dims: list[int] = []
@@ -138,14 +112,14 @@ def _blob(budget: FieldBudget, data: memoryview, layer: str) -> Blob:
     shape = tuple(dims) if shaped and not legacy else tuple(old)
     if not legacy and not shaped:
         shape = (array.size,)  # a blob without any shape is read as what it holds
-    count = math.prod(shape)
-    if array.size != count:
+    try:
+        return array.reshape(shape)
+    except (ValueError, OverflowError) as error:
         kind = f" (fields {sorted(others)} may hold another kind of numbers)" if others else ""
         raise ProtobufError(
             f"a blob of layer {sanitize(layer, 100)!r} has the shape "
             f"{'x'.join(map(str, shape))} and {array.size} numbers{kind}"
-        )
-    return Blob(shape, array, legacy)
+        ) from error
 
 
 def _dims(budget: FieldBudget, data: memoryview) -> list[int]:

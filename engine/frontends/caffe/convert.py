@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -14,32 +13,36 @@ from engine.base.events import NullReporter, Reporter
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
 from engine.frontends.caffe.blobs import Weights
-from engine.frontends.caffe.layer import Layer, Tensor, Writer
+from engine.frontends.caffe.layer import Layer, Tensor
 from engine.frontends.caffe.layers import LAYERS, REFUSED
-from engine.frontends.caffe.spec import LayerSpec, cut_around
+from engine.frontends.caffe.spec import LayerSpec, NetInput, cut_around
+from engine.frontends.kit import MisfitError, TypedEmitter
 
-__all__ = ["Conversion", "ShapeProbe", "readers_of", "refusal_of"]
+__all__ = ["Conversion", "readers_of", "refusal_of", "trial"]
 
 
-class ShapeProbe:
-    """A writer that keeps nothing: for the shapes that a net would have, and what it refuses."""
+class _ShapeProbe(TypedEmitter):
+    """An emitter that keeps no weights: for the shapes of a net, and what it refuses."""
 
     def __init__(self) -> None:
-        self.origin = ""
+        super().__init__("probe")
 
     def constant(self, array: np.ndarray, hint: str = "constant") -> str:
-        """The wished name."""
-        return hint
+        """A name of its own for each constant."""
+        name = self._names.claim(hint)
+        self._note(name, array)
+        return name
 
-    def node(self, op: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
-        """The wished name."""
-        return output
 
-    def nodes(
-        self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
-    ) -> list[str]:
-        """The wished names."""
-        return list(outputs)
+def trial(inputs: Sequence[NetInput], weights: Weights) -> Conversion:
+    """A conversion that keeps nothing; inputs without a size are left out."""
+    probe = _ShapeProbe()
+    tensors = {
+        value.name: Tensor(probe.input(value.name, value.shape), value.shape)
+        for value in inputs
+        if value.shape and min(value.shape) > 0
+    }
+    return Conversion(probe, weights, tensors)
 
 
 @dataclass
@@ -51,7 +54,7 @@ class Conversion:
         findings: what layers had to say.
     """
 
-    writer: Writer
+    writer: TypedEmitter
     weights: Weights
     tensors: dict[str, Tensor]
     findings: list[Finding] = field(default_factory=list)
@@ -104,7 +107,10 @@ class Conversion:
                 remedy="Cut the model before the layer that reads it (outputs).",
             )
         layer = Layer(spec, inputs, self.weights, self.writer, only_feeds)
-        tops = converter(layer)
+        try:
+            tops = converter(layer)
+        except MisfitError as error:
+            raise layer.fault(error.what) from error
         self._check_blobs(layer)
         self.tensors.update(zip(spec.makes, tops, strict=True))
         self.findings += layer.findings

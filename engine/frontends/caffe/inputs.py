@@ -12,9 +12,10 @@ from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.frontends import option_checks as entries
 from engine.frontends.caffe.blobs import NoBlobs
-from engine.frontends.caffe.convert import Conversion, ShapeProbe
-from engine.frontends.caffe.layer import MAX_ELEMENTS, Tensor
+from engine.frontends.caffe.convert import trial
+from engine.frontends.caffe.layer import MAX_ELEMENTS
 from engine.frontends.caffe.spec import Net, NetInput, needed_layers
+from engine.frontends.kit import batch_fixed, input_size, require_once
 from engine.frontends.source import LoadOptions
 
 __all__ = ["initial_values", "sized", "wanted_inputs"]
@@ -100,11 +101,8 @@ def _named(net: Net, options: LoadOptions, names: Sequence[str]) -> list[NetInpu
             blob = net.value_of(name, "'inputs'")
             given = index < len(sizes) and sizes[index]
             value = NetInput(blob, blob, None if given else _shape_inside(net, options, blob))
-        if value in chosen:
-            raise SourceModelError(
-                f"{sanitize(name)!r} is listed twice in 'inputs'.", remedy="List each input once."
-            )
         chosen.append(value)
+    require_once("inputs", names, chosen)
     return chosen
 
 
@@ -112,10 +110,11 @@ def _shape_inside(net: Net, options: LoadOptions, value: str) -> tuple[int, ...]
     """The shape of a blob inside the net, found by a trial of the layers before it."""
     layers, needed = needed_layers(net.layers, [value])
     inputs = [known for known in net.inputs if known.name in needed]
-    tensors = {known.name: Tensor(known.name, known.shape or ()) for known in inputs}
-    trial = Conversion(ShapeProbe(), NoBlobs(), tensors)
-    trial.convert(layers, [value])
-    return trial.tensors[value].shape
+    for known in inputs:
+        _shape(known, None, [])  # refuses one without a size
+    conversion = trial(inputs, NoBlobs())
+    conversion.convert(layers, [value])
+    return conversion.tensors[value].shape
 
 
 def sized(
@@ -126,13 +125,7 @@ def sized(
 ) -> list[NetInput]:
     """The inputs with their final shapes: an initial value's own, as asked for, or the file's."""
     sizes = options.input_size_list
-    if sizes is not None and len(sizes) != len(inputs):
-        shown = ", ".join(sanitize(value.name, 60) for value in inputs[:8])
-        raise SourceModelError(
-            f"'input_size_list' has {len(sizes)} entries; there are {len(inputs)} inputs "
-            f"({shown}).",
-            remedy="Give one entry for each input, in their order.",
-        )
+    entries.require_entries([value.name for value in inputs], sizes, "input_size_list")
     given = sizes if sizes is not None else [None] * len(inputs)
     return [
         NetInput(
@@ -145,42 +138,17 @@ def sized(
 
 
 def _shape(value: NetInput, size: Sequence[int] | None, findings: list[Finding]) -> tuple[int, ...]:
-    name = sanitize(value.name)
     if size:
-        shape = tuple(int(side) for side in size)
-        if value.shape is not None and len(shape) == len(value.shape) - 1:
-            shape = (1, *shape)
-        if value.shape is not None and len(shape) != len(value.shape):
-            raise SourceModelError(
-                f"The size {list(size)} of input {name!r} has {len(size)} dimensions; the model's "
-                f"input has {len(value.shape)}: {shape_text(value.shape)}.",
-                remedy="Write it as [[1, 3, 224, 224]], with the batch, one list per input.",
-            )
-    elif value.shape is None:
+        declared = value.shape
+        shown = "" if declared is None else shape_text(declared)
+        return input_size(value.name, size, None if declared is None else len(declared), shown)
+    if value.shape is None:
         raise SourceModelError(
-            f"The file does not have the size of input {name!r}.",
+            f"The file does not have the size of input {sanitize(value.name)!r}.",
             remedy="Give it, for example input_size_list: [[1, 3, 224, 224]].",
         )
-    else:
-        shape = value.shape
-        if shape and shape[0] in (0, -1):
-            shape = (1, *shape[1:])
-            findings.append(_batch_fixed(name, value.shape))
-    if not shape or any(not 1 <= side <= _MAX_SIDE for side in shape):
-        raise SourceModelError(
-            f"The size of input {name!r} is {list(shape)}: every entry must be a whole number of "
-            "at least 1.",
-            remedy="Give it, for example input_size_list: [[1, 3, 224, 224]].",
-        )
-    return shape
-
-
-def _batch_fixed(name: str, shape: tuple[int, ...]) -> Finding:
-    return Finding(
-        code="dynamic-batch-fixed",
-        severity="info",
-        where=name,
-        what=f"The first axis of input {name!r} is open ({shape_text(shape)}); it was set to 1.",
-        cause="An NPU needs fixed sizes.",
-        remedy="Give 'input_size_list' for another batch.",
-    )
+    shape = value.shape
+    if shape and shape[0] in (0, -1):
+        shape = (1, *shape[1:])
+        findings.append(batch_fixed(value.name, shape_text(value.shape)))
+    return input_size(value.name, shape, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +15,9 @@ from engine.base.text import sanitize, shape_text
 from engine.frontends.caffe.blobs import Weights
 from engine.frontends.caffe.prototxt import Fields
 from engine.frontends.caffe.spec import LayerSpec
+from engine.frontends.kit import TypedEmitter
 
-__all__ = ["MAX_ELEMENTS", "Converter", "Layer", "Tensor", "Writer", "one_top"]
+__all__ = ["MAX_ELEMENTS", "Converter", "Layer", "Tensor", "one_top"]
 
 MAX_ELEMENTS = 1 << 30
 """Numbers in one tensor; a shape above it is refused before anything is made of it."""
@@ -47,23 +48,6 @@ class Tensor:
         return len(self.shape)
 
 
-class Writer(Protocol):
-    """What layers write to: :class:`engine.frontends.emit.Emitter`, or a trial of it."""
-
-    origin: str
-
-    def constant(self, array: np.ndarray, hint: str = ...) -> str:
-        """The name of a constant."""
-
-    def node(self, op: str, inputs: Sequence[str], output: str = ..., **attributes: Any) -> str:
-        """Add a node; the name of its output."""
-
-    def nodes(
-        self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
-    ) -> list[str]:
-        """Add a node; the name of each of its outputs."""
-
-
 @dataclass
 class Layer:
     """One layer that is being converted.
@@ -77,7 +61,7 @@ class Layer:
     spec: LayerSpec
     inputs: list[Tensor]
     weights: Weights
-    writer: Writer
+    writer: TypedEmitter
     only_feeds: Callable[[int, str], bool]
     findings: list[Finding] = field(default_factory=list)
     blobs_used: int = 0
@@ -139,13 +123,15 @@ class Layer:
         hint = f"{self.spec.makes[0]}:{op.lower()}"
         return self.writer.node(op, inputs, hint, **attributes)
 
-    def top(
-        self, op: str, *inputs: str, shape: Sequence[int], index: int = 0, **attributes: Any
-    ) -> Tensor:
+    def top(self, op: str, *inputs: str, index: int = 0, **attributes: Any) -> Tensor:
         """The node that makes a top of the layer."""
+        return self.made(self.writer.node(op, inputs, self.spec.makes[index], **attributes))
+
+    def made(self, name: str, plane: tuple[int, ...] | None = None) -> Tensor:
+        """A top that was written; ``plane`` as of :class:`Tensor`."""
+        shape = self.writer.shape(name)
         self._bounded(shape)
-        name = self.writer.node(op, inputs, self.spec.makes[index], **attributes)
-        return Tensor(name, tuple(shape))
+        return Tensor(name, shape, plane=plane)
 
     def fixed_top(self, array: np.ndarray) -> Tensor:
         """A top that is a constant."""
@@ -156,6 +142,14 @@ class Layer:
     def reshaped(self, name: str, shape: Sequence[int]) -> str:
         """``name`` with another shape."""
         return self.node("Reshape", name, self.ints(*shape))
+
+    def reshape_top(self, name: str, shape: Sequence[int]) -> Tensor:
+        """The top that is ``name`` with another shape."""
+        return self.top("Reshape", name, self.ints(*shape))
+
+    def backwards(self, axis: int) -> tuple[str, ...]:
+        """Inputs of a Slice that turns one axis round."""
+        return (self.ints(-1), self.ints(-(1 << 31)), self.ints(axis), self.ints(-1))
 
     def note(self, code: str, what: str, cause: str = "", remedy: str = "") -> None:
         """Tell the user something about this layer (severity ``warning``)."""
@@ -191,7 +185,7 @@ Converter = Callable[[Layer], Sequence[Tensor]]
 
 def one_top(
     convert: Callable[[Layer, Fields], Tensor],
-    param: str,
+    param: str = "",
     *,
     bottoms: Sequence[int] = (1,),
     ignored: Sequence[str] = (),
@@ -202,7 +196,7 @@ def one_top(
 
     Args:
         convert: makes the top, of the layer and its parameters.
-        param: the message that they are.
+        param: the message that they are; empty for a layer that has none.
         bottoms: the numbers of bottoms that are allowed.
         ignored: parameters that change nothing here.
         rank, least: how many axes the first bottom has, exactly or at least; 0 for any number.

@@ -11,18 +11,17 @@ import numpy as np
 
 from engine.base.errors import SourceModelError
 from engine.base.events import Reporter
-from engine.base.files import read_bounded
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
-from engine.frontends.caffe.blobs import AbsentBlobs, NoBlobs, RandomBlobs, StoredBlobs, Weights
-from engine.frontends.caffe.caffemodel import StoredNet, read_caffemodel
-from engine.frontends.caffe.convert import Conversion, ShapeProbe, readers_of, refusal_of
+from engine.frontends.caffe.blobs import NoBlobs, RandomBlobs, StoredBlobs, Weights
+from engine.frontends.caffe.caffemodel import StoredLayer, read_caffemodel
+from engine.frontends.caffe.convert import Conversion, readers_of, refusal_of, trial
 from engine.frontends.caffe.inputs import initial_values, sized, wanted_inputs
 from engine.frontends.caffe.layer import Tensor
 from engine.frontends.caffe.net import read_net
 from engine.frontends.caffe.prototxt import MAX_BYTES, Message, Scalar, parse
 from engine.frontends.caffe.spec import LayerSpec, Net, NetInput, cut_around, needed_layers
-from engine.frontends.emit import Emitter
+from engine.frontends.kit import TypedEmitter, left_out, read_file, require_once, unused_input
 from engine.frontends.loaded import Loaded, SourceInfo, digest
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
@@ -39,8 +38,13 @@ class CaffeFiles:
     """Both files, parsed; ``stored`` is None without a caffemodel."""
 
     net: Net
-    stored: StoredNet | None
+    stored: tuple[StoredLayer, ...] | None
     files: tuple[tuple[str, str], ...]
+
+    @property
+    def version(self) -> str:
+        """Of the layers."""
+        return "V1" if "layers" in self.net.fields else "V2"
 
 
 def load(source: SourceModel, reporter: Reporter) -> Loaded:
@@ -55,7 +59,11 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         UnsupportedOperatorError: names the layer, why, and where to cut the net.
     """
     options = source.options
-    _check_options(source)
+    if options.proto not in _PROTOS:
+        raise SourceModelError(
+            f"There is no Caffe format {sanitize(options.proto)!r}.",
+            remedy=did_you_mean(options.proto, _PROTOS) or f"Formats: {', '.join(_PROTOS)}.",
+        )
     files = read_files(source)
     net, stored = files.net, files.stored
     reporter.check_cancelled()
@@ -66,7 +74,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     inputs = sized(inputs, options, values, findings)
     layers, needed = needed_layers(net.layers, outputs, [value.name for value in inputs])
     _check_complete(net, inputs, needed, findings)
-    emitter = Emitter(net.name or source.model.stem)
+    emitter = TypedEmitter(net.name or source.model.stem)
     weights = _weights(source, stored)
     conversion = Conversion(emitter, weights, _declare(emitter, inputs, values))
     conversion.convert(layers, outputs, reporter)
@@ -76,7 +84,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     reporter.check_cancelled()
     graph = emitter.finish(sanitize(source.model.name))
     findings += conversion.findings + weights.findings(layers)
-    info = SourceInfo("caffe", _format(files), files.files)
+    info = SourceInfo("caffe", f"Caffe, {files.version} layers", files.files)
     return Loaded(graph, tuple(findings), info)
 
 
@@ -86,8 +94,8 @@ def read_files(source: SourceModel) -> CaffeFiles:
     Raises:
         SourceModelError: unreadable or damaged.
     """
-    data = read_bounded(source.model, MAX_BYTES, "a prototxt")
-    digests = [digest(source.model, data)]
+    data, prototxt = read_file(source.model, MAX_BYTES, "a prototxt")
+    digests = [prototxt]
     net = read_net(parse(data.decode("utf-8", "replace"), source.model.name), source.model.name)
     stored = None
     if source.weights is not None:
@@ -117,37 +125,18 @@ def _mapped(path: Path) -> memoryview:
         ) from error
 
 
-def _weights(source: SourceModel, stored: StoredNet | None) -> Weights:
+def _weights(source: SourceModel, stored: tuple[StoredLayer, ...] | None) -> Weights:
     if source.options.random_weights:
         return RandomBlobs()
     if stored is None or source.weights is None:
-        return AbsentBlobs()
+        return Weights()
     return StoredBlobs(stored, source.weights.name)
-
-
-def _format(files: CaffeFiles) -> str:
-    kind = "V1 layers" if "layers" in files.net.fields else "V2 layers"
-    return f"Caffe, {kind}"
-
-
-def _check_options(source: SourceModel) -> None:
-    options = source.options
-    if options.proto not in _PROTOS:
-        raise SourceModelError(
-            f"There is no Caffe format {sanitize(options.proto)!r}.",
-            remedy=did_you_mean(options.proto, _PROTOS) or f"Formats: {', '.join(_PROTOS)}.",
-        )
 
 
 def _wanted_outputs(net: Net, options: LoadOptions, findings: list[Finding]) -> list[str]:
     if options.outputs:
         values = [net.value_of(name, "'outputs'") for name in options.outputs]
-        for index, value in enumerate(values):
-            if value in values[:index]:
-                raise SourceModelError(
-                    f"{sanitize(value)!r} is listed twice in 'outputs'.",
-                    remedy="List each output once.",
-                )
+        require_once("outputs", options.outputs, values)
         return values
     if not net.outputs:
         raise SourceModelError(
@@ -188,27 +177,12 @@ def _check_complete(
     listed = {value.name for value in inputs}
     missing = [value.name for value in net.inputs if value.name in needed - listed]
     if missing:
-        names = ", ".join(repr(sanitize(name, 100)) for name in missing[:5])
-        raise SourceModelError(
-            f"The outputs need {names}, which the list of inputs leaves out.",
-            cause="The chosen inputs do not cut every path from the net's own inputs.",
-            remedy="Add it to 'inputs'.",
-        )
-    findings.extend(
-        Finding(
-            code="unused-input",
-            severity="warning",
-            where=sanitize(value.name),
-            what=f"No output needs the input {sanitize(value.name)!r}.",
-            remedy="Leave it out of 'inputs'.",
-        )
-        for value in inputs
-        if value.name not in needed
-    )
+        raise left_out(missing)
+    findings.extend(unused_input(value.name) for value in inputs if value.name not in needed)
 
 
 def _declare(
-    emitter: Emitter, inputs: Sequence[NetInput], values: Mapping[str, np.ndarray]
+    emitter: TypedEmitter, inputs: Sequence[NetInput], values: Mapping[str, np.ndarray]
 ) -> dict[str, Tensor]:
     tensors = {}
     for value in inputs:
@@ -234,24 +208,26 @@ def inspect(source: SourceModel) -> SourceSummary:
         if files.stored and source.weights
         else NoBlobs()
     )
-    trial, refused = _tried(net, weights)
-    shapes = {name: tensor.shape for name, tensor in trial.tensors.items()}
-    findings = [*net.findings, *trial.findings]
+    tried, refused = _tried(net, weights)
+    shapes = {name: tensor.shape for name, tensor in tried.tensors.items()}
+    findings = [*net.findings, *tried.findings]
     if isinstance(weights, NoBlobs) and weights.asked and not source.options.random_weights:
         findings.append(_no_weights(source))
     remedy = cut_around(net.layers, refused, net.outputs) if refused else ""
-    names = UniqueNames(set())
+    unique = UniqueNames(set())
     layers = []
     for index, spec in enumerate(net.layers):
         shape = shapes.get(spec.makes[0]) if spec.makes else None
-        layers.append(_layer(spec, names.claim(spec.name), shape, refused.get(index, "")))
+        layers.append(_layer(spec, unique.claim(spec.name), shape, refused.get(index, "")))
         if index in refused:
             findings.append(_finding(spec, refused[index], remedy))
-    count = _parameters(files)
+    names = {spec.name for spec in net.layers}
+    stored = [layer for layer in files.stored or () if layer.name in names]
+    count = sum(blob.size for layer in stored for blob in layer.blobs)
     return SourceSummary(
         framework="caffe",
         format="Caffe network" + (" and its weights" if files.stored else " without weights"),
-        version=(("layers", "V1" if "layers" in net.fields else "V2", "V1 and V2"),),
+        version=(("layers", files.version, "V1 and V2"),),
         files=files.files,
         inputs=tuple(SourceTensor(v.name, v.shape, "float32") for v in net.inputs),
         outputs=tuple(SourceTensor(v, shapes.get(v), "float32") for v in net.outputs),
@@ -279,20 +255,19 @@ def _tried(net: Net, weights: Weights) -> tuple[Conversion, dict[int, str]]:
     A layer behind one that is refused, or behind an input without a size, has no shape; its type is
     still looked up.
     """
-    tensors = {v.name: Tensor(v.name, v.shape) for v in net.inputs if v.shape and min(v.shape) > 0}
-    trial = Conversion(ShapeProbe(), weights, tensors)
+    conversion = trial(net.inputs, weights)
     refused: dict[int, str] = {}
     readers = readers_of(net.layers)
     for index, spec in enumerate(net.layers):
         why = refusal_of(spec)
         if why:
             refused[index] = why
-        elif all(value in tensors for value in spec.reads):
+        elif all(value in conversion.tensors for value in spec.reads):
             try:
-                trial.one(spec, readers)
+                conversion.one(spec, readers)
             except SourceModelError as error:
                 refused[index] = error.what
-    return trial, refused
+    return conversion, refused
 
 
 def _layer(spec: LayerSpec, name: str, shape: tuple[int, ...] | None, refused: str) -> SourceLayer:
@@ -331,17 +306,4 @@ def _finding(spec: LayerSpec, why: str, remedy: str) -> Finding:
         where=sanitize(spec.name),
         what=f"{sanitize(spec.name)!r} ({sanitize(spec.type, 60)}) will be refused: {why}.",
         remedy=remedy,
-    )
-
-
-def _parameters(files: CaffeFiles) -> int:
-    """Numbers in the blobs that the net's layers have in the caffemodel."""
-    if files.stored is None:
-        return 0
-    names = {spec.name for spec in files.net.layers}
-    return sum(
-        blob.data.size
-        for layer in files.stored.layers
-        if layer.name in names
-        for blob in layer.blobs
     )

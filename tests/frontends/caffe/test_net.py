@@ -348,7 +348,7 @@ BROKEN = {
     "bias_term is given 2 times": inputs(a=(1, 2))
     + layer("Scale", "a", "y", "scale_param { bias_term: true bias_term: false }"),
     "32 bits": inputs(a=(1, 99999999999)) + layer("ReLU", "a"),
-    "too large": inputs(a=(60000, 60000)) + layer("ReLU", "a"),
+    "no more than a memory holds": inputs(a=(60000, 60000)) + layer("ReLU", "a"),
 }
 
 

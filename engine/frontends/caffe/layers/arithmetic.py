@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-
-import numpy as np
+from collections.abc import Mapping
 
 from engine.base.text import shape_text
 from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
@@ -34,28 +32,28 @@ def _eltwise(at: Layer, param: Fields) -> Tensor:
     first = names[0]
     for name in names[1:-1]:
         first = at.node(op, first, name)
-    return at.top(op, first, names[-1], shape=at.x.shape)
+    return at.top(op, first, names[-1])
 
 
 def _scale(at: Layer, param: Fields) -> Tensor:
     """scale_layer.cpp: times weights or a second bottom, plus a bias where asked for."""
     biased = param.flag("bias_term", False)
-    filler, bias_filler = param.message("filler"), param.message("bias_filler")
+    bias_filler = param.message("bias_filler")
     axis, shape = _span(at, param)
-    factor = _operand(at, shape, axis, "one", filler)
+    factor = _operand(at, shape, axis, "one", param.message("filler"))
     if not biased:
-        return at.top("Mul", at.x.name, factor, shape=at.x.shape)
+        return at.top("Mul", at.x.name, factor)
     product = at.node("Mul", at.x.name, factor)
-    offset = at.constant(_spread(at, at.blob(shape, "bias", bias_filler), axis), "bias")
-    return at.top("Add", product, offset, shape=at.x.shape)
+    spread = (*shape, *[1] * (at.x.rank - axis - len(shape)))
+    offset = at.constant(at.blob(shape, "bias", bias_filler).reshape(spread), "bias")
+    return at.top("Add", product, offset)
 
 
 def _bias(at: Layer, param: Fields) -> Tensor:
     """bias_layer.cpp: plus weights or a second bottom."""
-    filler = param.message("filler")
     axis, shape = _span(at, param)
-    offset = _operand(at, shape, axis, "bias", filler)
-    return at.top("Add", at.x.name, offset, shape=at.x.shape)
+    offset = _operand(at, shape, axis, "bias", param.message("filler"))
+    return at.top("Add", at.x.name, offset)
 
 
 def _span(at: Layer, param: Fields) -> tuple[int, tuple[int, ...]]:
@@ -68,10 +66,10 @@ def _span(at: Layer, param: Fields) -> tuple[int, tuple[int, ...]]:
     if len(at.inputs) == 2:
         shape = at.inputs[1].shape
         axis = axis if shape else 0
+    elif count < -1 or axis + count > at.x.rank:
+        raise at.fault(f"num_axes is {count} from axis {axis} of {at.x.rank}")
     else:
-        if count < -1 or axis + count > at.x.rank:
-            raise at.fault(f"num_axes is {count} from axis {axis} of {at.x.rank}")
-        shape = at.x.shape[axis:] if count == -1 else at.x.shape[axis : axis + count]
+        shape = at.x.shape[axis : None if count == -1 else axis + count]
     if at.x.shape[axis : axis + len(shape)] != shape:
         raise at.fault(
             f"{shape_text(shape)} does not fit {shape_text(at.x.shape)} from axis {axis} on"
@@ -81,27 +79,22 @@ def _span(at: Layer, param: Fields) -> tuple[int, tuple[int, ...]]:
 
 def _operand(at: Layer, shape: tuple[int, ...], axis: int, kind: str, filler: Fields) -> str:
     """The second operand, with axes of 1 behind it so that ONNX spreads it the same way."""
+    spread = (*shape, *[1] * (at.x.rank - axis - len(shape)))
     if len(at.inputs) == 1:
-        return at.constant(_spread(at, at.blob(shape, kind, filler), axis), kind)
-    behind = at.x.rank - axis - len(shape)
+        return at.constant(at.blob(shape, kind, filler).reshape(spread), kind)
     other = at.inputs[1]
-    return at.reshaped(other.name, (*shape, *[1] * behind)) if behind else other.name
+    return other.name if spread == other.shape else at.reshaped(other.name, spread)
 
 
-def _spread(at: Layer, array: np.ndarray, axis: int) -> np.ndarray:
-    return array.reshape(*array.shape, *[1] * (at.x.rank - axis - array.ndim))
-
-
-def _axpy(at: Layer) -> Sequence[Tensor]:
+def _axpy(at: Layer, _: Fields) -> Tensor:
     """axpy_layer.cpp of the SENet fork: ``a * x + y`` with a number of ``a`` per channel."""
-    at.expect([3])
     a, x, y = at.inputs
     if x.shape != y.shape or math.prod(a.shape) != math.prod(x.shape[:2]) or x.rank < 2:
         shapes = ", ".join(shape_text(value.shape) for value in at.inputs)
         raise at.fault(f"its bottoms do not fit each other: {shapes}")
     wanted = (*x.shape[:2], *[1] * (x.rank - 2))
     factor = a.name if a.shape == wanted else at.reshaped(a.name, wanted)
-    return [at.top("Add", at.node("Mul", factor, x.name), y.name, shape=x.shape)]
+    return at.top("Add", at.node("Mul", factor, x.name), y.name)
 
 
 _REDUCTIONS = {1: "SUM", 2: "ASUM", 3: "SUMSQ", 4: "MEAN"}
@@ -113,11 +106,11 @@ def _reduction(at: Layer, param: Fields) -> Tensor:
     axis = at.axis(param, "axis", 0)
     op = _REDUCE[param.choice("operation", _REDUCTIONS, "SUM")]
     factor = param.number("coeff", 1.0)
-    axes, shape = at.ints(*range(axis, at.x.rank)), at.x.shape[:axis]
+    axes = at.ints(*range(axis, at.x.rank))
     if factor == 1:
-        return at.top(op, at.x.name, axes, shape=shape, keepdims=0)
+        return at.top(op, at.x.name, axes, keepdims=0)
     reduced = at.node(op, at.x.name, axes, keepdims=0)
-    return at.top("Mul", reduced, at.scalar(factor), shape=shape)
+    return at.top("Mul", reduced, at.scalar(factor))
 
 
 def _arg_max(at: Layer, param: Fields) -> Tensor:
@@ -129,31 +122,30 @@ def _arg_max(at: Layer, param: Fields) -> Tensor:
     count, values = param.integer("top_k", 1), param.flag("out_max_val", False)
     along = "axis" in param
     if along:
-        axis, name, shape = at.axis(param, "axis", 0), at.x.name, list(at.x.shape)
+        axis, name = at.axis(param, "axis", 0), at.x.name
         length = at.x.shape[axis]
-        shape[axis] = count
     else:
         axis, length = 2, math.prod(at.x.shape[1:])
         name = at.reshaped(at.x.name, (at.x.shape[0], 1, length))
-        shape = [at.x.shape[0], 2 if values else 1, count, *[1] * (at.x.rank - 3)]
     if not 1 <= count <= length:
         raise at.fault(f"top_k is {count} of {length}")
-    turned = at.node("Slice", name, at.ints(-1), at.ints(-(1 << 31)), at.ints(axis), at.ints(-1))
+    turned = at.node("Slice", name, *at.backwards(axis))
     hints = [f"{at.spec.makes[0]}:values", f"{at.spec.makes[0]}:places"]
     largest, places = at.writer.nodes("TopK", [turned, at.ints(count)], hints, axis=axis)
     if along and values:
-        return at.top("Identity", largest, shape=shape)
+        return at.top("Identity", largest)
     index = at.node("Sub", at.ints(length - 1), places)
     if along:
-        return at.top("Cast", index, shape=shape, to=1)
+        return at.top("Cast", index, to=1)
     numbers = at.node("Cast", index, to=1)
     if values:
         numbers = at.node("Concat", numbers, largest, axis=1)
-    return at.top("Reshape", numbers, at.ints(*shape), shape=shape)
+    channels = 2 if values else 1
+    return at.reshape_top(numbers, (at.x.shape[0], channels, count, *[1] * (at.x.rank - 3)))
 
 
 LAYERS: Mapping[str, Converter] = {
-    "Axpy": _axpy,
+    "Axpy": one_top(_axpy, bottoms=[3]),
     "Bias": one_top(_bias, "bias_param", bottoms=[1, 2]),
     "Eltwise": one_top(
         _eltwise, "eltwise_param", bottoms=range(2, 1000), ignored=("stable_prod_grad",)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,57 +16,14 @@ __all__ = ["LAYERS"]
 _MAX_PATCH_WEIGHTS = 1 << 24
 
 
-@dataclass(frozen=True)
-class _Window:
-    """Kernel, stride, padding and dilation, a number for each spatial axis."""
-
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pad: tuple[int, ...]
-    dilation: tuple[int, ...]
-
-    @property
-    def extent(self) -> list[int]:
-        """How far the kernel reaches with its dilation."""
-        return [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True)]
-
-    @property
-    def attributes(self) -> Window:
-        """As ONNX's Conv has them."""
-        return {
-            "kernel_shape": list(self.kernel),
-            "strides": list(self.stride),
-            "pads": [*self.pad, *self.pad],
-            "dilations": list(self.dilation),
-        }
-
-
-@dataclass(frozen=True)
-class _Form:
-    """A convolution or its transpose: ONNX's operator, and the length of an output axis.
-
-    ``side`` takes the input's length, padding, extent of the kernel and stride.
-    """
-
-    op: str
-    side: Callable[[int, int, int, int], int]
-    transposed: bool
-
-
-_FORWARD = _Form("Conv", lambda n, pad, extent, step: (n + 2 * pad - extent) // step + 1, False)
-_TRANSPOSED = _Form(
-    "ConvTranspose", lambda n, pad, extent, step: step * (n - 1) + extent - 2 * pad, True
-)
-
-
-def _window(at: Layer, param: Fields) -> _Window:
+def _window(at: Layer, param: Fields) -> Window:
     """base_conv_layer.cpp, LayerSetUp: one number for all axes, one for each, or ``_h`` and ``_w``.
 
     An axis named twice, or ``_h`` without ``_w``, is refused as Caffe does.
     """
     axes = at.x.rank - 2
 
-    def sides(name: str, short: str, default: int | None, least: int) -> tuple[int, ...]:
+    def sides(name: str, short: str, default: int | None, least: int) -> list[int]:
         values = param.integers(name)
         pair = [param.integer(f"{short}_{side}", -1) for side in "hw"]
         if f"{short}_h" in param or f"{short}_w" in param:
@@ -80,14 +36,14 @@ def _window(at: Layer, param: Fields) -> _Window:
         values = values * axes if len(values) == 1 else values
         if len(values) != axes or min(values) < least:
             raise at.fault(f"{name} is {values} for {axes} spatial axes")
-        return tuple(values)
+        return values
 
-    return _Window(
-        sides("kernel_size", "kernel", None, 1),
-        sides("stride", "stride", 1, 1),
-        sides("pad", "pad", 0, 0),
-        sides("dilation", "dilation", 1, 1),
-    )
+    return {
+        "kernel_shape": sides("kernel_size", "kernel", None, 1),
+        "strides": sides("stride", "stride", 1, 1),
+        "pads": sides("pad", "pad", 0, 0) * 2,
+        "dilations": sides("dilation", "dilation", 1, 1),
+    }
 
 
 def _convolution_param(at: Layer) -> Fields:
@@ -105,52 +61,45 @@ def _convolution_param(at: Layer) -> Fields:
     return param
 
 
-def _convolution(at: Layer) -> Sequence[Tensor]:
-    """conv_layer.cpp: weights are channels out, channels in of a group, kernel."""
-    param = _convolution_param(at)
-    return _convolve(at, param, param.integer("group", 1), _FORWARD)
+def _convolve(op: str, *, depthwise: bool = False) -> Converter:
+    """conv_layer.cpp and deconv_layer.cpp.
 
+    Weights are channels out, channels in of a group, kernel; those of a transposed convolution
+    begin with the channels in. Depthwise layers of forks have a group for each channel where the
+    file names none.
+    """
 
-def _depthwise(at: Layer) -> Sequence[Tensor]:
-    """Depthwise layers of forks: a group for each channel where the file names none."""
-    param = _convolution_param(at)
-    return _convolve(at, param, param.integer("group", at.x.shape[1]), _FORWARD)
+    def convert(at: Layer) -> Sequence[Tensor]:
+        param, channels = _convolution_param(at), at.x.shape[1]
+        group = param.integer("group", channels if depthwise else 1)
+        window, outputs = _window(at, param), param.integer("num_output", 0)
+        if outputs < 1 or group < 1 or outputs % group or channels % group:
+            raise at.fault(f"{channels} channels, {outputs} outputs and {group} groups do not fit")
+        fillers = param.message("weight_filler"), param.message("bias_filler")
+        first, second = (outputs, channels) if op == "Conv" else (channels, outputs)
+        sides = [first, second // group, *window["kernel_shape"]]
+        operands = [at.constant(at.blob(sides, "weight", fillers[0]), "weight")]
+        if param.flag("bias_term", True):
+            operands.append(at.constant(at.blob([outputs], "bias", fillers[1]), "bias"))
+        return _windows(at, op, window, operands, group)
 
-
-def _deconvolution(at: Layer) -> Sequence[Tensor]:
-    """deconv_layer.cpp: weights are channels in, channels out of a group, kernel."""
-    param = _convolution_param(at)
-    return _convolve(at, param, param.integer("group", 1), _TRANSPOSED)
-
-
-def _convolve(at: Layer, param: Fields, group: int, form: _Form) -> Sequence[Tensor]:
-    window = _window(at, param)
-    outputs, channels = param.integer("num_output", 0), at.x.shape[1]
-    _check_group(at, outputs, channels, group)
-    fillers = param.message("weight_filler"), param.message("bias_filler")
-    first, second = (channels, outputs) if form.transposed else (outputs, channels)
-    weight = at.blob([first, second // group, *window.kernel], "weight", fillers[0])
-    operands = [at.constant(weight, "weight")]
-    if param.flag("bias_term", True):
-        operands.append(at.constant(at.blob([outputs], "bias", fillers[1]), "bias"))
-    return _windows(at, window, operands, outputs, group, form)
+    return convert
 
 
 def _windows(
-    at: Layer, window: _Window, operands: Sequence[str], outputs: int, group: int, form: _Form
+    at: Layer, op: str, window: Window, operands: Sequence[str], group: int
 ) -> Sequence[Tensor]:
     """The operator, once for each bottom."""
-    tops = []
-    for index, x in enumerate(at.inputs):
-        sides = [
-            form.side(*numbers)
-            for numbers in zip(x.shape[2:], window.pad, window.extent, window.stride, strict=True)
-        ]
-        shape, more = (x.shape[0], outputs, *sides), window.attributes
-        tops.append(
-            at.top(form.op, x.name, *operands, shape=shape, index=index, group=group, **more)
-        )
-    return tops
+    axes = len(window["kernel_shape"])
+    numbers = (window["kernel_shape"], window["dilations"], window["pads"][:axes])
+    for x in at.inputs:
+        for size, kernel, dilation, pad in zip(x.shape[2:], *numbers, strict=True):
+            if op == "Conv" and dilation * (kernel - 1) + 1 > size + 2 * pad:
+                raise at.fault(f"a kernel of {kernel} on {size} leaves a tensor that holds nothing")
+    return [
+        at.top(op, x.name, *operands, index=index, group=group, **window)
+        for index, x in enumerate(at.inputs)
+    ]
 
 
 def _im2col(at: Layer) -> Sequence[Tensor]:
@@ -160,18 +109,13 @@ def _im2col(at: Layer) -> Sequence[Tensor]:
     """
     param = _convolution_param(at)
     window, channels = _window(at, param), at.x.shape[1]
-    places = math.prod(window.kernel)
+    kernel = window["kernel_shape"]
+    places = math.prod(kernel)
     if channels * places * places > _MAX_PATCH_WEIGHTS:
         raise at.refuse(f"its kernel of {places} places is too large for {channels} channels")
-    picks = np.eye(places, dtype=np.float32).reshape(places, 1, *window.kernel)
+    picks = np.eye(places, dtype=np.float32).reshape(places, 1, *kernel)
     weight = at.constant(np.concatenate([picks] * channels), "picks")
-    operands, outputs = [weight], channels * places
-    return _windows(at, window, operands, outputs, channels, _FORWARD)
-
-
-def _check_group(at: Layer, outputs: int, channels: int, group: int) -> None:
-    if outputs < 1 or group < 1 or outputs % group or channels % group:
-        raise at.fault(f"{channels} channels, {outputs} outputs and {group} groups do not fit")
+    return _windows(at, "Conv", window, [weight], channels)
 
 
 def _inner_product(at: Layer, param: Fields) -> Tensor:
@@ -188,19 +132,18 @@ def _inner_product(at: Layer, param: Fields) -> Tensor:
         operands.append(at.constant(at.blob([outputs], "bias", fillers[1]), "bias"))
     flat = axis == 1 and at.x.rank == 2
     vectors = at.x.name if flat else at.node("Flatten", at.x.name, axis=axis)
-    shape = (*at.x.shape[:axis], outputs)
     attributes = {"transB": 0 if transpose else 1}
     if axis == 1:
-        return at.top("Gemm", vectors, *operands, shape=shape, **attributes)
+        return at.top("Gemm", vectors, *operands, **attributes)
     product = at.node("Gemm", vectors, *operands, **attributes)
-    return at.top("Reshape", product, at.ints(*shape), shape=shape)
+    return at.reshape_top(product, (*at.x.shape[:axis], outputs))
 
 
 LAYERS: Mapping[str, Converter] = {
-    "Convolution": _convolution,
-    "ConvolutionDepthwise": _depthwise,
-    "Deconvolution": _deconvolution,
-    "DepthwiseConvolution": _depthwise,
+    "Convolution": _convolve("Conv"),
+    "ConvolutionDepthwise": _convolve("Conv", depthwise=True),
+    "Deconvolution": _convolve("ConvTranspose"),
+    "DepthwiseConvolution": _convolve("Conv", depthwise=True),
     "Im2col": _im2col,
     "InnerProduct": one_top(_inner_product, "inner_product_param"),
 }

@@ -15,16 +15,11 @@ _REGIONS = {0: "ACROSS_CHANNELS", 1: "WITHIN_CHANNEL"}
 _BN_MODES = {0: "LEARN", 1: "INFERENCE"}
 
 
-def _batch_norm(at: Layer) -> Sequence[Tensor]:
+def _batch_norm(at: Layer, param: Fields) -> Tensor:
     """batch_norm_layer.cpp: blobs are mean and variance, both times the third blob, a factor.
 
     A factor of 0 stands for no statistics: mean and variance are 0 then.
     """
-    at.expect([1])
-    param = at.param("batch_norm_param")
-    param.ignore("moving_average_fraction", "engine", "scale_filler", "bias_filler")
-    if at.x.rank < 2:
-        raise at.fault(f"its bottom has {at.x.rank} axes instead of at least 2")
     eps = param.number("eps", 1e-5)
     if not param.flag("use_global_stats", True):
         return _of_this_batch(at, eps)
@@ -35,40 +30,34 @@ def _batch_norm(at: Layer) -> Sequence[Tensor]:
     scale, bias = np.ones(channels, np.float32), np.zeros(channels, np.float32)
     if param.flag("scale_bias", False):  # NVIDIA's fork keeps what is Scale elsewhere
         scale, bias = at.blob([channels], "one"), at.blob([channels], "bias")
-    return [_normalised(at, scale, bias, mean * factor, variance * factor, eps)]
+    return _normalised(at, eps, scale, bias, mean * factor, variance * factor)
 
 
-def _normalised(
-    at: Layer,
-    scale: np.ndarray,
-    bias: np.ndarray,
-    mean: np.ndarray,
-    variance: np.ndarray,
-    eps: float,
-) -> Tensor:
-    arrays = {"scale": scale, "bias": bias, "mean": mean, "variance": variance}
-    operands = [at.constant(array, name) for name, array in arrays.items()]
-    return at.top("BatchNormalization", at.x.name, *operands, shape=at.x.shape, epsilon=eps)
+def _normalised(at: Layer, eps: float, *arrays: np.ndarray) -> Tensor:
+    """By scale, bias, mean and variance."""
+    names = ("scale", "bias", "mean", "variance")
+    operands = [at.constant(array, name) for array, name in zip(arrays, names, strict=True)]
+    return at.top("BatchNormalization", at.x.name, *operands, epsilon=eps)
 
 
-def _of_this_batch(at: Layer, eps: float) -> Sequence[Tensor]:
+def _of_this_batch(at: Layer, eps: float) -> Tensor:
     """``use_global_stats: false``: mean and variance of what goes through, as in training."""
     stored = at.weights.stored(at.spec) or 0
     at.blobs_used = max(at.blobs_used, stored)  # statistics that are not used
-    axes = [0, *range(2, at.x.rank)]
-    centred = _centred(at, axes)
-    variance = at.node("ReduceMean", at.node("Mul", centred, centred), at.ints(*axes))
+    centred, variance = _centred(at, [0, *range(2, at.x.rank)])
     deviation = at.node("Sqrt", at.node("Add", variance, at.scalar(eps)))
     at.note(
         "batch-statistics",
         "It normalises by the mean and variance of its input (use_global_stats: false).",
         "The file says so; nets that were trained as usual have true here, or leave it out.",
     )
-    return [at.top("Div", centred, deviation, shape=at.x.shape)]
+    return at.top("Div", centred, deviation)
 
 
-def _centred(at: Layer, axes: Sequence[int]) -> str:
-    return at.node("Sub", at.x.name, at.node("ReduceMean", at.x.name, at.ints(*axes)))
+def _centred(at: Layer, axes: Sequence[int]) -> tuple[str, str]:
+    """The input without its mean over some axes, and its variance."""
+    centred = at.node("Sub", at.x.name, at.node("ReduceMean", at.x.name, at.ints(*axes)))
+    return centred, at.node("ReduceMean", at.node("Mul", centred, centred), at.ints(*axes))
 
 
 def _bn(at: Layer, param: Fields) -> Tensor:
@@ -87,7 +76,7 @@ def _bn(at: Layer, param: Fields) -> Tensor:
     eps = param.number("eps", 1e-5)
     scale, bias = at.blob([channels], "one", first), at.blob([channels], "bias", second)
     mean, variance = at.blob([channels], "mean"), at.blob([channels], "one")
-    return _normalised(at, scale, bias, mean, variance, eps)
+    return _normalised(at, eps, scale, bias, mean, variance)
 
 
 def _segnet_bn(at: Layer, param: Fields, scale_filler: Fields, shift_filler: Fields) -> Tensor:
@@ -101,7 +90,7 @@ def _segnet_bn(at: Layer, param: Fields, scale_filler: Fields, shift_filler: Fie
     scale = at.blob([at.x.shape[1]], "one", scale_filler).reshape(sides)
     shift = at.blob([at.x.shape[1]], "bias", shift_filler).reshape(sides)
     product = at.node("Mul", at.x.name, at.constant(scale, "scale"))
-    return at.top("Add", product, at.constant(shift, "shift"), shape=at.x.shape)
+    return at.top("Add", product, at.constant(shift, "shift"))
 
 
 def _lrn(at: Layer, param: Fields) -> Tensor:
@@ -112,8 +101,7 @@ def _lrn(at: Layer, param: Fields) -> Tensor:
     if at.x.rank != 4 or size < 1 or size % 2 == 0 or size > 1 << 16:
         raise at.fault(f"local_size {size} is even or none, or its bottom has not 4 axes")
     if param.choice("norm_region", _REGIONS, "ACROSS_CHANNELS") == "ACROSS_CHANNELS":
-        name = at.x.name
-        return at.top("LRN", name, shape=at.x.shape, size=size, alpha=alpha, beta=beta, bias=k)
+        return at.top("LRN", at.x.name, size=size, alpha=alpha, beta=beta, bias=k)
     square = at.node("Mul", at.x.name, at.x.name)
     average = at.node(
         "AveragePool",
@@ -124,7 +112,7 @@ def _lrn(at: Layer, param: Fields) -> Tensor:
     )
     scaled = at.node("Add", at.node("Mul", average, at.scalar(alpha)), at.scalar(1.0))
     divisor = at.node("Pow", scaled, at.scalar(-beta))
-    return at.top("Mul", at.x.name, divisor, shape=at.x.shape)
+    return at.top("Mul", at.x.name, divisor)
 
 
 def _normalize(at: Layer, param: Fields) -> Tensor:
@@ -138,7 +126,7 @@ def _normalize(at: Layer, param: Fields) -> Tensor:
     scale = at.blob([1] if shared else [at.x.shape[1]], "one", filler)
     scale = scale.reshape(scale.size, *[1] * (at.x.rank - 2))
     unit = at.node("Div", at.x.name, length)
-    return at.top("Mul", unit, at.constant(scale, "scale"), shape=at.x.shape)
+    return at.top("Mul", unit, at.constant(scale, "scale"))
 
 
 def _mvn(at: Layer, param: Fields) -> Tensor:
@@ -147,17 +135,15 @@ def _mvn(at: Layer, param: Fields) -> Tensor:
     eps = param.number("eps", 1e-9)
     if not param.flag("normalize_variance", True):
         mean = at.node("ReduceMean", at.x.name, at.ints(*axes))
-        return at.top("Sub", at.x.name, mean, shape=at.x.shape)
-    centred = _centred(at, axes)
-    variance = at.node("ReduceMean", at.node("Mul", centred, centred), at.ints(*axes))
+        return at.top("Sub", at.x.name, mean)
+    centred, variance = _centred(at, axes)
     deviation = at.node("Add", at.node("Sqrt", variance), at.scalar(eps))
-    return at.top("Div", centred, deviation, shape=at.x.shape)
+    return at.top("Div", centred, deviation)
 
 
 def _softmax(at: Layer, param: Fields) -> Tensor:
     """softmax_layer.cpp."""
-    axis = at.axis(param, "axis", 1)
-    return at.top("Softmax", at.x.name, shape=at.x.shape, axis=axis)
+    return at.top("Softmax", at.x.name, axis=at.axis(param, "axis", 1))
 
 
 def _dropout(at: Layer, param: Fields) -> Tensor:
@@ -168,7 +154,12 @@ def _dropout(at: Layer, param: Fields) -> Tensor:
 
 LAYERS: Mapping[str, Converter] = {
     "BN": one_top(_bn, "bn_param", least=2),
-    "BatchNorm": _batch_norm,
+    "BatchNorm": one_top(
+        _batch_norm,
+        "batch_norm_param",
+        ignored=("moving_average_fraction", "engine", "scale_filler", "bias_filler"),
+        least=2,
+    ),
     "Dropout": one_top(_dropout, "dropout_param"),
     "LRN": one_top(_lrn, "lrn_param", ignored=("engine",)),
     "MVN": one_top(_mvn, "mvn_param", rank=4),

@@ -93,7 +93,7 @@ def _global(at: Layer, param: Fields, method: str) -> Sequence[Tensor]:
     if param.integer("pad", 0) or param.integer("stride", 1) != 1:
         raise at.fault("global pooling has no padding and no stride")
     op = "GlobalMaxPool" if method == "MAX" else "GlobalAveragePool"
-    return [at.top(op, at.x.name, shape=(*at.x.shape[:2], 1, 1))]
+    return [at.top(op, at.x.name)]
 
 
 def _attributes(windows: Sequence[_Windows]) -> Window:
@@ -106,11 +106,10 @@ def _attributes(windows: Sequence[_Windows]) -> Window:
 def _maximum(at: Layer, windows: Sequence[_Windows]) -> Sequence[Tensor]:
     """The end padding is written out: ONNX's own ``ceil_mode`` counts windows differently."""
     at.expect([1], len(at.spec.tops))
-    shape = (*at.x.shape[:2], *(axis.out for axis in windows))
     pads = [axis.pad for axis in windows] + [axis.beyond for axis in windows]
     attributes: Window = {**_attributes(windows), "pads": pads}
     if len(at.spec.tops) == 1:
-        return [at.top("MaxPool", at.x.name, shape=shape, **attributes)]
+        return [at.top("MaxPool", at.x.name, **attributes)]
     if len(at.spec.tops) > 2:
         raise at.fault(f"it has {len(at.spec.tops)} tops instead of 1 or 2")
     raw = at.only_feeds(1, "Upsample")
@@ -119,9 +118,9 @@ def _maximum(at: Layer, windows: Sequence[_Windows]) -> Sequence[Tensor]:
     pooled, indices = at.writer.nodes("MaxPool", [at.x.name], names, **attributes)
     plane = at.x.shape[2:]
     if raw:
-        return [Tensor(pooled, shape), Tensor(indices, shape, plane=plane)]
+        return [at.made(pooled), at.made(indices, plane)]
     within = at.node("Mod", indices, at.ints(plane[0] * plane[1]))
-    return [Tensor(pooled, shape), at.top("Cast", within, shape=shape, index=1, to=1)]
+    return [at.made(pooled), at.top("Cast", within, index=1, to=1)]
 
 
 def _average(at: Layer, windows: Sequence[_Windows]) -> Tensor:
@@ -130,25 +129,15 @@ def _average(at: Layer, windows: Sequence[_Windows]) -> Tensor:
     Padding counts, so it becomes zeros of a Pad where a window also reaches beyond it; what lies
     beyond is padding of AveragePool, which does not count.
     """
-    shape = (*at.x.shape[:2], *(axis.out for axis in windows))
-    attributes = _attributes(windows)
+    name, attributes = at.x.name, _attributes(windows)
     begins, ends = [axis.pad for axis in windows], [axis.beyond for axis in windows]
-    overflows = any(axis.beyond > axis.pad for axis in windows)
-    if not overflows or not any(begins):
-        counted = 0 if overflows else 1
-        return at.top(
-            "AveragePool",
-            at.x.name,
-            shape=shape,
-            pads=[*begins, *ends],
-            count_include_pad=counted,
-            **attributes,
-        )
-    inside = [min(axis.pad, axis.beyond) for axis in windows]
-    pads = at.ints(0, 0, *begins, 0, 0, *inside)
-    padded = at.node("Pad", at.x.name, pads)
-    rest = [axis.beyond - pad for axis, pad in zip(windows, inside, strict=True)]
-    return at.top("AveragePool", padded, shape=shape, pads=[0, 0, *rest], **attributes)
+    counted = not any(axis.beyond > axis.pad for axis in windows)
+    if not counted and any(begins):
+        inside = [min(axis.pad, axis.beyond) for axis in windows]
+        name = at.node("Pad", name, at.ints(0, 0, *begins, 0, 0, *inside))
+        begins, ends = [0, 0], [end - pad for end, pad in zip(ends, inside, strict=True)]
+    attributes["pads"] = [*begins, *ends]
+    return at.top("AveragePool", name, count_include_pad=int(counted), **attributes)
 
 
 def _roi_pooling(at: Layer, param: Fields) -> Tensor:
@@ -162,7 +151,6 @@ def _roi_pooling(at: Layer, param: Fields) -> Tensor:
         "MaxRoiPool",
         at.x.name,
         regions,
-        shape=(rois.shape[0], at.x.shape[1], *size),
         pooled_shape=size,
         spatial_scale=param.number("spatial_scale", 1.0),
     )

@@ -104,12 +104,10 @@ def _cell(at: Layer, param: Fields, *, bias_last: bool) -> _Cell:
     steps, streams, *rest = at.x.shape
     inputs = math.prod(rest)
     of_input = at.blob([4 * units, inputs], "weight", fillers[0])
-    if bias_last:
-        of_state = at.blob([4 * units, units], "weight", fillers[0])
+    bias = None if bias_last else at.blob([4 * units], "bias", fillers[1])
+    of_state = at.blob([4 * units, units], "weight", fillers[0])
+    if bias is None:
         bias = at.blob([4 * units], "bias", fillers[1])
-    else:
-        bias = at.blob([4 * units], "bias", fillers[1])
-        of_state = at.blob([4 * units, units], "weight", fillers[0])
     return _Cell(steps, streams, inputs, units, of_input, of_state, bias)
 
 
@@ -132,9 +130,7 @@ def _onnx_lstm(at: Layer, cell: _Cell, start: Sequence[str]) -> Sequence[Tensor]
     if len(at.spec.makes) == 3:
         names += at.spec.makes[1:]
     outputs = at.writer.nodes("LSTM", operands, names, hidden_size=cell.units)
-    shape = (cell.steps, cell.streams, cell.units)
-    tops = [at.top("Squeeze", outputs[0], at.ints(1), shape=shape)]
-    return tops + [Tensor(name, (1, *shape[1:])) for name in outputs[1:]]
+    return [at.top("Squeeze", outputs[0], at.ints(1)), *map(at.made, outputs[1:])]
 
 
 def _sequence(at: Layer, cell: _Cell) -> str:
@@ -174,10 +170,9 @@ def _written_out(at: Layer, cell: _Cell, indicator: str, start: Sequence[str]) -
         mixed = at.node("MatMul", at.node("Mul", h, factor), recurrence)
         h, c = _unit(at, cell, at.node("Add", mixed, x), at.node("Mul", c, factor))
         steps.append(h)
-    shape = (cell.steps, cell.streams, cell.units)
-    tops = [at.top("Concat", *steps, shape=shape, axis=0)]
+    tops = [at.top("Concat", *steps, axis=0)]
     for index, last in enumerate((h, c)[: len(at.spec.makes) - 1], start=1):
-        tops.append(at.top("Identity", last, shape=(1, *shape[1:]), index=index))
+        tops.append(at.top("Identity", last, index=index))
     return tops
 
 

@@ -26,9 +26,7 @@ def _concat(at: Layer, param: Fields) -> Tensor:
             raise at.fault(f"its bottoms do not fit along axis {axis}: {shapes}")
     if len(at.inputs) == 1:
         return at.x
-    shape = list(at.x.shape)
-    shape[axis] = sum(x.shape[axis] for x in at.inputs)
-    return at.top("Concat", *(x.name for x in at.inputs), shape=shape, axis=axis)
+    return at.top("Concat", *(x.name for x in at.inputs), axis=axis)
 
 
 def _slice(at: Layer) -> Sequence[Tensor]:
@@ -50,8 +48,7 @@ def _slice(at: Layer) -> Sequence[Tensor]:
     if count == 1:
         return [at.x]
     names = at.writer.nodes("Split", [at.x.name, at.ints(*sizes)], list(at.spec.makes), axis=axis)
-    before, after = at.x.shape[:axis], at.x.shape[axis + 1 :]
-    return [Tensor(name, (*before, size, *after)) for name, size in zip(names, sizes, strict=True)]
+    return [at.made(name) for name in names]
 
 
 def _split(at: Layer) -> Sequence[Tensor]:
@@ -66,11 +63,7 @@ def _flatten(at: Layer, param: Fields) -> Tensor:
     if end < begin:
         raise at.fault(f"end_axis {end} stands before axis {begin}")
     joined = math.prod(at.x.shape[begin : end + 1])
-    return _as(at, (*at.x.shape[:begin], joined, *at.x.shape[end + 1 :]))
-
-
-def _as(at: Layer, shape: Sequence[int]) -> Tensor:
-    return at.top("Reshape", at.x.name, at.ints(*shape), shape=shape)
+    return at.reshape_top(at.x.name, (*at.x.shape[:begin], joined, *at.x.shape[end + 1 :]))
 
 
 def _reshape(at: Layer, param: Fields) -> Tensor:
@@ -98,7 +91,7 @@ def _reshape(at: Layer, param: Fields) -> Tensor:
         shape[shape.index(-1)] = total // known
     if math.prod(shape) != total:
         raise at.fault(f"{shape_text(at.x.shape)} and {shape_text(shape)} differ in size")
-    return _as(at, shape)
+    return at.reshape_top(at.x.name, shape)
 
 
 def _permute(at: Layer, param: Fields) -> Tensor:
@@ -116,7 +109,7 @@ def _transpose(at: Layer, param: Fields) -> Tensor:
 def _transposed(at: Layer, order: list[int]) -> Tensor:
     if sorted(order) != list(range(at.x.rank)):
         raise at.fault(f"the order {order} does not name each of {at.x.rank} axes once")
-    return at.top("Transpose", at.x.name, shape=[at.x.shape[i] for i in order], perm=order)
+    return at.top("Transpose", at.x.name, perm=order)
 
 
 def _crop(at: Layer, param: Fields) -> Tensor:
@@ -140,14 +133,13 @@ def _crop(at: Layer, param: Fields) -> Tensor:
         )
     axes = at.ints(*range(axis, at.x.rank))
     begin, end = at.ints(*offsets), at.ints(*ends)
-    return at.top("Slice", at.x.name, begin, end, axes, shape=shape)
+    return at.top("Slice", at.x.name, begin, end, axes)
 
 
 def _reverse(at: Layer, param: Fields) -> Tensor:
     """reverse_layer.cpp of the OCR forks: one axis, by default the first, from its end."""
     axis = at.axis(param, "axis", 0)
-    ends = (at.ints(-1), at.ints(-(1 << 31)), at.ints(axis), at.ints(-1))
-    return at.top("Slice", at.x.name, *ends, shape=at.x.shape)
+    return at.top("Slice", at.x.name, *at.backwards(axis))
 
 
 def _tile(at: Layer, param: Fields) -> Tensor:
@@ -156,8 +148,7 @@ def _tile(at: Layer, param: Fields) -> Tensor:
     if tiles < 1:
         raise at.fault(f"tiles is {tiles}")
     repeats = [tiles if i == axis else 1 for i in range(at.x.rank)]
-    shape = [side * times for side, times in zip(at.x.shape, repeats, strict=True)]
-    return at.top("Tile", at.x.name, at.ints(*repeats), shape=shape)
+    return at.top("Tile", at.x.name, at.ints(*repeats))
 
 
 def _shuffle_channel(at: Layer, param: Fields) -> Tensor:
@@ -168,7 +159,7 @@ def _shuffle_channel(at: Layer, param: Fields) -> Tensor:
     batch, channels, rest = at.x.shape[0], at.x.shape[1], math.prod(at.x.shape[2:])
     grouped = at.reshaped(at.x.name, (batch, group, channels // group, rest))
     swapped = at.node("Transpose", grouped, perm=[0, 2, 1, 3])
-    return at.top("Reshape", swapped, at.ints(*at.x.shape), shape=at.x.shape)
+    return at.reshape_top(swapped, at.x.shape)
 
 
 def _interp(at: Layer, param: Fields) -> Tensor:
@@ -188,9 +179,8 @@ def _interp(at: Layer, param: Fields) -> Tensor:
         starts, axes = at.ints(-begin, -begin), at.ints(2, 3)
         stops = at.ints(*(side - begin for side in sides))
         name = at.node("Slice", name, starts, stops, axes)
-    shape = (*at.x.shape[:2], *size)
     linear: Resizing = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
-    return at.top("Resize", name, "", "", at.ints(*shape), shape=shape, **linear)
+    return at.top("Resize", name, "", "", at.ints(*at.x.shape[:2], *size), **linear)
 
 
 def _interp_size(at: Layer, param: Fields, sides: Sequence[int]) -> list[int]:
@@ -221,9 +211,8 @@ def _upsample(at: Layer, param: Fields) -> Tensor:
     scale = param.integer("scale", 1)
     if not 1 <= scale <= 1 << 10:
         raise at.fault(f"scale is {scale}")
-    shape = (*at.x.shape[:2], *(side * scale for side in at.x.shape[2:]))
     scales = at.writer.constant(np.array([1, 1, scale, scale], np.float32), "constant:scales")
-    return at.top("Resize", at.x.name, "", scales, shape=shape, **COPIED)
+    return at.top("Resize", at.x.name, "", scales, **COPIED)
 
 
 def _unpooled(at: Layer, param: Fields) -> Tensor:
@@ -245,18 +234,10 @@ def _unpooled(at: Layer, param: Fields) -> Tensor:
             f"it makes {shape_text(size)} of a mask of {shape_text(mask.plane)}, so that numbers "
             "would land elsewhere than where they came from"
         )
-    shape = (*at.x.shape[:2], *size)
     # only a lower bound of the size that is given: the mask alone says where numbers go
     kernel = [max(1, a // b) for a, b in zip(size, at.x.shape[2:], strict=True)]
-    return at.top(
-        "MaxUnpool",
-        at.x.name,
-        mask.name,
-        at.ints(*shape),
-        shape=shape,
-        kernel_shape=kernel,
-        strides=kernel,
-    )
+    shape = at.ints(*at.x.shape[:2], *size)
+    return at.top("MaxUnpool", at.x.name, mask.name, shape, kernel_shape=kernel, strides=kernel)
 
 
 LAYERS: Mapping[str, Converter] = {
