@@ -11,9 +11,9 @@ import numpy as np
 
 from engine.frontends.darknet.files import Section
 from engine.frontends.darknet.layers import Planner, Weights
-from engine.frontends.darknet.plan import Build, Net, Plan, refuse
-from engine.frontends.emit import Emitter
+from engine.frontends.darknet.plan import Build, Net, Plan
 from engine.frontends.formula import Formula, apply, exp, sigmoid, where
+from engine.frontends.kit import refuse
 
 __all__ = ["HEADS"]
 
@@ -52,34 +52,34 @@ class _Head:
 
     def parts(self, build: Build, source: int, sizes: tuple[int, ...]) -> list[Formula]:
         """The input as [batch, anchors, entries, h, w], split along its entries."""
-        e = build.emitter
-        shape = e.ints(0, len(self.mask), self.box + 1 + self.classes, *self.shape[1:])
-        x = e.node("Reshape", [build.image(source), shape])
+        shape = build.ints(0, len(self.mask), self.box + 1 + self.classes, *self.shape[1:])
+        x = build.node("Reshape", [build.image(source), shape])
         outputs = [f"{build.name}_part{number}" for number in range(len(sizes))]
-        return list(map(e.formula, e.nodes("Split", [x, e.ints(*sizes)], outputs, axis=2)))
+        return list(
+            map(build.formula, build.nodes("Split", [x, build.ints(*sizes)], outputs, axis=2))
+        )
 
-    def place(self, e: Emitter, x: Formula, axis: int) -> Formula:
+    def place(self, build: Build, x: Formula, axis: int) -> Formula:
         """``(x + i) / n`` along the width (axis 4) or the height (axis 3)."""
         count = self.shape[axis - 2]
         shape = [1] * 5
         shape[axis] = count
         grid = np.arange(count, dtype=np.float32).reshape(shape)
-        return (x + e.constant(grid, "grid")) / count
+        return (x + build.constant(grid, "grid")) / count
 
-    def sized(self, e: Emitter, x: Formula, column: int, over: int, factor: float = 1) -> Formula:
+    def sized(self, build: Build, x: Formula, column: int, over: int, factor: float = 1) -> Formula:
         """``x`` times the anchors' width (column 0) or height (column 1) over ``over``."""
         sizes = (self.anchors[:, column] * factor / over).astype(np.float32)
-        return x * e.constant(sizes.reshape(1, -1, 1, 1, 1), "anchors")
+        return x * build.constant(sizes.reshape(1, -1, 1, 1, 1), "anchors")
 
     def table(self, build: Build, parts: list[Formula]) -> str:
         """One row per place and anchor."""
-        e = build.emitter
-        x = e.node("Concat", [part.written() for part in parts], axis=2)
-        x = e.node("Transpose", [x], perm=(0, 3, 4, 1, 2))
+        x = build.node("Concat", [part.written() for part in parts], axis=2)
+        x = build.node("Transpose", [x], perm=(0, 3, 4, 1, 2))
         rows = len(self.mask) * self.shape[1] * self.shape[2]
         shape = (rows, 5 + self.classes)
         whole = shape if build.batch == 1 else (build.batch, *shape)
-        return e.node("Reshape", [x, e.ints(*whole)], build.name)
+        return build.node("Reshape", [x, build.ints(*whole)], build.name)
 
 
 def _scaled(x: Formula, scale: float) -> Formula:
@@ -100,7 +100,6 @@ def _yolo(layer: Section, net: Net) -> Plan:
         return _raw(net)
 
     def emit(build: Build, _: Weights) -> str:
-        e = build.emitter
         x, y, w, h, objectness, classes = head.parts(build, source, (1, 1, 1, 1, 1, head.classes))
         if new:
             # the layer before is logistic already; sizes are (2 p)² anchors
@@ -110,10 +109,10 @@ def _yolo(layer: Section, net: Net) -> Plan:
             w, h = exp(w), exp(h)
         factor = 4 if new else 1
         parts = [
-            head.place(e, _scaled(x, scale), 4),
-            head.place(e, _scaled(y, scale), 3),
-            head.sized(e, w, 0, head.image[1], factor),
-            head.sized(e, h, 1, head.image[0], factor),
+            head.place(build, _scaled(x, scale), 4),
+            head.place(build, _scaled(y, scale), 3),
+            head.sized(build, w, 0, head.image[1], factor),
+            head.sized(build, h, 1, head.image[0], factor),
             objectness,
             classes * objectness,
         ]
@@ -133,15 +132,14 @@ def _gaussian_yolo(layer: Section, net: Net) -> Plan:
         return _raw(net)
 
     def emit(build: Build, _: Weights) -> str:
-        e = build.emitter
         x, x_doubt, y, y_doubt, w, w_doubt, h, h_doubt, objectness, classes = head.parts(
             build, source, (*[1] * 9, head.classes)
         )
         doubt = apply("Sum", *map(sigmoid, (x_doubt, y_doubt, w_doubt, h_doubt))) * 0.25
         x, y, objectness, classes = map(sigmoid, (x, y, objectness, classes))
-        x, y = head.place(e, _scaled(x, scale), 4), head.place(e, _scaled(y, scale), 3)
-        w = head.sized(e, exp(w), 0, head.image[1])
-        h = head.sized(e, exp(h), 1, head.image[0])
+        x, y = head.place(build, _scaled(x, scale), 4), head.place(build, _scaled(y, scale), 3)
+        w = head.sized(build, exp(w), 0, head.image[1])
+        h = head.sized(build, exp(h), 1, head.image[0])
         if shift:
             x, y = x + w * shift, y + h * shift
         return head.table(build, [x, y, w, h, objectness, classes * objectness * (1 - doubt)])
@@ -164,16 +162,15 @@ def _region(layer: Section, net: Net) -> Plan:
     cut = layer.integer("classfix", 0) == -1
 
     def emit(build: Build, _: Weights) -> str:
-        e = build.emitter
         x, y, w, h, objectness, classes = head.parts(build, source, (1, 1, 1, 1, 1, head.classes))
         x, y, objectness = map(sigmoid, (x, y, objectness))
         if cut:
             objectness = where(apply("Less", objectness, 0.5), 0, objectness)
         parts = [
-            head.place(e, x, 4),
-            head.place(e, y, 3),
-            head.sized(e, exp(w), 0, head.shape[2]),
-            head.sized(e, exp(h), 1, head.shape[1]),
+            head.place(build, x, 4),
+            head.place(build, y, 3),
+            head.sized(build, exp(w), 0, head.shape[2]),
+            head.sized(build, exp(h), 1, head.shape[1]),
             objectness,
             apply("Softmax", classes, axis=2) * objectness,
         ]

@@ -12,6 +12,7 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
@@ -48,9 +49,8 @@ class Section:
         Raises:
             SourceModelError: its value does not begin with one.
         """
-        return (
-            int(self._number(key, _INTEGER, self.options[key])) if key in self.options else default
-        )
+        value = self.options.get(key)
+        return default if value is None else int(self._number(key, _INTEGER, value))
 
     def real(self, key: str, default: float) -> float:
         """An option as a number.
@@ -58,9 +58,8 @@ class Section:
         Raises:
             SourceModelError: its value does not begin with one.
         """
-        return (
-            float(self._number(key, _REAL, self.options[key])) if key in self.options else default
-        )
+        value = self.options.get(key)
+        return default if value is None else float(self._number(key, _REAL, value))
 
     def flag(self, key: str) -> bool:
         """Whether an option is there and not 0."""
@@ -178,10 +177,7 @@ class Blob:
     @property
     def count(self) -> int:
         """How many floats."""
-        count = 1
-        for dim in self.shape:
-            count *= dim
-        return count
+        return prod(self.shape)
 
 
 class WeightsFile:
@@ -212,6 +208,7 @@ class WeightsFile:
         wide = major * 10 + minor >= 2 and major < 1000 and minor < 1000
         start = 20 if wide and len(data) >= 20 else 16
         self.seen = int.from_bytes(data[12:start], "little")
+        self.said = ".".join(map(str, self.version))
         self.transposed = major > 1000 or minor > 1000
         self.tail_bytes = (len(data) - start) % 4
         self.floats = np.frombuffer(data, "<f4", (len(data) - start) // 4, start)

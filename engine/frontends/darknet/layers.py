@@ -14,8 +14,9 @@ import numpy as np
 
 from engine.frontends.darknet.activations import activate, activation_of
 from engine.frontends.darknet.files import Blob, Section
-from engine.frontends.darknet.plan import Build, Net, Plan, refuse
+from engine.frontends.darknet.plan import Build, Net, Plan
 from engine.frontends.emit import COPIED
+from engine.frontends.kit import refuse
 
 __all__ = ["COMPUTING", "Planner", "Weights", "finished"]
 
@@ -31,20 +32,18 @@ def finished(build: Build, activation: str, write: Callable[[str], str]) -> str:
     if activation == "linear":
         return write(build.name)
     x = write(f"{build.name}_linear")
-    return activate(build.emitter, activation, x, build.name)
+    return activate(build, activation, x, build.name)
 
 
 def constants(build: Build, blobs: Weights) -> dict[str, str]:
     """The weights of a layer as constants: role -> name."""
-    return {
-        role: build.emitter.constant(array, f"{build.name}_{role}") for role, array in blobs.items()
-    }
+    return {role: build.constant(array, f"{build.name}_{role}") for role, array in blobs.items()}
 
 
 def normalised(build: Build, x: str, names: Mapping[str, str], out: str, epsilon: float) -> str:
     """Batch normalisation by the running mean and variance (``normalize_cpu`` of blas.c)."""
     inputs = [x, *(names[role] for role in _NORMALISING)]
-    return build.emitter.node("BatchNormalization", inputs, out, epsilon=epsilon)
+    return build.node("BatchNormalization", inputs, out, epsilon=epsilon)
 
 
 # ------------------------------------------------------------------- convolutional_layer.c
@@ -78,7 +77,7 @@ def _convolutional(layer: Section, net: Net) -> Plan:
         build.constants[build.index] = names
 
         def convolve(out: str) -> str:
-            return build.emitter.node(
+            return build.node(
                 "Conv",
                 [build.image(source), names["weights"], *([] if normalise else [names["biases"]])],
                 out,
@@ -173,8 +172,8 @@ def _connected(layer: Section, net: Net) -> Plan:
         def write(out: str) -> str:
             terms = [x, names["weights"]]
             if not normalise:
-                return build.emitter.node("Gemm", [*terms, names["biases"]], out, transB=1)
-            product = build.emitter.node("Gemm", terms, f"{build.name}_product", transB=1)
+                return build.node("Gemm", [*terms, names["biases"]], out, transB=1)
+            product = build.node("Gemm", terms, f"{build.name}_product", transB=1)
             return normalised(build, product, names, out, net.epsilon)
 
         return finished(build, activation, write)
@@ -229,7 +228,7 @@ def _pooling(op: str, **attributes: Any) -> Planner:
         (height, width), pads = _pads((h, w), size, strides, padding)
 
         def emit(build: Build, _: Weights) -> str:
-            return build.emitter.node(
+            return build.node(
                 op,
                 [build.image(source)],
                 build.name,
@@ -252,9 +251,10 @@ def _depth_pooling(layer: Section, net: Net) -> Plan:
         refuse(f"{c} channels cannot be pooled to {channels}")
 
     def emit(build: Build, _: Weights) -> str:
-        e = build.emitter
-        parts = e.node("Reshape", [build.image(source), e.ints(0, c // channels, channels, h, w)])
-        return e.node("ReduceMax", [parts, e.ints(1)], build.name, keepdims=0)
+        parts = build.node(
+            "Reshape", [build.image(source), build.ints(0, c // channels, channels, h, w)]
+        )
+        return build.node("ReduceMax", [parts, build.ints(1)], build.name, keepdims=0)
 
     return Plan((channels, h, w), emit, (source,))
 
@@ -264,7 +264,7 @@ def _avgpool(layer: Section, net: Net) -> Plan:
     source, (c, _h, _w) = net.before, net.shape_of(net.before)
 
     def emit(build: Build, _: Weights) -> str:
-        return build.emitter.node("GlobalAveragePool", [build.image(source)], build.name)
+        return build.node("GlobalAveragePool", [build.image(source)], build.name)
 
     return Plan((c, 1, 1), emit, (source,))
 
@@ -283,17 +283,16 @@ def _softmax(layer: Section, net: Net) -> Plan:
     flat = net.is_flat(source)
 
     def emit(build: Build, _: Weights) -> str:
-        e = build.emitter
         x = build.flat(source)
         if temperature != 1:
-            x = e.node("Div", [x, e.scalar(temperature)])
+            x = build.node("Div", [x, build.scalar(temperature)])
         if groups == 1 and flat:
-            return e.node("Softmax", [x], build.name, axis=1)
+            return build.node("Softmax", [x], build.name, axis=1)
         if groups > 1:
-            x = e.node("Reshape", [x, e.ints(0, groups, count // groups)])
-        x = e.node("Softmax", [x], axis=-1)
+            x = build.node("Reshape", [x, build.ints(0, groups, count // groups)])
+        x = build.node("Softmax", [x], axis=-1)
         back = (count,) if flat else shape
-        return e.node("Reshape", [x, e.ints(0, *back)], build.name)
+        return build.node("Reshape", [x, build.ints(0, *back)], build.name)
 
     return Plan(shape, emit, (source,), flat=flat)
 
@@ -306,8 +305,8 @@ def _activation(layer: Section, net: Net) -> Plan:
     def emit(build: Build, _: Weights) -> str:
         x = build.raw(source)
         if activation == "linear":
-            return build.emitter.node("Identity", [x], build.name)
-        return activate(build.emitter, activation, x, build.name)
+            return build.node("Identity", [x], build.name)
+        return activate(build, activation, x, build.name)
 
     return Plan(shape, emit, (source,), flat=net.is_flat(source))
 
@@ -322,17 +321,17 @@ def _upsample(layer: Section, net: Net) -> Plan:
         refuse(f"{h} x {w} cannot be divided by its stride of {step}")
 
     def emit(build: Build, _: Weights) -> str:
-        e, x = build.emitter, build.image(source)
+        x = build.image(source)
         # a negative stride sums what a positive one would have copied
         factor = scale if stride > 0 else scale * step * step
         out = build.name if factor == 1 else f"{build.name}_plain"
         if stride > 0:
-            scales = e.constant(np.array([1, 1, step, step], np.float32), "scales")
-            x = e.node("Resize", [x, "", scales], out, **COPIED)
+            scales = build.constant(np.array([1, 1, step, step], np.float32), "scales")
+            x = build.node("Resize", [x, "", scales], out, **COPIED)
         else:
             steps = [step, step]
-            x = e.node("AveragePool", [x], out, kernel_shape=steps, strides=steps)
-        return x if factor == 1 else e.node("Mul", [x, e.scalar(factor)], build.name)
+            x = build.node("AveragePool", [x], out, kernel_shape=steps, strides=steps)
+        return x if factor == 1 else build.node("Mul", [x, build.scalar(factor)], build.name)
 
     shape = (c, h * step, w * step) if stride > 0 else (c, h // step, w // step)
     return Plan(shape, emit, (source,))
@@ -349,16 +348,15 @@ def _crop(layer: Section, net: Net) -> Plan:
     plain = layer.flag("noadjust")
 
     def emit(build: Build, _: Weights) -> str:
-        e = build.emitter
-        ends = e.ints(top + height, left + width)
-        x = e.node(
+        ends = build.ints(top + height, left + width)
+        x = build.node(
             "Slice",
-            [build.image(source), e.ints(top, left), ends, e.ints(2, 3)],
+            [build.image(source), build.ints(top, left), ends, build.ints(2, 3)],
             build.name if plain else f"{build.name}_cut",
         )
         if plain:
             return x
-        return (e.formula(x) * 2 - 1).written(build.name)
+        return (build.formula(x) * 2 - 1).written(build.name)
 
     return Plan((c, height, width), emit, (source,))
 

@@ -8,14 +8,13 @@ import numpy as np
 
 from engine.base.errors import SourceModelError
 from engine.base.events import Reporter
-from engine.base.files import read_bounded
 from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.frontends.darknet.files import MAX_CFG, MAX_WEIGHTS, WeightsFile, read_cfg
 from engine.frontends.darknet.network import INPUT_NAME, Network, plan_network
 from engine.frontends.darknet.plan import INPUT, Build
-from engine.frontends.emit import Emitter
-from engine.frontends.loaded import Loaded, SourceInfo, digest
+from engine.frontends.kit import read_file
+from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 
@@ -41,7 +40,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         UnsupportedOperatorError: names the layer, its line and the reason.
     """
     name = sanitize(source.model.name, 100)
-    data = read_bounded(source.model, MAX_CFG, "a Darknet configuration")
+    data, digest = read_file(source.model, MAX_CFG, "a Darknet configuration")
     config = read_cfg(data, name)
     asked = source.options.outputs
     network = plan_network(config, source.options, name, strict=asked is None)
@@ -50,26 +49,21 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     _refuse_unplanned(network, ends, needed)
     if source.weights is None:
         raise _no_weights(name)
-    raw = read_bounded(source.weights, MAX_WEIGHTS, "a file of Darknet weights")
+    raw, weights_digest = read_file(source.weights, MAX_WEIGHTS, "a file of Darknet weights")
     weights = WeightsFile(raw, sanitize(source.weights.name, 100))
     arrays, findings = _take(network, weights, needed)
     reporter.check_cancelled()
-    emitter = Emitter(source.model.stem)
-    tensors = _emit(network, emitter, arrays, needed)
+    build = Build(source.model.stem, network.batch)
+    tensors = _emit(network, build, arrays, needed)
     if asked is None:
         for tensor in dict.fromkeys(tensors[index] for index in ends):
-            emitter.output(tensor)
+            build.output(tensor)
     else:
-        emitter.output(tensors[max(ends)])
-    graph = emitter.finish(name, inputs=source.options.inputs, outputs=asked)
+        build.output(tensors[max(ends)])
+    graph = build.finish(name, inputs=source.options.inputs, outputs=asked)
     _check_cut_sizes(source, [spec.shape for spec in graph.inputs])
-    files = (digest(source.model, data), digest(source.weights, raw))
-    info = SourceInfo("darknet", _format(weights), files)
+    info = SourceInfo("darknet", f"Darknet, weights {weights.said}", (digest, weights_digest))
     return Loaded(graph, (*network.findings, *findings), info)
-
-
-def _format(weights: WeightsFile) -> str:
-    return f"Darknet, weights {'.'.join(map(str, weights.version))}"
 
 
 def _no_weights(name: str) -> SourceModelError:
@@ -96,12 +90,8 @@ def _ends(network: Network, asked: Sequence[str] | None) -> list[int]:
 
 
 def _refuse_unplanned(network: Network, ends: Iterable[int], needed: set[int]) -> None:
-    for index in sorted(ends):
-        if index not in needed:
-            first = min(network.refused, default=None)
-            if first is None:
-                continue
-            raise network.refused[first]
+    if network.refused and not needed.issuperset(ends):
+        raise network.refused[min(network.refused)]
 
 
 def _take(
@@ -119,7 +109,10 @@ def _take(
             return arrays, []  # behind a refused layer nobody knows what the file holds
         where = f"layer {index} ({network.names[index]})"
         if index > last and plan.blobs and not weights.left:
-            return arrays, [_ends_early(network.names[index], weights.name)]
+            what = (
+                f"The weights end before {network.names[index]}, behind all that the outputs need."
+            )
+            return arrays, [Finding("weights-end-early", "info", weights.name, what)]
         taken = {blob.role: weights.take(blob, where) for blob in plan.blobs}
         if weights.transposed and plan.flat and "weights" in taken:
             array = taken["weights"]
@@ -129,33 +122,23 @@ def _take(
     return arrays, []
 
 
-def _ends_early(layer: str, name: str) -> Finding:
-    return Finding(
-        code="weights-end-early",
-        severity="info",
-        where=name,
-        what=f"The weights end before {layer}, behind all that the outputs need.",
-    )
-
-
 def _emit(
     network: Network,
-    emitter: Emitter,
+    build: Build,
     arrays: dict[int, dict[str, np.ndarray]],
     needed: set[int],
 ) -> dict[int, str]:
-    build = Build(emitter, network.batch)
-    tensors = {INPUT: emitter.input(INPUT_NAME, network.input_shape)}
+    tensors = {INPUT: build.input(INPUT_NAME, network.input_shape)}
     build.put(INPUT, tensors[INPUT], network.net.shape, network.net.flat_input)
     for index in sorted(needed):
         plan = network.net.plans[index]
         if plan is None:
             continue
-        build.index, build.name = index, network.names[index]
-        emitter.origin = network.names[index]
+        build.index = index
+        build.name = build.origin = network.names[index]
         tensors[index] = plan.emit(build, arrays[index])
         build.put(index, tensors[index], plan.shape, plan.flat)
-    emitter.origin = ""
+    build.origin = ""
     return tensors
 
 
@@ -181,10 +164,10 @@ def inspect(source: SourceModel) -> SourceSummary:
         SourceModelError: it cannot be read, or its text is faulty.
     """
     name = sanitize(source.model.name, 100)
-    data = read_bounded(source.model, MAX_CFG, "a Darknet configuration")
+    data, digest = read_file(source.model, MAX_CFG, "a Darknet configuration")
     config = read_cfg(data, name)
     network = plan_network(config, source.options, name, strict=False)
-    files = [digest(source.model, data)]
+    files = [digest]
     findings = list(network.findings)
     findings += [
         Finding.of_error("unsupported-operator", network.names[i], error)
@@ -194,10 +177,10 @@ def inspect(source: SourceModel) -> SourceSummary:
     if source.weights is None:
         findings.append(Finding.of_error("no-weights", name, _no_weights(name)))
     else:
-        raw = read_bounded(source.weights, MAX_WEIGHTS, "a file of Darknet weights")
-        files.append(digest(source.weights, raw))
+        raw, digest = read_file(source.weights, MAX_WEIGHTS, "a file of Darknet weights")
+        files.append(digest)
         weights = WeightsFile(raw, sanitize(source.weights.name, 100))
-        version = (("weights", ".".join(map(str, weights.version)), "0.1 and later"),)
+        version = (("weights", weights.said, "0.1 and later"),)
         findings += _misfit(network, weights)
     layers = tuple(_row(network, index) for index in range(len(network.names)))
     count = sum(blob.count for plan in network.net.plans if plan for blob in plan.blobs)

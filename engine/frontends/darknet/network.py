@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
@@ -11,9 +11,10 @@ from engine.base.text import did_you_mean, sanitize
 from engine.frontends.darknet.detection_layers import HEADS
 from engine.frontends.darknet.files import Config, Section
 from engine.frontends.darknet.layers import COMPUTING
-from engine.frontends.darknet.plan import Net, Plan, Shape, UnknownShapeError, check_shape, refuse
+from engine.frontends.darknet.plan import Net, Plan, Shape, UnknownShapeError, check_shape
 from engine.frontends.darknet.routes import COMBINING
 from engine.frontends.facts import reasons
+from engine.frontends.kit import reached, refuse
 from engine.frontends.source import LoadOptions
 
 __all__ = ["INPUT_NAME", "LAYERS", "Network", "layer_name", "plan_network"]
@@ -74,18 +75,16 @@ class Network:
 
     def needed(self, ends: Sequence[int]) -> set[int]:
         """The layers that some layers need, themselves too."""
-        found: set[int] = set()
-        waiting = [index for index in ends if index >= 0]
-        while waiting:
-            index = waiting.pop()
-            plan = self.net.plans[index]
-            if index in found or plan is None:
-                continue
-            found.add(index)
-            waiting += [source for source in plan.sources if source >= 0]
-            if plan.owner is not None:
-                waiting.append(plan.owner)
-        return found
+        plans = self.net.plans
+
+        def planned(indices: Iterable[int | None]) -> list[int]:
+            return [i for i in indices if i is not None and i >= 0 and plans[i] is not None]
+
+        def sources(index: int) -> list[int]:
+            plan = plans[index]
+            return [] if plan is None else planned((*plan.sources, plan.owner))
+
+        return reached(planned(ends), sources)
 
 
 def layer_name(section: Section, index: int) -> str:

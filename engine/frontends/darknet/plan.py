@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NoReturn
+from math import prod
+from typing import Literal
 
 import numpy as np
 
-from engine.base.errors import SourceModelError, UnsupportedOperatorError
+from engine.base.errors import SourceModelError
 from engine.base.text import sanitize
 from engine.frontends.darknet.files import Blob, Section
 from engine.frontends.emit import Emitter
+from engine.frontends.kit import refuse
 
-__all__ = ["Build", "Net", "Plan", "Shape", "refuse"]
+__all__ = ["Build", "Net", "Plan", "Shape"]
 
 Shape = tuple[int, int, int]
 """Channels, height, width."""
@@ -29,19 +31,18 @@ INPUT = -1
 """The index of the network's input among the layers."""
 
 
-class Build:
+class Build(Emitter):
     """The graph in the making.
 
     Attributes:
-        emitter: writes it.
         index: the number of the layer that is being written.
         name: its name, which its output gets.
         batch: pictures at once.
         constants: layer -> role -> name of its weights, for layers that share them.
     """
 
-    def __init__(self, emitter: Emitter, batch: int) -> None:
-        self.emitter = emitter
+    def __init__(self, title: str, batch: int) -> None:
+        super().__init__(title)
         self.index = 0
         self.name = ""
         self.batch = batch
@@ -59,14 +60,12 @@ class Build:
     def image(self, index: int) -> str:
         """The output of a layer with batch, channels, height and width."""
         tensor, shape, flat = self._values[index]
-        return (
-            self.emitter.node("Reshape", [tensor, self.emitter.ints(0, *shape)]) if flat else tensor
-        )
+        return self.node("Reshape", [tensor, self.ints(0, *shape)]) if flat else tensor
 
     def flat(self, index: int) -> str:
         """The output of a layer with batch and features."""
         tensor, _, flat = self._values[index]
-        return tensor if flat else self.emitter.node("Flatten", [tensor], axis=1)
+        return tensor if flat else self.node("Flatten", [tensor], axis=1)
 
 
 Emit = Callable[[Build, Mapping[str, np.ndarray]], str]
@@ -170,17 +169,6 @@ class UnknownShapeError(Exception):
     """A layer reads one that was refused: only a look meets this, a load has stopped before."""
 
 
-def refuse(why: str) -> NoReturn:
-    """Refuse the layer that is being planned.
-
-    Raises:
-        UnsupportedOperatorError: always; who plans adds the layer's name.
-    """
-    raise UnsupportedOperatorError(
-        why, remedy="Change the section, or convert the model to ONNX and load that."
-    )
-
-
 def check_shape(shape: Sequence[int]) -> None:
     """Refuse shapes that no network has.
 
@@ -189,8 +177,6 @@ def check_shape(shape: Sequence[int]) -> None:
     """
     if any(not 1 <= dim <= MAX_DIM for dim in shape):
         refuse(f"its output would be {'x'.join(str(dim) for dim in shape)}")
-    count = 1
-    for dim in shape:
-        count *= dim
+    count = prod(shape)
     if count > MAX_ELEMENTS:
         refuse(f"its output would have {count} numbers")

@@ -7,7 +7,8 @@ import numpy as np
 from engine.frontends.darknet.activations import activation_of
 from engine.frontends.darknet.files import Blob, Section
 from engine.frontends.darknet.layers import Planner, Weights, finished
-from engine.frontends.darknet.plan import Build, Net, Plan, Shape, refuse
+from engine.frontends.darknet.plan import Build, Net, Plan, Shape
+from engine.frontends.kit import refuse
 
 __all__ = ["COMBINING"]
 
@@ -19,7 +20,7 @@ def _identity(layer: Section, net: Net) -> Plan:
     source, shape = net.before, net.shape_of(net.before)
 
     def emit(build: Build, _: Weights) -> str:
-        return build.emitter.node("Identity", [build.raw(source)], build.name)
+        return build.node("Identity", [build.raw(source)], build.name)
 
     return Plan(shape, emit, (source,), flat=net.is_flat(source))
 
@@ -45,20 +46,19 @@ def _route(layer: Section, net: Net) -> Plan:
         refuse(f"it splits channels that cannot be divided into {groups} groups")
 
     def emit(build: Build, _: Weights) -> str:
-        e = build.emitter
         single = len(sources) == 1
         parts = []
         for source, (channels, _h, _w) in zip(sources, shapes, strict=True):
             x = build.image(source)
             if groups > 1:
                 size = channels // groups
-                bounds = e.ints(size * group), e.ints(size * (group + 1))
+                bounds = build.ints(size * group), build.ints(size * (group + 1))
                 out = build.name if single else ""
-                x = e.node("Slice", [x, *bounds, e.ints(1)], out)
+                x = build.node("Slice", [x, *bounds, build.ints(1)], out)
             parts.append(x)
         if not single:
-            return e.node("Concat", parts, build.name, axis=1)
-        return parts[0] if groups > 1 else e.node("Identity", parts, build.name)
+            return build.node("Concat", parts, build.name, axis=1)
+        return parts[0] if groups > 1 else build.node("Identity", parts, build.name)
 
     channels = sum(shape[0] for shape in shapes) // groups
     return Plan((channels, *shapes[0][1:]), emit, sources)
@@ -88,7 +88,6 @@ def _shortcut(layer: Section, net: Net) -> Plan:
     normalisation = layer.text("weights_normalization", "none")
 
     def emit(build: Build, weights: Weights) -> str:
-        e = build.emitter
         terms = [build.image(source)]
         terms += [
             _fitted(build, build.image(branch), other, shape)
@@ -97,14 +96,14 @@ def _shortcut(layer: Section, net: Net) -> Plan:
         if blobs:
             factors = _factors(weights["weights"], normalisation)
             terms = [
-                e.node("Mul", [x, e.constant(factor, f"{build.name}_weight")])
+                build.node("Mul", [x, build.constant(factor, f"{build.name}_weight")])
                 for x, factor in zip(terms, factors, strict=True)
             ]
 
         def write(out: str) -> str:
             total = terms[0]
             for number, term in enumerate(terms[1:], start=1):
-                total = e.node("Add", [total, term], out if number == len(branches) else "")
+                total = build.node("Add", [total, term], out if number == len(branches) else "")
             return total
 
         return finished(build, activation, write)
@@ -150,21 +149,22 @@ def _steps(branch: Shape, shape: Shape) -> tuple[int, int]:
 
 def _fitted(build: Build, x: str, branch: Shape, shape: Shape) -> str:
     """A branch with the size and channels of what it is added to."""
-    e = build.emitter
     stride, sample = _steps(branch, shape)
     channels = min(branch[0], shape[0])
     if channels < branch[0]:
-        x = e.node("Slice", [x, e.ints(0), e.ints(channels), e.ints(1)])
+        x = build.node("Slice", [x, build.ints(0), build.ints(channels), build.ints(1)])
     if stride > 1:
-        far = e.ints(*branch[1:])
-        x = e.node("Slice", [x, e.ints(0, 0), far, e.ints(2, 3), e.ints(stride, stride)])
+        far = build.ints(*branch[1:])
+        x = build.node(
+            "Slice", [x, build.ints(0, 0), far, build.ints(2, 3), build.ints(stride, stride)]
+        )
     if sample > 1:
         _, h, w = branch
-        x = e.node("Reshape", [x, e.ints(0, channels, h, 1, w, 1)])
-        x = e.node("Pad", [x, e.ints(*[0] * 9, sample - 1, 0, sample - 1)])
-        x = e.node("Reshape", [x, e.ints(0, channels, *shape[1:])])
+        x = build.node("Reshape", [x, build.ints(0, channels, h, 1, w, 1)])
+        x = build.node("Pad", [x, build.ints(*[0] * 9, sample - 1, 0, sample - 1)])
+        x = build.node("Reshape", [x, build.ints(0, channels, *shape[1:])])
     if channels < shape[0]:
-        x = e.node("Pad", [x, e.ints(*[0] * 5, shape[0] - channels, 0, 0)])
+        x = build.node("Pad", [x, build.ints(*[0] * 5, shape[0] - channels, 0, 0)])
     return x
 
 
@@ -198,7 +198,7 @@ def _product(layer: Section, net: Net, equal: slice) -> Plan:
 
     def emit(build: Build, _: Weights) -> str:
         terms = [build.image(other), build.image(before)]
-        return finished(build, activation, lambda out: build.emitter.node("Mul", terms, out))
+        return finished(build, activation, lambda out: build.node("Mul", terms, out))
 
     return Plan(shape, emit, (before, other))
 
@@ -246,14 +246,13 @@ def _reorganised(layer: Section, source: int, shape: Shape, walked: Shape) -> Pl
     reverse = layer.flag("reverse")
 
     def emit(build: Build, _: Weights) -> str:
-        e = build.emitter
         if reverse:
             view, order = (stride, stride, inner, h, w), (0, 3, 4, 1, 5, 2)
         else:
             view, order = (inner, h, stride, w, stride), (0, 3, 5, 1, 2, 4)
-        x = e.node("Reshape", [build.image(source), e.ints(0, *view)])
-        x = e.node("Transpose", [x], perm=order)
-        return e.node("Reshape", [x, e.ints(0, *out)], build.name)
+        x = build.node("Reshape", [build.image(source), build.ints(0, *view)])
+        x = build.node("Transpose", [x], perm=order)
+        return build.node("Reshape", [x, build.ints(0, *out)], build.name)
 
     return Plan(out, emit, (source,))
 
@@ -266,9 +265,8 @@ def _implicit(layer: Section, net: Net) -> Plan:
         refuse("its filters or atoms are below 1")
 
     def emit(build: Build, weights: Weights) -> str:
-        e = build.emitter
         array = np.repeat(weights["weights"], build.batch, axis=0)
-        return e.node("Identity", [e.constant(array, f"{build.name}_weights")], build.name)
+        return build.node("Identity", [build.constant(array, f"{build.name}_weights")], build.name)
 
     return Plan((filters, atoms, 1), emit, (), (Blob("weights", (1, filters, atoms, 1)),))
 

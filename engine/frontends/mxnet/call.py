@@ -5,34 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
-import onnx
 
-from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
-from engine.frontends.emit import Emitter, element_type
 from engine.frontends.formula import Formula
+from engine.frontends.kit import TypedEmitter, refuse
 from engine.frontends.mxnet.files import Node
-from engine.graph.ir.constants import IR_VERSION, OPSET
 
-__all__ = ["Call", "Converter", "Result", "Value", "Writer", "named", "refuse"]
+__all__ = ["Call", "Converter", "Result", "Value", "named", "refuse", "renamed"]
 
 Value = str | np.ndarray
 """A tensor that is computed (its name), or an array that is known."""
 Result = Value | list[Value]
 Converter = Callable[["Call"], Result]
 
-MAX_ELEMENTS = 1 << 31
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
-
-
-def refuse(why: str) -> NoReturn:
-    """Refuse the node that is being converted; who calls the function adds its name."""
-    raise UnsupportedOperatorError(
-        why, remedy="Cut the model before it (outputs), or export the model to ONNX."
-    )
 
 
 def named(rows: Mapping[str, Converter]) -> dict[str, Converter]:
@@ -40,110 +29,31 @@ def named(rows: Mapping[str, Converter]) -> dict[str, Converter]:
     return {name: converter for names, converter in rows.items() for name in names.split()}
 
 
-class Writer:
-    """An emitter that knows the shape and dtype of every tensor at once, by ONNX's inference.
+def renamed(op: str, inputs: int | None = 1, **attributes: tuple[str, float]) -> Converter:
+    """One operator of ONNX with MXNet's numbers.
 
     Args:
-        emitter: writes the nodes.
+        op: the operator.
+        inputs: how many it takes; None for all.
+        attributes: of the operator, each with MXNet's name of it and its default.
     """
 
-    def __init__(self, emitter: Emitter) -> None:
-        self.emitter = emitter
-        self._types: dict[str, onnx.TypeProto] = {}
-        self._small: dict[str, onnx.TensorProto] = {}
-        self._opset = [onnx.helper.make_opsetid("", OPSET)]
+    def convert(call: Call) -> Result:
+        tensors = call.xs() if inputs is None else [call.x(index) for index in range(inputs)]
+        values = {
+            name: call.whole(key, default) if isinstance(default, int) else call.real(key, default)
+            for name, (key, default) in attributes.items()
+        }
+        return call.op(op, tensors, **values)
 
-    def input(self, name: str, shape: Sequence[int], dtype: str) -> str:
-        """Declare a graph input."""
-        claimed = self.emitter.input(name, shape, dtype)
-        self._types[claimed] = onnx.helper.make_tensor_type_proto(element_type(dtype), shape)
-        return claimed
-
-    def constant(self, array: np.ndarray, hint: str = "constant") -> str:
-        """The name of a constant."""
-        name = self.emitter.constant(array, hint)
-        if name not in self._types:
-            element = int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
-            self._types[name] = onnx.helper.make_tensor_type_proto(element, array.shape)
-            if array.nbytes <= 1024:
-                self._small[name] = onnx.numpy_helper.from_array(np.asarray(array), name)
-        return name
-
-    def ints(self, *values: int) -> str:
-        """The name of an int64 vector."""
-        return self.constant(np.array(values, np.int64), "ints")
-
-    def scalar(self, value: float, dtype: str = "float32") -> str:
-        """The name of a constant without dimensions."""
-        return self.constant(np.array(value, dtype), "scalar")
-
-    def node(self, op: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
-        """Add a node with one output."""
-        return self.nodes(op, inputs, [output], **attributes)[0]
-
-    def nodes(
-        self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
-    ) -> list[str]:
-        """Add a node, refuse it where its shapes do not fit.
-
-        Raises:
-            UnsupportedOperatorError: ONNX's inference says why, or an output is absurdly large.
-        """
-        if outputs == [""]:
-            names = [self.emitter.node(op, inputs, **attributes)]
-        else:
-            names = self.emitter.nodes(op, inputs, outputs, **attributes)
-        given = {name: value for name, value in attributes.items() if value is not None}
-        node = onnx.helper.make_node(op, list(inputs), names, **given)
-        try:
-            found = onnx.shape_inference.infer_node_outputs(
-                onnx.defs.get_schema(op, OPSET),
-                node,
-                {name: self._types[name] for name in inputs if name},
-                {name: self._small[name] for name in inputs if name in self._small},
-                opset_imports=self._opset,
-                ir_version=IR_VERSION,
-            )
-        except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
-            text = sanitize(str(error).split(")", 1)[-1].strip(), 160)
-            refuse(f"its inputs do not fit ({text})")
-        self._types.update(found)
-        for name in names:
-            if name:
-                self.shape(name)
-        return names
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a tensor.
-
-        Raises:
-            UnsupportedOperatorError: it depends on data, or is absurdly large.
-        """
-        tensor = self._types[name].tensor_type if name in self._types else None
-        if tensor is None or not tensor.HasField("shape"):
-            refuse("the shape of its output depends on data")
-        dims = tensor.shape.dim
-        if any(not dim.HasField("dim_value") for dim in dims):
-            refuse("the shape of its output depends on data")
-        shape = tuple(dim.dim_value for dim in dims)
-        count = 1
-        for size in shape:
-            count *= size
-        if count > MAX_ELEMENTS or min(shape, default=0) < 0:
-            refuse(f"an output would have the shape {shape}")
-        return shape
-
-    def dtype(self, name: str) -> np.dtype:
-        """The dtype of a tensor."""
-        element = self._types[name].tensor_type.elem_type
-        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element))
+    return convert
 
 
 @dataclass(frozen=True)
 class _Computing:
     """Writes formulas whose numbers are of the dtype of a tensor."""
 
-    w: Writer
+    w: TypedEmitter
     dtype: np.dtype
 
     def node(self, op: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
@@ -171,7 +81,7 @@ class Call:
         hints: names of its outputs.
     """
 
-    w: Writer
+    w: TypedEmitter
     node: Node
     values: list[Value]
     tensor: Callable[[int], str]

@@ -8,8 +8,8 @@ import numpy as np
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import did_you_mean, sanitize
-from engine.frontends.emit import Emitter
-from engine.frontends.mxnet.call import Call, Value, Writer
+from engine.frontends.kit import TypedEmitter, refuse
+from engine.frontends.mxnet.call import Call, Value
 from engine.frontends.mxnet.files import Node, Symbol
 from engine.frontends.mxnet.inputs import NetworkInput
 from engine.frontends.mxnet.operators import CUT_HERE, DATA_INPUTS, OPERATORS
@@ -64,11 +64,10 @@ class Conversion:
     Args:
         symbol: the network.
         arrays: its parameters, by name.
-        emitter: writes the graph.
+        writer: writes the graph.
         inputs: of the network, with shapes.
 
     Attributes:
-        writer: what was written, with shapes.
         refused: node -> why, of those that could not be converted.
     """
 
@@ -76,13 +75,12 @@ class Conversion:
         self,
         symbol: Symbol,
         arrays: Mapping[str, np.ndarray],
-        emitter: Emitter,
+        writer: TypedEmitter,
         inputs: Sequence[NetworkInput],
     ) -> None:
         self._symbol = symbol
         self._arrays = arrays
-        self._emitter = emitter
-        self.writer = Writer(emitter)
+        self._writer = writer
         self.refused: dict[int, UnsupportedOperatorError] = {}
         self._values: dict[Reference, Value] = {}
         self._constants: dict[Reference, str] = {}
@@ -90,7 +88,7 @@ class Conversion:
             if given.value is not None:
                 self._values[given.reference] = given.value
             elif given.shape is not None:
-                name = self.writer.input(given.name, given.shape, given.dtype)
+                name = self._writer.input(given.name, given.shape, given.dtype)
                 self._values[given.reference] = name
 
     def run(self, needed: Iterable[int], *, strict: bool) -> None:
@@ -122,20 +120,15 @@ class Conversion:
             if reference not in self._values:
                 made = output_name(self._symbol, reference)
                 if reference[0] in {key for key, _ in self._values}:
-                    raise UnsupportedOperatorError(
-                        f"it reads output {reference[1]} of {made}, which is not converted",
-                        remedy="Cut the model before it (outputs), or export the model to ONNX.",
-                    )
+                    refuse(f"it reads output {reference[1]} of {made}, which is not converted")
                 return  # it hangs on a node that was refused: only a look comes here
             values.append(self._values[reference])
         why = unknown_operator(node.op)
         if why:
-            raise UnsupportedOperatorError(
-                why, remedy="Cut the model before it (outputs), or export the model to ONNX."
-            )
-        self._emitter.origin = sanitize(node.name, 200)
+            refuse(why)
+        self._writer.origin = sanitize(node.name, 200)
         call = Call(
-            self.writer,
+            self._writer,
             node,
             values,
             lambda number: self.tensor(references[number]),
@@ -143,7 +136,7 @@ class Conversion:
             lambda number, count: output_name(self._symbol, (index, number), count),
         )
         result = OPERATORS[node.op](call)
-        self._emitter.origin = ""
+        self._writer.origin = ""
         outputs = result if isinstance(result, list) else [result]
         self._values.update(((index, number), value) for number, value in enumerate(outputs))
 
@@ -154,7 +147,7 @@ class Conversion:
             return value
         if reference not in self._constants:
             hint = sanitize(output_name(self._symbol, reference), 500)
-            self._constants[reference] = self.writer.constant(value, hint)
+            self._constants[reference] = self._writer.constant(value, hint)
         return self._constants[reference]
 
     def output(self, reference: Reference) -> str:
@@ -172,17 +165,17 @@ class Conversion:
         node = self._symbol.nodes[reference[0]]
         tensor = self.tensor(reference)
         if node.op == "null" or not isinstance(self._values[reference], str):
-            self._emitter.origin = sanitize(node.name, 200)
-            tensor = self.writer.node("Identity", [tensor], f"{node.name}_output")
-            self._emitter.origin = ""
-        return self._emitter.output(tensor, self.writer.dtype(tensor).name)
+            self._writer.origin = sanitize(node.name, 200)
+            tensor = self._writer.node("Identity", [tensor], f"{node.name}_output")
+            self._writer.origin = ""
+        return self._writer.output(tensor, self._writer.dtype(tensor).name)
 
     def shape(self, reference: Reference) -> tuple[int, ...] | None:
         """The shape of an output; None where it was not converted."""
         value = self._values.get(reference)
         if value is None:
             return None
-        return value.shape if isinstance(value, np.ndarray) else self.writer.shape(value)
+        return value.shape if isinstance(value, np.ndarray) else self._writer.shape(value)
 
     def _named(self, node: Node, error: UnsupportedOperatorError) -> UnsupportedOperatorError:
         before = [

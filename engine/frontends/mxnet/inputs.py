@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
-from engine.base.text import sanitize
+from engine.base.text import sanitize, shape_text
 from engine.frontends.facts import words
+from engine.frontends.kit import batch_fixed, input_size
 from engine.frontends.mxnet.files import Node, Symbol
 from engine.frontends.option_checks import initial_array, require_entries
 
 __all__ = ["NetworkInput", "network_inputs"]
 
-_MAX_DIM = 1 << 24
-_MAX_COUNT = 1 << 31
 _DTYPES = {"0": "float32", "3": "uint8", "4": "int32", "5": "int8", "6": "int64"}
 _KERNELS = words("Convolution Convolution_v1 Deconvolution Pooling Pooling_v1")
 # what keeps the number of dimensions, so that a kernel behind it tells that of the input
@@ -86,7 +84,7 @@ def network_inputs(
         declared = _declared(node)
         rank = None if size is None else _rank(symbol, reference, declared, len(size))
         if size is not None:
-            shape: tuple[int, ...] | None = _sized(name, size, rank)
+            shape: tuple[int, ...] | None = input_size(name, size, rank)
             if rank is None and add_batch and shape is not None:
                 findings.append(_assumed(name, shape))
                 shape = (1, *shape)
@@ -120,16 +118,7 @@ def _own(
         return None, []
     if shape == declared:
         return shape, []
-    return shape, [
-        Finding(
-            code="dynamic-batch-fixed",
-            severity="info",
-            where=sanitize(name),
-            what=f"The first axis of input {sanitize(name)!r} is open; it was set to 1.",
-            cause="The symbol was exported with an open batch; an NPU needs fixed sizes.",
-            remedy="Give 'input_size_list' for another batch.",
-        )
-    ]
+    return shape, [batch_fixed(name, shape_text(declared))]
 
 
 def _assumed(name: str, shape: tuple[int, ...]) -> Finding:
@@ -142,27 +131,6 @@ def _assumed(name: str, shape: tuple[int, ...]) -> Finding:
         cause="The network does not take it as it stands, and generation 1's sizes have no batch.",
         remedy="Write the batch too, to be sure.",
     )
-
-
-def _sized(name: str, size: Sequence[int], rank: int | None) -> tuple[int, ...]:
-    numbers: list[Any] = list(size)
-    fits = numbers and all(isinstance(n, int | np.integer) and 1 <= n < _MAX_DIM for n in numbers)
-    if not fits or float(np.prod(numbers, dtype=np.float64)) > _MAX_COUNT:
-        raise SourceModelError(
-            f"The size of input {sanitize(name)!r} is {numbers}: every entry must be a whole "
-            "number of at least 1, and the whole no more than a memory holds.",
-            remedy="Write it as [[1, 3, 224, 224]].",
-        )
-    shape = tuple(int(n) for n in numbers)
-    if rank is not None and len(shape) == rank - 1:
-        shape = (1, *shape)
-    if rank is not None and len(shape) != rank:
-        raise SourceModelError(
-            f"The size {numbers} of input {sanitize(name)!r} has {len(numbers)} dimensions; the "
-            f"network's input has {rank}.",
-            remedy="Write it as [[1, 3, 224, 224]], or without the batch as [[3, 224, 224]].",
-        )
-    return shape
 
 
 def _rank(

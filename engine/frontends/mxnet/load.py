@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from engine.base.errors import GraphError, SourceModelError
 from engine.base.events import Reporter
-from engine.base.files import read_bounded
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.frontends.emit import Emitter
-from engine.frontends.loaded import Loaded, SourceInfo, digest
+from engine.frontends.kit import TypedEmitter, left_out, reached, read_file, require_once
+from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.mxnet.convert import (
     Conversion,
     output_name,
@@ -97,7 +96,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         )
         _require_sizes(inputs)
         reporter.check_cancelled()
-        emitter = Emitter(source.model.stem)
+        emitter = TypedEmitter(source.model.stem)
         conversion = Conversion(files.symbol, files.arrays, emitter, inputs)
         try:
             conversion.run(needed, strict=True)
@@ -120,16 +119,14 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
 
 def _read(source: SourceModel) -> _Files:
     name = sanitize(source.model.name, 100)
-    data = read_bounded(source.model, MAX_SYMBOL, "an MXNet symbol")
+    data, digest = read_file(source.model, MAX_SYMBOL, "an MXNet symbol")
     symbol = read_symbol(data, name)
-    digests = [digest(source.model, data)]
     if source.weights is None:
-        return _Files(symbol, None, {}, tuple(digests), ())
-    raw = read_bounded(source.weights, MAX_PARAMS, "a file of MXNet parameters")
-    digests.append(digest(source.weights, raw))
+        return _Files(symbol, None, {}, (digest,), ())
+    raw, weights_digest = read_file(source.weights, MAX_PARAMS, "a file of MXNet parameters")
     params = read_params(raw, sanitize(source.weights.name, 100))
     arrays, findings = _in_float32(params)
-    return _Files(symbol, params, arrays, tuple(digests), findings)
+    return _Files(symbol, params, arrays, (digest, weights_digest), findings)
 
 
 def _in_float32(params: Params) -> tuple[dict[str, np.ndarray], tuple[Finding, ...]]:
@@ -177,37 +174,26 @@ def _ends(files: _Files, asked: Sequence[str] | None) -> list[Reference]:
     """The tensors that ``outputs`` names, or the symbol's own."""
     if asked is None:
         return list(files.symbol.heads)
-    found = [resolve(files.symbol, name, "outputs") for name in asked]
-    if not found:
-        raise SourceModelError(
-            "The list of outputs is empty.", remedy="Leave it out for the model's own."
-        )
-    for number, reference in enumerate(found):
-        if asked[number] in files.arrays:
+    references = [resolve(files.symbol, name, "outputs") for name in asked]
+    for name in asked:
+        if name in files.arrays:
             raise SourceModelError(
-                f"{sanitize(asked[number])!r} is a parameter of the network, no result.",
+                f"{sanitize(name)!r} is a parameter of the network, no result.",
                 remedy="Name a tensor that is computed from the inputs.",
             )
-        if reference in found[:number]:
-            raise SourceModelError(
-                f"{sanitize(asked[number])!r} is listed twice in outputs.",
-                remedy="List each output once.",
-            )
-    return found
+    require_once("outputs", asked, references)
+    return references
 
 
 def _starts(symbol: Symbol, asked: Sequence[str] | None) -> list[tuple[Reference, str]]:
     """The tensors that ``inputs`` names; empty where the network's own variables are taken."""
     if asked is None:
         return []
-    found = [(resolve(symbol, name, "inputs"), name) for name in asked]
-    if len({reference for reference, _ in found}) != len(found):
-        raise SourceModelError(
-            "A tensor is listed twice in inputs.", remedy="List each input once."
-        )
+    references = [resolve(symbol, name, "inputs") for name in asked]
+    require_once("inputs", asked, references)
     return [
         (reference, output_name(symbol, reference, 2 if reference[1] else 1))
-        for reference, _ in found
+        for reference in references
     ]
 
 
@@ -216,15 +202,11 @@ def _needed(
 ) -> set[int]:
     """The nodes that the outputs need, back to the inputs that were chosen."""
     begin = {reference for reference, _ in starts}
-    found: set[int] = set()
-    waiting = [reference for reference in ends if reference not in begin]
-    while waiting:
-        index = waiting.pop()[0]
-        if index in found:
-            continue
-        found.add(index)
-        waiting += [r for r in read_inputs(symbol.nodes[index]) if r not in begin]
-    return found
+
+    def nodes_of(references: Iterable[Reference]) -> list[int]:
+        return [reference[0] for reference in references if reference not in begin]
+
+    return reached(nodes_of(ends), lambda index: nodes_of(read_inputs(symbol.nodes[index])))
 
 
 def _references(
@@ -250,12 +232,7 @@ def _references(
     if asked is None:
         return free
     if free:
-        names = ", ".join(repr(sanitize(name, 100)) for _, name in free[:5])
-        raise SourceModelError(
-            f"The outputs need {names}, which the list of inputs leaves out.",
-            cause="The chosen inputs do not cut every path from the model's own inputs.",
-            remedy="Add it to 'inputs'.",
-        )
+        raise left_out(name for _, name in free)
     return list(starts)
 
 
@@ -376,10 +353,10 @@ def _tried(
     except SourceModelError as error:
         findings += [*notes, Finding.of_error("size-needed", "inputs", error, "warning")]
         return inputs, None
-    conversion = Conversion(files.symbol, files.arrays, Emitter("look"), inputs)
+    conversion = Conversion(files.symbol, files.arrays, TypedEmitter("look"), inputs)
     conversion.run(needed, strict=False)
     if conversion.refused and any(given.open for given in inputs):
-        other = Conversion(files.symbol, files.arrays, Emitter("look"), longer)
+        other = Conversion(files.symbol, files.arrays, TypedEmitter("look"), longer)
         other.run(needed, strict=False)
         if not other.refused:
             inputs, notes, conversion = longer, longer_notes, other

@@ -234,7 +234,7 @@ def test_a_size_that_the_symbol_says_is_taken_and_its_batch_fixed(tmp_path: Path
     ("sizes", "words"),
     [
         (((2, 4, 5), (1,)), "has 2 entries; there are 1 inputs"),
-        (((5,),), "has 1 dimensions; the network's input has 4"),
+        (((5,),), "has 1 dimensions; the model's input has 4"),
         (((0, 4, 5),), "whole number of at least 1"),
         (((1 << 23, 1 << 23, 1 << 23),), "no more than a memory holds"),
     ],

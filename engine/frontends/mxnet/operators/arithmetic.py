@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.frontends.facts import words
 from engine.frontends.formula import Formula, apply, clip, exp, floor, sqrt, where
-from engine.frontends.mxnet.call import Call, Converter, Result, named, refuse
+from engine.frontends.mxnet.call import Call, Converter, Result, named, refuse, renamed
 
 __all__ = ["ARITHMETIC"]
 
@@ -81,24 +81,18 @@ def _div_sqrt_dim(call: Call) -> Result:
     return (x / math.sqrt(call.shape()[-1])).written(call.out())
 
 
-def _hard_sigmoid(call: Call) -> Result:
-    alpha, beta = call.real("alpha", 0.2), call.real("beta", 0.5)
-    return call.op("HardSigmoid", [call.x()], alpha=alpha, beta=beta)
-
-
 # --------------------------------------------------------------------------- constants, casts
+_ELEMENTS = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "float16": 10}
+"""ONNX's numbers of MXNet's dtypes."""
+
+
 def _cast(call: Call) -> Result:
     kind = call.text("dtype", "float32")
-    numbers = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "float16": 10}
     if kind == "float64":
         refuse("it computes in float64")
-    if kind not in numbers:
+    if kind not in _ELEMENTS:
         refuse(f"its dtype is {kind!r}")
-    return call.op("Cast", [call.x()], to=numbers[kind])
-
-
-def _full(call: Call) -> Result:
-    return np.full(_bounded(call.wholes("shape")), call.real("value", 0.0), _dtype(call))
+    return call.op("Cast", [call.x()], to=_ELEMENTS[kind])
 
 
 def _bounded(shape: list[int]) -> list[int]:
@@ -107,17 +101,13 @@ def _bounded(shape: list[int]) -> list[int]:
     return shape
 
 
-def _filled(value: float) -> Converter:
+def _filled(value: float | None, *, like: bool = False) -> Converter:
+    """An array of one value (None for the attribute's), of a given shape or of the input's."""
+
     def convert(call: Call) -> Result:
-        return np.full(_bounded(call.wholes("shape")), value, _dtype(call))
-
-    return convert
-
-
-def _filled_like(value: float) -> Converter:
-    def convert(call: Call) -> Result:
-        dtype = call.w.dtype(call.x())
-        return np.full(_bounded(list(call.shape())), value, dtype)
+        shape = list(call.shape()) if like else call.wholes("shape")
+        dtype = call.w.dtype(call.x()) if like else _dtype(call)
+        return np.full(_bounded(shape), call.real("value", 0.0) if value is None else value, dtype)
 
     return convert
 
@@ -147,18 +137,15 @@ def _as_number(call: Call, op: str, inputs: list[str], *, negate: bool = False) 
     result = call.w.node(op, inputs)
     if negate:
         result = call.w.node("Not", [result])
-    number = {"float32": 1, "int32": 6, "int64": 7, "uint8": 2, "int8": 3}
-    return call.op("Cast", [result], to=number.get(call.w.dtype(inputs[0]).name, 1))
+    return call.op("Cast", [result], to=_ELEMENTS.get(call.w.dtype(inputs[0]).name, 1))
 
 
-def _compare(op: str, *, negate: bool = False) -> Converter:
-    return lambda call: _as_number(call, op, [call.x(0), call.x(1)], negate=negate)
+def _compare(op: str, *, negate: bool, scalar: bool = False) -> Converter:
+    """Of two inputs, or of the input and a number."""
 
-
-def _compare_scalar(op: str, *, negate: bool = False) -> Converter:
     def convert(call: Call) -> Result:
-        number = call.formulas(1)[0].at.scalar(call.real("scalar", 0.0))
-        return _as_number(call, op, [call.x(), number], negate=negate)
+        other = call.formulas(1)[0].at.scalar(call.real("scalar", 0.0)) if scalar else call.x(1)
+        return _as_number(call, op, [call.x(), other], negate=negate)
 
     return convert
 
@@ -184,10 +171,6 @@ def _where(call: Call) -> Result:
     if len(call.shape(0)) != len(call.shape(1)):
         refuse("its condition is a vector over the first axis")
     return call.op("Where", [_truth(call, 0), call.x(1), call.x(2)])
-
-
-def _sum_of(call: Call) -> Result:
-    return call.op("Sum", call.xs())
 
 
 # ----------------------------------------------------------------------------- reductions
@@ -239,37 +222,37 @@ def _arg(op: str) -> Converter:
 
 
 # ------------------------------------------------------------------------------- products
-def _dot(call: Call) -> Result:
-    """The last axis of the one with the first of the other; transposed, all axes are reversed."""
-    sides = []
-    for index, key in enumerate(("transpose_a", "transpose_b")):
-        x = call.x(index)
-        if call.flag(key):
-            if len(call.shape(index)) != 2:
-                refuse("it transposes arrays that are no matrices")
-            x = call.w.node("Transpose", [x], perm=(1, 0))
-        sides.append(x)
-    a, b = (call.w.shape(x) for x in sides)
-    if len(b) > 2 or len(a) < 1 or len(b) < 1:
-        refuse(f"it multiplies arrays of {len(a)} and {len(b)} dimensions")
-    if len(a) == len(b) == 1:
-        product = call.w.node("MatMul", sides)
-        return call.op("Reshape", [product, call.w.ints(1)])
-    return call.op("MatMul", sides)
-
-
-def _matrices(call: Call) -> list[str]:
+def _sides(call: Call) -> list[str]:
     """Both inputs, the last two axes of each transposed where it says so."""
     sides = []
     for index, key in enumerate(("transpose_a", "transpose_b")):
         x, rank = call.x(index), len(call.shape(index))
-        if rank < 2:
-            refuse("it multiplies vectors")
         if call.flag(key):
-            order = [*range(rank - 2), rank - 1, rank - 2]
-            x = call.w.node("Transpose", [x], perm=order)
+            if rank < 2:
+                refuse("it transposes arrays that are no matrices")
+            x = call.w.node("Transpose", [x], perm=[*range(rank - 2), rank - 1, rank - 2])
         sides.append(x)
     return sides
+
+
+def _dot(call: Call) -> Result:
+    """The last axis of the one with the first of the other; transposed, all axes are reversed."""
+    for index, key in enumerate(("transpose_a", "transpose_b")):
+        if call.flag(key) and len(call.shape(index)) != 2:
+            refuse("it transposes arrays that are no matrices")
+    sides = _sides(call)
+    a, b = (call.w.shape(x) for x in sides)
+    if len(b) > 2 or len(a) < 1 or len(b) < 1:
+        refuse(f"it multiplies arrays of {len(a)} and {len(b)} dimensions")
+    if len(a) == len(b) == 1:
+        return call.op("Reshape", [call.w.node("MatMul", sides), call.w.ints(1)])
+    return call.op("MatMul", sides)
+
+
+def _matrices(call: Call) -> list[str]:
+    if min(len(call.shape(0)), len(call.shape(1))) < 2:
+        refuse("it multiplies vectors")
+    return _sides(call)
 
 
 def _batch_dot(call: Call) -> Result:
@@ -336,7 +319,7 @@ ARITHMETIC = named(
         "trunc fix": _formula(_trunc),
         "round": _formula(_round),
         "rint": _formula(_rint),
-        "hard_sigmoid": _hard_sigmoid,
+        "hard_sigmoid": renamed("HardSigmoid", alpha=("alpha", 0.2), beta=("beta", 0.5)),
         "smooth_l1": _smooth_l1,
         "clip": _clip,
         "_contrib_div_sqrt_dim": _div_sqrt_dim,
@@ -345,7 +328,7 @@ ARITHMETIC = named(
             for name, (op, negate) in _COMPARISONS.items()
         },
         **{
-            f"_{name}_scalar": _compare_scalar(op, negate=negate)
+            f"_{name}_scalar": _compare(op, negate=negate, scalar=True)
             for name, (op, negate) in _COMPARISONS.items()
         },
         "broadcast_logical_and": _logical("And"),
@@ -355,12 +338,12 @@ ARITHMETIC = named(
         "Cast cast amp_cast": _cast,
         "_zeros": _filled(0),
         "_ones": _filled(1),
-        "_full": _full,
-        "zeros_like": _filled_like(0),
-        "ones_like": _filled_like(1),
+        "_full": _filled(None),
+        "zeros_like": _filled(0, like=True),
+        "ones_like": _filled(1, like=True),
         "_arange": _arange,
         "where": _where,
-        "add_n ElementWiseSum": _sum_of,
+        "add_n ElementWiseSum": renamed("Sum", None),
         "sum sum_axis": _reduce("ReduceSum"),
         "max max_axis": _reduce("ReduceMax"),
         "min min_axis": _reduce("ReduceMin"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from engine.frontends.emit import Window
-from engine.frontends.mxnet.call import Call, Converter, Result, named, refuse
+from engine.frontends.mxnet.call import Call, Converter, Result, named, refuse, renamed
 
 __all__ = ["NEURAL"]
 
@@ -40,19 +40,8 @@ def _window(call: Call, *keys: tuple[str, int]) -> list[list[int]]:
 
 # ---------------------------------------------------------------------------- convolutions
 def _convolution(call: Call) -> Result:
-    kernel, strides, dilations, pads = _window(call, ("stride", 1), ("dilate", 1), ("pad", 0))
-    inputs = [call.x(0), call.x(1)]
-    if not call.flag("no_bias"):
-        inputs.append(call.x(2))
-    return call.op(
-        "Conv",
-        inputs,
-        kernel_shape=kernel,
-        strides=strides,
-        dilations=dilations,
-        pads=[*pads, *pads],
-        group=call.whole("num_group", 1),
-    )
+    window = _window(call, ("stride", 1), ("dilate", 1), ("pad", 0))
+    return _convolved(call, "Conv", window, no_bias=False)
 
 
 def _deconvolution(call: Call) -> Result:
@@ -75,18 +64,24 @@ def _deconvolution(call: Call) -> Result:
         if min(over) < 0:
             refuse(f"its target_shape {tuple(target)} is larger than what it can give")
         pads, extra = [(n + 1) // 2 for n in over], [n % 2 for n in over]
-    inputs = [call.x(0), call.x(1)]
-    if not call.flag("no_bias", True):
-        inputs.append(call.x(2))
+    window = [kernel, strides, dilations, pads]
+    return _convolved(call, "ConvTranspose", window, no_bias=True, output_padding=extra)
+
+
+def _convolved(
+    call: Call, op: str, window: list[list[int]], *, no_bias: bool, **attributes: list[int]
+) -> Result:
+    kernel, strides, dilations, pads = window
+    bias = [] if call.flag("no_bias", no_bias) else [call.x(2)]
     return call.op(
-        "ConvTranspose",
-        inputs,
+        op,
+        [call.x(0), call.x(1), *bias],
         kernel_shape=kernel,
         strides=strides,
         dilations=dilations,
         pads=[*pads, *pads],
-        output_padding=extra,
         group=call.whole("num_group", 1),
+        **attributes,
     )
 
 
@@ -166,15 +161,13 @@ def _pooled(call: Call, sizes: Sequence[int], window: _Pool) -> tuple[list[int],
 def _shares(sizes: Sequence[int], outs: Sequence[int], window: _Pool) -> np.ndarray:
     """Whole window over the part of it within input and padding, for each place."""
     kernel, strides, pads = window
-    factor = np.ones((1, 1, *[1] * len(kernel)), np.float32)
+    factor = np.ones((1,) * (2 + len(kernel)), np.float32)
     for axis, (n, out, k, s, p) in enumerate(zip(sizes, outs, kernel, strides, pads, strict=True)):
         starts = np.arange(out) * s - p
         inside = np.minimum(starts + k, n + p) - starts
         shape = [1] * (2 + len(kernel))
         shape[axis + 2] = out
         factor = factor * (k / inside).astype(np.float32).reshape(shape)
-    if np.all(factor == 1):
-        return np.ones((1,) * (2 + len(kernel)), np.float32)
     return factor
 
 
@@ -246,24 +239,18 @@ def _per_channel(call: Call, index: int, rank: int) -> str:
     return call.w.node("Reshape", [call.x(index), shape])
 
 
-def _instance_norm(call: Call) -> Result:
-    inputs = [call.x(0), call.x(1), call.x(2)]
-    return call.op("InstanceNormalization", inputs, epsilon=call.real("eps", 1e-3))
-
-
 def _layer_norm(call: Call) -> Result:
     rank = len(call.shape())
     axis = call.axis("axis", -1, rank)
     epsilon = call.real("eps", 1e-5)
     if call.flag("output_mean_var"):
         refuse("it gives its mean and variance as outputs")
+    x, weights = call.x(0), [call.x(1), call.x(2)]
     if axis == rank - 1:
-        inputs = [call.x(0), call.x(1), call.x(2)]
-        return call.op("LayerNormalization", inputs, axis=-1, epsilon=epsilon)
-    w = call.w
+        return call.op("LayerNormalization", [x, *weights], axis=-1, epsilon=epsilon)
     order = [i for i in range(rank) if i != axis] + [axis]
-    x = w.node("Transpose", [call.x(0)], perm=order)
-    x = w.node("LayerNormalization", [x, call.x(1), call.x(2)], axis=-1, epsilon=epsilon)
+    x = call.w.node("Transpose", [x], perm=order)
+    x = call.w.node("LayerNormalization", [x, *weights], axis=-1, epsilon=epsilon)
     return call.op("Transpose", [x], perm=np.argsort(order).tolist())
 
 
@@ -278,14 +265,12 @@ def _group_norm(call: Call) -> Result:
     grouped = w.node("Reshape", [call.x(0), w.ints(0, groups, -1)])
     ones, zeros = (w.constant(np.full(groups, n, np.float32)) for n in (1, 0))
     x = w.node("InstanceNormalization", [grouped, ones, zeros], epsilon=call.real("eps", 1e-5))
-    per_channel = call.shape(1) == (shape[1],)
-    if per_channel:
+    if call.shape(1) == (shape[1],):
         x = w.node("Reshape", [x, w.ints(*shape)])
-    rank = len(shape) if per_channel else 3
-    x = w.node("Mul", [x, _per_channel(call, 1, rank)])
-    if per_channel:
-        return call.op("Add", [x, _per_channel(call, 2, rank)])
-    x = w.node("Add", [x, _per_channel(call, 2, rank)])
+        x = w.node("Mul", [x, _per_channel(call, 1, len(shape))])
+        return call.op("Add", [x, _per_channel(call, 2, len(shape))])
+    x = w.node("Mul", [x, _per_channel(call, 1, 3)])
+    x = w.node("Add", [x, _per_channel(call, 2, 3)])
     return call.op("Reshape", [x, w.ints(*shape)])
 
 
@@ -299,17 +284,6 @@ def _l2_normalization(call: Call) -> Result:
     total = w.node("ReduceSum", [squares, w.ints(*modes[mode])], keepdims=1)
     norm = w.node("Sqrt", [w.node("Add", [total, w.scalar(call.real("eps", 1e-10))])])
     return call.op("Div", [call.x(), norm])
-
-
-def _lrn(call: Call) -> Result:
-    return call.op(
-        "LRN",
-        [call.x()],
-        size=call.whole("nsize", 0),
-        alpha=call.real("alpha", 1e-4),
-        beta=call.real("beta", 0.75),
-        bias=call.real("knorm", 2.0),
-    )
 
 
 # ----------------------------------------------------------------------------- activations
@@ -334,23 +308,22 @@ def _activation(call: Call) -> Result:
     return call.op(_ACTIVATIONS[kind], [call.x()])
 
 
-_SELU = {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}
-
-
 def _leaky_relu(call: Call) -> Result:
     """leaky_relu-inl.h; ``rrelu`` takes the middle of its bounds when nothing is trained."""
     kind = call.text("act_type", "leaky")
     slope = call.real("slope", 0.25)
     if kind == "rrelu":
         slope = (call.real("lower_bound", 0.125) + call.real("upper_bound", 0.334)) / 2
-    if kind in ("leaky", "rrelu"):
-        return call.op("LeakyRelu", [call.x()], alpha=slope)
-    if kind == "elu":
-        return call.op("Elu", [call.x()], alpha=slope)
-    if kind == "selu":
-        return call.op("Selu", [call.x()], **_SELU)
-    if kind == "gelu":
-        return call.op("Gelu", [call.x()], approximate="none")
+    plain: dict[str, tuple[str, dict[str, Any]]] = {
+        "leaky": ("LeakyRelu", {"alpha": slope}),
+        "rrelu": ("LeakyRelu", {"alpha": slope}),
+        "elu": ("Elu", {"alpha": slope}),
+        "selu": ("Selu", {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}),
+        "gelu": ("Gelu", {"approximate": "none"}),
+    }
+    if kind in plain:
+        op, attributes = plain[kind]
+        return call.op(op, [call.x()], **attributes)
     if kind != "prelu":
         refuse(f"its act_type is {kind!r}")
     gamma = call.shape(1)
@@ -396,10 +369,6 @@ def _same(call: Call) -> Result:
     return call.op("Identity", [call.x()])
 
 
-def _logistic_output(call: Call) -> Result:
-    return call.op("Sigmoid", [call.x()])
-
-
 NEURAL = named(
     {
         "Convolution Convolution_v1": _convolution,
@@ -407,11 +376,17 @@ NEURAL = named(
         "FullyConnected": _fully_connected,
         "Pooling Pooling_v1": _pooling,
         "BatchNorm BatchNorm_v1 CuDNNBatchNorm _contrib_SyncBatchNorm": _batch_norm,
-        "InstanceNorm": _instance_norm,
+        "InstanceNorm": renamed("InstanceNormalization", 3, epsilon=("eps", 1e-3)),
         "LayerNorm": _layer_norm,
         "GroupNorm": _group_norm,
         "L2Normalization": _l2_normalization,
-        "LRN": _lrn,
+        "LRN": renamed(
+            "LRN",
+            size=("nsize", 0),
+            alpha=("alpha", 1e-4),
+            beta=("beta", 0.75),
+            bias=("knorm", 2.0),
+        ),
         "Activation": _activation,
         "LeakyReLU": _leaky_relu,
         "softmax": _softmax("Softmax"),
@@ -423,6 +398,6 @@ NEURAL = named(
             "Dropout LinearRegressionOutput MAERegressionOutput SVMOutput MakeLoss make_loss "
             "BlockGrad stop_gradient _copy identity IdentityAttachKLSparseReg"
         ): _same,
-        "LogisticRegressionOutput": _logistic_output,
+        "LogisticRegressionOutput": renamed("Sigmoid"),
     }
 )

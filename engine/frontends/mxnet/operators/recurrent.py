@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from engine.frontends.mxnet.call import Call, Converter, Result, Value, refuse
@@ -133,7 +135,7 @@ def _layer(
         name, layer = state
         bounds = w.ints(layer * directions), w.ints((layer + 1) * directions)
         starts.append(w.node("Slice", [name, *bounds, w.ints(0)]))
-    attributes = {"GRU": {"linear_before_reset": 1}, "RNN": {}, "LSTM": {}}[op]
+    attributes: dict[str, Any] = {"linear_before_reset": 1} if op == "GRU" else {}
     activations = ["Relu" if mode == "rnn_relu" else "Tanh"] * directions if op == "RNN" else None
     inputs = [x, *matrices, w.constant(biases, f"{call.node.name}_bias"), "", *starts]
     while not inputs[-1]:

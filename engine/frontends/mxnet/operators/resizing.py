@@ -8,17 +8,11 @@ import numpy as np
 
 from engine.frontends.emit import COPIED
 from engine.frontends.mxnet.call import Call, Result, named, refuse
+from engine.frontends.mxnet.operators.shaping import image_shape
 
 __all__ = ["RESIZING"]
 
 _MAX_SCALE = 1 << 10
-
-
-def _image(call: Call) -> tuple[int, ...]:
-    shape = call.shape()
-    if len(shape) != 4:
-        refuse(f"its input has {len(shape)} dimensions, not 4")
-    return shape
 
 
 def _nearest(call: Call, x: str, scale: int, out: str = "") -> str:
@@ -32,7 +26,7 @@ def _upsampling(call: Call) -> Result:
     nn/upsampling-inl.h: kernel 2 s - s % 2, padding ceil((s - 1) / 2), one group per channel.
     """
     scale = call.whole("scale", 1)
-    _, channels, height, width = _image(call)
+    _, channels, height, width = image_shape(call)
     if not 1 <= scale <= _MAX_SCALE:
         refuse(f"its scale is {scale}")
     kind = call.text("sample_type", "nearest")
@@ -64,7 +58,7 @@ def _upsampling(call: Call) -> Result:
 
 def _bilinear_resize(call: Call) -> Result:
     """contrib/bilinear_resize: corners aligned unless ``align_corners`` says otherwise (1.6)."""
-    batch, channels, height, width = _image(call)
+    batch, channels, height, width = image_shape(call)
     mode = call.text("mode", "size")
     if mode == "like":
         height, width = call.shape(1)[2:]
@@ -99,7 +93,7 @@ def _shares(size: int, out: int) -> np.ndarray:
 
 
 def _adaptive_average(call: Call) -> Result:
-    _, _, height, width = _image(call)
+    _, _, height, width = image_shape(call)
     size = call.wholes("output_size", (1,)) or [1]
     size = size * 2 if len(size) == 1 else size
     if len(size) != 2 or not all(1 <= n <= 1 << 12 for n in size):
@@ -119,7 +113,7 @@ def _adaptive_average(call: Call) -> Result:
 
 def _multi_box_prior(call: Call) -> Result:
     """The anchors of SSD, which depend on the size alone (contrib/multibox_prior.cc of 1.x)."""
-    _, _, height, width = _image(call)
+    _, _, height, width = image_shape(call)
     sizes, ratios = call.reals("sizes", (1.0,)), call.reals("ratios", (1.0,))
     steps, offsets = call.reals("steps", (-1.0, -1.0)), call.reals("offsets", (0.5, 0.5))
     if len(steps) != 2 or len(offsets) != 2 or not sizes or not ratios or min(ratios) <= 0:

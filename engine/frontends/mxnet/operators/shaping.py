@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from engine.frontends.mxnet.call import Call, Converter, Result, Value, named, refuse
+from engine.frontends.mxnet.call import Call, Converter, Result, Value, named, refuse, renamed
 
-__all__ = ["SHAPING"]
+__all__ = ["SHAPING", "image_shape"]
 
 _FAR = 1 << 62
 
@@ -93,10 +93,6 @@ def _reshape_like(call: Call) -> Result:
     if any(call.given(key) for key in ("lhs_begin", "lhs_end", "rhs_begin", "rhs_end")):
         refuse("it takes a part of the other's shape")
     return _as_shape(call, call.shape(1))
-
-
-def _flatten(call: Call) -> Result:
-    return call.op("Flatten", [call.x()], axis=1)
 
 
 def _expand_dims(call: Call) -> Result:
@@ -242,7 +238,7 @@ def _slice_like(call: Call) -> Result:
 
 def _crop(call: Call) -> Result:
     """``Crop``: a window of ``h_w``, or of the size of a second input (crop-inl.h)."""
-    _, _, height, width = _image(call)
+    _, _, height, width = image_shape(call)
     size = call.wholes("h_w") if len(call.values) < 2 else list(call.shape(1)[2:])
     if len(size) != 2 or not (1 <= size[0] <= height and 1 <= size[1] <= width):
         refuse(f"it cuts {tuple(size)} out of {(height, width)}")
@@ -257,7 +253,8 @@ def _crop(call: Call) -> Result:
     return _sliced(call, offset, stops, [2, 3], [1, 1])
 
 
-def _image(call: Call) -> tuple[int, int, int, int]:
+def image_shape(call: Call) -> tuple[int, int, int, int]:
+    """The shape of an input that is pictures."""
     shape = call.shape()
     if len(shape) != 4:
         refuse(f"its input has {len(shape)} dimensions, not 4")
@@ -375,7 +372,7 @@ def _one_hot(call: Call) -> Result:
 def _blocks(op: str) -> Converter:
     def convert(call: Call) -> Result:
         size = call.whole("block_size", 1)
-        _, channels, height, width = _image(call)
+        _, channels, height, width = image_shape(call)
         square = size * size
         whole = channels % square if op == "DepthToSpace" else height % size or width % size
         if not 1 <= size <= 1 << 10 or whole:
@@ -391,7 +388,7 @@ SHAPING = named(
     {
         "Reshape reshape": _reshape,
         "reshape_like": _reshape_like,
-        "Flatten flatten": _flatten,
+        "Flatten flatten": renamed("Flatten"),
         "expand_dims": _expand_dims,
         "squeeze": _squeeze,
         "transpose": _transpose,
