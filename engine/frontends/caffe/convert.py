@@ -16,7 +16,7 @@ from engine.frontends.caffe.blobs import Weights
 from engine.frontends.caffe.layer import Layer, Tensor
 from engine.frontends.caffe.layers import LAYERS, REFUSED
 from engine.frontends.caffe.spec import LayerSpec, NetInput, cut_around
-from engine.frontends.kit import MisfitError, TypedEmitter
+from engine.frontends.typed_emitter import MisfitError, TypedEmitter
 
 __all__ = ["Conversion", "readers_of", "refusal_of", "trial"]
 

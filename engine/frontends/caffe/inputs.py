@@ -15,7 +15,7 @@ from engine.frontends.caffe.blobs import NoBlobs
 from engine.frontends.caffe.convert import trial
 from engine.frontends.caffe.layer import MAX_ELEMENTS
 from engine.frontends.caffe.spec import Net, NetInput, needed_layers
-from engine.frontends.kit import batch_fixed, input_size, require_once
+from engine.frontends.ends import batch_fixed, input_size, require_once
 from engine.frontends.source import LoadOptions
 
 __all__ = ["initial_values", "sized", "wanted_inputs"]

@@ -15,7 +15,7 @@ from engine.base.text import sanitize, shape_text
 from engine.frontends.caffe.blobs import Weights
 from engine.frontends.caffe.prototxt import Fields
 from engine.frontends.caffe.spec import LayerSpec
-from engine.frontends.kit import TypedEmitter
+from engine.frontends.typed_emitter import TypedEmitter
 
 __all__ = ["MAX_ELEMENTS", "Converter", "Layer", "Tensor", "one_top"]
 

@@ -21,10 +21,11 @@ from engine.frontends.caffe.layer import Tensor
 from engine.frontends.caffe.net import read_net
 from engine.frontends.caffe.prototxt import MAX_BYTES, Message, Scalar, parse
 from engine.frontends.caffe.spec import LayerSpec, Net, NetInput, cut_around, needed_layers
-from engine.frontends.kit import TypedEmitter, left_out, read_file, require_once, unused_input
+from engine.frontends.ends import left_out, read_file, require_once, unused_input
 from engine.frontends.loaded import Loaded, SourceInfo, digest
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
+from engine.frontends.typed_emitter import TypedEmitter
 from engine.graph.ir.naming import UniqueNames
 
 __all__ = ["CaffeFiles", "inspect", "load", "read_files"]

@@ -11,7 +11,7 @@ from engine.base.text import did_you_mean, sanitize
 from engine.frontends.darknet.files import Section
 from engine.frontends.emit import Emitter
 from engine.frontends.formula import Formula, apply, clip, exp, floor, relu, sigmoid, tanh
-from engine.frontends.kit import refuse
+from engine.frontends.typed_emitter import refuse
 
 __all__ = ["activate", "activation_of"]
 

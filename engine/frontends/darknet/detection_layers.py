@@ -13,7 +13,7 @@ from engine.frontends.darknet.files import Section
 from engine.frontends.darknet.layers import Planner, Weights
 from engine.frontends.darknet.plan import Build, Net, Plan
 from engine.frontends.formula import Formula, apply, exp, sigmoid, where
-from engine.frontends.kit import refuse
+from engine.frontends.typed_emitter import refuse
 
 __all__ = ["HEADS"]
 

@@ -16,7 +16,7 @@ from engine.frontends.darknet.activations import activate, activation_of
 from engine.frontends.darknet.files import Blob, Section
 from engine.frontends.darknet.plan import Build, Net, Plan
 from engine.frontends.emit import COPIED
-from engine.frontends.kit import refuse
+from engine.frontends.typed_emitter import refuse
 
 __all__ = ["COMPUTING", "Planner", "Weights", "finished"]
 

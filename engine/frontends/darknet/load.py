@@ -13,7 +13,7 @@ from engine.base.text import sanitize
 from engine.frontends.darknet.files import MAX_CFG, MAX_WEIGHTS, WeightsFile, read_cfg
 from engine.frontends.darknet.network import INPUT_NAME, Network, plan_network
 from engine.frontends.darknet.plan import INPUT, Build
-from engine.frontends.kit import read_file
+from engine.frontends.ends import read_file
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor

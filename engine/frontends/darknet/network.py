@@ -13,9 +13,10 @@ from engine.frontends.darknet.files import Config, Section
 from engine.frontends.darknet.layers import COMPUTING
 from engine.frontends.darknet.plan import Net, Plan, Shape, UnknownShapeError, check_shape
 from engine.frontends.darknet.routes import COMBINING
+from engine.frontends.ends import reached
 from engine.frontends.facts import reasons
-from engine.frontends.kit import reached, refuse
 from engine.frontends.source import LoadOptions
+from engine.frontends.typed_emitter import refuse
 
 __all__ = ["INPUT_NAME", "LAYERS", "Network", "layer_name", "plan_network"]
 

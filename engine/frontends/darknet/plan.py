@@ -18,7 +18,7 @@ from engine.base.errors import SourceModelError
 from engine.base.text import sanitize
 from engine.frontends.darknet.files import Blob, Section
 from engine.frontends.emit import Emitter
-from engine.frontends.kit import refuse
+from engine.frontends.typed_emitter import refuse
 
 __all__ = ["Build", "Net", "Plan", "Shape"]
 

@@ -8,7 +8,7 @@ from engine.frontends.darknet.activations import activation_of
 from engine.frontends.darknet.files import Blob, Section
 from engine.frontends.darknet.layers import Planner, Weights, finished
 from engine.frontends.darknet.plan import Build, Net, Plan, Shape
-from engine.frontends.kit import refuse
+from engine.frontends.typed_emitter import refuse
 
 __all__ = ["COMBINING"]
 

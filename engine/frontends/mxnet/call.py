@@ -11,8 +11,8 @@ import numpy as np
 
 from engine.base.text import sanitize
 from engine.frontends.formula import Formula
-from engine.frontends.kit import TypedEmitter, refuse
 from engine.frontends.mxnet.files import Node
+from engine.frontends.typed_emitter import TypedEmitter, refuse
 
 __all__ = ["Call", "Converter", "Result", "Value", "named", "refuse", "renamed"]
 

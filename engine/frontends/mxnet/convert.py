@@ -8,11 +8,11 @@ import numpy as np
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import did_you_mean, sanitize
-from engine.frontends.kit import TypedEmitter, refuse
 from engine.frontends.mxnet.call import Call, Value
 from engine.frontends.mxnet.files import Node, Symbol
 from engine.frontends.mxnet.inputs import NetworkInput
 from engine.frontends.mxnet.operators import CUT_HERE, DATA_INPUTS, OPERATORS
+from engine.frontends.typed_emitter import TypedEmitter, refuse
 
 __all__ = ["Conversion", "output_name", "read_inputs", "resolve", "unknown_operator"]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from engine.base.findings import Finding
 from engine.base.text import sanitize, shape_text
+from engine.frontends.ends import batch_fixed, input_size
 from engine.frontends.facts import words
-from engine.frontends.kit import batch_fixed, input_size
 from engine.frontends.mxnet.files import Node, Symbol
 from engine.frontends.option_checks import initial_array, require_entries
 

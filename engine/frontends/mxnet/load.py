@@ -11,7 +11,7 @@ from engine.base.errors import GraphError, SourceModelError
 from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.frontends.kit import TypedEmitter, left_out, reached, read_file, require_once
+from engine.frontends.ends import left_out, reached, read_file, require_once
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.mxnet.convert import (
     Conversion,
@@ -34,6 +34,7 @@ from engine.frontends.mxnet.operators import WEIGHT_INPUTS
 from engine.frontends.option_checks import refuse_no_input
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
+from engine.frontends.typed_emitter import TypedEmitter
 from engine.graph.ir import Graph
 
 __all__ = ["inspect", "load"]

@@ -13,6 +13,7 @@ import onnx
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import sanitize
+from engine.frontends.ends import batch_fixed, input_size
 from engine.frontends.option_checks import initial_values, refuse_no_input, require_entries
 
 __all__ = ["Dim", "fix_inputs", "input_dims", "running_sizes"]
@@ -25,7 +26,6 @@ Example = Callable[
 ]
 """Dimensions of the inputs, and the arrays of those with a value -> sizes that run, if any."""
 
-_MAX_DIM = 1 << 31
 _NO_NAMES = frozenset({"none", "unk", "unknown"})
 
 
@@ -74,15 +74,15 @@ def fix_inputs(
     """
     names = [value.name for value in graph.input]
     values = initial_values(names, initial)
-    wanted = _sizes(names, sizes)
+    require_entries(names, sizes, "input_size_list")
+    asked = dict(zip(names, sizes or (), strict=False))
     bound: dict[str, int] = {}
     findings: list[Finding] = []
     dims = {value.name: input_dims(value) for value in graph.input}
     for name in names:
-        if name in values:
-            wanted[name] = list(values[name].shape)
-        if name in wanted:
-            dims[name] = _given(name, dims[name], wanted[name], bound, valued=name in values)
+        size = values[name].shape if name in values else asked.get(name)
+        if size is not None:
+            dims[name] = _given(name, dims[name], size, bound, valued=name in values)
     for name in names:
         dims[name] = _bind_batch(name, dims[name], bound, findings)
     _refuse_dynamic(dims, bound, values, example)
@@ -100,48 +100,24 @@ def fix_inputs(
     return findings
 
 
-def _sizes(names: list[str], sizes: Sequence[Sequence[int] | None] | None) -> dict[str, list[int]]:
-    if sizes is None:
-        return {}
-    require_entries(names, sizes, "input_size_list")
-    wanted = {}
-    for name, size in zip(names, sizes, strict=True):
-        if size is None:
-            continue
-        numbers: list[Any] = list(size)
-        if not all(isinstance(n, int | np.integer) and 1 <= n < _MAX_DIM for n in numbers):
-            raise SourceModelError(
-                f"The size of input {sanitize(name)!r} is {numbers}: every entry must be a "
-                "whole number of at least 1.",
-                remedy="Write it as [[1, 3, 224, 224]].",
-            )
-        wanted[name] = [int(n) for n in numbers]
-    return wanted
-
-
 def _given(
     name: str,
     declared: list[Dim] | None,
-    size: list[int],
+    size: Sequence[int],
     bound: dict[str, int],
     *,
     valued: bool,
 ) -> list[Dim]:
+    if not valued:
+        rank = None if declared is None else len(declared)
+        size = input_size(name, size, rank, _shown(declared), bounded=False)
+    elif declared is not None and len(size) != len(declared):
+        raise SourceModelError(
+            f"The initial value of input {sanitize(name)!r} has the shape {list(size)}; the "
+            f"model's input has {_shown(declared)}.",
+            remedy="Save an array of that shape: of a scalar numpy.array(16000).",
+        )
     if declared is not None:
-        if len(size) == len(declared) - 1 and not valued:
-            size = [1, *size]
-        if len(size) != len(declared):
-            if valued:
-                raise SourceModelError(
-                    f"The initial value of input {sanitize(name)!r} has the shape {size}; the "
-                    f"model's input has {_shown(declared)}.",
-                    remedy="Save an array of that shape: of a scalar numpy.array(16000).",
-                )
-            raise SourceModelError(
-                f"The size {size} of input {sanitize(name)!r} has {len(size)} dimensions; the "
-                f"model's input has {len(declared)}: {_shown(declared)}.",
-                remedy="Write it as [[1, 3, 224, 224]], with the batch, one list per input.",
-            )
         for axis, number in zip(declared, size, strict=True):
             if isinstance(axis, str) and axis and bound.setdefault(axis, number) != number:
                 raise SourceModelError(
@@ -167,17 +143,7 @@ def _bind_batch(
     axis = dims[0]
     if axis:
         bound[axis] = 1
-    findings.append(
-        Finding(
-            code="dynamic-batch-fixed",
-            severity="info",
-            where=sanitize(name),
-            what=f"The first axis of input {sanitize(name)!r} is dynamic "
-            f"({_shown(dims)}); it was set to 1.",
-            cause="The model was exported with a dynamic batch; an NPU needs fixed sizes.",
-            remedy="Give 'input_size_list' for another batch.",
-        )
-    )
+    findings.append(batch_fixed(name, _shown(dims)))
     return [1, *dims[1:]]
 
 

@@ -8,6 +8,7 @@ import onnx
 
 from engine.base.errors import SourceModelError
 from engine.base.text import did_you_mean, sanitize
+from engine.frontends.ends import left_out, reached, require_once
 from engine.frontends.onnx.tensors import reads
 from engine.graph.ir.shapes import infer_bounded
 from engine.graph.ir.weightless import strip_weights
@@ -47,29 +48,23 @@ def extract_subgraph(
     _check_names(ends, "outputs", {*own, *makers}, constants)
     if outputs is not None:
         _check_computed(graph, ends, {*own, *starts})
-    needed, missing = _needed(graph, makers, set(starts), ends, set(own))
+    begin = set(starts)
+
+    def sources(name: str) -> Sequence[str]:
+        return [] if name in begin or name not in makers else reads(makers[name])
+
+    needed = reached(ends, sources)
+    missing = [name for name in own if name in needed and name not in begin]
     if missing:
-        names = ", ".join(repr(sanitize(name, 100)) for name in missing[:5])
-        raise SourceModelError(
-            f"The outputs need {names}, which the list of inputs leaves out.",
-            cause="The chosen inputs do not cut every path from the model's own inputs.",
-            remedy="Add it to 'inputs', or give it a constant with 'input_initial_val'.",
-        )
+        raise left_out(missing)
     _rebuild(proto, starts, ends, needed)
     read = {name for node in graph.node for name in reads(node)} | set(ends)
     return tuple(name for name in starts if name not in read)
 
 
 def _check_names(names: Sequence[str], what: str, known: set[str], constants: set[str]) -> None:
-    if not names:
-        raise SourceModelError(
-            f"The list of {what} is empty.", remedy="Leave it out for the model's own."
-        )
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            raise SourceModelError(
-                f"{sanitize(name)!r} is listed twice in {what}.", remedy="List each tensor once."
-            )
+    require_once(what, names, names)
+    for name in names:
         if name in constants and name not in known:
             raise SourceModelError(
                 f"{sanitize(name)!r} in {what} is a constant of the model.",
@@ -99,31 +94,6 @@ def _check_computed(graph: onnx.GraphProto, ends: Sequence[str], starts: set[str
                 f"{sanitize(name)!r} in outputs is a constant of the model: no input decides it.",
                 remedy="Name a tensor that is computed from the inputs.",
             )
-
-
-def _needed(
-    graph: onnx.GraphProto,
-    makers: dict[str, onnx.NodeProto],
-    starts: set[str],
-    ends: Sequence[str],
-    own: set[str],
-) -> tuple[set[str], list[str]]:
-    """Names that the ends need (those of starts included), and own inputs that nobody listed."""
-    needed: set[str] = set()
-    missing: list[str] = []
-    waiting = list(ends)
-    while waiting:
-        name = waiting.pop()
-        if name in needed or not name:
-            continue
-        needed.add(name)
-        if name in starts:
-            continue
-        if name in own:
-            missing.append(name)
-        elif name in makers:
-            waiting.extend(reads(makers[name]))
-    return needed, missing
 
 
 def _rebuild(

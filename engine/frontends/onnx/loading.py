@@ -15,6 +15,7 @@ from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.frontends.checked import check_loaded
+from engine.frontends.ends import unused_input
 from engine.frontends.loaded import Loaded, SourceInfo, told_of
 from engine.frontends.onnx.axes import fix_inputs, running_sizes
 from engine.frontends.onnx.canonicalize import canonicalize, refuse_unsupported
@@ -187,16 +188,7 @@ def _notes(file: SourceFile, graph: Graph, unused: Sequence[str]) -> list[Findin
                 what=f"Upgraded from opset {file.opset} to {OPSET}.",
             )
         )
-    findings.extend(
-        Finding(
-            code="unused-input",
-            severity="warning",
-            where=sanitize(name),
-            what=f"No output needs the input {sanitize(name)!r}.",
-            remedy="Leave it out of 'inputs'.",
-        )
-        for name in unused
-    )
+    findings.extend(map(unused_input, unused))
     open_outputs = [spec for spec in graph.outputs if not spec.static]
     if open_outputs:
         from engine.graph.passes import with_closed_shapes

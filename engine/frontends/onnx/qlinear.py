@@ -56,7 +56,9 @@ class _Quantized(Replacement):
         name = self.given(index)
         array = self.context.known(name) if name else None
         if array is None:
-            raise unfit(self.node, f"its scale or zero point {sanitize(name, 80)!r} is computed")
+            raise unfit(
+                self.replaced, f"its scale or zero point {sanitize(name, 80)!r} is computed"
+            )
         return np.asarray(array).reshape(()) if array.size == 1 else np.asarray(array)
 
     def float(self, index: int, *, axis: int | None = None) -> str:
@@ -70,7 +72,7 @@ class _Quantized(Replacement):
     ) -> str:
         """A DequantizeLinear of ``name``; ``axis`` is where scales per channel lie."""
         if scale.ndim and axis is None:
-            raise unfit(self.node, "it has a scale per channel where only one is defined")
+            raise unfit(self.replaced, "it has a scale per channel where only one is defined")
         inputs = [name, self.context.constant(f"{name}_scale", scale)]
         if zero is not None:
             full = np.array(np.broadcast_to(zero, scale.shape))
@@ -84,14 +86,14 @@ class _Quantized(Replacement):
     def op(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
         """The float operator; gives the name of its result."""
         out = self.context.name(f"{self._base}_float")
-        node = helper.make_node(op, list(inputs), [out], self.node.name, **attributes)
+        node = helper.make_node(op, list(inputs), [out], self.replaced.name, **attributes)
         self.nodes.append(node)
         return out
 
     def quantize(self, result: str, index: int) -> Sequence[onnx.NodeProto]:
         """Quantize the result by scale and zero point at ``index``; gives all nodes."""
         if self.scale(index).ndim:
-            raise unfit(self.node, "its result has a scale per channel")
+            raise unfit(self.replaced, "its result has a scale per channel")
         inputs = [result, self.context.constant(f"{self._base}_scale", self.scale(index))]
         if self.given(index + 1):
             zero = self.scale(index + 1)

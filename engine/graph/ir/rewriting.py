@@ -143,18 +143,20 @@ class Replacement:
     """
 
     def __init__(self, node: onnx.NodeProto, context: Context) -> None:
-        self.node = node
+        self.replaced = node
         self.context = context
         self.nodes: list[onnx.NodeProto] = []
 
     def given(self, index: int) -> str:
         """The name of an input; empty where it is left out."""
-        return self.node.input[index] if index < len(self.node.input) else ""
+        return self.replaced.input[index] if index < len(self.replaced.input) else ""
 
     def kept(self, *names: str) -> dict[str, AttributeValue]:
         """The attributes ``names`` that the node has."""
         return {
-            a.name: helper.get_attribute_value(a) for a in self.node.attribute if a.name in names
+            a.name: helper.get_attribute_value(a)
+            for a in self.replaced.attribute
+            if a.name in names
         }
 
 

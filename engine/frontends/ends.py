@@ -1,0 +1,153 @@
+"""Inputs and outputs as a user lists them: each once, all that are needed, sizes that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from engine.base.errors import SourceModelError
+from engine.base.files import read_bounded
+from engine.base.findings import Finding
+from engine.base.text import sanitize
+from engine.frontends.loaded import digest
+
+__all__ = [
+    "batch_fixed",
+    "input_size",
+    "left_out",
+    "listed",
+    "reached",
+    "read_file",
+    "require_once",
+    "unused_input",
+]
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+_MAX_ELEMENTS = 1 << 31
+
+
+def listed(names: Iterable[str], most: int = 5) -> str:
+    """The first names for a message, in quotation marks."""
+    return ", ".join(repr(sanitize(name, 100)) for name in list(names)[:most])
+
+
+def require_once(option: str, names: Sequence[str], meant: Sequence[Hashable]) -> None:
+    """Refuse an empty list of tensors, and one that names a tensor twice.
+
+    Args:
+        option: ``inputs`` or ``outputs``.
+        names: as the user lists them.
+        meant: what each of them means.
+
+    Raises:
+        SourceModelError: says which.
+    """
+    if not names:
+        raise SourceModelError(
+            f"The list of {option} is empty.", remedy="Leave it out for the model's own."
+        )
+    for index, (name, tensor) in enumerate(zip(names, meant, strict=True)):
+        if tensor in meant[:index]:
+            raise SourceModelError(
+                f"{sanitize(name)!r} is listed twice in {option}.", remedy="List each tensor once."
+            )
+
+
+def left_out(names: Iterable[str]) -> SourceModelError:
+    """The error for inputs that the outputs need and the list of inputs does not have."""
+    return SourceModelError(
+        f"The outputs need {listed(names)}, which the list of inputs leaves out.",
+        cause="The chosen inputs do not cut every path from the model's own inputs.",
+        remedy="Add it to 'inputs', or give it a constant with 'input_initial_val'.",
+    )
+
+
+def unused_input(name: str) -> Finding:
+    """The finding for an input that was chosen and that no output needs."""
+    return Finding(
+        code="unused-input",
+        severity="warning",
+        where=sanitize(name),
+        what=f"No output needs the input {sanitize(name)!r}.",
+        remedy="Leave it out of 'inputs'.",
+    )
+
+
+def input_size(
+    name: str,
+    size: Sequence[Any],
+    rank: int | None,
+    shown: str = "",
+    *,
+    bounded: bool = True,
+) -> tuple[int, ...]:
+    """The size of an input as a user gives it; where only the batch lacks, it is 1.
+
+    Args:
+        name: of the input.
+        size: what the user wrote.
+        rank: how many dimensions the input has; None where nobody knows.
+        shown: the declared shape, for the message.
+        bounded: whether this is the only bound of a size: 2^24 a dimension, 2^31 elements; else
+            what a graph would need is counted later.
+
+    Raises:
+        SourceModelError: no whole numbers of at least 1, too many numbers, another rank.
+    """
+    numbers, most = list(size), 1 << (24 if bounded else 31)
+    fits = all(isinstance(n, int | np.integer) and 1 <= n <= most for n in numbers)
+    if not fits or (bounded and (not numbers or prod(map(int, numbers)) > _MAX_ELEMENTS)):
+        raise SourceModelError(
+            f"The size of input {sanitize(name)!r} is {numbers}: every entry must be a whole "
+            "number of at least 1, and the whole no more than a memory holds.",
+            remedy="Write it as [[1, 3, 224, 224]].",
+        )
+    shape = tuple(map(int, numbers))
+    if rank is not None and len(shape) == rank - 1:
+        shape = (1, *shape)
+    if rank is not None and len(shape) != rank:
+        raise SourceModelError(
+            f"The size {numbers} of input {sanitize(name)!r} has {len(numbers)} dimensions; the "
+            f"model's input has {rank}{f': {shown}' if shown else ''}.",
+            remedy="Write it as [[1, 3, 224, 224]], with the batch, one list per input.",
+        )
+    return shape
+
+
+def batch_fixed(name: str, shown: str) -> Finding:
+    """The finding for an open batch that was set to 1; ``shown`` is the declared shape."""
+    return Finding(
+        code="dynamic-batch-fixed",
+        severity="info",
+        where=sanitize(name),
+        what=f"The first axis of input {sanitize(name)!r} is dynamic ({shown}); it was set to 1.",
+        cause="The model was exported with a dynamic batch; an NPU needs fixed sizes.",
+        remedy="Give 'input_size_list' for another batch.",
+    )
+
+
+def reached(ends: Iterable[_Key], sources: Callable[[_Key], Iterable[_Key]]) -> set[_Key]:
+    """All that some ends need, they too; ``sources`` says what one reads."""
+    seen: set[_Key] = set()
+    waiting = list(ends)
+    while waiting:
+        key = waiting.pop()
+        if key not in seen:
+            seen.add(key)
+            waiting += sources(key)
+    return seen
+
+
+def read_file(path: Path, limit: int, what: str) -> tuple[bytes, tuple[str, str]]:
+    """The bytes of a file, and its name with its SHA-256.
+
+    Raises:
+        SourceModelError: missing, unreadable, or above ``limit`` bytes.
+    """
+    data = read_bounded(path, limit, what)
+    return data, digest(path, data)
