@@ -12,10 +12,10 @@ from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.events import NullReporter, Reporter
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
-from engine.frontends.caffe.blobs import Weights
 from engine.frontends.caffe.layer import Layer, Tensor
 from engine.frontends.caffe.layers import LAYERS, REFUSED
 from engine.frontends.caffe.spec import LayerSpec, NetInput, cut_around
+from engine.frontends.caffe.weights import Weights
 from engine.frontends.typed_emitter import MisfitError, TypedEmitter
 
 __all__ = ["Conversion", "readers_of", "refusal_of", "trial"]

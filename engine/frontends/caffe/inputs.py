@@ -11,10 +11,10 @@ from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.frontends import option_checks as entries
-from engine.frontends.caffe.blobs import NoBlobs
 from engine.frontends.caffe.convert import trial
 from engine.frontends.caffe.layer import MAX_ELEMENTS
 from engine.frontends.caffe.spec import Net, NetInput, needed_layers
+from engine.frontends.caffe.weights import NoBlobs
 from engine.frontends.ends import batch_fixed, input_size, require_once
 from engine.frontends.source import LoadOptions
 

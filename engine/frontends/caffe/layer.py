@@ -12,9 +12,9 @@ import numpy as np
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import sanitize, shape_text
-from engine.frontends.caffe.blobs import Weights
 from engine.frontends.caffe.prototxt import Fields
 from engine.frontends.caffe.spec import LayerSpec
+from engine.frontends.caffe.weights import Weights
 from engine.frontends.typed_emitter import TypedEmitter
 
 __all__ = ["MAX_ELEMENTS", "Converter", "Layer", "Tensor", "one_top"]

@@ -13,14 +13,20 @@ from engine.base.errors import SourceModelError
 from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
-from engine.frontends.caffe.blobs import NoBlobs, RandomBlobs, StoredBlobs, Weights
-from engine.frontends.caffe.caffemodel import StoredLayer, read_caffemodel
 from engine.frontends.caffe.convert import Conversion, readers_of, refusal_of, trial
 from engine.frontends.caffe.inputs import initial_values, sized, wanted_inputs
 from engine.frontends.caffe.layer import Tensor
 from engine.frontends.caffe.net import read_net
 from engine.frontends.caffe.prototxt import MAX_BYTES, Message, Scalar, parse
 from engine.frontends.caffe.spec import LayerSpec, Net, NetInput, cut_around, needed_layers
+from engine.frontends.caffe.weights import (
+    NoBlobs,
+    RandomBlobs,
+    StoredBlobs,
+    StoredLayer,
+    Weights,
+    read_caffemodel,
+)
 from engine.frontends.ends import left_out, read_file, require_once, unused_input
 from engine.frontends.loaded import Loaded, SourceInfo, digest
 from engine.frontends.source import LoadOptions, SourceModel

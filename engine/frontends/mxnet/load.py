@@ -15,6 +15,8 @@ from engine.frontends.ends import left_out, reached, read_file, require_once
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.mxnet.convert import (
     Conversion,
+    NetworkInput,
+    network_inputs,
     output_name,
     read_inputs,
     resolve,
@@ -29,7 +31,6 @@ from engine.frontends.mxnet.files import (
     read_params,
     read_symbol,
 )
-from engine.frontends.mxnet.inputs import NetworkInput, network_inputs
 from engine.frontends.mxnet.operators import WEIGHT_INPUTS
 from engine.frontends.option_checks import refuse_no_input
 from engine.frontends.source import SourceModel

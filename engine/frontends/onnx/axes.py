@@ -15,6 +15,7 @@ from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.frontends.ends import batch_fixed, input_size
 from engine.frontends.option_checks import initial_values, refuse_no_input, require_entries
+from engine.graph.ir.rewriting import refill
 
 __all__ = ["Dim", "fix_inputs", "input_dims", "running_sizes"]
 
@@ -94,9 +95,7 @@ def fix_inputs(
     kept = [value for value in graph.input if value.name not in values]
     if values and not kept:
         raise refuse_no_input()
-    if values:
-        del graph.input[:]
-        graph.input.extend(kept)
+    refill(graph.input, kept)
     return findings
 
 
@@ -185,11 +184,8 @@ def _listed(axes: Sequence[Dim]) -> str:
 
 
 def _set_dims(value: onnx.ValueInfoProto, dims: list[int]) -> None:
-    shape = value.type.tensor_type.shape
-    del shape.dim[:]
-    shape.SetInParent()
-    for number in dims:
-        shape.dim.add(dim_value=number)
+    shape = onnx.TensorShapeProto(dim=[{"dim_value": number} for number in dims])
+    value.type.tensor_type.shape.CopyFrom(shape)
 
 
 def _make_constant(graph: onnx.GraphProto, value: onnx.ValueInfoProto, array: np.ndarray) -> None:

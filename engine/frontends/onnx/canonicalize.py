@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import onnx
@@ -17,6 +17,7 @@ from engine.frontends.onnx.tensors import inner_graphs, walk
 from engine.graph.ir.constants import OPSET, STANDARD_DOMAINS
 from engine.graph.ir.custom import CustomOperators
 from engine.graph.ir.naming import UniqueNames
+from engine.graph.ir.rewriting import refill
 
 __all__ = [
     "MAX_INLINED_NODES",
@@ -66,7 +67,7 @@ def canonicalize(proto: onnx.ModelProto) -> None:
             value.ClearField("doc_string")
     _name_nodes(graph)
     constants = {tensor.name for tensor in graph.initializer}
-    _keep(graph.input, lambda value: value.name not in constants)
+    refill(graph.input, [value for value in graph.input if value.name not in constants])
 
 
 def _name_nodes(graph: onnx.GraphProto) -> None:
@@ -77,13 +78,6 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
         if not node.name or node.name in seen:
             node.name = names.claim(node.name or node.op_type)
         seen.add(node.name)
-
-
-def _keep(items: object, wanted: Callable[[onnx.ValueInfoProto], bool]) -> None:
-    kept = [item for item in items if wanted(item)]  # type: ignore[attr-defined]
-    if len(kept) != len(items):  # type: ignore[arg-type]
-        del items[:]  # type: ignore[attr-defined]
-        items.extend(kept)  # type: ignore[attr-defined]
 
 
 def _inline(proto: onnx.ModelProto) -> None:

@@ -1,7 +1,14 @@
-"""Operators that ONNX Runtime's own optimizer and quantizer write, in terms of ONNX's.
+"""Operators of ONNX Runtime's optimizer and quantizer, and integer ones, in terms of ONNX's.
 
-Their meaning is that of docs/ContribOperators.md of onnxruntime. Those with a short definition are
-written out; attention and the like are refused by name, as any operator of another domain.
+``QLinearConv(x, ...)`` is ``QuantizeLinear(Conv(DequantizeLinear(x), ...))``: the same numbers by
+ONNX's definition, and ONNX Runtime builds its integer kernels from either form. Every stage of this
+program knows the latter. ``ConvInteger``, ``MatMulInteger`` and ``DynamicQuantizeLinear`` stay as
+they are: their scales are computed at run time.
+
+Operators of ONNX's own domain are rewritten at the pinned opset, where scales per channel exist;
+those of ONNX Runtime's (``com.microsoft``, docs/ContribOperators.md of onnxruntime) at the model's,
+so that types can be inferred. Those with a short definition are written out; attention and the like
+are refused by name, as any operator of another domain.
 """
 
 from __future__ import annotations
@@ -15,11 +22,196 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from engine.base.errors import UnsupportedOperatorError
+from engine.base.text import sanitize
 from engine.frontends.formula import Formula, apply, sigmoid, tanh
-from engine.frontends.onnx.qlinear import MICROSOFT_QLINEAR, unfit
 from engine.graph.ir.rewriting import Context, Replacement, Rewrite, attribute, rewrite
 
-__all__ = ["MICROSOFT", "is_written_out", "write_out"]
+__all__ = ["MICROSOFT", "MICROSOFT_QLINEAR", "QLINEAR", "is_written_out", "write_out"]
+
+# DequantizeLinear and QuantizeLinear take an axis from here on
+_PER_AXIS = 13
+
+
+_QDQ = (
+    "Export the model with opset 13 or newer in ONNX Runtime's QDQ format, or cut the node off "
+    "with 'inputs' or 'outputs'."
+)
+
+
+def unfit(node: onnx.NodeProto, why: str, remedy: str = _QDQ) -> UnsupportedOperatorError:
+    """The error for a node that cannot be rewritten in terms of ONNX's own operators."""
+    return UnsupportedOperatorError(
+        f"{sanitize(node.op_type, 60)} at node {sanitize(node.name, 100)!r} cannot be taken: "
+        f"{why}.",
+        remedy=remedy,
+    )
+
+
+class _Quantized(Replacement):
+    """Writes the Q/DQ nodes around one node."""
+
+    def __init__(self, node: onnx.NodeProto, context: Context) -> None:
+        super().__init__(node, context)
+        self._base = next(name for name in node.output if name)
+
+    def scale(self, index: int) -> np.ndarray:
+        """The constant that an input is: without dimensions, or one number per channel."""
+        name = self.given(index)
+        array = self.context.known(name) if name else None
+        if array is None:
+            raise unfit(
+                self.replaced, f"its scale or zero point {sanitize(name, 80)!r} is computed"
+            )
+        return np.asarray(array).reshape(()) if array.size == 1 else np.asarray(array)
+
+    def float(self, index: int, *, axis: int | None = None) -> str:
+        """Dequantize input ``index``, whose scale and zero point are the two inputs after it."""
+        scale = self.scale(index + 1)
+        zero = self.scale(index + 2) if self.given(index + 2) else None
+        return self.dequantized(self.given(index), scale, zero, axis)
+
+    def dequantized(
+        self, name: str, scale: np.ndarray, zero: np.ndarray | None, axis: int | None
+    ) -> str:
+        """A DequantizeLinear of ``name``; ``axis`` is where scales per channel lie."""
+        if scale.ndim and axis is None:
+            raise unfit(self.replaced, "it has a scale per channel where only one is defined")
+        inputs = [name, self.context.constant(f"{name}_scale", scale)]
+        if zero is not None:
+            full = np.array(np.broadcast_to(zero, scale.shape))
+            inputs.append(self.context.constant(f"{name}_zero_point", full))
+        out = self.context.name(f"{name}_dequantized")
+        self.nodes.append(helper.make_node("DequantizeLinear", inputs, [out]))
+        if scale.ndim:
+            self.nodes[-1].attribute.append(helper.make_attribute("axis", axis))
+        return out
+
+    def op(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """The float operator; gives the name of its result."""
+        out = self.context.name(f"{self._base}_float")
+        node = helper.make_node(op, list(inputs), [out], self.replaced.name, **attributes)
+        self.nodes.append(node)
+        return out
+
+    def quantize(self, result: str, index: int) -> Sequence[onnx.NodeProto]:
+        """Quantize the result by scale and zero point at ``index``; gives all nodes."""
+        if self.scale(index).ndim:
+            raise unfit(self.replaced, "its result has a scale per channel")
+        inputs = [result, self.context.constant(f"{self._base}_scale", self.scale(index))]
+        if self.given(index + 1):
+            zero = self.scale(index + 1)
+            inputs.append(self.context.constant(f"{self._base}_zero_point", zero))
+        self.nodes.append(helper.make_node("QuantizeLinear", inputs, [self._base]))
+        return self.nodes
+
+
+# -- ONNX's own, at the pinned opset --------------------------------------------------------------
+
+_CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+
+
+def _conv(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
+    """Inputs: x, scale, zero point, w, scale, zero point, scale and zero point of y, bias.
+
+    The bias is int32 in units of the scales of x and w multiplied, by QLinearConv's definition.
+    """
+    q = _Quantized(node, context)
+    inputs = [q.float(0), q.float(3, axis=0)]
+    if q.given(8):
+        scale = np.asarray(q.scale(1) * q.scale(4), np.float32)
+        inputs.append(q.dequantized(q.given(8), scale, None, 0))
+    return q.quantize(q.op("Conv", inputs, **q.kept(*_CONV)), 6)
+
+
+def _matmul(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
+    """Scales of a may be per row, those of b per column."""
+    q = _Quantized(node, context)
+    return q.quantize(q.op("MatMul", [q.float(0, axis=-2), q.float(3, axis=-1)]), 6)
+
+
+QLINEAR: dict[str, Rewrite] = {"QLinearConv": _conv, "QLinearMatMul": _matmul}
+"""Operators of ONNX; to be rewritten at the pinned opset."""
+
+
+# -- ONNX Runtime's, at the opset of the model ---------------------------------------------------
+
+
+def _binary(op: str, node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
+    q = _Quantized(node, context)
+    return q.quantize(q.op(op, [q.float(0), q.float(3)]), 6)
+
+
+def _unary(
+    op: str, kept: tuple[str, ...], node: onnx.NodeProto, context: Context
+) -> Sequence[onnx.NodeProto]:
+    if attribute(node, "channels_last", 0):
+        raise unfit(node, "its channels come last")
+    q = _Quantized(node, context)
+    return q.quantize(q.op(op, [q.float(0)], **q.kept(*kept)), 3)
+
+
+def _concat(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
+    """Scale and zero point of the result come first, then three inputs per part."""
+    q = _Quantized(node, context)
+    parts = [q.float(index) for index in range(2, len(node.input), 3)]
+    return q.quantize(q.op("Concat", parts, **q.kept("axis")), 0)
+
+
+def _softmax(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
+    """``opset`` says whose Softmax is meant: until 12 that of the tensor flattened to two axes."""
+    meant = attribute(node, "opset", 0)
+    if (meant < 13) != (context.opset < 13):
+        raise unfit(node, f"it means Softmax of opset {meant}")
+    return _unary("Softmax", ("axis",), node, context)
+
+
+def _where(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
+    q = _Quantized(node, context)
+    return q.quantize(q.op("Where", [q.given(0), q.float(1), q.float(4)]), 7)
+
+
+def _gemm(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
+    """A and b, int32 c in units of alpha and both scales; a result without a scale is float."""
+    q = _Quantized(node, context)
+    alpha = attribute(node, "alpha", 1.0)
+    columns = 0 if attribute(node, "transB", 0) else 1
+    if q.scale(4).ndim and context.opset < _PER_AXIS:
+        raise unfit(node, f"opset {context.opset} has no scales per channel")
+    inputs = [q.float(0), q.float(3, axis=columns)]
+    if q.given(6):
+        scale = np.asarray(np.float32(alpha) * q.scale(1) * q.scale(4), np.float32)
+        inputs.append(q.dequantized(q.given(6), scale, None, 0))
+    result = q.op("Gemm", inputs, **q.kept("alpha", "transA", "transB"))
+    if q.given(7):
+        return q.quantize(result, 7)
+    q.nodes[-1].output[0] = node.output[0]
+    return q.nodes
+
+
+def _plain(node: onnx.NodeProto, context: Context) -> None:
+    """Quantize- and DequantizeLinear of ONNX Runtime are ONNX's, with types that came later."""
+    node.domain = ""
+
+
+_POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
+
+MICROSOFT_QLINEAR: dict[str, Rewrite] = {
+    "DequantizeLinear": _plain,
+    "QGemm": _gemm,
+    "QLinearAdd": partial(_binary, "Add"),
+    "QLinearAveragePool": partial(_unary, "AveragePool", _POOL),
+    "QLinearConcat": _concat,
+    "QLinearGlobalAveragePool": partial(_unary, "GlobalAveragePool", ()),
+    "QLinearLeakyRelu": partial(_unary, "LeakyRelu", ("alpha",)),
+    "QLinearMul": partial(_binary, "Mul"),
+    "QLinearSigmoid": partial(_unary, "Sigmoid", ()),
+    "QLinearSoftmax": _softmax,
+    "QLinearWhere": _where,
+    "QuantizeLinear": _plain,
+}
+"""Operators of ``com.microsoft``; to be rewritten at the opset of the model."""
+
 
 MICROSOFT = "com.microsoft"
 """The domain of ONNX Runtime's own operators."""
@@ -73,10 +265,6 @@ class _Written(Replacement):
             return apply("ReduceMean", x, axes=[-1], keepdims=1)
         return x.reduced("ReduceMean", -1)
 
-    def float(self, name: str, default: float) -> float:
-        """A number among the attributes."""
-        return next((float(a.f) for a in self.replaced.attribute if a.name == name), default)
-
 
 def _written(write: Callable[[_Written], Sequence[Formula | None]]) -> Rewrite:
     """A rewrite; what ``write`` gives become the outputs of the node, where it has them."""
@@ -109,10 +297,8 @@ def _fast_gelu(w: _Written) -> Sequence[Formula]:
 
 def _activated(w: _Written, x: Formula) -> Sequence[Formula]:
     """The activation of a fused node, by its ``activation`` and ``activation_params``."""
-    attributes = {a.name: a for a in w.replaced.attribute}
-    kind = attributes["activation"].s.decode() if "activation" in attributes else ""
-    known = "activation_params" in attributes
-    numbers = list(attributes["activation_params"].floats) if known else []
+    kind = attribute(w.replaced, "activation", b"").decode("utf-8", "replace")
+    numbers = attribute(w.replaced, "activation_params", list[float]())
     match kind, numbers:
         case "", _:
             return [x]
@@ -131,8 +317,6 @@ def _activated(w: _Written, x: Formula) -> Sequence[Formula]:
 
 # -- fused operators -----------------------------------------------------------------------------
 
-_CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-
 
 def _fused_conv(w: _Written) -> Sequence[Formula]:
     """Convolution, then an addition (input 3), then the activation."""
@@ -150,11 +334,11 @@ def _fused_gemm(w: _Written) -> Sequence[Formula]:
 def _fused_matmul(w: _Written) -> Sequence[Formula]:
     """``alpha * A' * B'``, with matrices transposed where the attributes say so."""
     node = w.replaced
-    if attribute(node, "transBatchA") or attribute(node, "transBatchB"):
+    if attribute(node, "transBatchA", 0) or attribute(node, "transBatchB", 0):
         raise unfit(node, "it transposes batches")
     sides = list(node.input[:2])
     for index, flag in enumerate(("transA", "transB")):
-        if not attribute(node, flag):
+        if not attribute(node, flag, 0):
             continue
         shape = w.context.shape(sides[index])
         if shape is None or len(shape) < 2:
@@ -162,7 +346,7 @@ def _fused_matmul(w: _Written) -> Sequence[Formula]:
         rank = len(shape)
         perm = [*range(rank - 2), rank - 1, rank - 2]
         sides[index] = w.node("Transpose", [sides[index]], perm=perm)
-    y, alpha = Formula(w, "MatMul", sides), w.float("alpha", 1.0)
+    y, alpha = Formula(w, "MatMul", sides), attribute(w.replaced, "alpha", 1.0)
     return [y if alpha == 1 else y * alpha]
 
 
@@ -176,7 +360,7 @@ def _skip_norm(w: _Written, *, centred: bool) -> Sequence[Formula | None]:
         raise unfit(w.replaced, "its mean and deviation are used")
     whole = w.plus(w.x() + w.replaced.input[1], 4 if centred else 3)
     x = whole - w.mean(whole) if centred else whole
-    variance = w.mean(x * x) + w.float("epsilon", 1e-12)
+    variance = w.mean(x * x) + attribute(w.replaced, "epsilon", 1e-12)
     y = x / apply("Sqrt", variance) * w.replaced.input[2]
     return [w.plus(y, 3) if centred else y, None, None, whole]
 
@@ -189,7 +373,9 @@ _REWRITES: dict[str, Rewrite] = {
     "FusedGemm": _written(_fused_gemm),
     "FusedMatMul": _written(_fused_matmul),
     "Gelu": _written(lambda w: [_erf_gelu(w.x())]),
-    "QuickGelu": _written(lambda w: [w.x() * sigmoid(w.x() * w.float("alpha", 1.702))]),
+    "QuickGelu": _written(
+        lambda w: [w.x() * sigmoid(w.x() * attribute(w.replaced, "alpha", 1.702))]
+    ),
     "SkipLayerNormalization": _written(partial(_skip_norm, centred=True)),
     "SkipSimplifiedLayerNormalization": _written(partial(_skip_norm, centred=False)),
 }

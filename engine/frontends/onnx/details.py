@@ -12,7 +12,7 @@ from onnx_ir import serde
 
 from engine.base.errors import EngineError, GraphError
 from engine.base.text import did_you_mean, sanitize, shape_text
-from engine.frontends.onnx.external import load_external
+from engine.frontends.onnx.read import load_external
 from engine.frontends.onnx.tensors import check_tensor_sizes
 from engine.graph.ir.constants import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.ir.graph import Graph

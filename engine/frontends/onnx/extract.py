@@ -10,6 +10,7 @@ from engine.base.errors import SourceModelError
 from engine.base.text import did_you_mean, sanitize
 from engine.frontends.ends import left_out, reached, require_once
 from engine.frontends.onnx.tensors import reads
+from engine.graph.ir.rewriting import refill
 from engine.graph.ir.shapes import infer_bounded
 from engine.graph.ir.weightless import strip_weights
 
@@ -112,13 +113,11 @@ def _rebuild(
                 node.output[index] = ""
     used = {name for node in nodes for name in reads(node)} | set(ends)
     tensors = [tensor for tensor in graph.initializer if tensor.name in used]
-    for field, items in (("node", nodes), ("initializer", tensors)):
-        copies = list(items)
-        del getattr(graph, field)[:]
-        getattr(graph, field).extend(copies)
-    del graph.input[:], graph.output[:], graph.value_info[:]
-    graph.input.extend(infos[name] for name in starts)
-    graph.output.extend(infos[name] for name in ends)
+    refill(graph.node, nodes)
+    refill(graph.initializer, tensors)
+    refill(graph.input, (infos[name] for name in starts))
+    refill(graph.output, (infos[name] for name in ends))
+    del graph.value_info[:]
 
 
 def _infos(proto: onnx.ModelProto, names: set[str]) -> dict[str, onnx.ValueInfoProto]:
@@ -184,6 +183,4 @@ def _reorder(graph: onnx.GraphProto, made: set[str]) -> None:
             cause="The file was damaged or written by a faulty exporter.",
             remedy="Export the model again.",
         )
-    copies = [nodes[index] for index in order]
-    del graph.node[:]
-    graph.node.extend(copies)
+    refill(graph.node, [nodes[index] for index in order])

@@ -19,9 +19,8 @@ from engine.frontends.onnx.axes import fix_inputs, input_dims, running_sizes
 from engine.frontends.onnx.canonicalize import canonicalize, unsupported
 from engine.frontends.onnx.control import is_structural
 from engine.frontends.onnx.details import SourceInspection
-from engine.frontends.onnx.external import external_locations, told_files
 from engine.frontends.onnx.extract import sort_nodes
-from engine.frontends.onnx.read import SourceFile, read_onnx
+from engine.frontends.onnx.read import SourceFile, external_locations, read_onnx, told_files
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 from engine.graph.ir.constants import OPSET

@@ -21,11 +21,16 @@ from engine.frontends.onnx.axes import fix_inputs, running_sizes
 from engine.frontends.onnx.canonicalize import canonicalize, refuse_unsupported
 from engine.frontends.onnx.contrib import write_out
 from engine.frontends.onnx.control import expand
-from engine.frontends.onnx.external import attach_mapped, map_external, told_files
 from engine.frontends.onnx.extract import extract_subgraph, sort_nodes
 from engine.frontends.onnx.opset import needs_rewrite, rewrite_old_operators, to_pinned_opset
 from engine.frontends.onnx.ort_differences import complete, rewrite_for_ort
-from engine.frontends.onnx.read import SourceFile, read_onnx
+from engine.frontends.onnx.read import (
+    SourceFile,
+    attach_mapped,
+    map_external,
+    read_onnx,
+    told_files,
+)
 from engine.frontends.onnx.tensors import make_dense
 from engine.frontends.option_checks import INITIAL_FORM
 from engine.frontends.source import SourceModel

@@ -17,7 +17,7 @@ from engine.graph.ir.constants import IR_VERSION, OPSET, STANDARD_DOMAINS
 from engine.graph.ir.custom import is_custom
 from engine.graph.ir.dataflow import has_open_shapes
 from engine.graph.ir.opsets import NoFormError, lower, no_form, unchanged
-from engine.graph.ir.rewriting import Context, Rewrite, attribute, rewrite
+from engine.graph.ir.rewriting import Context, Rewrite, attribute, refill, rewrite, without
 from engine.graph.ir.shapes import infer_proto
 
 __all__ = [
@@ -187,7 +187,7 @@ def _group_norm_as_instance_norm(node: onnx.NodeProto, context: Context) -> list
     x, y = node.input[0], node.output[0]
     grouped, normed, shape = (context.name(f"{y}_{part}") for part in ("groups", "normed", "shape"))
     wanted = context.ints(f"{y}_as_groups", 0, attribute(node, "num_groups", 1), -1)
-    epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
+    epsilon = attribute(node, "epsilon", 1e-5)
     return [
         helper.make_node("Shape", [x], [shape]),
         helper.make_node("Reshape", [x, wanted], [grouped]),
@@ -217,7 +217,7 @@ def _resize_outputs(graph: onnx.GraphProto, opset: int) -> dict[str, np.ndarray 
     for node in graph.node:
         if node.op_type not in ("Upsample", "Resize"):
             continue
-        scales = next((list(a.floats) for a in node.attribute if a.name == "scales"), None)
+        scales = attribute(node, "scales", list[float]()) or None
         if scales is None and len(node.input) > 1 and node.input[1] in constants:
             scales = numpy_helper.to_array(constants[node.input[1]]).tolist()
         found[node.output[0]] = None if scales is None else np.asarray(scales)
@@ -240,14 +240,9 @@ def _resize_of_opset_10(
     Nearest took the pixel below when enlarging and the one above when reducing (what ONNX Runtime
     does for those opsets), so a node that does both, or whose scales are not known, has no equal.
     """
-    kept = [
-        attribute
-        for attribute in node.attribute
-        if attribute.name not in ("coordinate_transformation_mode", "nearest_mode")
-    ]
-    kept.append(helper.make_attribute("coordinate_transformation_mode", "asymmetric"))
-    mode = next((a.s.decode() for a in kept if a.name == "mode"), "nearest")
-    if mode == "nearest":
+    without(node, "coordinate_transformation_mode", "nearest_mode")
+    node.attribute.append(helper.make_attribute("coordinate_transformation_mode", "asymmetric"))
+    if attribute(node, "mode", b"nearest") == b"nearest":
         grows = scales is not None and bool((scales >= 1).all())
         shrinks = scales is not None and bool((scales <= 1).all())
         if not grows and not shrinks:
@@ -258,9 +253,8 @@ def _resize_of_opset_10(
                 cause="Opset 10 does not say which pixel is nearest in this case.",
                 remedy="Export the model with opset 11 or newer.",
             )
-        kept.append(helper.make_attribute("nearest_mode", "floor" if grows else "ceil"))
-    del node.attribute[:]
-    node.attribute.extend(kept)
+        nearest = helper.make_attribute("nearest_mode", "floor" if grows else "ceil")
+        node.attribute.append(nearest)
 
 
 # -- opsets above the pinned one ---------------------------------------------------------------
@@ -348,9 +342,7 @@ def _inlined(proto: onnx.ModelProto, source: str) -> onnx.ModelProto:
             f"{sanitize(str(error), 200)}",
             remedy=f"Export the model with opset {OPSET} or lower.",
         ) from error
-    imports = [entry for entry in inlined.opset_import if entry.domain != _LOWERED]
-    del inlined.opset_import[:]
-    inlined.opset_import.extend(imports)
+    refill(inlined.opset_import, [e for e in inlined.opset_import if e.domain != _LOWERED])
     return inlined
 
 

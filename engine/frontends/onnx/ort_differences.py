@@ -11,8 +11,7 @@ import onnx
 from onnx import helper
 
 from engine.base.errors import UnsupportedOperatorError
-from engine.base.text import sanitize
-from engine.frontends.onnx.qlinear import QLINEAR
+from engine.frontends.onnx.contrib import QLINEAR, unfit
 from engine.graph.ir.rewriting import Context, Rewrite, attribute, rewrite, without
 
 __all__ = ["complete", "rewrite_for_ort"]
@@ -47,7 +46,7 @@ def _axes_of_variance(node: onnx.NodeProto, context: Context) -> None:
 
 def _batch_first(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto] | None:
     """``layout`` 1 of recurrent operators, which ONNX Runtime's kernels do not take."""
-    if not attribute(node, "layout"):
+    if not attribute(node, "layout", 0):
         return None
     without(node, "layout")
     before, after = [], []
@@ -108,15 +107,18 @@ def _ceil_pool(node: onnx.NodeProto, context: Context) -> None:
     Where some axis loses its window, the sizes are written out as padding, without ``ceil_mode``.
     """
     shape = context.shape(node.input[0])
-    lists = {a.name: list(a.ints) for a in node.attribute if a.ints}
-    mode = next((a.s for a in node.attribute if a.name == "auto_pad"), b"NOTSET")
-    if not attribute(node, "ceil_mode") or shape is None or mode not in (b"NOTSET", b"VALID", b""):
+    mode = attribute(node, "auto_pad", b"NOTSET")
+    if (
+        not attribute(node, "ceil_mode", 0)
+        or shape is None
+        or mode not in (b"NOTSET", b"VALID", b"")
+    ):
         return
-    kernel = lists.get("kernel_shape", [])
+    kernel = attribute(node, "kernel_shape", list[int]())
     rank = len(kernel)
-    strides = lists.get("strides", [1] * rank)
-    dilations = lists.get("dilations", [1] * rank)
-    pads = lists.get("pads", [0] * (2 * rank)) if mode != b"VALID" else [0] * (2 * rank)
+    strides = attribute(node, "strides", [1] * rank)
+    dilations = attribute(node, "dilations", [1] * rank)
+    pads = attribute(node, "pads", [0] * (2 * rank)) if mode != b"VALID" else [0] * (2 * rank)
     if len(shape) != rank + 2 or len(strides) != rank or len(pads) != 2 * rank or 0 in strides:
         return
     loses = widens = False
@@ -131,19 +133,17 @@ def _ceil_pool(node: onnx.NodeProto, context: Context) -> None:
             pads[rank + axis] += over
     if not loses:
         return
-    if widens and attribute(node, "count_include_pad"):
+    if widens and attribute(node, "count_include_pad", 0):
         raise _refusal(node, "ceil_mode enlarges one axis and not another, and padding is counted")
     without(node, "ceil_mode", "pads", "auto_pad")
     node.attribute.append(helper.make_attribute("pads", pads))
 
 
 def _refusal(node: onnx.NodeProto, why: str) -> UnsupportedOperatorError:
-    return UnsupportedOperatorError(
-        f"{sanitize(node.op_type, 60)} at node {sanitize(node.name, 100)!r} cannot be taken: "
-        f"{why}.",
-        remedy="Change it before exporting, or cut it off: name the tensor before it in 'outputs', "
-        "or the one after it in 'inputs'.",
+    remedy = (
+        "Change it before exporting, or cut it off: name the tensor before it in 'outputs', or "
     )
+    return unfit(node, why, f"{remedy}the one after it in 'inputs'.")
 
 
 _BEFORE: dict[str, Rewrite] = {"MeanVarianceNormalization": _axes_of_variance}

@@ -123,23 +123,23 @@ def _moved(*names: str, **before: int | str | None) -> Change:
 
 def _cast(node: onnx.NodeProto, context: Context) -> None:
     """``round_mode`` is about float8e8m0 alone."""
-    if attribute(node, "to") > _LAST_ELEMENT:
+    if attribute(node, "to", 0) > _LAST_ELEMENT:
         raise NoFormError(node, f"opset {OPSET} has no such type to cast to")
     without(node, "round_mode")
 
 
 def _quantize(node: onnx.NodeProto, context: Context) -> None:
     """``precision`` is the type that is divided in: the scale's by default."""
-    if attribute(node, "output_dtype") > _LAST_ELEMENT:
+    if attribute(node, "output_dtype", 0) > _LAST_ELEMENT:
         raise NoFormError(node, f"opset {OPSET} has no such type to quantize to")
-    if attribute(node, "precision") not in (0, context.element(node.input[1])):
+    if attribute(node, "precision", 0) not in (0, context.element(node.input[1])):
         raise NoFormError(node, "it divides in another type than its scale's")
     without(node, "precision")
 
 
 def _dequantize(node: onnx.NodeProto, context: Context) -> None:
     """``output_dtype`` is the scale's type by default."""
-    if attribute(node, "output_dtype") not in (0, context.element(node.input[1])):
+    if attribute(node, "output_dtype", 0) not in (0, context.element(node.input[1])):
         raise NoFormError(node, "it multiplies in another type than its scale's")
     without(node, "output_dtype")
 
@@ -154,7 +154,7 @@ def _range(node: onnx.NodeProto, context: Context) -> None:
 def _mod(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto] | None:
     """Floats without ``fmod``: the remainder takes the sign of the divisor, as in Python."""
     floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, *_SHORT_FLOATS)
-    if attribute(node, "fmod") or context.element(node.input[0]) not in floats:
+    if attribute(node, "fmod", 0) or context.element(node.input[0]) not in floats:
         return None
     (a, b), y = node.input, node.output[0]
     rest, sign, divisor, both, other, moved = (
@@ -176,7 +176,7 @@ def _mod(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto] | N
 
 def _space_to_depth(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto] | None:
     """``mode``: CRD keeps the channels of a block together, DCR is the only one of 21."""
-    mode = next((a.s for a in node.attribute if a.name == "mode"), b"DCR")
+    mode = attribute(node, "mode", b"DCR")
     if mode == b"DCR":
         without(node, "mode")
         return None
@@ -214,7 +214,7 @@ def _softmax(node: onnx.NodeProto, context: Context) -> None:
 
 def _split(node: onnx.NodeProto, context: Context) -> None:
     """``num_outputs`` says what the outputs say, where these are of one size."""
-    shape, axis = context.shape(node.input[0]), attribute(node, "axis")
+    shape, axis = context.shape(node.input[0]), attribute(node, "axis", 0)
     count = attribute(node, "num_outputs", len(node.output))
     if count != len(node.output) or (len(node.input) < 2 and shape and shape[axis] % count):
         raise NoFormError(node, "its parts are not of one size")

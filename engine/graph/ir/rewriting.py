@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
@@ -11,8 +12,18 @@ from onnx import helper, numpy_helper
 from engine.graph.ir.constants import OPSET
 from engine.graph.ir.naming import UniqueNames
 
-__all__ = ["Context", "Replacement", "Rewrite", "attribute", "rewrite", "static_shape", "without"]
+__all__ = [
+    "Context",
+    "Replacement",
+    "Rewrite",
+    "attribute",
+    "refill",
+    "rewrite",
+    "static_shape",
+    "without",
+]
 
+_Value = TypeVar("_Value", int, float, bytes, list[int], list[float])
 
 AttributeValue = int | float | bytes | list[int] | list[float]
 
@@ -127,9 +138,7 @@ def rewrite(
         changed |= made is not None or (found is not None and node.SerializeToString() != before)
         nodes += [node] if made is None else made
     if changed:
-        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-        del graph.node[:]
-        graph.node.extend(copies)
+        refill(graph.node, nodes)
         graph.initializer.extend(context.constants)
     return changed
 
@@ -160,18 +169,28 @@ class Replacement:
         }
 
 
-def attribute(node: onnx.NodeProto, name: str, default: int = 0) -> int:
-    """A whole number among the attributes of a node."""
-    return next((int(a.i) for a in node.attribute if a.name == name), default)
+def attribute(node: onnx.NodeProto, name: str, default: _Value) -> _Value:
+    """An attribute of a node, where it has one of the default's type; lists as Python's."""
+    for held in node.attribute:
+        if held.name == name:
+            value = helper.get_attribute_value(held)
+            value = value if isinstance(value, int | float | bytes | str) else list(value)
+            return value if isinstance(value, type(default)) else default
+    return default
 
 
 def without(node: onnx.NodeProto, *names: str) -> None:
     """Remove attributes, in place."""
-    kept = [a for a in node.attribute if a.name not in names]
+    kept = [held for held in node.attribute if held.name not in names]
     if len(kept) != len(node.attribute):
-        copies = [onnx.AttributeProto.FromString(a.SerializeToString()) for a in kept]
-        del node.attribute[:]
-        node.attribute.extend(copies)
+        refill(node.attribute, kept)
+
+
+def refill(field: Any, items: Iterable[Any]) -> None:
+    """Give a repeated field of messages others, of which some may be its own."""
+    held = len(field)
+    field.extend(list(items))
+    del field[:held]
 
 
 def static_shape(kind: onnx.TypeProto | None) -> tuple[int, ...] | None:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.base.errors import SourceModelError
-from engine.frontends.caffe import caffemodel as caffemodel_module
-from engine.frontends.caffe.caffemodel import read_caffemodel
+from engine.frontends.caffe import weights as caffemodel_module
+from engine.frontends.caffe.weights import read_caffemodel
 from tests.frontends.caffe.nets import blob, caffemodel, chunk, floats, varint
 
 shapes = st.lists(st.integers(1, 4), max_size=5).map(tuple)

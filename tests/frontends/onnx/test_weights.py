@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from engine.base.errors import EngineError, SourceModelError
 from engine.frontends.onnx import load_onnx
-from engine.frontends.onnx.external import MAX_PROTO_BYTES
+from engine.frontends.onnx.read import MAX_PROTO_BYTES
 from engine.graph.execute import Session
 from engine.graph.ir import verify
 from tests.graph.models import finish, tensor

@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from engine.frontends.facts import words
 from engine.graph.ir.constants import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.rewriting import static_shape
+from engine.graph.ir.rewriting import attribute, static_shape
 
 __all__ = ["MAX_STEPS", "Emission", "TooLongError", "fault"]
 
@@ -268,16 +268,13 @@ class Emission:
         return prod(shape) <= _MAX_ELEMENTS
 
     def _literal(self, node: onnx.NodeProto) -> list[np.ndarray] | None:
-        for attribute in node.attribute:
-            if attribute.name == "value" and attribute.t.data_type in _NUMBERS:
-                if prod(attribute.t.dims) <= _MAX_ELEMENTS:
-                    return [numpy_helper.to_array(attribute.t)]
-            elif attribute.name in ("value_int", "value_ints"):
-                number = attribute.i if attribute.name == "value_int" else list(attribute.ints)
-                return [np.asarray(number, np.int64)]
-            elif attribute.name in ("value_float", "value_floats"):
-                value = attribute.f if attribute.name == "value_float" else list(attribute.floats)
-                return [np.asarray(value, np.float32)]
+        for held in node.attribute:
+            if held.name == "value" and held.t.data_type in _NUMBERS:
+                if prod(held.t.dims) <= _MAX_ELEMENTS:
+                    return [numpy_helper.to_array(held.t)]
+            elif held.name in ("value_int", "value_ints", "value_float", "value_floats"):
+                dtype = np.int64 if held.name.startswith("value_int") else np.float32
+                return [np.asarray(helper.get_attribute_value(held), dtype)]
         return None
 
     def _measure(self, node: onnx.NodeProto) -> list[np.ndarray] | None:
@@ -286,8 +283,7 @@ class Emission:
             return None
         if node.op_type == "Size":
             return [np.array(prod(dims), np.int64)]
-        given = {attribute.name: int(attribute.i) for attribute in node.attribute}
-        window = dims[given.get("start", 0) : given.get("end", len(dims))]
+        window = dims[attribute(node, "start", 0) : attribute(node, "end", len(dims))]
         return [np.array(window, np.int64)]
 
     def _absorbed(self, node: onnx.NodeProto, absorbing: bool) -> list[np.ndarray] | None:

@@ -19,24 +19,22 @@ from engine.frontends.onnx.control.expander import (
     handles,
 )
 from engine.frontends.option_checks import INITIAL_FORM
+from engine.graph.ir.rewriting import attribute
 
 __all__ = ["select", "truth"]
 
 
 def _graph(ex: Expander, node: onnx.NodeProto, name: str) -> onnx.GraphProto:
-    for attribute in node.attribute:
-        if attribute.name == name and attribute.HasField("g"):
-            graph: onnx.GraphProto = attribute.g
+    for held in node.attribute:
+        if held.name == name and held.HasField("g"):
+            graph: onnx.GraphProto = held.g
             return graph
     raise ex.refusal(node, f"it has no {name}")
 
 
 def _ints(node: onnx.NodeProto, name: str, count: int) -> list[int]:
     """An attribute of one whole number per scan input or output; zeros where it is left out."""
-    for attribute in node.attribute:
-        if attribute.name == name and attribute.ints:
-            return list(attribute.ints)
-    return [0] * count
+    return attribute(node, name, list[int]()) or [0] * count
 
 
 @handles("If")
@@ -171,7 +169,7 @@ def _scan(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
     if ex.emission.opset < 9:
         raise ex.refusal(node, "Scan of opset 8 works on batches of sequences")
     body = _graph(ex, node, "body")
-    scanned = next((int(a.i) for a in node.attribute if a.name == "num_scan_inputs"), 0)
+    scanned = attribute(node, "num_scan_inputs", 0)
     states = len(node.input) - scanned
     collected = len(body.output) - states
     if scanned < 1 or states < 0 or collected < 0:

@@ -16,12 +16,9 @@ from engine.frontends.onnx.control.expander import (
     Value,
     handles,
 )
+from engine.graph.ir.rewriting import attribute
 
 __all__: list[str] = []
-
-
-def _attribute(node: onnx.NodeProto, name: str, default: int) -> int:
-    return next((int(a.i) for a in node.attribute if a.name == name), default)
 
 
 def _sequence(ex: Expander, node: onnx.NodeProto, scope: Scope) -> TensorSequence:
@@ -91,20 +88,20 @@ def _concat_from_sequence(ex: Expander, node: onnx.NodeProto, scope: Scope) -> S
     items = value.items if isinstance(value, TensorSequence) else ()
     if not items:
         raise ex.refusal(node, "its sequence is empty, or an input of the model")
-    new_axis = bool(_attribute(node, "new_axis", 0))
-    return [ex.concatenated(items, _attribute(node, "axis", 0), new_axis=new_axis)]
+    new_axis = bool(attribute(node, "new_axis", 0))
+    return [ex.concatenated(items, attribute(node, "axis", 0), new_axis=new_axis)]
 
 
 @handles("SplitToSequence")
 def _split_to_sequence(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
     """Pieces of given lengths, or single elements (which may lose the axis)."""
     data, given = ex.tensor(node, 0, scope), ex.tensor(node, 1, scope)
-    axis = _attribute(node, "axis", 0)
+    axis = attribute(node, "axis", 0)
     shape = ex.emission.shape(data)
     if shape is None or not -len(shape) <= axis < len(shape):
         raise ex.refusal(node, "the size of what it splits is not known")
     length = shape[axis]
-    if not given and not _attribute(node, "keepdims", 1):
+    if not given and not attribute(node, "keepdims", 1):
         _count(ex, length)
         places = [ex.emission.constant(np.array(n, np.int64), "place") for n in range(length)]
         pieces = [
@@ -204,7 +201,7 @@ def _list_reserve(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[
     if length is None or length < 0:
         raise ex.refusal(node, "its length is not given")
     _count(ex, length)
-    element = _attribute(node, "element_dtype", onnx.TensorProto.FLOAT)
+    element = attribute(node, "element_dtype", onnx.TensorProto.FLOAT)
     return [TensorList((None,) * length, shape, element)]
 
 
