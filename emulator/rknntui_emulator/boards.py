@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-__all__ = ["BOARDS", "LABEL", "MODERN_FEATURES", "Board", "board_of", "elf_header"]
+__all__ = ["BOARDS", "LABEL", "Board", "elf_header"]
 
 LABEL = "emulated"
 """Stands in every model string, so that nobody takes a figure of it for a measured one."""
 
-MODERN_FEATURES = ("shell_v2", "cmd", "stat_v2", "ls_v2", "fixed_push_mkdir")
+_MODERN_FEATURES = "shell_v2,cmd,stat_v2,ls_v2,fixed_push_mkdir"
 
 _GALCORE = "Galcore version 6.4.6.5.351518"
 
@@ -42,6 +42,8 @@ class Board:
         server: where Linux has rknn_server.
         version: of runtime and server.
         memory, flash: MiB of its RAM, and of the file system that programs write to.
+        serial: its serial number.
+        listed, product: its names in the host's list; empty are its own.
     """
 
     chip: str
@@ -61,6 +63,9 @@ class Board:
     version: str = "2.3.2"
     memory: int = 2048
     flash: int = 4096
+    serial: str = "emu0000000000001"
+    listed: str = ""
+    product: str = ""
 
     @property
     def memory_text(self) -> str:
@@ -90,20 +95,30 @@ class Board:
         of = f" for {self.node}" if self.node else ""
         return f"[drm] Initialized rknpu 0.9.8 20240828{of} on minor 1"
 
-    def runtime_text(self, version: str = "") -> str:
+    @property
+    def runtime_text(self) -> str:
         """What ``strings`` finds of the version in the runtime library."""
-        version = version or self.version
         name = self.library.rpartition("/")[2].removesuffix(".so")
         if self.generation == 1:
-            return f"{name} version {version} (7b8f8c4 build: 2023-06-25 10:11:12 base: 1131)"
-        return f"{name} version: {version} (429f97ae6b@2025-04-09T09:09:27)"
+            return f"{name} version {self.version} (7b8f8c4 build: 2023-06-25 10:11:12 base: 1131)"
+        return f"{name} version: {self.version} (429f97ae6b@2025-04-09T09:09:27)"
 
-    def server_text(self, version: str = "") -> str:
+    @property
+    def server_text(self) -> str:
         """What ``strings`` finds of the version in rknn_server."""
-        version = version or self.version
+        version = self.version
         if self.generation == 1:
             return f"{version} (8b94b4f build: 2023-06-26 15:03:52 {LABEL})"
         return f"rknn_server version: {version} (1842325 build@2025-03-30T09:54:34 {LABEL})"
+
+    def banner(self, *, old: bool) -> bytes:
+        """What adbd says of the board, to one who connects; an old one names no features."""
+        product = self.product or self.chip
+        fields = [f"ro.product.name={product}"]
+        fields += [f"ro.product.model={self.listed or f'{self.chip}_{LABEL}'}"]
+        fields += [f"ro.product.device={product}"]
+        fields += [] if old else [f"features={_MODERN_FEATURES}"]
+        return b"device::" + ";".join(fields).encode("utf-8", "surrogateescape")
 
     def load_text(self, percent: tuple[int, ...]) -> str:
         """The line of rknpu's ``load``; the comma at its end is the kernel's."""
@@ -218,15 +233,6 @@ _ALL = (
 
 BOARDS = {board.chip: board for board in _ALL}
 """Every board by the name of its chip."""
-
-
-def board_of(chip: str) -> Board:
-    """The board of a chip.
-
-    Raises:
-        KeyError: none of it can be emulated.
-    """
-    return BOARDS[chip]
 
 
 def elf_header(machine: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import threading
 import time
@@ -11,12 +12,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from engine.base.errors import DeviceError, UsageError
-from rknntui_emulator.boards import LABEL, MODERN_FEATURES, Board, board_of
+from engine.devices.loopback import opened
+from rknntui_emulator.boards import BOARDS, Board
 from rknntui_emulator.connection import Connection, Greeting
-from rknntui_emulator.faults import Faults
-from rknntui_emulator.image import BoardImage, Software
-from rknntui_emulator.load import LoadMeter
-from rknntui_emulator.owner import same_user
+from rknntui_emulator.image import BoardImage
+from rknntui_emulator.kernel import LoadMeter
 from rknntui_emulator.runtime.build import build, stand_in_of
 from rknntui_emulator.sandbox import Sandbox
 from rknntui_emulator.services import Services
@@ -24,13 +24,12 @@ from rknntui_emulator.shell import ShellService
 from rknntui_emulator.simulated.desk import AnswerDesk
 from rknntui_emulator.sync import SyncService
 
-__all__ = ["BoardEmulator"]
+__all__ = ["BoardEmulator", "same_user"]
 
 _HOST = "127.0.0.1"
 _START_SECONDS = 60.0
 _CLOCKS_SECONDS = 0.1
-_EVENTS = 20_000
-"""Events that are kept; the older half goes when there are more."""
+_REBOOT_SECONDS = 1.0
 
 
 class BoardEmulator:
@@ -41,23 +40,14 @@ class BoardEmulator:
     :mod:`rknntui_emulator.sandbox`.
 
     Args:
-        chip: a name of :data:`~rknntui_emulator.boards.BOARDS`.
+        chip: a name of :data:`~rknntui_emulator.boards.BOARDS`, or a board of one's own.
         port: where it listens; 0 is any free port. 5555 to 5585 are adb's own.
-        root: the folder that is its file system; None is a new one that goes away with it.
-        auth: the host has to be allowed first, see :attr:`authorized`.
         android: an Android image in place of a Linux one.
-        serial: its serial number.
-        model: the board's name, in the host's list and in the device tree, where ``(emulated)``
-            follows it; None is its own.
-        product: its other name in the host's list; None is the chip.
-            All three are sent as they are, whatever they contain.
-        software: what is installed on it; None is everything, in the board's own versions.
+        rate: of the link, in bytes a second in each direction; None is as fast as it goes.
         heard: takes each event as it happens, in the emulator's thread.
 
     Attributes:
         root: the folder that is its file system.
-        faults: what goes wrong, to be changed at any time.
-        events: what happened, oldest first.
 
     Raises:
         KeyError: there is no such board.
@@ -65,49 +55,31 @@ class BoardEmulator:
 
     def __init__(
         self,
-        chip: str = "rk3588",
+        chip: str | Board = "rk3588",
         port: int = 0,
-        root: Path | None = None,
         *,
-        auth: bool = False,
         android: bool = False,
-        serial: str = "emu0000000000001",
-        model: str | None = None,
-        product: str | None = None,
-        software: Software | None = None,
+        rate: float | None = None,
         heard: Callable[[str], object] | None = None,
     ) -> None:
-        self.board: Board = board_of(chip)
-        self.android = android
-        self.faults = Faults()
-        self.events: list[str] = []
-        self._heard = heard
+        self.board = BOARDS[chip] if isinstance(chip, str) else chip
+        self.android, self._rate = android, rate
+        self._log: Callable[[str], object] = heard or (lambda _event: None)
         self._asked_port = port
-        self._sandbox = Sandbox(root, self.faults)
+        self._sandbox = self._make_sandbox()
         self.root = self._sandbox.root
-        self.image = BoardImage(
-            self._sandbox,
-            self.board,
-            software or Software(),
-            android=android,
-            serial=serial,
-            model=model,
-        )
+        self.image = BoardImage(self._sandbox, self.board, android=android)
         old = self.board.old_adbd and not android
         self._greeting = Greeting(
-            banner=_banner(
-                model or f"{chip}_{LABEL}", product or chip, () if old else MODERN_FEATURES
-            ),
+            banner=self.board.banner(old=old),
             version=0x01000000 if old else 0x01000001,
             largest=4096 if old else 256 << 10,
-            asks=auth,
         )
-        self._shell = ShellService(self._sandbox, self.faults)
-        files = SyncService(self._sandbox, self.faults, self._log)
+        self._shell = self._make_shell()
         self._services = Services(
             self._sandbox,
             self._shell,
-            files,
+            SyncService(self._sandbox, self._log),
             old=old,
             root=not android,
             reboot=self._reboot_now,
@@ -118,9 +90,21 @@ class BoardEmulator:
         self._loop = asyncio.new_event_loop()
         self._thread: threading.Thread | None = None
         self._work: set[asyncio.Task[None]] = set()
-        self.reboot_seconds = 1.0
         self._desk: AnswerDesk | None = None
         self._meter = LoadMeter(self.board.cores)
+
+    # --------------------------------------------------- its parts, which tests have others of
+
+    def _make_sandbox(self) -> Sandbox:
+        return Sandbox()
+
+    def _make_shell(self) -> ShellService:
+        return ShellService(self._sandbox)
+
+    def _make_connection(
+        self, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]
+    ) -> Connection:
+        return Connection(streams, self._greeting, self._services.find, self._log, self._rate)
 
     # ------------------------------------------------------------------------------ life cycle
 
@@ -188,55 +172,7 @@ class BoardEmulator:
         """``127.0.0.1:PORT``, for ``adb connect``; it is the board's serial number there."""
         return f"{_HOST}:{self.port}"
 
-    def login(self) -> Path:
-        """A program for the ``ForceCommand`` of an SSH server of the same user.
-
-        It runs what is asked for on this board, in place of the machine; there is no SFTP.
-        """
-        return self._sandbox.login()
-
-    def alive_orphans(self) -> list[int]:
-        """Processes that adb started and that run on although nobody at the host listens."""
-        return self._shell.orphans()
-
-    def _log(self, text: str) -> None:
-        self.events.append(text)
-        if len(self.events) > _EVENTS:
-            del self.events[: _EVENTS // 2]
-        if self._heard is not None:
-            self._heard(text)
-
     # --------------------------------------------------------------------- what happens to it
-
-    @property
-    def authorized(self) -> bool:
-        """Whether the user of the board has allowed the host; only asked for under ``auth``."""
-        return self._greeting.allowed.is_set()
-
-    @authorized.setter
-    def authorized(self, allowed: bool) -> None:
-        event = self._greeting.allowed
-        self._loop.call_soon_threadsafe(event.set if allowed else event.clear)
-
-    def unplug(self) -> None:
-        """Pull the cable: nothing listens any more, connections are cut. Programs run on."""
-        self._call(self._unplug())
-
-    def replug(self) -> None:
-        """Put the cable back: the board is at the same address again."""
-        self._call(self._listen())
-
-    def drop(self) -> None:
-        """Cut the connections; new ones are taken at once."""
-        self._call(self._cut())
-
-    def reboot(self, seconds: float = 1.0) -> None:
-        """Restart: every program ends, ``/tmp`` is empty, the board is back after ``seconds``.
-
-        It returns once the board has gone.
-        """
-        self._call(self._go_down())
-        self._loop.call_soon_threadsafe(self._come_back_after, seconds)
 
     def simulate(self, *models: Path, bend: str = "") -> None:
         """From now on answer models and inputs that have no answers by this program's simulator.
@@ -246,10 +182,13 @@ class BoardEmulator:
 
         Args:
             models: whose answers are made at once.
-            bend: as for :meth:`bend`; each of the models must have the layer.
+            bend: ``LAYER[:STRENGTH]``: from now on this layer gives wrong values, by so many steps
+                of its quantization (16), and what is behind it follows. Each of the models must
+                have the layer; another one does not run, and says why.
 
         Raises:
             EngineError: one of the models does not run, or has no such layer.
+            UsageError: it is no name of a layer.
         """
         if self._desk is None:
             self._desk = AnswerDesk(self.image.answers, self.board, self._log)
@@ -257,24 +196,16 @@ class BoardEmulator:
         for model in models:
             self._desk.prepare(model, bend)
         if bend:
-            self._tell_bend(bend)
+            self.bend(bend)
 
-    def bend(self, layer: str | None, strength: int = 16) -> None:
-        """Let a layer give wrong values from the next run on, and what is behind it follow.
-
-        Args:
-            layer: its id, or another name of it; None ends it. A model without such a layer does
-                not run meanwhile, and says why.
-            strength: by how many steps of its quantization.
+    def bend(self, layer: str | None) -> None:
+        """Let a layer give wrong values from the next run on, as in :meth:`simulate`; None ends it.
 
         Raises:
             UsageError: it is no name of a layer.
         """
-        self._tell_bend(None if layer is None else f"{layer}:{strength}")
-
-    def _tell_bend(self, text: str | None) -> None:
         try:
-            self.image.tell_runtime("BEND", text)
+            self.image.tell_runtime("BEND", layer)
         except ValueError as error:
             raise UsageError("That is no name of a layer.") from error
 
@@ -297,13 +228,9 @@ class BoardEmulator:
             )
         self.image.set_load(percent)
 
-    def set_frequency(self, hertz: int) -> None:
-        """Let the NPU run at this frequency."""
-        self.image.set_frequency(hertz)
-
-    def set_temperature(self, celsius: float, zone: str = "") -> None:
-        """Let a thermal zone report this temperature, as ``npu-thermal``; empty is every zone."""
-        self.image.set_temperature(celsius, zone)
+    def set_temperature(self, celsius: float) -> None:
+        """Let every thermal zone report this temperature."""
+        self.image.set_temperature(celsius)
 
     def equip(self, folder: Path, warn: Callable[[DeviceError], object]) -> None:
         """Give the board a runtime library that answers, or none where none can be compiled.
@@ -343,9 +270,7 @@ class BoardEmulator:
             self._log("refused a program of another user")
             writer.transport.abort()
             return
-        connection = Connection(
-            (reader, writer), self._greeting, self.faults, self._services.find, self._log
-        )
+        connection = self._make_connection((reader, writer))
         self._connections.add(connection)
         try:
             await connection.run()
@@ -370,19 +295,13 @@ class BoardEmulator:
         self.image.boot()
         self._log("rebooting")
 
-    def _come_back_after(self, seconds: float) -> None:
-        self._keep(self._come_back(seconds))
-
-    async def _come_back(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-        await self._listen()
-
     def _reboot_now(self) -> None:
         """A program of the host asked for it."""
 
         async def reboot() -> None:
             await self._go_down()
-            await self._come_back(self.reboot_seconds)
+            await asyncio.sleep(_REBOOT_SECONDS)
+            await self._listen()
 
         self._keep(reboot())
 
@@ -403,21 +322,23 @@ class BoardEmulator:
         await asyncio.gather(*rest, return_exceptions=True)
 
 
-def _banner(model: str, product: str, features: tuple[str, ...]) -> bytes:
-    fields = [f"ro.product.name={product}", f"ro.product.model={model}"]
-    fields += [f"ro.product.device={product}"]
-    if features:
-        fields.append("features=" + ",".join(features))
-    return b"device::" + ";".join(fields).encode("utf-8", "surrogateescape")
+def same_user(peer: tuple[str, int], port: int) -> bool:
+    """Whether the socket at ``peer``, connected to ``port`` of loopback, is of the same user.
+
+    adb asks a network board for no password: without this, every user of a shared machine could
+    run programs as the one who emulates a board. A socket that no program holds is refused.
+    """
+    entry = opened(peer[1], port)
+    return entry is not None and entry.owner == os.getuid()
 
 
 def _bound(port: int) -> socket.socket:
     """A socket at a port of loopback; one that does not listen keeps the port for the board."""
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((_HOST, port))
+        kept.bind((_HOST, port))
     except OSError:
-        made.close()
+        kept.close()
         raise
-    return made
+    return kept

@@ -6,17 +6,16 @@ import os
 import shutil
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rknntui_emulator.boards import LABEL, Board, elf_header
-from rknntui_emulator.clocks import Clocks
+from rknntui_emulator.kernel import Clocks, tell_npu
 from rknntui_emulator.programs import LOADERS, links, stand_ins
 from rknntui_emulator.sandbox import Sandbox
 
-__all__ = ["LABEL_FILE", "BoardImage", "Software"]
+__all__ = ["BoardImage"]
 
-LABEL_FILE = "/etc/rknntui-emulated"
+_LABEL_FILE = "/etc/rknntui-emulated"
 
 _MOUNTS = {
     False: (
@@ -43,47 +42,18 @@ _DEVICES = {
 """Device files of the NPU, by what uses them."""
 
 
-@dataclass(frozen=True)
-class Software:
-    """What is installed on a board.
-
-    Attributes:
-        runtime: whether the runtime library is there.
-        runtime_version, server_version: None are the board's own.
-        server_runs: whether rknn_server is running.
-    """
-
-    runtime: bool = True
-    runtime_version: str | None = None
-    server_version: str | None = None
-    server_runs: bool = True
-
-
 class BoardImage:
     """The files of one board.
 
     Args:
         sandbox: where they are.
         board: what they say.
-        software: what is installed.
         android: an Android image in place of a Linux one.
-        serial: the serial number.
-        model: of the device tree; None is the board's own.
     """
 
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        board: Board,
-        software: Software,
-        *,
-        android: bool,
-        serial: str,
-        model: str | None = None,
-    ) -> None:
-        self._sandbox, self._board, self._software = sandbox, board, software
-        self._android, self._serial = android, serial
-        self._model = f"{model or board.model} ({LABEL})"
+    def __init__(self, sandbox: Sandbox, board: Board, *, android: bool) -> None:
+        self._sandbox, self._board, self._android = sandbox, board, android
+        self._model = f"{board.model} ({LABEL})"
         self._changing = threading.Lock()
         self._settings: dict[str, str] = {}
         self._fixed_load = False
@@ -170,35 +140,19 @@ class BoardImage:
 
     def _write_load(self, percent: tuple[int, ...]) -> None:
         self._load = percent
-        if self._board.generation == 2:
-            text = self._board.load_text(percent)
-            for folder in ("/sys/kernel/debug/rknpu", "/proc/rknpu"):
-                self._sandbox.write(f"{folder}/load", text + "\n")
-
-    def set_frequency(self, hertz: int) -> None:
-        """What the nodes of the NPU's clock report."""
-        with self._changing:
-            self.clocks.set_npu(hertz)
+        tell_npu(self._sandbox, self._board, "load", self._board.load_text(percent))
 
     def follow(self) -> None:
         """Let the clocks do what programs have asked for."""
         with self._changing:
             self.clocks.follow()
 
-    def set_temperature(self, celsius: float, zone: str = "") -> None:
-        """What the thermal zone of a type reports; empty is every zone.
-
-        Raises:
-            ValueError: the board has no such zone.
-        """
-        known = self._zones()
-        if zone and zone not in known:
-            raise ValueError(f"the zones of this board are {', '.join(known)}")
-        for number, name in enumerate(known):
-            if zone in ("", name):
-                folder = f"/sys/class/thermal/thermal_zone{number}"
-                self._sandbox.write(f"{folder}/type", f"{name}\n")
-                self._sandbox.write(f"{folder}/temp", f"{round(celsius * 1000)}\n")
+    def set_temperature(self, celsius: float) -> None:
+        """What every thermal zone reports."""
+        for number, name in enumerate(self._zones()):
+            folder = f"/sys/class/thermal/thermal_zone{number}"
+            self._sandbox.write(f"{folder}/type", f"{name}\n")
+            self._sandbox.write(f"{folder}/temp", f"{round(celsius * 1000)}\n")
 
     def _zones(self) -> tuple[str, ...]:
         if self._board.chip == "rk3588":
@@ -222,9 +176,9 @@ class BoardImage:
         tree = "/proc/device-tree"
         write(f"{tree}/compatible", b"".join(entry.encode() + b"\0" for entry in board.compatible))
         write(f"{tree}/model", _bytes(self._model) + b"\0")
-        write(f"{tree}/serial-number", _bytes(self._serial) + b"\0")
+        write(f"{tree}/serial-number", _bytes(board.serial) + b"\0")
         write(
-            LABEL_FILE,
+            _LABEL_FILE,
             f"{board.chip}: this board is emulated by RKNN TUI, nothing here is measured\n",
         )
         if self._android:
@@ -241,7 +195,7 @@ class BoardImage:
             "ro.build.version.sdk": "31",
             "ro.product.cpu.abi": "arm64-v8a" if board.machine == "aarch64" else "armeabi-v7a",
             "ro.product.model": self._model,
-            "ro.serialno": self._serial,
+            "ro.serialno": board.serial,
         }
 
     def _kernel(self) -> None:
@@ -257,14 +211,11 @@ class BoardImage:
         write("/proc/cpuinfo", "".join(f"processor\t: {core}\n\n" for core in range(4)))
         for name in _DEVICES[board.library.rpartition("/")[2]]:
             write(f"/dev/{name}", b"")
-        if self._software.server_runs:
-            name = self.server.rpartition("/")[2]
-            write("/proc/321/comm", f"{name[:15]}\n")
-            write("/proc/321/cmdline", f"{self.server}\0")
-        if board.generation == 2:
-            for folder in ("/sys/kernel/debug/rknpu", "/proc/rknpu"):
-                write(f"{folder}/version", f"{board.driver}\n")
-                write(f"{folder}/power", "on\n")
+        name = self.server.rpartition("/")[2]
+        write("/proc/321/comm", f"{name[:15]}\n")
+        write("/proc/321/cmdline", f"{self.server}\0")
+        tell_npu(self._sandbox, board, "version", board.driver)
+        tell_npu(self._sandbox, board, "power", "on")
 
     def _programs(self) -> None:
         programs = self._sandbox.programs
@@ -278,21 +229,14 @@ class BoardImage:
                 loader.symlink_to(name)
         properties = self._properties() if self._android else None
         user = "shell" if self._android else "root"
-        scripts = stand_ins(self._board, properties, user=user)
-        if not self._software.server_runs:
-            scripts["ps"] = "#!/bin/sh\necho '  PID USER     COMMAND'\n"
-        for name, text in scripts.items():
+        for name, text in stand_ins(self._board, properties, user=user).items():
             self._sandbox.write(f"/{programs.relative_to(self._sandbox.root)}/{name}", text, 0o755)
 
     def _vendor(self) -> None:
         """The vendor's files, of which only the headers and the texts of the versions are real."""
-        board, software = self._board, self._software
-        head = elf_header(board.machine)
-        server = board.server_text(software.server_version or "")
-        self._sandbox.write(self.server, head + b"\0" + server.encode() + b"\0", 0o755)
-        if software.runtime:
-            runtime = board.runtime_text(software.runtime_version or "")
-            self._sandbox.write(self.library, head + b"\0" + runtime.encode() + b"\0", 0o755)
+        head, board = elf_header(self._board.machine), self._board
+        for path, text in ((self.server, board.server_text), (self.library, board.runtime_text)):
+            self._sandbox.write(path, head + b"\0" + text.encode() + b"\0", 0o755)
 
 
 def _bytes(text: str) -> bytes:

@@ -1,7 +1,7 @@
 """The programs of the emulated board: those of this machine that a board has too, and stand-ins.
 
 A stand-in is a shell script that answers for the board where this machine would answer for itself
-(``uname``, ``ps``, ``df``), or that refuses what the board's file systems refuse.
+(``uname``, ``ps``, ``df``).
 """
 
 from __future__ import annotations
@@ -25,124 +25,19 @@ LOADERS = (
 too. An Android board has none, as a real one."""
 
 _TOOLS = [
-    "[",
-    "awk",
-    "base64",
-    "basename",
-    "cat",
-    "chgrp",
-    "chmod",
-    "chown",
-    "cmp",
-    "cp",
-    "cut",
-    "date",
-    "dd",
-    "dirname",
-    "du",
-    "echo",
-    "env",
-    "expr",
-    "false",
-    "find",
-    "grep",
-    "gunzip",
-    "gzip",
-    "head",
-    "hexdump",
-    "kill",
-    "ln",
-    "ls",
-    "md5sum",
-    "mkdir",
-    "mkfifo",
-    "mktemp",
-    "mv",
-    "nice",
-    "nohup",
-    "od",
-    "printf",
-    "pwd",
-    "readlink",
-    "realpath",
-    "rm",
-    "rmdir",
-    "sed",
-    "seq",
-    "setsid",
-    "sha256sum",
-    "sleep",
-    "sort",
-    "stat",
-    "stty",
-    "sync",
-    "tail",
-    "tar",
-    "tee",
-    "test",
-    "timeout",
-    "touch",
-    "tr",
-    "true",
-    "tty",
-    "uniq",
-    "wc",
-    "which",
-    "xargs",
-    "yes",
-]
-
-_WRITERS = ["chmod", "cp", "ln", "mkdir", "mv", "rm", "rmdir", "tee", "touch"]
-
-_WRITER = """\
-#!/bin/sh
-# refuses what the emulated file systems refuse
-free=$(cat "$BOARD_STATE/free")
-for word in "$@"; do
-  case "$word" in -*) continue;; /*) path=$word;; *) path=$PWD/$word;; esac
-  while IFS= read -r folder; do
-    case "$path/" in "$BOARD_ROOT$folder"/*)
-      echo "NAME: ${word#"$BOARD_ROOT"}: Read-only file system" >&2; exit 1;;
-    esac
-  done < "$BOARD_STATE/read-only"
-done
-case "NAME" in cp|tee)
-  if [ "$free" = 0 ]; then echo "NAME: No space left on device" >&2; exit 1; fi;;
-esac
-exec HERE "$@"
-"""
-
-_SHELL = """\
-#!/bin/sh
-# refuses redirections to where the emulated file systems refuse them
-state=$BOARD_STATE
-if [ "$1" = -c ] && { [ -s "$state/read-only" ] || [ -s "$state/free" ]; }; then
-  free=$(cat "$state/free")
-  rest=$2
-  while :; do
-    case "$rest" in *\\>*) rest=${rest#*>};; *) break;; esac
-    rest=${rest#>}
-    path=${rest#"${rest%%[! ]*}"}
-    case "$path" in '"$1"'*|'$1'*) path=$4;; *) path=${path#[\\"\\']};; esac
-    path=${path%%[ \\;\\|\\&\\)\\"\\']*}
-    case "$path" in /*|'') ;; *) path=$PWD/$path;; esac
-    case "$path" in "$BOARD_ROOT"/*) ;; *) continue;; esac
-    while IFS= read -r folder; do
-      case "$path/" in "$BOARD_ROOT$folder"/*)
-        echo "sh: cannot create ${path#"$BOARD_ROOT"}: Read-only file system" >&2; exit 2;;
-      esac
-    done < "$state/read-only"
-    if [ "$free" = 0 ]; then echo "sh: write error: No space left on device" >&2; exit 1; fi
-  done
-fi
-exec /bin/sh "$@"
-"""
+    "[", "awk", "base64", "basename", "cat", "chgrp", "chmod", "chown", "cmp", "cp", "cut",
+    "date", "dd", "dirname", "du", "echo", "env", "expr", "false", "find", "grep", "gunzip",
+    "gzip", "head", "hexdump", "kill", "ln", "ls", "md5sum", "mkdir", "mkfifo", "mktemp",
+    "mv", "nice", "nohup", "od", "printf", "pwd", "readlink", "realpath", "rm", "rmdir",
+    "sed", "seq", "setsid", "sh", "sha256sum", "sleep", "sort", "stat", "stty", "sync",
+    "tail", "tar", "tee", "test", "timeout", "touch", "tr", "true", "tty", "uniq", "wc",
+    "which", "xargs", "yes",
+]  # fmt: skip
 
 _DF = """\
 #!/bin/sh
-free=$(cat "$BOARD_STATE/free")
 total=TOTAL
-free=$((${free:-$((total * 512))} / 1024))
+free=$((total / 2))
 echo 'Filesystem     1024-blocks     Used Available Capacity Mounted on'
 for word in "$@"; do
   case "$word" in
@@ -169,7 +64,7 @@ def links() -> dict[str, Path]:
     """Programs of this machine that the board has under the same name; not to be changed."""
     found = {}
     for name in _TOOLS:
-        if name not in _WRITERS and (path := shutil.which(name, path="/usr/bin:/bin")):
+        if path := shutil.which(name, path="/usr/bin:/bin"):
             found[name] = Path(path)
     return found
 
@@ -184,12 +79,8 @@ def stand_ins(board: Board, properties: Mapping[str, str] | None, *, user: str) 
     """
     scripts = {
         "df": _DF.replace("TOTAL", str(board.flash << 10)),
-        "sh": _SHELL,
         "uname": _uname(board),
     }
-    for name in _WRITERS:
-        if path := shutil.which(name, path="/usr/bin:/bin"):
-            scripts[name] = _WRITER.replace("NAME", name).replace("HERE", path)
     number = 0 if user == "root" else 2000
     scripts["id"] = _says(f"uid={number}({user}) gid={number}({user})", {"-u": str(number)})
     scripts["whoami"] = _says(user, {})

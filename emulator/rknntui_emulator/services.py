@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from rknntui_emulator.connection import Service
+from rknntui_emulator.connection import Service, Stream
 from rknntui_emulator.sandbox import Sandbox
 from rknntui_emulator.shell import ShellService
 from rknntui_emulator.sync import SyncService
-from rknntui_emulator.wire import Stream
 
 __all__ = ["Services"]
 

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import os
 import signal
 import struct
 from asyncio.subprocess import Process
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from rknntui_emulator.faults import Faults
+from rknntui_emulator.connection import Stream
 from rknntui_emulator.sandbox import Sandbox
-from rknntui_emulator.wire import Stream
 
 __all__ = ["Framing", "ShellService"]
 
@@ -33,9 +30,6 @@ Framing = Literal["packets", "terminal packets", "raw", "terminal"]
 _STDIN, _STDOUT, _STDERR, _EXIT, _CLOSE_STDIN = range(5)
 _PIECE = struct.Struct("<BI")
 _READ = 32 << 10
-
-_SESSION = "BOARD_SESSION"
-"""In the environment of what adb started, and of all that this starts."""
 
 # Who leads a session and opens a terminal has it as its own: its end is the end of the programs.
 _TAKE_TERMINAL = 'exec 0<>"$1" 1>&0 2>&0; shift; exec sh "$@"'
@@ -60,30 +54,15 @@ class ShellService:
 
     Args:
         sandbox: what they see.
-        faults: what goes wrong.
     """
 
-    def __init__(self, sandbox: Sandbox, faults: Faults) -> None:
-        self._sandbox, self._faults = sandbox, faults
-        self._sessions = itertools.count(1)
-        self._serving: set[int] = set()
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
         self._processes: set[Process] = set()
 
     async def serve(self, stream: Stream, command: str, framing: Framing) -> None:
         """Run a command line, an empty one is the shell itself, until it or the stream ends."""
-        if self._faults.hang_shell:
-            while await stream.read():
-                pass
-            return
-        session = next(self._sessions)
-        self._serving.add(session)
-        try:
-            await self._serve(stream, command, framing, session)
-        finally:
-            self._serving.discard(session)
-
-    async def _serve(self, stream: Stream, command: str, framing: Framing, session: int) -> None:
-        process, ends = await self._start(command, framing, session)
+        process, ends = await self._start(command, framing)
         framed = framing.endswith("packets")
         given = asyncio.ensure_future(_give_input(stream, ends.into, framed))
         taken = asyncio.gather(
@@ -110,7 +89,7 @@ class ShellService:
             ends.close()
             self._let_go(process)
 
-    async def _start(self, command: str, framing: Framing, session: int) -> tuple[Process, _Ends]:
+    async def _start(self, command: str, framing: Framing) -> tuple[Process, _Ends]:
         """The command in a session of its own, as adbd starts it."""
         words = ["-c", self._sandbox.rewrite(command)] if command else []
         if framing.startswith("terminal"):
@@ -129,7 +108,7 @@ class ShellService:
                 "/bin/sh" if framing.startswith("terminal") else self._sandbox.programs / "sh",
                 *words,
                 cwd=self._sandbox.root,
-                env=self._sandbox.environment() | {_SESSION: str(session)},
+                env=self._sandbox.environment(),
                 start_new_session=True,
                 stdin=given[0],
                 stdout=given[1],
@@ -153,24 +132,15 @@ class ShellService:
                 process.send_signal(signal.SIGHUP)
 
     def alive(self) -> list[int]:
-        """Every process of the board."""
-        return sorted(pid for pid, _ in self._of_the_board())
-
-    def orphans(self) -> list[int]:
-        """Processes that adb started and that run on although nobody at the host listens."""
-        served = {str(session) for session in self._serving} | {""}
-        return sorted(pid for pid, session in self._of_the_board() if session not in served)
-
-    def _of_the_board(self) -> Iterator[tuple[int, str]]:
-        """Processes that have the board's environment, with the number of their session."""
+        """Every process of the board: those that have its environment."""
         mark = f"BOARD_ROOT={self._sandbox.root}".encode()
+        found = []
         for folder in Path("/proc").glob("[0-9]*"):
             # a process that ends meanwhile, or that of another user
             with contextlib.suppress(OSError):
-                variables = (folder / "environ").read_bytes().split(b"\0")
-                if mark in variables:
-                    session = [v for v in variables if v.startswith(f"{_SESSION}=".encode())]
-                    yield int(folder.name), b"".join(session).decode().partition("=")[2]
+                if mark in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+        return sorted(found)
 
     async def end_all(self) -> None:
         """End every process of the board, as a power cut does."""

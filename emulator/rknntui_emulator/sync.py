@@ -14,9 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from rknntui_emulator.faults import Faults
+from rknntui_emulator.connection import Stream
 from rknntui_emulator.sandbox import Sandbox
-from rknntui_emulator.wire import Stream
 
 __all__ = ["SyncService"]
 
@@ -31,12 +30,11 @@ class SyncService:
 
     Args:
         sandbox: the files.
-        faults: what goes wrong.
         log: takes a line for each request.
     """
 
-    def __init__(self, sandbox: Sandbox, faults: Faults, log: Callable[[str], object]) -> None:
-        self._sandbox, self._faults, self._log = sandbox, faults, log
+    def __init__(self, sandbox: Sandbox, log: Callable[[str], object]) -> None:
+        self._sandbox, self._log = sandbox, log
 
     async def serve(self, stream: Stream) -> None:
         """Answer requests until the host says that it has no more."""
@@ -66,20 +64,17 @@ class SyncService:
         remote, _, mode = argument.rpartition(",")
         path = self._sandbox.path(remote)
         file: BinaryIO | None = None
-        problem = self._faults.push_error
-        whole = False
+        problem, whole = "", False
         try:
-            if problem is None:
-                try:
-                    file = self._create(remote)
-                except OSError as error:
-                    problem = f"couldn't create file: {error.strerror}"
-            if problem is not None:
+            try:
+                file = self._sandbox.create(remote)
+            except OSError as error:
+                problem = f"couldn't create file: {error.strerror}"
                 await _fail(stream, problem)
             while True:
                 name, size = await _head(stream)
                 if name == b"DONE":
-                    if file is not None and problem is None:
+                    if file is not None and not problem:
                         file.close()
                         path.chmod(stat.S_IMODE(int(mode or "420")) & 0o777)
                         os.utime(path, (size, size))
@@ -90,10 +85,9 @@ class SyncService:
                     await _fail(stream, "invalid data message")
                     return
                 data = await stream.read_exactly(size)
-                if file is None or problem is not None:
+                if file is None or problem:
                     continue
                 try:
-                    self._sandbox.take_space(len(data))
                     file.write(data)
                 except OSError as error:
                     problem = f"write failed: {error.strerror}"
@@ -101,14 +95,8 @@ class SyncService:
         finally:
             if file is not None:
                 file.close()
-                if not whole and not self._faults.keep_partial:
-                    path.unlink(missing_ok=True)
-
-    def _create(self, remote: str) -> BinaryIO:
-        path = self._sandbox.path(remote)
-        self._sandbox.check_writable(remote)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("wb")
+                if not whole:
+                    self._sandbox.discard(path)
 
 
 async def _head(stream: Stream) -> tuple[bytes, int]:

@@ -73,14 +73,13 @@ def emulate(
         )
     make = _board_emulator()
     try:
-        with make(chip, port, android=android, heard=heard) as board:
+        with make(chip, port, android=android, rate=rate, heard=heard) as board:
             if load is not None:
                 board.set_load(load)
             board.equip(cache_folder() / "emulator", warn)
             board.simulate(*models, bend=bend)
             if celsius is not None:
                 board.set_temperature(celsius)
-            board.faults.rate = rate
             started(board.address, str(board.root))
             stop.wait()
     except OSError as error:

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from engine.devices.address import Address
-from rknntui_emulator.emulator import BoardEmulator
 from rknntui_emulator.programs import LOADERS
 from rknntui_emulator.runtime.build import Kind, build, compiler
 from tests.container.vendor import build as vendor
 from tests.devices.adb_server import AdbServer, adb_program
+from tests.devices.faulty_board import FaultyBoard
 
-Boards = Callable[..., BoardEmulator]
-"""``board(chip, **options)`` of :class:`BoardEmulator`; ``connect=False`` leaves adb out of it."""
+Boards = Callable[..., FaultyBoard]
+"""``board(chip, **options)`` of :class:`FaultyBoard`; ``connect=False`` leaves adb out of it."""
 
 
-def add_c_library(made: BoardEmulator) -> None:
+def add_c_library(made: FaultyBoard) -> None:
     """Let a board have the C library of this machine: an Android board has none that runs the
     agents that come with the program. It stands for an agent that the user built with the NDK.
     """
@@ -51,8 +51,8 @@ def emulated() -> Iterator[Boards]:
     """Makes emulated boards that end with the test; adb hears nothing of them."""
     with ExitStack() as boards:
 
-        def make(chip: str = "rk3588", root: Path | None = None, **options: Any) -> BoardEmulator:
-            return boards.enter_context(BoardEmulator(chip, root=root, **options))
+        def make(chip: str = "rk3588", **options: Any) -> FaultyBoard:
+            return boards.enter_context(FaultyBoard(chip, **options))
 
         yield make
 
@@ -61,7 +61,7 @@ def emulated() -> Iterator[Boards]:
 def board(adb_server: AdbServer, emulated: Boards) -> Boards:
     """Makes emulated boards that the test's server is connected to."""
 
-    def make(chip: str = "rk3588", *, connect: bool = True, **options: Any) -> BoardEmulator:
+    def make(chip: str = "rk3588", *, connect: bool = True, **options: Any) -> FaultyBoard:
         made = emulated(chip, **options)
         if connect:
             adb_server.connect(made.address)
@@ -73,7 +73,7 @@ def board(adb_server: AdbServer, emulated: Boards) -> Boards:
 @pytest.fixture
 def ssh_board(
     emulated: Boards, own_home: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., tuple[BoardEmulator, Address]]]:
+) -> Iterator[Callable[..., tuple[FaultyBoard, Address]]]:
     """Makes an emulated board behind a real sshd, one in a test; where it is for ``ssh``."""
     from tests.devices.ssh.server import SSHD, Sshd
 
@@ -84,7 +84,7 @@ def ssh_board(
     with ExitStack() as ends, pytest.MonkeyPatch.context() as patch:
         patch.delenv("SSH_AUTH_SOCK", raising=False)
 
-        def make(chip: str = "rk3588", **options: Any) -> tuple[BoardEmulator, Address]:
+        def make(chip: str = "rk3588", **options: Any) -> tuple[FaultyBoard, Address]:
             made = emulated(chip, **options)
             server = Sshd(tmp_path_factory.mktemp("sshd") / "server", own_home)
             ends.callback(server.close)

@@ -24,9 +24,9 @@ from engine.devices.probe.elf import HEAD, Elf, program_interpreter, read_elf
 from engine.devices.transport import Transport
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.ssh import SshTransport
-from rknntui_emulator.emulator import BoardEmulator
 from rknntui_emulator.runtime.build import compiler
 from tests.devices.conftest import Boards, add_c_library
+from tests.devices.faulty_board import FaultyBoard
 from tests.devices.known_model import IMAGE, answers, check_results
 from tests.devices.probe.boards import Board
 from tests.devices.test_commands import run
@@ -56,7 +56,7 @@ def stored(built: Path) -> Path:
     return path
 
 
-def equip(made: BoardEmulator, library: Path, model: Path) -> None:
+def equip(made: FaultyBoard, library: Path, model: Path) -> None:
     made.image.install_runtime(library)
     answers().into(made.root / "usr" / "lib" / "answers", model)
 
@@ -106,7 +106,7 @@ def test_the_agent_is_sent_over_adb(
 @pytest.mark.cc
 @pytest.mark.sshd
 def test_the_agent_is_sent_over_ssh(
-    ssh_board: Callable[..., tuple[BoardEmulator, Address]],
+    ssh_board: Callable[..., tuple[FaultyBoard, Address]],
     libraries: Callable[..., Path],
     model: Path,
     stored: Path,

@@ -11,9 +11,9 @@ import pytest
 
 from engine.api import RKNN
 from rknntui.demo import demo_folder
-from rknntui_emulator.emulator import BoardEmulator
 from rknntui_emulator.runtime.answers import Answers, input_digest
 from tests.devices.conftest import Boards
+from tests.devices.faulty_board import FaultyBoard
 from tests.devices.known_model import (
     IMAGE,
     OLD_IMAGE,
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.adb, pytest.mark.cc]
 EXPECTED = (SCORES.astype(np.float32) - ZERO) * SCALE
 
 
-def ready(made: BoardEmulator, library: Path, model: Path, known: Answers) -> str:
+def ready(made: FaultyBoard, library: Path, model: Path, known: Answers) -> str:
     """Give a board a runtime library that answers for a model; its address."""
     made.image.install_runtime(library)
     folder = (made.root / made.image.library.lstrip("/")).parent

@@ -24,14 +24,13 @@ from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.local import LocalTransport
-from rknntui_emulator.emulator import BoardEmulator
-from rknntui_emulator.image import Software
 from rknntui_emulator.runtime.answers import (
     Answers,
 )
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import add_c_library
 from tests.devices.fake_board import ELF, FakeBoard
+from tests.devices.faulty_board import FaultyBoard, Software
 from tests.devices.known_model import (
     IMAGE,
     OLD_IMAGE,
@@ -182,10 +181,10 @@ def test_a_model_runs_on_this_machine(libraries: Callable[..., Path], model: Pat
 # -- emulated boards behind a real adb server
 
 
-Boards = Callable[..., BoardEmulator]
+Boards = Callable[..., FaultyBoard]
 
 
-def equipped(emulator: BoardEmulator, library: Path, model: Path, known: Answers) -> AdbTransport:
+def equipped(emulator: FaultyBoard, library: Path, model: Path, known: Answers) -> AdbTransport:
     """A board whose library knows a model."""
     emulator.image.install_runtime(library)
     folder = (emulator.root / emulator.image.library.lstrip("/")).parent
@@ -193,7 +192,7 @@ def equipped(emulator: BoardEmulator, library: Path, model: Path, known: Answers
     return AdbTransport.open(emulator.address)
 
 
-def settings(emulator: BoardEmulator, text: str) -> None:
+def settings(emulator: FaultyBoard, text: str) -> None:
     folder = (emulator.root / emulator.image.library.lstrip("/")).parent
     (folder / SETTINGS).write_text(f"{text}\n")
 

@@ -11,11 +11,11 @@ import pytest
 from engine.base.peers import far
 from engine.devices.transports.adb.conversation import AdbConversation
 from engine.devices.transports.adb.transport import AdbTransport
-from rknntui_emulator.emulator import BoardEmulator
+from tests.devices.faulty_board import FaultyBoard
 
 FOLDER = "/userdata/t"
 
-Opened = Callable[[BoardEmulator], AdbTransport]
+Opened = Callable[[FaultyBoard], AdbTransport]
 Talks = Callable[[AdbTransport], AdbConversation]
 
 
@@ -24,7 +24,7 @@ def opened() -> Iterator[Opened]:
     """Opens boards; they are let go at the end of the test."""
     made: list[AdbTransport] = []
 
-    def open_board(board: BoardEmulator) -> AdbTransport:
+    def open_board(board: FaultyBoard) -> AdbTransport:
         made.append(AdbTransport.open(board.address))
         return made[-1]
 

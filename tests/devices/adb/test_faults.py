@@ -19,11 +19,11 @@ from engine.devices.transports.adb import files
 from engine.devices.transports.adb.link import Deadline
 from engine.devices.transports.adb.server import AdbServer as Server
 from engine.devices.transports.adb.transport import AdbTransport
-from rknntui_emulator.emulator import BoardEmulator
 from tests.devices.adb.conftest import FOLDER, Opened, Talks
 from tests.devices.adb.test_conversation import ask, hanging
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
+from tests.devices.faulty_board import FaultyBoard
 from tests.safety import PATIENCE, ends
 
 pytestmark = pytest.mark.adb
@@ -43,7 +43,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def left(made: BoardEmulator) -> list[str]:
+def left(made: FaultyBoard) -> list[str]:
     """Names in the folder of the transfers."""
     folder = made.root / FOLDER[1:]
     return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []

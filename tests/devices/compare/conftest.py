@@ -11,12 +11,12 @@ from engine.pipeline.pipeline import Pipeline
 from engine.recipe import Recipe
 from engine.services.state import get_pipeline
 from rknntui.demo import demo_recipe
-from rknntui_emulator.emulator import BoardEmulator
 from rknntui_emulator.runtime.build import build as build_library
 from rknntui_emulator.runtime.build import compiler, stand_in_of
+from tests.devices.faulty_board import FaultyBoard
 from tests.safety import ends
 
-Equip = Callable[[BoardEmulator], BoardEmulator]
+Equip = Callable[[FaultyBoard], FaultyBoard]
 """Gives a board its runtime library, whose answers are simulated."""
 
 
@@ -31,7 +31,7 @@ def equip(tmp_path_factory: pytest.TempPathFactory) -> Equip:
     if compiler() is None:
         pytest.skip("there is no C compiler")
 
-    def ready(made: BoardEmulator) -> BoardEmulator:
+    def ready(made: FaultyBoard) -> FaultyBoard:
         kind = stand_in_of(made.board.library)
         made.image.install_runtime(build_library(kind, tmp_path_factory.getbasetemp() / "libs"))
         made.simulate()

@@ -15,15 +15,15 @@ from engine.pipeline.comparison_model import with_outputs
 from engine.pipeline.layers import quantized_of
 from engine.pipeline.pipeline import Pipeline
 from engine.pipeline.stages.container import content_of
-from rknntui_emulator.emulator import BoardEmulator
 from rknntui_emulator.runtime.answers import Answers, TensorFacts, input_digest
 from rknntui_emulator.simulated.bend import bent_graph, read_bend
+from tests.devices.faulty_board import FaultyBoard
 
 __all__ = ["install"]
 
 
 def install(
-    made: BoardEmulator,
+    made: FaultyBoard,
     library: Path,
     model: Path,
     build: Pipeline,

@@ -21,10 +21,10 @@ from engine.pipeline.comparison_model import output_groups
 from engine.pipeline.layers import quantized_of
 from engine.pipeline.pipeline import Pipeline
 from rknntui.demo import demo_recipe
-from rknntui_emulator.emulator import BoardEmulator
 from tests.devices.compare.conftest import Equip
 from tests.devices.compare.prepared import install
 from tests.devices.conftest import Boards, add_c_library
+from tests.devices.faulty_board import FaultyBoard
 from tests.devices.test_commands import run
 
 pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
@@ -43,8 +43,8 @@ def diverging(found: OnBoard) -> list[str]:
 
 
 @contextmanager
-def bent(made: BoardEmulator, layer: str) -> Iterator[None]:
-    made.bend(layer, STEPS)
+def bent(made: FaultyBoard, layer: str) -> Iterator[None]:
+    made.bend(f"{layer}:{STEPS}")
     yield
     made.bend(None)
 
@@ -122,7 +122,7 @@ def test_other_boards(
 
 @pytest.mark.sshd
 def test_over_ssh(
-    ssh_board: Callable[..., tuple[BoardEmulator, Address]], equip: Equip, build: Pipeline
+    ssh_board: Callable[..., tuple[FaultyBoard, Address]], equip: Equip, build: Pipeline
 ) -> None:
     made, address = ssh_board("rk3566")
     equip(made)

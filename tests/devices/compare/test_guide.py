@@ -38,7 +38,7 @@ def test_the_board_is_the_last_step(board: Boards, equip: Equip, build: Pipeline
     assert "emulated" in found["did"]
     assert "your own program" in found["advice"]
     layer = board_rows(quantized_of(build))[0].layer
-    made.bend(layer, 60)
+    made.bend(f"{layer}:60")
     found = step(made.address)
     assert found["verdict"] in ("warning", "fail")
     assert layer in found["advice"]

@@ -13,16 +13,15 @@ from engine.devices.doctor.diagnose import diagnose
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.facts import chips
 from rknntui_emulator.boards import BOARDS, elf_header
-from rknntui_emulator.emulator import BoardEmulator
-from rknntui_emulator.image import Software
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
+from tests.devices.faulty_board import FaultyBoard, Software
 from tests.safety import PATIENCE
 
 HOSTILE = "\x1b[31m[bold]$(id)'\"; rm -rf \u202e\n%s"
 
 
-def shell(server: AdbServer, made: BoardEmulator, command: str) -> str:
+def shell(server: AdbServer, made: FaultyBoard, command: str) -> str:
     return server.adb("-s", made.address, "shell", command).stdout.decode()
 
 
@@ -35,7 +34,7 @@ def test_every_board_has_a_chip_that_the_program_knows() -> None:
 
 def test_a_board_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(KeyError):
-        BoardEmulator("rk9999")
+        FaultyBoard("rk9999")
 
 
 @pytest.mark.adb
@@ -58,8 +57,6 @@ def test_load_clock_and_temperature_are_what_was_given(
     assert said[4] == "71250"
     with pytest.raises(UsageError, match="3 cores"):
         made.set_load([1])
-    with pytest.raises(ValueError, match="soc-thermal"):
-        made.set_temperature(1.0, "kitchen")
 
 
 @pytest.mark.adb

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from rknntui_emulator.emulator import BoardEmulator
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
+from tests.devices.faulty_board import FaultyBoard
 from tests.safety import PATIENCE
 
 pytestmark = pytest.mark.adb
@@ -35,7 +35,7 @@ def megabyte(tmp_path: Path) -> Path:
 
 
 def push(
-    server: AdbServer, made: BoardEmulator, path: Path, remote: str = "/userdata/m"
+    server: AdbServer, made: FaultyBoard, path: Path, remote: str = "/userdata/m"
 ) -> tuple[int, str]:
     done = server.adb("-s", made.address, "push", str(path), remote)
     return done.returncode, (done.stdout + done.stderr).decode()
@@ -177,7 +177,7 @@ def test_an_unplugged_board_comes_back_at_its_address(adb_server: AdbServer, boa
 
 @pytest.mark.parametrize("how", ["by the test", "adb reboot"])
 def test_a_reboot_ends_programs_and_empties_tmp(
-    adb_server: AdbServer, board: Boards, how: str
+    adb_server: AdbServer, board: Boards, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = board("rk3588")
     started = "touch /tmp/gone /userdata/stays; setsid sleep 1000 </dev/null >/dev/null 2>&1 &"
@@ -188,7 +188,7 @@ def test_a_reboot_ends_programs_and_empties_tmp(
     if how == "by the test":
         made.reboot(0.1)
     else:
-        made.reboot_seconds = 0.1
+        monkeypatch.setattr("rknntui_emulator.emulator._REBOOT_SECONDS", 0.1)
         adb_server.adb("-s", made.address, *how.split()[1:])
         until(lambda: "rebooting" in made.events)
     assert not made.alive_orphans()
@@ -232,7 +232,7 @@ def test_the_terminal_of_an_old_board_ends_its_programs(
     until(lambda: not sleeping(made))
 
 
-def sleeping(made: BoardEmulator) -> bool:
+def sleeping(made: FaultyBoard) -> bool:
     """Whether a program of the board sleeps."""
     mark = f"BOARD_ROOT={made.root}".encode()
     for folder in Path("/proc").glob("[0-9]*"):

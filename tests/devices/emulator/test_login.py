@@ -11,12 +11,12 @@ import pytest
 from engine.base.errors import DeviceStorageError
 from engine.devices.address import Address
 from engine.devices.transports.ssh import SshTransport
-from rknntui_emulator.emulator import BoardEmulator
+from tests.devices.faulty_board import FaultyBoard
 from tests.safety import PATIENCE
 
 pytestmark = pytest.mark.sshd
 
-SshBoards = Callable[..., tuple[BoardEmulator, Address]]
+SshBoards = Callable[..., tuple[FaultyBoard, Address]]
 
 
 def test_programs_and_files_are_those_of_the_board(ssh_board: SshBoards, tmp_path: Path) -> None:

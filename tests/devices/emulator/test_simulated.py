@@ -25,9 +25,8 @@ from engine.devices.transports.ssh import SshTransport
 from engine.graph.execute import Session, as_compiled
 from engine.toolkit.kept_builds import keep_build
 from rknntui.demo import demo_folder
-from rknntui_emulator.boards import board_of
-from rknntui_emulator.emulator import BoardEmulator
-from rknntui_emulator.load import LoadMeter
+from rknntui_emulator.boards import BOARDS
+from rknntui_emulator.kernel import LoadMeter
 from rknntui_emulator.runtime.build import build, stand_in_of
 from rknntui_emulator.simulated.desk import AnswerDesk
 from rknntui_emulator.simulated.requests import RunRequest
@@ -42,10 +41,11 @@ from tests.devices.demo_container import (
     with_all_layers,
 )
 from tests.devices.fake_board import FakeBoard
+from tests.devices.faulty_board import FaultyBoard
 from tests.devices.waiting import until
 from tests.safety import PATIENCE, ends
 
-Equip = Callable[[BoardEmulator], BoardEmulator]
+Equip = Callable[[FaultyBoard], FaultyBoard]
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def containers(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 def equip(tmp_path_factory: pytest.TempPathFactory) -> Equip:
     """Gives a board its runtime library, whose answers are simulated."""
 
-    def ready(made: BoardEmulator) -> BoardEmulator:
+    def ready(made: FaultyBoard) -> FaultyBoard:
         kind = stand_in_of(made.board.library)
         made.image.install_runtime(build(kind, tmp_path_factory.getbasetemp() / "stand-ins"))
         made.simulate()
@@ -101,7 +101,7 @@ def local(tmp_path: Path, libraries: Callable[..., Path]) -> Iterator[tuple[Fake
     folder = tmp_path / "lib"
     folder.mkdir()
     (folder / "librknnrt.so").write_bytes(libraries().read_bytes())
-    with closing(AnswerDesk(folder / "answers", board_of("rk3588"), lambda _: None)):
+    with closing(AnswerDesk(folder / "answers", BOARDS["rk3588"], lambda _: None)):
         yield board, str(folder / "librknnrt.so")
     board.close()
 
@@ -235,7 +235,7 @@ def test_where_nobody_simulates_nobody_waits(
 ) -> None:
     board, library = local
     folder = Path(library).parent
-    desk = AnswerDesk(folder / "other", board_of("rk3588"), lambda _: None)
+    desk = AnswerDesk(folder / "other", BOARDS["rk3588"], lambda _: None)
     desk.close()
     (folder / "answers").rename(folder / "moved")
     (folder / "other").rename(folder / "answers")
@@ -351,7 +351,7 @@ def test_boards_of_every_kind_answer_by_themselves(
 @pytest.mark.cc
 @pytest.mark.parametrize("quantized", [True, False])
 def test_a_board_behind_ssh(
-    ssh_board: Callable[..., tuple[BoardEmulator, Address]],
+    ssh_board: Callable[..., tuple[FaultyBoard, Address]],
     equip: Equip,
     containers: Callable[..., Path],
     quantized: bool,

@@ -21,7 +21,7 @@ from engine.base.errors import ContainerError, DatasetError, DeviceError, UsageE
 from engine.base.files import sha256_of
 from engine.container import read_container, write_container
 from engine.graph.ir import Graph
-from rknntui_emulator.boards import board_of
+from rknntui_emulator.boards import BOARDS
 from rknntui_emulator.runtime.answers import TensorFacts
 from rknntui_emulator.simulated import desk as desk_module
 from rknntui_emulator.simulated.bend import read_bend
@@ -83,7 +83,7 @@ DTYPES = [
 def test_every_layer_in_every_dtype_equals_the_simulator_and_can_be_bent(
     tmp_path: Path, chip: str, dtype: str, kind: str, quantization: str
 ) -> None:
-    board = board_of(chip)
+    board = BOARDS[chip]
     container = tmp_path / "demo.rknn"
     demo_container(container, chip, generation=board.generation, quantized_dtype=dtype)
     container = with_all_layers(container, tmp_path / "all.rknn")
@@ -161,7 +161,7 @@ def odd_model(tmp_path: Path, graph: Graph) -> SimulatedBoardModel:
     path = tmp_path / "odd.rknn"
     bare = {"table": None, "layers": None, "target_platform": None, "recipe": {"version": 1}}
     path.write_bytes(write_container(content(graph=graph, quantized=False, **bare)))
-    return read_model(path, board_of("rk3588"))
+    return read_model(path, BOARDS["rk3588"])
 
 
 def test_inputs_and_outputs_of_several_kinds(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_what_no_library_could_describe_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match="places is int64 of 1x"):
         odd_model(tmp_path, Graph.from_proto(model(graph)))
     with pytest.raises(ContainerError, match="could not be read"):
-        read_model(tmp_path / "missing.rknn", board_of("rk3588"))
+        read_model(tmp_path / "missing.rknn", BOARDS["rk3588"])
 
 
 # -- the desk
@@ -250,7 +250,7 @@ class Library:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[AnswerDesk]:
-    with ends(), closing(AnswerDesk(tmp_path / "answers", board_of("rk3588"), print)) as made:
+    with ends(), closing(AnswerDesk(tmp_path / "answers", BOARDS["rk3588"], print)) as made:
         yield made
 
 
@@ -317,7 +317,7 @@ def test_only_so_many_models_and_results_are_kept(
 def test_one_answers_in_a_folder(desk: AnswerDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "_LOCK_SECONDS", 0.1)
     with pytest.raises(DeviceError, match="Another emulator"):
-        AnswerDesk(desk.folder, board_of("rk3588"), print)
+        AnswerDesk(desk.folder, BOARDS["rk3588"], print)
 
 
 def test_many_ask_at_once(desk: AnswerDesk, demo: Path) -> None:

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from rknntui_emulator.emulator import BoardEmulator
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
+from tests.devices.faulty_board import FaultyBoard
 from tests.safety import PATIENCE
 
 pytestmark = [pytest.mark.adb, pytest.mark.long]
 
 
-def held(made: BoardEmulator) -> tuple[int, int, list[str]]:
+def held(made: FaultyBoard) -> tuple[int, int, list[str]]:
     """Open files and threads of this process, and the files of the board."""
     files = sorted(str(path) for path in made.root.rglob("*"))
     return len(list(Path("/proc/self/fd").iterdir())), threading.active_count(), files
 
 
-def settle(made: BoardEmulator, before: tuple[int, int, list[str]]) -> None:
+def settle(made: FaultyBoard, before: tuple[int, int, list[str]]) -> None:
     """Wait until no more is held than before."""
     end = time.monotonic() + PATIENCE
     while (now := held(made)) != before:

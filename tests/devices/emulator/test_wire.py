@@ -12,9 +12,9 @@ import pytest
 
 from engine.base.errors import DeviceError, UsageError
 from engine.devices.emulated import emulate
-from rknntui_emulator import emulator, owner
-from rknntui_emulator.emulator import BoardEmulator
+from rknntui_emulator import emulator
 from tests.devices.conftest import Boards
+from tests.devices.faulty_board import FaultyBoard
 from tests.safety import PATIENCE, ends
 
 
@@ -146,8 +146,8 @@ def test_a_program_of_another_user_is_refused(
 ) -> None:
     made = emulated("rk3588")
     with socket.create_connection(("127.0.0.1", made.port)) as peer:
-        assert owner.same_user(peer.getsockname(), made.port)
-    assert not owner.same_user(("127.0.0.1", 1), made.port), "nobody is there"
+        assert emulator.same_user(peer.getsockname(), made.port)
+    assert not emulator.same_user(("127.0.0.1", 1), made.port), "nobody is there"
     # what its program closed is listed as of user 0, and would pass for root's
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -155,11 +155,11 @@ def test_a_program_of_another_user_is_refused(
         name = peer.getsockname()
         connected, _ = server.accept()
         with connected:
-            assert owner.same_user(name, port)
+            assert emulator.same_user(name, port)
             peer.close()
             with monkeypatch.context() as as_root:
-                as_root.setattr(owner.os, "getuid", lambda: 0)
-                assert not owner.same_user(name, port)
+                as_root.setattr(emulator.os, "getuid", lambda: 0)
+                assert not emulator.same_user(name, port)
     monkeypatch.setattr(emulator, "same_user", lambda *_: False)
     link = Host(made.port)
     with pytest.raises((EOFError, ConnectionError)):
@@ -182,7 +182,7 @@ def test_the_port_stays_while_the_board_is_away(emulated: Boards) -> None:
 
 def test_a_port_that_is_taken_leaves_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        made = BoardEmulator("rk3588", port=taken.getsockname()[1])
+        made = FaultyBoard("rk3588", port=taken.getsockname()[1])
         with pytest.raises(OSError, match="in use"):
             made.start()
     assert not made.root.exists()

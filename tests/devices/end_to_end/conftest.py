@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from rknntui.demo import demo_folder
-from rknntui_emulator.emulator import BoardEmulator
 from rknntui_emulator.runtime.build import build, compiler, stand_in_of
 from tests.devices.adb_server import AdbServer, adb_program
 from tests.devices.conftest import add_c_library
 from tests.devices.demo_container import LAYER, demo_container, digits, simulated
+from tests.devices.faulty_board import FaultyBoard
 from tests.devices.test_commands import run
 from tests.safety import PATIENCE, ends
 
@@ -49,7 +49,7 @@ class Stand:
     """
 
     kind: str
-    board: BoardEmulator
+    board: FaultyBoard
     container: Path
     recipe: Path
 
@@ -119,7 +119,7 @@ def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
 
         def make(kind: str) -> Stand:
             chip, android = KINDS[kind]
-            board = ending.enter_context(BoardEmulator(chip, android=android, serial=f"emu-{kind}"))
+            board = ending.enter_context(FaultyBoard(chip, android=android, serial=f"emu-{kind}"))
             board.image.install_runtime(build(stand_in_of(board.board.library), folder))
             board.simulate()
             add_c_library(board)

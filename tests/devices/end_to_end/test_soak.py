@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from engine.devices.address import Address
-from rknntui_emulator.emulator import BoardEmulator
 from tests.devices.adb_server import AdbServer
+from tests.devices.faulty_board import FaultyBoard
 from tests.devices.known_model import answers
 from tests.devices.test_commands import emulating
 from tests.devices.waiting import alive, until
@@ -135,7 +135,7 @@ def test_over_adb(adb_server: AdbServer, model: Path, repository: Path) -> None:
 
 @pytest.mark.sshd
 def test_over_ssh(
-    ssh_board: Callable[..., tuple[BoardEmulator, Address]],
+    ssh_board: Callable[..., tuple[FaultyBoard, Address]],
     libraries: Callable[..., Path],
     model: Path,
     repository: Path,

@@ -15,10 +15,10 @@ from engine.devices.address import Address
 from rknntui.app import Workbench
 from rknntui.screens.devices.workspace import Devices
 from rknntui.screens.run.workspace import Run
-from rknntui_emulator.emulator import BoardEmulator
 from rknntui_emulator.runtime.build import build, stand_in_of
 from tests.devices.demo_container import LAYER, demo_container
 from tests.devices.end_to_end.conftest import LOADS, Stand, recipe_for, told
+from tests.devices.faulty_board import FaultyBoard
 from tests.devices.test_commands import run
 from tests.tui.calm import wait_by_what_is_left
 from tests.tui.conftest import screen_text, until
@@ -30,9 +30,7 @@ Ready = tuple[Stand, str]
 
 
 @pytest.fixture
-def ready(
-    ssh_board: Callable[..., tuple[BoardEmulator, Address]], tmp_path: Path
-) -> Iterator[Ready]:
+def ready(ssh_board: Callable[..., tuple[FaultyBoard, Address]], tmp_path: Path) -> Iterator[Ready]:
     """A board with the demo model's container, and where it is; nothing is left on it."""
     board, address = ssh_board("rk3588")
     board.image.install_runtime(build(stand_in_of(board.board.library), tmp_path / "library"))

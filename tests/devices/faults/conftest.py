@@ -16,9 +16,9 @@ from engine.devices.board.runtime import BoardRuntime
 from engine.devices.transport import Transport
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.ssh import SshTransport
-from rknntui_emulator.emulator import BoardEmulator
 from rknntui_emulator.runtime.answers import Answers
 from tests.devices.adb_server import AdbServer
+from tests.devices.faulty_board import FaultyBoard
 from tests.devices.known_model import OLD_IMAGE, OLD_SCORES, answers, check_results, first_answers
 from tests.devices.ssh.server import SSHD, Sshd
 from tests.devices.waiting import until
@@ -37,7 +37,7 @@ class Way:
     """
 
     kind: str
-    made: BoardEmulator
+    made: FaultyBoard
     model: Path
     server: AdbServer | None
     sshd: Sshd | None
@@ -145,13 +145,13 @@ def kind(request: pytest.FixtureRequest) -> str:
 def ways(
     request: pytest.FixtureRequest,
     kind: str,
-    emulated: Callable[..., BoardEmulator],
+    emulated: Callable[..., FaultyBoard],
     own_home: Path,
     tmp_path: Path,
     model: Path,
     first_model: Path,
 ) -> Iterator[Callable[..., Way]]:
-    """Makes a board, one in a test; options as of :class:`BoardEmulator`."""
+    """Makes a board, one in a test; options as of :class:`FaultyBoard`."""
     with ExitStack() as held, pytest.MonkeyPatch.context() as patch:
 
         def make(**options: Any) -> Way:

@@ -40,9 +40,9 @@ from engine.devices.board.tensors import BoardInput
 from engine.devices.doctor.diagnose import diagnose
 from engine.devices.probe.identify import identify
 from engine.devices.transports.ssh import SshTransport
-from rknntui_emulator.image import Software
 from tests.devices.adb_server import AdbServer
 from tests.devices.faults.conftest import Way
+from tests.devices.faulty_board import Software
 from tests.devices.known_model import IMAGE, OLD_IMAGE, answers, first_answers
 from tests.devices.ssh.slow_link import SlowLink
 

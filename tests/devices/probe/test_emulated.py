@@ -18,15 +18,14 @@ from engine.devices.probe.identify import identify
 from engine.devices.probe.state import once_paths, parse, read_state, watch_paths
 from engine.devices.probe.versions import read_versions
 from engine.devices.transports.adb.transport import AdbTransport
-from rknntui_emulator.emulator import BoardEmulator
-from rknntui_emulator.image import Software
 from tests.devices.conftest import add_c_library
+from tests.devices.faulty_board import FaultyBoard, Software
 from tests.safety import ends
 
 pytestmark = pytest.mark.adb
 LONG = pytest.mark.long
 
-Boards = Callable[..., BoardEmulator]
+Boards = Callable[..., FaultyBoard]
 
 
 @pytest.mark.parametrize(

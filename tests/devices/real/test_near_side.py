@@ -15,8 +15,8 @@ from engine.devices.doctor.examine import examine_board
 from engine.services.devices import perf
 from engine.wire.devices import ExamineParams
 from engine.wire.doctor import Check
-from rknntui_emulator.emulator import BoardEmulator
 from tests.devices.end_to_end.conftest import told
+from tests.devices.faulty_board import FaultyBoard
 from tests.devices.real.conftest import RealBoard
 from tests.devices.real.qemu_shell import qemu_shell
 from tests.devices.test_commands import run
@@ -53,7 +53,7 @@ def equip(root: Path, real: RealBoard) -> None:
 
 @pytest.fixture
 def reached(
-    ssh_board: Callable[..., tuple[BoardEmulator, Address]],
+    ssh_board: Callable[..., tuple[FaultyBoard, Address]],
     real_board: Callable[[str], RealBoard],
     library: Callable[[str], Path],
 ) -> Reached:

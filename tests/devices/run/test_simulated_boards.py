@@ -20,10 +20,10 @@ from engine.services.board import about, memory, run
 from engine.services.build import simulate
 from engine.services.devices import examine, perf
 from rknntui.demo import demo_folder
-from rknntui_emulator.emulator import BoardEmulator
 from rknntui_emulator.runtime.build import build, stand_in_of
 from tests.devices.conftest import Boards
 from tests.devices.demo_container import demo_container, digits
+from tests.devices.faulty_board import FaultyBoard
 
 pytestmark = [pytest.mark.adb, pytest.mark.cc, pytest.mark.long]
 
@@ -31,10 +31,10 @@ CHIPS = [("rk3588", 2), ("rk3566", 2), ("rv1106", 2), ("rk1808", 1)]
 
 
 @pytest.fixture
-def equip(tmp_path_factory: pytest.TempPathFactory) -> Callable[[BoardEmulator], BoardEmulator]:
+def equip(tmp_path_factory: pytest.TempPathFactory) -> Callable[[FaultyBoard], FaultyBoard]:
     """Gives a board its runtime library, whose answers are simulated."""
 
-    def ready(made: BoardEmulator) -> BoardEmulator:
+    def ready(made: FaultyBoard) -> FaultyBoard:
         kind = stand_in_of(made.board.library)
         made.image.install_runtime(build(kind, tmp_path_factory.getbasetemp() / "stand-ins"))
         made.simulate()
@@ -44,12 +44,10 @@ def equip(tmp_path_factory: pytest.TempPathFactory) -> Callable[[BoardEmulator],
 
 
 @pytest.fixture
-def ready(
-    board: Boards, equip: Callable[[BoardEmulator], BoardEmulator]
-) -> Callable[..., BoardEmulator]:
+def ready(board: Boards, equip: Callable[[FaultyBoard], FaultyBoard]) -> Callable[..., FaultyBoard]:
     """Makes such boards behind adb."""
 
-    def make(chip: str, **options: Any) -> BoardEmulator:
+    def make(chip: str, **options: Any) -> FaultyBoard:
         return equip(board(chip, **options))
 
     return make
@@ -65,7 +63,7 @@ def digit(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize(("chip", "generation"), CHIPS)
 def test_a_container_gives_what_the_simulator_gives(
-    ready: Callable[..., BoardEmulator], tmp_path: Path, digit: str, chip: str, generation: int
+    ready: Callable[..., FaultyBoard], tmp_path: Path, digit: str, chip: str, generation: int
 ) -> None:
     made = ready(chip)
     container = demo_container(tmp_path / "demo.rknn", chip, generation=generation)
@@ -103,7 +101,7 @@ def test_a_container_gives_what_the_simulator_gives(
 
 
 def test_a_recipe_is_built_and_run(
-    ready: Callable[..., BoardEmulator], digit: str, tmp_path: Path
+    ready: Callable[..., FaultyBoard], digit: str, tmp_path: Path
 ) -> None:
     made = ready("rk3588")
     recipe = {
@@ -136,7 +134,7 @@ def test_a_recipe_is_built_and_run(
     assert [row["layer"] for row in measured["layers"]] == [row["layer"] for row in found["layers"]]
 
 
-def test_the_doctor_runs_a_container(ready: Callable[..., BoardEmulator], tmp_path: Path) -> None:
+def test_the_doctor_runs_a_container(ready: Callable[..., FaultyBoard], tmp_path: Path) -> None:
     made = ready("rk3588")
     container = demo_container(tmp_path / "demo.rknn", "rk3588")
     asked = {"device": made.address, "model": str(container), "test": True}
@@ -154,8 +152,8 @@ def test_the_doctor_runs_a_container(ready: Callable[..., BoardEmulator], tmp_pa
 
 @pytest.mark.sshd
 def test_the_same_over_ssh(
-    ssh_board: Callable[..., tuple[BoardEmulator, Address]],
-    equip: Callable[[BoardEmulator], BoardEmulator],
+    ssh_board: Callable[..., tuple[FaultyBoard, Address]],
+    equip: Callable[[FaultyBoard], FaultyBoard],
     tmp_path: Path,
     digit: str,
 ) -> None:
@@ -180,7 +178,7 @@ def test_the_same_over_ssh(
 
 
 def test_pictures_of_another_size_and_order(
-    ready: Callable[..., BoardEmulator], tmp_path: Path
+    ready: Callable[..., FaultyBoard], tmp_path: Path
 ) -> None:
     made = ready("rk3588")
     container = demo_container(tmp_path / "demo.rknn", "rk3588")

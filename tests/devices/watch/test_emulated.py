@@ -14,9 +14,9 @@ from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.watch.replay import replay_recording
 from engine.wire.board import BoardState
 from engine.wire.monitor import ReplayParams, WatchParams
-from rknntui_emulator.emulator import BoardEmulator
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
+from tests.devices.faulty_board import FaultyBoard
 from tests.devices.waiting import until
 from tests.devices.watch.watching import Heard, hears, watching
 
@@ -34,7 +34,7 @@ def shows(heard: Heard, device: str, true: Callable[[BoardState], bool]) -> Call
     return look
 
 
-def left_behind(made: BoardEmulator) -> list[Path]:
+def left_behind(made: FaultyBoard) -> list[Path]:
     """What sessions left on a board."""
     return [path for path in made.root.rglob("run-*") if path.is_dir()]
 
@@ -149,7 +149,7 @@ def test_an_adb_server_that_is_restarted(board: Boards, adb_server: AdbServer) -
 
 
 @pytest.mark.sshd
-def test_over_ssh(ssh_board: Callable[..., tuple[BoardEmulator, Address]]) -> None:
+def test_over_ssh(ssh_board: Callable[..., tuple[FaultyBoard, Address]]) -> None:
     made, address = ssh_board("rk3588")
     made.set_load((11, 22, 33))
     with watching(WatchParams((str(address),), hertz=10)) as heard:

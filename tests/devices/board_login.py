@@ -2,7 +2,7 @@
 
 The command that was asked for runs in the board's folder with the board's programs, as one does
 that comes over adb. There is no SFTP: its paths would be those of this machine. Its one argument
-is a file that :meth:`rknntui_emulator.sandbox.Sandbox.login` wrote.
+is a file that :meth:`tests.devices.faulty_board.FaultyBoard.login` wrote.
 """
 
 from __future__ import annotations

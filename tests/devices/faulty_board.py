@@ -1,0 +1,439 @@
+"""An emulated board that a test breaks: its cable, its disk, its programs, what is installed on it.
+
+It is the board that the extra ``emulator`` ships, in a process of the test, with other parts where
+something shall go wrong. Every test of a board that is reached over adb or SSH has this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import itertools
+import json
+import os
+import shlex
+import shutil
+import sys
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from rknntui_emulator.boards import BOARDS, elf_header
+from rknntui_emulator.connection import OKAY, Connection, Packet, Stream
+from rknntui_emulator.emulator import BoardEmulator
+from rknntui_emulator.programs import stand_ins
+from rknntui_emulator.sandbox import Sandbox
+from rknntui_emulator.shell import Framing, ShellService
+
+__all__ = ["Faults", "FaultyBoard", "Software"]
+
+AUTH = int.from_bytes(b"AUTH", "little")
+AUTH_TOKEN, AUTH_SIGNATURE, AUTH_PUBLIC_KEY = 1, 2, 3
+"""First argument of AUTH."""
+
+_LOOK_SECONDS = 0.02
+_SESSION = "BOARD_SESSION"
+"""In the environment of what adb started, and of all that this starts."""
+_session: ContextVar[str] = ContextVar("session", default="")
+
+_WRITERS = ["chmod", "cp", "ln", "mkdir", "mv", "rm", "rmdir", "tee", "touch"]
+
+_WRITER = """\
+#!/bin/sh
+# refuses what the emulated file systems refuse
+free=$(cat "$BOARD_STATE/free")
+for word in "$@"; do
+  case "$word" in -*) continue;; /*) path=$word;; *) path=$PWD/$word;; esac
+  while IFS= read -r folder; do
+    case "$path/" in "$BOARD_ROOT$folder"/*)
+      echo "NAME: ${word#"$BOARD_ROOT"}: Read-only file system" >&2; exit 1;;
+    esac
+  done < "$BOARD_STATE/read-only"
+done
+case "NAME" in cp|tee)
+  if [ "$free" = 0 ]; then echo "NAME: No space left on device" >&2; exit 1; fi;;
+esac
+exec HERE "$@"
+"""
+
+_SHELL = """\
+#!/bin/sh
+# refuses redirections to where the emulated file systems refuse them
+state=$BOARD_STATE
+if [ "$1" = -c ] && { [ -s "$state/read-only" ] || [ -s "$state/free" ]; }; then
+  free=$(cat "$state/free")
+  rest=$2
+  while :; do
+    case "$rest" in *\\>*) rest=${rest#*>};; *) break;; esac
+    rest=${rest#>}
+    path=${rest#"${rest%%[! ]*}"}
+    case "$path" in '"$1"'*|'$1'*) path=$4;; *) path=${path#[\\"\\']};; esac
+    path=${path%%[ \\;\\|\\&\\)\\"\\']*}
+    case "$path" in /*|'') ;; *) path=$PWD/$path;; esac
+    case "$path" in "$BOARD_ROOT"/*) ;; *) continue;; esac
+    while IFS= read -r folder; do
+      case "$path/" in "$BOARD_ROOT$folder"/*)
+        echo "sh: cannot create ${path#"$BOARD_ROOT"}: Read-only file system" >&2; exit 2;;
+      esac
+    done < "$state/read-only"
+    if [ "$free" = 0 ]; then echo "sh: write error: No space left on device" >&2; exit 1; fi
+  done
+fi
+exec /bin/sh "$@"
+"""
+
+_PLENTY = "free=$((total / 2))"
+_LEFT = 'free=$(cat "$BOARD_STATE/free")\nfree=$((${free:-$((total * 512))} / 1024))'
+"""How ``df`` knows what is free on the board that is shipped, and on this one."""
+
+
+@dataclass
+class Faults:
+    """Every fault of a board; by default there is none.
+
+    Attributes:
+        drop_after_rx: bytes from the host after which every connection is cut.
+        drop_after_tx: bytes to the host after which every connection is cut.
+        rate: bytes a second in each direction; None is as fast as it goes.
+        refuse_connection: the host is not answered: its list says ``offline``.
+        stall: what the host writes to a stream is taken and never acknowledged.
+        frozen: the board hears and says nothing, and every connection stays.
+        hang_shell: a program is accepted and never answers.
+        push_error: the text with which every push ends.
+        disk_free: bytes that are free on the board; None is plenty.
+        keep_partial: the half of a file that was pushed stays.
+        read_only: folders of the board whose file system is read-only; ``/`` is all of it.
+    """
+
+    drop_after_rx: int | None = None
+    drop_after_tx: int | None = None
+    rate: float | None = None
+    refuse_connection: bool = False
+    stall: bool = False
+    frozen: bool = False
+    hang_shell: bool = False
+    push_error: str | None = None
+    disk_free: int | None = None
+    keep_partial: bool = False
+    read_only: tuple[str, ...] = ()
+    state: Path | None = None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in type(self).__dataclass_fields__:
+            raise AttributeError(f"there is no fault {name}")
+        object.__setattr__(self, name, value)
+        if self.__dict__.get("state") and name in ("disk_free", "read_only", "state"):
+            self._tell_programs()
+
+    def _tell_programs(self) -> None:
+        """Let the board's programs know which file systems refuse what."""
+        assert self.state is not None
+        free = "" if self.disk_free is None else f"{self.disk_free}\n"
+        folders = "".join(f"{folder.rstrip('/')}\n" for folder in self.read_only)
+        for name, text in {"read-only": folders, "free": free}.items():
+            new = self.state / f".{name}"
+            new.write_text(text)
+            new.replace(self.state / name)
+
+
+@dataclass(frozen=True)
+class Software:
+    """What is installed on a board.
+
+    Attributes:
+        runtime: whether the runtime library is there.
+        runtime_version, server_version: None are the board's own.
+        server_runs: whether rknn_server is running.
+    """
+
+    runtime: bool = True
+    runtime_version: str | None = None
+    server_version: str | None = None
+    server_runs: bool = True
+
+
+class _Sandbox(Sandbox):
+    """Files on a disk that may be full or read-only."""
+
+    def __init__(self, faults: Faults) -> None:
+        super().__init__()
+        self._faults = faults
+        self.state = self.root.parent / "state"
+        self.state.mkdir()
+        faults.state = self.state
+
+    def environment(self) -> dict[str, str]:
+        own = {"BOARD_STATE": str(self.state)}
+        own |= {_SESSION: _session.get()} if _session.get() else {}
+        return super().environment() | own
+
+    def create(self, remote: str) -> BinaryIO:
+        if self._faults.push_error is not None:
+            raise OSError(errno.EIO, self._faults.push_error)
+        plain = "/" + str(self.path(remote).relative_to(self.root))
+        if any(plain.startswith(f.rstrip("/") + "/") for f in self._faults.read_only):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), remote)
+        return _Counted(super().create(remote), self._faults)
+
+    def discard(self, path: Path) -> None:
+        if not self._faults.keep_partial:
+            super().discard(path)
+
+    def login(self) -> Path:
+        """A program for the ``ForceCommand`` of an SSH server: it runs commands on this board."""
+        facts = {
+            "root": str(self.root),
+            "paths": self._paths.pattern,
+            "environment": self.environment(),
+        }
+        stored, script = self.state / "login.json", self.state / "login"
+        stored.write_text(json.dumps(facts))
+        program = Path(__file__).with_name("board_login.py")
+        words = [sys.executable, "-I", "-S", str(program), str(stored)]
+        script.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
+        script.chmod(0o755)
+        return script
+
+
+class _Counted:
+    """A file that takes the room that is left on the disk."""
+
+    def __init__(self, file: BinaryIO, faults: Faults) -> None:
+        self._file, self._faults, self.close = file, faults, file.close
+
+    def write(self, data: bytes) -> None:
+        free = self._faults.disk_free
+        if free is not None:
+            if len(data) > free:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._faults.disk_free = free - len(data)
+        self._file.write(data)
+
+
+class _Shell(ShellService):
+    """Programs, with the knowledge of who still listens to them."""
+
+    def __init__(self, sandbox: Sandbox, faults: Faults) -> None:
+        super().__init__(sandbox)
+        self._faults = faults
+        self._numbers = itertools.count(1)
+        self._serving: set[str] = set()
+
+    async def serve(self, stream: Stream, command: str, framing: Framing) -> None:
+        if self._faults.hang_shell:
+            while await stream.read():
+                pass
+            return
+        number = str(next(self._numbers))
+        _session.set(number)  # a stream is served by a task of its own
+        self._serving.add(number)
+        try:
+            await super().serve(stream, command, framing)
+        finally:
+            self._serving.discard(number)
+
+    def orphans(self) -> list[int]:
+        found = []
+        for pid in self.alive():
+            with contextlib.suppress(OSError):
+                variables = Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "replace")
+                session = variables.partition(f"\0{_SESSION}=")[2].partition("\0")[0]
+                found += [pid] if session and session not in self._serving else []
+        return found
+
+
+class _Connection(Connection):
+    """A connection over a bad cable, and to a board that asks its user first."""
+
+    def __init__(self, board: FaultyBoard, *arguments: Any) -> None:
+        self._board, self._faults = board, board.faults
+        self._opened: set[int] = set()
+        self._moved_in = self._moved_out = 0
+        super().__init__(*arguments)
+
+    @property
+    def _rate(self) -> float | None:
+        return self._faults.rate
+
+    @_rate.setter
+    def _rate(self, _rate: float | None) -> None:
+        pass
+
+    async def send(self, packet: Packet) -> None:
+        if packet.command == OKAY:
+            if self._faults.stall and packet.first in self._opened:
+                return
+            self._opened.add(packet.first)
+        self._moved_out += 24 + len(packet.payload)
+        self._cut_after(self._moved_out, self._faults.drop_after_tx)
+        await super().send(packet)
+
+    def _cut_after(self, moved: int, limit: int | None) -> None:
+        if limit is not None and moved > limit:
+            self.abort()
+            raise ConnectionResetError("the cable was pulled")
+
+    async def _pass(self, size: int) -> None:
+        while self._faults.frozen and not self._gone.is_set():
+            await self._pause(_LOOK_SECONDS)
+        await super()._pass(size)
+
+    async def _dispatch(self, packet: Packet, payload: bytes) -> None:
+        self._moved_in += 24 + len(payload)
+        self._cut_after(self._moved_in, self._faults.drop_after_rx)
+        if packet.command != AUTH:
+            await super()._dispatch(packet, payload)
+        elif packet.first == AUTH_SIGNATURE:  # no key is known here: the host offers its next one
+            await self.send(Packet(AUTH, AUTH_TOKEN, 0, os.urandom(20)))
+        elif packet.first == AUTH_PUBLIC_KEY:
+            self._log(f"AUTH public key of {payload[-32:]!r}")
+            self._spawn(self._await_permission())
+
+    async def _welcome(self) -> None:
+        if self._faults.refuse_connection:
+            return
+        if self._board.asks and not self._board.allowed.is_set():
+            await self.send(Packet(AUTH, AUTH_TOKEN, 0, os.urandom(20)))
+        else:
+            await super()._welcome()
+
+    async def _await_permission(self) -> None:
+        await self._board.allowed.wait()
+        with contextlib.suppress(ConnectionError):
+            await super()._welcome()
+
+
+class FaultyBoard(BoardEmulator):
+    """An emulated board that a test breaks.
+
+    Args:
+        chip, port, android: as of :class:`BoardEmulator`.
+        auth: the host has to be allowed first, see :attr:`authorized`.
+        serial, model, product: what it says of itself, sent as they are; None are its own.
+        software: what is installed on it; None is everything, in the board's own versions.
+
+    Attributes:
+        faults: what goes wrong, to be changed at any time.
+        events: what happened, oldest first.
+    """
+
+    def __init__(
+        self,
+        chip: str = "rk3588",
+        port: int = 0,
+        *,
+        android: bool = False,
+        auth: bool = False,
+        serial: str | None = None,
+        model: str | None = None,
+        product: str | None = None,
+        software: Software | None = None,
+    ) -> None:
+        self.faults = Faults()
+        self.events: list[str] = []
+        self.asks, self.allowed = auth, asyncio.Event()
+        own = {"serial": serial, "model": model, "listed": model, "product": product}
+        board = replace(BOARDS[chip], **{name: text for name, text in own.items() if text})
+        super().__init__(board, port, android=android, heard=self.events.append)
+        self._break_programs()
+        self._install(software or Software())
+
+    def _make_sandbox(self) -> _Sandbox:
+        return _Sandbox(self.faults)
+
+    def _make_shell(self) -> _Shell:
+        return _Shell(self._sandbox, self.faults)
+
+    def _make_connection(
+        self, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]
+    ) -> Connection:
+        return _Connection(self, streams, self._greeting, self._services.find, self._log)
+
+    def _program(self, name: str, text: str) -> None:
+        folder = self._sandbox.programs.relative_to(self.root)
+        self._sandbox.write(f"/{folder}/{name}", text, 0o755)
+
+    def _break_programs(self) -> None:
+        """Have the programs that write refuse what the file systems refuse."""
+        self._program("sh", _SHELL)
+        df = stand_ins(self.board, None, user="root")["df"]
+        assert _PLENTY in df
+        self._program("df", df.replace(_PLENTY, _LEFT))
+        for name in _WRITERS:
+            if path := shutil.which(name, path="/usr/bin:/bin"):
+                self._program(name, _WRITER.replace("NAME", name).replace("HERE", path))
+
+    def _install(self, software: Software) -> None:
+        head, write = elf_header(self.board.machine), self._sandbox.write
+        if software.server_version is not None:
+            text = replace(self.board, version=software.server_version).server_text
+            write(self.image.server, head + b"\0" + text.encode() + b"\0", 0o755)
+        if software.runtime_version is not None:
+            text = replace(self.board, version=software.runtime_version).runtime_text
+            write(self.image.library, head + b"\0" + text.encode() + b"\0", 0o755)
+        if not software.runtime:
+            self.image.remove_runtime()
+        if not software.server_runs:
+            shutil.rmtree(self._sandbox.path("/proc/321"))
+            self._program("ps", "#!/bin/sh\necho '  PID USER     COMMAND'\n")
+
+    def login(self) -> Path:
+        """A program for the ``ForceCommand`` of an SSH server of the same user.
+
+        It runs what is asked for on this board, in place of the machine; there is no SFTP.
+        """
+        return self._sandbox.login()
+
+    def alive_orphans(self) -> list[int]:
+        """Processes that adb started and that run on although nobody at the host listens."""
+        return self._shell.orphans()
+
+    @property
+    def authorized(self) -> bool:
+        """Whether the user of the board has allowed the host; only asked for under ``auth``."""
+        return self.allowed.is_set()
+
+    @authorized.setter
+    def authorized(self, allowed: bool) -> None:
+        self._loop.call_soon_threadsafe(self.allowed.set if allowed else self.allowed.clear)
+
+    def unplug(self) -> None:
+        """Pull the cable: nothing listens any more, connections are cut. Programs run on."""
+        self._call(self._unplug())
+
+    def replug(self) -> None:
+        """Put the cable back: the board is at the same address again."""
+        self._call(self._listen())
+
+    def drop(self) -> None:
+        """Cut the connections; new ones are taken at once."""
+        self._call(self._cut())
+
+    def reboot(self, seconds: float = 1.0) -> None:
+        """Restart: every program ends, ``/tmp`` is empty, the board is back after ``seconds``.
+
+        It returns once the board has gone.
+        """
+
+        async def come_back() -> None:
+            await asyncio.sleep(seconds)
+            await self._listen()
+
+        self._call(self._go_down())
+        self._loop.call_soon_threadsafe(lambda: self._keep(come_back()))
+
+    def set_frequency(self, hertz: int) -> None:
+        """Let the NPU run at this frequency."""
+        with self.image._changing:
+            self.image.clocks.set_npu(hertz)
+
+    def set_temperature(self, celsius: float, zone: str = "") -> None:
+        """Let a thermal zone report this temperature, as ``npu-thermal``; empty is every zone."""
+        if not zone:
+            super().set_temperature(celsius)
+            return
+        number = self.image._zones().index(zone)
+        path = f"/sys/class/thermal/thermal_zone{number}/temp"
+        self._sandbox.write(path, f"{round(celsius * 1000)}\n")
