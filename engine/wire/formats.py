@@ -8,6 +8,7 @@ one decimal as in the vendor's tables, times in ms with four digits that count.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,7 @@ __all__ = [
     "HASH",
     "MICROSECONDS",
     "MILLISECONDS",
+    "MOMENT",
     "NAME",
     "NUMBER",
     "PERCENT",
@@ -33,6 +35,7 @@ __all__ = [
     "SECONDS",
     "SHAPE",
     "SIZE",
+    "TENTHS",
     "WORD",
     "Format",
     "range_of",
@@ -99,14 +102,15 @@ def _percent(share: float) -> str:
 
 
 def _change(share: float) -> str:
-    value = 100 * share
-    if abs(value) < 0.05:
-        return "0 %"
-    return f"{value:+.{1 if abs(value) < 9.95 else 0}f} %"
+    return "0 %" if abs(share) < 0.0005 else f"{100 * share:+.1f} %"
 
 
 def _decibel(value: float) -> str:
     return "equal" if value == math.inf else f"{value:.2f}"
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def _shape(value: Any) -> str:
@@ -117,6 +121,7 @@ WORD = Format("a word", lambda value: sanitize(str(value), 80), right=False)
 NAME = Format("a name of a model or file", lambda value: sanitize(str(value), 300), right=False)
 SHAPE = Format("a shape, 1x3x240x320", _shape, right=False)
 HASH = Format("the first 12 digits of a SHA-256", lambda value: str(value)[:12], 12, right=False)
+MOMENT = Format("local time, 2026-01-31 13:45", _moment, 16, right=False, unit="s since 1970")
 NUMBER = Format("a whole number", str, 4)
 COUNT = Format("a count, 1,234,567", lambda value: f"{value:,}", 11)
 ADDRESS = Format("an address, hexadecimal", hex, 10)
@@ -126,6 +131,7 @@ MILLISECONDS = Format("a time, 12.35", _milliseconds, 6, digits=6, unit="ms")
 MICROSECONDS = Format("a time, 12.3", lambda value: f"{value:.1f}", 9, digits=3, unit="µs")
 SECONDS = Format("a time, 12.3", lambda value: f"{value:.1f}", 7, digits=3, unit="s")
 RATE = Format("frames a second, 47.3 or 12.5k", _rate, 6, digits=4, unit="frames/s")
+TENTHS = Format("a number with one decimal", lambda value: f"{value:.1f}", 7, digits=4)
 RATIO = Format("a ratio, 1.7x", lambda value: f"{value:.1f}x", 6, digits=4)
 PERCENT = Format("a share in percent, 5.68", _percent, 5, digits=6, unit="share of 1")
 CHANGE = Format("a change, +4.1 %", _change, 8, digits=6, unit="share of 1")

@@ -14,10 +14,12 @@ from engine import sanitize
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Line", "Painted", "cells", "fit", "shorten"]
+__all__ = ["Line", "Painted", "bar", "cells", "fit", "shorten"]
 
 LONGEST = 20_000
 """Characters of one text of a line that are painted."""
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 Line = list[tuple[str, str]]
 """One line on the screen: (text, name of a style of :class:`Painted`, or empty for plain)."""
@@ -118,3 +120,11 @@ class Painted(Widget):
             [Segment(s.text, s.style + style if s.style else style) for s in strip],
             strip.cell_length,
         )
+
+
+def bar(share: float, width: int) -> str:
+    """A bar of eighths of a cell; what is above 0 can be seen."""
+    eighths = round(min(1.0, max(0.0, share)) * width * 8)
+    eighths = max(eighths, 1) if share > 0 else 0
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(width)

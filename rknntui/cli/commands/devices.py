@@ -11,9 +11,10 @@ from pathlib import Path
 import click
 
 from engine import AGENT_TARGETS, EMULATED_CHIPS, DeviceError, build_agent, emulate
+from engine.wire.board_tables import BOARDS
 from engine.wire.devices import DEVICES_LIST, DeviceListParams, Listing
 from rknntui.cli.flags import json_flag, quiet_flag
-from rknntui.cli.output import emit, table
+from rknntui.cli.output import emit, table_lines
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
 
@@ -48,11 +49,10 @@ def list_boards(ssh: tuple[str, ...], as_json: bool) -> None:
         return await session.call(DEVICES_LIST, params)
 
     found = with_worker(action, Narrator())
-    rows = [[d.id, d.state, d.model or d.product, d.address] for d in found.devices]
     # without adb there may be boards by other ways; a server that does not serve hides some
     no_server = any(notice.code == "adb-server" for notice in found.notices)
     none = [] if no_server else ["No board found."]
-    lines = table(["device", "state", "model", "address"], rows) if rows else none
+    lines = table_lines(BOARDS, found.devices) or none
     for device in found.devices:
         notes = (
             []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine import Event, LogLine, human_bytes, sanitize
+from engine.wire.board_tables import WATCHED, watched_rows
 from engine.wire.codec import encode
 from engine.wire.monitor import (
     BOARD,
@@ -15,14 +16,12 @@ from engine.wire.monitor import (
     NOTE,
     SAMPLE,
     BoardSample,
-    BoardSummary,
     Monitored,
     ReplayParams,
-    Span,
     WatchParams,
 )
 from rknntui.cli.flags import json_flag, quiet_flag
-from rknntui.cli.output import LiveLines, emit, table
+from rknntui.cli.output import LiveLines, emit, table_lines
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
@@ -181,26 +180,8 @@ def _summary(found: Monitored) -> list[str]:
             f"{sanitize(facts.device, 80)}: {f'{sanitize(what)}, ' if what else ''}"
             f"{board.samples} samples{missed}{label}"
         )
-        lines += table(["", "min", "mean", "max"], _rows(board))
+        lines += table_lines(WATCHED, watched_rows(board))
     lines += ["", f"{found.seconds:.1f} s"]
     if found.recorded:
         lines.append(f"recorded to {sanitize(found.recorded)}")
     return lines + [sanitize(note) for note in found.notes]
-
-
-def _rows(board: BoardSummary) -> list[list[str]]:
-    loads = board.npu_load
-    rows = [
-        _row(f"NPU load{f', core {core}' if len(loads) > 1 else ''}, %", span)
-        for core, span in enumerate(loads)
-    ]
-    rows.append(_row("NPU clock, MHz", board.npu_clock, 1e-6))
-    rows.append(_row("temperature, C", board.celsius))
-    rows.append(_row("memory used, MiB", board.memory_used, 1 / (1 << 20)))
-    return rows
-
-
-def _row(name: str, span: Span | None, factor: float = 1.0) -> list[str]:
-    if span is None:
-        return [name, "-", "-", "-"]
-    return [name, *(f"{value * factor:.1f}" for value in (span.minimum, span.mean, span.maximum))]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import click
 
 from engine import sanitize
+from engine.wire.board_tables import COMPARED_LAYERS, COMPARED_POINTS, KEPT_RUNS, POINTS
 from engine.wire.codec import encode
 from engine.wire.cost import COST_ESTIMATE, EstimateParams
 from engine.wire.devices import (
@@ -21,7 +21,6 @@ from engine.wire.measured import (
     MEASURED_COMPARE,
     MEASURED_LIST,
     KeptFilter,
-    KeptRun,
     KeptRuns,
     RunPair,
     RunsCompared,
@@ -48,7 +47,7 @@ from rknntui.cli.gates import (
     gate_lines,
     measured_gates,
 )
-from rknntui.cli.output import emit, table
+from rknntui.cli.output import emit, table_lines
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
@@ -174,27 +173,9 @@ def command(
     return exit_code(gates)
 
 
-def _ms(value: float | None) -> str:
-    return "-" if value is None else f"{value / 1000:.3f}"
-
-
 def _lines(found: Performance) -> list[str]:
     lines = [where_line(found.device, found.chip, found.runtime, found.driver, found.label), ""]
-    batches = any(point.batch > 1 for point in found.points)
-    head = ["cores", *(["batch"] if batches else []), "threads", "runs", "median ms"]
-    head += ["min", "p90", "p99", "max", "frames/s"]
-    rows = [
-        [
-            point.cores,
-            *([str(point.batch)] if batches else []),
-            str(point.threads),
-            str(point.count),
-            *map(_ms, (point.median, point.minimum, point.p90, point.p99, point.maximum)),
-            "-" if point.frames_per_second is None else f"{point.frames_per_second:.1f}",
-        ]
-        for point in found.points
-    ]
-    lines += table(head, rows)
+    lines += table_lines(POINTS, found.points)
     for point in found.points:
         name = _name(point)
         clocks = [f"{part} {hertz / 1e6:.0f} MHz" for part, hertz in point.clocks.items()]
@@ -220,25 +201,8 @@ def _history(device: str | None, *, as_json: bool) -> None:
         return await session.call(MEASURED_LIST, KeptFilter(device=device))
 
     found = with_worker(action, Narrator())
-    head = ["id", "time", "model", "device", "chip", "points", "median ms", "layers", "figures"]
-    lines = table(head, [_kept_row(run) for run in found.runs]) or ["No run is kept."]
+    lines = table_lines(KEPT_RUNS, found.runs) or ["No run is kept."]
     emit(found, lines, as_json=as_json)
-
-
-def _kept_row(run: KeptRun) -> list[str]:
-    if run.damaged:
-        return [run.id, "", sanitize(f"damaged: {run.damaged}", 120), "", "", "", "", "", ""]
-    return [
-        run.id,
-        time.strftime("%Y-%m-%d %H:%M", time.localtime(run.at)),
-        sanitize(run.title, 40),
-        sanitize(run.device, 40),
-        run.chip,
-        str(run.points),
-        _ms(run.median),
-        str(run.layers),
-        run.label,
-    ]
 
 
 def _compare(pair: RunPair, *, as_json: bool) -> None:
@@ -253,25 +217,7 @@ def _compared(found: RunsCompared) -> list[str]:
     first, second = found.labels
     lines = [f"first {first}, second {second}"]
     lines += [f"not equal: {sanitize(text)}" for text in found.differs]
-    head = ["cores", "batch", "threads", "first ms", "second ms", "change", ""]
-    rows = [
-        [
-            point.cores,
-            str(point.batch),
-            str(point.threads),
-            _ms(point.before),
-            _ms(point.after),
-            "-" if point.change is None else f"{point.change:+.1%}",
-            {True: "clear", False: "within the spread", None: "too few runs"}[point.clear],
-        ]
-        for point in found.points
-    ]
-    lines += ["", *table(head, rows)] if rows else ["No point was measured in both."]
-    layers = [
-        [sanitize(each.layer, 80), _us(each.before), _us(each.after)] for each in found.layers
-    ]
-    return lines + (["", *table(["layer", "first µs", "second µs"], layers)] if layers else [])
-
-
-def _us(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f}"
+    points = table_lines(COMPARED_POINTS, found.points)
+    lines += ["", *points] if points else ["No point was measured in both."]
+    layers = table_lines(COMPARED_LAYERS, found.layers)
+    return lines + (["", *layers] if layers else [])

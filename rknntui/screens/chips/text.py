@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rknntui.widgets.records import Field, Record, name_text
+from rknntui.widgets.strips import bar
 from rknntui.widgets.table import Column
 
 if TYPE_CHECKING:
@@ -24,19 +25,10 @@ __all__ = [
     "traffic",
 ]
 
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
 BAR = 12
 """Cells of the bar of a layer."""
 _SLOW = 20.0
 """A layer with this share of the whole time, in percent, has a colour."""
-
-
-def bar(share: float, width: int = BAR) -> str:
-    """A bar of eighths of a cell; what is above 0 can be seen."""
-    eighths = round(min(1.0, max(0.0, share)) * width * 8)
-    eighths = max(eighths, 1) if share > 0 else 0
-    whole, rest = divmod(eighths, 8)
-    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(width)
 
 
 def milliseconds(value: float) -> str:
@@ -150,7 +142,7 @@ def layer_record(
         "target": row.target,
         "time_ms": row.time_ms,
         "change": percent(row.time_ms, before.get(row.id)),
-        "bar": bar(row.time_ms / longest) if longest else "",
+        "bar": bar(row.time_ms / longest, BAR) if longest else "",
         "share": 100 * row.time_ms / whole if whole else None,
         "bound": row.bound,
         "total_cycles": row.total_cycles or None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine import human_bytes, sanitize
+from engine.wire.board_tables import state_sign
 from rknntui.keys.text import key_text
-from rknntui.screens.devices.tables import sign_of
 from rknntui.widgets.findings import finding_lines, wrapped
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def fact(name: str, value: str, width: int, style: str = "") -> list[Line]:
 
 def device_lines(device: Device, chosen: bool, width: int) -> list[Line]:
     """How a board is reached and in what state it is, with cause and remedy."""
-    sign, style = sign_of(device.state)
+    sign, style = state_sign(device.state)
     lines: list[Line] = [
         [(sanitize(device.id, width), "head")],
         [(f"{sign} {device.state}", style), *_use(device, chosen)],
