@@ -17,7 +17,7 @@ from engine.wire.formats import (
     RATE,
     SIZE,
     TENTHS,
-    Format,
+    state_of,
 )
 from engine.wire.measured import PointChange
 from engine.wire.monitor import BoardSummary, Span
@@ -54,10 +54,6 @@ def state_sign(state: str | None) -> tuple[str, Meaning]:
     return _SIGNS.get(state or "", ("✗", "bad"))
 
 
-_STATE = Format("a state with a sign", lambda state: f"{state_sign(state)[0]} {state}", right=False)
-"""Nothing is said by colour alone."""
-
-
 def _ms(key: str) -> Callable[[Any], float | None]:
     """Microseconds of a board as ms."""
 
@@ -75,7 +71,8 @@ def _batch(row: MeasuredPoint | PointChange) -> int | None:
 # fmt: off
 BOARDS = Table("boards", "A board in reach.", (
     Column("id", "device", NAME, "Its name for --device.", width=20, grow=2),
-    Column("state", format=_STATE, help="Whether you can use it.", width=14,
+    Column("state", format=state_of(lambda state: state_sign(state)[0]),
+           help="Whether you can use it.", width=14,
            style=lambda state: state_sign(state)[1]),
     Column("chip", format=NAME, help="The chip, once the board was asked.", value=None, width=7,
            from_width=1),

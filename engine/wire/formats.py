@@ -28,17 +28,21 @@ __all__ = [
     "MILLISECONDS",
     "MOMENT",
     "NAME",
+    "NEARLY_ALL",
     "NUMBER",
     "PERCENT",
+    "POINTS",
     "RATE",
     "RATIO",
     "SECONDS",
     "SHAPE",
+    "SIGNED",
     "SIZE",
     "TENTHS",
     "WORD",
     "Format",
     "range_of",
+    "state_of",
 ]
 
 ABSENT = "-"
@@ -97,8 +101,13 @@ def _rate(value: float) -> str:
 
 def _percent(share: float) -> str:
     value = 100 * share
-    size = abs(value)
-    return f"{value:.{2 if size < 9.995 else 1 if size < 99.95 else 0}f}"
+    return f"{value:.2f}" if not 0 < abs(value) < 0.005 else f"{value:.2g}"
+
+
+def _nearly_all(share: float) -> str:
+    """What is not all is not shown as all."""
+    text = f"{100 * share:.3f}"
+    return text if text != "100.000" else "100" if share == 1 else "<100"
 
 
 def _change(share: float) -> str:
@@ -133,17 +142,28 @@ SECONDS = Format("a time, 12.3", lambda value: f"{value:.1f}", 7, digits=3, unit
 RATE = Format("frames a second, 47.3 or 12.5k", _rate, 6, digits=4, unit="frames/s")
 TENTHS = Format("a number with one decimal", lambda value: f"{value:.1f}", 7, digits=4)
 RATIO = Format("a ratio, 1.7x", lambda value: f"{value:.1f}x", 6, digits=4)
-PERCENT = Format("a share in percent, 5.68", _percent, 5, digits=6, unit="share of 1")
+PERCENT = Format("a share in percent, 5.68", _percent, 6, digits=6, unit="share of 1")
+NEARLY_ALL = Format("a share in percent, 99.983", _nearly_all, 7, digits=9, unit="share of 1")
+POINTS = Format("percentage points, +0.12", lambda v: f"{100 * v:+.2f}", 6, digits=6, unit="1")
+SIGNED = Format("a difference, +1.234", lambda value: f"{value:+.4g}", 9)
 CHANGE = Format("a change, +4.1 %", _change, 8, digits=6, unit="share of 1")
 DECIBEL = Format("an SQNR, 41.20, or equal", _decibel, 8, digits=4, unit="dB")
 COSINE = Format("a cosine, 0.999876", lambda value: f"{value:.6f}", 9, digits=9)
+
+
+def state_of(sign: Callable[[str], str] | None = None) -> Format:
+    """Of a state: nothing is said by colour alone. ``sign`` is None where the value has it."""
+    name = "a state with its sign"
+    if sign is None:
+        return Format(name, str, right=False)
+    return Format(name, lambda state: f"{sign(state)} {state}", right=False)
 
 
 def range_of(one: Format) -> Format:
     """Of an interval: ``43.7 to 51.9``; two numbers in files."""
     return Format(
         f"an interval; each end is {one.name}",
-        lambda ends: f"{one.text(ends[0])} to {one.text(ends[1])}",
+        lambda ends: f"{one.show(ends[0])} to {one.show(ends[1])}",
         2 * one.width + 4,
         digits=one.digits,
         unit=one.unit,

@@ -21,7 +21,7 @@ Only = Literal["", "screen", "file"]
 """Where a column is: everywhere, in the workbench alone, in files alone."""
 Record = Mapping[str, Any]
 """A row as values: the key of a column -> its value, None where there is none."""
-TEXT_WIDTH = 120
+TEXT_WIDTH = 160
 """The command line has the columns that a screen of this width has."""
 
 

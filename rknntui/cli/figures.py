@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from engine import human_bytes, not_finite, sanitize, shape_text, sqnr_text
+from engine import sanitize, sqnr_text
 from engine.wire.board import SystemMemory
 from engine.wire.build import SimulatedOutput
+from engine.wire.build_tables import LARGEST, OUTPUTS
 from engine.wire.devices import BoardMemory, LayerTime
+from engine.wire.formats import SIZE
 from engine.wire.rounding import RoundedLayer, RoundedOutput
-from rknntui.cli.output import table
+from rknntui.cli.output import table, table_lines
 
 __all__ = [
     "layer_lines",
@@ -32,23 +34,15 @@ def rounding_text(layer: RoundedLayer | RoundedOutput | None) -> str:
     return "" if layer is None else sqnr_text(layer.rounding_db, unit=False, digits=1)
 
 
-def output_lines(outputs: Iterable[SimulatedOutput]) -> list[str]:
-    """Each output with its largest values."""
-    lines = []
+def output_lines(outputs: Sequence[SimulatedOutput]) -> list[str]:
+    """The outputs as a table, then the largest values of each."""
+    lines = table_lines(OUTPUTS, outputs)
     for output in outputs:
-        lines.append(
-            f"{sanitize(output.name)}  {shape_text(output.shape)}  {output.dtype}  "
-            f"{output.label}  min {_number(output.minimum)}  "
-            f"max {_number(output.maximum)}  mean {_number(output.mean)}"
-        )
-        if output.not_finite:
-            lines.append(f"  {not_finite(output.not_finite)}; the numbers are of the others")
-        lines += [f"  [{t.index:>6}] {t.value:.6f}" for t in output.top]
+        largest = [LARGEST.record(row, rank=rank) for rank, row in enumerate(output.top, 1)]
+        if largest:
+            lines += ["", f"largest values of {sanitize(output.name)}:"]
+            lines += table_lines(LARGEST, largest)
     return lines
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.6g}"
 
 
 def memory_line(memory: BoardMemory | None, label: str, reason: str = "") -> str:
@@ -61,9 +55,9 @@ def memory_line(memory: BoardMemory | None, label: str, reason: str = "") -> str
         ("other", memory.other),
         ("total", memory.total),
     )
-    told = ", ".join(f"{name} {human_bytes(size)}" for name, size in parts)
+    told = ", ".join(f"{name} {SIZE.text(size)}" for name, size in parts)
     if memory.sram:
-        told += f", SRAM {human_bytes(memory.sram)} ({human_bytes(memory.sram_free)} free)"
+        told += f", SRAM {SIZE.text(memory.sram)} ({SIZE.text(memory.sram_free)} free)"
     return f"memory: {told} ({label})" + (f"; {memory.note}" if memory.note else "")
 
 
@@ -71,10 +65,10 @@ def system_line(system: SystemMemory | None) -> str:
     """The memory of the whole board."""
     if system is None or system.total is None:
         return "system: the kernel does not tell its memory"
-    available = "?" if system.available is None else human_bytes(system.available)
-    told = f"system: {available} of {human_bytes(system.total)} available with the model loaded"
+    available = "?" if system.available is None else SIZE.text(system.available)
+    told = f"system: {available} of {SIZE.text(system.total)} available with the model loaded"
     if system.cma_total:
-        told += f", CMA {human_bytes(system.cma_free or 0)} of {human_bytes(system.cma_total)}"
+        told += f", CMA {SIZE.text(system.cma_free or 0)} of {SIZE.text(system.cma_total)}"
     return told
 
 
@@ -96,7 +90,7 @@ def layer_lines(layers: Sequence[LayerTime]) -> list[str]:
                 row.dtype,
                 row.target,
                 "-" if row.microseconds is None else f"{row.microseconds:.0f}",
-                "-" if row.traffic is None else human_bytes(row.traffic),
+                "-" if row.traffic is None else SIZE.text(row.traffic),
                 sanitize(row.name, 80),
             ]
         )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from engine import gain_text, human_bytes, sanitize, sqnr_text
-from engine.wire.hybrid import CurvePoint, LayerRow, Proposal, Ranked, RequestCheck, SearchResult
-from rknntui.cli.output import table
+from engine import gain_text, human_bytes, sanitize
+from engine.wire.build_tables import EDITS, SEARCH_POINTS
+from engine.wire.hybrid import LayerRow, Proposal, Ranked, RequestCheck, SearchResult
+from rknntui.cli.output import table, table_lines
 
 __all__ = [
     "check_lines",
     "curve_lines",
     "layer_cost_cells",
-    "point_cells",
     "ranking_lines",
     "time_lines",
 ]
@@ -72,35 +72,9 @@ def _price_cells(row: Ranked) -> tuple[str, str, str]:
 
 def curve_lines(found: SearchResult) -> list[str]:
     """The points of a search as a table; with a chip their time there."""
-    columns = ("step", "layer", "to", "promoted", "outputs, dB (simulated)", "ms (estimated)")
-    priced = any(point.time_ms is not None for point in found.curve)
-    return table(columns if priced else columns[:5], [point_cells(p) for p in found.curve])
-
-
-def point_cells(point: CurvePoint) -> tuple[str, ...]:
-    """A point of a search: step, layer, dtype, lifted layers, outputs, time where it is known."""
-    outputs = (f"{sanitize(n, 40)} {sqnr_text(v, unit=False)}" for n, v in point.outputs.items())
-    return (
-        str(point.step),
-        sanitize(point.layer, 60) or "baseline",
-        point.dtype,
-        str(len(point.promoted)),
-        "  ".join(outputs),
-        *(() if point.time_ms is None else (f"{point.time_ms:.3f}",)),
-    )
+    return table_lines(SEARCH_POINTS, found.curve)
 
 
 def check_lines(rows: Iterable[RequestCheck]) -> list[str]:
     """What became of every edit, as a table."""
-    cells = [
-        (
-            str(row.line) if row.line else "",
-            sanitize(row.layer, 60),
-            row.kind,
-            row.asked,
-            row.got,
-            "" if row.ok else f"not applied: {sanitize(row.why)}",
-        )
-        for row in rows
-    ]
-    return table(("line", "layer", "what", "requested", "built", ""), cells)
+    return table_lines(EDITS, rows)

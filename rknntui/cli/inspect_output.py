@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine import Finding, human_bytes, sanitize, shape_text, summary_text
+from engine.wire.build_tables import SEGMENTS
 from engine.wire.graph import GraphView, Tensor
 from engine.wire.model import Loaded, ModelView, Preflight
 from engine.wire.segments import Segment
-from rknntui.cli.output import table
+from rknntui.cli.output import table, table_lines
 from rknntui.model_facts import fact_rows, port_text
 
 __all__ = ["finding_lines", "lines", "segment_lines"]
@@ -117,16 +118,9 @@ def finding_lines(findings: Iterable[Finding]) -> list[str]:
 
 def segment_lines(segments: Sequence[Segment], title: str = "") -> list[str]:
     """The segments of a model, one a line."""
-    timed = any(one.time_ms is not None for one in segments)
-    head = ["segment", "uids", "ends after", "layers", "crossing", *(["ms"] if timed else [])]
-    rows = []
-    for number, one in enumerate(segments):
-        row = [str(number), f"{one.first}-{one.last}", sanitize(one.ends, 60), str(one.layers)]
-        count = len(one.crossing)
-        row.append(f"{human_bytes(one.crossing_bytes)} in {count}" if count else "-")
-        rows.append(row + ([f"{one.time_ms:.3f}" if one.time_ms is not None else "-"] * timed))
+    rows = [SEGMENTS.record(one, number=number) for number, one in enumerate(segments)]
     line = f"{len(segments)} segment{'s' * (len(segments) != 1)}"
-    return [f"{line} ({title})" if title else line, *table(head, rows)]
+    return [f"{line} ({title})" if title else line, *table_lines(SEGMENTS, rows)]
 
 
 def _load(loaded: Loaded) -> list[str]:

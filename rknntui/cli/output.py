@@ -17,7 +17,7 @@ from engine import OutputError, escaped, sanitize
 if TYPE_CHECKING:
     from engine.wire.table import Table
 
-__all__ = ["LiveLines", "abandon_stdout", "emit", "table", "table_lines"]
+__all__ = ["LiveLines", "abandon_stdout", "emit", "row_text", "table", "table_lines"]
 
 LINE_LIMIT = 20_000
 """Characters of one line for people; longer ones are names that somebody made to hurt."""
@@ -135,6 +135,11 @@ def table_lines(declared: Table, rows: Iterable[Any]) -> list[str]:
     rows = list(rows)
     columns = declared.shown(rows)
     return table([c.called for c in columns], [[c.show(row) for c in columns] for row in rows])
+
+
+def row_text(declared: Table, row: Any) -> str:
+    """One row of a declared table as a line, told before the others are there."""
+    return "  ".join(column.show(row) for column in declared.shown([row]))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

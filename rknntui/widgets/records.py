@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from textual.message import Message
 
 from engine import sanitize
-from engine.wire.table import Column as Declared
+from engine.wire.table import Column as DeclaredColumn
+from engine.wire.table import Table as Declared
 from rknntui.widgets.strips import Line
 from rknntui.widgets.table import Column, Table
 from rknntui.widgets.wrap import wrap
@@ -50,7 +51,7 @@ class Field:
     unlike: str = ""
 
 
-def field_of(column: Declared) -> Field:
+def field_of(column: DeclaredColumn) -> Field:
     """A declared column as a field of a table."""
     shown = Column(
         column.title,
@@ -64,12 +65,14 @@ def field_of(column: Declared) -> Field:
     return Field(column.key, shown, column.from_width, column.unlike)
 
 
-def _fields(columns: Iterable[Field | Declared]) -> tuple[Field, ...]:
-    return tuple(
-        column if isinstance(column, Field) else field_of(column)
-        for column in columns
-        if isinstance(column, Field) or column.only != "file"
-    )
+Columns = Declared | Sequence[Field]
+"""What a table of records shows: a declared table, or fields."""
+
+
+def _fields(columns: Columns) -> tuple[Field, ...]:
+    if not isinstance(columns, Declared):
+        return tuple(columns)
+    return tuple(field_of(column) for column in columns.columns if column.only != "file")
 
 
 def _value(record: object, key: str) -> Any:
@@ -82,7 +85,7 @@ class RecordTable(Table, Generic[R]):
     A record is a mapping (:data:`Record`) or a dataclass.
 
     Args:
-        fields: from left to right; columns as they are declared.
+        fields: a declared table, or fields from left to right.
         id: the widget's id.
         what: what it lists, one word for file names.
         empty: what is shown where there is no record.
@@ -107,7 +110,7 @@ class RecordTable(Table, Generic[R]):
 
     def __init__(
         self,
-        fields: Sequence[Field | Declared],
+        fields: Columns,
         *,
         id: str,  # noqa: A002 - Textual's own name
         what: str,
@@ -128,7 +131,7 @@ class RecordTable(Table, Generic[R]):
         return self._fields
 
     @fields.setter
-    def fields(self, columns: Sequence[Field | Declared]) -> None:
+    def fields(self, columns: Columns) -> None:
         self._fields = _fields(columns)
 
     # -- records ---------------------------------------------------------------------------------

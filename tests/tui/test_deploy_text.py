@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from engine.base.events import Progress, StageFinished, StageStarted
-from engine.wire.compile import Compiled, CompiledLayer, OutputAgreement
+from engine.wire.build_tables import AGREEMENT
+from engine.wire.compile import CompiledLayer, OutputAgreement
 from rknntui.keys.commandline import job_command
 from rknntui.screens.deploy.files import read_cuts
 from rknntui.screens.deploy.jobs import chip_states
-from rknntui.screens.deploy.text import agreement_records, layer_records
+from rknntui.screens.deploy.text import layer_records
 from rknntui.session.job_view_model import JobView
 from tests.tui.deploy_answers import compiled
 
@@ -36,7 +37,7 @@ def test_layers_are_ordered_by_how_much_they_disagree() -> None:
         ("none", " "),
         ("near", " "),
     ]
-    assert agreement_records([compiled("rk3588")])[0]["equal"] == pytest.approx(99.95)
+    assert AGREEMENT.column("equal").show(compiled("rk3588").outputs[0]) == "99.950"
 
 
 def test_a_chip_s_state_is_that_of_its_own_stages() -> None:
@@ -84,5 +85,4 @@ def test_an_output_says_for_which_shapes_it_is() -> None:
         OutputAgreement(name="y", samples=1, cosine=1.0, equal=1.0, shapes="1x3x192x192"),
         OutputAgreement(name="z", samples=1, cosine=1.0, equal=1.0),
     )
-    found = agreement_records([Compiled(chip="rk3588", outputs=rows)])
-    assert [each["name"] for each in found] == ["y at 1x3x192x192", "z"]
+    assert [AGREEMENT.column("name").show(row) for row in rows] == ["y at 1x3x192x192", "z"]

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from engine.wire.build_tables import SEARCH_POINTS
 from engine.wire.codec import encode
 from engine.wire.hybrid import (
     CurvePoint,
@@ -35,7 +36,7 @@ from rknntui.screens.hybrid.plan import (
     with_integers,
 )
 from rknntui.screens.hybrid.search import FIRST, _gained, checked_search
-from rknntui.screens.hybrid.text import facts, layer_record, output_lines, point_record
+from rknntui.screens.hybrid.text import facts, layer_record, output_lines
 from rknntui.screens.hybrid.workspace import Hybrid
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded
@@ -116,9 +117,9 @@ def test_what_becomes_float_loses_its_range() -> None:
 def test_a_step_of_a_search_names_the_layer() -> None:
     outputs = {"o": 20.0}
     point = CurvePoint(1, "250", "Conv_25", "int16", {}, ("Conv_25",), outputs, outputs, 0.5, None)
-    record = point_record(point)
+    record = SEARCH_POINTS.record(point)
     assert (record["layer"], record["tensor"], record["promoted"]) == ("Conv_25", "250", 1)
-    assert point_record(replace(point, layer="", tensor=""))["layer"] == "baseline"
+    assert SEARCH_POINTS.record(replace(point, layer="", tensor=""))["layer"] == "baseline"
 
 
 def test_a_recipe_may_name_a_layer_by_any_of_its_names() -> None:

@@ -43,10 +43,14 @@ NUMBERS = {
     "NUMBER": (0.0, 0.0),
     "DECIBEL": (0.005, 0.0),
     "COSINE": (0.0000005, 0.0),
-    "PERCENT": (0.00005, 0.0051),
+    "PERCENT": (0.00005, 0.0),
+    "NEARLY_ALL": (0.000005, 0.0),
+    "POINTS": (0.00005, 0.0),
+    "SIGNED": (0.0, 0.0005),
     "CHANGE": (0.00051, 0.0),
     "ADDRESS": (0.0, 0.0),
 }
+SHARES = {"PERCENT", "NEARLY_ALL", "POINTS"}
 WHOLE = {"SIZE", "COUNT", "NUMBER", "ADDRESS"}
 
 
@@ -79,9 +83,9 @@ def read(text: str) -> float:
 @given(value=st.floats(0, 1e9, allow_subnormal=False))
 def test_a_text_reads_back_to_its_value(name: str, value: float) -> None:
     form = FORMATS[name]
-    value = float(int(value)) if name in WHOLE else value / 1e8 if name == "PERCENT" else value
-    text = form.text(int(value) if name in WHOLE else value)
-    again = read(text) * (0.01 if name == "PERCENT" else 1)
+    value = float(int(value)) if name in WHOLE else value / 1e9 if name in SHARES else value
+    text = form.text(int(value) if name in WHOLE else value).lstrip("<")
+    again = read(text) * (0.01 if name in SHARES else 1)
     least, share = NUMBERS[name]
     assert math.isclose(again, value, rel_tol=share + 1e-9, abs_tol=least + 1e-12), text
 
@@ -104,7 +108,9 @@ def test_each_number_has_a_format_that_reads_back() -> None:
             (1.14, 99.97, 222.44, 9999.96, 12500),
             ("1.1", "100.0", "222.4", "10.0k", "12.5k"),
         ),
-        ("PERCENT", (0.05678, 0.4567, 1.0, -0.004), ("5.68", "45.7", "100", "-0.40")),
+        ("PERCENT", (0.05678, 0.4567, 1.0, -0.004), ("5.68", "45.67", "100.00", "-0.40")),
+        ("PERCENT", (0.0, 0.0000123), ("0.00", "0.0012")),
+        ("NEARLY_ALL", (1.0, 0.9999999, 0.99983), ("100", "<100", "99.983")),
         ("CHANGE", (0.0001, 0.0321, -0.126), ("0 %", "+3.2 %", "-12.6 %")),
         ("DECIBEL", (41.2, math.inf), ("41.20", "equal")),
         ("COUNT", (1234567,), ("1,234,567",)),
@@ -184,7 +190,7 @@ def test_text_page_and_workbench_have_the_same_cells() -> None:
         ]
     assert text[2][text[0].index("unknown")] == "3"
     assert text[2][text[0].index("CPU")] == ABSENT
-    assert [len(text[0]), text[0][-1]] == [15, "cores"]
+    assert [len(text[0]), text[0][-1]] == [16, "MHz"]
 
 
 def test_a_file_has_plain_numbers() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine import human_bytes, sanitize, sqnr_text
+from engine import sanitize
+from engine.wire.build_tables import AGREEMENT, COMPILED, ENDS
 from engine.wire.compile import COMPILE, Compiled, CompiledModels
 from rknntui.cli.gates import Limits, compiled_figures
-from rknntui.cli.output import table
+from rknntui.cli.output import table, table_lines
 from rknntui.cli.verb import Printed, verb
 
-_ENDS = ("InputOperator", "OutputOperator")
 _MOST = 40
 _SAMPLES_OF = {
     "calibration": "calibration samples",
@@ -36,7 +36,7 @@ def command(found: CompiledModels, limits: Limits) -> Printed:
 def _lines(found: CompiledModels) -> list[str]:
     made = [one for one in found.chips if one.path]
     lines = [sanitize(found.model)]
-    lines += ["", *table(_COLUMNS, [_row(one) for one in made])] if made else []
+    lines += ["", *table_lines(COMPILED, made)] if made else []
     lines += [_ESTIMATED] if any(one.estimated_weight_bytes is not None for one in made) else []
     for one in found.chips:
         lines += ["", f"{one.chip}: {sanitize(one.path) or 'not compiled'}", *_details(one)]
@@ -46,51 +46,6 @@ def _lines(found: CompiledModels) -> list[str]:
 _ESTIMATED = (
     "estimated: the plan of the file that the compiler got; `chips` counts the model before it."
 )
-_COLUMNS = (
-    "chip",
-    "toolkit",
-    "quantized by",
-    "size",
-    "NPU",
-    "CPU",
-    "cycles",
-    "estimated",
-    "internal",
-    "estimated",
-    "weights",
-    "estimated",
-    "seconds",
-)
-
-
-def _row(one: Compiled) -> list[str]:
-    inner = [row for row in one.layers if row.op not in _ENDS]
-    estimated = [row.estimated_total_cycles for row in one.layers]
-    cycles = sum(each or 0 for each in estimated) if any(estimated) else None
-    return [
-        one.chip,
-        one.toolkit,
-        one.quantized_by,
-        human_bytes(one.size),
-        str(sum(row.target == "NPU" for row in inner)) if inner else "-",
-        str(sum(row.target != "NPU" for row in inner)) if inner else "-",
-        "-" if one.total_cycles is None else str(one.total_cycles),
-        "-" if cycles is None else str(cycles),
-        *map(
-            _bytes,
-            (
-                one.internal_bytes,
-                one.estimated_internal_bytes,
-                one.weight_bytes,
-                one.estimated_weight_bytes,
-            ),
-        ),
-        "cached" if one.cached else f"{one.seconds:.1f}",
-    ]
-
-
-def _bytes(value: int | None) -> str:
-    return "-" if value is None else human_bytes(value)
 
 
 def _details(one: Compiled) -> list[str]:
@@ -104,7 +59,7 @@ def _details(one: Compiled) -> list[str]:
         lines = [f"{title}{text}" for title, text in told if text]
         return [f"  {line}" for line in [*lines, *_opinion(one)]]
     lines = []
-    off = [row for row in one.layers if row.target != "NPU" and row.op not in _ENDS]
+    off = [row for row in one.layers if row.target != "NPU" and row.op not in ENDS]
     cells = [[sanitize(row.id or row.name, 60), row.op, row.dtype, row.target] for row in off]
     lines += table(("layer", "op", "dtype", "on"), cells[:_MOST])
     if len(off) > _MOST:
@@ -119,24 +74,12 @@ def _details(one: Compiled) -> list[str]:
 
 def _opinion(one: Compiled) -> list[str]:
     """The second opinion of the vendor's simulator."""
-    rows = [
-        [
-            sanitize(f"{each.name} at {each.shapes}" if each.shapes else each.name, 60),
-            str(each.samples),
-            f"{each.cosine:.6f}",
-            "-" if each.max_steps is None else f"{100 * each.equal:.3f} %",
-            "-" if each.max_steps is None else str(each.max_steps),
-            sqnr_text(each.sqnr_db),
-            sqnr_text(each.our_sqnr_db),
-        ]
-        for each in one.outputs
-    ]
+    rows = table_lines(AGREEMENT, one.outputs)
     if not rows:
         return []
-    columns = ("output", "samples", "cosine", "equal", "steps", "SQNR, vendor", "SQNR, ours")
     took = "" if one.opinion_seconds is None else f", {one.opinion_seconds:.1f} s"
     title = f"simulated by the vendor and by us ({_SAMPLES_OF[one.samples_from]}{took}):"
-    return [title, *table(columns, rows)]
+    return [title, *rows]
 
 
 def _log(one: Compiled) -> str:

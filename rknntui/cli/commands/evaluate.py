@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from engine import sanitize
-from engine.wire.score import EVALUATE, Evaluated, Interval
-from rknntui.cli.output import table
+from engine.wire.build_tables import scores_of
+from engine.wire.formats import PERCENT, range_of
+from engine.wire.score import EVALUATE, Evaluated
+from rknntui.cli.output import table_lines
 from rknntui.cli.verb import verb
 
 _EPILOG = (
@@ -16,36 +18,22 @@ _EPILOG = (
 @verb(EVALUATE, epilog=_EPILOG)
 def command(result: Evaluated) -> list[str]:
     """Score labelled samples with the float model and with the quantized one (simulated)."""
-    shares = result.agreement is not None
-
-    def figure(value: float | None, interval: Interval | None, *, sign: bool = False) -> str:
-        plus = "+" if sign else ""
-        scale, unit = (100.0, " %") if shares else (1.0, "")
-        digits = ".2f" if shares else ".5g"
-        text, low, high = (
-            "nan" if end is None else f"{end * scale:{plus}{digits}}"
-            for end in (value, *(interval or (None, None)))
-        )
-        return f"{text}{unit}" if interval is None else f"{text}{unit} ({low} to {high})"
-
-    rows = [
-        (
-            sanitize(row.name, 40),
-            figure(row.golden, row.golden_interval),
-            figure(row.simulated, row.simulated_interval),
-            figure(row.difference, row.difference_interval, sign=True),
-        )
-        for row in result.scores
-    ]
+    scores = scores_of(shares=result.agreement is not None)
+    points = " points" if result.agreement is not None else ""
+    score, change = scores.column("simulated").format, scores.column("difference").format
     lines = [f"{result.samples} samples, float against simulated"]
-    lines += table(("score", "float", "simulated", "difference"), rows)
+    lines += table_lines(scores, result.scores)
     if result.agreement is not None:
-        lines.append(f"same answer on {result.agreement:.2%} of the samples")
-    lines += [
-        f"{sanitize(row.name, 40)} in the reference arithmetic: {figure(row.reference, None)}, "
-        f"{figure(row.difference, row.difference_interval, sign=True)} beside the integer kernels"
-        for row in result.rounding
-    ]
+        lines.append(f"same answer on {PERCENT.text(result.agreement)} % of the samples")
+    for row in result.rounding:
+        apart = f"{change.show(row.difference)}{points}"
+        if row.difference_interval is not None:
+            apart += f" ({range_of(change).text(row.difference_interval)})"
+        lines.append(
+            f"{sanitize(row.name, 40)} in the reference arithmetic: {score.show(row.reference)}, "
+            f"{apart} beside the integer kernels"
+        )
     if result.rounding_agreement is not None:
-        lines.append(f"both arithmetics: same answer on {result.rounding_agreement:.2%}")
+        same = PERCENT.text(result.rounding_agreement)
+        lines.append(f"both arithmetics: same answer on {same} %")
     return [*lines, result.note]

@@ -12,6 +12,7 @@ import click
 
 from engine import Event, sanitize, sqnr_text, summary_text
 from engine.wire.build import BUILD, BuildParams
+from engine.wire.build_tables import SEARCH_POINTS
 from engine.wire.codec import Values, encode
 from engine.wire.hybrid import (
     CURVE,
@@ -39,11 +40,10 @@ from rknntui.cli.hybrid_text import (
     check_lines,
     curve_lines,
     layer_cost_cells,
-    point_cells,
     ranking_lines,
     time_lines,
 )
-from rknntui.cli.output import table
+from rknntui.cli.output import row_text, table
 from rknntui.cli.session import WorkerSession, resolve
 from rknntui.cli.verb import Printed, verb
 
@@ -117,7 +117,7 @@ def propose(found: Proposal, saved: Mapping[str, str]) -> Printed:
 
 def _point(event: Event) -> str | None:
     point = CURVE.of(event)
-    return None if point is None else "  ".join(point_cells(point))
+    return None if point is None else row_text(SEARCH_POINTS, point)
 
 
 @verb(

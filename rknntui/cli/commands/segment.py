@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from engine import human_bytes, sanitize
+from engine.wire.build_tables import CUTS
 from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
 from rknntui.cli.inspect_output import finding_lines, segment_lines
-from rknntui.cli.output import table
+from rknntui.cli.output import table_lines
 from rknntui.cli.verb import verb
 
 
@@ -34,21 +35,7 @@ def command(found: Segments, asked: SegmentsParams) -> list[str]:
 
 
 def _layer_lines(found: Segments) -> list[str]:
-    head = ["uid", "layer", "op"]
-    if found.ours:
-        head += ["crossing"]
-    if found.chip:
-        head += ["ms"]
-    rows = []
-    for layer in found.layers:
-        row = [str(layer.uid), sanitize(layer.id, 80), sanitize(layer.op, 40)]
-        if found.ours:
-            row.append(human_bytes(layer.crossing_bytes or 0))
-        if found.chip:
-            joined = " +" if layer.with_next else ""
-            row.append("-" if layer.time_ms is None else f"{layer.time_ms:.3f}{joined}")
-        rows.append(row)
-    lines = table(head, rows)
+    lines = table_lines(CUTS, found.layers)
     if any(layer.with_next for layer in found.layers):
         lines.append("+ computed together with the next layer (estimated)")
     return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from engine import human_bytes, sanitize
+from engine.wire.build_tables import ENVIRONMENTS, toolkit_name
 from engine.wire.vendor import (
     VENDOR_ADOPT,
     VENDOR_CHECK,
@@ -15,9 +16,8 @@ from engine.wire.vendor import (
     ToolkitEnvironment,
     ToolkitRemoved,
     Toolkits,
-    ToolkitsParams,
 )
-from rknntui.cli.output import table
+from rknntui.cli.output import table_lines
 from rknntui.cli.verb import Printed, verb
 
 
@@ -51,9 +51,9 @@ def adopt(found: ToolkitEnvironment) -> Printed:
 
 
 @verb(VENDOR_KNOWN, of=command, epilog="Example: rknntui vendor list --size")
-def list_(found: Toolkits, asked: ToolkitsParams) -> list[str]:
+def list_(found: Toolkits) -> list[str]:
     """Show the environments that are known; * is used where none is named."""
-    return _table(found.environments, size=asked.sizes)
+    return _table(found.environments)
 
 
 @verb(VENDOR_CHECK, of=command, optional=True, epilog="Example: rknntui vendor check toolkit2")
@@ -81,7 +81,7 @@ def remove(found: ToolkitRemoved) -> str:
 
 def _lines(found: ToolkitEnvironment) -> list[str]:
     mark = ", the default" if found.default else ""
-    lines = [f"{sanitize(found.name)}: {found.state}{mark}", f"  {_toolkit(found)}"]
+    lines = [f"{sanitize(found.name)}: {found.state}{mark}", f"  {toolkit_name(found)}"]
     lines.append(f"  {sanitize(found.python, 4000)} ({found.python_version or 'Python'})")
     for one in found.findings:
         lines.append(f"  {one.severity}: {one.what}")
@@ -89,29 +89,10 @@ def _lines(found: ToolkitEnvironment) -> list[str]:
     return lines
 
 
-def _toolkit(found: ToolkitEnvironment) -> str:
-    package = "rknn-toolkit2" if found.generation == 2 else "rknn-toolkit"
-    return f"{package} {found.version}".rstrip()
-
-
-def _table(found: tuple[ToolkitEnvironment, ...], *, size: bool) -> list[str]:
+def _table(found: tuple[ToolkitEnvironment, ...]) -> list[str]:
     if not found:
         return ["none yet: rknntui vendor install"]
-    columns = ["", "name", "toolkit", "Python", "state", "made", *(["size"] * size), "folder"]
-    rows = [
-        [
-            "*" if one.default else "",
-            sanitize(one.name),
-            _toolkit(one),
-            one.python_version or "-",
-            one.state,
-            "here" if one.managed else "by you",
-            *([human_bytes(one.size)] * size),
-            sanitize(one.folder, 4000),
-        ]
-        for one in found
-    ]
-    lines = table(columns, rows)
+    lines = table_lines(ENVIRONMENTS, found)
     for one in found:
         lines += [f"{sanitize(one.name)}: {finding.what}" for finding in one.findings]
     return lines

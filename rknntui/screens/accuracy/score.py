@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from engine import sanitize
-from engine.wire.score import Evaluated, Score
+from engine.wire.build_tables import SCORES, scores_of
+from engine.wire.formats import PERCENT
+from engine.wire.score import Evaluated
 from rknntui.keys.text import key_text, with_keys
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.record_view import RecordView
-from rknntui.widgets.records import Field, RecordTable
-from rknntui.widgets.table import Column
+from rknntui.widgets.records import RecordTable
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
@@ -28,18 +29,6 @@ _EMPTY = (
     "file with a path and a label a line, or an npz with samples and labels. {accuracy.analyse} "
     "scores them again."
 )
-
-
-def _percent(value: float) -> str:
-    return f"{value:.2%}"
-
-
-def _change(value: float) -> str:
-    return f"{value * 100:+.2f} points"
-
-
-def _interval(pair: Any) -> str:
-    return f"{pair[0]:.2%} to {pair[1]:.2%}"
 
 
 class ScorePane(Vertical):
@@ -59,22 +48,8 @@ class ScorePane(Vertical):
         self._result: Evaluated | None = None
 
     def compose(self) -> ComposeResult:
-        worse = Column(
-            "change", 14, right=True, text=_change, style=lambda v: "bad" if v < 0 else "good"
-        )
-        fields = (
-            Field("name", Column("score", 8, grow=1, text=lambda name: sanitize(name, 60))),
-            Field("golden", Column("float", 8, right=True, text=_percent)),
-            Field("simulated", Column("simulated", 9, right=True, text=_percent)),
-            Field("difference", worse),
-            Field(
-                "simulated_interval",
-                Column("95 % of simulated", 19, right=True, text=_interval),
-            ),
-            Field("golden_interval", Column("95 % of float", 19, right=True, text=_interval), 100),
-        )
         yield FactsLine(id="score-facts")
-        table = RecordTable[Score](fields, id="scores", what="scores", empty=with_keys(_EMPTY))
+        table = RecordTable(SCORES, id="scores", what="scores", empty=with_keys(_EMPTY))
         yield RecordView("Scores (simulated)", table)
         yield TextRows(id="score-note")
 
@@ -90,7 +65,7 @@ class ScorePane(Vertical):
         return self._result is not None
 
     @property
-    def table(self) -> RecordTable[Score]:
+    def table(self) -> RecordTable:
         """The figures."""
         return self.query_one("#scores", RecordTable)
 
@@ -111,8 +86,9 @@ class ScorePane(Vertical):
             facts.show(Fact(f"▶ scoring {name}{rest}", (f"▶ scoring{rest}",)))
         elif self._result is not None:
             took = f"{self._result.seconds:.1f} s (measured)"
-            same = self._result.agreement
-            agree = f"{same:.2%} with the same prediction as float" if same is not None else ""
+            share = self._result.agreement
+            same = "" if share is None else f"{PERCENT.text(share)} %"
+            agree = f"{same} with the same prediction as float" if same else ""
             samples = f"{self._result.samples:,} samples"
             facts.show(Fact(f"{samples} of {name}", (samples,)), agree, Fact(took, rank=1))
         else:
@@ -121,7 +97,9 @@ class ScorePane(Vertical):
     def take(self, result: Evaluated) -> None:
         """Show what an evaluation found."""
         self._result = result
-        self.table.set_records(result.scores)
+        scores = scores_of(shares=result.agreement is not None)
+        self.table.fields = scores
+        self.table.set_records([scores.record(row) for row in result.scores])
         note = self.query_one("#score-note", TextRows)
         rows = wrap(sanitize(result.note), max(20, self.size.width - 4))
         note.display = bool(rows)

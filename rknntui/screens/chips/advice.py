@@ -18,7 +18,7 @@ class CheckPane(RecordView):
     """A row for each layer that does not run on the NPU as it is."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = RecordTable(OFF_NPU.columns, id="check-layers", what="check")
+        table = RecordTable(OFF_NPU, id="check-layers", what="check")
         super().__init__("Layers not on the NPU (estimated)", table, id=id)
         self.found: ChipCheck | None = None
 
@@ -42,7 +42,7 @@ class AdvicePane(RecordView):
     """A row for each way, the largest gain first."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = RecordTable(ADVICE.columns, id="advice-table", what="advice")
+        table = RecordTable(ADVICE, id="advice-table", what="advice")
         super().__init__("Advice (gains estimated)", table, id=id)
         self.found: AdviceAnswer | None = None
 

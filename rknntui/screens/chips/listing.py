@@ -34,7 +34,7 @@ class ChipsPane(RecordView):
     """
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = RecordTable(_SHOWN.columns, id="chip-table", what="chips")
+        table = RecordTable(_SHOWN, id="chip-table", what="chips")
         super().__init__("Chips (estimated)", table, id=id)
         self.found: Estimates | None = None
         self._changed = False
@@ -53,7 +53,7 @@ class ChipsPane(RecordView):
         if (before is not None) != self._changed:
             self._changed = before is not None
             shown = _SHOWN.plus(*CHIP_CHANGES, after="fps_range") if self._changed else _SHOWN
-            self.table.fields = shown.columns
+            self.table.fields = shown
         old = {row.chip: row for row in before.chips} if before is not None else {}
         rows = () if found is None else found.chips
         self.table.set_records(

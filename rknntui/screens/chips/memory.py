@@ -31,7 +31,7 @@ class SpansPane(Vertical):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self.found: ChipEstimate | None = None
-        self._table = RecordTable(TENSORS.columns, id="alive-tensors", what="memory")
+        self._table = RecordTable(TENSORS, id="alive-tensors", what="memory")
 
     def compose(self) -> ComposeResult:
         yield SpansChart(id="spans")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from engine.wire.build_tables import AGREEMENT, COMPILED
+from engine.wire.compile import Compiled
+from engine.wire.formats import ABSENT
+from engine.wire.table import Column
 from rknntui.screens.deploy.jobs import WithJob
 from rknntui.screens.deploy.text import (
-    agreement_fields,
-    agreement_records,
-    chip_fields,
-    chip_record,
     layer_fields,
     layer_records,
 )
@@ -18,30 +18,33 @@ from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
-    from engine.wire.compile import Compiled
     from rknntui.screens.deploy.targets import Targets
     from rknntui.screens.deploy.toolkits import KnownToolkits
 
 __all__ = ["AgreementPane", "CompilePane", "LayersPane"]
 
 
+_SHOWN = COMPILED.plus(
+    Column("mark", name="mark", value=None, width=1, style=lambda _: "accent", only="screen")
+)
+
+
 class CompilePane(WithJob):
     """A row for each chip; while a job compiles, its stages and log below."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        self.table = RecordTable(chip_fields(), id="compile-chips", what="compiled")
+        self.table = RecordTable(_SHOWN, id="compile-chips", what="compiled")
         super().__init__(RecordView("Chips", self.table), id=id)
 
     def take(self, targets: Targets, toolkits: KnownToolkits) -> None:
         """Show the chips, and what would compile for each."""
         states, named = targets.states, targets.settings.toolkit
         records = [
-            chip_record(
-                name,
-                marked=name in targets.marked,
+            COMPILED.record(
+                targets.found.get(name) or Compiled(chip=name),
+                mark="●" if name in targets.marked else " ",
                 toolkit=toolkits.text_for(generation, named),
                 state=states.get(name) or _ended(targets.found.get(name)),
-                found=targets.found.get(name),
             )
             for name, generation in targets.generations.items()
         ]
@@ -56,7 +59,7 @@ class CompilePane(WithJob):
 
 def _ended(found: Compiled | None) -> str:
     if found is None:
-        return "–"
+        return ABSENT
     if found.problem:
         return "✗ failed"
     return "✓ cached" if found.cached else "✓ compiled"
@@ -86,9 +89,11 @@ class AgreementPane(RecordView):
     """The outputs of the vendor's simulator beside those of ours."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = RecordTable(agreement_fields(), id="agreement", what="agreement")
+        table = RecordTable(AGREEMENT, id="agreement", what="agreement")
         super().__init__("Second opinion of the vendor's simulator (simulated)", table, id=id)
 
     def take(self, found: Sequence[Compiled]) -> None:
         """Show the outputs of chips."""
-        self.table.set_records(agreement_records(found))
+        self.table.set_records(
+            [AGREEMENT.record(row, chip=one.chip) for one in found for row in one.outputs]
+        )

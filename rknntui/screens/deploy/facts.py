@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine import human_bytes, sanitize
+from engine import sanitize
+from engine.wire.build_tables import compared_cycles, toolkit_sign
+from engine.wire.cost_tables import since
+from engine.wire.formats import CHANGE, NEARLY_ALL, SIZE
 from rknntui.keys.text import key_text, with_keys
-from rknntui.screens.chips.text import change, percent
-from rknntui.screens.deploy.text import TOLERATED, bytes_pair, compared, toolkit_sign
+from rknntui.screens.chips.text import percent
+from rknntui.screens.deploy.text import TOLERATED, bytes_pair
 from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.findings import finding_lines, wrapped
 
@@ -100,11 +103,12 @@ def _totals(found: Compiled) -> str:
     parts = []
     if found.total_cycles is not None:
         text = f"cycles {found.total_cycles:,} printed"
-        if (known := compared(found.layers)) is not None:
-            text += f", {known.estimated:,} estimated"
-            moved = percent(known.printed, known.estimated)
-            text += f" ({change(moved)}" if moved is not None else " ("
-            text += f" over {known.layers} of {known.of} layers)"
+        if (known := compared_cycles(found.layers)) is not None:
+            printed, estimated, count = known
+            of = sum(row.total_cycles is not None for row in found.layers)
+            moved = since(printed, estimated)
+            change = "" if moved is None else CHANGE.text(moved)
+            text += f", {estimated:,} estimated ({change} over {count} of {of} layers)"
         parts.append(text)
     weights = bytes_pair("weights", found.weight_bytes, found.estimated_weight_bytes)
     internal = bytes_pair("internal", found.internal_bytes, found.estimated_internal_bytes)
@@ -120,7 +124,7 @@ def _made(found: Compiled) -> str:
     time = "from the cache" if found.cached else f"compiled in {found.seconds:.1f} s (measured)"
     parts = [
         sanitize(found.path, 400),
-        human_bytes(found.size) if found.size else "",
+        SIZE.text(found.size) if found.size else "",
         f"SHA-256 {found.sha256[:16]}…" if found.sha256 else "",
         sanitize(found.toolkit, 60),
         by[found.quantized_by],
@@ -173,7 +177,8 @@ def agreement_lines(record: Record | None, width: int) -> list[Line]:
     elif steps == 0:
         text = "every int8 value is equal"
     else:
-        text = f"{equal:.2f} % of the values equal, none more than {steps:,} steps apart"
+        share = NEARLY_ALL.text(equal)
+        text = f"{share} % of the values equal, none more than {steps:,} steps apart"
     samples = f"{record['samples']:,} sample{'' if record['samples'] == 1 else 's'}"
     lines = wrapped(f"{record['chip']} {record['name']}, over {samples}: {text}.", width, "")
     meaning = (

@@ -3,54 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rknntui.screens.chips.text import change, percent, size
+from engine.wire import build_tables
+from engine.wire.formats import SIZE
+from rknntui.screens.chips.text import change, percent
 from rknntui.widgets.records import Field, Record, name_text
 from rknntui.widgets.table import Column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from engine.wire.compile import Compiled, CompiledLayer
-    from engine.wire.vendor import ToolkitEnvironment
+    from engine.wire.compile import CompiledLayer
 
-__all__ = [
-    "Compared",
-    "agreement_fields",
-    "agreement_records",
-    "chip_fields",
-    "chip_record",
-    "compared",
-    "layer_fields",
-    "layer_records",
-    "state_style",
-    "toolkit_fields",
-    "toolkit_record",
-    "toolkit_sign",
-]
+__all__ = ["TOLERATED", "bytes_pair", "layer_fields", "layer_records"]
 
-TOLERATED = 1.0
+TOLERATED = 100 * build_tables.TOLERATED
 """Percent that printed and estimated cycles of a layer may differ without a sign."""
-_TOOLKIT_SIGNS = {
-    "ready": ("✓", "good"),
-    "unchecked": ("?", "accent"),
-    "unfinished": ("!", "warn"),
-    "broken": ("✗", "bad"),
-    "missing": ("✗", "bad"),
-}
-_STATE_STYLES = {"✓": "good", "✗": "bad", "▶": "accent", "!": "warn"}
-
-
-def state_style(text: object) -> str:
-    """The style of a state, by the sign that it begins with."""
-    return _STATE_STYLES.get(str(text)[:1], "dim")
-
-
-def toolkit_sign(state: str) -> tuple[str, str]:
-    """Sign and style of the state of a toolkit."""
-    return _TOOLKIT_SIGNS.get(state, ("?", "accent"))
 
 
 def _difference_style(value: float | None) -> str:
@@ -67,89 +36,6 @@ def _cycles(title: str, name: str) -> Column:
 
 def _difference(title: str) -> Column:
     return Column(title, 8, right=True, text=change, style=_difference_style)
-
-
-# ------------------------------------------------------------------------------------------- chips
-def chip_fields() -> tuple[Field, ...]:
-    """Mark, chip, toolkit, state, size, cycles printed and estimated, memory, findings, file."""
-    return (
-        Field("mark", Column("", 1, style=lambda _: "accent", name="mark")),
-        Field("chip", Column("chip", 8)),
-        Field("toolkit", Column("toolkit", 9, text=name_text, style=state_style), 72),
-        Field("state", Column("state", 10, text=str, style=state_style)),
-        Field("size", Column("size", 8, right=True, text=size), 50),
-        Field("cycles", _cycles("cycles", "cycles, printed"), 78),
-        Field("estimated", _cycles("estimated", "cycles, estimated"), 78),
-        Field("difference", _difference("diff."), 78),
-        Field("weights", Column("weights", 8, right=True, text=size), 118),
-        Field("internal", Column("internal", 8, right=True, text=size), 118),
-        Field("quantizer", Column("quantized", 9, name="quantized by"), 130),
-        Field("findings", Column("!", 3, right=True, style=lambda _: "warn", name="findings"), 60),
-        Field("sha256", Column("SHA-256", 12, text=lambda v: str(v)[:12]), 150),
-        Field("path", Column("file", 10, grow=1, text=name_text), 110),
-    )
-
-
-def chip_record(
-    name: str, *, marked: bool, toolkit: str, state: str, found: Compiled | None
-) -> Record:
-    """A chip as a record.
-
-    Args:
-        name: of the chip.
-        marked: whether it is compiled for.
-        toolkit: what would compile for it, with its sign.
-        state: of its compilation, with its sign.
-        found: what became of it; None before.
-    """
-    record: dict[str, Any] = {
-        "mark": "●" if marked else " ",
-        "chip": name,
-        "toolkit": toolkit,
-        "state": state,
-    }
-    if found is not None and not found.problem:
-        known = compared(found.layers)
-        record |= {
-            "size": found.size or None,
-            "cycles": found.total_cycles,
-            "estimated": known.estimated if known else None,
-            "difference": percent(known.printed, known.estimated) if known else None,
-            "weights": found.weight_bytes,
-            "internal": found.internal_bytes,
-            "quantizer": found.quantized_by,
-            "sha256": found.sha256 or None,
-            "path": found.path or None,
-        }
-    if found is not None:
-        record["findings"] = len(found.findings) or None
-    return record
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Cycles of the layers that have them printed and estimated, and how many layers that are."""
-
-    printed: int
-    estimated: int
-    layers: int
-    of: int
-
-
-def compared(layers: Sequence[CompiledLayer]) -> Compared | None:
-    """The sums over the layers of both tables; None where there is none.
-
-    A layer that only one of them has would count as a difference in cycles otherwise.
-    """
-    pairs = [
-        (row.total_cycles, row.estimated_total_cycles)
-        for row in layers
-        if row.total_cycles is not None and row.estimated_total_cycles is not None
-    ]
-    if not pairs:
-        return None
-    of = sum(row.total_cycles is not None for row in layers)
-    return Compared(sum(p for p, _ in pairs), sum(e for _, e in pairs), len(pairs), of)
 
 
 # ------------------------------------------------------------------------------------------ layers
@@ -224,93 +110,12 @@ def _disagreement(record: Record) -> tuple[int, float, int]:
     return rank, -most if rank < 2 else 0.0, record["number"]
 
 
-# --------------------------------------------------------------------------------------- agreement
-def agreement_fields() -> tuple[Field, ...]:
-    """Chip, output, and how near the vendor's simulator is to ours; both are simulated."""
-
-    def equal_style(value: float | None) -> str:
-        return "" if value is None else "good" if value >= 99.9 else "warn"
-
-    return (
-        Field("chip", Column("chip", 8)),
-        Field("name", Column("output", 10, grow=1, text=name_text)),
-        Field("samples", Column("samples", 7, right=True), 70),
-        Field("equal", Column("equal %", 8, right=True, text=_share, style=equal_style)),
-        Field("max_steps", Column("max steps", 9, right=True, text=_count)),
-        Field("cosine", Column("cosine", 9, right=True, text=lambda v: f"{v:.6f}")),
-        Field("ours", _decibels("ours dB", "SQNR of our simulator"), 60),
-        Field("vendor", _decibels("vendor dB", "SQNR of the vendor's simulator"), 60),
-    )
-
-
-def _decibels(title: str, name: str) -> Column:
-    return Column(title, 9, right=True, text=lambda value: f"{value:.2f}", name=name)
-
-
-def _share(value: float) -> str:
-    """``100``, ``99.98``, ``<100``: what is not all is not shown as all."""
-    return "100" if value == 100 else "<100" if value > 99.995 else f"{value:.2f}"
-
-
-def agreement_records(found: Sequence[Compiled]) -> list[Record]:
-    """The outputs of all chips."""
-    return [
-        {
-            "chip": chip.chip,
-            "name": f"{row.name} at {row.shapes}" if row.shapes else row.name,
-            "samples": row.samples,
-            "equal": 100 * row.equal,
-            "max_steps": row.max_steps,
-            "cosine": row.cosine,
-            "ours": row.our_sqnr_db,
-            "vendor": row.sqnr_db,
-        }
-        for chip in found
-        for row in chip.outputs
-    ]
-
-
-# ---------------------------------------------------------------------------------------- toolkits
-def toolkit_fields() -> tuple[Field, ...]:
-    """Default, name, state, version, generation, Python, size, folder."""
-
-    def style(text: object) -> str:
-        return dict(_TOOLKIT_SIGNS.values()).get(str(text)[:1], "")
-
-    return (
-        Field("default", Column("", 1, style=lambda _: "accent", name="default")),
-        Field("name", Column("toolkit", 10, text=name_text)),
-        Field("state", Column("state", 12, style=style)),
-        Field("version", Column("version", 7, text=name_text)),
-        Field("generation", Column("gen.", 4, right=True, name="generation")),
-        Field("python", Column("Python", 7, text=name_text)),
-        Field("how", Column("", 7, name="managed or adopted"), 76),
-        Field("size", Column("size", 8, right=True, text=size), 70),
-        Field("folder", Column("folder", 12, grow=1, text=name_text)),
-    )
-
-
-def toolkit_record(row: ToolkitEnvironment) -> Record:
-    """An environment as a record."""
-    return {
-        "default": "●" if row.default else " ",
-        "name": row.name,
-        "state": f"{toolkit_sign(row.state)[0]} {row.state}",
-        "version": row.version or None,
-        "generation": row.generation,
-        "python": row.python_version or None,
-        "how": "managed" if row.managed else "adopted",
-        "size": row.size or None,
-        "folder": row.folder,
-    }
-
-
 def bytes_pair(label: str, printed: int | None, estimated: int | None) -> str:
     """``weights 117 KiB printed, 116 KiB estimated``; empty where nothing is known."""
     if printed is None and estimated is None:
         return ""
     parts = [
-        f"{size(value)} {word}"
+        f"{SIZE.text(value)} {word}"
         for value, word in ((printed, "printed"), (estimated, "estimated"))
         if value is not None
     ]

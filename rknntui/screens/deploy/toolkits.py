@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine import human_bytes, sanitize
+from engine.wire.build_tables import ENVIRONMENTS, toolkit_sign
 from engine.wire.vendor import (
     VENDOR_ADOPT,
     VENDOR_CHECK,
@@ -20,7 +21,6 @@ from engine.wire.vendor import (
     ToolkitsParams,
 )
 from rknntui.screens.deploy.jobs import WithJob
-from rknntui.screens.deploy.text import toolkit_fields, toolkit_record, toolkit_sign
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
@@ -94,14 +94,14 @@ class ToolkitsPane(WithJob):
     """A row for each environment; while one is made, how far that is."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        self.table = RecordTable(toolkit_fields(), id="toolkits", what="toolkits")
+        self.table = RecordTable(ENVIRONMENTS, id="toolkits", what="toolkits")
         super().__init__(RecordView("Toolkits of the vendor", self.table), id=id)
         self._rows: tuple[ToolkitEnvironment, ...] = ()
 
     def take(self, rows: tuple[ToolkitEnvironment, ...]) -> None:
         """Show environments."""
         self._rows = rows
-        self.table.set_records([toolkit_record(row) for row in rows], keep="name")
+        self.table.set_records([ENVIRONMENTS.record(row) for row in rows], keep="name")
 
     @property
     def environment(self) -> ToolkitEnvironment | None:

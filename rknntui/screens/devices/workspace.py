@@ -79,7 +79,7 @@ class Devices(TableWorkspace):
     def compose(self) -> ComposeResult:
         yield FactsLine(id="devices-facts")
         with Container(id="devices-body"):
-            table = RecordTable(SHOWN.columns, id="boards", what="devices")
+            table = RecordTable(SHOWN, id="boards", what="devices")
             yield RecordView("Boards", table, id="boards-view")
             with Vertical(id="devices-side"):
                 yield ViewBar(tuple(_VIEWS), id="devices-views")

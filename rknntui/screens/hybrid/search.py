@@ -12,10 +12,10 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from engine import gain_text, sqnr_rank, sqnr_text
+from engine.wire.build_tables import SEARCH_POINTS
 from engine.wire.hybrid import CURVE, SEARCH, CurvePoint, ProposeParams, SearchParams, SearchResult
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.dialogs.request import RequestDialog
-from rknntui.screens.hybrid.text import point_fields, point_record
 from rknntui.widgets.curve_chart import CurveChart, Series
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.line_list import Rows
@@ -131,7 +131,7 @@ class SearchPane(Vertical):
     def compose(self) -> ComposeResult:
         yield FactsLine(id="search-facts")
         yield CurveChart(id="curve")
-        table = RecordTable(point_fields(), id="points", what="curve", empty=with_keys(_EMPTY))
+        table = RecordTable(SEARCH_POINTS, id="points", what="curve", empty=with_keys(_EMPTY))
         yield RecordView("Steps of the search", table)
 
     @property
@@ -151,7 +151,7 @@ class SearchPane(Vertical):
         grew, ended = points != self._points, result is not None and self._result is None
         self._job, self._result, self._points = job, result, points
         if grew:
-            table.set_records([point_record(point) for point in points])
+            table.set_records([SEARCH_POINTS.record(point) for point in points])
             if at_end:
                 table.cursor = table.row_count - 1
         if ended and result is not None:

@@ -18,7 +18,7 @@ from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from engine.wire.codec import Values
-    from engine.wire.hybrid import CurvePoint, EffectOutput, LayerRow, OutputFigure, Ranked
+    from engine.wire.hybrid import EffectOutput, LayerRow, OutputFigure, Ranked
     from rknntui.screens.hybrid.edits import LayerEdits
     from rknntui.screens.hybrid.effect import LiveEffect
     from rknntui.session.state import Session
@@ -30,8 +30,6 @@ __all__ = [
     "layer_record",
     "layer_records",
     "output_lines",
-    "point_fields",
-    "point_record",
     "row_lines",
     "shown_build",
     "time_text",
@@ -270,37 +268,6 @@ def time_text(before: float | None, after: float | None, chip: str) -> str:
         return ""
     old = f"{milliseconds(before)} → " if before is not None and before != after else ""
     return f"est. {old}{milliseconds(after)} ms on {sanitize(chip, 40)}"
-
-
-def point_fields() -> tuple[Field, ...]:
-    """Step, layer, its new dtype, lifted layers so far, the outputs, seconds."""
-    return (
-        Field("step", Column("step", 4, right=True)),
-        Field("layer", Column("layer", 14, grow=2, text=name_text)),
-        Field("dtype", Column("to", 8)),
-        Field("promoted", Column("promoted", 8, right=True)),
-        Field("lowest", Column("lowest dB", 9, right=True, text=decibel_text)),
-        Field("time_ms", Column("est. ms", 7, right=True, text=milliseconds), 70),
-        Field("outputs", Column("outputs, dB (simulated)", 20, grow=3, text=name_text)),
-        Field("seconds", Column("s", 7, right=True, text=lambda v: f"{v:.1f}"), 90),
-        Field("tensor", Column("tensor", 14, grow=1, text=name_text), 110),
-    )
-
-
-def point_record(point: CurvePoint) -> Record:
-    """A point of the curve of a search as a record."""
-    outputs = point.outputs
-    return {
-        "step": point.step,
-        "layer": point.layer or "baseline",
-        "tensor": point.tensor,
-        "dtype": point.dtype or None,
-        "promoted": len(point.promoted),
-        "lowest": min(map(sqnr_rank, outputs.values()), default=None),
-        "outputs": "  ".join(f"{name_text(n)} {decibel_text(v)}" for n, v in outputs.items()),
-        "time_ms": point.time_ms,
-        "seconds": point.seconds,
-    }
 
 
 def facts(

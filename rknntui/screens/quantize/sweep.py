@@ -13,18 +13,15 @@ from engine import (
     EngineError,
     RecipeError,
     did_you_mean,
-    human_bytes,
     option,
     sanitize,
-    sqnr_rank,
 )
+from engine.wire.build_tables import SWEEP_ROWS
 from engine.wire.sweep import ROW, Axes, Row, Sweep
 from rknntui.keys.text import key_text, with_keys
-from rknntui.screens.accuracy.text import decibel_column, decibel_text
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.record_view import RecordView
-from rknntui.widgets.records import Field, Record, RecordTable
-from rknntui.widgets.table import Column
+from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
@@ -66,21 +63,6 @@ def axes_of(text: str) -> Axes:
     return axes
 
 
-def _record(row: Row) -> Record:
-    outputs = row.outputs or ()
-    told = "  ".join(f"{sanitize(o.name, 40)} {decibel_text(o.sqnr_db)}" for o in outputs)
-    return {
-        "values": row.values,
-        "title": ", ".join(option(n).render(v) for n, v in row.values.items()),
-        "state": "✓" if row.state == "done" else "✗",
-        "lowest": min((sqnr_rank(output.sqnr_db) for output in outputs), default=None),
-        "outputs": told or sanitize(str((row.error or {}).get("what", "")), 300),
-        "bytes": row.bytes,
-        "seconds": row.seconds,
-        "findings": f"! {sanitize(row.findings[0].what)}" if row.findings else None,
-    }
-
-
 class ComparePane(Vertical):
     """The builds of the last sweep."""
 
@@ -92,19 +74,8 @@ class ComparePane(Vertical):
     """The sweep that is shown."""
 
     def compose(self) -> ComposeResult:
-        fields = (
-            Field(
-                "state", Column("", 1, style=lambda s: "good" if s == "✓" else "bad", name="state")
-            ),
-            Field("title", Column("build", 18, grow=1)),
-            Field("lowest", decibel_column("lowest dB", 9)),
-            Field("outputs", Column("outputs, dB (simulated)", 24, grow=3)),
-            Field("seconds", Column("s", 7, right=True, text=lambda v: f"{v:.1f}")),
-            Field("bytes", Column("size", 10, right=True, text=human_bytes), 100),
-            Field("findings", Column("warning", 16, grow=2), 120),
-        )
         yield FactsLine(id="compare-facts")
-        table = RecordTable(fields, id="compared", what="compared", empty=with_keys(_EMPTY))
+        table = RecordTable(SWEEP_ROWS, id="compared", what="compared", empty=with_keys(_EMPTY))
         yield RecordView("Compared builds (simulated; seconds measured)", table)
 
     @property
@@ -126,7 +97,8 @@ class ComparePane(Vertical):
             told = [row for row in map(ROW.of, job.partials) if row is not None]
             told.sort(key=lambda row: row.index)
             rows = told
-        self.table.set_records([_record(row) for row in rows], keep="title")
+        records = [SWEEP_ROWS.record(row, values=row.values) for row in rows]
+        self.table.set_records(records, keep="title")
         said: list[Fact | str] = []
         if job is not None and job.running:
             stage = job.stage

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from engine import sanitize
+from engine.wire.build_tables import INPUTS
 from engine.wire.codec import encode
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.accuracy.inputs import start_folder
-from rknntui.screens.run.tables import input_fields
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
@@ -29,7 +29,7 @@ class InputsPane(RecordView):
     """
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = RecordTable(input_fields(), id="inputs", what="inputs", empty=with_keys(_NO_MODEL))
+        table = RecordTable(INPUTS, id="inputs", what="inputs", empty=with_keys(_NO_MODEL))
         super().__init__("Inputs", table, id=id)
         self.files: dict[str, str] = {}
         self._inputs: Sequence[Tensor] = ()

@@ -26,7 +26,7 @@ class MemoryPane(RecordView):
     """
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = RecordTable(MEMORY.columns, id="memory", what="memory")
+        table = RecordTable(MEMORY, id="memory", what="memory")
         super().__init__("Memory", table, id=id)
         self.result: MemoryReport | None = None
 

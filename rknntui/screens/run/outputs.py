@@ -9,12 +9,13 @@ from textual import on
 from textual.containers import Horizontal
 
 from engine import not_finite, sanitize
-from engine.wire.build import SimulatedOutput
+from engine.wire.build import SimulatedOutput, TopValue
+from engine.wire.build_tables import LARGEST, OUTPUTS
 from rknntui.keys.text import with_keys
-from rknntui.screens.run.tables import output_fields, top_fields, top_records
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
-from rknntui.widgets.records import RecordTable
+from rknntui.widgets.records import Record, RecordTable
+from rknntui.widgets.strips import bar
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_VALUES", "OutputsPane"]
 
 _NO_RUN = "No result yet: {run.run} runs the input."
+_BAR = 8
 _TOPS = (5, 10, 20, 50, 100, 1000)
 MOST_VALUES = max(_TOPS)
 """So many of the largest values are asked for."""
@@ -44,10 +46,10 @@ class OutputsPane(Horizontal):
 
     def compose(self) -> ComposeResult:
         outputs = RecordTable[SimulatedOutput](
-            output_fields(), id="outputs", what="outputs", empty=with_keys(_NO_RUN)
+            OUTPUTS, id="outputs", what="outputs", empty=with_keys(_NO_RUN)
         )
         yield RecordView("Outputs", outputs, id="outputs-view")
-        top = RecordTable(top_fields(), id="top", what="top", empty="")
+        top = RecordTable(LARGEST, id="top", what="top", empty="")
         yield RecordView("Largest values", top, id="top-view")
 
     @property
@@ -77,9 +79,19 @@ class OutputsPane(Horizontal):
         odd = f" ({not_finite(output.not_finite)})" if output.not_finite else ""
         title = f"Top {_TOPS[self._top]} of {sanitize(output.name, 40)}{odd}"
         self.query_one("#top-view", RecordView).set_title(title)
-        table.set_records(top_records(output.top[: _TOPS[self._top]]))
+        table.set_records(_largest(output.top[: _TOPS[self._top]]))
 
     def step(self, by: int) -> None:
         """Show more values, or fewer."""
         self._top = max(0, min(self._top + by, len(_TOPS) - 1))
         self.show_top()
+
+
+def _largest(values: Sequence[TopValue]) -> list[Record]:
+    """The largest values with a bar between the smallest and the largest of them."""
+    low = min([*(one.value for one in values), 0.0])
+    span = max([*(one.value for one in values), 0.0]) - low
+    return [
+        LARGEST.record(one, rank=rank, bar=bar((one.value - low) / span, _BAR) if span > 0 else "")
+        for rank, one in enumerate(values, 1)
+    ]

@@ -85,7 +85,7 @@ def test_a_recording_is_printed(recording: Path) -> None:
     assert "adb:one: rk3588, A board, 2 samples (emulated)" in lines
     assert "adb:two: rk3566, 2 samples, 1 missed (measured)" in lines
     cells = [line.split() for line in lines]
-    assert [*"NPU load, core 2, %".split(), "30.0", "30.0", "30.0"] in cells
+    assert [*["NPU", "load,", "core", "2,", "%"], "30.0", "30.0", "30.0"] in cells
     assert lines[-1] == "0.5 s"
     assert done.stderr.count("adb:two: no NPU load: root only") == 1
     assert "adb:one: It is slow." in done.stderr
