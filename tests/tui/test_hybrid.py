@@ -153,7 +153,7 @@ def test_a_search_needs_numbers_and_something_to_stop_at() -> None:
     texts = {"floor_db": "25", "budget": "", "dtype": "", "demote": "y", "seconds": "1.5"}
     wish = read_form(FIRST, texts)
     assert wish == SearchParams(floor_db=25.0, demote=True, seconds=1.5)
-    words = ["--floor", "25.0", "--demote", "--seconds", "1.5"]
+    words = ["--floor", "25", "--demote", "--seconds", "1.5"]
     assert job_flags("hybrid.search", encode(wish)) == words
     for wrong in ({"budget": "two"}, {"budget": "0"}, {"demote": "perhaps"}, {"seconds": "-1"}):
         with pytest.raises(ValueError, match=r"\.$"):

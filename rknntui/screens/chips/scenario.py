@@ -19,11 +19,11 @@ AS_IS = WhatIf()
 """The recipe's own figures."""
 _DTYPES = ("int8", "float16")
 _HINTS = {
-    "dtype": "int8 or float16; empty: the recipe's",
-    "input_sizes": "320x320, or 1,3,320,320; empty: the recipe's",
-    "batch": "inferences at once; empty: the recipe's",
+    "dtype": "int8 or float16",
+    "input_sizes": "320x320, or 1,3,320,320",
+    "batch": "inferences at once",
     "cores": "that share an inference",
-    "npu_mhz": "clock of the NPU; empty: the highest",
+    "npu_mhz": "clock; empty: the highest",
 }
 
 

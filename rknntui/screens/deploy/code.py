@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any
 
 from textual.containers import Vertical
 
 from engine import sanitize
-from engine.wire.codegen import CODEGEN, MODEL_TASKS, CodegenParams, Generated, Language, ModelTask
+from engine.wire.codegen import CODEGEN, MODEL_TASKS, CodegenParams, Generated
 from rknntui.keys.commandline import command_with
 from rknntui.keys.text import with_keys
 from rknntui.screens.accuracy.inputs import start_folder
@@ -24,77 +24,68 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from rknntui.screens.base.workspace import Workspace
+    from rknntui.screens.dialogs.dialogs import Dialog
     from rknntui.session.state import Session
 
-__all__ = ["CodePane", "Project", "ask_setting", "show_file", "write_project"]
+__all__ = [
+    "CodePane",
+    "ask_setting",
+    "project_command",
+    "show_file",
+    "write_project",
+]
 
 LANGUAGES: dict[str, str] = {
     "cpp": "C++ with the RKNN C API and CMake; no Python on the board",
     "python": "Python with rknnlite on the board",
 }
+_OF_RECIPE = "recipe"
+"""The choice of the recipe's chip."""
 _MOST_BYTES = 200_000
 """Bytes of a written file that are shown."""
 
 
-@dataclass(frozen=True)
-class Project:
-    """What is written.
-
-    Attributes:
-        language: of the project.
-        task: what the model is.
-        chip: empty: the recipe's.
-        model: a compiled model; empty: the project has a place for it.
-        inputs: a file for every input; empty: none.
-        folder: empty: beside the workbench, after the model's name.
-    """
-
-    language: Language = "cpp"
-    task: ModelTask = "none"
-    chip: str = ""
-    model: str = ""
-    inputs: tuple[str, ...] = ()
-    folder: str = ""
-
-    def path(self, workspace: Workspace) -> str:
-        """The folder that is written."""
-        return self.folder or str(Path.cwd() / f"{stem_of(workspace)}-{self.language}")
-
-    def params(self, workspace: Workspace, *, overwrite: bool) -> CodegenParams:
-        """The request."""
-        session = workspace.session
-        return CodegenParams(
-            path=self.path(workspace),
-            recipe=dict(session.recipe) if session.container is None else None,
-            build=None if session.vendor else session.container,
-            model=self.model or (session.container if session.vendor else None),
-            language=self.language,
-            task=self.task,
-            inputs=self.inputs,
-            chip=self.chip or None,
-            overwrite=overwrite,
-        )
-
-    def command_line(self, workspace: Workspace) -> list[str]:
-        """The command that writes it; empty where nothing is open."""
-        request = self.params(workspace, overwrite=False)
-        if workspace.session.vendor:  # it is the verb's target
-            request = replace(request, model=None)
-        return command_with("codegen", workspace.session, request)
+UNSET = CodegenParams(path="")
+"""A project as it is at first; without a path it is written beside the workbench."""
 
 
-_SETTINGS = ("language", "task", "chip", "model", "inputs", "folder")
+def project_path(project: CodegenParams, workspace: Workspace) -> str:
+    """The folder that is written."""
+    return project.path or str(Path.cwd() / f"{stem_of(workspace)}-{project.language}")
+
+
+def project_request(project: CodegenParams, workspace: Workspace) -> CodegenParams:
+    """The request for what is open."""
+    session = workspace.session
+    return replace(
+        project,
+        path=project_path(project, workspace),
+        recipe=dict(session.recipe) if session.container is None else None,
+        build=None if session.vendor else session.container,
+        model=project.model or (session.container if session.vendor else None),
+    )
+
+
+def project_command(project: CodegenParams, workspace: Workspace) -> list[str]:
+    """The command that writes it; empty where nothing is open."""
+    request = project_request(project, workspace)
+    if workspace.session.vendor:  # it is the verb's target
+        request = replace(request, model=None)
+    return command_with("codegen", workspace.session, request)
+
+
 _TITLES = {
     "language": "language",
     "task": "the model is",
     "chip": "chip",
     "model": "compiled model",
     "inputs": "inputs",
-    "folder": "folder",
+    "path": "folder",
 }
+"""What is asked for, by its field of the request."""
 
 
-def _shown(project: Project, name: str, path: str, chip: str) -> tuple[str, str]:
+def _shown(project: CodegenParams, name: str, path: str, chip: str) -> tuple[str, str]:
     """(value, what it means) of a setting; ``chip`` as of ``CodePane.chip``."""
     match name:
         case "language":
@@ -132,7 +123,7 @@ class CodePane(Vertical):
         self.settings = RecordTable(settings, id="code-settings", what="settings")
         fields = (Field("file", Column("file", 20, grow=1, text=name_text)),)
         self.files = RecordTable(fields, id="code-files", what="files")
-        self.project = Project()
+        self.project = UNSET
         self.result: Generated | None = None
 
     def compose(self) -> ComposeResult:
@@ -143,7 +134,7 @@ class CodePane(Vertical):
     def setting(self) -> str:
         """The setting under the cursor."""
         record = self.settings.record
-        return str(record["key"]) if record is not None else _SETTINGS[0]
+        return str(record["key"]) if record is not None else next(iter(_TITLES))
 
     @property
     def about(self) -> str:
@@ -169,12 +160,12 @@ class CodePane(Vertical):
 
     def draw(self, workspace: Workspace) -> None:
         """Show the settings, and the files of the last project."""
-        path = self.project.path(workspace)
+        path = project_path(self.project, workspace)
         records = []
         chip = self.chip(workspace.session)
-        for name in _SETTINGS:
+        for name, title in _TITLES.items():
             value, about = _shown(self.project, name, path, chip)
-            records.append({"key": name, "title": _TITLES[name], "value": value, "about": about})
+            records.append({"key": name, "title": title, "value": value, "about": about})
         self.settings.set_records(records, keep="key")
         files: Iterable[str] = self.result.files if self.result is not None else ()
         self.files.set_empty(with_keys("No project is written yet: {deploy.start} writes it."))
@@ -182,94 +173,58 @@ class CodePane(Vertical):
 
     def forget(self) -> None:
         """Another model is open: what is about files is no longer so."""
-        self.project = Project(self.project.language, chip=self.project.chip)
+        self.project = replace(UNSET, language=self.project.language, chip=self.project.chip)
         self.result = None
 
 
 def ask_setting(
     workspace: Workspace,
-    project: Project,
+    project: CodegenParams,
     name: str,
     chips: Iterable[str],
-    then: Callable[[Project], None],
+    then: Callable[[CodegenParams], None],
 ) -> None:
     """Ask for a setting of the project; ``then`` is called with the other project."""
-    from rknntui.screens.dialogs.dialogs import ChoiceDialog
-
-    app = workspace.app
-    match name:
-        case "language":
-            languages: dict[str, Language] = {value: value for value in get_args(Language)}
-
-            def spoken(value: str | None) -> None:
-                if value is not None:
-                    then(replace(project, language=languages[value]))
-
-            dialog = ChoiceDialog("Language", list(languages), project.language, LANGUAGES)
-            app.push_screen(dialog, spoken)
-        case "task":
-            tasks: dict[str, ModelTask] = {value: value for value in MODEL_TASKS}
-
-            def meant(value: str | None) -> None:
-                if value is not None:
-                    then(replace(project, task=tasks[value]))
-
-            kinds = {str(task): text for task, text in MODEL_TASKS.items()}
-            app.push_screen(ChoiceDialog("The model is", list(kinds), project.task, kinds), meant)
-        case "chip":
-
-            def targeted(value: str | None) -> None:
-                if value is not None:
-                    then(replace(project, chip="" if value == "recipe" else value))
-
-            names = ["recipe", *chips]
-            app.push_screen(ChoiceDialog("Chip", names, project.chip or "recipe"), targeted)
-        case _:
-            _ask_files(workspace, project, name, then)
-
-
-def _ask_files(
-    workspace: Workspace, project: Project, name: str, then: Callable[[Project], None]
-) -> None:
     from rknntui.screens.accuracy.inputs import ask_inputs
+    from rknntui.screens.dialogs.dialogs import ChoiceDialog
     from rknntui.screens.dialogs.picker import PathPicker
 
+    def chosen(value: str | tuple[str, ...] | None) -> None:
+        if value is not None:
+            changed: dict[str, Any] = {name: None if value == _OF_RECIPE else value}
+            then(replace(project, **changed))
+
     start = start_folder(workspace.session.recipe.get("model"))
-    if name == "inputs":
-
-        def fed(paths: list[str] | None) -> None:
-            then(replace(project, inputs=tuple(paths or ())))
-
-        count = max(1, len(workspace.session.inputs))
-        ask_inputs(workspace.app, count, project.inputs[0] if project.inputs else start, fed)
-        return
-    if name == "model":
-
-        def compiled(path: str | None) -> None:
-            if path is not None:
-                then(replace(project, model=path))
-
-        picker = PathPicker("Compiled model (.rknn)", project.model or start)
-        workspace.app.push_screen(picker, compiled)
-        return
-
-    def placed(path: str | None) -> None:
-        if path is not None:
-            then(replace(project, folder=path))
-
-    proposed = project.path(workspace)
-    picker = PathPicker("Folder of the project (Ctrl+S)", proposed, folders=True, new=True)
-    workspace.app.push_screen(picker, placed)
+    dialog: Dialog
+    match name:
+        case "language":
+            dialog = ChoiceDialog("Language", list(LANGUAGES), project.language, LANGUAGES)
+        case "task":
+            kinds = {str(task): text for task, text in MODEL_TASKS.items()}
+            dialog = ChoiceDialog("The model is", list(kinds), project.task, kinds)
+        case "chip":
+            dialog = ChoiceDialog("Chip", [_OF_RECIPE, *chips], project.chip or _OF_RECIPE)
+        case "inputs":
+            count = max(1, len(workspace.session.inputs))
+            first = project.inputs[0] if project.inputs else start
+            ask_inputs(workspace.app, count, first, lambda paths: chosen(tuple(paths or ())))
+            return
+        case "model":
+            dialog = PathPicker("Compiled model (.rknn)", project.model or start)
+        case _:
+            title, path = "Folder of the project (Ctrl+S)", project_path(project, workspace)
+            dialog = PathPicker(title, path, folders=True, new=True)
+    workspace.app.push_screen(dialog, chosen)
 
 
-def write_project(workspace: Workspace, project: Project) -> None:
+def write_project(workspace: Workspace, project: CodegenParams) -> None:
     """Start the job; before a folder with something in it is replaced, ask."""
     from rknntui.screens.dialogs.dialogs import ConfirmDialog
 
-    path = project.path(workspace)
+    path = project_path(project, workspace)
 
     def start(*, overwrite: bool) -> None:
-        params = project.params(workspace, overwrite=overwrite)
+        params = replace(project_request(project, workspace), overwrite=overwrite)
         workspace.start_job(CODEGEN, params, f"codegen {sanitize(Path(path).name, 80)}")
 
     if not _taken(Path(path)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rknntui.screens.deploy.code import project_command
 from rknntui.screens.deploy.facts import running_facts
 from rknntui.screens.deploy.forms import export_command
 from rknntui.screens.deploy.request import compile_command, file_name, settings_words
@@ -52,8 +53,7 @@ def command_line(deploy: Deploy) -> list[str]:
             row = views.toolkits.environment
             return ["rknntui", "vendor", *(("check", row.name) if row else ("install",))]
         case "Code":
-            project = views.code.project
-            return project.command_line(deploy)
+            return project_command(views.code.project, deploy)
         case _:
             request = deploy.targets.request
             return compile_command(deploy.session, request, file_name(deploy, request.chips))

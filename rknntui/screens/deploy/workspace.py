@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 
 from engine.wire.build import EXPORT, Exported
-from engine.wire.codegen import CODEGEN, Generated
+from engine.wire.codegen import CODEGEN, CodegenParams, Generated
 from engine.wire.compile import COMPILE, CompiledModels, CompileParams
 from engine.wire.cost import COST_CHIPS, ChipsParams
 from engine.wire.encryption import ENCRYPTION_ENCRYPT, Encrypted
@@ -20,7 +20,7 @@ from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.base.views import Views
 from rknntui.screens.deploy import reasons
 from rknntui.screens.deploy.actions import ACTIONS, OF_VIEWS
-from rknntui.screens.deploy.code import Project, ask_setting, show_file, write_project
+from rknntui.screens.deploy.code import ask_setting, show_file, write_project
 from rknntui.screens.deploy.facts import (
     compiled_lines,
     generated_lines,
@@ -254,7 +254,7 @@ class Deploy(TableWorkspace):
         pane = self.views.code
         ask_setting(self, pane.project, pane.setting, self.targets.names, self._set_project)
 
-    def _set_project(self, project: Project) -> None:
+    def _set_project(self, project: CodegenParams) -> None:
         self.views.code.project = project
         self.draw()
 

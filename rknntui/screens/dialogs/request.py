@@ -14,6 +14,8 @@ from rknntui.screens.dialogs.fields import FieldsDialog
 __all__ = ["RequestDialog", "read_form"]
 
 R = TypeVar("R")
+_ROOM = 34
+"""Characters beside a line."""
 
 
 class RequestDialog(FieldsDialog):
@@ -23,7 +25,8 @@ class RequestDialog(FieldsDialog):
         title: what is asked.
         now: the request as it stands: what the lines have at first.
         names: fields that are asked for, in this order.
-        hints: field -> a few words beside its line, where they say more than choices or bounds.
+        hints: field -> a few words beside its line, where they say more than choices or bounds;
+            below the lines stand those that are longer than the line, else the help.
         check: gives the request that is meant; ValueError says what is wrong.
     """
 
@@ -41,7 +44,8 @@ class RequestDialog(FieldsDialog):
         check: Callable[[Any], Any] = lambda asked: asked,
     ) -> None:
         known, told = _known(now), hints or {}
-        self._told = {name: told.get(name) or known[name].flag.help for name in names}
+        cut = {name for name, hint in told.items() if len(hint) > _ROOM}
+        self._told = {name: told[name] if name in cut else known[name].flag.help for name in names}
         self._width = max(len(known[name].label) for name in names) + 1
         self.TITLE_TEXT = title
         texts = {name: known[name].text(getattr(now, name)) for name in names}
