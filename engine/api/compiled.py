@@ -59,7 +59,8 @@ def export_compiled(
         CompilerError: it refused the model, crashed, or made another model than was built.
     """
     from engine.cost.estimate import chips_named
-    from engine.pipeline.compiled import CompileOrder, compile_models
+    from engine.pipeline.compiled import compile_models
+    from engine.wire.compile import CompileParams
 
     if chip is None:
         raise UsageError(
@@ -67,12 +68,11 @@ def export_compiled(
             cause="config was called without target_platform.",
             remedy="Give target_platform='rk3588', or the chip that you have.",
         )
-    order = CompileOrder(
-        chips=((chips_named((chip,))[0], path),),
-        force=True,
-        accept_difference=accept_difference,
+    asked = CompileParams(
+        recipe={}, path=str(path), force=True, accept_difference=accept_difference
     )
-    (made,) = compile_models(_for_compiler(built), order).chips
+    chips = ((chips_named((chip,))[0], path),)
+    (made,) = compile_models(_for_compiler(built), asked, chips).chips
     for finding in made.findings:
         log.warning("export_rknn: %s: %s", sanitize(finding.where, 120), finding.what)
     if made.problem:

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -25,9 +25,8 @@ from engine.base.plain import JsonValue
 from engine.container import write_container
 from engine.cost.printed import parse_printed
 from engine.facts import Chip
-from engine.pipeline.compile_logs import LogFolder
 from engine.pipeline.compile_sources import HandedModel, without_idle_outputs
-from engine.pipeline.compile_toolkits import Toolkits, toolkit_words
+from engine.pipeline.compile_toolkits import LogFolder, Toolkits, toolkit_words
 from engine.pipeline.compile_ways import (
     Way,
     another_way_finding,
@@ -57,7 +56,13 @@ from engine.toolkit.compile.side_file import Origin, side_file, side_path
 from engine.toolkit.compile.table import compiler_table
 from engine.toolkit.environments import find
 from engine.toolkit.kept_builds import keep_build
-from engine.wire.compile import Compiled, CompiledModels, QuantizedBy, SecondOpinion
+from engine.wire.compile import (
+    Compiled,
+    CompiledModels,
+    CompileParams,
+    QuantizedBy,
+    SecondOpinion,
+)
 from engine.wire.cost import WhatIf
 
 if TYPE_CHECKING:
@@ -66,30 +71,33 @@ if TYPE_CHECKING:
     from engine.wire.cost import ChipEstimate
     from engine.wire.vendor import ToolkitEnvironment
 
-__all__ = ["CompileOrder", "compile_models", "compiled_paths"]
+__all__ = ["compile_models", "compiled_paths"]
 
 _PLACE = "{chip}"
 _TABLE = "Network Layer Information Table"
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompileOrder:
-    """What is wanted beside the recipe; fields as of :class:`engine.wire.compile.CompileParams`.
+@dataclass(frozen=True)
+class _Target:
+    """One model to compile.
 
     Attributes:
-        chips: with the file of each.
-        recipe: the user's, for the side file; None: the pipeline's.
-        samples: what the vendor's simulator is compared with ours on.
+        chip, path: what for, and where its file goes.
+        environment: of the toolkit.
+        log: the file for what the toolkit prints.
+        notes: what is to be told of it before anything is compiled.
     """
 
-    chips: Sequence[tuple[Chip, Path]]
-    recipe: Recipe | None = None
-    quantizer: str | None = None
-    toolkit: str | None = None
-    samples: OpinionSamples = field(default_factory=OpinionSamples)
-    accept_difference: bool = False
-    force: bool = False
-    seconds: float | None = None
+    chip: Chip
+    path: Path
+    environment: ToolkitEnvironment
+    log: Path
+    notes: tuple[Finding, ...]
+
+    @property
+    def shown_log(self) -> str:
+        """The log, where there is one."""
+        return str(self.log) if self.log.exists() else ""
 
 
 def compiled_paths(path: Path, model: str, chips: Sequence[Chip]) -> list[tuple[Chip, Path]]:
@@ -116,24 +124,31 @@ def compiled_paths(path: Path, model: str, chips: Sequence[Chip]) -> list[tuple[
     return [(chips[0], path)]
 
 
-def compile_models(pipeline: Pipeline, order: CompileOrder) -> CompiledModels:
+def compile_models(
+    pipeline: Pipeline,
+    asked: CompileParams,
+    chips: Sequence[tuple[Chip, Path]],
+    recipe: Recipe | None = None,
+) -> CompiledModels:
     """Compile a build for every chip; one that fails does not end the others.
 
     Args:
         pipeline: of the recipe for the compiler (:func:`channels_first_recipe`).
-        order: what for.
+        asked: how.
+        chips: with the file of each.
+        recipe: the user's, for the side file; None: the pipeline's.
 
     Raises:
         EngineError: the build itself fails, or a file is there and may not be replaced.
         JobCancelledError: the user cancelled.
     """
-    for _, path in order.chips:
+    for _, path in chips:
         _folder_of(path)
         for each in (path, side_path(path)):
-            refuse_existing(each, overwrite=order.force)
+            refuse_existing(each, overwrite=asked.force)
     pipeline, told = without_idle_outputs(pipeline)
-    with _Compilation(pipeline, order, told) as compilation:
-        found = tuple(compilation.chip(chip, path) for chip, path in order.chips)
+    with _Compilation(pipeline, asked, recipe, told) as compilation:
+        found = tuple(compilation.chip(chip, path) for chip, path in chips)
     return CompiledModels(model=pipeline.source.path.name, chips=found)
 
 
@@ -148,11 +163,16 @@ class _Compilation:
     """A recipe's compilations: what they share is made once."""
 
     def __init__(
-        self, pipeline: Pipeline, order: CompileOrder, notes: Sequence[Finding] = ()
+        self,
+        pipeline: Pipeline,
+        asked: CompileParams,
+        recipe: Recipe | None,
+        notes: Sequence[Finding],
     ) -> None:
-        self._pipeline = pipeline
+        self._pipeline, self._asked = pipeline, asked
+        self._recipe = recipe
         self._notes = tuple(notes)
-        self._order = order
+        self._samples = OpinionSamples.of(asked.samples)
         self._logs = LogFolder()
         self._toolkits = Toolkits(pipeline.reporter, self._logs.folder)
         self._handed: dict[tuple[QuantizedBy, int, int], HandedModel] = {}
@@ -171,9 +191,8 @@ class _Compilation:
     def chip(self, chip: Chip, path: Path) -> Compiled:
         """The model of a chip, or why there is none."""
         try:
-            environment = find(chip.generation, self._order.toolkit)
+            environment = find(chip.generation, self._asked.toolkit)
             by, notes = self._quantizer(chip)
-            notes = (*self._notes, *notes)
             require_dtypes(self._pipeline.recipe, chip, by)
             toolkit = toolkit_words(environment)
         except EngineError as error:
@@ -182,36 +201,32 @@ class _Compilation:
         key = (by, chip.generation, span_of(chip.name))
         handed = self._handed.setdefault(key, HandedModel(self._pipeline, *key))
         log = self._logs.path(f"{path.stem}.log")
-        tries = ways(handed, self._order.quantizer)
+        target = _Target(chip, path, environment, log, (*self._notes, *notes))
+        tries = ways(handed, self._asked.quantizer)
         fault: EngineError | None = None
         try:
             _ = handed.graph  # a build that fails has failed for every chip
         except QuantizationError as error:
-            if by != "ours" or self._order.quantizer is not None:
+            if by != "ours" or self._asked.quantizer is not None:
                 raise
             # the toolkit has 8 bits for operators that have none here
             tries, fault = iter([vendors_way(handed, ours=False)]), error
         try:
-            return self._by_ways(blank, chip, handed, tries, fault, environment, notes, path, log)
+            return self._by_ways(blank, target, handed, tries, fault)
         except JobCancelledError:
             raise
         except EngineError as error:
-            shown = str(log) if log.exists() else ""
-            return self._failed(replace(blank, log=shown), with_cause(error, handed))
+            return self._failed(replace(blank, log=target.shown_log), with_cause(error, handed))
         finally:
             self._toolkits.told = str
 
     def _by_ways(
         self,
         blank: Compiled,
-        chip: Chip,
+        target: _Target,
         asked: HandedModel,
         tries: Iterator[Way],
         first: EngineError | None,
-        environment: ToolkitEnvironment,
-        notes: Sequence[Finding],
-        path: Path,
-        log: Path,
     ) -> Compiled:
         """The model as it was asked for; where that fails, another way.
 
@@ -221,7 +236,7 @@ class _Compilation:
         tried: list[str] = []
         for way in tries:
             try:
-                found = self._by_way(blank, chip, way, environment, notes, path, log)
+                found = self._by_way(blank, target, way)
             except JobCancelledError:
                 raise
             except EngineError as error:
@@ -230,7 +245,7 @@ class _Compilation:
                 if self._toolkits.stopped:
                     raise first or error from None
                 what, cause = map(self._toolkits.told, (error.what, error.cause))
-                self._pipeline.reporter.emit(LogLine(f"{chip.name}: {what}", "warning"))
+                self._pipeline.reporter.emit(LogLine(f"{target.chip.name}: {what}", "warning"))
                 if first is None:
                     first = type(error)(what, cause=cause, remedy=error.remedy)
                 else:
@@ -240,7 +255,7 @@ class _Compilation:
                 return found
             cycles = None
             if not isinstance(first, QuantizationError):
-                plan, _ = self._estimate(chip.name, asked)
+                plan, _ = self._estimate(target.chip.name, asked)
                 cycles = None if plan is None else plan.total_cycles
             note = another_way_finding(way, asked, first, found, cycles)
             return replace(found, findings=(note, *found.findings))
@@ -250,17 +265,9 @@ class _Compilation:
             )
         raise failed_ways(first, tried)
 
-    def _by_way(
-        self,
-        blank: Compiled,
-        chip: Chip,
-        way: Way,
-        environment: ToolkitEnvironment,
-        notes: Sequence[Finding],
-        path: Path,
-        log: Path,
-    ) -> Compiled:
-        handed = way.handed
+    def _by_way(self, blank: Compiled, target: _Target, way: Way) -> Compiled:
+        handed, chip, environment = way.handed, target.chip, target.environment
+        notes = target.notes
         model, names = handed.file_for(environment.version)
         targets, idle = handed.op_target
         for told in idle_targets(idle) if chip.generation > 1 else ():
@@ -284,12 +291,13 @@ class _Compilation:
             samples=tuple(handed.raw_samples()) if handed.by == "vendor" else (),
         )
         blank = replace(blank, quantized_by=handed.by)
-        samples = self._order.samples
+        samples = self._samples
         if way.words and not samples.count:
             # nobody asked for another way: that it computes the same is looked at
             samples = replace(samples, count=1)
-        found, cached = self._compiled(chip, handed, request, environment, log, samples)
-        made = self._told(blank, handed, request, options, notes, found, path, cached, log)
+        target = replace(target, notes=notes)
+        found, cached = self._compiled(target, handed, request, samples)
+        made = self._told(blank, target, handed, request, options, found, cached=cached)
         if way.words and made.problem:  # it computes something else: the next way may not
             raise CompilerError(made.problem, cause=made.cause, remedy=made.remedy)
         return made
@@ -301,7 +309,7 @@ class _Compilation:
             UsageError: as of :func:`choose_quantizer`.
         """
         pipeline = self._pipeline
-        found = choose_quantizer(pipeline.recipe, chip, self._order.quantizer)
+        found = choose_quantizer(pipeline.recipe, chip, self._asked.quantizer)
         if found[0] != "nobody" or not is_quantized_source(pipeline.optimised.graph.graph):
             return found
         told = Finding(
@@ -329,20 +337,20 @@ class _Compilation:
 
     def _compiled(
         self,
-        chip: Chip,
+        target: _Target,
         handed: HandedModel,
         request: CompilerRequest,
-        environment: ToolkitEnvironment,
-        log: Path,
         samples: OpinionSamples,
     ) -> tuple[CompiledModel, bool]:
         """The compiled model, out of the cache where it was compiled before."""
+
+        chip, environment = target.chip.name, target.environment
 
         def run(key: str) -> CompiledModel:
             toolkit = self._toolkits.get(environment)
             self._toolkits.told = request.names.told
             begun = time.perf_counter()
-            one = CompilerRun(toolkit, request, self._order.seconds)
+            one = CompilerRun(toolkit, request, self._asked.seconds)
             try:
                 data = one.compile()
                 seconds = round(time.perf_counter() - begun, 3)
@@ -350,23 +358,23 @@ class _Compilation:
                 opinion = opinion_of(one, handed, samples)
                 return CompiledModel(key, data, printed, seconds, opinion)
             finally:
-                self._logs.write(log, request.names.told(one.log))
+                self._logs.write(target.log, request.names.told(one.log))
                 with contextlib.suppress(EngineError):
                     one.release()
 
         facts: dict[str, JsonValue] = {
-            "chip": chip.name,
+            "chip": chip,
             "request": request.digest,
             "toolkit": [environment.generation, environment.version, environment.python],
             "samples": [*samples.digest(handed)],
         }
-        stage = compiled_stage(chip.name, facts, run)
+        stage = compiled_stage(chip, facts, run)
         asked = self._pipeline.with_stage(stage)
         asked.told = self._pipeline.told
         found = asked.get(stage)
         cached = asked.times[-1].cached
         if cached:
-            self._logs.write(log, request.names.told(found.log))
+            self._logs.write(target.log, request.names.told(found.log))
         return found, cached
 
     def _estimate(
@@ -399,12 +407,12 @@ class _Compilation:
     def _container(self, chip: str, handed: HandedModel) -> bytes:
         """The build as a container for a chip: what an emulated board runs in place of the file."""
         graph = handed.pipeline.deployed.graph
-        content = content_of(handed.pipeline, graph, self._order.recipe)
+        content = content_of(handed.pipeline, graph, self._recipe)
         return write_container(replace(content, target_platform=chip))
 
     def _origin(self, handed: HandedModel) -> Origin:
         taken = handed.pipeline
-        recipe = self._order.recipe or self._pipeline.recipe
+        recipe = self._recipe or self._pipeline.recipe
         content = content_of(taken, taken.optimised.graph.graph, recipe)
         provenance = content.provenance
         return Origin(
@@ -418,24 +426,23 @@ class _Compilation:
     def _told(
         self,
         blank: Compiled,
+        target: _Target,
         handed: HandedModel,
         request: CompilerRequest,
         options: ToolkitOptions,
-        notes: Sequence[Finding],
         found: CompiledModel,
-        path: Path,
+        *,
         cached: bool,
-        log: Path,
     ) -> Compiled:
         """Write the files, and everything that is known of them.
 
         Raises:
             CompilerError: the model is not what was built, and that is not accepted.
         """
-        names = request.names
+        names, path = request.names, target.path
         told = found.opinion or SecondOpinion()
         told = replace(told, problem=names.told(told.problem))
-        judgement = judge(told, handed, accept=self._order.accept_difference)
+        judgement = judge(told, handed, accept=self._asked.accept_difference)
         blank = replace(
             blank,
             outputs=told.outputs,
@@ -443,14 +450,13 @@ class _Compilation:
             opinion_seconds=found.opinion.seconds if found.opinion else None,
         )
         if judgement.error is not None:
-            shown = str(log) if log.exists() else ""
-            return self._failed(replace(blank, log=shown), judgement.error)
+            return self._failed(replace(blank, log=target.shown_log), judgement.error)
         digest = hashlib.sha256(found.model).hexdigest()
         side = side_file(self._origin(handed), request, blank.toolkit, path, digest, found.model)
         with self._logs.file(f"{path.stem}.rknn", found.model) as copy:
             _, misfits = check_compiled(copy, request, handed.inputs, handed.graph.outputs)
         contents = [(path, found.model), (side_path(path), side)]
-        atomic_write_all(contents, overwrite=self._order.force)
+        atomic_write_all(contents, overwrite=self._asked.force)
         if blank.quantized_by != "vendor":
             keep_build(digest, self._container(blank.chip, handed))
         self._pipeline.reporter.emit(ArtifactWritten(str(path), "rknn", len(found.model)))
@@ -474,7 +480,7 @@ class _Compilation:
             npu_cycles=table.npu_cycles,
             total_cycles=table.total_cycles,
             findings=(
-                *notes,
+                *target.notes,
                 *names.findings(),
                 *judgement.findings,
                 *options.findings,
@@ -483,7 +489,7 @@ class _Compilation:
                 *no_plan,
                 *table.findings,
             ),
-            log=str(log) if log.exists() else "",
+            log=target.shown_log,
         )
 
 

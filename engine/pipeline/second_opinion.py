@@ -28,7 +28,7 @@ from engine.pipeline.samples import seeded_dataset
 from engine.quantize import is_quantized_source
 from engine.report import sqnr_rank
 from engine.toolkit.compile.agreement import Agreement, OutputsDifferError
-from engine.wire.compile import SamplesFrom, SecondOpinion
+from engine.wire.compile import OWN_SAMPLES, SamplesFrom, SecondOpinion
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -69,6 +69,11 @@ class OpinionSamples:
 
     count: int = 1
     path: Path | None = None
+
+    @classmethod
+    def of(cls, samples: int | str) -> OpinionSamples:
+        """As :class:`engine.wire.compile.CompileParams` names them."""
+        return cls(samples) if isinstance(samples, int) else cls(OWN_SAMPLES, Path(samples))
 
     def source(self, handed: HandedModel) -> SamplesFrom:
         """Where they come from."""

@@ -8,7 +8,7 @@ from engine.base.errors import UsageError
 from engine.base.events import Reporter
 from engine.services.handler import runs
 from engine.services.state import get_pipeline, recipe_of
-from engine.wire.compile import COMPILE, OWN_SAMPLES, CompiledModels, CompileParams
+from engine.wire.compile import COMPILE, CompiledModels, CompileParams
 
 __all__ = ["compile"]
 
@@ -23,8 +23,7 @@ def compile(params: CompileParams, reporter: Reporter) -> CompiledModels:  # noq
     """
     from engine.cost.estimate import chips_named
     from engine.pipeline.compile_sources import channels_first_recipe
-    from engine.pipeline.compiled import CompileOrder, compile_models, compiled_paths
-    from engine.pipeline.second_opinion import OpinionSamples
+    from engine.pipeline.compiled import compile_models, compiled_paths
     from engine.pipeline.source import RecipeSource
 
     recipe = recipe_of(params.recipe)
@@ -46,18 +45,4 @@ def compile(params: CompileParams, reporter: Reporter) -> CompiledModels:  # noq
         last=last,
         then=steps,
     )
-    order = CompileOrder(
-        chips=paths,
-        recipe=recipe,
-        quantizer=params.quantizer,
-        toolkit=params.toolkit,
-        samples=(
-            OpinionSamples(params.samples)
-            if isinstance(params.samples, int)
-            else OpinionSamples(OWN_SAMPLES, Path(params.samples))
-        ),
-        accept_difference=params.accept_difference,
-        force=params.force,
-        seconds=params.seconds,
-    )
-    return compile_models(pipeline, order)
+    return compile_models(pipeline, params, paths, recipe)

@@ -8,8 +8,7 @@ import pytest
 
 from engine.api import RKNN
 from engine.base.errors import UsageError
-from engine.pipeline.compiled import CompileOrder
-from engine.wire.compile import Compiled, CompiledModels
+from engine.wire.compile import Compiled, CompiledModels, CompileParams
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -74,10 +73,10 @@ def test_step_2_keeps_the_chip_of_step_1(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_difference_is_accepted_where_it_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[CompileOrder] = []
+    requests: list[CompileParams] = []
 
-    def compiled(_built: object, order: CompileOrder) -> CompiledModels:
-        asked.append(order)
+    def compiled(_built: object, asked: CompileParams, _chips: object) -> CompiledModels:
+        requests.append(asked)
         one = Compiled(chip="rk3588", problem="It computes something else.", exit_code=16)
         return CompiledModels(model="arcface.onnx", chips=(one,))
 
@@ -86,8 +85,8 @@ def test_a_difference_is_accepted_where_it_is_said(
     assert rknn.export_rknn("model.rknn") == -1
     assert "something else" in capsys.readouterr().err
     assert rknn.export_rknn("model.rknn", accept_difference=True) == -1
-    assert [order.accept_difference for order in asked] == [False, True]
-    assert [order.samples.count for order in asked] == [1, 1]
+    assert [asked.accept_difference for asked in requests] == [False, True]
+    assert [asked.samples for asked in requests] == [1, 1]
 
 
 @pytest.mark.long
