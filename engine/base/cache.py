@@ -19,9 +19,9 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.base.files import read_regular
 from engine.base.findings import Finding
@@ -29,6 +29,8 @@ from engine.base.paths import cache_folder, private_folder
 from engine.base.process import try_lock
 
 __all__ = ["LruCache", "StageCache", "cache_limit"]
+
+T = TypeVar("T")
 
 _INDEX = "index.json"
 _PART = ".part-"
@@ -222,6 +224,14 @@ class LruCache:
                 return None
             self._kept.move_to_end(key)
             return self._kept[key][0]
+
+    def get_or_make(self, key: str, make: Callable[[], T], weight: int = 0) -> T:
+        """What is kept under a key, else what ``make`` gives, which is kept then."""
+        value: T | None = self.get(key)
+        if value is None:
+            value = make()
+            self.put(key, value, weight)
+        return value
 
     def put(self, key: str, value: Any, weight: int = 0) -> None:
         """Keep a value of about ``weight`` bytes, and forget those not used for longest."""

@@ -1,8 +1,15 @@
-"""Fingerprints of files: hashes, kept for as long as a file keeps its size and time of change."""
+"""What decides a result beside the recipe: hashes of files, versions of libraries, our code.
+
+Hashes are kept for as long as a file keeps its size and time of change.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import stat
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +20,13 @@ from engine.base.files import missing_error, sha256_of
 if TYPE_CHECKING:
     from engine.dataset import Dataset
 
-__all__ = ["digest_of", "digest_of_dataset", "file_fingerprint"]
+__all__ = [
+    "code_fingerprint",
+    "digest_of",
+    "digest_of_dataset",
+    "file_fingerprint",
+    "library_versions",
+]
 
 _files = LruCache(256)
 _datasets = LruCache(8)
@@ -37,16 +50,13 @@ def digest_of(path: Path) -> str:
     """
     try:
         stamp = file_fingerprint(path)
-        known: str | None = _files.get(stamp)
-        if known is None and not stat.S_ISREG(path.stat().st_mode):
+        if _files.get(stamp) is None and not stat.S_ISREG(path.stat().st_mode):
             raise SourceModelError(
                 f"{path} is not a file.",
                 cause="It is a folder, or a device or pipe, which may never end.",
                 remedy="Give a file.",
             )
-        if known is None:
-            known = sha256_of(path)
-            _files.put(stamp, known)
+        return _files.get_or_make(stamp, lambda: sha256_of(path))
     except FileNotFoundError as error:
         raise missing_error(path) from error
     except OSError as error:
@@ -55,7 +65,6 @@ def digest_of(path: Path) -> str:
             cause="You may not read it, or it is not a path of a file.",
             remedy="Check that it is a file and that you have permission to read it.",
         ) from error
-    return known
 
 
 def digest_of_dataset(dataset: Dataset) -> str:
@@ -70,8 +79,31 @@ def digest_of_dataset(dataset: Dataset) -> str:
         stamp = "\n".join(file_fingerprint(path) for entry in dataset.entries for path in entry)
     except OSError:
         return dataset_digest(dataset)  # which tells the line
-    known: str | None = _datasets.get(stamp)
-    if known is None:
-        known = dataset_digest(dataset)
-        _datasets.put(stamp, known)
-    return known
+    return _datasets.get_or_make(stamp, lambda: dataset_digest(dataset))
+
+
+@cache
+def library_versions() -> tuple[tuple[str, str], ...]:
+    """(name, version) of the libraries that decide numbers or bytes."""
+    found = []
+    for name in ("numpy", "onnx", "onnx-ir", "onnxruntime", "pillow", "protobuf"):
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:
+            found.append((name, "unknown"))
+    return tuple(found)
+
+
+@cache
+def code_fingerprint() -> str:
+    """Hexadecimal SHA-256 of the engine's own code (its files take some milliseconds to read)."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(files):
+            if name.endswith((".py", ".csv", ".yaml")):
+                path = Path(folder, name)
+                digest.update(str(path)[len(str(root)) :].replace(os.sep, "/").encode("utf-8"))
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

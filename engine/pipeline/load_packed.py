@@ -46,11 +46,7 @@ def load_packed(path: Path) -> Container:
         stamp = f"{file_fingerprint(path)} {_key_digest(path)}"
     except OSError:
         return read_container(path)  # which tells why
-    known: Container | None = _opened.get(stamp)
-    if known is None:
-        known = read_container(path)
-        _opened.put(stamp, known)
-    return known
+    return _opened.get_or_make(stamp, lambda: read_container(path))
 
 
 def _key_digest(path: Path) -> str:

@@ -23,6 +23,7 @@ from engine.base.malloc import trim
 from engine.base.plain import JsonObject
 from engine.base.version import __version__
 from engine.build import StageTime
+from engine.pipeline.fingerprints import code_fingerprint, library_versions
 from engine.pipeline.results import (
     Calibration,
     Deployed,
@@ -35,7 +36,6 @@ from engine.pipeline.results import (
 )
 from engine.pipeline.samples import CalibrationSamples, RecipeSamples
 from engine.pipeline.source import RecipeSource
-from engine.pipeline.versions import code_fingerprint, library_versions
 from engine.recipe import Recipe, cache_key
 
 if TYPE_CHECKING:

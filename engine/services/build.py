@@ -16,9 +16,24 @@ from engine.base.files import atomic_write, refuse_existing
 from engine.base.findings import EXTERNAL_WEIGHTS
 from engine.base.trust import trusted_code
 from engine.base.version import __version__
+from engine.dataset import Preprocess, dataset_from_paths, samples
+from engine.export.tflite import to_tflite
+from engine.frontends.sniff import sniff
+from engine.graph.execute.custom import has_custom
+from engine.graph.ir import describe
+from engine.pipeline.analysis import analyse_build
+from engine.pipeline.build import build as run
+from engine.pipeline.comparison_model import comparison_onnx
+from engine.pipeline.compile_sources import NHWC_FRAMEWORKS
+from engine.pipeline.load_packed import load_packed, unknown_finding
+from engine.pipeline.operators import load_custom_ops
+from engine.pipeline.runner import Runnable, does_not_run
+from engine.quantize import is_quantized_source, lower_for_vendor, require_plain_run
+from engine.recipe import Recipe, portable_values
 from engine.report import CONTAINER_NOTE
 from engine.services.handler import runs
 from engine.services.state import WORKER_STATE, get_pipeline, recipe_at, recipe_of
+from engine.simulate.outputs import figures_of_output, output_files, save_outputs
 from engine.wire.build import (
     ACCURACY,
     BUILD,
@@ -38,11 +53,9 @@ from engine.wire.model import LOAD, Loaded, LoadParams
 if TYPE_CHECKING:
     from engine.base.findings import Finding
     from engine.build import BuildSummary
-    from engine.dataset import Preprocess
     from engine.export.tflite import TfliteModel
     from engine.graph.ir import CustomOperators
     from engine.pipeline.pipeline import Pipeline
-    from engine.pipeline.runner import Runnable
 
 __all__ = ["accuracy", "build", "export", "load", "simulate"]
 
@@ -74,8 +87,6 @@ TFLITE_NOTE = (
 @runs(LOAD)
 def load(params: LoadParams, reporter: Reporter) -> Loaded:
     """Load a source model, converting it where its framework needs that, and describe the graph."""
-    from engine.graph.ir import describe
-
     pipeline = get_pipeline(recipe_at(params), reporter, refresh=params.refresh, last="load")
     loaded = pipeline.loaded
     facts, taken = describe(loaded.graph.graph), pipeline.times[-1]
@@ -99,8 +110,6 @@ def load(params: LoadParams, reporter: Reporter) -> Loaded:
 @runs(BUILD)
 def build(params: BuildParams, reporter: Reporter) -> BuildSummary:
     """Every stage of a recipe; the build summary."""
-    from engine.pipeline.build import build as run
-
     summary: BuildSummary = run(
         get_pipeline(recipe_at(params), reporter, refresh=params.refresh)
     ).summary
@@ -111,16 +120,9 @@ def _runnable(
     params: SimulateParams, reporter: Reporter
 ) -> tuple[Runnable, Preprocess, tuple[str, ...]]:
     """What a request runs, how its inputs are prepared, and the stages that it took."""
-    from engine.dataset import Preprocess
-    from engine.frontends.sniff import sniff
-    from engine.pipeline.runner import Runnable, does_not_run
-    from engine.recipe import Recipe, portable_values
-
     if params.path and params.recipe is None:
         path = Path(params.path)
         if sniff(path).kind in ("rknn", "rknn_vendor"):
-            from engine.pipeline.load_packed import load_packed, unknown_finding
-
             operators = _operators_beside(params)
             found = load_packed(path)
             if (unknown := unknown_finding(found, path)) is not None:
@@ -138,15 +140,12 @@ def _runnable(
     pipeline = get_pipeline(recipe, reporter, last="quantize", then=("simulate",))
     _ = pipeline.quantized if pipeline.quantized_build else pipeline.optimised
     key = f"run {pipeline.key('deploy')}"
-    kept = WORKER_STATE.get(key) or Runnable.of_build(pipeline)
-    WORKER_STATE.put(key, kept)
+    kept = WORKER_STATE.get_or_make(key, lambda: Runnable.of_build(pipeline))
     return kept, Preprocess.from_recipe(recipe), pipeline.told[:-1]
 
 
 def _operators_beside(params: SimulateParams) -> CustomOperators:
     """The custom operators that a request gives beside a container, which holds no code."""
-    from engine.pipeline.operators import load_custom_ops
-
     given = params.source
     named = {name: given[name] for name in ("custom_ops", "op_packages") if given.get(name)}
     return load_custom_ops(recipe_of(named), allowed=trusted_code())
@@ -155,9 +154,6 @@ def _operators_beside(params: SimulateParams) -> CustomOperators:
 @runs(SIMULATE)
 def simulate(params: SimulateParams, reporter: Reporter) -> Simulated:
     """Run one sample; statistics and the largest values of every output, saved where asked."""
-    from engine.dataset import dataset_from_paths, samples
-    from engine.simulate.outputs import figures_of_output, output_files, save_outputs
-
     given = _paths(params.inputs)
     runnable, preprocess, stages = _runnable(params, reporter)
     runnable = runnable.in_form(params.arithmetic, compiled=params.as_compiled)
@@ -194,8 +190,6 @@ def _paths(given: Sequence[str]) -> list[Path]:
 @runs(ACCURACY)
 def accuracy(params: AccuracyParams, reporter: Reporter) -> Analysis:
     """The error of every layer, entire and single; snapshot files where asked."""
-    from engine.pipeline.analysis import analyse_build
-
     recipe = recipe_at(params)
     pipeline = get_pipeline(recipe, reporter, last="quantize", then=("accuracy",))
     inputs = None if params.inputs is None else _paths(params.inputs)
@@ -240,8 +234,6 @@ def export(params: ExportParams, reporter: Reporter) -> Exported:
 
 def _export_layers(params: ExportParams, reporter: Reporter) -> Exported:
     """Write the ONNX of a comparison model, in several files where it has very many layers."""
-    from engine.pipeline.comparison_model import comparison_onnx
-
     if (params.format or form_of(Path(params.path))) != "onnx":
         raise UsageError(
             "Layers are written as outputs of ONNX only.",
@@ -278,10 +270,6 @@ def tflite_model(pipeline: Pipeline) -> TfliteModel:
         UsageError: the build is not quantized.
         UnsupportedOperatorError: a layer has no form in TFLite.
     """
-    from engine.export.tflite import to_tflite
-    from engine.pipeline.compile_sources import NHWC_FRAMEWORKS
-    from engine.quantize import is_quantized_source
-
     stage = pipeline.quantized if pipeline.quantized_build else pipeline.optimised
     if not pipeline.quantized_build and not is_quantized_source(stage.graph.graph):
         raise UsageError(
@@ -303,9 +291,6 @@ def vendor_onnx(pipeline: Pipeline) -> bytes:
     Raises:
         QuantizationError: opset 19 lacks an operator, or ONNX Runtime does not run the result.
     """
-    from engine.graph.execute.custom import has_custom
-    from engine.quantize import lower_for_vendor, require_plain_run
-
     quantized = pipeline.quantized_build
     graph = (pipeline.quantized.graph if quantized else pipeline.optimised.graph).graph
     level = pipeline.recipe.quantization.optimization_level

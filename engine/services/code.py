@@ -10,6 +10,7 @@ from engine.base.errors import UsageError
 from engine.base.files import sha256_of
 from engine.base.trust import trust_file, trusted_code, trusted_digest
 from engine.services.handler import answers
+from engine.services.state import recipe_at
 from engine.wire.recipes import CODE_CONFIRM, CODE_FILES, CodeDigest, CodeFile, CodeFiles, CodeState
 from engine.wire.requests import ModelTarget
 
@@ -19,8 +20,6 @@ __all__ = ["confirm_file", "files"]
 @answers(CODE_FILES)
 def files(params: ModelTarget) -> CodeFiles:
     """The Python files that a recipe names, for the dialog that asks about them."""
-    from engine.services.state import recipe_at
-
     names: dict[Path, list[str]] = {}
     for code in recipe_at(params).source.custom_ops or ():
         file, _, name = code.rpartition(":")

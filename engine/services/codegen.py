@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING
 from engine.base.content import reading
 from engine.base.errors import UsageError
 from engine.base.events import ArtifactWritten, Reporter
+from engine.dataset import Preprocess
+from engine.export.codegen import check_target, write_project
+from engine.export.codegen.project import Board
+from engine.pipeline import codegen as projects
+from engine.pipeline.runner import Runnable, does_not_run
+from engine.recipe import Recipe, portable_values
 from engine.services.handler import runs
 from engine.services.state import get_pipeline, recipe_of
 from engine.wire.codegen import CODEGEN, CodegenParams, Generated
@@ -22,8 +28,6 @@ __all__ = ["codegen"]
 @runs(CODEGEN)
 def codegen(params: CodegenParams, reporter: Reporter) -> Generated:
     """Write a project with its golden samples."""
-    from engine.export.codegen import check_target, write_project
-
     path = Path(params.path)
     check_target(path, overwrite=params.overwrite)
     project, anchors = _project(params, reporter)
@@ -42,12 +46,6 @@ def codegen(params: CodegenParams, reporter: Reporter) -> Generated:
 
 
 def _project(params: CodegenParams, reporter: Reporter) -> tuple[Project, Anchors]:
-    from engine.dataset import Preprocess
-    from engine.export.codegen.project import Board
-    from engine.pipeline import codegen as projects
-    from engine.pipeline.runner import Runnable, does_not_run
-    from engine.recipe import Recipe, portable_values
-
     files = [Path(each) for each in params.inputs]
     compiled = None if params.model is None else Path(params.model)
     if params.recipe is not None:

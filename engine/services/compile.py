@@ -6,6 +6,10 @@ from pathlib import Path
 
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
+from engine.cost.estimate import chips_named
+from engine.pipeline.compile_sources import channels_first_recipe
+from engine.pipeline.compiled import compile_models, compiled_paths
+from engine.pipeline.source import RecipeSource
 from engine.services.handler import runs
 from engine.services.state import get_pipeline, recipe_of
 from engine.wire.compile import COMPILE, CompiledModels, CompileParams
@@ -21,11 +25,6 @@ def compile(params: CompileParams, reporter: Reporter) -> CompiledModels:  # noq
         UsageError: no chip is named, or one is not known; several chips would have one file.
         EngineError: the build fails, or a file is there and may not be replaced.
     """
-    from engine.cost.estimate import chips_named
-    from engine.pipeline.compile_sources import channels_first_recipe
-    from engine.pipeline.compiled import compile_models, compiled_paths
-    from engine.pipeline.source import RecipeSource
-
     recipe = recipe_of(params.recipe)
     names = params.chips or tuple(filter(None, [recipe.target.target_platform]))
     if not names:

@@ -5,6 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from engine.base.errors import UsageError
+from engine.cost.chip_facts import facts_of
+from engine.cost.estimate import chips_named
+from engine.pipeline.costs import advice as advise
+from engine.pipeline.costs import calibrate as calibrated
+from engine.pipeline.costs import check as checked
+from engine.pipeline.costs import estimates, resized
 from engine.services.handler import answers
 from engine.services.state import get_pipeline, load_directly, recipe_at
 from engine.wire.cost import (
@@ -39,9 +46,6 @@ def chips(params: ChipsParams) -> Chips:
     Raises:
         UsageError: a chip is not known.
     """
-    from engine.cost.chip_facts import facts_of
-    from engine.cost.estimate import chips_named
-
     return Chips(tuple(facts_of(each) for each in chips_named(params.chips)))
 
 
@@ -53,9 +57,6 @@ def estimate(params: EstimateParams) -> Estimates:
         EngineError: the model cannot be loaded at once, or has a shape that is not fixed; a chip or
             a dtype is not known.
     """
-    from engine.cost.estimate import chips_named
-    from engine.pipeline.costs import estimates, resized
-
     named = tuple(each.name for each in chips_named(params.chips))
     pipeline = resized(_pipeline(params, sized=bool(params.input_sizes)), params.input_sizes)
     return estimates(
@@ -70,10 +71,6 @@ def check(params: CostCheckParams) -> CheckAnswer:
     Raises:
         EngineError: as of :func:`estimate`.
     """
-    from engine.cost.estimate import chips_named
-    from engine.pipeline.costs import check as checked
-    from engine.pipeline.costs import resized
-
     named = tuple(each.name for each in chips_named(params.chips))
     pipeline = resized(_pipeline(params, sized=bool(params.input_sizes)), params.input_sizes)
     return checked(pipeline, named, params.dtype)
@@ -87,11 +84,6 @@ def advice(params: AdviceParams) -> AdviceAnswer:
         UsageError: no chip is named, or none of that name is known.
         EngineError: as of :func:`estimate`.
     """
-    from engine.base.errors import UsageError
-    from engine.cost.estimate import chips_named
-    from engine.pipeline.costs import advice as advise
-    from engine.pipeline.costs import resized
-
     pipeline = resized(_pipeline(params, sized=bool(params.input_sizes)), params.input_sizes)
     name = params.chip or pipeline.recipe.target.target_platform
     if name is None:
@@ -110,8 +102,6 @@ def calibrate(params: CalibrateParams) -> Calibrated:
         UsageError: there is no such run, or it does not fit the model.
         EngineError: as of :func:`estimate`.
     """
-    from engine.pipeline.costs import calibrate as calibrated
-
     return calibrated(_pipeline(params), params.run)
 
 

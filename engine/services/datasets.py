@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
 from engine.base.text import sanitize
+from engine.dataset import Preprocess, make_dataset, read_dataset
+from engine.dataset import check as check_dataset
+from engine.dataset import preview as preview_sample
 from engine.options import Values
 from engine.services.handler import answers
+from engine.services.state import get_pipeline, load_directly, recipe_of
 from engine.wire.dataset import (
     DATASET_CHECK,
     DATASET_MAKE,
@@ -33,14 +37,10 @@ __all__ = ["check", "make", "preview"]
 
 
 def _inputs(recipe: Recipe) -> tuple[TensorSpec, ...]:
-    from engine.services.state import get_pipeline, load_directly
-
     return load_directly(get_pipeline(recipe)).graph.graph.inputs
 
 
 def _dataset(recipe: Recipe, given: str | None) -> Dataset:
-    from engine.dataset import read_dataset
-
     path = given or recipe.dataset.dataset
     if not path:
         raise UsageError(
@@ -52,8 +52,6 @@ def _dataset(recipe: Recipe, given: str | None) -> Dataset:
 
 
 def _recipe(values: Values | None) -> Recipe:
-    from engine.services.state import recipe_of
-
     return recipe_of(values or {})
 
 
@@ -62,9 +60,6 @@ def check(params: CheckParams) -> DatasetFacts:
     """Every problem and finding of a dataset; against the model where the recipe names one, else
     only whether every file is there.
     """
-    from engine.dataset import Preprocess
-    from engine.dataset import check as check_dataset
-
     recipe = _recipe(params.recipe)
     dataset = _dataset(recipe, params.dataset)
     if recipe.source.model is None:
@@ -99,9 +94,6 @@ def _not_a_file(path: Path) -> str:
 @answers(DATASET_PREVIEW)
 def preview(params: PreviewParams) -> Preview:
     """One sample as the network sees it: thumbnail, statistics, what mean and std promise."""
-    from engine.dataset import Preprocess
-    from engine.dataset import preview as preview_sample
-
     recipe = _recipe(params.recipe)
     return preview_sample(
         _dataset(recipe, params.dataset),
@@ -117,8 +109,6 @@ def preview(params: PreviewParams) -> Preview:
 @answers(DATASET_MAKE)
 def make(params: MakeParams) -> Made:
     """Write ``dataset.txt`` from a folder of pictures."""
-    from engine.dataset import make_dataset
-
     made = make_dataset(
         Path(params.folder), Path(params.out), params.count, params.seed, params.force
     )

@@ -7,6 +7,9 @@ from pathlib import Path
 from engine.base.events import ArtifactWritten, Reporter
 from engine.base.files import refuse_existing, sha256_of
 from engine.base.text import sanitize
+from engine.container.encrypted_files import decrypt_file, decrypted_name
+from engine.container.keys import hold_key, key_of_file, key_of_text, needed_key
+from engine.export.encryption import encrypt_model, progress_teller
 from engine.services.handler import answers, runs
 from engine.wire.encryption import (
     ENCRYPTION_DECRYPT,
@@ -30,8 +33,6 @@ def key(params: KeyParams) -> Nothing:
     Raises:
         UsageError: it is no key.
     """
-    from engine.container.keys import hold_key, key_of_file, key_of_text
-
     if params.file is not None:
         hold_key(key_of_file(Path(params.file)))
     elif params.text is not None:
@@ -48,8 +49,6 @@ def encrypt(params: EncryptParams, reporter: Reporter) -> Encrypted:
     Raises:
         EngineError: as of :func:`engine.export.encryption.encrypt_model`.
     """
-    from engine.export.encryption import encrypt_model
-
     made = encrypt_model(
         Path(params.path),
         None if params.output is None else Path(params.output),
@@ -80,10 +79,6 @@ def decrypt(params: DecryptParams, reporter: Reporter) -> Decrypted:
     Raises:
         EngineError: as of :func:`engine.container.encrypted_files.decrypt_file`.
     """
-    from engine.container.encrypted_files import decrypt_file, decrypted_name
-    from engine.container.keys import needed_key
-    from engine.export.encryption import progress_teller
-
     path = Path(params.path)
     target = decrypted_name(path) if params.output is None else Path(params.output)
     refuse_existing(target, overwrite=params.force)

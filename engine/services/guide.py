@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from engine.base.errors import UsageError
 from engine.base.events import Reporter
 from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir.arrays import read_npy
+from engine.pipeline.board import BoardChoice
 from engine.recipe import Recipe
 from engine.services.guide_board import BOARD_CHECKS
 from engine.services.guide_float import FLOAT_CHECKS, float_verdict
@@ -22,9 +22,6 @@ from engine.services.handler import runs
 from engine.services.state import get_pipeline, recipe_of
 from engine.wire.guide import GUIDE, Answer, GuideParams, NextStep
 from engine.wire.guide import Step as Told
-
-if TYPE_CHECKING:
-    from engine.pipeline.board import BoardChoice
 
 __all__ = ["guide"]
 
@@ -110,8 +107,6 @@ def _facts(recipe: Recipe, probe: Probe) -> Callable[[Fact], bool]:
 
 def _board(params: GuideParams) -> BoardChoice | None:
     """The board of stage C, where one is named."""
-    from engine.pipeline.board import BoardChoice
-
     if params.device is None and params.compiled is None:
         return None
     return BoardChoice(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from engine.accuracy.guide import StepResult, cosine_verdict, worst_verdict
 from engine.base.errors import ContainerError, DeviceError, UsageError
+from engine.pipeline.board import compare_on_board
+from engine.pipeline.layers import require_comparable
 from engine.report import sqnr_text
 from engine.services.guide_probe import Check, Probe
 from engine.wire.guide import StepFinding, Verdict
@@ -37,8 +39,6 @@ def _c1(probe: Probe) -> StepResult:
             "Name one: `rknntui accuracy MODEL --guide --device DEVICE`, or use one in "
             "the workspace Devices. " + _PROGRAM,
         )
-    from engine.pipeline.board import compare_on_board
-    from engine.pipeline.layers import require_comparable
 
     require_comparable(probe.pipeline)
     try:

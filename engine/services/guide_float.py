@@ -11,7 +11,9 @@ from engine.accuracy.rows import float_rows
 from engine.base.errors import EngineError
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
+from engine.graph.passes import PIPELINES, optimise
 from engine.options import Value, Values
+from engine.quantize import to_float16
 from engine.services.guide_probe import Check, Probe, cosine_text, cosines
 from engine.services.state import WORKER_STATE
 from engine.wire.guide import StepFinding, Verdict
@@ -50,8 +52,6 @@ def _half_cosines(probe: Probe) -> dict[str, float]:
 
 def _half(probe: Probe) -> Graph:
     """The optimised graph in half precision; in float32 where it has no such form."""
-    from engine.quantize import to_float16
-
     graph = probe.pipeline.optimised.graph.graph
     try:
         return to_float16(graph).graph
@@ -198,8 +198,6 @@ def _channels(shape: tuple[int, ...]) -> int:
 
 
 def _a3(probe: Probe) -> StepResult:
-    from engine.graph.passes import PIPELINES, optimise
-
     source = probe.pipeline.loaded.graph.graph
     expected = probe.run(source)
     found: list[StepFinding] = []

@@ -15,6 +15,7 @@ from engine.base.errors import UsageError
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import cosine
+from engine.services.state import get_pipeline
 from engine.wire.guide import StepFinding, Verdict
 
 if TYPE_CHECKING:
@@ -100,8 +101,6 @@ class Probe:
 
     def with_options(self, **changes: Any) -> Pipeline:
         """The pipeline of the recipe with other options, over the same caches."""
-        from engine.services.state import get_pipeline
-
         return get_pipeline(self.recipe.with_values(**changes), self.reporter)
 
     @property

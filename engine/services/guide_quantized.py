@@ -8,9 +8,11 @@ from typing import Any
 from engine.accuracy.analyse import analyse, noisiest
 from engine.accuracy.guide import StepResult, cosine_verdict, worst_verdict
 from engine.base.errors import EngineError
+from engine.hybrid import find_range_mismatches, propose
 from engine.options import Value, Values
 from engine.pipeline.layers import by_layer, quantized_of
 from engine.pipeline.results import Evaluation
+from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.report import samples_text, sqnr_text
 from engine.services.guide_probe import Check, Probe, cosine_text, cosines
 from engine.wire.build import LayerAccuracy
@@ -112,8 +114,6 @@ def _b2_colours(probe: Probe) -> StepResult:
 
 
 def _b2_probe(probe: Probe) -> StepResult:
-    from engine.quantize import QuantizeSettings, calibrate, quantize
-
     options = probe.recipe.quantization
     graph = probe.pipeline.optimised.graph.graph
     feed = probe.feeds[0]
@@ -165,8 +165,6 @@ def _b2_count(probe: Probe) -> StepResult:
 
 
 def _b2_joins(probe: Probe) -> StepResult:
-    from engine.hybrid import find_range_mismatches
-
     pipeline = probe.pipeline
     joins = find_range_mismatches(
         pipeline.optimised.graph.graph,
@@ -270,8 +268,6 @@ def _ranked(layer: LayerAccuracy) -> str:
 
 
 def _b4_lift(probe: Probe) -> StepResult:
-    from engine.hybrid import propose
-
     pipeline = probe.pipeline
     proposal = propose(quantized_of(pipeline), probe.feeds[:1], reporter=probe.reporter)
     did = "Predicted for every rounding what it does to the outputs."

@@ -10,6 +10,19 @@ from typing import TYPE_CHECKING
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
 from engine.base.text import sanitize
+from engine.hybrid import (
+    Evaluator,
+    Layers,
+    SearchConfig,
+    noise_samples,
+    promotion_dtype,
+    subsample,
+    table_rows,
+    verify_requests,
+)
+from engine.hybrid import propose as propose_layers
+from engine.hybrid import search as find
+from engine.pipeline.hybrid_costs import costs_of, with_costs
 from engine.pipeline.layers import (
     by_layer,
     by_tensor,
@@ -18,6 +31,8 @@ from engine.pipeline.layers import (
     quantized_of,
     resolve_promotion_dtype,
 )
+from engine.quantize.checks import check_range
+from engine.report import samples_text
 from engine.services.handler import answers, runs
 from engine.services.state import WORKER_STATE, get_pipeline, recipe_at
 from engine.wire.hybrid import (
@@ -41,7 +56,6 @@ from engine.wire.requests import ModelTarget
 from engine.wire.rounding import RoundedOutput
 
 if TYPE_CHECKING:
-    from engine.hybrid import Evaluator, SearchConfig
     from engine.pipeline.pipeline import Pipeline
     from engine.quantize import QuantizeSettings
 
@@ -57,10 +71,6 @@ __all__ = [
 @answers(TABLE)
 def table(params: ModelTarget) -> Table:
     """Every layer of a build; see :mod:`engine.hybrid.table`."""
-    from engine.hybrid import Layers, promotion_dtype, table_rows
-    from engine.pipeline.hybrid_costs import costs_of, with_costs
-    from engine.report import samples_text
-
     pipeline = _quantizing(params)
     evaluation = pipeline.evaluation
     settings, chip = quantize_settings(pipeline), pipeline.recipe.target.target_platform
@@ -119,8 +129,6 @@ def _plain(settings: QuantizeSettings) -> QuantizeSettings:
 
 def _trials(pipeline: Pipeline) -> Evaluator:
     """Trials of a model, kept warm: a toggle needs neither samples nor float results again."""
-    from engine.hybrid import Evaluator, subsample
-
     settings = _plain(quantize_settings(pipeline))
     key = f"trials {pipeline.calibration.key} {settings}"
     kept: Evaluator | None = WORKER_STATE.get(key)
@@ -140,10 +148,6 @@ def effect(params: EffectParams, reporter: Reporter) -> Effect:
     """What other layers and ranges than a build's would do to its outputs, simulated over the first
     calibration samples.
     """
-    from engine.hybrid import verify_requests
-    from engine.pipeline.hybrid_costs import costs_of
-    from engine.report import samples_text
-
     pipeline = _quantizing(params, reporter, "effect")
     own = quantize_settings(pipeline)
     layers = by_layer(pipeline, params.layers or {})
@@ -187,8 +191,6 @@ def _ranges(params: EffectParams) -> Mapping[str, tuple[float, float]]:
     Raises:
         UsageError: one is none with 0 in it.
     """
-    from engine.quantize.checks import check_range
-
     given = params.ranges or {}
     for name, (low, high) in given.items():
         fault = check_range(float(low), float(high))
@@ -200,10 +202,6 @@ def _ranges(params: EffectParams) -> Mapping[str, tuple[float, float]]:
 @runs(PROPOSE)
 def propose(params: ProposeParams, reporter: Reporter) -> Proposal:
     """Layers to lift; see :mod:`engine.hybrid.proposal`."""
-    from engine.hybrid import Layers, noise_samples, subsample
-    from engine.hybrid import propose as propose_layers
-    from engine.pipeline.hybrid_costs import costs_of
-
     pipeline = _quantizing(params, reporter, "propose", last="quantize")
     quantized = quantized_of(pipeline)
     with pipeline.step("propose", "Weigh every rounding"):
@@ -228,9 +226,6 @@ def search(params: SearchParams, reporter: Reporter) -> SearchResult:
 
     The reporter gets the points of the curve, may pause, stop, or ask for the best so far.
     """
-    from engine.hybrid import search as find
-    from engine.pipeline.hybrid_costs import costs_of
-
     pipeline = _quantizing(params, reporter, "search")
     config = _search_config(
         params, quantize_settings(pipeline), resolve_promotion_dtype(pipeline, params.dtype)
@@ -241,8 +236,6 @@ def search(params: SearchParams, reporter: Reporter) -> SearchResult:
 
 
 def _search_config(params: SearchParams, own: QuantizeSettings, dtype: str) -> SearchConfig:
-    from engine.hybrid import SearchConfig
-
     return SearchConfig(
         floor_db=params.floor_db,
         budget=params.budget,

@@ -312,9 +312,9 @@ def layer(params: LayerParams) -> LayerSpread:
 
     pipeline = get_pipeline(recipe_at(params))
     key = f"layer {pipeline.quantized.key} {params.bins} {params.tensor}"
-    found: LayerSpread | None = WORKER_STATE.get(key)
-    if found is None:
-        build = quantized_of(pipeline)
-        found = tensor_histograms(build, pipeline.feeds, params.tensor, params.bins)
-        WORKER_STATE.put(key, found)
-    return found
+    return WORKER_STATE.get_or_make(
+        key,
+        lambda: tensor_histograms(
+            quantized_of(pipeline), pipeline.feeds, params.tensor, params.bins
+        ),
+    )

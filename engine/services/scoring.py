@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.accuracy.labelled import read_labelled
+from engine.accuracy.score import TopK, evaluate_labelled, metric_of
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
 from engine.base.text import did_you_mean, sanitize
 from engine.base.trust import trusted_code
+from engine.dataset import Preprocess, require_files
 from engine.pipeline.trusted_code import named_object
 from engine.services.handler import runs
 from engine.services.state import get_pipeline, recipe_of
+from engine.simulate import Simulator, open_arithmetic
 from engine.wire.score import (
     EVALUATE,
     SCORE,
@@ -70,10 +74,6 @@ def evaluate_build(
     allowed: Collection[Path] = (),
 ) -> Evaluated:
     """Evaluate a quantized build; arguments and result as of :func:`evaluate`."""
-    from engine.accuracy.labelled import read_labelled
-    from engine.accuracy.score import TopK, metric_of
-    from engine.dataset import require_files
-
     if not pipeline.quantized_build:
         raise UsageError(
             "A build without quantization has nothing to compare.",
@@ -118,10 +118,6 @@ def run_metric(
     """Run a metric over the float graph and the quantized one of a pipeline; with ``rounding``
     over the quantized one in both arithmetics, integer and reference.
     """
-    from engine.accuracy.score import evaluate_labelled
-    from engine.dataset import Preprocess
-    from engine.simulate import Simulator, open_arithmetic
-
     graph = pipeline.optimised.graph.graph
     done = pipeline.quantized
     first: Simulator | Session = Simulator(graph)

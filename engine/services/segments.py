@@ -11,6 +11,20 @@ from engine.base.events import ArtifactWritten, Reporter
 from engine.base.files import refuse_existing, sha256_of
 from engine.base.findings import Finding
 from engine.base.text import sanitize
+from engine.export.segments import (
+    cut_container,
+    cut_vendor_model,
+    layer_times,
+    layers_told,
+    propose,
+    segments_of,
+    segments_told,
+    vendor_layers,
+)
+from engine.export.segments.containers import container_layers
+from engine.frontends.sniff import sniff
+from engine.graph.segments import cut_points
+from engine.pipeline.load_packed import load_packed
 from engine.services.handler import runs
 from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
 
@@ -29,8 +43,6 @@ def cut(params: SegmentsParams, reporter: Reporter) -> Segments:
         EngineError: it cannot be read or written; it has no such layer; no chip or toolkit is known
             that it needs.
     """
-    from engine.frontends.sniff import sniff
-
     path = Path(params.path)
     output = None if params.output is None else Path(params.output)
     if params.after and params.max_ms is not None:
@@ -62,11 +74,6 @@ def cut(params: SegmentsParams, reporter: Reporter) -> Segments:
 
 
 def _container(path: Path, params: SegmentsParams, output: Path | None) -> Segments:
-    from engine.export.segments import cut_container, layers_told, segments_of, segments_told
-    from engine.export.segments.containers import container_layers
-    from engine.graph.segments import cut_points
-    from engine.pipeline.load_packed import load_packed
-
     found = load_packed(path)
     times = _times(found, params)
     if times is None and params.max_ms is not None:
@@ -100,9 +107,6 @@ def _container(path: Path, params: SegmentsParams, output: Path | None) -> Segme
 
 def _times(found: Container, params: SegmentsParams) -> LayerTimes | None:
     """The times of the chip that is named or that the container is for; None for no chip."""
-    from engine.export.segments import layer_times
-    from engine.export.segments.containers import container_layers
-
     chip = params.chip or found.target_platform
     return None if chip is None else layer_times(found, container_layers(found), chip)
 
@@ -110,7 +114,6 @@ def _times(found: Container, params: SegmentsParams) -> LayerTimes | None:
 def _proposed(
     found: Container, times: LayerTimes, limit: float
 ) -> tuple[tuple[int, ...], tuple[Finding, ...]]:
-    from engine.export.segments import propose, segments_told
     from engine.export.segments.containers import container_layers, layers_told
 
     if not 0 < limit < float("inf"):
@@ -154,8 +157,6 @@ def _proposed(
 def _vendor(
     path: Path, params: SegmentsParams, output: Path | None, reporter: Reporter
 ) -> Segments:
-    from engine.export.segments import cut_vendor_model, vendor_layers
-
     layers = vendor_layers(path)
     if params.max_ms is not None:
         raise UsageError(

@@ -73,11 +73,7 @@ def source_inspection(path: Path) -> SourceInspection:
         key = f"look {file_fingerprint(path)}"
     except OSError:
         return inspect_file(path)  # which tells what is wrong
-    look: SourceInspection | None = WORKER_STATE.get(key)
-    if look is None:
-        look = inspect_file(path)
-        WORKER_STATE.put(key, look, path.stat().st_size)
-    return look
+    return WORKER_STATE.get_or_make(key, lambda: inspect_file(path), path.stat().st_size)
 
 
 def summary_of(source: SourceModel) -> SourceSummary:

@@ -8,6 +8,7 @@ from engine.base.events import ArtifactWritten, Reporter
 from engine.base.files import atomic_write, refuse_existing
 from engine.base.trust import trusted_code
 from engine.pipeline.hybrid_steps import build_step2, write_step1
+from engine.pipeline.operators import load_custom_ops
 from engine.services.handler import runs
 from engine.services.state import WORKER_STATE, get_pipeline, recipe_at, recipe_of
 from engine.wire.hybrid import STEP1, STEP2, Built, Step1, Step1Params, Step2Params, StepFiles
@@ -35,8 +36,6 @@ def step1(params: Step1Params, reporter: Reporter) -> Step1:
 @runs(STEP2)
 def step2(params: Step2Params, reporter: Reporter) -> Built:
     """Build from the files of step 1, and write the container where asked."""
-    from engine.pipeline.operators import load_custom_ops
-
     path = None if params.path is None else Path(params.path)
     if path is not None:
         refuse_existing(path, overwrite=params.force)

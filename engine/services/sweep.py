@@ -14,8 +14,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from engine.accuracy.evaluate import evaluate
 from engine.base.errors import EngineError, InternalError, UsageError, WorkerError
 from engine.base.events import (
     NullReporter,
@@ -27,14 +28,19 @@ from engine.base.events import (
 from engine.base.resources import resource_error
 from engine.base.text import did_you_mean, sanitize
 from engine.base.trust import trusted_code, trusting
+from engine.dataset import read_dataset, require_files
+from engine.jobs.cluster import ClusterAddress, open_cluster
 from engine.options import OPTIONS, Values
+from engine.pipeline.layers import quantized_of
+from engine.pipeline.pipeline import reported_stages
+from engine.pipeline.stages import STAGES
+from engine.recipe import Recipe
+from engine.report import samples_text
 from engine.services.handler import runs
+from engine.services.state import get_pipeline
 from engine.wire.codec import encode, typed
 from engine.wire.record import record
 from engine.wire.sweep import ROW, SWEEP, Cluster, IndexedRow, Output, Row, Sweep, SweepParams
-
-if TYPE_CHECKING:
-    from engine.jobs.cluster import ClusterAddress
 
 __all__ = ["COMBINATIONS_LIMIT", "Combination", "combinations", "run_combination", "sweep"]
 
@@ -52,9 +58,6 @@ class Combination:
     @property
     def shared(self) -> str:
         """The same for combinations whose first stages are the same."""
-        from engine.pipeline.pipeline import reported_stages
-        from engine.pipeline.stages import STAGES
-
         shared = reported_stages(STAGES, "calibrate")
         stage = {option.name: option.stage for option in OPTIONS}
         first = {k: v for k, v in self.recipe.items() if stage.get(k, "load") in shared}
@@ -112,9 +115,6 @@ def sweep(params: SweepParams, reporter: Reporter) -> Sweep:
         DatasetError: the dataset of the comparison, or a file of it, is missing or unreadable.
         WorkerError: the cluster does not answer.
     """
-    from engine.dataset import read_dataset, require_files
-    from engine.jobs.cluster import open_cluster
-
     if params.evaluation:  # else every combination would be built, and then fail for it
         require_files(read_dataset(Path(params.evaluation), reporter=reporter), reporter)
     axes = params.axes or {}
@@ -148,7 +148,6 @@ def _compared_on(rows: Sequence[Row], evaluation: bool) -> str:
     """Which samples the figures of rows are over."""
     if evaluation:
         return "evaluation dataset"
-    from engine.report import samples_text
 
     told = dict.fromkeys(
         samples_text(output.samples, row.samples or 0)
@@ -170,8 +169,6 @@ def _batches(chosen: list[Combination]) -> Iterator[list[int]]:
 
 
 def _address(given: Cluster | None) -> ClusterAddress | None:
-    from engine.jobs.cluster import ClusterAddress
-
     if given is None:
         return None
     files = (given.authority, given.certificate, given.key)
@@ -230,12 +227,6 @@ def run_combination(text: str) -> str:
 
 
 def _built(task: _Task) -> Row:
-    from engine.accuracy.evaluate import evaluate
-    from engine.dataset import read_dataset
-    from engine.pipeline.layers import quantized_of
-    from engine.recipe import Recipe
-    from engine.services.state import get_pipeline
-
     recipe = Recipe.from_values(task.recipe, Path(task.folder))
     pipeline = get_pipeline(recipe)
     if not pipeline.quantized_build:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.base.errors import UsageError
+from engine.dataset import read_dataset
 from engine.services.handler import answers
+from engine.services.state import get_pipeline, recipe_at, recipe_of
 from engine.wire.dataset import DATASET_LIST, ListParams, Samples
 from engine.wire.graph import RANGES, RangeRow, Ranges
 from engine.wire.requests import ModelTarget
@@ -20,9 +22,6 @@ def samples(params: ListParams) -> Samples:
     """The samples of a dataset in their order, at most 20,000 of them, read from its list or chosen
     from its folder.
     """
-    from engine.dataset import read_dataset
-    from engine.services.state import recipe_of
-
     chosen = recipe_of(params.recipe or {}).dataset
     if chosen.dataset is None:
         raise UsageError(
@@ -40,8 +39,6 @@ def samples(params: ListParams) -> Samples:
 @answers(RANGES)
 def ranges(params: ModelTarget) -> Ranges:
     """The quant table of a build as rows."""
-    from engine.services.state import get_pipeline, recipe_at
-
     table = get_pipeline(recipe_at(params)).quantized.table
     return Ranges(
         tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.base.events import Reporter, StageStarted
 from engine.services.handler import answers, runs
+from engine.toolkit import environments
 from engine.wire.vendor import (
     VENDOR_ADOPT,
     VENDOR_CHECK,
@@ -26,8 +27,6 @@ __all__ = ["adopt", "check", "default", "install", "known", "remove"]
 @answers(VENDOR_KNOWN)
 def known(params: ToolkitsParams) -> Toolkits:
     """The environments that are known; nothing is run to find them."""
-    from engine.toolkit import environments
-
     found = environments.known(sizes=params.sizes)
     wanted = params.generation
     return Toolkits(tuple(one for one in found if wanted in (None, one.generation)))
@@ -36,24 +35,18 @@ def known(params: ToolkitsParams) -> Toolkits:
 @answers(VENDOR_DEFAULT)
 def default(params: ToolkitName) -> ToolkitEnvironment:
     """Have an environment used where none is named."""
-    from engine.toolkit import environments
-
     return environments.make_default(params.name)
 
 
 @runs(VENDOR_INSTALL)
 def install(params: ToolkitInstallParams, reporter: Reporter) -> ToolkitEnvironment:
     """Make an environment of toolkit 2."""
-    from engine.toolkit import environments
-
     return environments.install(params, reporter)
 
 
 @runs(VENDOR_ADOPT)
 def adopt(params: ToolkitAdoptParams, reporter: Reporter) -> ToolkitEnvironment:
     """Take in an environment that the user made."""
-    from engine.toolkit import environments
-
     reporter.emit(StageStarted("vendor.check", "Importing the toolkit", 0, 1))
     return environments.adopt(params, reporter)
 
@@ -61,8 +54,6 @@ def adopt(params: ToolkitAdoptParams, reporter: Reporter) -> ToolkitEnvironment:
 @runs(VENDOR_CHECK)
 def check(params: ToolkitName, reporter: Reporter) -> ToolkitEnvironment:
     """Import the toolkit of an environment."""
-    from engine.toolkit import environments
-
     reporter.emit(StageStarted("vendor.check", "Importing the toolkit", 0, 1))
     return environments.check(params.name, reporter)
 
@@ -70,6 +61,4 @@ def check(params: ToolkitName, reporter: Reporter) -> ToolkitEnvironment:
 @runs(VENDOR_REMOVE)
 def remove(params: ToolkitName, reporter: Reporter) -> ToolkitRemoved:
     """Remove or forget an environment."""
-    from engine.toolkit import environments
-
     return environments.remove(params, reporter)

@@ -7,15 +7,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.base.errors import GraphError
 from engine.base.files import sha256_of
 from engine.base.text import sanitize
+from engine.container.vendor import (
+    OpPackage,
+    inspect_op_package,
+    inspect_vendor,
+    vendor_graph_view,
+    vendor_node_detail,
+    vendor_view,
+)
+from engine.frontends.sniff import sniff
 from engine.pipeline.fingerprints import file_fingerprint
 from engine.services.read_only_graph import ReadOnlyGraph
+from engine.services.state import WORKER_STATE
+from engine.toolkit.compile.side_file import compiled_from, names_of
 from engine.wire.graph import GraphView, NodeDetail
 from engine.wire.model import ModelView
 
 if TYPE_CHECKING:
-    from engine.container.vendor import OpPackage, VendorModel
+    from engine.container.vendor import VendorModel
 
 __all__ = ["vendor_graph", "vendor_model"]
 
@@ -26,12 +38,9 @@ def vendor_model(path: Path) -> ModelView:
     Raises:
         ContainerError: it is damaged, or of a form that is not known.
     """
-    from engine.container.vendor import OpPackage, vendor_view
-
     seen = _inspected(path)
     if isinstance(seen, OpPackage):
         return _package_view(path, seen)
-    from engine.toolkit.compile.side_file import compiled_from
 
     view = vendor_view(seen)
     origin, doubts = compiled_from(path, view.sha256)
@@ -45,9 +54,6 @@ def vendor_graph(path: Path) -> ReadOnlyGraph:
     Raises:
         ContainerError: it is damaged, or of a form that is not known.
     """
-    from engine.base.errors import GraphError
-    from engine.container.vendor import OpPackage, vendor_graph_view, vendor_node_detail
-
     seen = _inspected(path)
     why = "A compiled model holds its weights in a form of its NPU."
     if not isinstance(seen, OpPackage):
@@ -67,10 +73,6 @@ def vendor_graph(path: Path) -> ReadOnlyGraph:
 
 def _inspected(path: Path) -> VendorModel | OpPackage:
     """What a file holds, kept until it changes."""
-    from engine.container.vendor import inspect_op_package, inspect_vendor
-    from engine.frontends.sniff import sniff
-    from engine.services.state import WORKER_STATE
-
     package = sniff(path).kind == "rknnop"
     key = f"vendor {file_fingerprint(path)}"
     seen: VendorModel | OpPackage | None = WORKER_STATE.get(key)
@@ -82,8 +84,6 @@ def _inspected(path: Path) -> VendorModel | OpPackage:
 
 def _with_users_names(model: VendorModel) -> VendorModel:
     """The model whose layers are called as in the source model, where its side file knows them."""
-    from engine.toolkit.compile.side_file import names_of
-
     names = names_of(Path(model.path), model.sha256)
     if not names.users:
         return model

@@ -7,29 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from engine.pipeline import versions
+from engine.pipeline import fingerprints
 
 
 @pytest.fixture
 def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An engine of three files, whose fingerprint is taken."""
-    for name in ("pipeline/versions.py", "chips/chips.csv", "base/cache.py"):
+    for name in ("pipeline/fingerprints.py", "facts/chips.csv", "base/cache.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"# {name}\n", encoding="utf-8")
-    monkeypatch.setattr(versions, "__file__", str(tmp_path / "pipeline" / "versions.py"))
+    monkeypatch.setattr(fingerprints, "__file__", str(tmp_path / "pipeline" / "fingerprints.py"))
     return tmp_path
 
 
 def fingerprint() -> str:
-    versions.code_fingerprint.cache_clear()
-    return versions.code_fingerprint()
+    fingerprints.code_fingerprint.cache_clear()
+    return fingerprints.code_fingerprint()
 
 
 @pytest.fixture(autouse=True)
 def real_again() -> Iterator[None]:
     """Later tests have the fingerprint of the real code."""
     yield
-    versions.code_fingerprint.cache_clear()
+    fingerprints.code_fingerprint.cache_clear()
 
 
 def test_it_is_that_of_the_code_alone(code: Path) -> None:
@@ -54,5 +54,5 @@ def test_it_changes_with_the_code(code: Path, how: str) -> None:
     elif how == "gone":
         file.unlink()
     else:
-        (code / "chips" / "chips.csv").write_text("rk1\n", encoding="utf-8")
+        (code / "facts" / "chips.csv").write_text("rk1\n", encoding="utf-8")
     assert fingerprint() != first

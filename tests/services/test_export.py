@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import engine.quantize
+import engine.services.build
 from engine.base.errors import QuantizationError
 from engine.base.events import NullReporter
 from engine.graph.execute import ort
@@ -54,7 +55,7 @@ def test_one_that_does_not_run_is_not_written(
         model.graph.node[-1].input[0] = "nothing"
         return model
 
-    monkeypatch.setattr(engine.quantize, "lower_for_vendor", wrong)
+    monkeypatch.setattr(engine.services.build, "lower_for_vendor", wrong)
     path = tmp_path / "out.onnx"
     with pytest.raises(QuantizationError, match="does not run in ONNX Runtime"):
         export({"recipe": recipe, "path": str(path), "format": "onnx"}, NullReporter())

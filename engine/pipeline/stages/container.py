@@ -10,10 +10,10 @@ from engine.base.plain import JsonValue
 from engine.base.version import __version__
 from engine.build import Provenance
 from engine.container import ContainerContent, portable_summary, write_container
+from engine.pipeline.build import summarise
+from engine.pipeline.fingerprints import library_versions
 from engine.pipeline.pipeline import Codec, Pipeline, Stage
 from engine.pipeline.results import PackedContainer
-from engine.pipeline.summary import summarise
-from engine.pipeline.versions import library_versions
 from engine.recipe import Recipe, relocatable
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The quantized graph and its quant table, out of the float graph and what calibration saw."""
+"""The quantized graph and its quant table, and how far its simulated results are from float."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from engine.base.errors import QuantizationError
 from engine.base.findings import Finding
 from engine.base.plain import JsonObject
 from engine.base.text import sanitize
-from engine.pipeline.layers import find_all_range_mismatches, quantize_settings
+from engine.pipeline.layers import find_all_range_mismatches, quantize_settings, quantized_of
 from engine.pipeline.pipeline import Codec, Pipeline, Stage
-from engine.pipeline.results import GraphData, QuantizedGraph
+from engine.pipeline.results import Evaluation, GraphData, QuantizedGraph
 
 if TYPE_CHECKING:
     from engine.quantize import Quantized, QuantizeSettings
 
-__all__ = ["QUANTIZE"]
+__all__ = ["EVALUATE", "QUANTIZE"]
 
 
 def _quantize(pipeline: Pipeline, key: str) -> QuantizedGraph:
@@ -135,4 +135,23 @@ QUANTIZE: Stage[QuantizedGraph] = Stage(
     quantized_only=True,
     facts=_facts,
     findings=_findings,
+)
+
+
+def _evaluate(pipeline: Pipeline, key: str) -> Evaluation:
+    from engine.accuracy.evaluate import evaluate
+    from engine.simulate import integer_coverage
+
+    done = quantized_of(pipeline)
+    outputs, layers = evaluate(done, pipeline.feeds(), pipeline.reporter)
+    return Evaluation(key, outputs, layers, integer_coverage(done.graph, done.layers))
+
+
+EVALUATE: Stage[Evaluation] = Stage(
+    name="evaluate",
+    title="Compare simulated with float",
+    run=_evaluate,
+    inputs=("quantize",),
+    codec=Codec(Evaluation.to_files, lambda _, key, files: Evaluation.from_files(key, files)),
+    quantized_only=True,
 )
