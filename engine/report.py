@@ -128,7 +128,7 @@ def rounding_lines(found: RoundingSensitivity) -> list[str]:
     layers.sort(key=lambda layer: -(layer.amplified_db or 0.0))
     if layers:
         named = ", ".join(
-            f"{sanitize(layer.name, 60)} ({gain_text(layer.amplified_db)})"
+            f"{sanitize(layer.id, 60)} ({gain_text(layer.amplified_db)})"
             for layer in layers[:_SHOWN]
         )
         lines.append(f"roundings are amplified most at {named}")

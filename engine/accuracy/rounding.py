@@ -343,7 +343,7 @@ class _Sides:
             ]
             amplified = None if least is None or not before else min(before) - least
             yield RoundedLayer(
-                name=name,
+                id=name,
                 tensor=one.tensor,
                 rounding_db=least,
                 moved=movement.share,

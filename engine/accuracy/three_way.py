@@ -62,7 +62,7 @@ class LayerOnBoard:
     def told(self) -> ComparedLayer:
         """As the wire has it."""
         return ComparedLayer(
-            name=self.row.layer,
+            id=self.row.layer,
             tensor=self.row.label,
             op=self.row.shown_op,
             dtype=self.row.dtype,

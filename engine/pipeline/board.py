@@ -129,7 +129,7 @@ class OnBoard:
 
     def told(self, files: Sequence[Path] = ()) -> Comparison:
         """As the wire has it."""
-        rounded = {} if self.rounding is None else {r.name: r for r in self.rounding.layers}
+        rounded = {} if self.rounding is None else {r.id: r for r in self.rounding.layers}
         return Comparison(
             **vars(self.head),
             layers=tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from engine.wire.codec import Text
+from engine.wire.codec import Key, Text
 from engine.wire.devices import BoardAnswer
 from engine.wire.flags import Board, Flag, Force, Rounding, SampleFiles
 from engine.wire.method import Task
@@ -59,7 +59,7 @@ class ComparedLayer:
     """A layer's tensor on the three sides.
 
     Attributes:
-        name: layer id.
+        id: of the layer.
         tensor: that was compared.
         op, dtype: of the layer.
         simulator: simulator against golden: what quantization does.
@@ -77,7 +77,7 @@ class ComparedLayer:
             says whether the board is further away than that; None where it was not measured.
     """
 
-    name: str
+    id: Annotated[str, Key("name")]
     tensor: str
     op: str
     dtype: str

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from engine.base.findings import Finding
-from engine.wire.codec import Above, Text, Whole
+from engine.wire.codec import Above, Key, Omit, Text, Whole
 from engine.wire.doctor import Check, Checks
 from engine.wire.flags import Argument, Board, Flag, Layered
 from engine.wire.method import Part, Query, Task
@@ -302,23 +302,28 @@ class LayerTime:
     """A row of the runtime's own table of layers: what it ran as one step.
 
     Attributes:
-        id: its number there.
-        name, op, dtype, target: as the runtime calls it, and where it ran (NPU, CPU).
+        number: its number there; 0 where it was not kept.
+        name, op, dtype, target: as the runtime calls it, and where it ran (NPU, CPU); empty where
+            it does not print it.
         microseconds: with the timing of layers on, which slows the run.
         traffic: bytes read and written.
-        layer: id of the build's layer that it computes; empty where it is none, or not known.
+        id: of the build's layer that it computes; empty or None where it is none, or not known.
         also: further layers that it computes; the time is that of all.
+        ddr_cycles, npu_cycles, total_cycles: None where it does not print them.
     """
 
-    id: int
-    name: str
-    op: str
-    dtype: str
-    target: str
+    number: Annotated[int, Key("id")] = 0
+    name: str = ""
+    op: str = ""
+    dtype: str = ""
+    target: str = ""
     microseconds: float | None = None
     traffic: int | None = None
-    layer: str = ""
+    id: Annotated[str | None, Key("layer")] = ""
     also: tuple[str, ...] = ()
+    ddr_cycles: Omit[int] = None
+    npu_cycles: Omit[int] = None
+    total_cycles: Omit[int] = None
 
 
 @record

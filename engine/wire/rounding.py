@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from engine.wire.codec import Key
 from engine.wire.record import record
 
 __all__ = ["RoundedLayer", "RoundedOutput", "RoundingSensitivity"]
@@ -37,7 +40,7 @@ class RoundedLayer:
     """A layer's tensor, as stored.
 
     Attributes:
-        name: layer id.
+        id: of the layer.
         rounding_db: as of an output.
         moved: share of the integers that change in the run in which most do.
         steps: the greatest change in steps; None in half precision.
@@ -45,7 +48,7 @@ class RoundedLayer:
             and that moves most; None where none of them moves, and of the first layers.
     """
 
-    name: str
+    id: Annotated[str, Key("name")]
     tensor: str
     rounding_db: float | None
     moved: float

@@ -76,15 +76,15 @@ def layer_lines(layers: Sequence[LayerTime]) -> list[str]:
     """The runtime's table, with the layers of the build where one is known."""
     if not layers:
         return []
-    known = any(row.layer for row in layers)
+    known = any(row.id for row in layers)
     head = ["id", *(["layer"] if known else [])]
     head += ["op", "type", "on", "time µs", "traffic", "runtime's name"]
     rows = []
     for row in layers:
-        ids = " + ".join((row.layer, *row.also)) if row.layer else "-"
+        ids = " + ".join((row.id, *row.also)) if row.id else "-"
         rows.append(
             [
-                str(row.id),
+                str(row.number),
                 *([sanitize(ids, 60)] if known else []),
                 row.op,
                 row.dtype,

@@ -169,7 +169,7 @@ def test_layers_are_told_and_a_second_sample_counts() -> None:
     found = rounding_sensitivity(done.graph, done.layers, feeds, golden=done.reference)
     assert found.samples == 2
     ids = {layer.id for layer in done.layers.layers}
-    assert {layer.name for layer in found.layers} <= ids
+    assert {layer.id for layer in found.layers} <= ids
     assert len(found.layers) > 10
     assert all(0 <= layer.moved <= 1 for layer in found.layers)
     assert any(layer.amplified_db is not None for layer in found.layers)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.errors import DeviceError, EngineError, JobCancelledError
-from engine.devices.measure.measured_run import LayerTable, layer_table
+from engine.devices.measure.measured_run import LayerTable
 from engine.devices.measure.perf_layers import LayerRow, LayerRows, layer_rows
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.devices.model_source import FindLayers
@@ -87,19 +87,24 @@ def layer_times_of(
         raise
     except EngineError as error:
         notes.append(f"The layers of the build are not known: {error}")
-    return LayerTimes(tuple(map(_row, found.rows)), layer_table(report, found), text, tuple(notes))
+    rows = tuple(map(_row, found.rows))
+    table = LayerTable(report.dialect, report.microseconds, report.total_kind, rows)
+    return LayerTimes(rows, table, text, tuple(notes))
 
 
 def _row(found: LayerRow) -> LayerTime:
     row = found.row
     return LayerTime(
-        id=row.id,
+        number=row.id,
         name=row.name,
         op=row.op,
         dtype=row.dtype,
         target=row.target,
         microseconds=row.microseconds,
         traffic=row.traffic,
-        layer=found.layer or "",
+        id=found.layer or "",
         also=found.also,
+        ddr_cycles=row.ddr_cycles,
+        npu_cycles=row.npu_cycles,
+        total_cycles=row.total_cycles,
     )

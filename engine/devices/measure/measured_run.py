@@ -3,40 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from engine.devices.measure.benchmark import CellResult
 from engine.devices.measure.perf_report import Dialect, TotalKind
-from engine.wire.devices import BoardMemory, FigureLabel
+from engine.wire.devices import BoardMemory, FigureLabel, LayerTime
 from engine.wire.measured import Conditions
 
-if TYPE_CHECKING:
-    from engine.devices.measure.perf_layers import LayerRows
-    from engine.devices.measure.perf_report import PerfReport
-
-__all__ = ["LayerFigure", "LayerTable", "MeasuredRun", "layer_table"]
-
-
-@dataclass(frozen=True)
-class LayerFigure:
-    """What a board measured of one of its steps.
-
-    Attributes:
-        layer: id of the layer in our graph; None where the row has none.
-        name, op, target: as the runtime calls it, and where it ran.
-        microseconds, ddr_cycles, npu_cycles, total_cycles, traffic: see
-            :class:`~engine.devices.measure.perf_report.PerfRow`.
-    """
-
-    layer: str | None
-    name: str
-    op: str
-    target: str
-    microseconds: float | None = None
-    ddr_cycles: int | None = None
-    npu_cycles: int | None = None
-    total_cycles: int | None = None
-    traffic: int | None = None
+__all__ = ["LayerTable", "MeasuredRun"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +25,7 @@ class LayerTable:
     dialect: Dialect
     microseconds: float | None
     total_kind: TotalKind | None
-    figures: tuple[LayerFigure, ...]
+    figures: tuple[LayerTime, ...]
 
 
 @dataclass(frozen=True)
@@ -78,22 +51,3 @@ class MeasuredRun:
     table: LayerTable | None = None
     memory: BoardMemory | None = None
     notes: tuple[str, ...] = ()
-
-
-def layer_table(report: PerfReport, rows: LayerRows) -> LayerTable:
-    """The table of a report whose rows have found their layers."""
-    figures = tuple(
-        LayerFigure(
-            layer=each.layer,
-            name=each.row.name,
-            op=each.row.op,
-            target=each.row.target,
-            microseconds=each.row.microseconds,
-            ddr_cycles=each.row.ddr_cycles,
-            npu_cycles=each.row.npu_cycles,
-            total_cycles=each.row.total_cycles,
-            traffic=each.row.traffic,
-        )
-        for each in rows.rows
-    )
-    return LayerTable(report.dialect, report.microseconds, report.total_kind, figures)

@@ -47,8 +47,8 @@ def _cell(first: CellResult, second: CellResult) -> PointChange | None:
 def _by_layer(run: MeasuredRun) -> dict[str, float]:
     found: dict[str, float] = {}
     for figure in () if run.table is None else run.table.figures:
-        if figure.layer is not None and figure.microseconds is not None:
-            found[figure.layer] = found.get(figure.layer, 0.0) + figure.microseconds
+        if figure.id and figure.microseconds is not None:
+            found[figure.id] = found.get(figure.id, 0.0) + figure.microseconds
     return found
 
 

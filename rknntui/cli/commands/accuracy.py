@@ -136,7 +136,7 @@ def _ranked(layers: tuple[LayerAccuracy, ...], sort: str) -> tuple[LayerAccuracy
 
 def _lines(result: Analysis, title: str) -> list[str]:
     found = result.rounding
-    rounded = {} if found is None else {layer.name: layer for layer in found.layers}
+    rounded = {} if found is None else {layer.id: layer for layer in found.layers}
     rows = [
         (
             sanitize(layer.id, 50),

@@ -26,7 +26,7 @@ def _lines(found: Comparison) -> list[str]:
     where = f"{sanitize(found.device)}: {found.chip}, runtime {sanitize(found.runtime)}"
     rows = [
         (
-            sanitize(layer.name, 50),
+            sanitize(layer.id, 50),
             layer.op,
             layer.dtype,
             _decibels(layer.simulator),

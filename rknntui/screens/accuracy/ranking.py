@@ -61,7 +61,7 @@ class Ranking(RecordView):
         self.result, self.recipe = result, job.recipe
         shown = [layer for layer in result.layers if not layer.inner]
         told = () if result.rounding is None else result.rounding.layers
-        rounded = {layer.name: layer for layer in told}
+        rounded = {layer.id: layer for layer in told}
         records = [rank_record(i, row, rounded.get(row.id)) for i, row in enumerate(shown)]
         self.table.set_records(records, keep="tensor")
         if self.table.sort_column is None:

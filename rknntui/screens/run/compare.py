@@ -83,11 +83,11 @@ def _decibels(difference: Difference) -> float | None:
 
 
 def _record(index: int, row: ComparedLayer, first: str) -> Record:
-    sign = "✗" if row.name == first else "!" if row.diverges else ""
+    sign = "✗" if row.id == first else "!" if row.diverges else ""
     return {
         "number": index + 1,
         "sign": sign,
-        "name": row.name,
+        "name": row.id,
         "aliases": (row.tensor,),
         "tensor": row.tensor,
         "op": row.op,

@@ -150,7 +150,7 @@ def layer_lines(result: Ran | LiveLook | None, error: str, width: int) -> list[L
     rows = result.layers
     if not rows:
         return [*lines, *_told(["The runtime told of no layers.", *result.notes], width)]
-    known = sum(bool(row.layer) for row in rows)
+    known = sum(bool(row.id) for row in rows)
     places = Counter(row.target for row in rows if row.target).most_common(_MANY)
     on = ", ".join(f"{count} on {place}" for place, count in places)
     text = f"{on}{'; ' if on else ''}{known} of {len(rows)} rows are layers of this build."
@@ -174,7 +174,7 @@ def compared_lines(found: Comparison | None, width: int) -> list[Line]:
     if found is None:
         return []
     lines = _told([found.verdict], width, "bad" if found.first else "good")
-    first = next((row for row in found.layers if row.name == found.first), None)
+    first = next((row for row in found.layers if row.id == found.first), None)
     if first is not None and first.inside:
         lines += _told([f"Or one that the board did not give: {_some(first.inside)}."], width)
     if found.rounding is not None:

@@ -80,7 +80,7 @@ class LayersPane(RecordView):
             self._times.clear()
         self.result = result
         for row in result.layers:
-            self._times.setdefault(row.id, _Times()).add(row.microseconds)
+            self._times.setdefault(row.number, _Times()).add(row.microseconds)
         self.set_title(f"Layers ({result.label})")
         self.join(errors)
 
@@ -89,7 +89,8 @@ class LayersPane(RecordView):
         rows = () if self.result is None else self.result.layers
         whole = sum(row.microseconds or 0.0 for row in rows)
         records = [
-            _record(row, whole, self._times[row.id].mean, errors.get(row.layer)) for row in rows
+            _record(row, whole, self._times[row.number].mean, errors.get(row.id or ""))
+            for row in rows
         ]
         table, top = self.table, self.table.scroll_offset.y
         shown = top <= table.cursor < top + max(1, table.size.height - table.head)
@@ -152,9 +153,9 @@ def _record(
     time = row.microseconds
     more = f" +{len(row.also)}" if row.also else ""
     return {
-        "id": row.id,
-        "name": (row.layer or row.name or f"#{row.id}") + more,
-        "layer": row.layer,
+        "id": row.number,
+        "name": (row.id or row.name or f"#{row.number}") + more,
+        "layer": row.id,
         "runtime_name": row.name,
         "aliases": (row.name, *row.also, *(error.aliases if error else ())),
         "op": row.op,

@@ -80,9 +80,9 @@ def test_the_difference_is_judged_by_what_other_roundings_do(
     assert all("more than rounding explains" in text for text in other.judged)
     told = other.told()
     assert told.rounding is not None
-    assert {layer.name for layer in told.layers if layer.rounding} == {
-        layer.name for layer in told.rounding.layers
-    } & {layer.name for layer in told.layers}
+    assert {layer.id for layer in told.layers if layer.rounding} == {
+        layer.id for layer in told.rounding.layers
+    } & {layer.id for layer in told.layers}
     assert any(layer.rounding for layer in told.layers)
     plain, _ = compare_build(build, BoardChoice(made.address))
     assert (plain.judged, plain.told().rounding) == ((), None)

@@ -20,17 +20,13 @@ from engine.devices.measure.history import (
     measured_folder,
     save_run,
 )
+from engine.devices.measure.layer_times import read_layer_times
 from engine.devices.measure.measured import memory_use
-from engine.devices.measure.measured_run import (
-    LayerFigure,
-    LayerTable,
-    MeasuredRun,
-    layer_table,
-)
-from engine.devices.measure.perf_layers import layer_rows
+from engine.devices.measure.measured_run import LayerTable, MeasuredRun
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.devices.measure.run_comparison import compare_runs
 from engine.graph.layers import Layer, LayerMap
+from engine.wire.devices import LayerTime
 from engine.wire.measured import Conditions, KeptRun
 from tests.devices.perf import printed
 
@@ -38,15 +34,31 @@ MODEL = "ab" * 32
 CONDITIONS = Conditions(
     MODEL, "rk3588", "adb:1234", {"runtime": "2.3.2", "driver": "0.9.8"}, {"NPU": 1_000_000_000}
 )
+
+
+def _row(name: str, target: str, us: float | None, layer: str, **cycles: int) -> LayerTime:
+    op = name.partition(":")[0]
+    return LayerTime(0, name, op, target=target, microseconds=us, id=layer, **cycles)
+
+
 TABLE = LayerTable(
     "generation 2, from 1.6",
     33.0,
     "operators",
     (
-        LayerFigure(None, "InputOperator:x", "InputOperator", "CPU", 4.0),
-        LayerFigure("conv1", "Conv:conv1_tile0", "Conv", "NPU", 10.0, 1, 2, 2, 1024),
-        LayerFigure("conv1", "Conv:conv1_tile1", "Conv", "NPU", 12.5),
-        LayerFigure("pool", "Pool:pool", "Pool", "CPU", None),
+        _row("InputOperator:x", "CPU", 4.0, ""),
+        _row(
+            "Conv:conv1_tile0",
+            "NPU",
+            10.0,
+            "conv1",
+            traffic=1024,
+            ddr_cycles=1,
+            npu_cycles=2,
+            total_cycles=2,
+        ),
+        _row("Conv:conv1_tile1", "NPU", 12.5, "conv1"),
+        _row("Pool:pool", "CPU", None, "pool"),
     ),
 )
 
@@ -272,13 +284,30 @@ def test_a_report_becomes_a_table_with_layers() -> None:
     layers = LayerMap(
         (Layer("conv1", "Conv", "weighted", ("conv1",), (), ("conv1_out",), ("conv1",)),)
     )
-    table = layer_table(report, layer_rows(report, layers))
-    assert [figure.layer for figure in table.figures] == [None, "conv1", None]
+    table = read_layer_times(printed.TO_1_5, lambda: layers).table
+    assert table is not None
+    assert [figure.id for figure in table.figures] == ["", "conv1", ""]
     assert (table.dialect, table.microseconds) == (report.dialect, report.microseconds)
     figure = table.figures[1]
     assert (figure.target, figure.microseconds, figure.traffic) == ("NPU", 428, 556800)
     run = _run(table=table)
     assert load_run(save_run(run)) == run
+
+
+def test_runs_that_were_kept_before_rows_had_numbers_are_read() -> None:
+    name = save_run(_run())
+    path = measured_folder() / f"{name}.json"
+    head, body = path.read_text().splitlines()
+    data = json.loads(body)
+    for row in data["table"]["figures"]:
+        assert (row.pop("id"), row.pop("dtype"), row.pop("also")) == (0, "", [])
+        row["layer"] = row["layer"] or None
+        row |= {key: row.get(key) for key in ("ddr_cycles", "npu_cycles", "total_cycles")}
+    path.write_text(f"{head}\n{json.dumps(data)}\n")
+    table = load_run(name).table
+    assert table is not None
+    assert [row.id for row in table.figures] == [None, "conv1", "conv1", "pool"]
+    assert replace(table, figures=table.figures[1:]) == replace(TABLE, figures=TABLE.figures[1:])
 
 
 def test_two_runs_side_by_side() -> None:
@@ -292,7 +321,7 @@ def test_two_runs_side_by_side() -> None:
     )
     figures = (
         replace(TABLE.figures[1], microseconds=30.0),
-        LayerFigure("new", "n", "Conv", "NPU", 1.0),
+        _row("Conv:n", "NPU", 1.0, "new"),
     )
     second = _run(
         conditions=later,

@@ -6,8 +6,9 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.devices.measure.history import measured_folder, save_run
-from engine.devices.measure.measured_run import LayerFigure, LayerTable, MeasuredRun
+from engine.devices.measure.measured_run import LayerTable, MeasuredRun
 from engine.services import measured
+from engine.wire.devices import LayerTime
 from engine.wire.measured import Conditions
 
 MODEL = "ab" * 32
@@ -18,7 +19,7 @@ def kept(at: float, us: float, device: str = "adb:1", chip: str = "rk3588") -> s
         "generation 2, from 1.6",
         us,
         "operators",
-        (LayerFigure("conv", "Conv:conv", "Conv", "NPU", us),),
+        (LayerTime(0, "Conv:conv", "Conv", target="NPU", microseconds=us, id="conv"),),
     )
     where = Conditions(MODEL, chip, device, {"runtime": "2.3.2"}, {"NPU": 1_000_000_000})
     return save_run(MeasuredRun(at, "net\x1b[2J.rknn", where, "emulated", table=table))

@@ -54,7 +54,7 @@ def test_a_sample_runs_and_is_told(here: MakeBoard, model: Path, tmp_path: Path)
     assert (output.name, output.shape, output.label) == ("scores", (1, 5), "emulated")
     assert [(top.index, top.value) for top in output.top] == [(4, 38.75), (3, 32.0)]
     assert found.milliseconds == 0.7
-    assert [(row.name, row.layer) for row in found.layers] == [("Conv:conv1", "")]
+    assert [(row.name, row.id) for row in found.layers] == [("Conv:conv1", "")]
     assert found.memory is not None
     assert (found.memory.total, found.memory_reason) == (5939200, "")
     np.testing.assert_array_equal(np.load(found.saved[0]), EXPECTED)
