@@ -153,7 +153,7 @@ def measured_of(run: str | None, title: str) -> MeasuredPoint:
         raise UsageError(
             f"No measured run of a model {sanitize(title, 80)!r} is kept.",
             cause="A calibration takes a run of `rknntui perf MODEL.rknn --device DEVICE`.",
-            remedy="Measure one, or name a run of `rknntui perf --history`.",
+            remedy="Measure one, or name a run of `rknntui perf history`.",
         )
     found = load_run(run)
     if found.label != "measured":

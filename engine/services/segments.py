@@ -138,7 +138,7 @@ def _proposed(
             f"than {limit:g} ms.",
             "A layer cannot be divided.",
             "Allow a longer time, use a smaller input, or make the layer cheaper: "
-            "`rknntui perf MODEL --chip CHIP --advice`.",
+            "`rknntui perf estimate MODEL --chip CHIP --advice`.",
         )
         for first, last in made.too_long
     )

@@ -106,13 +106,7 @@ class WhatIf:
     chips: EstimatedChips = ()
     dtype: EstimatedDtype = None
     input_sizes: OtherSizes = ()
-    batch: Annotated[
-        Annotated[int, Whole(1, 1024)] | None,
-        Flag(
-            name="--rknn-batch-size",
-            help="Of an estimate: inferences at once. Default: the recipe's, else 1.",
-        ),
-    ] = None
+    batch: Annotated[int, Whole(1, 1024)] | None = None
     npu_mhz: NpuClock = None
     cores: Annotated[
         int,
@@ -161,6 +155,10 @@ class AdviceParams(ModelTarget):
     npu_mhz: float | None = None
 
 
+def _read_run(text: str) -> str | None:
+    return None if text == "newest" else text
+
+
 @record
 class CalibrateParams(ModelTarget):
     """A model and a run of it that was measured, from the history of ``perf``.
@@ -169,7 +167,14 @@ class CalibrateParams(ModelTarget):
         run: the id of the run; None: the newest of this model on any board.
     """
 
-    run: str | None = None
+    run: Annotated[
+        str | None,
+        Flag(
+            help="Id of the kept run. Default: the newest of a model of this name.",
+            metavar="ID",
+            read=_read_run,
+        ),
+    ] = None
 
 
 # ----------------------------------------------------------------------------------------- answers
@@ -432,7 +437,7 @@ class Calibrated:
 
 
 COST_CHIPS = Query("cost.chips", ChipsParams, Chips)
-COST_ESTIMATE = Query("cost.estimate", EstimateParams, Estimates)
+COST_ESTIMATE = Query("cost.estimate", EstimateParams, Estimates, "perf estimate")
 COST_CHECK = Query("cost.check", CostCheckParams, CheckAnswer, "check")
 COST_ADVICE = Query("cost.advice", AdviceParams, AdviceAnswer)
-COST_CALIBRATE = Query("cost.calibrate", CalibrateParams, Calibrated)
+COST_CALIBRATE = Query("cost.calibrate", CalibrateParams, Calibrated, "perf calibrate")

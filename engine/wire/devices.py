@@ -379,7 +379,7 @@ class Performance(ModelOnBoard):
     kept: str = ""
 
 
-DEVICES_PERF = Task("devices.perf", PerfParams, Performance, "perf")
+DEVICES_PERF = Task("devices.perf", PerfParams, Performance, "perf run")
 DEVICES_LIST = Query("devices.list", DeviceListParams, Listing)
 DEVICES_EXAMINE = Task("devices.examine", ExamineParams, Checks, "doctor")
 EXAMINED = Part("devices.check", Check)

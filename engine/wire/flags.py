@@ -229,7 +229,7 @@ class Param:
         low, high = (self.limit.low, self.limit.high) if self.limit else (-math.inf, math.inf)
         above = isinstance(self.limit, Above)
         try:
-            value = self.of(text)
+            value = math.nan if "_" in text else self.of(text)
         except ValueError:
             value = math.nan
         if not (low < value if above else low <= value) or not value <= high:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Annotated
 
 from engine.wire.devices import FigureLabel
+from engine.wire.flags import Argument, Flag
 from engine.wire.method import Query
 from engine.wire.record import record
 
@@ -26,9 +28,13 @@ __all__ = [
 class KeptFilter:
     """Which runs: all, or those of a chip, a board's address, or a model's SHA-256."""
 
-    chip: str | None = None
-    device: str | None = None
-    model: str | None = None
+    chip: Annotated[
+        str | None, Flag(help="Only runs on this chip.", metavar="CHIP", kind="chip")
+    ] = None
+    device: Annotated[str | None, Flag(help="Only runs on this board.", metavar="DEVICE")] = None
+    model: Annotated[
+        str | None, Flag(help="Only runs of the file with this SHA-256.", metavar="SHA256")
+    ] = None
 
 
 @record
@@ -86,8 +92,8 @@ class KeptRuns:
 class RunPair:
     """Ids of two kept runs."""
 
-    first: str
-    second: str
+    first: Annotated[str, Argument()]
+    second: Annotated[str, Argument()]
 
 
 @record
@@ -136,5 +142,5 @@ class RunsCompared:
     layers: tuple[LayerChange, ...]
 
 
-MEASURED_LIST = Query("measured.list", KeptFilter, KeptRuns)
-MEASURED_COMPARE = Query("measured.compare", RunPair, RunsCompared)
+MEASURED_LIST = Query("measured.list", KeptFilter, KeptRuns, "perf history")
+MEASURED_COMPARE = Query("measured.compare", RunPair, RunsCompared, "perf compare")

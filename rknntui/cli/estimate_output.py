@@ -32,13 +32,7 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 from rknntui.cli.verb import Printed, show
 from rknntui.cost_report import REPORTS, Kind, report_text
 
-__all__ = ["Asked", "cores_of", "load_target", "report_flag", "show_calibration", "show_estimates"]
-
-
-def cores_of(masks: Sequence[str]) -> int:
-    """How many cores a choice of ``--cores`` takes; ``all`` are as many as a chip has."""
-    last = masks[-1] if masks else "auto"
-    return 8 if last == "all" else last.count("_") + 1
+__all__ = ["Asked", "load_target", "report_flag", "show_calibration", "show_estimates"]
 
 
 async def load_target(

@@ -118,7 +118,7 @@ def _type(param: Param) -> Any:
     limit = param.limit
     if param.of is int:
         low, high = _ends(limit)
-        return int if low is high is None else click.IntRange(low, high)
+        return _WholeNumber(low, high)
     if param.of is float:
         return _Number(limit)
     return FlagText(param)
@@ -132,6 +132,20 @@ def _ends(limit: Whole | Between | Above | None) -> tuple[Any, Any]:
         limit.low if limit.low > -_MOST else None,
         limit.high if limit.high <= _MOST else None,
     )
+
+
+class _WholeNumber(click.IntRange):
+    """A whole number within its bounds, in digits alone: Python takes ``0_1`` for 1."""
+
+    def _describe_range(self) -> str:
+        return "" if self.min is self.max is None else super()._describe_range()
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number, or click's usage error."""
+        if "_" in str(value):
+            self.fail(f"{value!r} is not a valid integer.", param, ctx)
+        number: int = super().convert(value, param, ctx)
+        return number
 
 
 class _Number(click.FloatRange):

@@ -1,4 +1,4 @@
-"""The verbs that estimate: chips, perf --chip, memory --chip, check; reports and gates."""
+"""The verbs that estimate: chips, perf estimate, memory --chip, check; reports and gates."""
 
 from __future__ import annotations
 
@@ -62,12 +62,35 @@ def test_chips_without_a_model_are_facts_with_sources(warm: Run) -> None:
 
 
 def test_perf_of_a_chip_is_estimated_per_layer(warm: Run, model: Path) -> None:
-    ran = warm("perf", model, "--chip", "rk3566", "--json", "-q")
+    ran = warm("perf", "estimate", model, "--chip", "rk3566", "--json", "-q")
     assert ran.code == 0, ran.err
     one = ran.json["chips"][0]
     assert one["label"] == "estimated"
     assert sum(row["total_cycles"] for row in one["layers"]) == one["total_cycles"] > 0
-    assert "(estimated)" in warm("perf", model, "--chip", "rk3566", "-q").out
+    assert "(estimated)" in warm("perf", "estimate", model, "--chip", "rk3566", "-q").out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--history"], 0, "No run is kept."),
+        (["--compare", "a", "b"], 2, "There is no measured run 'a'"),
+        (["MODEL", "--calibrate", "newest"], 2, "No measured run"),
+        (["MODEL", "--calibrate=newest"], 2, "No measured run"),
+        (["MODEL", "--chip", "rk3588", "--fail-over", "10s"], 0, "(estimated)"),
+        (["--chip=rk3588", "MODEL"], 0, "(estimated)"),
+        (["MODEL", "--chip", "rk3588", "--cores", "0_1"], 2, "rknntui perf estimate --cores 3"),
+        (["MODEL", "--chip", "rk3588", "--device", "local"], 2, "give one"),
+        (["MODEL", "--report", "a.csv"], 2, "rknntui perf estimate"),
+        (["MODEL", "--device", "nobody"], 9, "no .rknn file"),
+        (["estimate", "MODEL"], 2, "Name a chip"),
+    ],
+)
+def test_flags_that_chose_what_perf_does_lead_to_its_commands(
+    warm: Run, model: Path, words: list[str], code: int, told: str
+) -> None:
+    ran = warm("perf", *(model if word == "MODEL" else word for word in words))
+    assert (ran.code, told in ran.out + ran.err) == (code, True), ran.err
 
 
 def test_memory_of_a_chip_is_estimated(warm: Run, model: Path) -> None:
@@ -132,7 +155,7 @@ def test_device_and_chip_are_two_ways(warm: Run, model: Path) -> None:
 def test_a_gate_of_time_decides_the_exit_code(
     warm: Run, model: Path, limit: str, code: int
 ) -> None:
-    ran = warm("perf", model, "--chip", "rk3588", "--fail-over", limit, "--json", "-q")
+    ran = warm("perf", "estimate", model, "--chip", "rk3588", "--fail-over", limit, "--json", "-q")
     assert ran.code == code
     assert [gate["ok"] for gate in ran.json["gates"]] == [code == 0]
 
@@ -146,17 +169,17 @@ def test_gates_of_memory_and_of_layers_on_the_cpu(warm: Run, model: Path) -> Non
 
 
 def test_a_limit_has_a_unit_that_is_known(warm: Run, model: Path) -> None:
-    assert warm("perf", model, "--chip", "rk3588", "--fail-over", "20 apples").code == 2
+    assert warm("perf", "estimate", model, "--chip", "rk3588", "--fail-over", "20 apples").code == 2
 
 
 def test_a_flag_that_would_say_nothing_is_refused(warm: Run, model: Path) -> None:
     assert warm("chips", "--fail-over", "1ms", "-q").code == 2  # a gate that cannot fail
     assert warm("chips", "--report", "chips.html", "-q").code == 2
-    assert warm("perf", "--history", "--fail-over", "1ms").code == 2
-    asked = ("perf", model, "--chip", "rk3588", "-q")
+    assert warm("perf", "history", "--fail-over", "1ms").code == 2
+    asked = ("perf", "estimate", model, "--chip", "rk3588", "-q")
     assert warm(*asked, "--threads", "2").code == 2
-    assert warm(*asked, "--cores", "0", "--cores", "0_1").code == 2
-    assert warm(*asked, "--cores", "0_1", "--fail-memory", "1GB").code == 0
+    assert warm(*asked, "--cores", "0_1").code == 2
+    assert warm(*asked, "--cores", "2", "--fail-memory", "1GB").code == 0
 
 
 def test_a_report_is_written_once(warm: Run, model: Path, tmp_path: Path) -> None:
@@ -196,7 +219,7 @@ def test_what_if_is_float16_or_another_clock(warm: Run, model: Path) -> None:
 
 
 def test_a_calibration_needs_a_measured_run(warm: Run, model: Path) -> None:
-    ran = warm("perf", model, "--calibrate", "newest", "--json")
+    ran = warm("perf", "calibrate", model, "--json")
     assert ran.code == 2
     assert "No measured run" in ran.json["error"]["what"]
 
@@ -221,7 +244,7 @@ def test_a_build_is_a_gate(warm: Run, demo: Path) -> None:
 
 
 def test_advice_stands_behind_the_layers(warm: Run, model: Path) -> None:
-    asked = ("perf", model, "--chip", "rk3566", "--advice", "-q")
+    asked = ("perf", "estimate", model, "--chip", "rk3566", "--advice", "-q")
     ran = warm(*asked, "--json")
     assert ran.code == 0, ran.err
     assert [one["chip"] for one in ran.json["advice"]] == ["rk3566"]
@@ -231,7 +254,18 @@ def test_advice_stands_behind_the_layers(warm: Run, model: Path) -> None:
 
 @pytest.mark.long
 def test_advice_is_of_the_clock_that_is_asked_for(warm: Run, model: Path) -> None:
-    asked = ("perf", model, "--chip", "rk3588", "--npu-mhz", "300", "--advice", "--json", "-q")
+    asked = (
+        "perf",
+        "estimate",
+        model,
+        "--chip",
+        "rk3588",
+        "--npu-mhz",
+        "300",
+        "--advice",
+        "--json",
+        "-q",
+    )
     found = warm(*asked).json
     assert found["advice"][0]["time_ms"] == pytest.approx(found["chips"][0]["time_ms"]["value"])
 

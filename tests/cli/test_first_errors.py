@@ -16,13 +16,13 @@ def test_a_missing_recipe_names_the_verb_that_writes_one(warm: Run) -> None:
     assert "recipe new" not in warm("build", "model.onnx").err
 
 
-@pytest.mark.parametrize("verb", ["perf", "memory"])
+@pytest.mark.parametrize(("verb", "estimate"), [("perf", "perf estimate"), ("memory", "memory")])
 def test_a_source_model_without_a_board_leads_to_its_estimate(
-    warm: Run, demo: Path, verb: str
+    warm: Run, demo: Path, verb: str, estimate: str
 ) -> None:
     ran = warm(verb, demo / "digits_demo.onnx")
     assert ran.code == 9
-    assert f"`rknntui {verb} FILE --chip rk3588`" in ran.err
+    assert f"`rknntui {estimate} FILE --chip rk3588`" in ran.err
 
 
 @pytest.mark.long

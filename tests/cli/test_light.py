@@ -58,7 +58,8 @@ def test_every_verb_is_in_one_group() -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["build", "accuracy", "evaluate", "codegen", "perf", "hybrid propose"]
+    "verb",
+    ["build", "accuracy", "evaluate", "codegen", "perf estimate", "hybrid propose", "inspect"],
 )
 def test_seldom_options_are_in_a_help_of_their_own(verb: str) -> None:
     """--help fits on a screen or two; --help-options has every option, under its heading."""
@@ -80,7 +81,7 @@ def test_seldom_options_are_in_a_help_of_their_own(verb: str) -> None:
     assert "--darknet-epsilon" not in short.output
     assert "\nSource model:\n" in full.output
     options = [o for o in OPTIONS if o.name != "model" and o.role != "refused"]
-    for option in options if verb != "perf" else [o for o in options if o.section == "source"]:
+    for option in [o for o in options if verb != "inspect" or o.section == "source"]:
         assert option.flag in full.output or option.name == "do_quantization"
     # Hidden there, and taken all the same.
     given = [*verb.split(), "none.onnx", "--darknet-epsilon", "wrong"]

@@ -25,6 +25,9 @@ METHODS = [method for method in methods().values() if method.verb]
 WORD = st.text("abcxyz019_.", min_size=1, max_size=8)
 
 
+_ARGUMENTS = {"path", "model", "data", "config", "python", "name", "folder", "first", "second"}
+
+
 def number(param: Param) -> st.SearchStrategy[float]:
     limit = param.limit
     low = -1000.0 if limit is None else float(limit.low)
@@ -48,6 +51,7 @@ def value_of(param: Param) -> st.SearchStrategy[Any]:
             "max_ms": st.integers(1, 100).map(float),
             "batches": st.just((BatchModel(4, "/b4.rknn"),)),
             "python": st.just("python3.11"),
+            "run": WORD,
         }
         return special[param.path[-1]]
     if param.of is bool:
@@ -83,15 +87,7 @@ def request_of(method: Method[Any, Any], data: st.DataObject) -> Any:
     if "recipe" in names and method.options:
         own["recipe"] = {"model": "net.onnx", "do_quantization": False}
     else:
-        by_place = {
-            "path",
-            "model",
-            "data",
-            "config",
-            "python",
-            "name",
-            "folder",
-        } & names - own.keys()
+        by_place = _ARGUMENTS & names - own.keys()
         own |= {name: f"/d/{name}" for name in by_place}
     return method.params(
         **own, **{name: kind(**values) for name, kind, values in _records(method, inner)}

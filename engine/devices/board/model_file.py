@@ -103,8 +103,8 @@ def _no_model_error(path: Path, kind: str) -> ContainerError:
         f"{path.name} is {kind}, and no model that a board of generation 1 or 2 runs.",
         cause="Boards run the compiled models (.rknn) of the vendor's toolkits.",
         remedy="Compile the model for the board's chip and run that file. Without a board, "
-        "`rknntui perf FILE --chip rk3588` estimates its time, and `rknntui memory FILE --chip "
-        "rk3588` its memory.",
+        "`rknntui perf estimate FILE --chip rk3588` estimates its time, and `rknntui memory FILE "
+        "--chip rk3588` its memory.",
     )
 
 

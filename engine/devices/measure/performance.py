@@ -1,4 +1,4 @@
-"""``rknntui perf --device``: a model timed on a board, point by point, and kept in the history."""
+"""``rknntui perf run``: a model timed on a board, point by point, and kept in the history."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
                 file, memory = opened.file, memory_of(opened)[0]
                 _keep(early, file, source, cells, LayerTimes(), reporter, memory)
                 told = f"{len(cells)} of {len(plan.cells)} points were measured and are kept"
-                reporter.emit(LogLine(f"{told}: see perf --history.", "warning"))
+                reporter.emit(LogLine(f"{told}: see perf history.", "warning"))
             raise
         if params.fix_clocks:
             runtime.restore_clocks()

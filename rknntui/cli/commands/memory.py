@@ -14,7 +14,7 @@ from rknntui.cli.board_target import board_target
 from rknntui.cli.cost_text import memory_cost_lines
 from rknntui.cli.estimate_output import Asked, report_flag, show_estimates
 from rknntui.cli.figures import memory_line, system_line, where_line
-from rknntui.cli.flags import Verb, json_flag, quiet_flag, source_flags, values_of
+from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.gates import Limits, fail_memory_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
@@ -30,11 +30,11 @@ from rknntui.cli.session import WorkerSession, with_worker
 )
 @click.argument("model", type=click.Path(path_type=Path))
 @request_flags(BOARD_MEMORY)
-@request_flags(COST_ESTIMATE, without=("cores",))
+@request_flags(COST_ESTIMATE, without=("batch", "cores"))
 @report_flag
 @click.option("--force", is_flag=True, help="Overwrite a report that exists.")
 @fail_memory_flag
-@source_flags
+@recipe_flags
 @json_flag
 @quiet_flag
 def command(

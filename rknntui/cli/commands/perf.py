@@ -1,7 +1,8 @@
-"""``rknntui perf``: Time a compiled model on a board, or estimate a model on a chip."""
+"""``rknntui perf``: Time a model on a board, or estimate it for a chip; list and compare runs."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import click
 from engine import sanitize
 from engine.wire.board_tables import COMPARED_LAYERS, COMPARED_POINTS, KEPT_RUNS, POINTS
 from engine.wire.codec import encode
-from engine.wire.cost import COST_ESTIMATE, EstimateParams
+from engine.wire.cost import COST_CALIBRATE, COST_ESTIMATE, CalibrateParams, EstimateParams
 from engine.wire.devices import (
     DEVICES_PERF,
     MeasuredPoint,
@@ -21,7 +22,6 @@ from engine.wire.measured import (
     MEASURED_COMPARE,
     MEASURED_LIST,
     KeptFilter,
-    KeptRuns,
     RunPair,
     RunsCompared,
 )
@@ -31,20 +31,15 @@ from rknntui.cli.board_target import (
     build_flag,
 )
 from rknntui.cli.cost_text import layer_cost_lines
-from rknntui.cli.estimate_output import (
-    Asked,
-    cores_of,
-    report_flag,
-    show_calibration,
-    show_estimates,
-)
+from rknntui.cli.estimate_output import Asked, report_flag, show_calibration, show_estimates
 from rknntui.cli.figures import layer_lines, memory_line, where_line
-from rknntui.cli.flags import Verb, json_flag, quiet_flag, source_flags, values_of
+from rknntui.cli.flags import VerbGroup, json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.gates import (
     Limits,
     cost_gate_flags,
     exit_code,
     gate_lines,
+    limit_flags,
     measured_gates,
 )
 from rknntui.cli.output import emit, table_lines
@@ -52,49 +47,63 @@ from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
 
+_MODES = {
+    "--history": "history",
+    "--compare": "compare",
+    "--calibrate": "calibrate",
+    "--chip": "estimate",
+}
+"""Flags that told what ``perf`` does before these were commands -> the command."""
+_OF_ESTIMATES = ("--report", "--advice", "--fail-cpu", "--fail-memory")
 
-@click.command(
-    "perf",
-    cls=Verb,
-    epilog="Examples: rknntui perf model.rknn --device ssh:pi@board.lan --cores 0_1_2 --threads 3; "
-    "rknntui perf model.onnx --chip rk3588 --fail-over 20ms",
+
+class PerfVerbs(VerbGroup):
+    """``perf MODEL`` measures; the flags that once chose another way lead to its command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the command first where it is left out."""
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = self._with_command(ctx, args)
+        return super().parse_args(ctx, args)
+
+    def _with_command(self, ctx: click.Context, args: list[str]) -> list[str]:
+        flags = [word.partition("=")[0] for word in args]
+        mode = next((flag for flag in _MODES if flag in flags), "")
+        if mode == "--chip" and "--device" in flags:
+            ctx.fail("--device measures and --chip estimates: give one.")
+        if mode == "--chip" and "--cores" in flags:
+            ctx.fail("An estimate takes how many cores: rknntui perf estimate --cores 3.")
+        if not mode and not {*_OF_ESTIMATES}.isdisjoint(flags):
+            ctx.fail(f"{', '.join(_OF_ESTIMATES)} are of estimates: rknntui perf estimate.")
+        if mode in ("--history", "--compare"):
+            args = [word for word in args if word != mode]
+        args = [re.sub("^--calibrate(?==|$)", "--run", word) for word in args]
+        return [_MODES.get(mode, "run"), *args]
+
+
+@click.group("perf", cls=PerfVerbs)
+def command() -> None:
+    """Time a model on a board (measured), or estimate it for a chip; list and compare runs.
+
+    Without a command it measures: rknntui perf MODEL is rknntui perf run MODEL.
+    """
+
+
+@command.command(
+    "run",
+    short_help="Time a compiled model on a board (measured).",
+    epilog="Example: rknntui perf model.rknn --device ssh:pi@board.lan --cores 0_1_2 --threads 3",
 )
-@click.argument("model", required=False, type=click.Path(path_type=Path))
+@click.argument("model", type=click.Path(path_type=Path))
 @request_flags(DEVICES_PERF)
 @build_flag
-@click.option("--history", is_flag=True, help="List the runs that are kept; nothing is measured.")
-@click.option(
-    "--compare",
-    nargs=2,
-    metavar="ID ID",
-    help="Compare two kept runs by their ids in the history; nothing is measured.",
-)
-@click.option(
-    "--calibrate",
-    metavar="ID",
-    help="Correct the estimates of a chip by a kept run of this MODEL (newest: the newest of its "
-    "name), from now on.",
-)
-@request_flags(COST_ESTIMATE, without=("cores",))
-@click.option("--advice", is_flag=True, help="With --chip: also say what would make it faster.")
-@report_flag
-@click.option("--force", is_flag=True, help="Overwrite a report that exists.")
-@cost_gate_flags
-@source_flags
+@limit_flags("over")
 @json_flag
 @quiet_flag
-@click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    model: Path | None,
+def run(
+    model: Path,
     build: Path | None,
-    history: bool,
-    compare: tuple[str, str] | None,
-    calibrate: str | None,
-    advice: bool,
-    report: Path | None,
-    force: bool,
+    fail_over: float | None,
     as_json: bool,
     quiet: bool,
     **flags: Any,
@@ -102,56 +111,10 @@ def command(
     """Time a compiled model on a board (measured): percentiles, clocks and temperature beside them.
 
     MODEL is a .rknn that the vendor's toolkit compiled for the board's chip; an emulated board also
-    takes a container of this program or a recipe. Inputs are zeros. Every run is kept: --history
-    lists them, --compare sets two side by side.
-
-    With --chip, nothing is measured: MODEL is a model file or a recipe, and the cost of each of its
-    layers on that chip is estimated.
+    takes a container of this program or a recipe. Inputs are zeros. Every run is kept: perf history
+    lists them, perf compare sets two side by side.
     """
-    limits, values = Limits.taken(flags), values_for(PerfParams, flags)
-    estimate = values_for(EstimateParams, flags)
-    if limits and (history or compare is not None):
-        raise click.UsageError("A limit is of a run or an estimate, not of the history.", ctx)
-    if history:
-        _history(values.get("device"), as_json=as_json)
-        return 0
-    if compare is not None:
-        _compare(RunPair(*compare), as_json=as_json)
-        return 0
-    if model is None:
-        raise click.UsageError("Missing argument 'MODEL'.", ctx)
-    if calibrate is not None:
-        return show_calibration(
-            model, None if calibrate == "newest" else calibrate, values_of(flags), as_json=as_json
-        )
-    if "chips" in estimate:
-        if "device" in values:
-            raise click.UsageError("--device measures and --chip estimates: give one.", ctx)
-        masks = values.pop("cores", ())
-        several = len(masks) > 1
-        if build or several or values.keys() - {"warmup", "layers"}:
-            raise click.UsageError(
-                "Several --cores, --threads, --batch, --loops, --seconds, --build and --fix-clocks "
-                "are of measurements: they say nothing with --chip.",
-                ctx,
-            )
-        estimate["cores"] = cores_of(masks)
-        asked = Asked(
-            model,
-            estimate,
-            values_of(flags),
-            limits,
-            report,
-            force,
-            as_json,
-            quiet,
-            advice,
-        )
-        return show_estimates(asked, layer_cost_lines, kind="layers")
-    if report is not None or advice or limits.cpu is not None or limits.memory is not None:
-        raise click.UsageError(
-            "--report, --advice, --fail-cpu and --fail-memory are of estimates: give --chip.", ctx
-        )
+    values = values_for(PerfParams, flags)
 
     async def action(session: WorkerSession) -> Performance:
         target = await board_target(session, model)
@@ -165,12 +128,79 @@ def command(
     medians = [
         (_name(each), None if each.median is None else each.median / 1000) for each in found.points
     ]
-    gates = measured_gates(medians, limits.over, found.label)
+    gates = measured_gates(medians, fail_over, found.label)
     data = encode(found)
     if gates:
         data["gates"] = [encode(one) for one in gates]
     emit(data, [*_lines(found), *gate_lines(gates)], as_json=as_json)
     return exit_code(gates)
+
+
+@command.command(
+    "estimate",
+    short_help="Estimate the cost of each layer on a chip.",
+    epilog="Example: rknntui perf estimate model.onnx --chip rk3588 --fail-over 20ms",
+)
+@target
+@request_flags(COST_ESTIMATE, without=("batch",))
+@click.option("--advice", is_flag=True, help="Also say what would make it faster.")
+@report_flag
+@click.option("--force", is_flag=True, help="Overwrite a report that exists.")
+@cost_gate_flags
+@recipe_flags
+@json_flag
+@quiet_flag
+def estimate(
+    target: Path,
+    advice: bool,
+    report: Path | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+    **flags: Any,
+) -> int:
+    """Estimate the cost of each layer on a chip: cycles, time and what bounds it.
+
+    TARGET is a model file or a recipe; nothing is measured.
+    """
+    limits, values = Limits.taken(flags), values_for(EstimateParams, flags)
+    if "chips" not in values:
+        raise click.UsageError("Name a chip: --chip rk3588. All of them: rknntui chips TARGET.")
+    asked = Asked(target, values, values_of(flags), limits, report, force, as_json, quiet, advice)
+    return show_estimates(asked, layer_cost_lines, kind="layers")
+
+
+@command.command("history", short_help="List the runs that are kept.")
+@request_flags(MEASURED_LIST)
+@json_flag
+def history(as_json: bool, **flags: Any) -> None:
+    """List the runs that are kept, the newest first; nothing is measured."""
+    asked = KeptFilter(**values_for(KeptFilter, flags))
+    found = with_worker(lambda session: session.call(MEASURED_LIST, asked), Narrator())
+    lines = table_lines(KEPT_RUNS, found.runs) or ["No run is kept."]
+    emit(found, lines, as_json=as_json)
+
+
+@command.command("compare", short_help="Set two kept runs side by side.")
+@click.argument("first")
+@click.argument("second")
+@json_flag
+def compare(first: str, second: str, as_json: bool) -> None:
+    """Set two kept runs side by side, by their ids in the history; nothing is measured."""
+    asked = RunPair(first, second)
+    found = with_worker(lambda session: session.call(MEASURED_COMPARE, asked), Narrator())
+    emit(found, _compared(found), as_json=as_json)
+
+
+@command.command("calibrate", short_help="Correct the estimates of a chip by a kept run.")
+@target
+@request_flags(COST_CALIBRATE)
+@recipe_flags
+@json_flag
+def calibrate(target: Path, as_json: bool, **flags: Any) -> int:
+    """Correct the estimates of a chip by a kept run of TARGET, from now on."""
+    values = values_for(CalibrateParams, flags)
+    return show_calibration(target, values.get("run"), values_of(flags), as_json=as_json)
 
 
 def _lines(found: Performance) -> list[str]:
@@ -194,23 +224,6 @@ def _lines(found: Performance) -> list[str]:
 def _name(point: MeasuredPoint) -> str:
     batch = f", batch {point.batch}" if point.batch > 1 else ""
     return f"cores {point.cores}{batch}, threads {point.threads}"
-
-
-def _history(device: str | None, *, as_json: bool) -> None:
-    async def action(session: WorkerSession) -> KeptRuns:
-        return await session.call(MEASURED_LIST, KeptFilter(device=device))
-
-    found = with_worker(action, Narrator())
-    lines = table_lines(KEPT_RUNS, found.runs) or ["No run is kept."]
-    emit(found, lines, as_json=as_json)
-
-
-def _compare(pair: RunPair, *, as_json: bool) -> None:
-    async def action(session: WorkerSession) -> RunsCompared:
-        return await session.call(MEASURED_COMPARE, pair)
-
-    found = with_worker(action, Narrator())
-    emit(found, _compared(found), as_json=as_json)
 
 
 def _compared(found: RunsCompared) -> list[str]:

@@ -73,7 +73,7 @@ def test_what_was_measured_is_kept_where_the_board_goes(here: MakeBoard, model: 
     assert [cell.cell.cores for cell in run.cells] == ["0"]
     assert any(note.startswith("It ended early") for note in run.notes)
     said = [event.text for event in events if isinstance(event, LogLine)]
-    assert said == ["1 of 3 points were measured and are kept: see perf --history."]
+    assert said == ["1 of 3 points were measured and are kept: see perf history."]
 
 
 @pytest.mark.cc
