@@ -85,6 +85,10 @@ class BoardAnswer:
     notes: tuple[str, ...] = ()
 
 
+def _read_ssh(text: str) -> str:
+    return text if text.startswith("ssh:") else f"ssh:{text}"
+
+
 @record
 class DeviceListParams:
     """How to look.
@@ -95,7 +99,14 @@ class DeviceListParams:
         ask: log in to the boards of ``ssh``; else they are listed as ``not asked``.
     """
 
-    ssh: tuple[str, ...] = ()
+    ssh: Annotated[
+        tuple[str, ...],
+        Flag(
+            help="List a board that is reached over SSH, too; once per board.",
+            metavar="[ssh:][USER@]HOST[:PORT]",
+            read=_read_ssh,
+        ),
+    ] = ()
     start_server: bool = False
     ask: bool = False
 
@@ -380,7 +391,7 @@ class Performance(ModelOnBoard):
 
 
 DEVICES_PERF = Task("devices.perf", PerfParams, Performance, "perf run")
-DEVICES_LIST = Query("devices.list", DeviceListParams, Listing)
+DEVICES_LIST = Query("devices.list", DeviceListParams, Listing, "devices list")
 DEVICES_EXAMINE = Task("devices.examine", ExamineParams, Checks, "doctor")
 EXAMINED = Part("devices.check", Check)
 """A check of ``devices.examine``, told as soon as it is done."""

@@ -18,6 +18,7 @@ from engine.wire import (
     encryption,
     guide,
     hybrid,
+    measured,
     monitor,
     score,
     segments,
@@ -46,7 +47,7 @@ _HOMES = (
     guide,
     hybrid,
 )
-_MORE = (monitor, score, segments, sweep, vendor)
+_MORE = (measured, monitor, score, segments, sweep, vendor)
 
 
 @cache

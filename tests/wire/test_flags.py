@@ -52,6 +52,7 @@ def value_of(param: Param) -> st.SearchStrategy[Any]:
             "batches": st.just((BatchModel(4, "/b4.rknn"),)),
             "python": st.just("python3.11"),
             "run": WORD,
+            "ssh": st.lists(WORD.map("ssh:{}".format), min_size=1).map(tuple),
         }
         return special[param.path[-1]]
     if param.of is bool:

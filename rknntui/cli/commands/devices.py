@@ -7,16 +7,18 @@ import signal
 import threading
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
 from engine import AGENT_TARGETS, EMULATED_CHIPS, DeviceError, build_agent, emulate
 from engine.wire.board_tables import BOARDS
-from engine.wire.devices import DEVICES_LIST, DeviceListParams, Listing
+from engine.wire.devices import DEVICES_LIST, DeviceListParams
 from rknntui.cli.flags import json_flag, quiet_flag
 from rknntui.cli.output import emit, table_lines
 from rknntui.cli.progress import Narrator
-from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.cli.request import request_flags, values_for
+from rknntui.cli.session import with_worker
 
 
 @click.group("devices")
@@ -28,27 +30,17 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option(
-    "--ssh",
-    multiple=True,
-    metavar="[ssh:][USER@]HOST[:PORT]",
-    help="List a board that is reached over SSH, too; once per board.",
-)
+@request_flags(DEVICES_LIST)
 @json_flag
-def list_boards(ssh: tuple[str, ...], as_json: bool) -> None:
+def list_boards(as_json: bool, **flags: Any) -> None:
     """List the boards in reach: by adb, by NTB, on USB, and this machine where it is one.
 
     An adb server that is not up is started. Boards named with --ssh are asked; no network is
     searched. Exit code 13 where the adb server or one of these boards does not answer.
     """
-
-    named = tuple(name if name.startswith("ssh:") else f"ssh:{name}" for name in ssh)
-
-    async def action(session: WorkerSession) -> Listing:
-        params = DeviceListParams(named, start_server=True, ask=True)
-        return await session.call(DEVICES_LIST, params)
-
-    found = with_worker(action, Narrator())
+    values = values_for(DeviceListParams, flags)
+    asked = DeviceListParams(**values, start_server=True, ask=True)
+    found = with_worker(lambda session: session.call(DEVICES_LIST, asked), Narrator())
     # without adb there may be boards by other ways; a server that does not serve hides some
     no_server = any(notice.code == "adb-server" for notice in found.notices)
     none = [] if no_server else ["No board found."]
