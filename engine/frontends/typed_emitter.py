@@ -11,7 +11,7 @@ import onnx
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize, shape_text
-from engine.frontends.emit import Emitter, element_type
+from engine.frontends.emit import Emitter, Input, element_type
 from engine.graph.ir.constants import IR_VERSION, OPSET
 from engine.graph.ir.rewriting import static_shape
 
@@ -68,7 +68,7 @@ class TypedEmitter(Emitter):
     def nodes(
         self,
         op: str,
-        inputs: Sequence[str],
+        inputs: Sequence[Input],
         outputs: Sequence[str],
         *,
         domain: str = "",
@@ -80,12 +80,13 @@ class TypedEmitter(Emitter):
             MisfitError: ONNX's inference says why, or an output is absurdly large.
         """
         names = super().nodes(op, inputs, outputs, domain=domain, **attributes)
+        node = self._proto.graph.node[-1]
         try:
             types = onnx.shape_inference.infer_node_outputs(
                 onnx.defs.get_schema(op, OPSET),
-                self._proto.graph.node[-1],
-                {name: self._types[name] for name in inputs if name},
-                {name: self._small[name] for name in inputs if name in self._small},
+                node,
+                {name: self._types[name] for name in node.input if name},
+                {name: self._small[name] for name in node.input if name in self._small},
                 opset_imports=self._imports,
                 ir_version=IR_VERSION,
             )
@@ -94,8 +95,8 @@ class TypedEmitter(Emitter):
             raise MisfitError(f"its inputs do not fit ({text})") from error
         self._types.update(types)
         if op == "MaxUnpool":  # inference does not read the shape that is given
-            size = onnx.numpy_helper.to_array(self._small[inputs[2]])
-            element = self._types[inputs[0]].tensor_type.elem_type
+            size = onnx.numpy_helper.to_array(self._small[node.input[2]])
+            element = self._types[node.input[0]].tensor_type.elem_type
             self._types[names[0]] = onnx.helper.make_tensor_type_proto(element, size.tolist())
         for name in filter(None, names):
             self.shape(name)
