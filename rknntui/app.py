@@ -57,7 +57,7 @@ class Workbench(QuietCrashApp):
     Args:
         path: what to open; without it, what the last run had open.
         recipe: a recipe to open instead, as option name -> value.
-        given: options of the source model at ``path``, such as its file of weights.
+        options: of the source model at ``path``, such as its file of weights.
         state_kept: whether the last run's state is restored and this one's is saved.
     """
 
@@ -80,11 +80,11 @@ class Workbench(QuietCrashApp):
         path: str | None = None,
         *,
         recipe: dict[str, object] | None = None,
-        given: dict[str, object] | None = None,
+        options: dict[str, object] | None = None,
         state_kept: bool = True,
     ) -> None:
         super().__init__()
-        self._first = path, recipe, given
+        self._first = path, recipe, options
         self._state_kept = state_kept
         self._state: dict[str, object] = ui_state.load() if state_kept else {}
         self._guard = Guard(self.leave, self._last_words)
@@ -116,8 +116,8 @@ class Workbench(QuietCrashApp):
         if not self.is_headless:
             self._guard.watch(asyncio.get_running_loop())
         path, recipe, _ = self._first
-        wanted = "model" if path or recipe else str(self._state.get("workspace"))
-        await self.show(wanted if wanted in WORKSPACES else "model")
+        name = "model" if path or recipe else str(self._state.get("workspace"))
+        await self.show(name if name in WORKSPACES else "model")
         self.call_after_refresh(self._painted)
 
     def _painted(self) -> None:

@@ -40,7 +40,7 @@ def given_options(words: Sequence[str]) -> dict[str, object]:
     from engine import OPTIONS, UsageError, did_you_mean
 
     flags = {o.flag: o for o in OPTIONS if o.section == "source" and o.name != "model"}
-    given: dict[str, object] = {}
+    options: dict[str, object] = {}
     waiting = list(words)
     while waiting:
         flag, equals, value = waiting.pop(0).partition("=")
@@ -55,11 +55,11 @@ def given_options(words: Sequence[str]) -> dict[str, object]:
                 raise UsageError(f"{flag} needs a value.", remedy=f"Write {flag} VALUE.")
             value = waiting.pop(0)
         option = flags[flag]
-        found, before = option.parse(value), given.get(option.name)
+        value_of, before = option.parse(value), options.get(option.name)
         if isinstance(before, dict) and option.repeated:
-            found = {**before, **found}
-        given[option.name] = absolute(option, found)
-    return given
+            value_of = {**before, **value_of}
+        options[option.name] = absolute(option, value_of)
+    return options
 
 
 def absolute(option: Option, value: Any) -> object:

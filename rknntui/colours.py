@@ -44,10 +44,10 @@ def theme_files() -> dict[str, Path]:
     """Name -> file; a user's theme replaces ours of the same name."""
     from engine import config_folder
 
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for folder in (_shipped(), config_folder() / "themes"):
-        found.update({path.stem: path for path in _tomls(folder)})
-    return found
+        files.update({path.stem: path for path in _tomls(folder)})
+    return files
 
 
 def _shipped() -> Path:

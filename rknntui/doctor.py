@@ -90,15 +90,15 @@ def _libraries() -> Iterator[Check]:
 
 def _extra(extra: str, name: str, verb: str) -> Check:
     # a build for another processor or GPU has the same modules
-    found = {
+    versions = {
         one.name: _version(one.name) or _version(one.name.removesuffix("-cpu"))
         for one in requirements(extra)
     }
-    missing = [package for package, version in found.items() if version is None]
-    if found and not missing:
-        return Check(name, "ok", ", ".join(f"{one} {version}" for one, version in found.items()))
-    told = f"not installed: {', '.join(missing)}" if missing else "not installed"
-    return Check(name, "note", told, f"To {verb} them: {install_line(extra)}")
+    missing = [package for package, version in versions.items() if version is None]
+    if versions and not missing:
+        return Check(name, "ok", ", ".join(f"{one} {version}" for one, version in versions.items()))
+    text = f"not installed: {', '.join(missing)}" if missing else "not installed"
+    return Check(name, "note", text, f"To {verb} them: {install_line(extra)}")
 
 
 def _version(package: str) -> str | None:
@@ -131,7 +131,7 @@ def _terminal() -> Check:
 
 def _adb() -> Check:
     # the one that adbutils brings along is never started: servers of two versions end each other
-    found = shutil.which("adb")
-    if found:
-        return Check("adb", "ok", found)
+    path = shutil.which("adb")
+    if path:
+        return Check("adb", "ok", path)
     return Check("adb", "note", "no adb program", "Install adb to reach boards by cable.")

@@ -21,7 +21,7 @@ def open_workbench(
     """
     from rknntui.app import Workbench
 
-    app = Workbench(path, recipe=recipe, given=given)
+    app = Workbench(path, recipe=recipe, options=given)
     app.run()
     if app.crash is not None:
         from engine import sanitize

@@ -51,7 +51,7 @@ class Opener:
         with self._shown(path):
             await with_key(self._app, lambda: self._open(path, given))
 
-    async def _open(self, path: str, given: Mapping[str, object] | None) -> None:
+    async def _open(self, path: str, options: Mapping[str, object] | None) -> None:
         from pathlib import Path
 
         from engine import SeveralFilesError
@@ -65,13 +65,13 @@ class Opener:
         await ask_trust(app, recipe)
         before = session.recipe
         try:
-            draft = await open_path(session, app.bridge, path, given)
+            draft = await open_path(session, app.bridge, path, options)
         except SeveralFilesError:
             model = str(recipe.get("model") or absolute)
             pair = await ask_for_partner(app, model)
             if pair is not None:
                 named = pair.model if model == absolute else path  # else a recipe's file
-                await self.open(named, {**(given or {}), "weights": pair.weights})
+                await self.open(named, {**(options or {}), "weights": pair.weights})
             return
         if session.recipe is not before:
             for text in told(session.left, draft):

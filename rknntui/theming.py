@@ -20,11 +20,11 @@ class Theming:
         wanted: the name of the theme to begin with; not shown by a terminal of few colours.
     """
 
-    def __init__(self, app: QuietCrashApp, wanted: str) -> None:
+    def __init__(self, app: QuietCrashApp, name: str) -> None:
         self._app = app
-        self._wanted = wanted
+        self._wanted = name
         self._problem = ""
-        self.use(FEW_COLOURS if app.colours == "standard" else wanted)
+        self.use(FEW_COLOURS if app.colours == "standard" else name)
 
     @property
     def remembered(self) -> str:

@@ -185,26 +185,26 @@ class _Work:
                 names = [*(row.golden for row in rows), *self._alone.golden(index)]
                 expected = _run(self._golden_runner, feeds, names)
             if self._simulator_runner is None:
-                found = self._simulated.run(index, feeds, between)
+                simulated = self._simulated.run(index, feeds, between)
             else:
                 names = [row.simulated for row in rows if row.simulated and row.op != INPUT]
-                found = _run(self._simulator_runner, feeds, names)
+                simulated = _run(self._simulator_runner, feeds, names)
             alone = self._alone.run(index, expected)
             for row in rows:
-                self._compare(row, expected, found, alone, sink)
+                self._compare(row, expected, simulated, alone, sink)
 
     def _compare(
         self,
         row: Row,
         expected: Mapping[str, np.ndarray],
-        found: Mapping[str, np.ndarray],
+        results: Mapping[str, np.ndarray],
         alone: Mapping[str, np.ndarray],
         sink: Sink | None,
     ) -> None:
         golden = expected[row.golden]
         simulated = None
         if row.simulated is not None:
-            simulated = golden if row.op == INPUT else found[row.simulated]
+            simulated = golden if row.op == INPUT else results[row.simulated]
             params = None if row.op == INPUT else self._table.get(row.golden)
             single = alone.get(row.simulated, simulated)
             span = None if params is None else params.representable_range

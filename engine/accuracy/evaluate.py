@@ -99,10 +99,10 @@ class EntireRun:
         """
         between: dict[str, np.ndarray] = {}
         for index, expected in enumerate(self._golden.run(feeds)):
-            found = self._simulated.stored(index, feeds, between)
+            stored = self._simulated.stored(index, feeds, between)
             for name in list(expected):
                 quantized = self._simulated.quantized_tensors[name]
-                yield name, expected.pop(name), found[quantized.tensor], quantized
+                yield name, expected.pop(name), stored[quantized.tensor], quantized
 
 
 class _Quantized:
@@ -176,15 +176,15 @@ def evaluate(
     work.compare_outputs(feeds, chosen)
     return work.outputs(), tuple(
         LayerError(
-            found.sqnr,
-            found.cosine,
-            found.samples,
+            total.sqnr,
+            total.cosine,
+            total.samples,
             layer=row.layer,
             op=row.shown_op,
             tensor=row.golden,
         )
         for row in rows
-        for found in (sums[row.golden],)
+        for total in (sums[row.golden],)
     )
 
 
@@ -230,9 +230,9 @@ class _Evaluation:
         for done, index in enumerate(chosen, 1):
             self._reporter.check_cancelled()
             feed = feeds[index]
-            expected, found = golden.run(feed, names), simulator.run(feed, names)
+            expected, simulated = golden.run(feed, names), simulator.run(feed, names)
             for name in names:
-                self._exact[name] += error_sums(expected[name], found[name])[0]
+                self._exact[name] += error_sums(expected[name], simulated[name])[0]
             self._reporter.emit(Progress("evaluate", done, self._total))
 
     def outputs(self) -> tuple[OutputFidelity, ...]:

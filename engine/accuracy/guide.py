@@ -221,8 +221,8 @@ def cosine_verdict(cosine: float) -> Verdict:
 def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
     """The worst of some verdicts; ``pass`` of none."""
     order: tuple[Verdict, ...] = ("fail", "warning", "pass")
-    found = set(verdicts)
-    return next((verdict for verdict in order if verdict in found), "pass")
+    present = set(verdicts)
+    return next((verdict for verdict in order if verdict in present), "pass")
 
 
 def next_step(done: Collection[str], holds: Callable[[Fact], bool]) -> Step | None:

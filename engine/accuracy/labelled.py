@@ -79,9 +79,9 @@ class LabelledDataset:
         plans = preprocess.plans(inputs)
         plan = plans[0]
         pixels: np.ndarray = np.empty(0) if self.pixels is None else self.pixels
-        wanted = (plan.height, plan.width, plan.channels) if plan.takes_images else None
-        if len(plans) != 1 or pixels.shape[1:] != wanted:
-            takes = "several inputs" if len(plans) != 1 else shape_text(wanted or plan.shape)
+        size = (plan.height, plan.width, plan.channels) if plan.takes_images else None
+        if len(plans) != 1 or pixels.shape[1:] != size:
+            takes = "several inputs" if len(plans) != 1 else shape_text(size or plan.shape)
             raise DatasetError(
                 f"The samples are {shape_text(pixels.shape[1:])}; the model takes {takes}.",
                 remedy="Scale the samples to the input's height, width and channels.",

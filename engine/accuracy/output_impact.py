@@ -80,8 +80,8 @@ class _Measure:
         self._outputs = [s.name for s in float_graph.outputs if s.dtype == "float32"]
         side = SimulatedRunner(build.graph, build.layers, [rows], threads)
         self._alone = IsolatedLayerRunner(side, [rows], threads)
-        wanted = _with_inputs(float_graph, self._alone.golden(0), rows)
-        self._golden = GoldenRunner(float_graph, [wanted], threads)
+        with_inputs = _with_inputs(float_graph, self._alone.golden(0), rows)
+        self._golden = GoldenRunner(float_graph, [with_inputs], threads)
         self._golden.keep_for(self._alone)
         self._simulator = Session(build.graph, threads=threads)
         self._float = _open_to_errors(float_graph, rows, self._outputs, threads)
@@ -103,9 +103,9 @@ class _Measure:
         for place, row in enumerate(self._rows):
             reporter.check_cancelled()
             error = np.asarray(alone[row.simulated or ""] - expected[row.golden])
-            found = self._float.run({**feeds, **none, _ERROR + row.golden: error})
+            disturbed = self._float.run({**feeds, **none, _ERROR + row.golden: error})
             for name in self._outputs:
-                self._noise[row.label][name] += error_sums(clean[name], found[name])[0].noise
+                self._noise[row.label][name] += error_sums(clean[name], disturbed[name])[0].noise
             reporter.emit(
                 Progress("output impact", place + 1, len(self._rows), f"sample {done + 1}")
             )
@@ -155,5 +155,5 @@ def _open_to_errors(
         for row in rows
         if _ERROR + row.golden in reached
     ]
-    given = [model.type_of(name) for name in dict.fromkeys(outputs)]
-    return model.assemble(nodes, inputs, given, walk.ends, threads)
+    types = [model.type_of(name) for name in dict.fromkeys(outputs)]
+    return model.assemble(nodes, inputs, types, walk.ends, threads)

@@ -95,9 +95,9 @@ def rounding_sensitivity(
 
     def compare(way: str, runs: Iterator[dict[str, np.ndarray]]) -> None:
         nonlocal done
-        for sample, (values, found) in enumerate(zip(held, runs, strict=True)):
+        for sample, (values, results) in enumerate(zip(held, runs, strict=True)):
             reporter.check_cancelled()
-            sides.add(way, sample, values, found)
+            sides.add(way, sample, values, results)
         done += 1
         reporter.emit(Progress("rounding", done, len(ways), way))
 
@@ -135,8 +135,8 @@ def rounding_where_it_runs(
             build.graph, build.layers, samples, golden=build.reference, reporter=reporter
         )
     except SimulationError as error:
-        told = f"The rounding sensitivity cannot be measured: {error.what}"
-        reporter.emit(LogLine(told, "warning"))
+        message = f"The rounding sensitivity cannot be measured: {error.what}"
+        reporter.emit(LogLine(message, "warning"))
         return None
 
 
@@ -172,14 +172,14 @@ def _percent(decibels: float) -> str:
 
 def _stored(layers: LayerMap, form: Graph) -> dict[str, StoredTensor]:
     """Layer id -> where its result lies, as many as may be held, spread evenly."""
-    found: dict[str, StoredTensor] = {}
+    stored: dict[str, StoredTensor] = {}
     for layer in layers.layers:
         one = layers.stored.get(layer.outputs[0]) if layer.outputs else None
         if one is not None and one.stored in form.values and one.value in form.values:
-            found[layer.id] = one
-    total = sum(form.spec(one.stored).size or 0 for one in found.values())
+            stored[layer.id] = one
+    total = sum(form.spec(one.stored).size or 0 for one in stored.values())
     every = max(1, -(-total // _MOST_VALUES))
-    return {name: found[name] for name in list(found)[::every]}
+    return {name: stored[name] for name in list(stored)[::every]}
 
 
 def _signal(integers: np.ndarray, params: QuantParams) -> float:
@@ -228,8 +228,8 @@ class _Movement:
     @property
     def least(self) -> float | None:
         """In dB, of the run in which it moves most; None where it moves in none."""
-        found = [sums.sqnr for sums in self.sums.values()]
-        return min((value for value in found if value is not None), default=None)
+        figures = [sums.sqnr for sums in self.sums.values()]
+        return min((value for value in figures if value is not None), default=None)
 
     @property
     def share(self) -> float:

@@ -162,10 +162,10 @@ class SimulatedRunner:
 
     def run(self, index: int, feeds: Mapping[str, np.ndarray], known: Tensors) -> Tensors:
         """Simulated values by the rows' names, float32; ``known`` as of :class:`GoldenRunner`."""
-        found = self.stored(index, feeds, known)
+        stored = self.stored(index, feeds, known)
         names = [row.simulated for row in self._rows[index] if row.simulated]
         return {
-            name: self.quantized_tensors[name].values(found[self.quantized_tensors[name].tensor])
+            name: self.quantized_tensors[name].values(stored[self.quantized_tensors[name].tensor])
             for name in names
         }
 
@@ -197,20 +197,20 @@ class IsolatedLayerRunner:
 
     def golden(self, index: int) -> set[str]:
         """The golden tensors that a part is fed with."""
-        made = self._made[index]
-        return set() if made is None else set(made[1].values())
+        part = self._made[index]
+        return set() if part is None else set(part[1].values())
 
     def run(self, index: int, expected: Mapping[str, np.ndarray]) -> Tensors:
         """Values by the rows' names, float32; rows that no node computes are left out."""
-        made = self._made[index]
-        if made is None:
+        entry = self._made[index]
+        if entry is None:
             return {}
-        part, feeds = made
-        found = part.run({name: expected[tensor] for name, tensor in feeds.items()})
+        part, feeds = entry
+        results = part.run({name: expected[tensor] for name, tensor in feeds.items()})
         values: Tensors = {}
         for row in self._rows[index]:
             quantized = self._side.quantized_tensors.get(row.simulated or "")
-            array = None if quantized is None else found.get(OWN + quantized.written)
+            array = None if quantized is None else results.get(OWN + quantized.written)
             if array is None or quantized is None:
                 continue
             integers = quantized.written == quantized.tensor
@@ -221,25 +221,25 @@ class IsolatedLayerRunner:
 
     def _part(self, rows: Sequence[Row], threads: int) -> tuple[Submodel, dict[str, str]] | None:
         model = self._side.model
-        wanted = [
+        targets = [
             self._side.quantized_tensors[row.simulated].written
             for row in rows
             if row.simulated is not None and row.computed
         ]
-        wanted = [name for name in dict.fromkeys(wanted) if model.writer(name) is not None]
-        if not wanted:
+        targets = [name for name in dict.fromkeys(targets) if model.writer(name) is not None]
+        if not targets:
             return None
-        walk = model.walk_behind(wanted, self._by_name)
+        walk = model.walk_behind(targets, self._by_name)
         nodes: list[onnx.NodeProto] = []
         constants = set(walk.ends)
         inputs: dict[str, tuple[onnx.ValueInfoProto, str]] = {}
         for name in walk.ends:
-            for given, tensor, made in self._fed(name):
-                inputs[given.name] = (given, tensor)
-                nodes += made
-                constants.update(n for node in made for n in node.input)
+            for source, tensor, added in self._fed(name):
+                inputs[source.name] = (source, tensor)
+                nodes += added
+                constants.update(n for node in added for n in node.input)
         nodes += [renamed(model.nodes[index], self._by_name) for index in walk.nodes]
-        outputs = [model.type_of(name, OWN + name) for name in wanted]
+        outputs = [model.type_of(name, OWN + name) for name in targets]
         part = model.assemble(
             nodes, [value for value, _ in inputs.values()], outputs, sorted(constants), threads
         )
@@ -248,22 +248,22 @@ class IsolatedLayerRunner:
     def _fed(self, name: str) -> list[tuple[onnx.ValueInfoProto, str, list[onnx.NodeProto]]]:
         """Input, golden tensor and nodes that stand for the end of a walk; none for a constant."""
         model = self._side.model
-        found = self._by_name.get(name)
-        if found is None:
+        entry = self._by_name.get(name)
+        if entry is None:
             return [(model.type_of(name), name, [])] if model.is_input(name) else []
-        row, quantized = found
+        row, quantized = entry
         whole = name == quantized.floats
         if whole and model.element_type(name) in (onnx.TensorProto.FLOAT, 0):
             return [(model.type_of(name), row.golden, [])]
-        given = model.type_of(quantized.floats, _GOLDEN + row.golden)
-        given.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+        value = model.type_of(quantized.floats, _GOLDEN + row.golden)
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
         if whole or quantized.scale is None:
             kind = model.element_type(name)
-            made = helper.make_node("Cast", [given.name], [name], f"{_GOLDEN}{name}", to=kind)
-            return [(given, row.golden, [made])]
-        return [(given, row.golden, self._quantizing(name, given.name))]
+            cast = helper.make_node("Cast", [value.name], [name], f"{_GOLDEN}{name}", to=kind)
+            return [(value, row.golden, [cast])]
+        return [(value, row.golden, self._quantizing(name, value.name))]
 
-    def _quantizing(self, name: str, given: str) -> list[onnx.NodeProto]:
+    def _quantizing(self, name: str, source: str) -> list[onnx.NodeProto]:
         """The nodes that quantize a tensor (and hold it within bounds), reading ``given``."""
         chain: list[onnx.NodeProto] = []
         node = self._side.model.writer(name)
@@ -272,16 +272,16 @@ class IsolatedLayerRunner:
             node = self._side.model.writer(node.input[0])
         if node is None or node.op_type != "QuantizeLinear":
             quantized = self._by_name[name][1]
-            inputs = [given, *quantized.parameters]
-            made = helper.make_node("QuantizeLinear", inputs, [name], axis=quantized.axis)
-            made.name = _GOLDEN + name
-            return [made]
+            inputs = [source, *quantized.parameters]
+            quantizing = helper.make_node("QuantizeLinear", inputs, [name], axis=quantized.axis)
+            quantizing.name = _GOLDEN + name
+            return [quantizing]
         copies: list[onnx.NodeProto] = []
         for one in (node, *reversed(chain)):
             copy = onnx.NodeProto()
             copy.CopyFrom(one)
             copy.name = _GOLDEN + one.name
-            copy.input[0] = copies[-1].output[0] if copies else given
+            copy.input[0] = copies[-1].output[0] if copies else source
             copy.output[0] = name if one.output[0] == name else _GOLDEN + one.output[0]
             copies.append(copy)
         return copies
@@ -291,12 +291,12 @@ def _run_part(
     part: Submodel | None, kept: set[str], feeds: Mapping[str, np.ndarray], known: Tensors
 ) -> Tensors:
     """What a part computes beside what was known, which keeps only what later parts need."""
-    found = {**known, **feeds}
+    values = {**known, **feeds}
     if part is not None:
-        found |= part.run(found)
+        values |= part.run(values)
     known.clear()
-    known.update({name: found[name] for name in kept if name in found})
-    return found
+    known.update({name: values[name] for name in kept if name in values})
+    return values
 
 
 def needed_later(needs: Sequence[set[str]]) -> list[set[str]]:
@@ -325,8 +325,8 @@ def _quantized_tensor(
         if model.element_type(half) == onnx.TensorProto.FLOAT16:
             return QuantizedTensor(half, name, half)
     reader = quantizers.get(name)
-    found = None if reader is None else _quantized(model, reader, reader.outputs[0], name)
-    return plain if found is None else replace(found, written=name)
+    quantized = None if reader is None else _quantized(model, reader, reader.outputs[0], name)
+    return plain if quantized is None else replace(quantized, written=name)
 
 
 def _quantized(

@@ -251,9 +251,9 @@ class _PerSample:
 class _WholeSet:
     """What a class makes of all samples."""
 
-    def __init__(self, made: Callable[[], Any], name: str) -> None:
+    def __init__(self, make_side: Callable[[], Any], name: str) -> None:
         with _calling(name):
-            self._sides = (made(), made())
+            self._sides = (make_side(), make_side())
         self._name = name
 
     def add(self, golden: Outputs, simulated: Outputs, label: Label, sample: Any, /) -> None:
@@ -305,13 +305,13 @@ def _calling(name: str) -> Iterator[None]:
         ) from error
 
 
-def _numbers(given: Any, name: str) -> dict[str, float]:
+def _numbers(returned: Any, name: str) -> dict[str, float]:
     """A function's answer as figures by name.
 
     Raises:
         UsageError: it is no number and no dict of numbers.
     """
-    named = given if isinstance(given, Mapping) else {"score": given}
+    named = returned if isinstance(returned, Mapping) else {"score": returned}
     try:
         if any(isinstance(value, str | bytes) for value in named.values()):
             raise TypeError("a text is not a number, even where it reads like one")
@@ -320,7 +320,7 @@ def _numbers(given: Any, name: str) -> dict[str, float]:
             raise ValueError("not finite")
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(
-            f"{sanitize(name, 120)} gave {sanitize(repr(given), 80)}.",
+            f"{sanitize(name, 120)} gave {sanitize(repr(returned), 80)}.",
             cause="A score is a finite number, or a dict of name -> finite number.",
             remedy="Correct what the function returns.",
         ) from error

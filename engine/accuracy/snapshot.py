@@ -216,10 +216,10 @@ def _with_runtime(
     """The table with two columns more [RKNN-T2 1.1.0, 3.5.13; RKNN-T2 2.3.0, 2.13]."""
     place = max(map(len, lines[:4]), default=0)
     place = max(place, *(len(line) for line in lines)) + 2
-    found = [runtime.get(row) for row in report.rows]
+    on_board = [runtime.get(row) for row in report.rows]
     cells = [
         "" if one is None else f"{_cell(one.between.distance):<{_CELL}}{_cell(one.own.distance)}"
-        for one in found
+        for one in on_board
     ]
     head = ("  runtime_error", "entire              single_sim")
     more = [*head, "cos      euc        cos      euc", "-" * (2 * _CELL), *cells]
@@ -360,14 +360,14 @@ class SnapshotWriter:
 
     def _replace(self, part: str) -> bool:
         """Put a part in the place of an earlier one; whether there is a new one."""
-        target, made = self._folder / part, self._work / part
+        target, written = self._folder / part, self._work / part
         if target.is_dir() and not target.is_symlink():
             target.rename(self._work / f"old-{part}")  # gone with the work folder
-        elif not made.exists():
+        elif not written.exists():
             target.unlink(missing_ok=True)
-        if not made.exists():
+        if not written.exists():
             return False
-        made.replace(target)
+        written.replace(target)
         return True
 
 
@@ -418,10 +418,10 @@ def dump_layers(
     files: list[Path] = []
     known: dict[str, np.ndarray] = {}
     for index, part in enumerate(parts):
-        found = side.run(index, feeds, known)
+        values = side.run(index, feeds, known)
         for row in part:
             stream = io.BytesIO()
-            np.save(stream, np.asarray(found[row.simulated or ""]), allow_pickle=False)
+            np.save(stream, np.asarray(values[row.simulated or ""]), allow_pickle=False)
             path = folder / f"layer_{len(files):04d}_{names[row.label]}.npy"
             atomic_write(path, stream.getvalue(), overwrite=True)
             files.append(path)

@@ -125,17 +125,17 @@ def compare_sides(
     parts = [part for group in groups for part in chunks(group)]
     runs = [number for number, group in enumerate(groups) for _ in chunks(group)]
     sides = _Sides(build, parts, threads)
-    given: Mapping[str, np.ndarray] = {}
-    found: list[LayerOnBoard] = []
+    results: Mapping[str, np.ndarray] = {}
+    layers_on_board: list[LayerOnBoard] = []
     total = sum(map(len, groups))
     for index, part in enumerate(parts):
         reporter.check_cancelled()
         if index == 0 or runs[index] != runs[index - 1]:
-            given = {}  # before the next ones are fetched
-            given = board.run(feeds, [row.golden for row in groups[runs[index]]])
-        found += sides.compare(index, part, feeds, given, sink)
-        reporter.emit(Progress("compare", len(found), total))
-    return tuple(found)
+            results = {}  # before the next ones are fetched
+            results = board.run(feeds, [row.golden for row in groups[runs[index]]])
+        layers_on_board += sides.compare(index, part, feeds, results, sink)
+        reporter.emit(Progress("compare", len(layers_on_board), total))
+    return tuple(layers_on_board)
 
 
 class _Sides:
@@ -202,12 +202,12 @@ class _Sides:
 class _Inside:
     """Which layers lie between the tensors that are given."""
 
-    def __init__(self, graph: Graph, layers: LayerMap, given: Collection[str]) -> None:
-        self._graph, self._layers, self._given = graph, layers, given
+    def __init__(self, graph: Graph, layers: LayerMap, tensors: Collection[str]) -> None:
+        self._graph, self._layers, self._given = graph, layers, tensors
 
     def of(self, layer: Layer | None) -> tuple[str, ...]:
         """Ids of the layers before this one whose tensors are not given, in no order."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         waiting = [] if layer is None else [layer]
         while waiting:
             for name in waiting.pop().nodes:
@@ -216,7 +216,7 @@ class _Inside:
                     before = self._layers.by_tensor.get(tensor)
                     if before is None or before == layer or tensor in self._given:
                         continue
-                    if before.id not in found:
-                        found[before.id] = None
+                    if before.id not in names:
+                        names[before.id] = None
                         waiting.append(before)
-        return tuple(found)
+        return tuple(names)

@@ -41,9 +41,9 @@ _DEFAULT_LIMIT = 2_000_000_000
 
 def cache_limit(folder: Path) -> int:
     """How many bytes the cache may take."""
-    given = os.environ.get("RKNNTUI_CACHE_MB", "").strip()
-    if given.isdecimal():
-        return int(given) * 1_000_000
+    megabytes = os.environ.get("RKNNTUI_CACHE_MB", "").strip()
+    if megabytes.isdecimal():
+        return int(megabytes) * 1_000_000
     place = folder
     while not place.exists() and place != place.parent:
         place = place.parent

@@ -139,8 +139,8 @@ def _fits(declared: Any, value: Any) -> bool:
     if words.startswith("Literal["):
         return isinstance(value, str) and f'"{value}"' in words.replace("'", '"')
     if words.startswith("dict"):
-        told = not isinstance(value, dict) or "| None" not in words or _is_error(value)
-        return told and (isinstance(value, dict) or (value is None and "None" in words))
+        allowed = not isinstance(value, dict) or "| None" not in words or _is_error(value)
+        return allowed and (isinstance(value, dict) or (value is None and "None" in words))
     return isinstance(value, _PLAIN[words])
 
 

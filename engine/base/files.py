@@ -96,7 +96,7 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
     """
     with output_errors(path):
         try:
-            found = path.stat()
+            status = path.stat()
         except FileNotFoundError:
             path.parent.stat()
             if not os.access(path.parent, os.W_OK | os.X_OK):
@@ -104,7 +104,7 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
                 with tempfile.TemporaryFile(dir=path.parent):
                     pass
             return
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, "Is a directory")
     if not overwrite:
         raise OutputExistsError(

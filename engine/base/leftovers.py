@@ -159,25 +159,25 @@ def _clear_noted(note: Path) -> int:
             if time.time() - note.stat().st_mtime > _UNOWNED_SECONDS:  # never written whole
                 note.unlink()
             return 0
-        found = folder.exists()
-        if found and not _left(folder):
+        existed = folder.exists()
+        if existed and not _left(folder):
             return 0
         shutil.rmtree(folder, ignore_errors=True)
         note.unlink(missing_ok=True)
     except (OSError, ValueError):
         return 0
-    return int(found)
+    return int(existed)
 
 
 def _left(folder: Path) -> bool:
     """Whether a folder is this user's own and its process is gone."""
     try:
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
             return False
         handle = os.open(folder / OWNER, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
-        return time.time() - found.st_mtime > _UNOWNED_SECONDS
+        return time.time() - status.st_mtime > _UNOWNED_SECONDS
     except OSError:
         return False
     try:

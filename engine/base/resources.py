@@ -42,9 +42,9 @@ def resource_error(error: BaseException) -> EngineError | None:
     for one in _chain(error):
         if isinstance(one, EngineError):
             return None  # it was understood where it happened
-        found = _lacking(one)
-        if found is not None:
-            return found
+        lacking = _lacking(one)
+        if lacking is not None:
+            return lacking
     return None
 
 

@@ -45,9 +45,9 @@ def quantity(text: str, units: Mapping[str, float]) -> float | None:
         text: of a user.
         units: name in small letters -> factor; the empty name for a number alone.
     """
-    found = _QUANTITY.fullmatch(text.strip())
-    factor = None if found is None else units.get(found[2].lower())
-    return None if found is None or factor is None else float(found[1]) * factor
+    match = _QUANTITY.fullmatch(text.strip())
+    factor = None if match is None else units.get(match[2].lower())
+    return None if match is None or factor is None else float(match[1]) * factor
 
 
 def visible(text: str) -> str:

@@ -41,10 +41,10 @@ def trusting(paths: Any) -> Iterator[None]:
     Raises:
         UsageError: ``paths`` is no list of paths.
     """
-    given = [] if paths is None else paths
-    if not isinstance(given, list) or not all(isinstance(p, str) and p for p in given):
+    allowed = [] if paths is None else paths
+    if not isinstance(allowed, list) or not all(isinstance(p, str) and p for p in allowed):
         raise UsageError("allow_code is a list of paths of Python files.")
-    token = _allowed.set(frozenset(Path(path).resolve() for path in given))
+    token = _allowed.set(frozenset(Path(path).resolve() for path in allowed))
     try:
         yield
     finally:

@@ -29,13 +29,13 @@ def requirements(extra: str = "") -> tuple[Requirement, ...]:
         lines = metadata.requires("rknntui") or []
     except metadata.PackageNotFoundError:
         return ()
-    found = []
+    names = []
     for one in map(Requirement, lines):
         always = one.marker is None or one.marker.evaluate({"extra": ""})
         asked = one.marker is None or one.marker.evaluate({"extra": extra})
         if asked and always == (not extra):
-            found.append(one)
-    return tuple(found)
+            names.append(one)
+    return tuple(names)
 
 
 def install_line(extra: str) -> str:

@@ -207,8 +207,8 @@ def _sections(
     table_end = _PREFIX.size + _ENTRY.size * len(entries) + 32
     _require(not any(blob[table_end : aligned(table_end)]), name, "its section table")
     sections = {}
-    for (section, offset, size, digest), wanted in zip(entries, offsets, strict=True):
-        _require(offset == wanted, name, f"the place of section {section}")
+    for (section, offset, size, digest), expected in zip(entries, offsets, strict=True):
+        _require(offset == expected, name, f"the place of section {section}")
         content = blob[offset : offset + size]
         _require(hashlib.sha256(content).digest() == digest, name, f"section {section}")
         _require(not any(blob[offset + size : offset + aligned(size)]), name, f"section {section}")

@@ -149,11 +149,11 @@ def opens_as(encrypted: Path, plain: Path, key: Key) -> bool:
         WrongKeyError, ContainerError: as of :func:`decrypt_file`.
     """
     name = sanitize(str(encrypted), 300)
-    with _opened(encrypted, name) as source, _opened(plain, str(plain)) as wanted:
+    with _opened(encrypted, name) as source, _opened(plain, str(plain)) as other:
         head = source.read(HEADER_SIZE)
         header = read_header(head, os.fstat(source.fileno()).st_size, name)
         chunks = decrypted_chunks(source, header, name, key)
-        return all(chunk == wanted.read(len(chunk)) for chunk in chunks) and not wanted.read(1)
+        return all(chunk == other.read(len(chunk)) for chunk in chunks) and not other.read(1)
 
 
 def _opened(path: Path, name: str) -> BinaryIO:

@@ -185,16 +185,16 @@ def encrypt(
     target.write(head)
     cipher, count = AESGCM(own), _chunks(size)
     for index in range(count):
-        wanted = min(CHUNK, size - index * CHUNK)
-        chunk = source.read(wanted)
-        if len(chunk) != wanted:
+        length = min(CHUNK, size - index * CHUNK)
+        chunk = source.read(length)
+        if len(chunk) != length:
             raise ContainerError(
                 "The container became shorter while it was encrypted.",
                 cause="Another program wrote to it.",
                 remedy="Encrypt it again when it is finished.",
             )
         target.write(cipher.encrypt(_nonce(index, count), chunk, head))
-        told(index * CHUNK + wanted)
+        told(index * CHUNK + length)
 
 
 def read_header(head: bytes, file_size: int, name: str) -> EncryptedHeader:
@@ -267,9 +267,9 @@ def decrypted_chunks(
         )
     cipher, count = AESGCM(own), _chunks(header.size)
     for index in range(count):
-        wanted = min(CHUNK, header.size - index * CHUNK) + TAG_SIZE
-        chunk = source.read(wanted)
-        if len(chunk) != wanted:
+        length = min(CHUNK, header.size - index * CHUNK) + TAG_SIZE
+        chunk = source.read(length)
+        if len(chunk) != length:
             raise _cut_short(name)
         try:
             yield cipher.decrypt(_nonce(index, count), chunk, header.raw)

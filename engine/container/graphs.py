@@ -74,8 +74,8 @@ def join_graph(structure: memoryview, weights: memoryview, name: str, section: s
             continue
         entries = {entry.key: entry.value for entry in tensor.external_data}
         offset, size = aligned(end), _size_of(tensor)
-        wanted = {"location": _LOCATION, "offset": str(offset), "length": str(size)}
-        if entries != wanted or size is None or offset + size > len(weights):
+        expected = {"location": _LOCATION, "offset": str(offset), "length": str(size)}
+        if entries != expected or size is None or offset + size > len(weights):
             raise corrupt_error(name, f"the place of a tensor in section {section}")
         end = offset + size
         tensor.ClearField("external_data")

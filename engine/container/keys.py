@@ -138,12 +138,12 @@ def needed_key(name: str) -> Key:
     Raises:
         KeyNeededError: there is none.
     """
-    found = known_key()
-    if found is None:
+    key = known_key()
+    if key is None:
         raise KeyNeededError(
             f"{name} is encrypted, and no key is given.",
             cause="It can be read with the key alone that it was encrypted with.",
             remedy=f"Name the file that holds the key in the environment variable {FILE_VARIABLE}, "
             "or run the command in a terminal and type the key.",
         )
-    return found
+    return key

@@ -188,8 +188,8 @@ def _ends(side: str, tensors: Sequence[tuple[str, int]]) -> list[dict[str, objec
 
 def _numeric(tool: str) -> str:
     """``0.2.0`` of ``0.2.0.dev3``: Netron refuses a format name with anything else in it."""
-    found = re.match(r"\d+(\.\d+)*", tool)
-    return found.group() if found else "0"
+    match = re.match(r"\d+(\.\d+)*", tool)
+    return match.group() if match else "0"
 
 
 def _without_tail(values: Sequence[ir.Value | None]) -> list[ir.Value | None]:
@@ -251,20 +251,20 @@ def _node(node: ir.Node, uid: int, inputs: int, tensors: _Tensors) -> dict[str, 
 
 def _quant_attributes(node: ir.Node, tensors: _Tensors) -> dict[str, object]:
     """Netron shows no quantization of JSON models, so it stands among the attributes."""
-    found: dict[str, object] = {}
+    attributes: dict[str, object] = {}
     outputs = [tensors.quants.get(tensors.root(value).name or "") for value in node.outputs]
     for key in _FACTS:
         values = [None if quant is None else _fact(quant, key) for quant in outputs]
         if any(value is not None for value in values):
-            found[f"output_{key}"] = values[0] if len(values) == 1 else values
+            attributes[f"output_{key}"] = values[0] if len(values) == 1 else values
     for index, value in enumerate(node.inputs):
         root = None if value is None else tensors.root(value)
         quant = None if root is None else tensors.quants.get(root.name or "")
         if root is None or quant is None or root.const_value is None:
             continue
         if quant.dtype != "int32":  # a bias has the product of the others' scales
-            found |= {f"input{index}_{key}": _fact(quant, key) for key in _FACTS}
-    return found
+            attributes |= {f"input{index}_{key}": _fact(quant, key) for key in _FACTS}
+    return attributes
 
 
 def _fact(quant: QuantParams, key: str) -> object:

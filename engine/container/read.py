@@ -67,8 +67,8 @@ def _opened(stored: bytes, name: str, key: Key | None) -> tuple[bytes, int | Non
         return stored, None
     header = read_header(stored[:HEADER_SIZE], len(stored), name)
     source = io.BytesIO(memoryview(stored)[HEADER_SIZE:])
-    given = needed_key(f"{name} (level {header.level})") if key is None else key
-    data = b"".join(decrypted_chunks(source, header, name, given))
+    the_key = needed_key(f"{name} (level {header.level})") if key is None else key
+    data = b"".join(decrypted_chunks(source, header, name, the_key))
     if is_encrypted(data):
         raise corrupt_error(name, "what is in it (it was encrypted twice)")
     return data, header.level

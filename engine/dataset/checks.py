@@ -59,10 +59,10 @@ class _Checker:
             load_file(path, plan, self.tally if is_array else scratch)
 
     def findings(self, dataset: Dataset) -> list[Finding]:
-        found = list(self.tally.findings(self.plans))
-        found += _unset(self.plans, self.tally.pictures)
+        findings = list(self.tally.findings(self.plans))
+        findings += _unset(self.plans, self.tally.pictures)
         if self.turned:
-            found.append(
+            findings.append(
                 Finding(
                     "orientation-ignored",
                     "info",
@@ -73,9 +73,9 @@ class _Checker:
                     remedy="Save them upright if the network should see them so.",
                 )
             )
-        found += _repeated(dataset)
-        found += _batches(self.plans, self.tally.pictures)
-        return found
+        findings += _repeated(dataset)
+        findings += _batches(self.plans, self.tally.pictures)
+        return findings
 
 
 def check(

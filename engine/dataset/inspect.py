@@ -209,18 +209,18 @@ def duplicate_files(dataset: Dataset) -> list[tuple[Path, Path]]:
             sizes[path.stat().st_size].append(path)
         except OSError:
             continue  # the check of every file tells it
-    found: list[tuple[Path, Path]] = []
+    pairs: list[tuple[Path, Path]] = []
     left = _HASHED_BYTES
     for size, group in sizes.items():
         seen: dict[str, Path] = {}
         for path in group if len(group) > 1 else ():
             left -= size
             if left < 0:
-                return found
+                return pairs
             try:
                 first = seen.setdefault(file_digest(path), path)
             except (DatasetError, OSError):
                 continue
             if first is not path:
-                found.append((path, first))
-    return found
+                pairs.append((path, first))
+    return pairs

@@ -33,10 +33,10 @@ def passed_through(
     """
     placed = plan.to_model_layout(array, layout)
     if placed is None:
-        wanted = " or ".join(shape_text(s) for s in plan.accepted_shapes())
+        accepted = " or ".join(shape_text(s) for s in plan.accepted_shapes())
         raise DatasetError(
             f"The array for input {sanitize(plan.name, 80)} has the shape "
-            f"{shape_text(array.shape)}; it takes {wanted}.",
+            f"{shape_text(array.shape)}; it takes {accepted}.",
             remedy="Give it in that shape.",
         )
     values = placed.astype(np.float32)

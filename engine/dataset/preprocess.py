@@ -247,8 +247,8 @@ class InputPlan:
         if not self.layout or (own and not other):
             return array
         if own and other:
-            wanted = given or ("NHWC" if self.generation == 1 else self.layout)
-            if wanted == self.layout:
+            layout = given or ("NHWC" if self.generation == 1 else self.layout)
+            if layout == self.layout:
                 return array
         # the layouts differ: NHWC to NCHW or back
         return array.transpose(0, 3, 1, 2) if self.layout == "NCHW" else array.transpose(0, 2, 3, 1)
@@ -425,7 +425,7 @@ def prepare_array(array: np.ndarray, plan: InputPlan, layout: Layout | None = No
 
 def shape_error(what: str, shape: tuple[int, ...], plan: InputPlan) -> DatasetError:
     """The error for an array whose shape fits no layout of the input."""
-    wanted = " or ".join(shape_text(s) for s in plan.accepted_shapes())
+    accepted = " or ".join(shape_text(s) for s in plan.accepted_shapes())
     cause, remedy = "An npy is not scaled: it must have the input's own shape.", ""
     turned = next((s for s in plan.accepted_shapes() if sorted(s) == sorted(shape)), None)
     if turned is not None:
@@ -434,17 +434,17 @@ def shape_error(what: str, shape: tuple[int, ...], plan: InputPlan) -> DatasetEr
         remedy = f" Save array.transpose({', '.join(map(str, axes))})."
     return DatasetError(
         f"{what} has the shape {shape_text(shape)}; "
-        f"input {sanitize(plan.name, 80)} takes {wanted}.",
+        f"input {sanitize(plan.name, 80)} takes {accepted}.",
         cause=cause,
         remedy=f"Write it in that shape.{remedy}",
     )
 
 
-def _permutation(shape: tuple[int, ...], wanted: tuple[int, ...]) -> list[int]:
+def _permutation(shape: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
     """Axes of ``shape`` in the order that gives ``wanted``, equal sizes in their own order."""
     left = list(range(len(shape)))
     axes = []
-    for size in wanted:
+    for size in target:
         axis = next(axis for axis in left if shape[axis] == size)
         left.remove(axis)
         axes.append(axis)

@@ -139,13 +139,13 @@ def _decoded(path: Path, plan: InputPlan) -> DecodedImage:
     with open_image(path) as image:
         size = image.size
         decoded = to_rgb_or_gray(path, image, plan.channels)
-    wanted, method = (plan.width, plan.height), _FILTERS[plan.resize_filter]
-    if size == wanted or plan.resize_fit == "stretch":
-        scaled = decoded.resize(wanted, method)
+    target, method = (plan.width, plan.height), _FILTERS[plan.resize_filter]
+    if size == target or plan.resize_fit == "stretch":
+        scaled = decoded.resize(target, method)
     elif plan.resize_fit == "crop":
-        scaled = ImageOps.fit(decoded, wanted, method, centering=(0.5, 0.5))
+        scaled = ImageOps.fit(decoded, target, method, centering=(0.5, 0.5))
     else:
-        scaled = ImageOps.contain(decoded, wanted, method)
+        scaled = ImageOps.contain(decoded, target, method)
     pixels = np.asarray(scaled).reshape(scaled.height, scaled.width, plan.channels)
     pixels.flags.writeable = False
     return DecodedImage(pixels, size)

@@ -100,13 +100,15 @@ def find_range_mismatches(
     """
     if is_quantized_source(graph):
         return ()
-    found = Layers(graph)
+    layers_of = Layers(graph)
     done = dict(layers or {})
     mismatches = (
-        mismatch for mismatch in _joins(found, observations) if mismatch.layer not in done
+        mismatch for mismatch in _joins(layers_of, observations) if mismatch.layer not in done
     )
-    findings = [_finding(mismatch, found, source, outputs, done, dtype) for mismatch in mismatches]
-    return (*findings, *_read_twice(found, source, outputs))
+    findings = [
+        _finding(mismatch, layers_of, source, outputs, done, dtype) for mismatch in mismatches
+    ]
+    return (*findings, *_read_twice(layers_of, source, outputs))
 
 
 def _joins(layers: Layers, seen: Observations | None) -> Iterable[RangeMismatch]:
@@ -166,17 +168,17 @@ def _steps(sides: Iterable[MismatchInput]) -> tuple[float | None, float | None]:
 
 def _tail(layers: Layers, tensor: str) -> list[str]:
     """A tensor, and what moves alone make of it."""
-    found, waiting = [tensor], [tensor]
+    names, waiting = [tensor], [tensor]
     while waiting:
         for reader in layers.readers(waiting.pop()):
             layer = layers.of_node(reader)
             if layer is None or layer.kind != "move" or layer.op == "Concat":
                 continue
             for value in reader.outputs:
-                if value.name and value.name not in found:
-                    found.append(value.name)
+                if value.name and value.name not in names:
+                    names.append(value.name)
                     waiting.append(value.name)
-    return found
+    return names
 
 
 def _finding(
@@ -253,7 +255,7 @@ def _read_twice(
 ) -> Iterable[Finding]:
     """Sigmoids whose scores are also summed for an output of their own: one finding for all."""
     names = list(outputs) if outputs is not None else [s.name for s in layers.graph.outputs]
-    found: dict[str, tuple[str, list[str]]] = {}
+    read_twice: dict[str, tuple[str, list[str]]] = {}
     for layer in layers.all:
         if layer.op not in ("Sigmoid", "HardSigmoid"):
             continue
@@ -262,19 +264,19 @@ def _read_twice(
         extra = sorted({t for node in counting for t in _leads(layers, node)} & set(names))
         used = len(readers) > len(counting) or layers.graph.value(layer.tensor).is_graph_output()
         if extra and used:
-            found[layer.id] = (counting[0].op_type, extra)
-    if not found:
+            read_twice[layer.id] = (counting[0].op_type, extra)
+    if not read_twice:
         return
-    dropped = [name for name in names if any(name in extra for _, extra in found.values())]
+    dropped = [name for name in names if any(name in extra for _, extra in read_twice.values())]
     rest = [name for name in names if name not in dropped]
-    told = ", ".join(sanitize(name, 60) for name in dropped)
+    listed = ", ".join(sanitize(name, 60) for name in dropped)
     known = source is None or all(name in source.values for name in rest)
     yield Finding(
         "sigmoid-read-twice",
         "info",
-        ", ".join(sanitize(node, 60) for node in found),
-        f"Scores of a Sigmoid are used directly, and {next(iter(found.values()))[0]} also "
-        f"computes the outputs {told} from them.",
+        ", ".join(sanitize(node, 60) for node in read_twice),
+        f"Scores of a Sigmoid are used directly, and {next(iter(read_twice.values()))[0]} also "
+        f"computes the outputs {listed} from them.",
         "With a second reader the vendor's compiler does not fuse the Sigmoid into the layer "
         "before it; detectors with such a score sum lose accuracy and time.",
         "Remove these outputs and sum the scores after the model.",
@@ -284,11 +286,11 @@ def _read_twice(
 
 def _leads(layers: Layers, node: ir.Node) -> set[str]:
     """Outputs of the graph that follow from a node alone."""
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = [node]
     while waiting:
         for value in waiting.pop().outputs:
             if value.is_graph_output():
-                found.add(value.name or "")
+                reached.add(value.name or "")
             waiting += [use.node for use in value.uses()]
-    return found
+    return reached

@@ -147,12 +147,12 @@ def _parse(content: bytes) -> HybridData:
         if sum(info.file_size for info in infos) > len(content):
             raise ValueError("its members overlap")
         members = {name: archive.read(name) for name in names}
-    given = json.loads(members.pop(_FACTS))
-    if not isinstance(given, dict) or given.get("format") != _FORMAT:
+    head = json.loads(members.pop(_FACTS))
+    if not isinstance(head, dict) or head.get("format") != _FORMAT:
         raise ValueError("it does not say what it is")
-    if given.get("version") != _VERSION:
-        raise ValueError(f"it has version {given.get('version')!r}, this program reads {_VERSION}")
-    facts = typed(Facts, given)
+    if head.get("version") != _VERSION:
+        raise ValueError(f"it has version {head.get('version')!r}, this program reads {_VERSION}")
+    facts = typed(Facts, head)
     if facts.generation not in (1, 2) or facts.api not in (1, 2):
         raise ValueError("it is of no known generation")
     files = {n: data for n, data in members.items() if not n.startswith("samples/")}
@@ -161,12 +161,12 @@ def _parse(content: bytes) -> HybridData:
 
 def _samples(members: Mapping[str, bytes], facts: Facts) -> list[dict[str, np.ndarray]]:
     (inputs,) = facts.inputs or ((),)
-    found: list[dict[str, np.ndarray]] = []
-    while inputs and f"samples/{len(found)}/0.npy" in members:
-        found.append(
+    samples: list[dict[str, np.ndarray]] = []
+    while inputs and f"samples/{len(samples)}/0.npy" in members:
+        samples.append(
             {
-                name: read_npy(members[f"samples/{len(found)}/{index}.npy"])
+                name: read_npy(members[f"samples/{len(samples)}/{index}.npy"])
                 for index, name in enumerate(inputs)
             }
         )
-    return found
+    return samples

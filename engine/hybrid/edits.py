@@ -99,7 +99,7 @@ class _Reading:
     def _lift(self, name: str, dtype: str, line: int) -> None:
         try:
             layer = self._layers.named(name).id
-            wanted = layer_dtype(dtype)
+            kind = layer_dtype(dtype)
         except EngineError as error:
             self._problem(line, " ".join(part for part in (error.what, error.remedy) if part))
             return
@@ -109,7 +109,7 @@ class _Reading:
             return
         self.layers[layer] = dtype
         self.lines[layer, "dtype"] = line
-        if wanted.scheme.name == "float16" and dtype == "float32":
+        if kind.scheme.name == "float16" and dtype == "float32":
             self._note(
                 "hybrid-float32-is-float16",
                 line,
@@ -140,12 +140,12 @@ class _Reading:
             self._problem(entry.line, f"The dtype of {name!r} follows from its layer's.")
             return
         first = self._config.generation == 1
-        wanted = "float32" if first and not entry.dtype else entry.dtype
-        if first and wanted in _INTEGERS:
+        chosen = "float32" if first and not entry.dtype else entry.dtype
+        if first and chosen in _INTEGERS:
             scheme = "dynamic_fixed_point" if entry.scheme == "dfp" else "asymmetric_affine"
-            wanted = f"{scheme}-{wanted}"
+            chosen = f"{scheme}-{chosen}"
         if layer.id not in self.layers:  # the list of layers wins
-            self._lift(layer.id, wanted, entry.line)
+            self._lift(layer.id, chosen, entry.line)
 
     def _range(self, key: str, entry: Entry, before: Entry) -> None:
         ends = (entry.minimum, entry.maximum)

@@ -66,16 +66,16 @@ def subsample(feeds: Iterable[Mapping[str, np.ndarray]], count: int = _SAMPLES) 
     Raises:
         UsageError: there is none.
     """
-    found: list[Mapping[str, np.ndarray]] = []
+    chosen: list[Mapping[str, np.ndarray]] = []
     room = _BYTES
     for feed in islice(feeds, count):
         room -= sum(array.nbytes for array in feed.values())
-        if found and room < 0:
+        if chosen and room < 0:
             break
-        found.append({name: np.array(array) for name, array in feed.items()})
-    if not found:
+        chosen.append({name: np.array(array) for name, array in feed.items()})
+    if not chosen:
         raise UsageError("There is no sample to try a choice of layers on.")
-    return found
+    return chosen
 
 
 class Evaluator:
@@ -189,11 +189,11 @@ class Evaluator:
         results: list[Mapping[str, np.ndarray]] = []
         for feed, golden in zip(self.feeds, self._golden, strict=True):
             self.reporter.check_cancelled()
-            found = session.run(feed, self.outputs)
+            simulated = session.run(feed, self.outputs)
             for name in self.outputs:
-                sums[name] += error_sums(golden[name], found[name])[0]
+                sums[name] += error_sums(golden[name], simulated[name])[0]
             if self._score is not None:
-                results.append(found)
+                results.append(simulated)
         noise = {name: own.share for name, own in sums.items()}
         return noise, None if self._score is None else float(self._score(results))
 

@@ -54,44 +54,44 @@ class Layers:
             dict.fromkeys(
                 use.node
                 for use in value.uses()
-                if any(value is given for given in data_inputs(use.node))
+                if any(value is taken for taken in data_inputs(use.node))
             )
         )
 
     def final_readers(self, node: ir.Node) -> frozenset[str]:
         """The quantized layers that take what a reader hands on: itself, or those behind a move."""
-        found: set[str] = set()
+        names: set[str] = set()
         waiting, seen = [node], {node}
         while waiting:
             layer = self.of_node(waiting.pop())
             if layer is None or layer.kind == "float":
                 continue
             if layer.kind != "move":
-                found.add(layer.id)
+                names.add(layer.id)
                 continue
             for value in self.graph.node(layer.node).outputs:
                 for reader in self.readers(value.name or ""):
                     if reader not in seen:
                         seen.add(reader)
                         waiting.append(reader)
-        return frozenset(found)
+        return frozenset(names)
 
     def writers(self, tensor: str) -> frozenset[str]:
         """The quantized layers whose values a tensor holds, looked up through moves."""
-        found: set[str] = set()
+        names: set[str] = set()
         waiting, seen = [tensor], {tensor}
         while waiting:
             layer = self.of_node(self.graph.producer(waiting.pop()))
             if layer is None or layer.kind == "float":
                 continue
             if layer.kind != "move":
-                found.add(layer.id)
+                names.add(layer.id)
                 continue
             for value in data_inputs(self.graph.node(layer.node)):
                 if not is_constant(value) and is_float(value) and name_of(value) not in seen:
                     seen.add(name_of(value))
                     waiting.append(name_of(value))
-        return frozenset(found)
+        return frozenset(names)
 
     def with_data_movement(self, lifted: Mapping[str, str]) -> dict[str, str]:
         """The lifted layers, and the moves between them.
@@ -106,12 +106,12 @@ class Layers:
         Returns:
             The same with moves added, in the order of the graph.
         """
-        found = dict(lifted)
+        dtypes = dict(lifted)
         for layer in self.all:
             if layer.kind != "move" or layer.id in lifted:
                 continue
-            before = [found[name] for name in self.writers(layer.tensor) if name in found]
+            before = [dtypes[name] for name in self.writers(layer.tensor) if name in dtypes]
             after = self.final_readers(self.graph.node(layer.node))
             if before and after <= lifted.keys():
-                found[layer.id] = before[0]
-        return {layer.id: found[layer.id] for layer in self.all if layer.id in found}
+                dtypes[layer.id] = before[0]
+        return {layer.id: dtypes[layer.id] for layer in self.all if layer.id in dtypes}

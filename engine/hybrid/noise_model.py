@@ -87,20 +87,20 @@ class NoiseModel:
         """
         base = self._mask(lifted)
         now = float(self._costs @ self._left(base)[:, 0])
-        wanted: dict[frozenset[str], None] = {}
+        choices: dict[frozenset[str], None] = {}
         done = frozenset(lifted)
         for term, cost in zip(self._terms, self._costs, strict=True):
             missing = term.needs - done
             if missing and len(missing) <= most and cost >= _SHARE * now:
-                wanted[missing] = None
-        if not wanted:
+                choices[missing] = None
+        if not choices:
             return []
-        masks = np.repeat(base, len(wanted), axis=1)
-        for column, names in enumerate(wanted):
+        masks = np.repeat(base, len(choices), axis=1)
+        for column, names in enumerate(choices):
             masks[[self._index[name] for name in names], column] = 0
         costs = self._costs @ self._left(masks)
-        found = [Candidate(names, float(c)) for names, c in zip(wanted, costs, strict=True)]
-        return sorted(found, key=lambda c: (-(now - c.cost) / len(c.layers), sorted(c.layers)))
+        candidates = [Candidate(names, float(c)) for names, c in zip(choices, costs, strict=True)]
+        return sorted(candidates, key=lambda c: (-(now - c.cost) / len(c.layers), sorted(c.layers)))
 
     def demotion_order(self, lifted: Iterable[str]) -> list[str]:
         """The order in which to lower lifted layers: each time the one that costs least."""

@@ -91,10 +91,10 @@ class Parts:
         for part in self._parts:
             if not any(name in differ for name in part.inputs):
                 continue
-            given = {name: differ.get(name, before[name]) for name in part.inputs}
+            feeds = {name: differ.get(name, before[name]) for name in part.inputs}
             differ |= {
                 name: array
-                for name, array in self._run(part, given).items()
+                for name, array in self._run(part, feeds).items()
                 if not np.array_equal(array, before[name])
             }
         return {name: differ.get(name, before[name]) for name in self.outputs}
@@ -104,8 +104,8 @@ class Parts:
         with simulation_errors():
             if part.session is None:
                 part.session = self._open(part, feeds)
-            found = part.session.run(list(part.outputs), feeds)
-        return dict(zip(part.outputs, found, strict=True))
+            arrays = part.session.run(list(part.outputs), feeds)
+        return dict(zip(part.outputs, arrays, strict=True))
 
     def _open(self, part: _Part, feeds: Values) -> SessionLike:
         inputs = [
@@ -140,8 +140,8 @@ class Parts:
         reads = [_reads(node) for node in nodes]
         last = {name: index for index, names in enumerate(reads) for name in names}
         last |= dict.fromkeys(self.outputs, len(nodes))
-        made = {name: index for index, node in enumerate(nodes) for name in _gives(node)}
-        ends = _ends(_loads(nodes, self._stored), count, _between(made, last, sizes, len(nodes)))
+        writers = {name: index for index, node in enumerate(nodes) for name in _gives(node)}
+        ends = _ends(_loads(nodes, self._stored), count, _between(writers, last, sizes, len(nodes)))
         parts, begin = [], 0
         for end in ends:
             inside = range(begin, end)
@@ -167,13 +167,13 @@ def _gives(node: ir.Node) -> list[str]:
 
 def _reads(node: ir.Node) -> list[str]:
     """What a node reads, its branches too."""
-    found = [value.name for value in node.inputs if value is not None and value.name]
+    names = [value.name for value in node.inputs if value is not None and value.name]
     for branch in _branches(node):
         own = set(branch.initializers)
         for inner in branch:
-            found += [name for name in _reads(inner) if name not in own]
+            names += [name for name in _reads(inner) if name not in own]
             own.update(_gives(inner))
-    return found
+    return names
 
 
 def _branches(node: ir.Node) -> list[ir.Graph]:
@@ -188,17 +188,17 @@ def _forget(node: ir.Node) -> None:
 
 
 def _named(tensor: ir.TensorProtocol, name: str) -> onnx.TensorProto:
-    found = ir.to_proto(tensor)
-    found.name = name
-    return found
+    proto = ir.to_proto(tensor)
+    proto.name = name
+    return proto
 
 
 def _between(
-    made: Mapping[str, int], last: Mapping[str, int], sizes: Mapping[str, int], count: int
+    writers: Mapping[str, int], last: Mapping[str, int], sizes: Mapping[str, int], count: int
 ) -> np.ndarray:
     """(count + 1,): elements that a cut before each node has to keep."""
     steps = np.zeros(count + 2)
-    for name, index in made.items():
+    for name, index in writers.items():
         size = sizes.get(name, 1)
         steps[index + 1] += size
         steps[min(last.get(name, index), count) + 1] -= size
@@ -223,12 +223,12 @@ def _loads(nodes: Sequence[ir.Node], stored: Mapping[str, ir.TensorProtocol]) ->
 def _ends(loads: np.ndarray, count: int, between: np.ndarray) -> Iterable[int]:
     """Where parts end: spread evenly, each moved to where least lies between."""
     nodes = len(loads) - 1
-    found = []
+    ends = []
     for number in range(1, count):
         first, middle, last = np.searchsorted(
             loads, [(number + by) / count for by in (-0.5, 0, 0.5)]
         ).tolist()
         places = range(max(first, 1), min(last, nodes - 1) + 1)
         if places:
-            found.append(min(places, key=lambda place: (between[place], abs(place - middle))))
-    return sorted({*found, nodes})
+            ends.append(min(places, key=lambda place: (between[place], abs(place - middle))))
+    return sorted({*ends, nodes})

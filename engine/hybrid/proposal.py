@@ -42,12 +42,12 @@ _PRICED = 12
 def remark_of(proposal: Proposal) -> str:
     """The predicted effect of a proposal in a line."""
     pairs = ((n, proposal.before[n], proposal.after[n]) for n in proposal.after)
-    told = (
+    parts = (
         f"{n} {sqnr_text(b, unit=False)} -> {sqnr_text(a)}"
         for n, b, a in pairs
         if b is not None and a is not None
     )
-    return f"{', '.join(told)} (simulated)" if proposal.after else ""
+    return f"{', '.join(parts)} (simulated)" if proposal.after else ""
 
 
 def propose(
@@ -92,16 +92,16 @@ def propose(
         return costs.of(chosen) if costs is not None else None
 
     while len(lifted) < most:
-        found = model.candidates(lifted, most - len(lifted))
+        candidates = model.candidates(lifted, most - len(lifted))
         now = model.cost(lifted)
         if budget_ms is not None:
-            found = _affordable(found, now, lifted, cost_with, budget_ms)
-        if not found or now <= 0:
+            candidates = _affordable(candidates, now, lifted, cost_with, budget_ms)
+        if not candidates or now <= 0:
             break
-        gain = (now - found[0].cost) / now / len(found[0].layers)
+        gain = (now - candidates[0].cost) / now / len(candidates[0].layers)
         if gain <= 0 or (budget is None and gain < _LEAST_GAIN):
             break
-        for name in sorted(found[0].layers, key=lambda n: (model.cost([*lifted, n]), n)):
+        for name in sorted(candidates[0].layers, key=lambda n: (model.cost([*lifted, n]), n)):
             cost, price = model.cost(lifted), cost_with(lifted)
             lifted.append(name)
             row = _row(layers.by_id[name], cost, model.cost(lifted), whole)
@@ -121,7 +121,7 @@ def propose(
 
 
 def _affordable(
-    found: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     now: float,
     lifted: Sequence[str],
     cost_with: Callable[[Iterable[str]], ChoiceCost | None],
@@ -130,7 +130,7 @@ def _affordable(
     """The candidates that keep to the time, what gains most for the time that it adds first."""
     before = cost_with(lifted)
     ranked: list[tuple[float, Candidate]] = []
-    for candidate in found[:_PRICED]:
+    for candidate in candidates[:_PRICED]:
         after = cost_with([*lifted, *sorted(candidate.layers)])
         if fits(after, budget_ms):
             ranked.append((per_millisecond(now - candidate.cost, before, after), candidate))
@@ -163,15 +163,15 @@ def subgraph_layers(layers: Layers, pairs: Iterable[Sequence[str]]) -> tuple[str
         UsageError: it is no such list.
         RecipeError: a name that the graph does not have, or no way from input to output.
     """
-    wanted: set[str] = set()
+    names: set[str] = set()
     for pair in pairs:
         if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(p, str) for p in pair):
             raise UsageError(
                 f"custom_hybrid has {sanitize(repr(pair), 120)} where a pair of names belongs.",
                 remedy="Write [[input, output], ...].",
             )
-        wanted |= _between(layers, *pair)
-    return tuple(layer.id for layer in layers.all if layer.id in wanted)
+        names |= _between(layers, *pair)
+    return tuple(layer.id for layer in layers.all if layer.id in names)
 
 
 def _between(layers: Layers, start: str, end: str) -> set[str]:
@@ -179,7 +179,7 @@ def _between(layers: Layers, start: str, end: str) -> set[str]:
     if start not in layers.graph.values:
         layers.named(start)  # which tells the nearest names
     after = _reach(layers, start)
-    found = {
+    names = {
         name
         for name in _reach_back(layers, last.node)
         if name in after and layers.by_id[name].can_promote
@@ -190,38 +190,38 @@ def _between(layers: Layers, start: str, end: str) -> set[str]:
             cause="The input of a pair must lie before its output.",
             remedy="Take both names from the .model file, the input first.",
         )
-    return found
+    return names
 
 
 def _reach(layers: Layers, tensor: str) -> set[str]:
     """Layers that depend on a tensor."""
-    found: set[str] = set()
+    reached: set[str] = set()
     value = layers.graph.values.get(tensor) or layers.graph.value(layers.named(tensor).tensor)
     waiting, seen = [value], {value}
     while waiting:
         for use in waiting.pop().uses():
             layer = layers.of_node(use.node)
             if layer is not None:
-                found.add(layer.id)
+                reached.add(layer.id)
             for out in use.node.outputs:
                 if out not in seen:
                     seen.add(out)
                     waiting.append(out)
-    return found
+    return reached
 
 
 def _reach_back(layers: Layers, node: str) -> set[str]:
     """Layers that a node depends on, its own too."""
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting, seen = [layers.nodes[node]], {layers.nodes[node]}
     while waiting:
         now = waiting.pop()
         layer = layers.of_node(now)
         if layer is not None:
-            found.add(layer.id)
+            reached.add(layer.id)
         for value in now.inputs:
             maker = None if value is None else value.producer()
             if maker is not None and maker not in seen:
                 seen.add(maker)
                 waiting.append(maker)
-    return found
+    return reached

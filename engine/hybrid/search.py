@@ -233,10 +233,10 @@ class _Search:
             ended = self._ended()
             if ended:
                 return ended
-            found = self._next(lifted, budget - len(lifted))
-            if found is None:
+            promoted = self._next(lifted, budget - len(lifted))
+            if promoted is None:
                 return "budget" if self.too_slow else "nothing more"
-            lifted = found
+            lifted = promoted
 
     def _next(self, lifted: frozenset[str], most: int) -> frozenset[str] | None:
         """Lift the best of the proposals, layer by layer; None where none gains."""
@@ -269,16 +269,16 @@ class _Search:
 
     def _affordable(self, lifted: frozenset[str], most: int) -> list[Candidate]:
         """The best proposals that keep to the time, as many as are tried."""
-        found = self.model.candidates(lifted, most)
+        candidates = self.model.candidates(lifted, most)
         limit = self.config.budget_ms
         if limit is None:
-            return found[:_TRIED_AT_MOST]
+            return candidates[:_TRIED_AT_MOST]
         kept = [
             candidate
-            for candidate in found[:_PRICED]
+            for candidate in candidates[:_PRICED]
             if fits(self._cost_of(self._as_layers(lifted | candidate.layers)), limit)
         ]
-        self.too_slow = len(kept) < len(found[:_PRICED])
+        self.too_slow = len(kept) < len(candidates[:_PRICED])
         return kept[:_TRIED_AT_MOST]
 
     def _order(self, lifted: frozenset[str], added: frozenset[str]) -> list[str]:

@@ -142,9 +142,9 @@ class QuantizerToggles:
         """
         return self._named(self._parts.again(before, _gates(on)))
 
-    def _named(self, found: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _named(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         pairs = zip(self.outputs, self._fetched, strict=True)
-        return {name: found[fetched] for name, fetched in pairs}
+        return {name: values[fetched] for name, fetched in pairs}
 
     def _activation(self, dequantize: ir.Node) -> None:
         """A switch for each kind of reader of a quantized tensor."""
@@ -161,19 +161,19 @@ class QuantizerToggles:
                 self._redirect(rounded, exact, reader)
             return
         before = self._layers.writers(name)
-        made: dict[frozenset[str], ir.Value] = {}
+        choices: dict[frozenset[str], ir.Value] = {}
         for reader in (*readers, None):
             own = None if reader is None else self._layers.nodes.get(reader.name or "")
             if reader is None and not rounded.is_graph_output():
                 continue
             after = frozenset() if own is None else self._layers.final_readers(own)
             needs = before | after
-            if needs not in made:
+            if needs not in choices:
                 toggle = QuantizerToggle(self._gate(), name, False, needs)
                 pair = _pair(quantize, dequantize)
                 same = ir.node("Identity", [exact])
-                made[needs] = self._choice(toggle, pair, [same], rounded, quantize)
-            self._redirect(rounded, made[needs], reader)
+                choices[needs] = self._choice(toggle, pair, [same], rounded, quantize)
+            self._redirect(rounded, choices[needs], reader)
 
     def _is_copied(self, value: str, tensor: str) -> bool:
         """Whether a move writes it whose inputs lie on the same grid: rounding changes nothing."""
@@ -202,8 +202,10 @@ class QuantizerToggles:
                 twin += before
             twin.append(ir.Node("", node.op_type, inputs, list(node.attributes.values())))
             for clamp in clamps:
-                given = [twin[-1].outputs[0], *clamp.inputs[1:]]
-                twin.append(ir.Node("", clamp.op_type, given, list(clamp.attributes.values())))
+                clamp_inputs = [twin[-1].outputs[0], *clamp.inputs[1:]]
+                twin.append(
+                    ir.Node("", clamp.op_type, clamp_inputs, list(clamp.attributes.values()))
+                )
             twins.append(twin)
         toggle = QuantizerToggle(self._gate(), layer.tensor, True, frozenset({layer.id}))
         old = (clamps or [node])[-1].outputs[0]
@@ -214,13 +216,13 @@ class QuantizerToggles:
 
     def _clamps(self, node: ir.Node, names: Sequence[str]) -> list[ir.Node]:
         """The clamps behind a node, which go into its branches: there they cost nothing."""
-        found: list[ir.Node] = []
+        clamps: list[ir.Node] = []
         for name in names:
-            uses = list((found or [node])[-1].outputs[0].uses())
+            uses = list((clamps or [node])[-1].outputs[0].uses())
             if len(uses) != 1 or uses[0].node.name != name:
                 break
-            found.append(uses[0].node)
-        return found
+            clamps.append(uses[0].node)
+        return clamps
 
     def _rounded(self, node: ir.Node, _own: ir.Node, index: int) -> _Input:
         """A rounded constant: in integers, as this branch runs once a sample and is no hurry."""
@@ -245,8 +247,8 @@ class QuantizerToggles:
     def _redirect(self, old: ir.Value, new: ir.Value, reader: ir.Node | None) -> None:
         """Let a reader, or the graph's outputs where it is None, take ``new``."""
         if reader is not None:
-            for index, given in enumerate(reader.inputs):
-                if given is old:
+            for index, value in enumerate(reader.inputs):
+                if value is old:
                     reader.replace_input_with(index, new)
             return
         for index, output in enumerate(self._inner.outputs):
@@ -365,12 +367,12 @@ def noise_terms(
     """
     toggles = QuantizerToggles(layers, build)
     relative = _measured(toggles, feeds, reporter or NullReporter())
-    found = toggles.toggles
+    quantizers = toggles.toggles
     del toggles  # its sessions' memory is for the stages after this one
     release_pool()
     return [
         NoiseTerm(toggle.tensor, toggle.weights, toggle.needs, tuple(map(float, row)))
-        for toggle, row in zip(found, relative, strict=True)
+        for toggle, row in zip(quantizers, relative, strict=True)
     ]
 
 
@@ -386,9 +388,9 @@ def _measured(
         signal += [power(array) for array in golden.values()]
         for index, toggle in enumerate(toggles.toggles):
             reporter.check_cancelled()
-            found = toggles.again(before, [toggle])
+            outputs = toggles.again(before, [toggle])
             noise[index] += [
-                0.0 if found[name] is golden[name] else power(found[name] - golden[name])
+                0.0 if outputs[name] is golden[name] else power(outputs[name] - golden[name])
                 for name in golden
             ]
             if number == 0:

@@ -19,8 +19,8 @@ __all__ = ["base_label", "choices_of", "promotion_dtype", "table_rows"]
 def base_label(dtype: str) -> str:
     """What a layer is called that has the model's dtype: ``int8`` of ``w8a8``."""
     named = {layer.scheme.name: layer.name for layer in reversed(list(LAYER_DTYPES.values()))}
-    found: str = named.get(dtype, dtype)
-    return found
+    label: str = named.get(dtype, dtype)
+    return label
 
 
 def choices_of(dtype: str, target: str | None = None) -> tuple[str, ...]:

@@ -92,11 +92,11 @@ class Bounds:
 def _file_bytes(params: JsonObject) -> int:
     """Bytes of the model that a query is about."""
     recipe = params.get("recipe")
-    found = [params.get("path")]
+    paths = [params.get("path")]
     if isinstance(recipe, Mapping):
-        found += [recipe.get("model"), recipe.get("weights")]
+        paths += [recipe.get("model"), recipe.get("weights")]
     total = 0
-    for path in found:
+    for path in paths:
         if isinstance(path, str):
             with contextlib.suppress(OSError, ValueError):
                 total += Path(path).stat().st_size

@@ -345,10 +345,10 @@ class Worker:
         name, plain = _plain(method, params, allow_code)
         if attended:
             plain["attended"] = True
-        found = await self._connect().submit(name, plain, read)
-        if isinstance(found, Job):
-            return found
-        raise error_from_dict(found["error"])
+        answer = await self._connect().submit(name, plain, read)
+        if isinstance(answer, Job):
+            return answer
+        raise error_from_dict(answer["error"])
 
     def kill(self) -> None:
         """Kill the process, with all that it does: every question and job of it ends in

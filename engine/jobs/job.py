@@ -75,12 +75,12 @@ class Job(Generic[R]):
     async def events(self) -> AsyncIterator[Event]:
         """All events from the first one; the last one is always ``Finished``."""
         tail = EventTail(self.folder)
-        alive, told = False, 0.0
+        alive, last = False, 0.0
         while True:
             ended = self._ended()
             alive = alive or not ended
             for when, event in tail.read(whole=ended):
-                told = when
+                last = when
                 yield event
                 if isinstance(event, Finished):
                     return
@@ -89,7 +89,7 @@ class Job(Generic[R]):
             await self._woken()
         message = await self._message()
         error = message.get("error")
-        seconds = self._seconds_until(time.time() if alive else told)
+        seconds = self._seconds_until(time.time() if alive else last)
         yield Finished("done" if error is None else self._state_of(error), seconds, error)
 
     def _seconds_until(self, end: float) -> float:

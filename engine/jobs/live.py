@@ -34,7 +34,7 @@ def _numbers(folder: Path) -> list[int]:
         names = [_NAME.fullmatch(path.name) for path in folder.iterdir()]
     except OSError:
         return []
-    return sorted(int(found[1]) for found in names if found)
+    return sorted(int(match[1]) for match in names if match)
 
 
 def remove_live(folder: Path) -> None:
@@ -87,7 +87,7 @@ class LiveTail:
 
     def read(self) -> list[bytes]:
         """The whole lines that are new; one that is not finished waits for the next look."""
-        found: list[bytes] = []
+        lines: list[bytes] = []
         for number in _numbers(self._folder)[-2:]:
             if number < self._number:
                 continue
@@ -99,5 +99,5 @@ class LiveTail:
                 chunk = stream.read(_READ_LIMIT)
             whole = chunk.rfind(b"\n") + 1
             self._number, self._offset = number, start + whole
-            found += chunk[:whole].splitlines()
-        return found
+            lines += chunk[:whole].splitlines()
+        return lines

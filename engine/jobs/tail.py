@@ -63,21 +63,21 @@ class EventTail:
         kept = self._lines(self._read_kept())
         live = self._lines(self._live.read())
         waited = self._waiting[-1].number if self._waiting else -1
-        found = sorted([*self._waiting, *kept, *live], key=attrgetter("number"))
-        whole = whole or any(isinstance(each.event, Finished) for each in kept)
-        told: list[tuple[float, Event]] = []
+        lines = sorted([*self._waiting, *kept, *live], key=attrgetter("number"))
+        whole = whole or any(isinstance(line.event, Finished) for line in kept)
+        events: list[tuple[float, Event]] = []
         self._waiting = []
-        for place, each in enumerate(found):
-            if each.number > self._next:
-                if not whole and each.number > waited:
-                    self._waiting = found[place:]
+        for place, line in enumerate(lines):
+            if line.number > self._next:
+                if not whole and line.number > waited:
+                    self._waiting = lines[place:]
                     break
                 if self._heard_live:
-                    told.append((each.at, LogLine(_MISSED, "warning")))
-            self._heard_live |= isinstance(each.event, Partial) and not each.event.kept
-            self._next = max(self._next, each.number + 1)
-            told.append((each.at, each.event))
-        return told
+                    events.append((line.at, LogLine(_MISSED, "warning")))
+            self._heard_live |= isinstance(line.event, Partial) and not line.event.kept
+            self._next = max(self._next, line.number + 1)
+            events.append((line.at, line.event))
+        return events
 
     def _read_kept(self) -> list[bytes]:
         try:
@@ -93,13 +93,13 @@ class EventTail:
         return chunk[:whole].splitlines()
 
     def _lines(self, lines: list[bytes]) -> list[_Line]:
-        found: list[_Line] = []
+        parsed: list[_Line] = []
         following = self._next
         for line in lines:
             if len(line) < _LINE_LIMIT:
-                found.append(_line(line, following))
-                following = found[-1].number + 1
-        return found
+                parsed.append(_line(line, following))
+                following = parsed[-1].number + 1
+        return parsed
 
 
 def _line(line: bytes, following: int) -> _Line:
@@ -112,5 +112,5 @@ def _line(line: bytes, following: int) -> _Line:
         event = event_from_dict(data["event"])
         return _Line(number if known else following, at if is_time(at) else 0.0, event)
     except (ValueError, KeyError, TypeError, OverflowError, AttributeError, RecursionError):
-        told = LogLine("A line of the job's record could not be read.", "debug")
-        return _Line(following, 0.0, told)
+        unread = LogLine("A line of the job's record could not be read.", "debug")
+        return _Line(following, 0.0, unread)

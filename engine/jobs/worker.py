@@ -236,10 +236,10 @@ class _Server:
             recorder.end("done", result=result)
             return {"result": result}
         except BaseException as error:  # noqa: BLE001 - nobody else would tell the user
-            told = _as_error(error, recorder.log)
-            data = told.to_dict()
+            as_error = _as_error(error, recorder.log)
+            data = as_error.to_dict()
             recorder.end(
-                "cancelled" if isinstance(told, JobCancelledError) else "failed", error=data
+                "cancelled" if isinstance(as_error, JobCancelledError) else "failed", error=data
             )
             return {"error": data}
 

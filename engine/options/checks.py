@@ -123,7 +123,7 @@ def _mapping(option: Option, value: Value) -> dict[str, str] | None:
 def _ranges(option: Option, value: Value) -> dict[str, list[float]] | None:
     if not isinstance(value, Mapping):
         raise option.error(value, expected_length(option))
-    found: dict[str, list[float]] = {}
+    ranges: dict[str, list[float]] = {}
     for name, pair in value.items():
         fits = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
         if not fits or not all(is_finite(n) for n in pair) or not pair[0] < pair[1]:
@@ -132,8 +132,8 @@ def _ranges(option: Option, value: Value) -> dict[str, list[float]] | None:
                 "minimum and a larger maximum.",
                 remedy=option.help,
             )
-        found[_tensor(option, name)] = [float(n) for n in pair]
-    return found or None
+        ranges[_tensor(option, name)] = [float(n) for n in pair]
+    return ranges or None
 
 
 def _tensor(option: Option, name: Value) -> str:

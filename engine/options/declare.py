@@ -167,15 +167,15 @@ class Option:
     def _parse_mapping(self, text: str) -> Value:
         if text.startswith("{"):
             return self._parse_json(text, "a mapping")
-        found = mapping_of_text(text)
-        if found is None:
+        pairs = mapping_of_text(text)
+        if pairs is None:
             raise self.error(text, expected_length(self))
         if self.kind == "mapping":
-            return found
+            return pairs
         try:
             return {
                 name: [float(n) for n in pair.strip("[]").replace(",", " ").split()]
-                for name, pair in found.items()
+                for name, pair in pairs.items()
             }
         except ValueError:
             raise self.error(text, expected_length(self)) from None

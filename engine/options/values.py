@@ -103,17 +103,17 @@ def format_value(value: Any) -> str:
 
 def mapping_of_text(text: str) -> dict[str, str] | None:
     """``name=value; name=value`` as a dict of texts; None where it is not that."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     at = 0
     while at < len(text):
         match = _ENTRY.match(text, at)
-        if match is None or match["name"] in found:
+        if match is None or match["name"] in values:
             return None
-        found[match["name"]] = match["value"]
+        values[match["name"]] = match["value"]
         at = match.end()
         if not text[at:].strip():
             break
-    return found or None
+    return values or None
 
 
 def mapping_text(entries: Mapping[str, str]) -> str | None:

@@ -36,9 +36,9 @@ def _placed(recipe: Recipe) -> list[Finding]:
     targets: Mapping[str, str] = recipe.quantization.op_target or {}
     on_cpu = [name for name, where in targets.items() if where == "cpu"]
     others = sorted({where for where in targets.values() if where != "cpu"})
-    found = []
+    findings = []
     if on_cpu:
-        found.append(
+        findings.append(
             Finding(
                 "op-target-cpu",
                 "info",
@@ -48,7 +48,7 @@ def _placed(recipe: Recipe) -> list[Finding]:
             )
         )
     if others:
-        found.append(
+        findings.append(
             Finding(
                 "op-target-unseen",
                 "info",
@@ -58,7 +58,7 @@ def _placed(recipe: Recipe) -> list[Finding]:
                 remedy="The recipe and the container store it for the vendor's compiler.",
             )
         )
-    return found
+    return findings
 
 
 def _idle(recipe: Recipe) -> list[Finding]:

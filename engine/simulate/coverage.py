@@ -119,7 +119,7 @@ def _kernels(optimised: onnx.ModelProto) -> dict[str, tuple[str, bool]]:
             if not _is_linear(node) and node.op_type not in _PLUMBING:
                 integer.add(node.name)
                 waiting.extend(node.output)
-    found: dict[str, tuple[str, bool]] = {}
+    kernels: dict[str, tuple[str, bool]] = {}
     writers = {name: node for node in optimised.graph.node for name in node.output}
     for node in optimised.graph.node:
         if node.op_type not in _PLUMBING:
@@ -127,9 +127,9 @@ def _kernels(optimised: onnx.ModelProto) -> dict[str, tuple[str, bool]]:
             ran = writers[node.input[0]] if node.op_type == "ReorderOutput" else node
             kernel = (ran.op_type, node.name in integer)
             # Slices that become one Split lose their names, not those of their tensors
-            found.update((name, kernel) for name in node.output)
-            found[_TOKEN.sub("", node.name)] = kernel
-    return found
+            kernels.update((name, kernel) for name in node.output)
+            kernels[_TOKEN.sub("", node.name)] = kernel
+    return kernels
 
 
 def _is_linear(node: onnx.NodeProto) -> bool:
@@ -149,7 +149,7 @@ def _covered(layer: str, node: ir.Node, kernels: dict[str, tuple[str, bool]]) ->
     return LayerCoverage(layer, node.op_type, integer, kernel, reason)
 
 
-def _reason(node: ir.Node, found: bool) -> str:
+def _reason(node: ir.Node, has_kernel: bool) -> str:
     """Why a layer runs in float, in words."""
     noted = node.metadata_props.get(REASON)
     if noted:
@@ -171,7 +171,7 @@ def _reason(node: ir.Node, found: bool) -> str:
         )
     if "QuantizeLinear" not in readers:
         return "its output is not quantized"
-    if not found:
+    if not has_kernel:
         return "ONNX Runtime fused it with other float operators"
     return f"ONNX Runtime has no integer kernel for this form of {node.op_type}"
 

@@ -57,9 +57,9 @@ class Shaken:
         self._patterns: dict[str, _Pattern] = {}
         copy = graph.copy()
         edit = Editor(copy.model)
-        found = [(node, value, "Add", 0.0, float(s)) for node, value, s in _roundings(copy)]
-        found += [(node, value, "Mul", 1.0, _HALF_STEP) for node, value in _halves(copy)]
-        for node, value, op, still, scale in found:
+        edges = [(node, value, "Add", 0.0, float(s)) for node, value, s in _roundings(copy)]
+        edges += [(node, value, "Mul", 1.0, _HALF_STEP) for node, value in _halves(copy)]
+        for node, value, op, still, scale in edges:
             name, shape = f"{node.name}/edge", _pattern(value)
             number = ir.Value(
                 name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(shape)
@@ -95,17 +95,17 @@ def halves_up(graph: Graph) -> Graph:
     half = edit.constant(np.array(0.5, np.float32), "edge/half")
     for node, value, scale in _roundings(copy):
         step = edit.constant(scale, f"{node.name}/step")
-        found = value
+        halved = value
         for op, inputs in (
             ("Div", [step]),
             ("Add", [half]),
             ("Floor", []),
             ("Mul", [step]),
         ):
-            found = edit.insert(
-                op, [found, *inputs], before=node, like=value, name=f"{node.name}/{op}"
+            halved = edit.insert(
+                op, [halved, *inputs], before=node, like=value, name=f"{node.name}/{op}"
             ).outputs[0]
-        node.replace_input_with(0, found)
+        node.replace_input_with(0, halved)
     return Graph(copy.model)
 
 

@@ -52,7 +52,7 @@ def quantized_layers(graph: Graph, layers: LayerMap) -> list[QuantizedLayer]:
         layers: of it.
     """
     present = {node.name for node in graph.nodes}
-    found = []
+    quantized = []
     for layer in layers.layers:
         node = graph.node(layer.node)
         inputs = tuple(_input(value) for value in node.inputs)
@@ -64,8 +64,8 @@ def quantized_layers(graph: Graph, layers: LayerMap) -> list[QuantizedLayer]:
             continue
         clamps = tuple(graph.node(name) for name in layer.nodes[1:] if name in present)
         bounds = _bounds(graph.value(outputs[0][0]), outputs[0][1].scale[0])
-        found.append(QuantizedLayer(node, inputs, outputs, clamps, bounds))
-    return found
+        quantized.append(QuantizedLayer(node, inputs, outputs, clamps, bounds))
+    return quantized
 
 
 def _input(value: ir.Value | None) -> tuple[str, QuantParams, np.ndarray | None] | None:

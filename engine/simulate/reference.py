@@ -58,15 +58,15 @@ def unrounded_layer(
         SimulationError: the reference has no rule for this operator's form, or an output is in half
             precision, whose steps are of many sizes.
     """
-    found = []
+    outputs = []
     for clamped, (name, params) in _results(layer, values):
         if params.is_float:
             raise SimulationError(
                 f"{name!r} is in half precision, which has no step of one size.",
                 remedy="Ask for a tensor that is stored in integers.",
             )
-        found.append(np.asarray(clamped / float(params.scale[0]) + params.zero_point[0]))
-    return tuple(found)
+        outputs.append(np.asarray(clamped / float(params.scale[0]) + params.zero_point[0]))
+    return tuple(outputs)
 
 
 def _results(

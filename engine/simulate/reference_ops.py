@@ -120,12 +120,12 @@ def _pads(
     dilations = node.attributes.get_ints("dilations", (1,) * rank)
     auto = node.attributes.get_string("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
-        found = []
+        pads = []
         for size, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
             total = max(0, (ceil(size / s) - 1) * s + (k - 1) * d + 1 - size)
             less, more = total // 2, total - total // 2
-            found.append((less, more) if auto == "SAME_UPPER" else (more, less))
-        return found
+            pads.append((less, more) if auto == "SAME_UPPER" else (more, less))
+        return pads
     flat = node.attributes.get_ints("pads", (0,) * (2 * rank))
     return [(flat[i], flat[i + rank]) for i in range(rank)]
 

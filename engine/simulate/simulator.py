@@ -81,8 +81,8 @@ def find_overflow(
     halves = {one.value: one.tensor for one in layers.stored.values() if one.dtype == "float16"}
     if not halves:
         return None
-    found = Session(graph, outputs=tuple(halves)).run(feeds, tuple(halves))
-    first = next((name for name in halves if np.isinf(found[name]).any()), None)
+    values = Session(graph, outputs=tuple(halves)).run(feeds, tuple(halves))
+    first = next((name for name in halves if np.isinf(values[name]).any()), None)
     if first is None:
         return None
     source = halves[first]
@@ -196,8 +196,8 @@ class Simulator:
             if is_quantized_source(self._float_graph):
                 return (OWN_NOTE,)
             return (HALF_NOTE,) if self._half else (FLOAT_NOTE,)
-        found = [] if (saturation := check_saturation()) is None else [saturation]
-        return (*found, *inexact_notes(self._graph))
+        findings = [] if (saturation := check_saturation()) is None else [saturation]
+        return (*findings, *inexact_notes(self._graph))
 
     @cached_property
     def _session(self) -> Session:

@@ -109,7 +109,7 @@ def conflicts(registry: Iterable[Action], keys: dict[str, str]) -> list[str]:
 
     places: dict[tuple[str, str], str] = {}
     everywhere = {"app", "go", "job", "view"}
-    found: list[str] = []
+    conflicts_found: list[str] = []
     for action in registry:
         own = keys[action.id].split(",") if action.id in keys else action.keys
         place = "" if action.noun in everywhere else action.noun
@@ -117,5 +117,5 @@ def conflicts(registry: Iterable[Action], keys: dict[str, str]) -> list[str]:
             key = _character_to_key(typed) if len(typed) == 1 else typed
             other = places.setdefault((place, key), action.id)
             if other != action.id:
-                found.append(f"{key} means both {other} and {action.id}.")
-    return found
+                conflicts_found.append(f"{key} means both {other} and {action.id}.")
+    return conflicts_found

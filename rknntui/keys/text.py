@@ -38,4 +38,4 @@ def _shown(key: str) -> str:
 
 def with_keys(text: str) -> str:
     """A text with the keys of the actions that it names: ``{app.open} opens one``."""
-    return re.sub(r"\{([a-z]+\.[a-z-]+)\}", lambda found: key_text(found[1]), text)
+    return re.sub(r"\{([a-z]+\.[a-z-]+)\}", lambda match: key_text(match[1]), text)

@@ -43,23 +43,23 @@ class FileWatcher:
 
     def follow(self, session: Session) -> None:
         """Watch the files that the session has open now."""
-        wanted: dict[Path, str] = {}
+        roles: dict[Path, str] = {}
         for role, name in (
             ("dataset", session.recipe.get("dataset")),
             ("recipe", session.recipe_path),
             ("model", session.recipe.get("model") or session.path),
         ):
             if isinstance(name, str) and name:
-                wanted[Path(name).absolute()] = role
+                roles[Path(name).absolute()] = role
         with self._lock:
             if not session.dirty and session.recipe_path:  # just read or written by us: no news
                 own = Path(session.recipe_path).absolute()
                 self._known[own] = _signature(own)
-            if wanted == self._files:
+            if roles == self._files:
                 return
-            self._files = wanted
-            self._known = {path: _signature(path) for path in wanted}
-        folders = {path if path.is_dir() else path.parent for path in wanted}
+            self._files = roles
+            self._known = {path: _signature(path) for path in roles}
+        folders = {path if path.is_dir() else path.parent for path in roles}
         if folders != self._folders:
             self._folders = folders
             self._watch_folders()

@@ -169,9 +169,9 @@ class JobView:
         """
         stage = self.stage
         if name in self.stages or stage is None:
-            found = self._stage(name)
-            found.steps.clear()
-            return found
+            counted = self._stage(name)
+            counted.steps.clear()
+            return counted
         steps = self.steps if stage.seconds is not None else stage.steps
         step = steps.pop(name, None) or StageView(name, name)
         steps.clear()

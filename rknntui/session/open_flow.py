@@ -79,27 +79,27 @@ async def look(bridge: Bridge, recipe: Mapping[str, object]) -> ModelView:
 
 
 async def _view(
-    session: Session, bridge: Bridge, path: str, given: Values
+    session: Session, bridge: Bridge, path: str, options: Values
 ) -> tuple[ModelView, Values]:
     """The model view of a path, and the options of the source model that it was made with."""
-    if given and (await bridge.call(SNIFF, AtPath(path))).kind == "recipe":
+    if options and (await bridge.call(SNIFF, AtPath(path))).kind == "recipe":
         recipe = (await bridge.call(RECIPE_LOAD, AtPath(path))).recipe
-        asked = {**source_options(recipe), **given}
+        asked = {**source_options(recipe), **options}
         view = await look(bridge, {**asked, "model": recipe.get("model")})
         return replace(view, recipe=recipe), asked
     kept, draft = session.recipe, session.drafts.of(path)
     if kept.get("model") != path and draft is not None:
         kept = draft.recipe
-    asked = {**(source_options(kept) if kept.get("model") == path else {}), **given}
+    asked = {**(source_options(kept) if kept.get("model") == path else {}), **options}
     try:
         view = await bridge.call(OPEN, ModelTarget(path, source=asked))
     except SeveralFilesError:
         raise
     except EngineError:
-        if asked == given:
+        if asked == options:
             raise
-        asked = given  # an option of the recipe does not fit: the file itself may be well
-        view = await bridge.call(OPEN, ModelTarget(path, source=given))
+        asked = options  # an option of the recipe does not fit: the file itself may be well
+        view = await bridge.call(OPEN, ModelTarget(path, source=options))
     return view, source_options(view.recipe) if view.recipe else asked
 
 
@@ -145,26 +145,26 @@ async def find_results(session: Session, built: Values | None = None) -> None:
         return
     records = await asyncio.to_thread(list_jobs, HISTORY)
     for method in RESULTS:
-        wanted = session.built or built or session.recipe
+        recipe = session.built or built or session.recipe
         fitting = (r for r in records if r.method == method and r.state == "done")
-        record = next((r for r in fitting if _is_of(r.params, wanted)), None)
+        record = next((r for r in fitting if _is_of(r.params, recipe)), None)
         if record is None:
             continue
         with contextlib.suppress(EngineError):  # removed from the history meanwhile, or damaged
             events = await asyncio.to_thread(read_events, record.id)
             result = await asyncio.to_thread(read_result, record.id)
             if result is not None:
-                found = read_record(method, result)
-                session.result_found(JobView.of_record(record, events), found)
+                outcome = read_record(method, result)
+                session.result_found(JobView.of_record(record, events), outcome)
 
 
 def _is_of(params: Mapping[str, object], recipe: Values) -> bool:
     """Whether a job was about a recipe; what a comparison varied does not count."""
-    given, axes = params.get("recipe"), params.get("axes")
-    if not isinstance(given, dict):
+    asked, axes = params.get("recipe"), params.get("axes")
+    if not isinstance(asked, dict):
         return False
     varied = axes if isinstance(axes, dict) else {}
-    return all(given.get(n) == recipe.get(n) for n in {*given, *recipe} if n not in varied)
+    return all(asked.get(n) == recipe.get(n) for n in {*asked, *recipe} if n not in varied)
 
 
 async def reload_changed(session: Session, bridge: Bridge, roles: set[str]) -> None:

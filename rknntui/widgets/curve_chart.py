@@ -62,11 +62,11 @@ class CurveChart(Chart):
         room = width - 2
         step = max(1, min(_WIDEST, room // max(1, count)))
         first = max(0, count - room // step)
-        each = max(1, (height - 1) // len(self._series) - 1)
+        rows = max(1, (height - 1) // len(self._series) - 1)
         lines: list[Line] = []
         for series in self._series[: max(1, (height - 1) // 2)]:
             lines.append([(f" {fit(series.title, room).rstrip()}", "head")])
-            drawn = bars(_raised(series.values[first:]), each, 1.0)
+            drawn = bars(_raised(series.values[first:]), rows, 1.0)
             lines += [[(" ", ""), (_widened(line, step), series.style)] for line in drawn]
         lines.append([(f" {self._axis(first, count, step, room)}", "dim")])
         return lines[:height]

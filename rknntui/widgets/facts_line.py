@@ -60,9 +60,9 @@ class FactsLine(Widget):
 
     def show(self, *facts: Fact | str) -> None:
         """Show other facts; a text is one that stays."""
-        made = tuple(Fact(fact) if isinstance(fact, str) else fact for fact in facts)
-        if made != self._facts:
-            self._facts = made
+        as_facts = tuple(Fact(fact) if isinstance(fact, str) else fact for fact in facts)
+        if as_facts != self._facts:
+            self._facts = as_facts
             self.refresh()
 
     def render(self) -> str:

@@ -84,9 +84,9 @@ class GraphTree(Rows):
         self.title, self._lower = title, []
         self.nodes, self.inputs, self.outputs = view.nodes, view.inputs, view.outputs
         self._build(view.groups)
-        wanted = set(opened)
+        paths = set(opened)
         small = len(view.nodes) <= OPEN_BELOW
-        self._open = {i for i, g in enumerate(self._groups) if small or g.path in wanted}
+        self._open = {i for i, g in enumerate(self._groups) if small or g.path in paths}
         self._lay_out()
         self.rows_changed(keep_cursor=False)
 

@@ -244,7 +244,7 @@ class KeyBar(Painted):
     def _more(self, seen: set[str], ids: Sequence[str] = ()) -> list[_Key]:
         """Keys that are not in a narrow line: of these actions, or of the workspace's others."""
         workspace = self.workbench.current
-        found: dict[str, _Key] = {}
+        keys: dict[str, _Key] = {}
         for active in self.screen.active_bindings.values():
             binding = active.binding
             if binding.id is None or binding.id not in REGISTRY or binding.action in seen:
@@ -255,8 +255,8 @@ class KeyBar(Painted):
             if action.id in ids or (not ids and action.noun == workspace):
                 seen.add(binding.action)
                 display = self.app.get_key_display(binding)
-                found[action.id] = _Key(binding.key, display, action.label, active.enabled)
-        return [found[id_] for id_ in ids or found if id_ in found]
+                keys[action.id] = _Key(binding.key, display, action.label, active.enabled)
+        return [keys[id_] for id_ in ids or keys if id_ in keys]
 
     def _place(self, line: Line, key: _Key) -> None:
         start = cells(line)

@@ -125,12 +125,12 @@ class HistogramChart(Chart):
         if self._range is not None:
             low, high = min(low, self._range[0]), max(high, self._range[1])
         room = width - 2
-        each = max(1, (height - 2) // len(self._histograms) - 1)
+        rows = max(1, (height - 2) // len(self._histograms) - 1)
         lines: list[Line] = []
         for histogram in self._histograms:
             values = [v**0.5 for v in rebinned(histogram, low, high, room)]
             lines.append([(f" {histogram.title}", "head")])
-            drawn = bars(values, each, max(values, default=0.0))
+            drawn = bars(values, rows, max(values, default=0.0))
             lines += [[(" ", ""), (text, histogram.style)] for text in drawn]
         lines += self._axis(low, high, room)
         return lines[:height] if height < len(lines) else lines

@@ -166,9 +166,9 @@ class Table(Rows):
         short.sort(key=lambda index: (needs[index] - cells_of[index]) / weights[index])
         waiting = sum(weights[index] for index in short)
         for index in short:
-            given = min(needs[index] - cells_of[index], spare * weights[index] // waiting)
-            cells_of[index] += given
-            spare -= given
+            extra = min(needs[index] - cells_of[index], spare * weights[index] // waiting)
+            cells_of[index] += extra
+            spare -= extra
             waiting -= weights[index]
         shares = sum(c.grow for c in self.columns)
         return [

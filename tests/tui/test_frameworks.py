@@ -162,7 +162,7 @@ async def test_of_several_networks_too_and_for_a_recipe(tmp_path: Path) -> None:
 async def test_weights_may_stand_behind_the_file_on_the_command_line(tmp_path: Path) -> None:
     network = several_weights(tmp_path)
     given = given_options(["--weights", str(tmp_path / "best.weights")])
-    app = Workbench(str(network), given=given)
+    app = Workbench(str(network), options=given)
     async with app.run_test(size=SIZE) as pilot:
         await is_open(pilot)
         assert app.session.recipe["weights"] == str(tmp_path / "best.weights")

@@ -133,8 +133,8 @@ def _confine(role: str, rules: List[Tuple[str, int]]) -> Walls:
 def _environment() -> List[str]:
     """Where Python and its packages are; not a whole home folder that stands in the search path."""
     prefixes = [sys.prefix, sys.base_prefix, sys.exec_prefix]
-    given = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-    paths = {*prefixes, *sysconfig.get_paths().values(), *sys.path, *given}
+    library_folders = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    paths = {*prefixes, *sysconfig.get_paths().values(), *sys.path, *library_folders}
     spared = {"/", os.path.expanduser("~"), ""}
     for folder in set(sys.path) - spared:
         paths.update(_linked(folder))

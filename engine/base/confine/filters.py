@@ -215,10 +215,10 @@ def _block(rule: List[Condition], process: int) -> List[Instruction]:
 
 def _ranges(numbers: List[int]) -> List[Tuple[int, int]]:
     """First and last of each row of numbers without a gap."""
-    found: List[Tuple[int, int]] = []
+    ranges: List[Tuple[int, int]] = []
     for number in sorted(numbers):
-        if found and number == found[-1][1] + 1:
-            found[-1] = (found[-1][0], number)
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], number)
         else:
-            found.append((number, number))
-    return found
+            ranges.append((number, number))
+    return ranges

@@ -19,14 +19,14 @@ def call(number: int, *arguments: object) -> int:
     """The result of a system call; below 0 where it failed."""
     syscall = _libc().syscall
     syscall.restype = ctypes.c_long
-    made = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
-    return int(syscall(ctypes.c_long(number), *made))
+    words = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    return int(syscall(ctypes.c_long(number), *words))
 
 
 def prctl(option: int, *arguments: object) -> int:
     """Its result; below 0 where it failed."""
-    made = [ctypes.c_ulong(a) if isinstance(a, int) else a for a in arguments]
-    return int(_libc().prctl(ctypes.c_int(option), *made))
+    words = [ctypes.c_ulong(a) if isinstance(a, int) else a for a in arguments]
+    return int(_libc().prctl(ctypes.c_int(option), *words))
 
 
 def _libc() -> ctypes.CDLL:

@@ -37,8 +37,8 @@ def version() -> int:
 
 def everything() -> int:
     """All rights that this kernel knows."""
-    found = version()
-    return RUNS | _CHANGES | sum(bit for since, bit in _SINCE if found >= since)
+    abi = version()
+    return RUNS | _CHANGES | sum(bit for since, bit in _SINCE if abi >= since)
 
 
 def changes() -> int:
@@ -64,14 +64,14 @@ def restrict(
     Returns:
         Whether it is so.
     """
-    found = version()
+    abi = version()
     attributes = struct.pack("=Q", handled)
-    if found >= 4:
+    if abi >= 4:
         attributes += struct.pack("=Q", 0 if network else _TCP)
-    if found >= 6:
+    if abi >= 6:
         scopes = (0 if network else _ABSTRACT_SOCKETS) | (0 if signals else _SIGNALS)
         attributes += struct.pack("=Q", scopes)
-    ruleset = call(_CREATE_RULESET, attributes, len(attributes), 0) if found else -1
+    ruleset = call(_CREATE_RULESET, attributes, len(attributes), 0) if abi else -1
     if ruleset < 0:
         return False
     try:
@@ -84,10 +84,10 @@ def restrict(
 
 def _joined(rules: Iterable[Rule]) -> List[Rule]:
     """Each path once: a home folder is in many lists."""
-    found: Dict[str, int] = {}
+    rights_of: Dict[str, int] = {}
     for path, rights in rules:
-        found[path] = found.get(path, 0) | rights
-    return list(found.items())
+        rights_of[path] = rights_of.get(path, 0) | rights
+    return list(rights_of.items())
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:

@@ -38,16 +38,16 @@ def leave(network: bool) -> bool:
     number = _UNSHARE.get(architecture())
     if number is None:
         return False
-    wanted = _NEW_UTS | _NEW_IPC | (_NEW_NET if network else 0)
-    if call(number, wanted) == 0:
+    flags = _NEW_UTS | _NEW_IPC | (_NEW_NET if network else 0)
+    if call(number, flags) == 0:
         return True
     # a namespace without a user in it would make no file any more: tried in a child first
-    return _succeeds(number, wanted | _NEW_USER) and _with_user(number, wanted | _NEW_USER)
+    return _succeeds(number, flags | _NEW_USER) and _with_user(number, flags | _NEW_USER)
 
 
-def _with_user(number: int, wanted: int) -> bool:
+def _with_user(number: int, flags: int) -> bool:
     user, group = os.geteuid(), os.getegid()
-    if call(number, wanted) != 0:
+    if call(number, flags) != 0:
         return False
     try:
         for name, text in (
@@ -62,11 +62,11 @@ def _with_user(number: int, wanted: int) -> bool:
     return os.geteuid() == user
 
 
-def _succeeds(number: int, wanted: int) -> bool:
+def _succeeds(number: int, flags: int) -> bool:
     child = os.fork()
     if child == 0:
         try:
-            os._exit(0 if _with_user(number, wanted) else 1)
+            os._exit(0 if _with_user(number, flags) else 1)
         finally:
             os._exit(1)
     return os.waitpid(child, 0)[1] == 0
@@ -78,9 +78,9 @@ def drop_capabilities() -> None:
     if numbers is None:
         return
     head = struct.pack("=Ii", _CAPABILITIES, 0)
-    found = ctypes.create_string_buffer(24)
-    if call(numbers[0], head, found) != 0:
+    sets = ctypes.create_string_buffer(24)
+    if call(numbers[0], head, sets) != 0:
         return
     kept = 0 if os.geteuid() else _KEPT_CAPABILITIES
-    permitted = struct.unpack("=6I", found.raw)[1] & kept
+    permitted = struct.unpack("=6I", sets.raw)[1] & kept
     call(numbers[1], head, struct.pack("=6I", permitted, permitted, 0, 0, 0, 0))

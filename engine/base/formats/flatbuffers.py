@@ -85,8 +85,8 @@ class FlatBuffer:
 
     def vtable(self, place: int) -> tuple[tuple[int, ...], int]:
         """(offset of each slot, size of the table) of the vtable there."""
-        found = self._vtables.get(place)
-        if found is None:
+        table = self._vtables.get(place)
+        if table is None:
             self.check(place, _PAIR.size)
             length, size = _PAIR.unpack_from(self.data, place)
             if length < 4 or length % 2 or size < 4:
@@ -94,9 +94,9 @@ class FlatBuffer:
             self.check(place, length)
             self.spend(length * _NUMBER_COST)
             slots = (length - 4) // 2
-            found = struct.unpack_from(f"<{slots}H", self.data, place + _PAIR.size), size
-            self._vtables[place] = found
-        return found
+            table = struct.unpack_from(f"<{slots}H", self.data, place + _PAIR.size), size
+            self._vtables[place] = table
+        return table
 
     def vector(self, place: int, width: int) -> tuple[int, int]:
         """(place of the first item, number of items) of the vector that the field points to."""

@@ -178,14 +178,14 @@ class Lines:
 
     def feed(self, data: bytes) -> List[Optional[bytes]]:
         """The lines that end in ``data``; None in place of one that was too long."""
-        found = []  # type: List[Optional[bytes]]
+        lines = []  # type: List[Optional[bytes]]
         *ends, rest = data.split(b"\n")
         for part in ends:
             self._add(part)
-            found.append(None if self.overlong else b"".join(self._parts))
+            lines.append(None if self.overlong else b"".join(self._parts))
             self._parts, self._size = [], 0
         self._add(rest)
-        return found
+        return lines
 
     def _add(self, part: bytes) -> None:
         self._size += len(part)
@@ -308,10 +308,10 @@ class FarEnd:
     def next(self, seconds: Optional[float] = None) -> Optional[Request]:
         """Wait for a request; None at the end of the input, or where none came for so long."""
         try:
-            found = self._asked.get(timeout=seconds)  # type: Optional[Request]
+            request = self._asked.get(timeout=seconds)  # type: Optional[Request]
         except queue.Empty:
             return None
-        return found
+        return request
 
     def serve(self, methods: Mapping[str, Callable[[Request], Message]]) -> None:
         """Answer one request after another by the function of its method, until the input ends."""

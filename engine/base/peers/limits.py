@@ -73,8 +73,8 @@ def limit_soft(which: int, size: int) -> None:
     """Set a limit of :mod:`resource`, never beyond what the user allowed."""
     with contextlib.suppress(OSError, ValueError):
         hard = resource.getrlimit(which)[1]
-        wanted = size if hard == resource.RLIM_INFINITY else min(size, hard)
-        resource.setrlimit(which, (wanted, hard))
+        soft = size if hard == resource.RLIM_INFINITY else min(size, hard)
+        resource.setrlimit(which, (soft, hard))
 
 
 def die_with_parent(number: int) -> None:

@@ -179,12 +179,12 @@ class Peer:
             ready.register(self._errors, select.POLLIN)
         if self._outgoing:
             ready.register(self._writes, select.POLLOUT)
-        found = {handle for handle, _ in ready.poll(round(seconds * 1000))}
-        if self._errors is not None and self._errors.fileno() in found:
+        handles = {handle for handle, _ in ready.poll(round(seconds * 1000))}
+        if self._errors is not None and self._errors.fileno() in handles:
             self._read_errors()
-        if self._outgoing and self._writes.fileno() in found:
+        if self._outgoing and self._writes.fileno() in handles:
             self._flush()
-        if self._reads.fileno() in found:
+        if self._reads.fileno() in handles:
             self._read()
 
     def listen(self, loop: asyncio.AbstractEventLoop, ended: Callable[[], object]) -> None:

@@ -95,8 +95,8 @@ class BoundedReader:
 
     def find(self, pattern: bytes, offset: int) -> int:
         """Where ``pattern`` starts at or behind ``offset``; -1 where it does not."""
-        found = self.data.find(pattern, self.start + offset, self.start + self.size)
-        return found - self.start if found >= 0 else -1
+        position = self.data.find(pattern, self.start + offset, self.start + self.size)
+        return position - self.start if position >= 0 else -1
 
     def unpack(self, form: str, offset: int, what: str) -> tuple[Any, ...]:
         """Numbers in the form of :mod:`struct`, little-endian.

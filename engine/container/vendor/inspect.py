@@ -55,16 +55,16 @@ def ports_of(
 
 
 def _port(tensor: VendorTensor, attrs: JsonObject, runtime: JsonObject) -> VendorPort:
-    told, outside = as_mapping(attrs.get(tensor.name)), as_mapping(runtime.get(tensor.name))
-    swapped = told.get("rgb2bgr")
+    entry, outside = as_mapping(attrs.get(tensor.name)), as_mapping(runtime.get(tensor.name))
+    swapped = entry.get("rgb2bgr")
     return VendorPort(
         tensor,
-        layout=as_text(told.get("layout")).upper(),
+        layout=as_text(entry.get("layout")).upper(),
         runtime_dtype=as_text(outside.get("dtype")),
         runtime_layout=as_text(outside.get("layout")).upper(),
-        source_dtype=as_text(told.get("dtype")),
-        mean=as_floats(told.get("mean", ())),
-        std=as_floats(told.get("std", ())),
+        source_dtype=as_text(entry.get("dtype")),
+        mean=as_floats(entry.get("mean", ())),
+        std=as_floats(entry.get("std", ())),
         rgb2bgr=swapped if isinstance(swapped, bool) else None,
     )
 
@@ -74,8 +74,8 @@ def add_observed(graph: VendorGraph, facts: JsonObject) -> VendorGraph:
     table = as_mapping(facts.get("quant_tab"))
     tensors = list(graph.tensors)
     for position, tensor in enumerate(tensors):
-        told = as_mapping(table.get(tensor.name))
-        low, high = as_floats(told.get("ori_min", ())), as_floats(told.get("ori_max", ()))
+        entry = as_mapping(table.get(tensor.name))
+        low, high = as_floats(entry.get("ori_min", ())), as_floats(entry.get("ori_max", ()))
         if tensor.quant is not None and len(low) == len(high) == 1:
             quant = replace(tensor.quant, observed=(low[0], high[0]))
             tensors[position] = replace(tensor, quant=quant)
@@ -138,22 +138,22 @@ def _inspected(path: Path) -> VendorModel:
 def _finished(model: VendorModel) -> VendorModel:
     """The chips' own names, the generation that they tell, and what is odd about them."""
     known = [(name, chip(name)) for name in model.platforms]
-    unknown = [name for name, found in known if found is None]
-    found = [each for _, each in known if each is not None]
+    unknown = [name for name, recognised in known if recognised is None]
+    recognised = [known_chip for _, known_chip in known if known_chip is not None]
     generation = model.generation
-    if generation is None and found:
-        generation = found[0].generation
+    if generation is None and recognised:
+        generation = recognised[0].generation
     findings = [
         Finding(
             "platform-unknown",
             "warning",
             "target_platform",
             f"{name} is not a chip that is known here.",
-            remedy=f"Known are {', '.join(each.name for each in chips())}.",
+            remedy=f"Known are {', '.join(known_chip.name for known_chip in chips())}.",
         )
         for name in unknown
     ]
-    names = tuple(dict.fromkeys(each.name for each in found))
+    names = tuple(dict.fromkeys(known_chip.name for known_chip in recognised))
     everything = (*model.findings, *findings)
     return replace(model, chips=names, generation=generation, findings=everything)
 

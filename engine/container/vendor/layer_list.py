@@ -217,15 +217,15 @@ class _Reader:
         return value
 
     def _ports(self, side: str) -> tuple[int, ...]:
-        found: dict[int, int] = {}
+        positions: dict[int, int] = {}
         for entry in self._entries("graph"):
             if entry.get("left") not in ("input", "output"):
                 raise self._span.damaged_error("a port of the graph is neither input nor output")
             if entry["left"] == side:
                 number = self._number(entry, "right_tensor_id", "graph")
                 key = f"{as_text(entry.get('right'))}:{number}"
-                found[self._number(entry, "left_tensor_id", "graph")] = self._position(key)
-        return tuple(found[port] for port in sorted(found))
+                positions[self._number(entry, "left_tensor_id", "graph")] = self._position(key)
+        return tuple(positions[port] for port in sorted(positions))
 
     def _links(self, nodes: int) -> list[_Links]:
         """The links of each node."""
@@ -288,5 +288,5 @@ def _quant(dtype: JsonObject) -> VendorQuant | None:
 
 def _uid(node: JsonObject) -> int | None:
     """What ``eval_perf`` shows as Uid; in files of toolkit 1.3.0 and 1.7.5 each layer has one."""
-    found = node.get("uid")
-    return found if type(found) is int and 0 <= found < 1 << 31 else None
+    uid = node.get("uid")
+    return uid if type(uid) is int and 0 <= uid < 1 << 31 else None

@@ -177,8 +177,8 @@ def read_mini(span: BoundedReader) -> NpuModel:
 
 def _versions(text: str) -> tuple[str, str]:
     """(toolkit, compiler) of ``2.3.2(compiler version: 2.3.2 (hash@date))``."""
-    found = _VERSIONS.fullmatch(text)
-    return (found["toolkit"].strip(), found["compiler"].strip()) if found else (text, "")
+    match = _VERSIONS.fullmatch(text)
+    return (match["toolkit"].strip(), match["compiler"].strip()) if match else (text, "")
 
 
 def _facts(root: FlatTable, slot: int, span: BoundedReader, findings: list[Finding]) -> JsonObject:

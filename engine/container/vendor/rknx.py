@@ -68,12 +68,12 @@ def read_rknx(span: BoundedReader) -> RknxModel:
 
 def _sub(span: BoundedReader) -> int | None:
     """Where the graph's head starts: on a multiple of 8."""
-    found = _HEADER - 1
+    position = _HEADER - 1
     for _ in range(_MOST_TRIES):
-        found = span.find(_SUB_MAGIC, found + 1)
-        if found < 0 or found % 8 == 0:
+        position = span.find(_SUB_MAGIC, position + 1)
+        if position < 0 or position % 8 == 0:
             break
-    return found if found >= 0 and found % 8 == 0 else None
+    return position if position >= 0 and position % 8 == 0 else None
 
 
 def _graph(table: FlatTable, span: BoundedReader) -> VendorGraph:

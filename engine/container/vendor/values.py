@@ -99,10 +99,10 @@ def read_literal(text: str, span: BoundedReader) -> JsonObject | None:
     while place < len(text):
         if len(words) == _MOST_TOKENS:
             raise span.damaged_error("the table of inputs and outputs has too many values")
-        found = _TOKEN.match(text, place)
-        if found is None:
+        token = _TOKEN.match(text, place)
+        if token is None:
             return None
-        place, group, word = found.end(), found.lastgroup, found.group()
+        place, group, word = token.end(), token.lastgroup, token.group()
         is_value = group in ("value", "special")
         if is_value and after_value:
             return None  # "1 -1" would be a sum

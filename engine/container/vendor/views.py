@@ -74,8 +74,8 @@ def vendor_graph_view(model: VendorModel) -> GraphView:
     groups = Groups()
     rows: list[NodeRow] = []
     for name, layer in _named(graph):
-        given = (graph.tensors[i] for i in layer.outputs)
-        output = next((each for each in given if each.kind != "none"), None)
+        outputs = (graph.tensors[i] for i in layer.outputs)
+        output = next((tensor for tensor in outputs if tensor.kind != "none"), None)
         shape = "" if output is None else shape_text(output.shape)
         output = output or VendorTensor("")
         group = groups.number(layer.source_name)
@@ -212,7 +212,7 @@ def _facts(model: VendorModel, graph: VendorGraph) -> dict[str, JsonValue]:
         },
         "quantization": _quantization(graph),
         "dynamic": model.dynamic,
-        "shape_sets": [_shape_set(each) for each in model.graphs],
+        "shape_sets": [_shape_set(shape_set) for shape_set in model.graphs],
         "custom_operators": [_operator(operator) for operator in model.custom_operators],
     }
 
