@@ -3,13 +3,18 @@
 Sources: compatible strings, nodes and clocks as in Rockchip's device trees and the manuals'
 ``scaling_frequency.sh``; versions as in the vendor's table of compatible releases; memory of RV1103
 and RV1106 as in their packages (data sheets: RV1103G1, RV1106G2), beside 128 MiB of SPI NAND; that
-of the others is what such boards are sold with. What no source says is marked. Every model string
-says that the board is emulated.
+of the others is what such boards are sold with. No source has the name of RV1126B's evaluation
+board. RK3399Pro's NPU is a chip of its own behind USB: no node here, and the CPU clocks are those
+of RK3399. Boards with RV1103 name RV1106, too: the first entry is the chip. Every model string says
+that the board is emulated.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 __all__ = ["BOARDS", "LABEL", "Board", "elf_header"]
 
@@ -49,20 +54,20 @@ class Board:
     chip: str
     compatible: tuple[str, ...]
     model: str
-    generation: int = 2
-    node: str = ""
-    hertz: int = 1_000_000_000
-    cores: int = 1
-    kernel: str = "5.10.160"
-    machine: str = "aarch64"
-    policies: tuple[tuple[int, int], ...] = ((0, 1_800_000),)
-    ddr_hertz: int = 0
-    old_adbd: bool = False
-    library: str = "/usr/lib/librknnrt.so"
-    server: str = "/usr/bin/rknn_server"
-    version: str = "2.3.2"
-    memory: int = 2048
-    flash: int = 4096
+    generation: int
+    node: str
+    hertz: int
+    cores: int
+    kernel: str
+    machine: str
+    policies: tuple[tuple[int, int], ...]
+    ddr_hertz: int
+    old_adbd: bool
+    library: str
+    server: str
+    version: str
+    memory: int
+    flash: int
     serial: str = "emu0000000000001"
     listed: str = ""
     product: str = ""
@@ -128,110 +133,18 @@ class Board:
         return "NPU load:  " + " ".join(cores)
 
 
-def _second(chip: str, board: str, model: str, node: str, cores: int = 1) -> Board:
-    compatible = (f"rockchip,{chip}-{board}", f"rockchip,{chip}")
-    return Board(chip, compatible, f"Rockchip {model} Board", node=node, cores=cores)
+def _read(row: dict[str, Any]) -> Board:
+    """A board of a line of the table."""
+    for name in ("generation", "hertz", "cores", "ddr_hertz", "old_adbd", "memory", "flash"):
+        row[name] = int(row[name])
+    row["compatible"] = tuple(row["compatible"].split())
+    pairs = (pair.split(":") for pair in row["policies"].split())
+    row["policies"] = tuple((int(number), int(kilohertz)) for number, kilohertz in pairs)
+    return Board(**row)
 
 
-def _first(chip: str, board: str, model: str, hertz: int) -> Board:
-    compatible = (f"rockchip,{chip}-{board}", f"rockchip,{chip}")
-    return Board(
-        chip,
-        compatible,
-        f"Rockchip {model} Board",
-        generation=1,
-        node="ffbc0000.npu",
-        hertz=hertz,
-        kernel="4.19.111",
-        machine="armv7l",
-        policies=((0, 1_512_000),),
-        old_adbd=True,
-        library="/usr/lib/librknn_runtime.so",
-        version="1.7.5",
-        memory=1024,
-    )
-
-
-def _mini(chip: str, board: str, model: str) -> Board:
-    return Board(
-        chip,
-        (f"rockchip,{chip}g-{board}", f"rockchip,{chip}"),
-        f"Rockchip {model} Board",
-        hertz=500_000_000,
-        kernel="5.10.110",
-        machine="armv7l",
-        policies=((0, 1_608_000),),
-        old_adbd=True,
-        library="/oem/usr/lib/librknnmrt.so",
-        server="/oem/usr/bin/rknn_server",
-        memory=128,
-        flash=128,
-    )
-
-
-_ALL = (
-    replace(
-        _second("rk3588", "evb1-lp4-v10", "RK3588 EVB1 LP4 V10", "fdab0000.npu", 3),
-        policies=((0, 1_800_000), (4, 2_256_000), (6, 2_256_000)),
-        ddr_hertz=2_112_000_000,
-        memory=8192,
-    ),
-    replace(
-        _second("rk3576", "evb1-v10", "RK3576 EVB1 V10", "27700000.npu", 2),
-        kernel="6.1.75",
-        policies=((0, 1_800_000), (4, 2_016_000)),
-        ddr_hertz=2_112_000_000,
-        memory=4096,
-    ),
-    replace(
-        _second("rk3566", "evb2-lp4x-v10", "RK3566 EVB2 LP4X V10", "fde40000.npu"),
-        ddr_hertz=1_056_000_000,
-    ),
-    replace(
-        _second("rk3568", "evb1-ddr4-v10", "RK3568 EVB1 DDR4 V10", "fde40000.npu"),
-        ddr_hertz=1_560_000_000,
-    ),
-    replace(
-        _second("rk3562", "evb1-lp4x-v10", "RK3562 EVB1 LP4X V10", "ff300000.npu"),
-        policies=((0, 2_000_000),),
-        ddr_hertz=1_560_000_000,
-    ),
-    # The name of its evaluation board has no source.
-    replace(
-        _second("rv1126b", "evb1-v10", "RV1126B EVB1 V10", "22000000.npu"),
-        hertz=950_000_000,
-        kernel="6.1.118",
-        policies=((0, 1_608_000),),
-    ),
-    _mini("rv1106", "evb1-v11", "RV1106G EVB1 V11"),
-    # Such boards name both chips: the first entry of the list is the chip.
-    replace(
-        _mini("rv1103", "38x38-ipc-v10", "RV1103G 38x38 IPC V10"),
-        compatible=("rockchip,rv1103g-38x38-ipc-v10", "rockchip,rv1106"),
-        memory=64,
-    ),
-    _first("rv1126", "evb-ddr3-v13", "RV1126 EVB DDR3 V13", 934_000_000),
-    _first("rv1109", "evb-ddr3-v13", "RV1109 EVB DDR3 V13", 594_000_000),
-    replace(
-        _first("rk1808", "evb-v10", "RK1808 EVB V10", 792_000_000),
-        kernel="4.4.194",
-        machine="aarch64",
-        policies=((0, 1_200_000),),
-    ),
-    # The NPU is a chip of its own behind USB: no node here. CPU clocks are those of RK3399.
-    replace(
-        _first("rk3399pro", "evb-v14-linux", "RK3399pro EVB V14 (Linux)", 800_000_000),
-        node="",
-        kernel="4.4.194",
-        machine="aarch64",
-        policies=((0, 1_416_000), (4, 1_800_000)),
-        library="/usr/lib/librknn_api.so",
-        server="/usr/bin/npu_transfer_proxy",
-        memory=4096,
-    ),
-)
-
-BOARDS = {board.chip: board for board in _ALL}
+with Path(__file__).with_suffix(".csv").open(newline="", encoding="utf-8") as _table:
+    BOARDS = {row["chip"]: _read(row) for row in csv.DictReader(_table)}
 """Every board by the name of its chip."""
 
 

@@ -41,15 +41,8 @@ class Packet:
 
     def pack(self) -> bytes:
         """The bytes that travel; the sum is there for hosts that still check it."""
-        head = HEADER.pack(
-            self.command,
-            self.first,
-            self.second,
-            len(self.payload),
-            checksum(self.payload),
-            self.command ^ 0xFFFFFFFF,
-        )
-        return head + self.payload
+        size, total, magic = len(self.payload), checksum(self.payload), self.command ^ 0xFFFFFFFF
+        return HEADER.pack(self.command, self.first, self.second, size, total, magic) + self.payload
 
 
 def checksum(payload: bytes) -> int:
@@ -145,7 +138,7 @@ class Stream:
             self.closed = True
             with contextlib.suppress(ConnectionError):
                 await self._side.send(Packet(CLSE, self.local, self.remote))
-        self._side.forget(self.local)
+        self._side.streams.pop(self.local, None)
 
     def arrived(self, data: bytes) -> None:
         """The host wrote ``data``."""
@@ -198,6 +191,7 @@ class Connection:
 
     Attributes:
         largest: bytes of payload that the host accepts.
+        streams: those that are open, by their number here.
         over: set once the connection and all that it served have ended.
     """
 
@@ -212,7 +206,7 @@ class Connection:
         self._reader, self._writer = streams
         self._greeting, self._rate = greeting, rate
         self._find, self._log = find, log
-        self._streams: dict[int, Stream] = {}
+        self.streams: dict[int, Stream] = {}
         self._next = 1
         self._online = False
         self._sending = asyncio.Lock()
@@ -225,10 +219,6 @@ class Connection:
         """Cut the connection as a pulled cable does."""
         self._gone.set()
         self._writer.transport.abort()
-
-    def forget(self, local: int) -> None:
-        """The stream of this number is over."""
-        self._streams.pop(local, None)
 
     async def send(self, packet: Packet) -> None:
         """Send a packet, as fast as the link is.
@@ -252,7 +242,7 @@ class Connection:
         except (asyncio.IncompleteReadError, OSError, ValueError) as error:
             self._log(f"connection ended: {type(error).__name__}")
         finally:
-            for stream in list(self._streams.values()):
+            for stream in list(self.streams.values()):
                 stream.ended_by_host()
             self.abort()
             await asyncio.sleep(0)  # services see the end of their stream before they are ended
@@ -300,14 +290,14 @@ class Connection:
         elif packet.command == OPEN:
             await self._open(packet, payload)
         elif packet.command == OKAY:
-            if stream := self._streams.get(packet.second):
+            if stream := self.streams.get(packet.second):
                 stream.acknowledged()
         elif packet.command == WRTE:
-            if stream := self._streams.get(packet.second):
+            if stream := self.streams.get(packet.second):
                 stream.arrived(payload)
             else:
                 await self.send(Packet(CLSE, 0, packet.first))
-        elif packet.command == CLSE and (stream := self._streams.pop(packet.second, None)):
+        elif packet.command == CLSE and (stream := self.streams.pop(packet.second, None)):
             stream.ended_by_host()
 
     async def _greet(self, packet: Packet, payload: bytes) -> None:
@@ -329,7 +319,7 @@ class Connection:
             return
         stream = Stream(self, self._next, packet.first)
         self._next += 1
-        self._streams[stream.local] = stream
+        self.streams[stream.local] = stream
         await self.send(Packet(OKAY, stream.local, stream.remote))
         self._spawn(self._serve(stream, service))
 

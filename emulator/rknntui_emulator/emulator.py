@@ -228,10 +228,6 @@ class BoardEmulator:
             )
         self.image.set_load(percent)
 
-    def set_temperature(self, celsius: float) -> None:
-        """Let every thermal zone report this temperature."""
-        self.image.set_temperature(celsius)
-
     def equip(self, folder: Path, warn: Callable[[DeviceError], object]) -> None:
         """Give the board a runtime library that answers, or none where none can be compiled.
 

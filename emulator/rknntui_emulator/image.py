@@ -42,6 +42,13 @@ _DEVICES = {
 """Device files of the NPU, by what uses them."""
 
 
+_ZONES = {
+    "rk3588": "soc bigcore0 bigcore1 littlecore center gpu npu",
+    "rk3576": "soc bigcore littlecore ddr npu gpu",
+}
+_OTHER_ZONES = {1: "soc cpu", 2: "soc gpu"}
+
+
 class BoardImage:
     """The files of one board.
 
@@ -155,12 +162,7 @@ class BoardImage:
             self._sandbox.write(f"{folder}/temp", f"{round(celsius * 1000)}\n")
 
     def _zones(self) -> tuple[str, ...]:
-        if self._board.chip == "rk3588":
-            kinds = "soc bigcore0 bigcore1 littlecore center gpu npu"
-        elif self._board.chip == "rk3576":
-            kinds = "soc bigcore littlecore ddr npu gpu"
-        else:
-            kinds = "soc cpu" if self._board.generation == 1 else "soc gpu"
+        kinds = _ZONES.get(self._board.chip, _OTHER_ZONES[self._board.generation])
         return tuple(f"{kind}-thermal" for kind in kinds.split())
 
     # ------------------------------------------------------------------------------ made once

@@ -6,8 +6,9 @@ programs of the emulated board are programs of this machine, with the rights of 
 
 from __future__ import annotations
 
+import os
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import BinaryIO
 
 from engine.base.leftovers import let_go, make_owned
@@ -48,13 +49,7 @@ class Sandbox:
 
     def path(self, remote: str) -> Path:
         """Where a path of the board is here; ``..`` does not lead out."""
-        parts: list[str] = []
-        for part in PurePosixPath("/" + remote).parts[1:]:
-            if part == "..":
-                parts = parts[:-1]
-            elif part != ".":
-                parts.append(part)
-        return self.root.joinpath(*parts)
+        return self.root / os.path.normpath(f"/{remote}").lstrip("/")
 
     def write(self, remote: str, content: str | bytes, mode: int = 0o644) -> None:
         """Put a file on the board."""

@@ -87,7 +87,9 @@ class ShellService:
                 work.cancel()
             await asyncio.gather(given, taken, return_exceptions=True)
             ends.close()
-            self._let_go(process)
+            if process.returncode is None:  # adbd tells what it started, nothing that this started
+                with contextlib.suppress(ProcessLookupError):
+                    process.send_signal(signal.SIGHUP)
 
     async def _start(self, command: str, framing: Framing) -> tuple[Process, _Ends]:
         """The command in a session of its own, as adbd starts it."""
@@ -124,12 +126,6 @@ class ShellService:
         self._processes = {other for other in self._processes if other.returncode is None}
         self._processes.add(process)
         return process, await _ends(kept)
-
-    def _let_go(self, process: Process) -> None:
-        """The host has gone: adbd tells the program it started, and nothing that this started."""
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGHUP)
 
     def alive(self) -> list[int]:
         """Every process of the board: those that have its environment."""

@@ -79,7 +79,7 @@ def emulate(
             board.equip(cache_folder() / "emulator", warn)
             board.simulate(*models, bend=bend)
             if celsius is not None:
-                board.set_temperature(celsius)
+                board.image.set_temperature(celsius)
             started(board.address, str(board.root))
             stop.wait()
     except OSError as error:

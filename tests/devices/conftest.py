@@ -15,6 +15,7 @@ from rknntui_emulator.programs import LOADERS
 from rknntui_emulator.runtime.build import Kind, build, compiler
 from tests.container.vendor import build as vendor
 from tests.devices.adb_server import AdbServer, adb_program
+from tests.devices.agent.conftest import FAULTS
 from tests.devices.faulty_board import FaultyBoard
 
 Boards = Callable[..., FaultyBoard]
@@ -103,7 +104,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
     def built(generation: int = 2, version: str = "") -> Path:
         kind: Kind = "librknnrt.so" if generation == 2 else "librknn_runtime.so"
-        return build(kind, folder / (version or "newest"), version=version or None)
+        return build(kind, folder / (version or "newest"), version=version or None, also=[FAULTS])
 
     return built
 

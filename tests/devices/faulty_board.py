@@ -432,7 +432,7 @@ class FaultyBoard(BoardEmulator):
     def set_temperature(self, celsius: float, zone: str = "") -> None:
         """Let a thermal zone report this temperature, as ``npu-thermal``; empty is every zone."""
         if not zone:
-            super().set_temperature(celsius)
+            self.image.set_temperature(celsius)
             return
         number = self.image._zones().index(zone)
         path = f"/sys/class/thermal/thermal_zone{number}/temp"

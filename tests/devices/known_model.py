@@ -8,9 +8,9 @@ import numpy as np
 
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import Array, BoardInput
+from engine.devices.measure.perf_report import PerfRow
 from rknntui_emulator.runtime.answers import (
     Answers,
-    LayerRow,
     Memory,
     TensorFacts,
     input_digest,
@@ -21,16 +21,24 @@ SCORES = np.array([[-128, -28, 0, 100, 127]], np.int8)
 ZERO, SCALE = -28, 0.25
 OLD_IMAGE = IMAGE.astype(np.uint8)
 OLD_SCORES = np.array([[0, 28, 100, 200, 255]], np.uint8)
-ROW = LayerRow(1, "Conv", "INT8", "NPU", ((1, 3, 4, 4),), (1, 5), 120, "Conv:conv1", 9, 8, 9)
+ROW = PerfRow(
+    *(1, "Conv", "Conv:conv1"),
+    dtype="INT8",
+    target="NPU",
+    inputs=((1, 3, 4, 4),),
+    outputs=((1, 5),),
+    ddr_cycles=9,
+    npu_cycles=8,
+    total_cycles=9,
+    microseconds=120,
+)
 
 
 def answers(**changes: Any) -> Answers:
     """What the stand-in knows of a small model."""
     known: dict[str, Any] = {
         "inputs": (TensorFacts("image", (1, 4, 4, 3), "INT8", "NHWC", "AFFINE", 0, -128, 0.5),),
-        "outputs": (
-            TensorFacts("scores", (1, 5), "INT8", "UNDEFINED", "AFFINE", 0, ZERO, SCALE, 0),
-        ),
+        "outputs": (TensorFacts("scores", (1, 5), "INT8", "UNDEFINED", "AFFINE", 0, ZERO, SCALE),),
         "results": {input_digest([IMAGE.tobytes()]): (SCORES.tobytes(),)},
         "layers": (ROW,),
         "run_us": (700,),
@@ -46,7 +54,7 @@ def first_answers(**changes: Any) -> Answers:
         "generation": 1,
         "platform": "",
         "inputs": (TensorFacts("image", (1, 4, 4, 3), "UINT8", "NHWC", "AFFINE", 0, 128, 0.5),),
-        "outputs": (TensorFacts("scores", (1, 5), "UINT8", "NCHW", "AFFINE", 0, 28, SCALE, 0),),
+        "outputs": (TensorFacts("scores", (1, 5), "UINT8", "NCHW", "AFFINE", 0, 28, SCALE),),
         "results": {input_digest([OLD_IMAGE.tobytes()]): (OLD_SCORES.tobytes(),)},
     }
     return answers(**(known | changes))

@@ -28,6 +28,7 @@ from rknntui_emulator.runtime.answers import (
     Answers,
 )
 from tests.devices.adb_server import AdbServer
+from tests.devices.agent.test_errors import TOO_OLD
 from tests.devices.conftest import add_c_library
 from tests.devices.fake_board import ELF, FakeBoard
 from tests.devices.faulty_board import FaultyBoard, Software
@@ -341,8 +342,9 @@ def test_a_board_without_a_library_is_told(board: Boards, chip: str, model: Path
 def test_a_library_that_is_older_than_the_model_is_told(
     board: Boards, libraries: Callable[..., Path], model: Path
 ) -> None:
-    known = answers(needs="2.3.2")
-    transport = equipped(board(), libraries(2, "1.5.2"), model, known)
+    emulator = board()
+    transport = equipped(emulator, libraries(2, "1.5.2"), model, answers())
+    settings(emulator, f"FAIL=init:-1\nSAY={TOO_OLD}")
     with (
         closing(transport),
         BoardRuntime(transport) as runtime,

@@ -1,11 +1,10 @@
-#include "answers.h"
+#include "standin.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "facts.h"
 
 static const char FIRST[] = "rknntui answers 1\n";
 enum { FILE_LIMIT = 1 << 30, FIELDS = 16 };
@@ -57,7 +56,7 @@ static int read_dims(struct tensor *tensor, char *text) {
     char *next = strchr(part, ',');
     uint64_t size;
     if (next) *next++ = 0;
-    if (tensor->rank == MOST_RANK || !number(part, 1u << 30, &size) || !size) return 0;
+    if (tensor->rank == MAX_DIMS || !number(part, 1u << 30, &size) || !size) return 0;
     tensor->dims[tensor->rank++] = (uint32_t)size;
     elements *= size;
     if (elements > 1u << 30) return 0;
@@ -67,10 +66,10 @@ static int read_dims(struct tensor *tensor, char *text) {
   return tensor->rank > 0;
 }
 
-/* name, dims, layout, dtype, quantization, fl, zero point, scale, layer */
+/* name, dims, layout, dtype, quantization, fl, zero point, scale */
 static int read_tensor(struct tensor *tensor, char **fields, int count) {
   memset(tensor, 0, sizeof *tensor);
-  if (count != 9 || !word(tensor->name, sizeof tensor->name, fields[0])) return 0;
+  if (count != 8 || !word(tensor->name, sizeof tensor->name, fields[0])) return 0;
   if (!read_dims(tensor, fields[1])) return 0;
   tensor->layout = choose(fields[2], LAYOUTS, 4);
   tensor->type = choose(fields[3], TYPES, TYPE_COUNT);
@@ -78,7 +77,6 @@ static int read_tensor(struct tensor *tensor, char **fields, int count) {
   tensor->fl = atoi(fields[5]);
   tensor->zero_point = atoi(fields[6]);
   tensor->scale = strtof(fields[7], NULL);
-  tensor->layer = atoi(fields[8]);
   tensor->size = tensor->elements * type_bytes(tensor->type);
   return tensor->layout >= 0 && tensor->type >= 0 && tensor->quantization >= 0;
 }
@@ -141,15 +139,9 @@ static int read_line(struct answers *a, const char *key, char **fields, int coun
     return count == 5 && number(fields[0], UINT32_MAX, &a->weight) &&
            number(fields[1], UINT32_MAX, &a->internal) && number(fields[2], INT64_MAX, &a->dma) &&
            number(fields[3], UINT32_MAX, &a->sram) && number(fields[4], UINT32_MAX, &a->sram_free);
-  if (!strcmp(key, "fail")) {
-    a->fail_code = count == 2 ? atoi(fields[1]) : 0;
-    return a->fail_code < 0 && word(a->fail_call, sizeof a->fail_call, fields[0]);
-  }
   if (count != 1) return 0;
   if (!strcmp(key, "simulated")) return a->simulated = !strcmp(fields[0], "1");
   if (!strcmp(key, "platform")) return word(a->platform, sizeof a->platform, fields[0]);
-  if (!strcmp(key, "needs")) return word(a->needs, sizeof a->needs, fields[0]);
-  if (!strcmp(key, "dialect")) return word(a->dialect, sizeof a->dialect, fields[0]);
   if (!strcmp(key, "custom")) return word(a->custom, sizeof a->custom, fields[0]);
   return 0;
 }

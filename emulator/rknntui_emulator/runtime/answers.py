@@ -8,14 +8,10 @@ is a key and its fields, with tabs between:
 ``run_us``      how long a run takes on one core, on two, on three; at least the first
 ``platform``    the chip that the model is built for; another one is refused (-13)
 ``simulated``   ``1``: results are in files of their own, see below
-``needs``       the oldest version of the library that can read the model
-``dialect``     form of the performance text: ``1``, ``1.5`` or ``1.6``; else that of the version
 ``custom``      the model's custom string
 ``memory``      bytes: weights, internal, all DMA, SRAM, free SRAM
-``fail``        a call without its prefix, such as ``run``, and the negative code that it returns
-``input``       name, dimensions (commas between), layout, type, quantization, fl, zero point,
-                scale, layer (-1)
-``output``      the same; its layer is the one that computes it
+``input``       name, dimensions (commas between), layout, type, quantization, fl, zero point, scale
+``output``      the same
 ``layer``       id, operator, type, target, input shapes, output shape, DDR, NPU and whole cycles,
                 time in us, MAC usage, workload, KB read and written, name
 ``answer``      digest of the inputs (``*``: of any), place and size of all outputs in the bytes
@@ -42,8 +38,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.base.errors import UsageError
+from engine.devices.measure.perf_report import PerfRow
 
-__all__ = ["ANY_INPUT", "Answers", "LayerRow", "Memory", "TensorFacts", "input_digest"]
+__all__ = ["ANY_INPUT", "Answers", "Memory", "TensorFacts", "input_digest"]
 
 ANY_INPUT = "*"
 """In place of a digest: the answer to every input that has none of its own."""
@@ -79,7 +76,6 @@ class TensorFacts:
         quantization: NONE, DFP or AFFINE.
         fl: fractional length, for DFP.
         zero_point, scale: for AFFINE.
-        layer: which layer computes it, counted from 0 in the order of :attr:`Answers.layers`.
     """
 
     name: str
@@ -90,46 +86,11 @@ class TensorFacts:
     fl: int = 0
     zero_point: int = 0
     scale: float = 1.0
-    layer: int = -1
 
     @property
     def size(self) -> int:
         """Its bytes."""
         return math.prod(self.dims) * _TYPE_BYTES[self.dtype]
-
-
-@dataclass(frozen=True)
-class LayerRow:
-    """A row of the performance text.
-
-    Attributes:
-        number: its id in the text.
-        op: kind of operator; in generation 1 several with ``+`` between.
-        dtype: such as ``INT8``.
-        target: ``NPU``, ``CPU`` or ``GPU``.
-        inputs, output: shapes.
-        us: its time.
-        name: its name.
-        ddr_cycles, npu_cycles, total_cycles: of the NPU.
-        mac: MAC usage in percent, as the text has it.
-        workload: share of each core, as the text has it.
-        kilobytes: read and written.
-    """
-
-    number: int
-    op: str
-    dtype: str
-    target: str
-    inputs: tuple[tuple[int, ...], ...]
-    output: tuple[int, ...]
-    us: int
-    name: str
-    ddr_cycles: int = 0
-    npu_cycles: int = 0
-    total_cycles: int = 0
-    mac: str = "\\"
-    workload: str = "0.0%"
-    kilobytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -150,24 +111,21 @@ class Answers:
     Attributes:
         inputs, outputs: in the order of the model.
         results: by digest of the inputs, or :data:`ANY_INPUT`: the bytes of each output.
-        layers: rows of the performance text.
+        layers: rows of the performance text, as it is read back; ``ops`` where they are several.
         run_us: time of a run on one core; then on two and three, where the chip has them.
         simulated: whether results that are not here are made when they are asked for.
-        generation, memory, platform, needs, dialect, custom, fail: see the module.
+        generation, memory, platform, custom: see the module.
     """
 
     inputs: tuple[TensorFacts, ...]
     outputs: tuple[TensorFacts, ...]
     results: Mapping[str, Sequence[bytes]]
-    layers: tuple[LayerRow, ...] = ()
+    layers: tuple[PerfRow, ...] = ()
     run_us: tuple[int, ...] = (1000,)
     generation: int = 2
     memory: Memory = field(default_factory=Memory)
     platform: str = ""
-    needs: str = ""
-    dialect: str = ""
     custom: str = ""
-    fail: tuple[str, int] | None = None
     simulated: bool = False
 
     def write(self, path: Path) -> Path:
@@ -194,15 +152,13 @@ class Answers:
 
     def _lines(self) -> tuple[str, list[bytes]]:
         rows: list[list[object]] = [["generation", self.generation], ["run_us", *self.run_us]]
-        named = (("platform", self.platform), ("needs", self.needs), ("dialect", self.dialect))
         rows += [["simulated", 1]] if self.simulated else []
-        rows += [[key, value] for key, value in (*named, ("custom", self.custom)) if value]
+        named = {"platform": self.platform, "custom": self.custom}
+        rows += [[key, text] for key, text in named.items() if text]
         memory = self.memory
         rows.append(
             ["memory", memory.weight, memory.internal, memory.dma, memory.sram, memory.sram_free]
         )
-        if self.fail is not None:
-            rows.append(["fail", *self.fail])
         rows += [_tensor_row("input", tensor) for tensor in self.inputs]
         rows += [_tensor_row("output", tensor) for tensor in self.outputs]
         rows += [_layer_row(layer) for layer in self.layers]
@@ -238,7 +194,7 @@ def _tensor_row(key: str, tensor: TensorFacts) -> list[object]:
             raise UsageError(f"{word!r} is none of {', '.join(words)}.")
     dims = ",".join(str(size) for size in tensor.dims)
     words = (tensor.layout, tensor.dtype, tensor.quantization)
-    numbers = (tensor.fl, tensor.zero_point, repr(tensor.scale), tensor.layer)
+    numbers = (tensor.fl, tensor.zero_point, repr(tensor.scale))
     return [key, tensor.name, dims, *words, *numbers]
 
 
@@ -246,9 +202,13 @@ def _shape(dims: Sequence[int]) -> str:
     return "(" + ",".join(str(size) for size in dims) + ")" if dims else "\\"
 
 
-def _layer_row(layer: LayerRow) -> list[object]:
-    inputs = ",".join(_shape(dims) for dims in layer.inputs) or "\\"
-    cycles = (layer.ddr_cycles, layer.npu_cycles, layer.total_cycles)
-    head = ("layer", layer.number, layer.op, layer.dtype, layer.target)
-    tail = (layer.us, layer.mac, layer.workload, layer.kilobytes, layer.name)
-    return [*head, inputs, _shape(layer.output), *cycles, *tail]
+def _layer_row(row: PerfRow) -> list[object]:
+    (output,) = row.outputs
+    inputs = ",".join(_shape(dims) for dims in row.inputs) or "\\"
+    op = "+".join(row.ops) or row.op
+    cycles = (row.ddr_cycles or 0, row.npu_cycles or 0, row.total_cycles or 0)
+    mac = "/".join(f"{share:.2f}" for share in row.mac_usage) or "\\"
+    workload = "/".join(f"{share:.1f}%" for share in row.workload) or "0.0%"
+    tail = (round(row.microseconds or 0), mac, workload, (row.traffic or 0) >> 10, row.name)
+    head = ("layer", row.id, op, row.dtype, row.target, inputs, _shape(output))
+    return [*head, *cycles, *tail]

@@ -1,9 +1,8 @@
 #define _GNU_SOURCE
-#include "ask.h"
+#include "standin.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -24,11 +25,7 @@ LIBRARIES: dict[Kind, tuple[str, ...]] = {
 }
 """Each library and what makes the sources it."""
 
-VERSIONS: dict[Kind, str] = {
-    "librknnrt.so": "2.3.2",
-    "librknnmrt.so": "2.3.2",
-    "librknn_runtime.so": "1.7.5",
-}
+_VERSION, _FIRST_VERSION = "2.3.2", "1.7.5"
 """The versions that they say they are, where no other is asked for."""
 
 _SOURCES = Path(__file__).parent
@@ -51,13 +48,16 @@ def compiler() -> str | None:
     return next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
 
 
-def build(kind: Kind, folder: Path, *, version: str | None = None) -> Path:
+def build(
+    kind: Kind, folder: Path, *, version: str | None = None, also: Sequence[Path] = ()
+) -> Path:
     """Compile a stand-in library, unless the folder has it already.
 
     Args:
         kind: which one.
         folder: where to; made where it is not there.
         version: which one it says it is, such as ``1.5.2``.
+        also: further sources, such as faults that a test defines.
 
     Returns:
         Its path in the folder.
@@ -65,7 +65,7 @@ def build(kind: Kind, folder: Path, *, version: str | None = None) -> Path:
     Raises:
         DeviceError: there is no compiler, or it failed.
     """
-    version = version or VERSIONS[kind]
+    version = version or (_FIRST_VERSION if kind == "librknn_runtime.so" else _VERSION)
     if not re.fullmatch(r"\d+(\.\d+){1,3}", version):
         raise DeviceError(f"{version!r} is no version.", remedy="Give one such as 2.3.2.")
     cc = compiler()
@@ -75,8 +75,15 @@ def build(kind: Kind, folder: Path, *, version: str | None = None) -> Path:
             cause="An emulated board's runtime library is compiled when it is first needed.",
             remedy="Install gcc or clang: apt install gcc.",
         )
-    sources = [*sorted(_SOURCES.glob("*.[ch]")), *sorted(_SHARED.glob("sha256.[ch]"))]
-    words = [cc, *_FLAGS, f"-I{_SHARED}", *LIBRARIES[kind], f'-DVERSION="{version}"']
+    sources = [*sorted(_SOURCES.glob("*.[ch]")), *sorted(_SHARED.glob("sha256.[ch]")), *also]
+    words = [
+        cc,
+        *_FLAGS,
+        f"-I{_SOURCES}",
+        f"-I{_SHARED}",
+        *LIBRARIES[kind],
+        f'-DVERSION="{version}"',
+    ]
     made_of = hashlib.sha256("\0".join(words).encode())
     for source in sources:
         made_of.update(source.read_bytes())

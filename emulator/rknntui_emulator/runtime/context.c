@@ -1,13 +1,11 @@
-#include "context.h"
+#include "standin.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert.h"
 
-enum { MOST_CONTEXTS = 64, BEND_STRENGTH = 16 };
+enum { MOST_CONTEXTS = 64 };
 
 static struct context *contexts[MOST_CONTEXTS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -65,15 +63,6 @@ void drop(rknn_context handle, struct context *context) {
   free(context);
 }
 
-int failing(const struct context *context, const char *call) {
-  int code = fault(call);
-  if (!code && !strcmp(context->answers->fail_call, call)) {
-    fprintf(stderr, "E RKNN: emulated: rknn_%s fails\n", call);
-    code = context->answers->fail_code;
-  }
-  return code;
-}
-
 static void forget(struct context *context) {
   free(context->result);
   free(context->refused);
@@ -100,14 +89,8 @@ int put_input(struct context *context, uint32_t index, const void *bytes, uint64
 
 void fill(const struct context *context, uint32_t index, void *target) {
   const struct answers *answers = context->answers;
-  const struct tensor *tensor = &answers->outputs[index];
   const char *source = context->result;
-  char text[SETTING];
-  int layer, strength = BEND_STRENGTH;
   if (!source) source = answers->data + context->answer->offset;
   for (uint32_t i = 0; i < index; i++) source += answers->outputs[i].size;
-  memcpy(target, source, tensor->size);
-  if (!answers->simulated && setting("BEND", text) &&
-      sscanf(text, "%d:%d", &layer, &strength) >= 1 && tensor->layer >= layer)
-    bend(tensor, target, strength);
+  memcpy(target, source, answers->outputs[index].size);
 }

@@ -22,23 +22,14 @@ typedef uint64_t rknn_context;
 enum { MAX_DIMS = 16, MAX_NAME = 256 };
 
 enum {
-  QUERY_IN_OUT_NUM = 0,
-  QUERY_INPUT_ATTR = 1,
-  QUERY_OUTPUT_ATTR = 2,
-  QUERY_PERF_DETAIL = 3,
-  QUERY_PERF_RUN = 4,
-  QUERY_SDK_VERSION = 5,
-  QUERY_MEM_SIZE = 6, /* generation 1: PRE_COMPILE */
-  QUERY_CUSTOM_STRING = 7,
-  QUERY_NATIVE_INPUT_ATTR = 8,
-  QUERY_NATIVE_OUTPUT_ATTR = 9,
-  QUERY_NATIVE_NHWC_INPUT_ATTR = 10,
-  QUERY_NATIVE_NHWC_OUTPUT_ATTR = 11,
+  QUERY_IN_OUT_NUM, QUERY_INPUT_ATTR, QUERY_OUTPUT_ATTR, QUERY_PERF_DETAIL, QUERY_PERF_RUN,
+  QUERY_SDK_VERSION, QUERY_MEM_SIZE /* generation 1: PRE_COMPILE */, QUERY_CUSTOM_STRING,
+  QUERY_NATIVE_INPUT_ATTR, QUERY_NATIVE_OUTPUT_ATTR, QUERY_NATIVE_NHWC_INPUT_ATTR,
+  QUERY_NATIVE_NHWC_OUTPUT_ATTR,
 };
 
 enum {
   ERR_FAIL = -1,
-  ERR_TIMEOUT = -2,
   ERR_MALLOC_FAIL = -4,
   ERR_PARAM_INVALID = -5,
   ERR_MODEL_INVALID = -6,
@@ -51,21 +42,11 @@ enum {
 enum { FLAG_COLLECT_PERF_MASK = 8 };
 
 enum {
-  TYPE_FLOAT32,
-  TYPE_FLOAT16,
-  TYPE_INT8,
-  TYPE_UINT8,
-  TYPE_INT16,
-  TYPE_UINT16,
-  TYPE_INT32,
-  TYPE_UINT32,
-  TYPE_INT64,
-  TYPE_BOOL,
-  TYPE_COUNT,
+  TYPE_FLOAT32, TYPE_FLOAT16, TYPE_INT8, TYPE_UINT8, TYPE_INT16, TYPE_UINT16, TYPE_INT32,
+  TYPE_UINT32, TYPE_INT64, TYPE_BOOL, TYPE_COUNT,
 };
 
 enum { LAYOUT_NCHW, LAYOUT_NHWC, LAYOUT_NC1HWC2, LAYOUT_UNDEFINED };
-
 enum { QUANTIZATION_NONE, QUANTIZATION_DFP, QUANTIZATION_AFFINE };
 
 typedef struct {
@@ -113,16 +94,7 @@ typedef struct {
   char string[1024];
 } rknn_custom_string;
 
-#if GENERATION == 1
-typedef struct {
-  void *logical_addr;
-  uint64_t physical_addr;
-  int32_t fd;
-  uint32_t size, handle;
-  void *priv_data;
-  uint64_t reserved_flag;
-} rknn_tensor_mem;
-#else
+#if GENERATION == 2 /* laid out otherwise in generation 1, whose calls that take it are not here */
 typedef struct {
   void *virt_addr;
   uint64_t phys_addr;
@@ -146,14 +118,5 @@ typedef struct {
   void *buf;
   uint32_t size;
 } rknn_output;
-
-#if defined(__LP64__)
-_Static_assert(sizeof(rknn_tensor_attr) == (GENERATION == 1 ? 360 : 376), "rknn_tensor_attr");
-_Static_assert(offsetof(rknn_tensor_attr, scale) == 356, "rknn_tensor_attr.scale");
-_Static_assert(sizeof(rknn_tensor_mem) == (GENERATION == 1 ? 48 : 40), "rknn_tensor_mem");
-_Static_assert(sizeof(rknn_mem_size) == 64, "rknn_mem_size");
-_Static_assert(sizeof(rknn_input) == 32, "rknn_input");
-_Static_assert(sizeof(rknn_output) == 24, "rknn_output");
-#endif
 
 #endif

@@ -1,10 +1,8 @@
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask.h"
-#include "context.h"
+#include "standin.h"
 
 static void add_input(struct sha256 *hash, const struct context *context, uint32_t i) {
   uint8_t length[8];

@@ -1,12 +1,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "context.h"
+#include "standin.h"
 
 #if GENERATION == 2
 API rknn_tensor_mem *rknn_create_mem(rknn_context handle, uint32_t size) {
   struct context *context = find(handle);
-  if (!context || failing(context, "create_mem")) return NULL;
+  if (!context || failing("create_mem")) return NULL;
   rknn_tensor_mem *memory = calloc(1, sizeof *memory);
   void *bytes = calloc(1, size ? size : 1);
   if (!memory || !bytes) {
@@ -39,7 +39,7 @@ API int rknn_mem_sync(rknn_context handle, rknn_tensor_mem *memory, int mode) {
 API int rknn_set_io_mem(rknn_context handle, rknn_tensor_mem *memory, rknn_tensor_attr *attr) {
   struct context *context = find(handle);
   if (!context) return ERR_CTX_INVALID;
-  int code = failing(context, "set_io_mem");
+  int code = failing("set_io_mem");
   if (code) return code;
   if (!memory || !attr) return ERR_PARAM_INVALID;
   const struct answers *answers = context->answers;

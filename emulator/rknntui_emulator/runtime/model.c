@@ -1,29 +1,8 @@
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask.h"
-#include "context.h"
-
-static int older(const char *version, const char *other) {
-  int a[3] = {0}, b[3] = {0};
-  sscanf(version, "%d.%d.%d", a, a + 1, a + 2);
-  sscanf(other, "%d.%d.%d", b, b + 1, b + 2);
-  for (int i = 0; i < 3; i++)
-    if (a[i] != b[i]) return a[i] < b[i];
-  return 0;
-}
-
-void answers_folder(char folder[PATH_MAX]) {
-  char text[SETTING];
-  if (setting("ANSWERS", text)) {
-    strcpy(folder, text);
-    return;
-  }
-  own_folder(folder, PATH_MAX - 16);
-  strcat(folder, "/answers");
-}
+#include "standin.h"
 
 static struct answers *by_digest(const char *digest, const char **why) {
   char folder[PATH_MAX], path[PATH_MAX];
@@ -97,9 +76,6 @@ struct answers *load(const void *model, uint32_t size, int *code) {
   if (answers->generation != GENERATION) {
     fprintf(stderr, "E RKNN: parseRKNN: invalid RKNN_MAGIC!\n");
     *code = ERR_MODEL_INVALID;
-  } else if (version(text), *answers->needs && older(text, answers->needs)) {
-    fprintf(stderr, "E RKNN: 6, 1\nE RKNN: Invalid RKNN model version 6\n");
-    *code = ERR_FAIL;
   } else if (*answers->platform && setting("PLATFORM", text) && strcmp(text, answers->platform)) {
     fprintf(stderr, "E RKNN: the model's target platform %s is not %s\n", answers->platform, text);
     *code = ERR_TARGET_PLATFORM_UNMATCH;

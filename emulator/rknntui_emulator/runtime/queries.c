@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "context.h"
-#include "perf_text.h"
+#include "standin.h"
 
 #ifndef VERSION
 #define VERSION "2.3.2"
@@ -73,11 +72,9 @@ static int versions(rknn_sdk_version *info) {
 
 #ifndef MINI
 static int perf_detail(struct context *context, rknn_perf_detail *info) {
-  char text[SETTING];
   if (!context->ran || !(context->flags & FLAG_COLLECT_PERF_MASK)) return ERR_PARAM_INVALID;
-  version(text);
   free(context->perf);
-  context->perf = perf_text(context->answers, text, context->run_us);
+  context->perf = perf_text(context->answers, context->run_us);
   if (!context->perf) return ERR_MALLOC_FAIL;
   info->perf_data = context->perf;
   info->data_len = strlen(context->perf);
@@ -91,7 +88,7 @@ API int rknn_query(rknn_context handle, int command, void *info, uint32_t size) 
   struct context *context = find(handle);
   if (!context) return ERR_CTX_INVALID;
   if (!info) return ERR_PARAM_INVALID;
-  int code = failing(context, "query");
+  int code = failing("query");
   if (code) return code;
   const struct answers *a = context->answers;
   if (command == QUERY_IN_OUT_NUM && IS(rknn_input_output_num)) {
@@ -124,12 +121,9 @@ API int rknn_query(rknn_context handle, int command, void *info, uint32_t size) 
     strcpy(((rknn_custom_string *)info)->string, a->custom);
     return 0;
   }
-  if ((command == QUERY_NATIVE_INPUT_ATTR || command == QUERY_NATIVE_NHWC_INPUT_ATTR) &&
+  if (command >= QUERY_NATIVE_INPUT_ATTR && command <= QUERY_NATIVE_NHWC_OUTPUT_ATTR &&
       IS(rknn_tensor_attr))
-    return attributes(context, 0, info);
-  if ((command == QUERY_NATIVE_OUTPUT_ATTR || command == QUERY_NATIVE_NHWC_OUTPUT_ATTR) &&
-      IS(rknn_tensor_attr))
-    return attributes(context, 1, info);
+    return attributes(context, command % 2, info); /* those of outputs are odd */
 #endif
   return ERR_PARAM_INVALID;
 }

@@ -4,18 +4,16 @@
  * or <folder>/<SHA-256 of the model>.answers, where the folder is the setting ANSWERS or "answers"
  * beside this library; generation 1 is given the model's bytes, so that it has the second way only.
  * An input that has no answer makes rknn_run return RKNN_ERR_INPUT_INVALID (-8). Where an emulator
- * watches the folder, it is asked for what is not there (ask.h). Settings:
+ * watches the folder, it is asked for what is not there (ask.c). Settings:
  *   VERSION=2.3.2  the version it says it is       PLATFORM=rk3588  the chip it says it is on
- *   RUN_US=1500    how long a run takes            BEND=3[:16]      outputs of layer 3 and later bend
- *   WAIT=50        seconds to wait for what is simulated; there it is BEND=<name of a layer>[:16]
- *   HANG=run  CRASH=run  FAIL=run:-2[:3]           what a call does, FAIL from its third time on */
+ *   RUN_US=1500    how long a run takes            BEND=NAME[:16]   the layer that the simulator bends
+ *   WAIT=50        seconds to wait for what is simulated */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "busy.h"
-#include "context.h"
-#include "convert.h"
+#include "standin.h"
 
 #if GENERATION == 2
 API int rknn_init(rknn_context *handle, void *model, uint32_t size, uint32_t flag, void *extend) {
@@ -25,16 +23,10 @@ API int rknn_init(rknn_context *handle, void *model, uint32_t size, uint32_t fla
   if (!size) return ERR_PARAM_INVALID;
 #endif
   if (!handle || !model) return ERR_PARAM_INVALID;
-  int code = fault("init");
+  int code = failing("init");
   if (code) return code;
   struct answers *answers = load(model, size, &code);
   if (!answers) return code;
-  if (!strcmp(answers->fail_call, "init")) {
-    code = answers->fail_code;
-    fprintf(stderr, "E RKNN: emulated: rknn_init fails\n");
-    answers_free(answers);
-    return code;
-  }
   *handle = keep(answers, flag);
   if (!*handle) answers_free(answers);
   return *handle ? 0 : ERR_MALLOC_FAIL;
@@ -69,7 +61,7 @@ API const char rknn_version_text[] = "librknnmrt version: emulated";
 API int rknn_dup_context(rknn_context *from, rknn_context *to) {
   struct context *context = from ? find(*from) : NULL;
   if (!context || !to) return ERR_CTX_INVALID;
-  int code = failing(context, "dup_context");
+  int code = failing("dup_context");
   if (code) return code;
   share(context->answers);
   *to = keep(context->answers, context->flags);
@@ -114,7 +106,7 @@ API int rknn_run(rknn_context handle, void *extend) {
   (void)extend;
   struct context *context = find(handle);
   if (!context) return ERR_CTX_INVALID;
-  int code = failing(context, "run");
+  int code = failing("run");
   if (code) return code;
 #if GENERATION == 2
   code = gather(context);
@@ -135,7 +127,7 @@ API int rknn_run(rknn_context handle, void *extend) {
 API int rknn_inputs_set(rknn_context handle, uint32_t count, rknn_input inputs[]) {
   struct context *context = find(handle);
   if (!context) return ERR_CTX_INVALID;
-  int code = failing(context, "inputs_set");
+  int code = failing("inputs_set");
   if (code) return code;
   if (!inputs || count != context->answers->n_input) return ERR_INPUT_INVALID;
   for (uint32_t i = 0; i < count && !code; i++) {
@@ -159,6 +151,42 @@ API int rknn_outputs_release(rknn_context handle, uint32_t count, rknn_output ou
       outputs[i].buf = NULL;
     }
   return 0;
+}
+
+static float from_half(uint16_t half) {
+  uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, rest = half & 1023;
+  float value;
+  if (exponent == 0) {
+    value = ldexpf((float)rest, -24);
+    return sign ? -value : value;
+  }
+  uint32_t bits = sign | (exponent == 31 ? 255 : exponent + 112) << 23 | rest << 13;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static int64_t whole(const struct tensor *tensor, const void *source, uint32_t i) {
+  static const int is_signed[TYPE_COUNT] = {[TYPE_INT8] = 1, [TYPE_INT16] = 1, [TYPE_INT32] = 1};
+  uint64_t value = 0;
+  uint32_t bytes = type_bytes(tensor->type), unused = 64 - 8 * bytes;
+  memcpy(&value, (const char *)source + (size_t)i * bytes, bytes);
+  return is_signed[tensor->type] ? (int64_t)(value << unused) >> unused : (int64_t)value;
+}
+
+/* `source` of the tensor's type as floats, dequantized by its parameters. */
+static void to_floats(const struct tensor *tensor, const void *source, float *target) {
+  for (uint32_t i = 0; i < tensor->elements; i++) {
+    if (tensor->type == TYPE_FLOAT32)
+      target[i] = ((const float *)source)[i];
+    else if (tensor->type == TYPE_FLOAT16)
+      target[i] = from_half(((const uint16_t *)source)[i]);
+    else if (tensor->quantization == QUANTIZATION_AFFINE)
+      target[i] = (float)(whole(tensor, source, i) - tensor->zero_point) * tensor->scale;
+    else if (tensor->quantization == QUANTIZATION_DFP)
+      target[i] = ldexpf((float)whole(tensor, source, i), -tensor->fl);
+    else
+      target[i] = (float)whole(tensor, source, i);
+  }
 }
 
 static int get_output(const struct context *context, rknn_output *output) {
@@ -186,7 +214,7 @@ API int rknn_outputs_get(rknn_context handle, uint32_t count, rknn_output output
   (void)extend;
   struct context *context = find(handle);
   if (!context) return ERR_CTX_INVALID;
-  int code = failing(context, "outputs_get");
+  int code = failing("outputs_get");
   if (code) return code;
   if (!context->ran || !outputs || count != context->answers->n_output) return ERR_OUTPUT_INVALID;
   for (uint32_t i = 0; i < count; i++)

@@ -15,7 +15,8 @@ import onnx_ir as ir
 
 from engine.base.errors import RecipeError, UsageError
 from engine.base.text import did_you_mean, sanitize
-from engine.graph.ir import Graph, QuantParams, UniqueNames, spec_of
+from engine.graph.ir import Graph, QuantParams, spec_of
+from engine.quantize.qdq.builder import Builder
 
 if TYPE_CHECKING:
     from engine.container import Container
@@ -96,10 +97,10 @@ def bent_graph(container: Container, layers: LayerMap, bend: Bend) -> Graph:
         UsageError: the layer gives no numbers.
     """
     copy = container.graph.copy()
-    writer = _Writer(copy)
-    values = copy.values
+    builder = Builder(copy)
+    done = 0
     for tensor in bend.layer.outputs:
-        value = values.get(tensor)
+        value = copy.values.get(tensor)
         if value is None or value.producer() is None or value.shape is None:
             continue
         stored = layers.stored.get(tensor)
@@ -110,94 +111,42 @@ def bent_graph(container: Container, layers: LayerMap, bend: Bend) -> Graph:
             params = stored.params  # else it is a float, and readers have a rounded copy
         if params is not None and len(params.scale) != 1:
             params = None
-        writer.bend(value, params, bend.strength)
-    if not writer.done:
+        done += _bend(builder, value, params, bend.strength)
+    if not done:
         raise UsageError(f"{sanitize(bend.layer.id, 120)} gives no values that can be bent.")
     return Graph(copy.model)
 
 
-class _Writer:
-    """Puts nodes behind tensors of one graph."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._inner = graph.model.graph
-        self._names = UniqueNames({*graph.values, *(node.name or "" for node in graph.nodes)})
-        self.done = 0
-
-    def bend(self, value: ir.Value, params: QuantParams | None, strength: int) -> None:
-        """Let all readers of a tensor, and the graph's outputs, have a changed one in its place."""
-        spec = spec_of(value)
-        if not spec.static or not (spec.dtype in _FLOATS or np.dtype(spec.dtype).kind in "iu"):
-            return
-        signs = np.where(np.arange(spec.size or 0) % 2, -1, 1).reshape(spec.shape)
-        name = value.name or ""
-        new = ir.Value(name=name, type=value.type, shape=value.shape)
-        for use in tuple(value.uses()):
-            use.node.replace_input_with(use.idx, new)
-        for index, output in enumerate(self._inner.outputs):
-            if output is value:
-                self._inner.outputs[index] = new
-        value.name = self._names.claim(f"{name}/exact")
-        dtype = np.dtype(spec.dtype)
-        if params is not None and not params.is_float:
-            step = np.float32(strength) * np.float32(params.scale[0])
-            changed = self._node("Add", value, (signs * step).astype(dtype), name)
-            self._rounded(changed, new, params, name)
-        elif spec.dtype in _FLOATS:
-            factor = (1 + signs * strength / _SHARE).astype(dtype)
-            if params is None:
-                self._node("Mul", value, factor, name, new)
-            else:
-                self._halved(self._node("Mul", value, factor, name), new, name)
-        else:
-            self._node("Add", value, (signs * strength).astype(dtype), name, new)
-        self.done += 1
-
-    def _node(
-        self, op: str, value: ir.Value, other: np.ndarray, name: str, out: ir.Value | None = None
-    ) -> ir.Value:
-        out = out or self._like(value, f"{name}/bent")
-        return self._add(op, [value, self._constant(f"{name}/bend", other)], out, name)
-
-    def _rounded(self, value: ir.Value, out: ir.Value, params: QuantParams, name: str) -> None:
-        """The integers of a value, saturated, and the floats that they stand for."""
-        scale = self._constant(f"{name}/bend_scale", np.asarray(params.scale[0], np.float32))
-        zero = self._constant(
-            f"{name}/bend_zero_point", np.asarray(params.zero_point[0], params.dtype)
+def _bend(builder: Builder, value: ir.Value, params: QuantParams | None, strength: int) -> bool:
+    """Let all readers of a tensor, and the graph's outputs, have a changed one in its place."""
+    spec, name = spec_of(value), value.name or ""
+    if not spec.static or not (spec.dtype in _FLOATS or np.dtype(spec.dtype).kind in "iu"):
+        return False
+    signs = np.where(np.arange(spec.size or 0) % 2, -1, 1).reshape(spec.shape)
+    op, change = "Add", signs * strength
+    if params is not None and not params.is_float:
+        change = signs * (np.float32(strength) * np.float32(params.scale[0]))
+    elif spec.dtype in _FLOATS:
+        op, change = "Mul", 1 + signs * strength / _SHARE
+    new = ir.Value(name=name, type=value.type, shape=value.shape)
+    for use in tuple(value.uses()):
+        use.node.replace_input_with(use.idx, new)
+    outputs = builder.inner.outputs
+    for index, output in enumerate(outputs):
+        if output is value:
+            outputs[index] = new
+    value.name = builder.names.claim(f"{name}/exact")
+    bent = new
+    if params is not None:
+        bent = ir.Value(
+            name=builder.names.claim(f"{name}/bent"), type=value.type, shape=value.shape
         )
-        kind = ir.DataType[params.dtype.upper()]
-        steps = self._like(value, f"{name}/bent_steps", kind)
-        self._add("QuantizeLinear", [value, scale, zero], steps, name)
-        self._add("DequantizeLinear", [steps, scale, zero], out, name)
-
-    def _halved(self, value: ir.Value, out: ir.Value, name: str) -> None:
-        half = self._like(value, f"{name}/bent_half", ir.DataType.FLOAT16)
-        self._add("Cast", [value], half, name, to=ir.DataType.FLOAT16.value)
-        self._add("Cast", [half], out, name, to=ir.DataType.FLOAT.value)
-
-    def _add(
-        self, op: str, inputs: list[ir.Value], out: ir.Value, name: str, **attributes: int
-    ) -> ir.Value:
-        node = ir.node(
-            op, inputs, attributes, outputs=[out], name=self._names.claim(f"{name}/Bend{op}")
-        )
-        producer = inputs[0].producer()
-        if producer is None:
-            raise ValueError("nothing writes it")
-        self._inner.insert_after(producer, node)
-        return out
-
-    def _constant(self, name: str, array: np.ndarray) -> ir.Value:
-        tensor = ir.Tensor(np.asarray(array), name=self._names.claim(name))
-        value = ir.Value(
-            name=tensor.name,
-            type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(tensor.shape),
-            const_value=tensor,
-        )
-        self._inner.register_initializer(value)
-        return value
-
-    def _like(self, value: ir.Value, name: str, dtype: ir.DataType | None = None) -> ir.Value:
-        kind = value.type if dtype is None else ir.TensorType(dtype)
-        return ir.Value(name=self._names.claim(name), type=kind, shape=value.shape)
+    other = builder.initializer(f"{name}/bend", change.astype(spec.dtype))
+    node = builder.node(op, [value, other], bent, f"{name}/Bend{op}")
+    builder.insert_after(node, value.producer())
+    if params is not None and params.is_float:
+        builder.cast_fp16(bent, new, name)
+    elif params is not None:
+        whole = np.iinfo(params.dtype)
+        builder.qdq_pair(bent, new, name, params, (int(whole.min), int(whole.max)))
+    return True

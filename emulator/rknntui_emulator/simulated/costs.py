@@ -8,11 +8,11 @@ half the peak rate of one core, or as its bytes at the memory's rate, whichever 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from engine.devices.measure.perf_report import PerfRow
 from engine.graph.ir import Graph, TensorSpec, constant_of, spec_of
-from rknntui_emulator.runtime.answers import LayerRow, Memory, TensorFacts
+from rknntui_emulator.runtime.answers import Memory, TensorFacts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,23 +41,13 @@ _WIDTH = {"int8": 1.0, "uint8": 1.0, "int4": 1.0}
 _REDUCTIONS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
 
-@dataclass(frozen=True)
-class _Cost:
-    """Of a layer: multiplications, bytes read and written, and of those the weights'."""
-
-    macs: int
-    bytes: int
-    inputs: tuple[tuple[int, ...], ...]
-    output: tuple[int, ...]
-
-
 def layer_rows(
     graph: Graph,
     layers: LayerMap,
     board: Board,
     inputs: Sequence[TensorFacts],
     outputs: Sequence[TensorFacts],
-) -> tuple[LayerRow, ...]:
+) -> tuple[PerfRow, ...]:
     """The rows of the performance text: one of each layer, between generation 2's own steps.
 
     Args:
@@ -66,7 +56,7 @@ def layer_rows(
         board: whose chip computes.
         inputs, outputs: of the model.
     """
-    rows: list[LayerRow] = []
+    rows: list[PerfRow] = []
     if board.generation == 2:
         rows += [_end(facts, "InputOperator", number) for number, facts in enumerate(inputs)]
     for layer in layers.layers[:_MOST_ROWS]:
@@ -77,9 +67,9 @@ def layer_rows(
     return tuple(rows)
 
 
-def run_times(rows: Sequence[LayerRow], cores: int) -> tuple[int, ...]:
+def run_times(rows: Sequence[PerfRow], cores: int) -> tuple[int, ...]:
     """Time of a run in microseconds on one core, on two..."""
-    whole = sum(row.us for row in rows) + _START_US
+    whole = sum(row.microseconds or 0 for row in rows) + _START_US
     return tuple(max(1, round(whole * share)) for share in _MORE_CORES[:cores])
 
 
@@ -104,63 +94,57 @@ def _size(spec: TensorSpec) -> int:
     return math.ceil((spec.size or 0) * _BYTES.get(spec.dtype, 4))
 
 
-def _end(facts: TensorFacts, op: str, number: int) -> LayerRow:
+def _end(facts: TensorFacts, op: str, number: int) -> PerfRow:
     kilobytes = math.ceil(facts.size / 1024)
-    us = 2 + kilobytes // 64
-    inputs = (facts.dims,) if op == "OutputOperator" else ()
-    name = f"{op}:{facts.name}"
-    return LayerRow(
-        number, op, facts.dtype, "CPU", inputs, facts.dims, us, name, kilobytes=kilobytes
-    )
-
-
-def _row(graph: Graph, layer: Layer, board: Board, number: int) -> LayerRow:
-    cost = _cost(graph, layer)
-    rate = _TOPS[board.chip] / 2 * 1e6 * _EFFICIENCY * _WIDTH.get(layer.dtype, 0.25)
-    bandwidth = _GIGABYTES.get(board.chip, _OTHER_GIGABYTES) * 1e3
-    computing, moving = cost.macs / rate, cost.bytes / bandwidth
-    us = _START_US + math.ceil(max(computing, moving))
-    megahertz = board.hertz / 1e6
-    usage = 100 * cost.macs / (us * rate / _EFFICIENCY)
-    op = layer.op + ("Relu" if any("relu" in name.lower() for name in layer.nodes[1:]) else "")
-    second = board.generation == 2
-    on_cpu = layer.kind == "float" and layer.dtype == "float32"
-    return LayerRow(
+    return PerfRow(
         number,
         op,
-        layer.dtype.upper(),
-        "CPU" if on_cpu else "NPU",
-        cost.inputs,
-        cost.output,
-        us,
-        f"{layer.op}:{layer.node}" if second else layer.node,
-        0 if on_cpu else math.ceil(moving * megahertz),
-        0 if on_cpu else math.ceil(computing * megahertz),
-        0 if on_cpu else math.ceil(max(moving, computing) * megahertz),
-        "\\" if on_cpu else _by_core(f"{usage:.2f}", "0.00", board.cores),
-        _by_core("0.0%" if on_cpu else "100.0%", "0.0%", board.cores),
-        math.ceil(cost.bytes / 1024),
+        f"{op}:{facts.name}",
+        dtype=facts.dtype,
+        target="CPU",
+        inputs=(facts.dims,) if op == "OutputOperator" else (),
+        outputs=(facts.dims,),
+        microseconds=2 + kilobytes // 64,
+        traffic=kilobytes << 10,
     )
 
 
-def _by_core(first: str, other: str, cores: int) -> str:
-    return "/".join([first, *[other] * (cores - 1)])
-
-
-def _cost(graph: Graph, layer: Layer) -> _Cost:
-    """The cost of the node that computes, from its shapes."""
+def _row(graph: Graph, layer: Layer, board: Board, number: int) -> PerfRow:
+    """The row of a layer, from the shapes of the node that computes."""
     node = graph.node(layer.node)
     output = spec_of(node.outputs[0])
     specs = [spec_of(value) for value in node.inputs if value is not None]
+    macs = _macs(node, output, specs)
     width = _BYTES.get(layer.dtype, 4)
-    moved = sum((spec.size or 0) for spec in (output, *specs)) * width
-    shapes = tuple(tuple(max(0, size) for size in spec.shape) for spec in specs[:4])
-    return _Cost(
-        _macs(node, output, specs),
-        math.ceil(moved),
-        shapes,
-        tuple(max(0, size) for size in output.shape),
+    moved = math.ceil(sum(spec.size or 0 for spec in (output, *specs)) * width)
+    rate = _TOPS[board.chip] / 2 * 1e6 * _EFFICIENCY * _WIDTH.get(layer.dtype, 0.25)
+    bandwidth = _GIGABYTES.get(board.chip, _OTHER_GIGABYTES) * 1e3
+    times = (moved / bandwidth, macs / rate, max(moved / bandwidth, macs / rate))
+    us = _START_US + math.ceil(times[-1])
+    on_cpu = layer.kind == "float" and layer.dtype == "float32"
+    cycles = [0 if on_cpu else math.ceil(time * board.hertz / 1e6) for time in times]
+    usage, others = 100 * macs / (us * rate / _EFFICIENCY), (0.0,) * (board.cores - 1)
+    relu = "Relu" if any("relu" in name.lower() for name in layer.nodes[1:]) else ""
+    return PerfRow(
+        number,
+        layer.op + relu,
+        f"{layer.op}:{layer.node}" if board.generation == 2 else layer.node,
+        dtype=layer.dtype.upper(),
+        target="CPU" if on_cpu else "NPU",
+        inputs=tuple(_shape(spec) for spec in specs[:4]),
+        outputs=(_shape(output),),
+        ddr_cycles=cycles[0],
+        npu_cycles=cycles[1],
+        total_cycles=cycles[2],
+        microseconds=us,
+        mac_usage=() if on_cpu else (usage, *others),
+        workload=(0.0 if on_cpu else 100.0, *others),
+        traffic=math.ceil(moved / 1024) << 10,
     )
+
+
+def _shape(spec: TensorSpec) -> tuple[int, ...]:
+    return tuple(max(0, size) for size in spec.shape)
 
 
 def _macs(node: ir.Node, output: TensorSpec, inputs: Sequence[TensorSpec]) -> int:

@@ -11,6 +11,7 @@ import fcntl
 import os
 import shutil
 import stat
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -95,13 +96,8 @@ class AnswerDesk:
 
     def busy(self) -> tuple[int, ...]:
         """Microseconds that each core has been busy, since the start."""
-        with contextlib.suppress(OSError):
-            content = (self._asked / "busy").read_bytes()
-            if len(content) == 8 * _CORES:
-                return tuple(
-                    int.from_bytes(content[at : at + 8], "little")
-                    for at in range(0, len(content), 8)
-                )
+        with contextlib.suppress(OSError, struct.error):
+            return struct.unpack(f"<{_CORES}Q", (self._asked / "busy").read_bytes())
         return (0,) * _CORES
 
     def prepare(self, path: Path, bend: str = "") -> None:
@@ -197,7 +193,9 @@ class AnswerDesk:
         if not kept.exists():
             part = kept.with_suffix(".part")
             part.unlink(missing_ok=True)
-            if not (link and _linked(path, part)):
+            try:
+                (os.link if link else shutil.copyfile)(path, part)
+            except OSError:  # file systems that have no links, or are two
                 shutil.copyfile(path, part)
             part.replace(kept)
         model.answers.write(self.folder / f"{digest}.answers")
@@ -243,15 +241,6 @@ class AnswerDesk:
                 with contextlib.suppress(OSError):
                     if path.stat().st_mtime < old:
                         path.unlink()
-
-
-def _linked(path: Path, other: Path) -> bool:
-    """Give a file a second name; whether the file systems allow it."""
-    try:
-        os.link(path, other)
-    except OSError:
-        return False
-    return True
 
 
 def _thin(folder: Path, pattern: str, most: int, size: int) -> list[Path]:

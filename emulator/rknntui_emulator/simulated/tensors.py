@@ -154,11 +154,7 @@ def inputs_of(
     for plan, spec in zip(plans, specs, strict=True):
         stored = layers.stored.get(spec.name)
         params = None if stored is None else stored.params
-        dims, layout = spec.shape, "UNDEFINED"
-        if len(dims) == 4:
-            layout = "NHWC"
-            if plan.layout != "NHWC":
-                dims = tuple(dims[axis] for axis in _CHANNELS_LAST)
+        dims, layout = _laid_out(spec.shape, "NHWC", turned=plan.layout != "NHWC")
         if spec.quant is not None:
             scale, zero = spec.quant
             params = QuantParams(spec.dtype, (scale,), (zero,))
@@ -185,15 +181,19 @@ def outputs_of(
         container.graph.model.graph.outputs, container.graph.outputs, strict=True
     ):
         params = _stored_params(value, container.table or {}, layers)
-        dims, layout = spec.shape, "UNDEFINED"
-        if len(dims) == 4:
-            layout = "NHWC" if channels_last else "NCHW"
-            if channels_last:
-                dims = tuple(dims[axis] for axis in _CHANNELS_LAST)
+        layout = "NHWC" if channels_last else "NCHW"
+        dims, layout = _laid_out(spec.shape, layout, turned=channels_last)
         facts = _facts(spec, dims, layout, params)
         found.append(SimulatedOutput(spec.name, facts, params))
     _check_count("outputs", found)
     return tuple(found)
+
+
+def _laid_out(shape: tuple[int, ...], layout: str, *, turned: bool) -> tuple[tuple[int, ...], str]:
+    """The dimensions that a library tells of a tensor of NCHW, and their layout."""
+    if len(shape) != 4:
+        return shape, "UNDEFINED"
+    return tuple(shape[axis] for axis in _CHANNELS_LAST) if turned else shape, layout
 
 
 def _check_count(what: str, found: Sequence[object]) -> None:

@@ -16,15 +16,18 @@ from engine.base.peers.child import Child
 from engine.base.peers.far import Message
 from engine.base.peers.near import Call
 from engine.devices.agent.build import SOURCES as NATIVE
+from engine.devices.measure.perf_report import PerfRow
 from rknntui_emulator.runtime.answers import (
     Answers,
-    LayerRow,
     Memory,
     TensorFacts,
     input_digest,
 )
 from rknntui_emulator.runtime.build import Kind, build, compiler
 from tests.safety import ends
+
+FAULTS = Path(__file__).with_name("faults.c")
+"""What the libraries of tests do wrong when they are told."""
 
 IMAGE = bytes(range(48))
 """An input of 1x4x4x3, as the integers that the NPU takes."""
@@ -37,13 +40,36 @@ HALVES = struct.pack("<4e", 0.5, -2.0, 0.0, 1024.0)
 SCALE, ZERO = 0.25, -28
 
 ROWS = (
-    LayerRow(0, "InputOperator", "INT8", "CPU", (), (1, 3, 4, 4), 4, "InputOperator:image"),
-    LayerRow(
-        1, "ConvRelu", "INT8", "NPU", ((1, 3, 4, 4), (5, 3, 3, 3), (5,)), (1, 5, 1, 1), 120,
-        "Conv:conv1", 1091, 829, 1091, "2.41/0.00/0.00", "100.0%/0.0%/0.0%", 10,
+    PerfRow(
+        *(0, "InputOperator", "InputOperator:image"),
+        dtype="INT8",
+        target="CPU",
+        outputs=((1, 3, 4, 4),),
+        microseconds=4,
     ),
-    LayerRow(2, "OutputOperator", "INT8", "CPU", ((1, 5),), (1, 5), 6, "OutputOperator:scores"),
-)  # fmt: skip
+    PerfRow(
+        *(1, "ConvRelu", "Conv:conv1"),
+        dtype="INT8",
+        target="NPU",
+        inputs=((1, 3, 4, 4), (5, 3, 3, 3), (5,)),
+        outputs=((1, 5, 1, 1),),
+        ddr_cycles=1091,
+        npu_cycles=829,
+        total_cycles=1091,
+        microseconds=120,
+        mac_usage=(2.41, 0.0, 0.0),
+        workload=(100.0, 0.0, 0.0),
+        traffic=10 << 10,
+    ),
+    PerfRow(
+        *(2, "OutputOperator", "OutputOperator:scores"),
+        dtype="INT8",
+        target="CPU",
+        inputs=((1, 5),),
+        outputs=((1, 5),),
+        microseconds=6,
+    ),
+)
 
 
 def answers(**changes: Any) -> Answers:
@@ -51,8 +77,8 @@ def answers(**changes: Any) -> Answers:
     known: dict[str, Any] = {
         "inputs": (TensorFacts("image", (1, 4, 4, 3), "INT8", "NHWC", "AFFINE", 0, -128, 1 / 255),),
         "outputs": (
-            TensorFacts("scores", (1, 5), "INT8", "UNDEFINED", "AFFINE", 0, ZERO, SCALE, 1),
-            TensorFacts("boxes", (1, 4), "FLOAT16", "UNDEFINED", "NONE", layer=2),
+            TensorFacts("scores", (1, 5), "INT8", "UNDEFINED", "AFFINE", 0, ZERO, SCALE),
+            TensorFacts("boxes", (1, 4), "FLOAT16", "UNDEFINED", "NONE"),
         ),
         "results": {
             input_digest([IMAGE]): (SCORES, HALVES),
@@ -121,7 +147,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     folder /= "stand-ins"
 
     def built(kind: Kind = "librknnrt.so", version: str = "") -> Path:
-        return build(kind, folder / (version or "newest"), version=version or None)
+        return build(kind, folder / (version or "newest"), version=version or None, also=[FAULTS])
 
     return built
 

@@ -45,7 +45,7 @@ AGENT = {
 ENDS_EARLIER = {"rknn_tensor_attr": "w_stride"}
 """Where that of generation 1 ends in the agent's, which has one structure for both."""
 GENERATION_2_ALONE = {"rknn_tensor_mem"}
-"""Laid out otherwise in generation 1, whose agent does not call what takes it."""
+"""Laid out otherwise in generation 1, where neither side calls what takes it."""
 
 
 def asserted(facts: Mapping[str, Any], name: str, end: str, bits: int) -> Iterator[str]:
@@ -102,7 +102,7 @@ def test_those_of_the_stand_ins(generation: int, bits: int) -> None:
     lines = [
         line
         for name, facts in structures.items()
-        if f"}} {name};" in declared
+        if f"}} {name};" in declared and (generation == 2 or name not in GENERATION_2_ALONE)
         for line in asserted(facts, name, "", bits)
     ]
     assert len(lines) > 30

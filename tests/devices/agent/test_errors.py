@@ -21,6 +21,9 @@ pytestmark = pytest.mark.cc
 
 Agents = Callable[..., Agent]
 
+TOO_OLD = "E RKNN: Invalid RKNN model version 6"
+"""What a library says of a model of a newer toolkit."""
+
 
 def refused(agent: Agent, method: str = "open", **params: Any) -> dict[str, str]:
     if method == "open":
@@ -31,7 +34,7 @@ def refused(agent: Agent, method: str = "open", **params: Any) -> dict[str, str]
 
 
 def test_a_library_that_is_too_old(agents: Agents) -> None:
-    agent = agents(known=answers(needs="2.0.0"), VERSION="1.4.0")
+    agent = agents(VERSION="1.4.0", FAIL="init:-1", SAY=TOO_OLD)
     error = refused(agent)
     assert error["kind"] == "runtime library"
     assert "rknn_init" in error["what"]
@@ -39,7 +42,6 @@ def test_a_library_that_is_too_old(agents: Agents) -> None:
     assert "newer toolkit" in error["cause"]
     assert "Invalid RKNN model version 6" in error["cause"]
     assert "Update the runtime library" in error["remedy"]
-    assert agents(known=answers(needs="2.0.0"), VERSION="2.0.0").open()["generation"] == 2
 
 
 def test_another_chip(agents: Agents) -> None:

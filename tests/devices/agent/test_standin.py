@@ -16,7 +16,7 @@ from rknntui_emulator.boards import BOARDS
 from rknntui_emulator.runtime import build as module
 from rknntui_emulator.runtime.answers import ANY_INPUT, TensorFacts, input_digest
 from rknntui_emulator.runtime.build import LIBRARIES, Kind, build, stand_in_of
-from tests.devices.agent.conftest import HALVES, IMAGE, ROWS, SCORES, Agent, answers
+from tests.devices.agent.conftest import FAULTS, HALVES, IMAGE, ROWS, SCORES, Agent, answers
 
 cc = pytest.mark.cc
 Libraries = Callable[..., Path]
@@ -53,7 +53,7 @@ def test_a_library_is_compiled_once(libraries: Libraries, tmp_path: Path) -> Non
     for name in (built.name, f"{built.name}.made-of"):
         shutil.copy(built.with_name(name), tmp_path)
     before = (tmp_path / built.name).stat()
-    assert build("librknnrt.so", tmp_path) == tmp_path / built.name
+    assert build("librknnrt.so", tmp_path, also=[FAULTS]) == tmp_path / built.name
     assert (tmp_path / built.name).stat().st_mtime_ns == before.st_mtime_ns
 
 
@@ -71,16 +71,16 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_the_form_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "x.answers"
-    answers(dialect="1.5", fail=("run", -2), platform="rk3588").write(path)
+    answers(platform="rk3588").write(path)
     text, mark, data = path.read_bytes().partition(b"data\n")
     assert mark
     assert data == (SCORES + HALVES) * 2
     lines = text.decode().splitlines()
     assert lines[0] == "rknntui answers 1"
     assert "memory\t3698688\t1756160\t5939200\t1048576\t524288" in lines
-    assert "output\tscores\t1,5\tUNDEFINED\tINT8\tAFFINE\t0\t-28\t0.25\t1" in lines
+    assert "output\tscores\t1,5\tUNDEFINED\tINT8\tAFFINE\t0\t-28\t0.25" in lines
     assert f"answer\t{input_digest([IMAGE])}\t0\t13" in lines
-    assert "fail\trun\t-2" in lines
+    assert "platform\trk3588" in lines
 
 
 def test_answers_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_other_inputs_have_another_digest(one: list[bytes], other: list[bytes]) 
 @cc
 def test_names_of_any_kind_stay_in_their_column(agents: Callable[..., Agent]) -> None:
     nasty = "a\tb\nc%s%n ü " + "x" * 300
-    tensor = TensorFacts(nasty, (1, 5), "INT8", "UNDEFINED", layer=0)
-    rows = (*ROWS, replace(ROWS[1], name=nasty, number=3))
+    tensor = TensorFacts(nasty, (1, 5), "INT8", "UNDEFINED")
+    rows = (*ROWS, replace(ROWS[1], name=nasty, id=3))
     known = answers(outputs=(tensor,), results={ANY_INPUT: (SCORES,)}, layers=rows)
     agent = agents(known=known)
     opened = agent.open(perf=True)

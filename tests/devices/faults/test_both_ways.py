@@ -41,6 +41,7 @@ from engine.devices.doctor.diagnose import diagnose
 from engine.devices.probe.identify import identify
 from engine.devices.transports.ssh import SshTransport
 from tests.devices.adb_server import AdbServer
+from tests.devices.agent.test_errors import TOO_OLD
 from tests.devices.faults.conftest import Way
 from tests.devices.faulty_board import Software
 from tests.devices.known_model import IMAGE, OLD_IMAGE, answers, first_answers
@@ -188,7 +189,8 @@ def test_a_board_without_a_runtime_library(ways: Ways) -> None:
 @pytest.mark.parametrize("kind", ["adb", "ssh"])
 def test_an_old_runtime_library(ways: Ways, libraries: Callable[..., Path]) -> None:
     way = ways()
-    way.library(libraries(2, "1.5.2"), answers(needs="2.3.2"))
+    way.library(libraries(2, "1.5.2"))
+    way.settings(f"FAIL=init:-1\nSAY={TOO_OLD}")
     with (
         BoardRuntime(way.open()) as runtime,
         pytest.raises(RuntimeLibraryError, match="rknn_init") as caught,

@@ -45,7 +45,7 @@ def test_generation_1_tells_no_memory(here: MakeBoard, first_model: Path) -> Non
         generation=1,
         platform="",
         inputs=(TensorFacts("image", image.shape, "UINT8", "NHWC", "AFFINE", 0, 128, 0.5),),
-        outputs=(TensorFacts("scores", (1, 5), "UINT8", "NCHW", "AFFINE", 0, 28, SCALE, 0),),
+        outputs=(TensorFacts("scores", (1, 5), "UINT8", "NCHW", "AFFINE", 0, 28, SCALE),),
         results={},
     )
     here(known, chip="rk1808", generation=1, file=first_model)

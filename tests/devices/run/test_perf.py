@@ -25,7 +25,7 @@ def batched(here: MakeBoard, model: Path, tmp_path: Path) -> Path:
     board = here(answers(results={ANY_INPUT: (SCORES.tobytes(),)}, run_us=(500,)))
     several = answers(
         inputs=(TensorFacts("image", (4, 4, 4, 3), "INT8", "NHWC", "AFFINE", 0, -128, 0.5),),
-        outputs=(TensorFacts("y", (4, 5), "INT8", "UNDEFINED", "AFFINE", 0, ZERO, SCALE, 0),),
+        outputs=(TensorFacts("y", (4, 5), "INT8", "UNDEFINED", "AFFINE", 0, ZERO, SCALE),),
         results={ANY_INPUT: (np.repeat(SCORES, 4, axis=0).tobytes(),)},
         run_us=(1500,),
     )
@@ -86,7 +86,7 @@ def test_a_model_of_another_batch_is_refused(batched: Path, model: Path) -> None
 @pytest.mark.cc
 def test_the_table_of_a_large_model_is_no_line_too_long(here: MakeBoard, model: Path) -> None:
     rows = tuple(
-        replace(row, number=number, name=f"Conv:block.{number}.a_layer_with_a_name_of_usual_length")
+        replace(row, id=number, name=f"Conv:block.{number}.a_layer_with_a_name_of_usual_length")
         for number, row in enumerate(answers().layers * 2500)
     )
     here(answers(results={ANY_INPUT: (SCORES.tobytes(),)}, layers=rows))

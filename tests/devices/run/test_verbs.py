@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from engine.container import read_container
 from rknntui.demo import demo_folder
-from rknntui_emulator.runtime.answers import LayerRow, input_digest
+from rknntui_emulator.runtime.answers import input_digest
 from tests.devices.conftest import Boards
 from tests.devices.known_model import IMAGE, ROW, SCORES, answers
 from tests.devices.test_api import EXPECTED, ready
@@ -87,8 +88,8 @@ def test_the_rows_of_a_table_name_the_layers_of_a_build(
     graph = read_container(container).graph
     names = [node.name for node in graph.nodes if node.op_type == "Conv"]
     rows = [
-        LayerRow(1, "Conv", "INT8", "NPU", ((1, 3, 4, 4),), (1, 5), 70, f"Conv:{names[0]}"),
-        LayerRow(2, "Pad", "INT8", "CPU", ((1, 3, 4, 4),), (1, 5), 50, "Pad:unknown"),
+        replace(ROW, microseconds=70, name=f"Conv:{names[0]}"),
+        replace(ROW, id=2, op="Pad", target="CPU", microseconds=50, name="Pad:unknown"),
     ]
     known = answers(
         layers=tuple(rows), results={input_digest([ZEROS.tobytes()]): (SCORES.tobytes(),)}
