@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
@@ -51,10 +50,6 @@ def unfit(node: onnx.NodeProto, why: str, remedy: str = _QDQ) -> UnsupportedOper
 class _Quantized(Replacement):
     """Writes the Q/DQ nodes around one node."""
 
-    def __init__(self, node: onnx.NodeProto, context: Context) -> None:
-        super().__init__(node, context)
-        self._base = next(name for name in node.output if name)
-
     def scale(self, index: int) -> np.ndarray:
         """The constant that an input is: without dimensions, or one number per channel."""
         name = self.given(index)
@@ -81,18 +76,13 @@ class _Quantized(Replacement):
         if zero is not None:
             full = np.array(np.broadcast_to(zero, scale.shape))
             inputs.append(self.context.constant(f"{name}_zero_point", full))
-        out = self.context.name(f"{name}_dequantized")
-        self.nodes.append(helper.make_node("DequantizeLinear", inputs, [out]))
-        if scale.ndim:
-            self.nodes[-1].attribute.append(helper.make_attribute("axis", axis))
-        return out
+        attributes = {"axis": axis} if scale.ndim else {}
+        return self.node("DequantizeLinear", inputs, f"{name}_dequantized", **attributes)
 
     def op(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
         """The float operator; gives the name of its result."""
-        out = self.context.name(f"{self._base}_float")
-        node = helper.make_node(op, list(inputs), [out], self.replaced.name, **attributes)
-        self.nodes.append(node)
-        return out
+        name = self.replaced.name
+        return self.node(op, inputs, f"{self._base}_float", name=name, **attributes)
 
     def quantize(self, result: str, index: int) -> Sequence[onnx.NodeProto]:
         """Quantize the result by scale and zero point at ``index``; gives all nodes."""
@@ -102,8 +92,7 @@ class _Quantized(Replacement):
         if self.given(index + 1):
             zero = self.scale(index + 1)
             inputs.append(self.context.constant(f"{self._base}_zero_point", zero))
-        self.nodes.append(helper.make_node("QuantizeLinear", inputs, [self._base]))
-        return self.nodes
+        return self.finished(self.node("QuantizeLinear", inputs))
 
 
 # -- ONNX's own, at the pinned opset --------------------------------------------------------------
@@ -183,10 +172,7 @@ def _gemm(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
         scale = np.asarray(np.float32(alpha) * q.scale(1) * q.scale(4), np.float32)
         inputs.append(q.dequantized(q.given(6), scale, None, 0))
     result = q.op("Gemm", inputs, **q.kept("alpha", "transA", "transB"))
-    if q.given(7):
-        return q.quantize(result, 7)
-    q.nodes[-1].output[0] = node.output[0]
-    return q.nodes
+    return q.quantize(result, 7) if q.given(7) else q.finished(result)
 
 
 def _plain(node: onnx.NodeProto, context: Context) -> None:
@@ -236,20 +222,7 @@ class _Written(Replacement):
 
     def node(self, op: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
         """Add an operator; gives the name of its result."""
-        out = self.context.name(output or f"{self.replaced.output[0]}_{op.lower()}")
-        self.nodes.append(
-            helper.make_node(op, list(inputs), [out], self.replaced.name, **attributes)
-        )
-        return out
-
-    def scalar(self, value: float) -> str:
-        """A constant without dimensions."""
-        name = f"{self.replaced.output[0]}_constant"
-        return self.context.constant(name, np.array(value, np.float32))
-
-    def ints(self, *values: int) -> str:
-        """An int64 vector."""
-        return self.context.ints("last_axis", *values)
+        return super().node(op, inputs, output, name=self.replaced.name, **attributes)
 
     def x(self, index: int = 0) -> Formula:
         """An input to compute with."""
@@ -271,12 +244,7 @@ def _written(write: Callable[[_Written], Sequence[Formula | None]]) -> Rewrite:
 
     def rewritten(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
         at = _Written(node, context)
-        results = [None if formula is None else formula.written() for formula in write(at)]
-        names = {r: out for r, out in zip(results, node.output, strict=False) if r and out}
-        for inner in at.nodes:
-            for field in (inner.input, inner.output):
-                field[:] = [names.get(name, name) for name in field]
-        return at.nodes
+        return at.finished(*("" if result is None else result.written() for result in write(at)))
 
     return rewritten
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,15 @@ from engine.graph.ir.constants import IR_VERSION, OPSET, STANDARD_DOMAINS
 from engine.graph.ir.custom import is_custom
 from engine.graph.ir.dataflow import has_open_shapes
 from engine.graph.ir.opsets import NoFormError, lower, no_form, unchanged
-from engine.graph.ir.rewriting import Context, Rewrite, attribute, refill, rewrite, without
+from engine.graph.ir.rewriting import (
+    Context,
+    Replacement,
+    Rewrite,
+    attribute,
+    refill,
+    rewrite,
+    without,
+)
 from engine.graph.ir.shapes import infer_proto
 
 __all__ = [
@@ -167,39 +176,32 @@ def rewrite_old_operators(graph: onnx.GraphProto, opset: int) -> None:
     rewrite(graph, table)
 
 
-def _hardmax_on_rows(node: onnx.NodeProto, context: Context) -> list[onnx.NodeProto]:
+def _hardmax_on_rows(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
     """Hardmax below opset 13 works on the tensor flattened to two axes at ``axis`` (default 1)."""
-    x, y = node.input[0], node.output[0]
-    flat, chosen, shape = (context.name(f"{y}_{part}") for part in ("flat", "rows", "shape"))
-    return [
-        helper.make_node("Shape", [x], [shape]),
-        helper.make_node("Flatten", [x], [flat], axis=attribute(node, "axis", 1)),
-        helper.make_node("Hardmax", [flat], [chosen], name=node.name, axis=1),
-        helper.make_node("Reshape", [chosen, shape], [y]),
-    ]
+    at, x = Replacement(node, context), node.input[0]
+    shape = at.node("Shape", [x])
+    rows = at.node("Flatten", [x], axis=attribute(node, "axis", 1))
+    largest = at.node("Hardmax", [rows], axis=1, name=node.name)
+    return at.finished(at.node("Reshape", [largest, shape]))
 
 
-def _group_norm_as_instance_norm(node: onnx.NodeProto, context: Context) -> list[onnx.NodeProto]:
+def _group_norm_as_instance_norm(
+    node: onnx.NodeProto, context: Context
+) -> Sequence[onnx.NodeProto]:
     """GroupNormalization of opset 18 scales per group, that of opset 21 per channel.
 
     Per group it is InstanceNormalization of the tensor with its groups as channels.
     """
-    x, y = node.input[0], node.output[0]
-    grouped, normed, shape = (context.name(f"{y}_{part}") for part in ("groups", "normed", "shape"))
-    wanted = context.ints(f"{y}_as_groups", 0, attribute(node, "num_groups", 1), -1)
-    epsilon = attribute(node, "epsilon", 1e-5)
-    return [
-        helper.make_node("Shape", [x], [shape]),
-        helper.make_node("Reshape", [x, wanted], [grouped]),
-        helper.make_node(
-            "InstanceNormalization",
-            [grouped, *node.input[1:]],
-            [normed],
-            name=node.name,
-            epsilon=epsilon,
-        ),
-        helper.make_node("Reshape", [normed, shape], [y]),
-    ]
+    at, (x, *weights) = Replacement(node, context), node.input
+    shape = at.node("Shape", [x])
+    groups = at.node("Reshape", [x, at.ints(0, attribute(node, "num_groups", 1), -1)])
+    normed = at.node(
+        "InstanceNormalization",
+        [groups, *weights],
+        name=node.name,
+        epsilon=attribute(node, "epsilon", 1e-5),
+    )
+    return at.finished(at.node("Reshape", [normed, shape]))
 
 
 # -- and after it ------------------------------------------------------------------------------

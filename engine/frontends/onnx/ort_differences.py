@@ -12,7 +12,7 @@ from onnx import helper
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.frontends.onnx.contrib import QLINEAR, unfit
-from engine.graph.ir.rewriting import Context, Rewrite, attribute, rewrite, without
+from engine.graph.ir.rewriting import Context, Replacement, Rewrite, attribute, rewrite, without
 
 __all__ = ["complete", "rewrite_for_ort"]
 
@@ -75,20 +75,12 @@ def _unpooled(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto
     shape = context.shape(node.input[0])
     if shape is None:
         raise _refusal(node, "it has an output shape, and the size of its input is not known")
-    y, wanted = node.output[0], node.input[2]
-    plain, size, more, pads = (
-        context.name(f"{y}_{part}") for part in ("plain", "size", "more", "pads")
-    )
-    zeros = context.ints(f"{y}_begin", *([0] * len(shape)))
-    del node.input[2]
-    node.output[0] = plain
-    return [
-        node,
-        helper.make_node("Shape", [plain], [size]),
-        helper.make_node("Sub", [wanted, size], [more]),
-        helper.make_node("Concat", [zeros, more], [pads], axis=0),
-        helper.make_node("Pad", [plain, pads], [y]),
-    ]
+    at = Replacement(node, context)
+    kept = at.kept("kernel_shape", "pads", "strides")
+    plain = at.node("MaxUnpool", node.input[:2], name=node.name, **kept)
+    more = at.node("Sub", [node.input[2], at.node("Shape", [plain])])
+    pads = at.node("Concat", [at.ints(*[0] * len(shape)), more], axis=0)
+    return at.finished(at.node("Pad", [plain, pads]))
 
 
 def _random_dropout(node: onnx.NodeProto, context: Context) -> None:

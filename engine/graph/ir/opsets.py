@@ -20,7 +20,7 @@ from onnx import helper
 from engine.base.text import sanitize
 from engine.graph.ir.constants import OPSET
 from engine.graph.ir.custom import is_custom
-from engine.graph.ir.rewriting import Context, Rewrite, attribute, rewrite, without
+from engine.graph.ir.rewriting import Context, Replacement, Rewrite, attribute, rewrite, without
 
 __all__ = [
     "CHANGES",
@@ -156,22 +156,12 @@ def _mod(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto] | N
     floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, *_SHORT_FLOATS)
     if attribute(node, "fmod", 0) or context.element(node.input[0]) not in floats:
         return None
-    (a, b), y = node.input, node.output[0]
-    rest, sign, divisor, both, other, moved = (
-        context.name(f"{y}_{part}")
-        for part in ("rest", "sign", "divisor_sign", "signs", "differ", "moved")
-    )
-    kind = helper.tensor_dtype_to_np_dtype(context.element(a))
-    zero = context.constant(f"{y}_zero", np.array(0, kind))
-    return [
-        helper.make_node("Mod", [a, b], [rest], name=node.name, fmod=1),
-        helper.make_node("Sign", [rest], [sign]),
-        helper.make_node("Sign", [b], [divisor]),
-        helper.make_node("Mul", [sign, divisor], [both]),
-        helper.make_node("Less", [both, zero], [other]),
-        helper.make_node("Add", [rest, b], [moved]),
-        helper.make_node("Where", [other, moved, rest], [y]),
-    ]
+    w, divisor = Replacement(node, context), node.input[1]
+    zero = w.scalar(0, helper.tensor_dtype_to_np_dtype(context.element(node.input[0])))
+    rest = w.node("Mod", node.input, fmod=1, name=node.name)
+    signs = w.node("Mul", [w.node("Sign", [rest]), w.node("Sign", [divisor])])
+    moved = w.node("Add", [rest, divisor])
+    return w.finished(w.node("Where", [w.node("Less", [signs, zero]), moved, rest]))
 
 
 def _space_to_depth(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto] | None:
@@ -183,16 +173,11 @@ def _space_to_depth(node: onnx.NodeProto, context: Context) -> Sequence[onnx.Nod
     shape, block = context.shape(node.input[0]), attribute(node, "blocksize", 1)
     if shape is None or len(shape) != 4 or block < 1:
         raise NoFormError(node, "mode CRD, and the size of its input is not known")
-    n, c, h, w = shape
-    x, y = node.input[0], node.output[0]
-    split, turned = context.name(f"{y}_blocks"), context.name(f"{y}_turned")
-    blocks = context.ints(f"{y}_split", n, c, h // block, block, w // block, block)
-    whole = context.ints(f"{y}_joined", n, c * block * block, h // block, w // block)
-    return [
-        helper.make_node("Reshape", [x, blocks], [split]),
-        helper.make_node("Transpose", [split], [turned], name=node.name, perm=[0, 1, 3, 5, 2, 4]),
-        helper.make_node("Reshape", [turned, whole], [y]),
-    ]
+    n, c, height, width = shape
+    h, w, at = height // block, width // block, Replacement(node, context)
+    blocks = at.node("Reshape", [node.input[0], at.ints(n, c, h, block, w, block)])
+    turned = at.node("Transpose", [blocks], perm=[0, 1, 3, 5, 2, 4], name=node.name)
+    return at.finished(at.node("Reshape", [turned, at.ints(n, c * block * block, h, w)]))
 
 
 def _grid_sample(node: onnx.NodeProto, context: Context) -> None:

@@ -25,8 +25,6 @@ __all__ = [
 
 _Value = TypeVar("_Value", int, float, bytes, list[int], list[float])
 
-AttributeValue = int | float | bytes | list[int] | list[float]
-
 
 class Context:
     """What a rewrite knows of the graph, the names it may take and the constants it adds.
@@ -144,7 +142,7 @@ def rewrite(
 
 
 class Replacement:
-    """The nodes that take the place of one.
+    """The nodes that take the place of one; the main one is to be given its name.
 
     Args:
         node: the one.
@@ -155,18 +153,39 @@ class Replacement:
         self.replaced = node
         self.context = context
         self.nodes: list[onnx.NodeProto] = []
+        self._base = next(name for name in node.output if name)
 
     def given(self, index: int) -> str:
         """The name of an input; empty where it is left out."""
         return self.replaced.input[index] if index < len(self.replaced.input) else ""
 
-    def kept(self, *names: str) -> dict[str, AttributeValue]:
+    def kept(self, *names: str) -> dict[str, Any]:
         """The attributes ``names`` that the node has."""
-        return {
-            a.name: helper.get_attribute_value(a)
-            for a in self.replaced.attribute
-            if a.name in names
-        }
+        held = self.replaced.attribute
+        return {a.name: helper.get_attribute_value(a) for a in held if a.name in names}
+
+    def node(self, op: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
+        """Add an operator; gives the name of its result."""
+        out = self.context.name(output or f"{self._base}_{op.lower()}")
+        self.nodes.append(helper.make_node(op, list(inputs), [out], **attributes))
+        return out
+
+    def scalar(self, value: float, dtype: Any = np.float32) -> str:
+        """A constant without dimensions."""
+        return self.context.constant(f"{self._base}_constant", np.array(value, dtype))
+
+    def ints(self, *values: int) -> str:
+        """An int64 vector."""
+        return self.context.ints(f"{self._base}_ints", *values)
+
+    def finished(self, *results: str) -> Sequence[onnx.NodeProto]:
+        """All nodes; ``results`` become the outputs of the node, in order, where it has them."""
+        outputs = self.replaced.output
+        names = {r: out for r, out in zip(results, outputs, strict=False) if r and out}
+        for node in self.nodes:
+            for field in (node.input, node.output):
+                field[:] = [names.get(name, name) for name in field]
+        return self.nodes
 
 
 def attribute(node: onnx.NodeProto, name: str, default: _Value) -> _Value:
