@@ -174,29 +174,6 @@ def test_convolution(tmp_path: Path, case: tuple) -> None:
     close(found, reference.convolution(X, w, b, stride, pad, dilation, group))
 
 
-@pytest.mark.parametrize("kind", ["DepthwiseConvolution", "ConvolutionDepthwise"])
-def test_depthwise_layers_of_forks_have_a_group_for_each_channel(tmp_path: Path, kind: str) -> None:
-    w = floats(2, 4, 1, 3, 3)
-    params = "convolution_param { num_output: 4 kernel_size: 3 bias_term: false }"
-    (found,) = one(tmp_path, kind, params, X, blobs=[w])
-    close(found, reference.convolution(X, w, np.zeros(4), (1, 1), (0, 0), (1, 1), 4))
-
-
-def test_a_convolution_of_several_bottoms_shares_its_weights(tmp_path: Path) -> None:
-    w, b, other = floats(2, 3, 4, 3, 3), floats(3, 3), floats(9, 1, 4, 5, 5)
-    params = "convolution_param { num_output: 3 kernel_size: 3 }"
-    first, second = one(tmp_path, "Convolution", params, X, other, blobs=[w, b], tops="y z")
-    for found, x in ((first, X), (second, other)):
-        close(found, reference.convolution(x, w, b, (1, 1), (0, 0), (1, 1), 1))
-
-
-def test_convolution_in_three_axes(tmp_path: Path) -> None:
-    x, w = floats(1, 1, 2, 3, 4, 5), floats(2, 3, 2, 1, 1, 1)
-    params = "convolution_param { num_output: 3 kernel_size: 1 bias_term: false }"
-    (found,) = one(tmp_path, "Convolution", params, x, blobs=[w])
-    close(found, np.einsum("ncdhw,oc->nodhw", x, w[:, :, 0, 0, 0]))
-
-
 @pytest.mark.parametrize(
     ("params", "kernel", "stride", "pad", "dilation", "group"),
     [
@@ -251,19 +228,6 @@ def test_pooling_has_the_windows_of_caffe(tmp_path: Path, method: str, rounding:
         close(found[name], value)
 
 
-def test_pooling_that_is_not_square_or_global(tmp_path: Path) -> None:
-    params = (
-        "pooling_param { pool: AVE kernel_h: 3 kernel_w: 2 stride_h: 2 stride_w: 3 "
-        "pad_h: 1 pad_w: 0 }"
-    )
-    (found,) = one(tmp_path, "Pooling", params, X)
-    close(found, reference.pooling(X, "AVE", (3, 2), (2, 3), (1, 0))[0])
-    (found,) = one(tmp_path, "Pooling", "pooling_param { pool: AVE global_pooling: true }", X)
-    close(found, X.mean((2, 3), keepdims=True))
-    (found,) = one(tmp_path, "Pooling", "pooling_param { global_pooling: true }", X)
-    close(found, X.max((2, 3), keepdims=True))
-
-
 def test_the_mask_of_a_pooling_and_what_unpools_by_it(tmp_path: Path) -> None:
     params = "pooling_param { pool: MAX kernel_size: 2 stride: 2 }"
     y, mask = one(tmp_path, "Pooling", params, X, tops="y mask")
@@ -296,13 +260,6 @@ def test_inner_product(tmp_path: Path, params: str, shape: tuple, axis: int) -> 
     close(found, vectors @ weights + b)
 
 
-def test_inner_product_without_bias_of_vectors(tmp_path: Path) -> None:
-    x, w = floats(1, 3, 8), floats(2, 5, 8)
-    params = "inner_product_param { num_output: 5 bias_term: false }"
-    (found,) = one(tmp_path, "InnerProduct", params, x, blobs=[w])
-    close(found, x @ w.T)
-
-
 @pytest.mark.parametrize("factor", [1.0, 3.5, 0.0])
 def test_batch_norm_divides_by_its_factor(tmp_path: Path, factor: float) -> None:
     mean, variance = floats(2, 4), np.abs(floats(3, 4)) + 0.5
@@ -311,38 +268,6 @@ def test_batch_norm_divides_by_its_factor(tmp_path: Path, factor: float) -> None
     part = 1 / factor if factor else 0
     m, v = (a.reshape(1, -1, 1, 1).astype(float) * part for a in (mean, variance))
     close(found, (X - m) / np.sqrt(v + 0.01))
-
-
-def test_batch_norm_by_the_statistics_of_the_batch(tmp_path: Path) -> None:
-    blobs = [floats(2, 4), floats(3, 4), np.ones(1)]
-    (found,) = one(
-        tmp_path, "BatchNorm", "batch_norm_param { use_global_stats: false }", X, blobs=blobs
-    )
-    x = X.astype(float)
-    close(
-        found,
-        (x - x.mean((0, 2, 3), keepdims=True)) / np.sqrt(x.var((0, 2, 3), keepdims=True) + 1e-5),
-    )
-
-
-def test_batch_norm_of_vectors_and_with_the_scale_of_nvidia(tmp_path: Path) -> None:
-    x = floats(4, 3, 4)
-    mean, variance, scale, bias = (np.abs(floats(i, 4)) + 0.1 for i in range(4))
-    params = "batch_norm_param { scale_bias: true }"
-    blobs = [mean, variance, np.ones(1), scale, bias]
-    (found,) = one(tmp_path, "BatchNorm", params, x, blobs=blobs)
-    close(found, scale * (x - mean) / np.sqrt(variance + 1e-5) + bias)
-
-
-def test_bn_of_pspnet_and_of_segnet(tmp_path: Path) -> None:
-    arrays = [np.abs(floats(i, 1, 4, 1, 1)) + 0.1 for i in range(4)]
-    (found,) = one(tmp_path, "BN", "bn_param { frozen: true eps: 0.1 }", X, blobs=arrays)
-    slope, bias, mean, variance = arrays
-    close(found, slope * (X - mean) / np.sqrt(variance + 0.1) + bias)
-    (found,) = one(tmp_path, "BN", "bn_param { bn_mode: INFERENCE }", X, blobs=arrays[:2])
-    close(found, slope * X + bias)
-    with pytest.raises(UnsupportedOperatorError, match="bn_mode is LEARN"):
-        one(tmp_path, "BN", "", X, blobs=arrays[:2])
 
 
 @pytest.mark.parametrize(
@@ -361,84 +286,129 @@ def test_scale(tmp_path: Path, params: str, shape: tuple, spread: tuple) -> None
     close(found, wanted + arrays[1].reshape(spread) if len(arrays) > 1 else wanted)
 
 
-def test_scale_and_bias_by_a_second_bottom(tmp_path: Path) -> None:
-    channels, bias = floats(2, 2, 4), floats(3, 2, 4)
-    params = "scale_param { axis: 0 bias_term: true }"
-    (found,) = one(tmp_path, "Scale", params, X, channels, blobs=[bias])
-    close(found, X * channels[..., None, None] + bias[..., None, None])
-    (found,) = one(tmp_path, "Bias", "bias_param { axis: 0 }", X, channels)
-    close(found, X + channels[..., None, None])
-    (found,) = one(tmp_path, "Bias", "", X, blobs=[bias[0]])
-    close(found, X + bias[0].reshape(4, 1, 1))
+def _unit(x: np.ndarray, axes: tuple, eps: float = 0.0) -> np.ndarray:
+    return x / np.sqrt((x.astype(float) ** 2).sum(axes, keepdims=True) + eps)
 
 
-def test_prelu(tmp_path: Path) -> None:
-    slope, shared = floats(2, 4), np.array([0.3], np.float32)
-    (found,) = one(tmp_path, "PReLU", "", X, blobs=[slope])
-    close(found, np.where(X > 0, X, X * slope.reshape(4, 1, 1)))
-    (found,) = one(tmp_path, "PReLU", "prelu_param { channel_shared: true }", X, blobs=[shared])
-    close(found, np.where(X > 0, X, X * 0.3))
-    vectors = floats(3, 5, 4)
-    (found,) = one(tmp_path, "PReLU", "", vectors, blobs=[slope])
-    close(found, np.where(vectors > 0, vectors, vectors * slope))
+Y, Z = floats(2, *X.shape), floats(3, *X.shape)
+SMALL, VECTORS, OTHER = floats(2, 2, 4, 3, 4), floats(4, 3, 4), floats(9, 1, 4, 5, 5)
+A, B, C, D = (np.abs(floats(i, 4)) + 0.1 for i in range(4))
+a, b, c, d = (array.reshape(4, 1, 1) for array in (A, B, C, D))
+PAIR = floats(2, 2, 4)
+SHARED, ONE = np.array([0.3], np.float32), np.ones(1, np.float32)
+KERNELS, SINGLE, CUBES = floats(2, 3, 4, 3, 3), floats(2, 4, 1, 3, 3), floats(2, 3, 2, 1, 1, 1)
+BATCH = X - X.mean((0, 2, 3), keepdims=True), X.var((0, 2, 3), keepdims=True)
+WINDOW = "kernel_h: 3 kernel_w: 2 stride_h: 2 stride_w: 3 pad_h: 1 pad_w: 0"
 
 
-def test_normalize_of_ssd(tmp_path: Path) -> None:
-    scale, shared = floats(2, 4), np.array([20.0], np.float32)
-    x = X.astype(float)
-    params = "norm_param { across_spatial: false channel_shared: false eps: 0.01 }"
-    (found,) = one(tmp_path, "Normalize", params, X, blobs=[scale])
-    close(found, x / np.sqrt((x**2).sum(1, keepdims=True) + 0.01) * scale.reshape(4, 1, 1))
-    (found,) = one(tmp_path, "Normalize", "", X, blobs=[shared])
-    close(found, 20 * x / np.sqrt((x**2).sum((1, 2, 3), keepdims=True)))
+def _plain(x: np.ndarray, weights: np.ndarray, bias: np.ndarray, group: int = 1) -> np.ndarray:
+    return reference.convolution(x, weights, bias, (1, 1), (0, 0), (1, 1), group)
 
 
-def test_eltwise_concat_axpy(tmp_path: Path) -> None:
-    a, b, c = X, floats(2, *X.shape), floats(3, *X.shape)
-    cases = {
-        "": a + b + c,
-        "eltwise_param { operation: SUM coeff: 1 coeff: -1 coeff: 0.5 }": a - b + 0.5 * c,
-        "eltwise_param { operation: PROD }": a * b * c,
-        "eltwise_param { operation: 2 }": np.maximum(np.maximum(a, b), c),
-    }
-    for params, wanted in cases.items():
-        (found,) = one(tmp_path, "Eltwise", params, a, b, c)
-        close(found, wanted)
-    (found,) = one(tmp_path, "Concat", "", a, b)
-    close(found, np.concatenate([a, b], 1))
-    (found,) = one(tmp_path, "Concat", "concat_param { concat_dim: 0 }", a, b)
-    close(found, np.concatenate([a, b], 0))
-    (found,) = one(tmp_path, "Concat", "concat_param { axis: -2 }", a, b)
-    close(found, np.concatenate([a, b], 2))
-    factors = floats(4, 2, 4, 1, 1)
-    (found,) = one(tmp_path, "Axpy", "", factors, a, b)
-    close(found, factors * a + b)
+# layer type, parameters, bottoms, blobs, and each top
+LAYERS: list[tuple[str, str, list, list, list]] = [
+    *(
+        (kind, "num_output: 4 kernel_size: 3 bias_term: false", [X], [SINGLE], [depthwise])
+        for kind in ("DepthwiseConvolution", "ConvolutionDepthwise")
+        for depthwise in [_plain(X, SINGLE, np.zeros(4), 4)]
+    ),
+    (
+        "Convolution",
+        "num_output: 3 kernel_size: 3",
+        *([X, OTHER], [KERNELS, A[:3]]),
+        [_plain(x, KERNELS, A[:3]) for x in (X, OTHER)],
+    ),
+    (
+        "Convolution",
+        "num_output: 3 kernel_size: 1 bias_term: false",
+        *([floats(1, 1, 2, 3, 4, 5)], [CUBES]),
+        [np.einsum("ncdhw,oc->nodhw", floats(1, 1, 2, 3, 4, 5), CUBES[:, :, 0, 0, 0])],
+    ),
+    (
+        "InnerProduct",
+        "num_output: 5 bias_term: false",
+        *([floats(1, 3, 8)], [floats(2, 5, 8)], [floats(1, 3, 8) @ floats(2, 5, 8).T]),
+    ),
+    (
+        "BatchNorm",
+        "use_global_stats: false",
+        [X],
+        [A, B, ONE],
+        [BATCH[0] / np.sqrt(BATCH[1] + 1e-5)],
+    ),
+    (
+        "BatchNorm",
+        "scale_bias: true",
+        *([VECTORS], [A, B, ONE, C, D], [C * (VECTORS - A) / np.sqrt(B + 1e-5) + D]),
+    ),
+    (
+        "BN",
+        "frozen: true eps: 0.1",
+        *([X], [A[None, :, None, None], B, C, D], [a * (X - c) / np.sqrt(d + 0.1) + b]),
+    ),
+    ("BN", "bn_mode: INFERENCE", [X], [A, B], [a * X + b]),
+    (
+        "Scale",
+        "axis: 0 bias_term: true",
+        *([X, PAIR], [PAIR + 1], [X * PAIR[..., None, None] + PAIR[..., None, None] + 1]),
+    ),
+    ("Bias", "axis: 0", [X, PAIR], [], [X + PAIR[..., None, None]]),
+    ("Bias", "", [X], [A], [X + a]),
+    ("PReLU", "", [X], [A], [np.where(X > 0, X, X * a)]),
+    ("PReLU", "channel_shared: true", [X], [SHARED], [np.where(X > 0, X, X * 0.3)]),
+    ("PReLU", "", [VECTORS], [A], [np.where(VECTORS > 0, VECTORS, VECTORS * A)]),
+    (
+        "Normalize",
+        "across_spatial: false channel_shared: false eps: 0.01",
+        *([X], [A], [_unit(X, (1,), 0.01) * a]),
+    ),
+    ("Normalize", "", [X], [SHARED], [0.3 * _unit(X, (1, 2, 3))]),
+    ("Eltwise", "", [X, Y, Z], [], [X + Y + Z]),
+    ("Eltwise", "operation: SUM coeff: 1 coeff: -1 coeff: 0.5", [X, Y, Z], [], [X - Y + 0.5 * Z]),
+    ("Eltwise", "operation: PROD", [X, Y, Z], [], [X * Y * Z]),
+    ("Eltwise", "operation: 2", [X, Y, Z], [], [np.maximum(np.maximum(X, Y), Z)]),
+    ("Concat", "", [X, Y], [], [np.concatenate([X, Y], 1)]),
+    ("Concat", "concat_dim: 0", [X, Y], [], [np.concatenate([X, Y], 0)]),
+    ("Concat", "axis: -2", [X, Y], [], [np.concatenate([X, Y], 2)]),
+    ("Axpy", "", [PAIR[..., None, None], X, Y], [], [PAIR[..., None, None] * X + Y]),
+    ("Slice", "slice_point: 1 slice_point: 3", [X], [], np.split(X, [1, 3], 1)),
+    ("Slice", "axis: 2", [X], [], np.split(X, 2, 2)),
+    ("Split", "", [X], [], [X, X]),
+    ("Crop", "offset: 2 offset: 1", [X, SMALL], [], [X[:, :, 2:5, 1:5]]),
+    ("Crop", "axis: -1 offset: 3", [X, SMALL], [], [X[..., 3:7]]),
+    ("Crop", "", [X, SMALL], [], [X[:, :, :3, :4]]),
+    (
+        "Pooling",
+        f"pool: AVE {WINDOW}",
+        [X],
+        [],
+        reference.pooling(X, "AVE", (3, 2), (2, 3), (1, 0))[:1],
+    ),
+    ("Pooling", "pool: AVE global_pooling: true", [X], [], [X.mean((2, 3), keepdims=True)]),
+    ("Pooling", "global_pooling: true", [X], [], [X.max((2, 3), keepdims=True)]),
+    ("ArgMax", "top_k: 2", [VECTORS], [], [reference.argmax(VECTORS, None, 2, values=False)]),
+]
+PARAMS = {
+    **dict.fromkeys(("DepthwiseConvolution", "ConvolutionDepthwise"), "convolution_param"),
+    "InnerProduct": "inner_product_param", "BatchNorm": "batch_norm_param",
+    "Normalize": "norm_param",
+}
 
 
-def test_slice_and_split(tmp_path: Path) -> None:
-    params = "slice_param { slice_point: 1 slice_point: 3 }"
-    for found, wanted in zip(
-        one(tmp_path, "Slice", params, X, tops="a b c"), np.split(X, [1, 3], 1), strict=True
+@pytest.mark.parametrize("number", range(len(LAYERS)), ids=lambda n: f"{LAYERS[n][0]}-{n}")
+def test_a_layer_is_its_definition(tmp_path: Path, number: int) -> None:
+    kind, fields, feeds, blobs, wanted = LAYERS[number]
+    params = f"{PARAMS.get(kind, f'{kind.lower()}_param')} {{ {fields} }}" if fields else ""
+    tops = "y z w"[: 2 * len(wanted)]
+    for found, expected in zip(
+        one(tmp_path, kind, params, *feeds, blobs=blobs, tops=tops), wanted, strict=True
     ):
-        close(found, wanted)
-    for found, wanted in zip(
-        one(tmp_path, "Slice", "slice_param { axis: 2 }", X, tops="a b"),
-        np.split(X, 2, 2),
-        strict=True,
-    ):
-        close(found, wanted)
-    for found in one(tmp_path, "Split", "", X, tops="a b"):
-        close(found, X)
+        close(found, expected)
 
 
-def test_crop(tmp_path: Path) -> None:
-    reference_blob = floats(2, 2, 4, 3, 4)
-    (found,) = one(tmp_path, "Crop", "crop_param { offset: 2 offset: 1 }", X, reference_blob)
-    close(found, X[:, :, 2:5, 1:5])
-    (found,) = one(tmp_path, "Crop", "crop_param { axis: -1 offset: 3 }", X, reference_blob)
-    close(found, X[..., 3:7])
-    (found,) = one(tmp_path, "Crop", "", X, reference_blob)
-    close(found, X[:, :, :3, :4])
+def test_bn_of_segnet_that_learns_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedOperatorError, match="bn_mode is LEARN"):
+        one(tmp_path, "BN", "", X, blobs=[A, B])
 
 
 @pytest.mark.parametrize("axis", [None, 1, -1])
@@ -450,12 +420,6 @@ def test_arg_max(tmp_path: Path, axis: int | None, top_k: int, values: bool) -> 
     params = f"argmax_param {{ top_k: {top_k} out_max_val: {str(values).lower()} {where} }}"
     (found,) = one(tmp_path, "ArgMax", params, x)
     close(found, reference.argmax(x, axis, top_k, values=values))
-
-
-def test_arg_max_of_vectors_has_three_axes(tmp_path: Path) -> None:
-    x = floats(3, 2, 9)
-    (found,) = one(tmp_path, "ArgMax", "argmax_param { top_k: 2 }", x)
-    close(found, reference.argmax(x, None, 2, values=False))
 
 
 SSD_PRIORS = (

@@ -56,10 +56,16 @@ def scalar(value: Any, dtype: Any = np.int64) -> np.ndarray:
     return np.array(value, dtype)
 
 
-def compare(proto: onnx.ModelProto, path: Path, feeds: Sequence[Arrays]) -> list[str]:
-    """Load and run against ONNX Runtime on the original; gives the operators that came out."""
+def save(proto: onnx.ModelProto, folder: Path) -> Path:
+    """The file of a model."""
+    path = folder / "m.onnx"
     path.write_bytes(proto.SerializeToString())
-    loaded = load_onnx(path)
+    return path
+
+
+def compare(proto: onnx.ModelProto, folder: Path, feeds: Sequence[Arrays]) -> list[str]:
+    """Load and run against ONNX Runtime on the original; gives the operators that came out."""
+    loaded = load_onnx(save(proto, folder))
     verify(loaded.graph)
     assert loaded.findings[0].code == "control-flow-resolved"
     reference = ort.InferenceSession(proto.SerializeToString())
@@ -90,6 +96,21 @@ def _if(condition: Sequence[onnx.NodeProto], constants: Arrays | None = None) ->
     return model([*condition, choice], [tensor("x", 2, 3)], [tensor("y", 2, 3)], constants)
 
 
+def _by_rate() -> onnx.ModelProto:
+    """Decided by an input of one element."""
+    proto = _if([node("Equal", ["rate", "wanted"], ["c"])], {"wanted": scalar(16000)})
+    proto.graph.input.append(tensor("rate", dtype=INT64))
+    return proto
+
+
+def _by_data() -> onnx.ModelProto:
+    condition = [
+        node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        node("Greater", ["sum", "zero"], ["c"]),
+    ]
+    return _if(condition, {"zero": scalar(0, np.float32)})
+
+
 def _size_is(number: int) -> list[onnx.NodeProto]:
     return [
         node("Shape", ["x"], ["shape"]),
@@ -103,71 +124,51 @@ def test_a_condition_on_sizes_leaves_one_branch(
     wanted: int, operators: list[str], tmp_path: Path
 ) -> None:
     proto = _if(_size_is(wanted), {"one": scalar(1), "wanted": scalar(wanted)})
-    assert compare(proto, tmp_path / "m.onnx", xs(2, 3)) == operators
+    assert compare(proto, tmp_path, xs(2, 3)) == operators
 
 
 def test_sizes_that_are_given_decide_a_condition(tmp_path: Path) -> None:
     proto = _if(_size_is(3), {"one": scalar(1), "wanted": scalar(3)})
     proto.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "width"
     proto.graph.output[0].type.tensor_type.ClearField("shape")
-    path = tmp_path / "m.onnx"
-    path.write_bytes(proto.SerializeToString())
     for width, operators in ((3, ["Mul"]), (5, ["Neg", "Exp"])):
-        graph = load_onnx(path, input_size_list=[[2, width]]).graph
+        graph = load_onnx(save(proto, tmp_path), input_size_list=[[2, width]]).graph
         assert [n.op_type for n in graph.nodes] == operators
 
 
 def test_an_input_with_a_value_decides_a_condition(tmp_path: Path) -> None:
     proto = _if([node("Equal", ["rate", "wanted"], ["c"])], {"wanted": scalar(16000)})
     proto.graph.input.append(tensor("rate", dtype=INT64))
-    path = tmp_path / "m.onnx"
-    path.write_bytes(proto.SerializeToString())
     for rate, operators in ((16000, ["Mul"]), (8000, ["Neg", "Exp"])):
-        graph = load_onnx(path, input_initial_val=[None, rate]).graph
+        graph = load_onnx(save(proto, tmp_path), input_initial_val=[None, rate]).graph
         assert [n.op_type for n in graph.nodes] == operators
         assert [spec.name for spec in graph.inputs] == ["x"]
 
 
 def test_the_input_that_decides_branches_that_both_stay_is_told(tmp_path: Path) -> None:
-    proto = _if([node("Equal", ["rate", "wanted"], ["c"])], {"wanted": scalar(16000)})
-    proto.graph.input.append(tensor("rate", dtype=INT64))
-    path = tmp_path / "m.onnx"
-    path.write_bytes(proto.SerializeToString())
+    path = save(_by_rate(), tmp_path)
     told = load_onnx(path).findings[0]
     assert "'rate' decides are computed" in told.what
     assert "input_initial_val" in told.remedy
     decided = load_onnx(path, input_initial_val=[None, 16000])
     assert "decides" not in decided.findings[0].what
     # one that data decides has no such way
-    condition = [
-        node("ReduceSum", ["x"], ["sum"], keepdims=0),
-        node("Greater", ["sum", "zero"], ["c"]),
-    ]
-    path.write_bytes(_if(condition, {"zero": scalar(0, np.float32)}).SerializeToString())
-    assert load_onnx(path).findings[0].remedy == ""
+    assert load_onnx(save(_by_data(), tmp_path)).findings[0].remedy == ""
 
 
 def test_the_input_that_decides_branches_of_two_sizes_is_named(tmp_path: Path) -> None:
-    proto = _if([node("Equal", ["rate", "wanted"], ["c"])], {"wanted": scalar(16000)})
+    proto = _by_rate()
     then = branch([node("Concat", ["x", "x"], ["t"], axis=0)], ["t"])
     next(a for a in proto.graph.node[-1].attribute if a.name == "then_branch").g.CopyFrom(then)
-    proto.graph.input.append(tensor("rate", dtype=INT64))
     del proto.graph.output[0].type.tensor_type.shape.dim[:]
-    path = tmp_path / "m.onnx"
-    path.write_bytes(proto.SerializeToString())
     with pytest.raises(UnsupportedOperatorError, match="differ in size") as error:
-        load_onnx(path)
+        load_onnx(save(proto, tmp_path))
     assert "Give the input 'rate' a value with 'input_initial_val'" in error.value.remedy
     assert "-;-;rate.npy" in error.value.remedy
 
 
 def test_a_condition_on_data_selects(tmp_path: Path) -> None:
-    condition = [
-        node("ReduceSum", ["x"], ["sum"], keepdims=0),
-        node("Greater", ["sum", "zero"], ["c"]),
-    ]
-    proto = _if(condition, {"zero": scalar(0, np.float32)})
-    assert "Where" in compare(proto, tmp_path / "m.onnx", xs(2, 3))
+    assert "Where" in compare(_by_data(), tmp_path, xs(2, 3))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,7 @@ def test_results_of_any_type_are_selected(dtype: Any, tmp_path: Path) -> None:
     choice = node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])
     proto = model([choice], [tensor("c", 1, dtype=BOOL), *ends], [tensor("y", 3, dtype=kind)])
     feeds = [{"c": np.array([c]), **values} for c in (True, False)]
-    compare(proto, tmp_path / "m.onnx", feeds)
+    compare(proto, tmp_path, feeds)
 
 
 def _choice(then: onnx.GraphProto, other: onnx.GraphProto, *more: Any) -> onnx.ModelProto:
@@ -229,8 +230,7 @@ def test_branches_that_cannot_both_run_are_refused(name: str, tmp_path: Path) ->
     then, why = _REFUSED_IFS[name]
     proto = _choice(then, _SAME)
     proto.graph.output[0].type.tensor_type.elem_type = FLOAT
-    path = tmp_path / "m.onnx"
-    path.write_bytes(proto.SerializeToString())
+    path = save(proto, tmp_path)
     with pytest.raises(UnsupportedOperatorError, match="If at node 'choice'") as error:
         load_onnx(path)
     assert why in error.value.what
@@ -277,7 +277,7 @@ _HALF = {"half": np.array(0.5, np.float32)}
 
 
 def test_a_constant_number_of_iterations_is_unrolled(tmp_path: Path) -> None:
-    operators = compare(_loop(_HALVE, constants=_HALF), tmp_path / "m.onnx", xs(2, 3))
+    operators = compare(_loop(_HALVE, constants=_HALF), tmp_path, xs(2, 3))
     assert operators == ["Add", "Mul"] * 4
 
 
@@ -289,7 +289,7 @@ def test_what_iterations_collect_is_joined(tmp_path: Path) -> None:
         names=("y", "sums"),
         ends=[tensor("y", 2, 3), tensor("sums", 4)],
     )
-    compare(proto, tmp_path / "m.onnx", xs(2, 3))
+    compare(proto, tmp_path, xs(2, 3))
 
 
 def test_a_counter_ends_a_loop_without_a_trip_count(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_a_counter_ends_a_loop_without_a_trip_count(tmp_path: Path) -> None:
         names=("y", "count"),
         ends=[tensor("y", 2, 3), tensor("count", dtype=INT64)],
     )
-    operators = compare(proto, tmp_path / "m.onnx", xs(2, 3))
+    operators = compare(proto, tmp_path, xs(2, 3))
     assert [op for op in operators if op != "Identity"] == ["Mul"] * 3
 
 
@@ -337,27 +337,25 @@ def _while_small(*, trips: str) -> onnx.ModelProto:
 
 def test_a_condition_on_data_keeps_what_the_last_iteration_gave(tmp_path: Path) -> None:
     feeds = [{"x": np.full((2, 3), value, np.float32)} for value in (-2.0, -0.5, 0.1, 0.6, 3.0)]
-    operators = compare(_while_small(trips="trips"), tmp_path / "m.onnx", feeds)
+    operators = compare(_while_small(trips="trips"), tmp_path, feeds)
     assert operators.count("Where") == 4
 
 
-def _refusal(proto: onnx.ModelProto, path: Path) -> str:
-    path.write_bytes(proto.SerializeToString())
+def _refusal(proto: onnx.ModelProto, folder: Path) -> str:
     with pytest.raises(UnsupportedOperatorError) as error:
-        load_onnx(path)
+        load_onnx(save(proto, folder))
     assert "at node 'repeat'" in error.value.what
     return error.value.what
 
 
 def test_loops_that_data_bound_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "m.onnx"
     proto = _loop(_HALVE, trips="count", constants=_HALF)
     proto.graph.input.append(tensor("count", dtype=INT64))
-    assert "trip count depends on data" in _refusal(proto, path)
+    assert "trip count depends on data" in _refusal(proto, tmp_path)
     proto = _while_small(trips="trips")
     proto.graph.node[-1].output.append("sums")
     proto.graph.node[-1].attribute[0].g.output.append(onnx.ValueInfoProto(name="sum"))
-    assert "how many results it collects depends on data" in _refusal(proto, path)
+    assert "how many results it collects depends on data" in _refusal(proto, tmp_path)
 
 
 def test_unrolling_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,10 +363,10 @@ def test_unrolling_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for module in ("emission", "expander"):
         monkeypatch.setattr(f"engine.frontends.onnx.control.{module}.MAX_STEPS", 500)
     proto = _loop(_HALVE, constants={**_HALF, "trips": scalar(10**12)})
-    assert "more than 500 nodes" in _refusal(proto, tmp_path / "m.onnx")
+    assert "more than 500 nodes" in _refusal(proto, tmp_path)
     empty = _loop([node("Identity", ["true"], ["more"])], outputs=("more", "v0"))
     empty.graph.initializer[0].CopyFrom(numpy_helper.from_array(scalar(10**12), "trips"))
-    assert "more than 500 nodes" in _refusal(empty, tmp_path / "m.onnx")
+    assert "more than 500 nodes" in _refusal(empty, tmp_path)
 
 
 def test_control_flow_inside_control_flow(tmp_path: Path) -> None:
@@ -383,7 +381,7 @@ def test_control_flow_inside_control_flow(tmp_path: Path) -> None:
         ],
         constants={**_HALF, "two": scalar(2), "nil": scalar(0)},
     )
-    assert compare(proto, tmp_path / "m.onnx", xs(2, 3)) == ["Mul", "Neg", "Mul", "Neg"]
+    assert compare(proto, tmp_path, xs(2, 3)) == ["Mul", "Neg", "Mul", "Neg"]
 
 
 # -- Scan ----------------------------------------------------------------------------------------
@@ -412,7 +410,7 @@ def test_scan_walks_along_its_axes(axis: int, backward: int, tmp_path: Path) -> 
     )
     ends = [tensor("end", size), tensor("parts", size, (2, 3)[axis])]
     proto = model([scan], [tensor("x", 2, 3)], ends, {"start": np.ones(size, np.float32)})
-    compare(proto, tmp_path / "m.onnx", xs(2, 3))
+    compare(proto, tmp_path, xs(2, 3))
 
 
 # -- sequences and optionals ---------------------------------------------------------------------
@@ -479,9 +477,7 @@ def test_sequences_are_resolved(name: str, tmp_path: Path) -> None:
     nodes, want = _SEQUENCES[name]
     proto = model(nodes, [tensor("x", 2, 3)], [tensor("y", "a")], opset=18)
     proto.graph.output[0].type.tensor_type.ClearField("shape")
-    path = tmp_path / "m.onnx"
-    path.write_bytes(proto.SerializeToString())
-    graph = load_onnx(path).graph
+    graph = load_onnx(save(proto, tmp_path)).graph
     verify(graph)
     (fed,) = xs(2, 3, count=1)
     np.testing.assert_allclose(Session(graph).run(fed)["y"], want(fed["x"]), rtol=1e-5, atol=1e-6)
@@ -490,10 +486,8 @@ def test_sequences_are_resolved(name: str, tmp_path: Path) -> None:
 def test_sequences_that_leave_the_graph_are_refused(tmp_path: Path) -> None:
     sequence = helper.make_tensor_sequence_value_info("s", FLOAT, None)
     proto = model([node("SplitToSequence", ["x"], ["s"])], [tensor("x", 2, 3)], [sequence])
-    path = tmp_path / "m.onnx"
-    path.write_bytes(proto.SerializeToString())
     with pytest.raises(SourceModelError, match="'s' is a sequence"):
-        load_onnx(path)
+        load_onnx(save(proto, tmp_path))
 
 
 def test_lists_of_tensorflow_are_stacked(tmp_path: Path) -> None:
@@ -516,9 +510,7 @@ def test_lists_of_tensorflow_are_stacked(tmp_path: Path) -> None:
     ]
     constants = {"dims": np.array([3]), "length": scalar(3, np.int32), "trips": scalar(2)}
     proto = model(nodes, [tensor("x", 2, 3)], [tensor("y", 3, 3)], constants)
-    path = tmp_path / "m.onnx"
-    path.write_bytes(proto.SerializeToString())
-    graph = load_onnx(path).graph
+    graph = load_onnx(save(proto, tmp_path)).graph
     (fed,) = xs(2, 3, count=1)
     want = -np.concatenate([np.exp(fed["x"]), np.zeros((1, 3), np.float32)])
     np.testing.assert_allclose(Session(graph).run(fed)["y"], want, rtol=1e-5, atol=1e-6)
@@ -531,13 +523,10 @@ def test_cutting_keeps_what_branches_take_from_around_them(tmp_path: Path) -> No
     proto = _if([node("Relu", ["x"], ["r"]), *_size_is(3)], {"one": scalar(1), "wanted": scalar(3)})
     (then,) = (a for a in proto.graph.node[-1].attribute if a.name == "then_branch")
     then.g.node[0].input[0] = "r"
-    path = tmp_path / "m.onnx"
-    path.write_bytes(proto.SerializeToString())
-    graph = load_onnx(path, outputs=["y"]).graph
+    graph = load_onnx(save(proto, tmp_path), outputs=["y"]).graph
     assert [n.op_type for n in graph.nodes] == ["Relu", "Mul"]
 
 
 def test_loading_control_flow_twice_gives_the_same_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "m.onnx"
-    path.write_bytes(_loop(_HALVE, constants=_HALF).SerializeToString())
+    path = save(_loop(_HALVE, constants=_HALF), tmp_path)
     assert load_onnx(path).graph.to_bytes() == load_onnx(path).graph.to_bytes()

@@ -32,6 +32,17 @@ def _one(made: onnx.NodeProto, opset: int, *shape: int, **constants: np.ndarray)
     return finish([made], [tensor("x", *shape)], [tensor("y", "a")], constants, opset=opset)
 
 
+def _same(proto: onnx.ModelProto, folder: Path, *shape: int) -> tuple[int, ...]:
+    """Load a model and compare it with ONNX Runtime on the original; the shape of its output."""
+    graph = load_onnx(_save(proto, folder)).graph
+    verify(graph)
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    want = ort.InferenceSession(proto.SerializeToString()).run(None, {"x": x})[0]
+    assert graph.outputs[0].shape == want.shape
+    np.testing.assert_allclose(Session(graph).run({"x": x})["y"], want, rtol=1e-5, atol=1e-6)
+    return tuple(want.shape)
+
+
 # -- opsets 22 to 28 -----------------------------------------------------------------------------
 
 
@@ -66,12 +77,7 @@ def test_sizes_that_the_graph_computes_reach_new_operators(tmp_path: Path) -> No
         "lead": np.array([1, -1]),
     }
     proto = finish(nodes, [tensor("x", 1, 3, 16)], [tensor("y", 1, 6, 8)], constants, opset=23)
-    graph = load_onnx(_save(proto, tmp_path)).graph
-    verify(graph)
-    assert graph.outputs[0].shape == (1, 6, 8)
-    x = np.random.default_rng(0).normal(size=(1, 3, 16)).astype(np.float32)
-    want = ort.InferenceSession(proto.SerializeToString()).run(None, {"x": x})[0]
-    np.testing.assert_allclose(Session(graph).run({"x": x})["y"], want, rtol=1e-5, atol=1e-6)
+    assert _same(proto, tmp_path, 1, 3, 16) == (1, 6, 8)
 
 
 @pytest.mark.parametrize("opset", range(22, 27))
@@ -88,11 +94,7 @@ def test_a_net_of_every_newer_opset_computes_the_same(opset: int, tmp_path: Path
     ]
     constants = {"w": rng.normal(size=(4, 3, 3, 3)).astype(np.float32), "rest": np.array([-1])}
     proto = finish(nodes, [tensor("x", 1, 3, 8, 8)], [tensor("y", 1, 64)], constants, opset=opset)
-    graph = load_onnx(_save(proto, tmp_path)).graph
-    verify(graph)
-    x = rng.normal(size=(1, 3, 8, 8)).astype(np.float32)
-    want = ort.InferenceSession(proto.SerializeToString()).run(None, {"x": x})[0]
-    np.testing.assert_allclose(Session(graph).run({"x": x})["y"], want, rtol=1e-5, atol=1e-6)
+    assert _same(proto, tmp_path, 1, 3, 8, 8) == (1, 64)
 
 
 def _quantized(**attributes: int) -> onnx.ModelProto:
@@ -167,11 +169,7 @@ def test_pools_that_round_up_have_the_windows_that_run(
     made = node(op, ["x"], ["y"], kernel_shape=kernel, strides=stride, pads=pads, ceil_mode=1)
     proto = _one(made, opset, 1, 2, *size)
     proto.graph.output[0].type.tensor_type.ClearField("shape")
-    graph = load_onnx(_save(proto, tmp_path)).graph
-    x = np.random.default_rng(0).normal(size=(1, 2, *size)).astype(np.float32)
-    want = ort.InferenceSession(proto.SerializeToString()).run(None, {"x": x})[0]
-    assert graph.outputs[0].shape == want.shape
-    np.testing.assert_allclose(Session(graph).run({"x": x})["y"], want, rtol=1e-5, atol=1e-6)
+    _same(proto, tmp_path, 1, 2, *size)
 
 
 @pytest.mark.parametrize(("op", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])

@@ -36,6 +36,11 @@ class Case:
     tolerance: float = 0.0
     label: str = ""
 
+    def save(self, folder: Path) -> Path:
+        path = folder / "m.onnx"
+        path.write_bytes(self.model().SerializeToString())
+        return path
+
     def model(self) -> onnx.ModelProto:
         node = helper.make_node(
             self.op, self.inputs, self.outputs, "the_node", domain=self.domain, **self.attributes
@@ -154,6 +159,12 @@ _MATMUL = Case(
     opset=10,
 )
 
+_THREE = {
+    **_parameters("a", 0.02, 120, np.uint8),
+    **_parameters("b", 0.03, 90, np.uint8),
+    **_parameters("y", 0.03, 100, np.uint8),
+}
+
 INTEGERS = [
     _conv(np.uint8, np.uint8, channels=False, bias=False, opset=10),
     _conv(np.uint8, np.int8, channels=True, bias=True, opset=10),
@@ -171,11 +182,7 @@ INTEGERS = [
         "QLinearConcat",
         ("ys", "yz", "a", "as", "az", "b", "bs", "bz"),
         {"a": _quantized((1, 2, 4), np.uint8), "b": _quantized((1, 3, 4), np.uint8, 1)},
-        {
-            **_parameters("a", 0.02, 120, np.uint8),
-            **_parameters("b", 0.03, 90, np.uint8),
-            **_parameters("y", 0.03, 100, np.uint8),
-        },
+        _THREE,
         attributes={"axis": 1},
     ),
     Case(
@@ -186,11 +193,7 @@ INTEGERS = [
             "a": _quantized((4, 5), np.uint8),
             "b": _quantized((4, 5), np.uint8, 1),
         },
-        {
-            **_parameters("a", 0.02, 120, np.uint8),
-            **_parameters("b", 0.03, 90, np.uint8),
-            **_parameters("y", 0.03, 100, np.uint8),
-        },
+        _THREE,
     ),
     _GEMM,
 ]
@@ -207,20 +210,20 @@ FLOATS = [
     Case("QuickGelu", ("x",), {"x": _floats(2, 8)}, {}, attributes={"alpha": 1.5}),
     Case("FastGelu", ("x", "b"), {"x": _floats(2, 8)}, {"b": _floats(8, seed=1)}),
     Case("BiasGelu", ("x", "b"), {"x": _floats(2, 8)}, {"b": _floats(8, seed=1)}),
-    Case(
-        "FusedConv",
-        ("x", "w", "b"),
-        {"x": _floats(1, 3, 8, 8)},
-        {"w": _floats(4, 3, 3, 3, seed=1), "b": _floats(4, seed=2)},
-        attributes={"activation": "LeakyRelu", "activation_params": [0.2], "pads": [1, 1, 1, 1]},
-    ),
-    Case(
-        "FusedConv",
-        ("x", "w", "b"),
-        {"x": _floats(1, 3, 8, 8)},
-        {"w": _floats(4, 3, 3, 3, seed=1), "b": _floats(4, seed=2)},
-        attributes={"activation": "Clip", "activation_params": [0.0, 6.0]},
-        opset=11,
+    *(
+        Case(
+            "FusedConv",
+            ("x", "w", "b"),
+            {"x": _floats(1, 3, 8, 8)},
+            {"w": _floats(4, 3, 3, 3, seed=1), "b": _floats(4, seed=2)},
+            attributes={"activation": kind, "activation_params": params, "pads": [1, 1, 1, 1]},
+            opset=opset,
+            label=f"FusedConv {kind} {opset}",
+        )
+        for kind, params, opset in (
+            *(("LeakyRelu", [0.2], 13), ("Clip", [0.0, 6.0], 11), ("Clip", [-0.5, 0.5], 13)),
+            ("HardSigmoid", [0.3, 0.4], 13),
+        )
     ),
     Case(
         "FusedGemm",
@@ -270,9 +273,7 @@ def _name(case: Case) -> str:
 
 @pytest.mark.parametrize("case", INTEGERS, ids=_name)
 def test_integers_come_out_the_same_to_the_last_bit(case: Case, tmp_path: Path) -> None:
-    path = tmp_path / "m.onnx"
-    path.write_bytes(case.model().SerializeToString())
-    graph = load_onnx(path).graph
+    graph = load_onnx(case.save(tmp_path)).graph
     verify(graph)
     assert not any(node.op_type.startswith("QLinear") for node in graph.nodes)
     (want,) = _reference(case)
@@ -285,9 +286,7 @@ def test_integers_come_out_the_same_to_the_last_bit(case: Case, tmp_path: Path) 
 
 @pytest.mark.parametrize("case", FLOATS, ids=_name)
 def test_fused_operators_are_written_out(case: Case, tmp_path: Path) -> None:
-    path = tmp_path / "m.onnx"
-    path.write_bytes(case.model().SerializeToString())
-    graph = load_onnx(path).graph
+    graph = load_onnx(case.save(tmp_path)).graph
     verify(graph)
     got = Session(graph).run(case.fed)
     for a, b in zip(got.values(), _reference(case), strict=True):
@@ -353,17 +352,14 @@ def test_what_has_no_equal_is_refused_by_name(
     inputs = ("a", "b") if fused else case.inputs
     fed = {"a": _floats(2, 3, 4, 4), "b": _floats(2, 3, 1, 1)} if fused else case.fed
     constants = {} if fused else case.constants
-    path = tmp_path / "m.onnx"
-    made = Case(op, inputs, fed, constants, attributes=attributes)
-    path.write_bytes(made.model().SerializeToString())
+    path = Case(op, inputs, fed, constants, attributes=attributes).save(tmp_path)
     with pytest.raises(UnsupportedOperatorError, match="the_node") as error:
         load_onnx(path)
     assert why in error.value.what
 
 
 def test_a_look_knows_what_is_written_out(tmp_path: Path) -> None:
-    path = tmp_path / "m.onnx"
-    path.write_bytes(FLOATS[0].model().SerializeToString())
+    path = FLOATS[0].save(tmp_path)
     assert not [f for f in inspect_file(path).model.findings if f.severity == "error"]
 
 
@@ -371,7 +367,6 @@ def test_scales_that_are_computed_are_refused(tmp_path: Path) -> None:
     case = _binary("QLinearAdd", np.uint8)
     fed = {**case.fed, "ys": case.constants["ys"]}
     constants = {k: v for k, v in case.constants.items() if k != "ys"}
-    path = tmp_path / "m.onnx"
-    path.write_bytes(Case(case.op, case.inputs, fed, constants).model().SerializeToString())
+    path = Case(case.op, case.inputs, fed, constants).save(tmp_path)
     with pytest.raises(UnsupportedOperatorError, match=r"the_node.*'ys' is computed"):
         load_onnx(path)
