@@ -15,7 +15,7 @@ from engine.frontends.emit import Emitter, Input, element_type
 from engine.graph.ir.constants import IR_VERSION, OPSET
 from engine.graph.ir.rewriting import static_shape
 
-__all__ = ["MisfitError", "TypedEmitter", "refuse"]
+__all__ = ["MisfitError", "ShapeProbe", "TypedEmitter", "refuse"]
 
 _MAX_ELEMENTS = 1 << 31
 _SMALL_BYTES = 1024
@@ -119,3 +119,13 @@ class TypedEmitter(Emitter):
         """The dtype of a tensor."""
         element = self._types[name].tensor_type.elem_type
         return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element))
+
+
+class ShapeProbe(TypedEmitter):
+    """An emitter that keeps no weights: for the shapes of a model, and what of it is refused."""
+
+    def constant(self, array: np.ndarray, hint: str = "constant") -> str:
+        """A name of its own for each constant."""
+        name = self._names.claim(hint)
+        self._note(name, array)
+        return name

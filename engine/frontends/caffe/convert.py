@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.events import NullReporter, Reporter
 from engine.base.findings import Finding
@@ -16,27 +14,14 @@ from engine.frontends.caffe.layer import Layer, Tensor
 from engine.frontends.caffe.layers import LAYERS, REFUSED
 from engine.frontends.caffe.spec import LayerSpec, NetInput, cut_around
 from engine.frontends.caffe.weights import Weights
-from engine.frontends.typed_emitter import MisfitError, TypedEmitter
+from engine.frontends.typed_emitter import MisfitError, ShapeProbe, TypedEmitter
 
 __all__ = ["Conversion", "readers_of", "refusal_of", "trial"]
 
 
-class _ShapeProbe(TypedEmitter):
-    """An emitter that keeps no weights: for the shapes of a net, and what it refuses."""
-
-    def __init__(self) -> None:
-        super().__init__("probe")
-
-    def constant(self, array: np.ndarray, hint: str = "constant") -> str:
-        """A name of its own for each constant."""
-        name = self._names.claim(hint)
-        self._note(name, array)
-        return name
-
-
 def trial(inputs: Sequence[NetInput], weights: Weights) -> Conversion:
     """A conversion that keeps nothing; inputs without a size are left out."""
-    probe = _ShapeProbe()
+    probe = ShapeProbe("probe")
     tensors = {
         value.name: Tensor(probe.input(value.name, value.shape), value.shape)
         for value in inputs

@@ -169,10 +169,13 @@ MAX_WEIGHTS = 4 << 30
 
 @dataclass(frozen=True)
 class Blob:
-    """A run of weights that a layer reads: what it is, and its shape."""
+    """A run of weights that a layer reads: what it is, its shape, whether its axes are stored so
+    that the first one, which counts filters, comes last.
+    """
 
     role: str
     shape: tuple[int, ...]
+    flipped: bool = field(default=False, compare=False)
 
     @property
     def count(self) -> int:

@@ -11,8 +11,8 @@ from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.frontends.darknet.files import MAX_CFG, MAX_WEIGHTS, WeightsFile, read_cfg
-from engine.frontends.darknet.network import INPUT_NAME, Network, plan_network
-from engine.frontends.darknet.plan import INPUT, Build
+from engine.frontends.darknet.layer import INPUT
+from engine.frontends.darknet.network import INPUT_NAME, Network, read_network
 from engine.frontends.ends import read_file
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.source import SourceModel
@@ -43,7 +43,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     data, digest = read_file(source.model, MAX_CFG, "a Darknet configuration")
     config = read_cfg(data, name)
     asked = source.options.outputs
-    network = plan_network(config, source.options, name, strict=asked is None)
+    network = read_network(config, source.options, name, strict=asked is None)
     ends = _ends(network, asked)
     needed = network.needed(ends)
     _refuse_unplanned(network, ends, needed)
@@ -53,14 +53,11 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     weights = WeightsFile(raw, sanitize(source.weights.name, 100))
     arrays, findings = _take(network, weights, needed)
     reporter.check_cancelled()
-    build = Build(source.model.stem, network.batch)
-    tensors = _emit(network, build, arrays, needed)
-    if asked is None:
-        for tensor in dict.fromkeys(tensors[index] for index in ends):
-            build.output(tensor)
-    else:
-        build.output(tensors[max(ends)])
-    graph = build.finish(name, inputs=source.options.inputs, outputs=asked)
+    net = network.written(source.model.stem, arrays, needed)
+    tensors = [layer.tensor for layer in map(net.layers.__getitem__, sorted(ends)) if layer]
+    for tensor in dict.fromkeys(tensors) if asked is None else tensors[-1:]:
+        net.e.output(tensor)
+    graph = net.e.finish(name, inputs=source.options.inputs, outputs=asked)
     _check_cut_sizes(source, [spec.shape for spec in graph.inputs])
     info = SourceInfo("darknet", f"Darknet, weights {weights.said}", (digest, weights_digest))
     return Loaded(graph, (*network.findings, *findings), info)
@@ -104,42 +101,23 @@ def _take(
     """
     arrays: dict[int, dict[str, np.ndarray]] = {}
     last = max(needed, default=-1)
-    for index, plan in enumerate(network.net.plans):
-        if plan is None:
+    for index, layer in enumerate(network.net.layers):
+        if layer is None:
             return arrays, []  # behind a refused layer nobody knows what the file holds
-        where = f"layer {index} ({network.names[index]})"
-        if index > last and plan.blobs and not weights.left:
-            what = (
-                f"The weights end before {network.names[index]}, behind all that the outputs need."
-            )
+        name = network.names[index]
+        if index > last and layer.blobs and not weights.left:
+            what = f"The weights end before {name}, behind all that the outputs need."
             return arrays, [Finding("weights-end-early", "info", weights.name, what)]
-        taken = {blob.role: weights.take(blob, where) for blob in plan.blobs}
-        if weights.transposed and plan.flat and "weights" in taken:
-            array = taken["weights"]
-            taken["weights"] = np.ascontiguousarray(array.reshape(array.shape[::-1]).T)
-        arrays[index] = taken
+        taken = arrays[index] = {}
+        for blob in layer.blobs:
+            array = weights.take(blob, f"layer {index} ({name})")
+            # flipped weights are (channels x size x size, filters); connected ones are transposed
+            turned = weights.transposed and len(blob.shape) == 2
+            if index in needed and (blob.flipped or turned):
+                array = array.reshape(-1, blob.shape[0]).T.reshape(blob.shape)
+            taken[blob.role] = np.ascontiguousarray(array)
     weights.refuse_rest(network.names[-1])
     return arrays, []
-
-
-def _emit(
-    network: Network,
-    build: Build,
-    arrays: dict[int, dict[str, np.ndarray]],
-    needed: set[int],
-) -> dict[int, str]:
-    tensors = {INPUT: build.input(INPUT_NAME, network.input_shape)}
-    build.put(INPUT, tensors[INPUT], network.net.shape, network.net.flat_input)
-    for index in sorted(needed):
-        plan = network.net.plans[index]
-        if plan is None:
-            continue
-        build.index = index
-        build.name = build.origin = network.names[index]
-        tensors[index] = plan.emit(build, arrays[index])
-        build.put(index, tensors[index], plan.shape, plan.flat)
-    build.origin = ""
-    return tensors
 
 
 def _check_cut_sizes(source: SourceModel, shapes: Sequence[tuple[int, ...]]) -> None:
@@ -166,7 +144,7 @@ def inspect(source: SourceModel) -> SourceSummary:
     name = sanitize(source.model.name, 100)
     data, digest = read_file(source.model, MAX_CFG, "a Darknet configuration")
     config = read_cfg(data, name)
-    network = plan_network(config, source.options, name, strict=False)
+    network = read_network(config, source.options, name, strict=False)
     files = [digest]
     findings = list(network.findings)
     findings += [
@@ -183,8 +161,8 @@ def inspect(source: SourceModel) -> SourceSummary:
         version = (("weights", weights.said, "0.1 and later"),)
         findings += _misfit(network, weights)
     layers = tuple(_row(network, index) for index in range(len(network.names)))
-    count = sum(blob.count for plan in network.net.plans if plan for blob in plan.blobs)
-    ends = [index for index in network.ends() if network.net.plans[index] is not None]
+    count = sum(blob.count for layer in network.net.layers if layer for blob in layer.blobs)
+    ends = [index for index in network.ends() if network.net.layers[index] is not None]
     outputs = tuple(_output(network, index) for index in ends)
     return SourceSummary(
         framework="darknet",
@@ -212,27 +190,12 @@ def _misfit(network: Network, weights: WeightsFile) -> list[Finding]:
     return []
 
 
-def _shape(network: Network, index: int) -> tuple[int, ...] | None:
-    plan = network.net.plans[index]
-    if plan is None:
-        return None
-    return (network.batch, *(plan.shape[:1] if plan.flat else plan.shape))
-
-
 def _output(network: Network, index: int) -> SourceTensor:
     """An output of the network: a raw head is what the layer before it gives."""
-    plan = network.net.plans[index]
-    if plan is not None and plan.kind == "head" and not network.net.decode:
-        return SourceTensor(_name(network, plan.sources[0]), _shape(network, index), "float32")
-    if plan is not None and plan.kind == "head":
-        c, h, w = plan.shape
-        section = network.net.sections[index]
-        width = section.integer("classes", 20) + 5
-        box = 8 if section.type == "Gaussian_yolo" else 4
-        rows = h * w * c // (width - 4 + box)
-        shape = (rows, width) if network.batch == 1 else (network.batch, rows, width)
-        return SourceTensor(network.names[index], shape, "float32")
-    return SourceTensor(network.names[index], _shape(network, index), "float32")
+    layer = network.net.layers[index]
+    raw = layer is not None and layer.kind == "head" and not network.net.decode
+    name = _name(network, layer.sources[0]) if layer is not None and raw else network.names[index]
+    return SourceTensor(name, network.shape(index), "float32")
 
 
 def _name(network: Network, index: int) -> str:
@@ -240,8 +203,8 @@ def _name(network: Network, index: int) -> str:
 
 
 def _row(network: Network, index: int) -> SourceLayer:
-    plan, section = network.net.plans[index], network.net.sections[index]
-    sources = plan.sources if plan is not None else (index - 1,)
+    layer, section = network.net.layers[index], network.sections[index]
+    sources = layer.sources if layer is not None else [index - 1]
     error = network.refused.get(index)
     return SourceLayer(
         name=network.names[index],
@@ -249,7 +212,7 @@ def _row(network: Network, index: int) -> SourceLayer:
         inputs=tuple(_name(network, source) for source in sources),
         outputs=(network.names[index],),
         attributes=tuple(section.options.items()),
-        shape=_shape(network, index),
+        shape=network.shape(index),
         dtype="float32",
         refused=error.what if error is not None else "",
     )

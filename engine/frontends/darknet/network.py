@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
 from engine.frontends.darknet.detection_layers import HEADS
 from engine.frontends.darknet.files import Config, Section
+from engine.frontends.darknet.layer import Layer, Net, UnknownShapeError, check_shape
 from engine.frontends.darknet.layers import COMPUTING
-from engine.frontends.darknet.plan import Net, Plan, Shape, UnknownShapeError, check_shape
 from engine.frontends.darknet.routes import COMBINING
 from engine.frontends.ends import reached
 from engine.frontends.facts import reasons
 from engine.frontends.source import LoadOptions
-from engine.frontends.typed_emitter import refuse
+from engine.frontends.typed_emitter import ShapeProbe, TypedEmitter, refuse
 
-__all__ = ["INPUT_NAME", "LAYERS", "Network", "layer_name", "plan_network"]
+__all__ = ["INPUT_NAME", "LAYERS", "Network", "layer_name", "read_network"]
 
 INPUT_NAME = "data"
 LAYERS = COMPUTING | COMBINING | HEADS
@@ -43,49 +45,64 @@ _MAX_BATCH = 1024
 
 @dataclass(frozen=True)
 class Network:
-    """Every layer of a file.
+    """Every layer of a file, converted without weights.
 
     Attributes:
-        net: input, options, and the plans of the layers; None where one was refused.
+        net: the layers; None where one was refused.
+        sections: of the file.
         names: of the layers, which are the names of their outputs too.
+        input_shape: of the network's input, with the batch.
         refused: layer -> why.
-        batch: pictures at once.
         findings: what was noticed.
     """
 
     net: Net
+    sections: tuple[Section, ...]
     names: tuple[str, ...]
+    input_shape: tuple[int, ...]
     refused: dict[int, UnsupportedOperatorError]
-    batch: int
     findings: tuple[Finding, ...]
 
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Of the network's input, with the batch."""
-        shape = self.net.shape[:1] if self.net.flat_input else self.net.shape
-        return (self.batch, *shape)
+    def shape(self, index: int) -> tuple[int, ...] | None:
+        """Of a layer's output; None where it was refused."""
+        layer = self.net.layers[index]
+        return None if layer is None else self.net.e.shape(layer.tensor)
 
     def ends(self) -> list[int]:
         """The layers that the network's outputs are: heads, and the last layer if it is none."""
-        plans = self.net.plans
-        heads = [i for i, plan in enumerate(plans) if plan is not None and plan.kind == "head"]
-        last = len(plans) - 1
-        while last > 0 and (plan := plans[last]) is not None and plan.kind == "training":
+        layers = self.net.layers
+        heads = [i for i, layer in enumerate(layers) if layer is not None and layer.kind == "head"]
+        last = len(layers) - 1
+        while last > 0 and (layer := layers[last]) is not None and layer.kind == "training":
             last -= 1
         return heads if last in heads else [*heads, last]
 
     def needed(self, ends: Sequence[int]) -> set[int]:
         """The layers that some layers need, themselves too."""
-        plans = self.net.plans
+        layers = self.net.layers
 
-        def planned(indices: Iterable[int | None]) -> list[int]:
-            return [i for i in indices if i is not None and i >= 0 and plans[i] is not None]
+        def converted(indices: Iterable[int | None]) -> list[int]:
+            return [i for i in indices if i is not None and i >= 0 and layers[i] is not None]
 
         def sources(index: int) -> list[int]:
-            plan = plans[index]
-            return [] if plan is None else planned((*plan.sources, plan.owner))
+            layer = layers[index]
+            return [] if layer is None else converted((*layer.sources, layer.owner))
 
-        return reached(planned(ends), sources)
+        return reached(converted(ends), sources)
+
+    def written(
+        self, title: str, weights: Mapping[int, Mapping[str, np.ndarray]], needed: set[int]
+    ) -> Net:
+        """The graph of the layers that are needed, with their weights."""
+        e = TypedEmitter(title)
+        net = replace(self.net, e=e, data=e.input(INPUT_NAME, self.input_shape), weights=weights)
+        net.layers = []
+        for index, section in enumerate(self.sections):
+            e.origin = self.names[index]
+            layer = _converted(section, net) if index in needed else None
+            net.layers.append(layer)
+        e.origin = ""
+        return net
 
 
 def layer_name(section: Section, index: int) -> str:
@@ -94,8 +111,8 @@ def layer_name(section: Section, index: int) -> str:
     return f"{_SHORT.get(kind, sanitize(kind, 60))}_{index}"
 
 
-def plan_network(config: Config, options: LoadOptions, name: str, *, strict: bool) -> Network:
-    """Plan every layer.
+def read_network(config: Config, options: LoadOptions, name: str, *, strict: bool) -> Network:
+    """Convert every layer without weights.
 
     Args:
         config: the sections.
@@ -107,17 +124,18 @@ def plan_network(config: Config, options: LoadOptions, name: str, *, strict: boo
         SourceModelError: no size of the input, or a layer whose text is faulty.
         UnsupportedOperatorError: ``strict``, and a layer is refused.
     """
-    batch, shape, flat = _input(config.net, options, name)
-    net = Net(shape, flat, options.darknet_epsilon, options.darknet_decode)
+    shape, size = _input(config.net, options, name)
+    e = ShapeProbe("probe")
+    data = e.input(INPUT_NAME, shape)
+    net = Net(e, data, options.darknet_epsilon, options.darknet_decode, size)
     refused: dict[int, UnsupportedOperatorError] = {}
     for index, section in enumerate(config.layers):
-        net.sections.append(section)
+        layer: Layer | None = None
         try:
-            plan: Plan | None = _planned(section, net)
+            layer = _converted(section, net)
         except UnknownShapeError:
-            plan = None
+            pass
         except UnsupportedOperatorError as error:
-            plan = None
             refused[index] = _named(section, index, error, name)
             if strict:
                 raise refused[index] from error
@@ -125,23 +143,28 @@ def plan_network(config: Config, options: LoadOptions, name: str, *, strict: boo
             raise SourceModelError(
                 f"{name}: {error.what}", cause=error.cause, remedy=error.remedy
             ) from error
-        net.plans.append(plan)
+        net.layers.append(layer)
     names = tuple(layer_name(section, index) for index, section in enumerate(config.layers))
-    return Network(net, names, refused, batch, (*config.findings, *_notes(config.net, name)))
+    findings = (*config.findings, *_notes(config.net, name))
+    return Network(net, config.layers, names, shape, refused, findings)
 
 
-def _planned(section: Section, net: Net) -> Plan:
+def _converted(section: Section, net: Net) -> Layer:
     kind = _ALIASES.get(section.type, section.type)
-    planner = LAYERS.get(kind)
-    if planner is None:
+    convert, index = LAYERS.get(kind), len(net.layers)
+    if convert is None:
         why = REFUSED_LAYERS.get(kind)
         refuse(why or f"the type is unknown. {did_you_mean(kind, LAYERS)}".rstrip())
     for key, reason in _REFUSED_FLAGS.items():
         if section.flag(key):
             refuse(reason)
-    plan = planner(section, net)
-    check_shape(plan.shape)
-    return plan
+    layer = Layer(**vars(section), net=net, index=index, name=layer_name(section, index))
+    if kind in HEADS:
+        layer.kind = "head"
+    layer.tensor = convert(layer)
+    if layer.kind == "layer":
+        check_shape(net.e.shape(layer.tensor)[1:])
+    return layer
 
 
 def _named(
@@ -160,8 +183,10 @@ def _named(
     )
 
 
-def _input(net: Section, options: LoadOptions, name: str) -> tuple[int, Shape, bool]:
-    """Batch, shape, and whether the input has no height and width."""
+def _input(
+    net: Section, options: LoadOptions, name: str
+) -> tuple[tuple[int, ...], tuple[int, int]]:
+    """The shape of the input with the batch, and its height and width (1x1 where it has none)."""
     if options.input_initial_val is not None and any(
         value is not None for value in options.input_initial_val
     ):
@@ -177,7 +202,7 @@ def _input(net: Section, options: LoadOptions, name: str) -> tuple[int, Shape, b
     inputs = net.integer("inputs", 0)
     if inputs > 0 and not (c and h and w):
         check_shape((inputs,))
-        return 1, (inputs, 1, 1), True
+        return (1, inputs), (1, 1)
     missing = [key for key, value in (("channels", c), ("height", h), ("width", w)) if value < 1]
     if missing:
         raise SourceModelError(
@@ -188,24 +213,23 @@ def _input(net: Section, options: LoadOptions, name: str) -> tuple[int, Shape, b
             "[[1, 3, 416, 416]].",
         )
     check_shape((c, h, w))
-    return 1, (c, h, w), False
+    return (1, c, h, w), (h, w)
 
 
-def _given(sizes: Sequence[Sequence[int]]) -> tuple[int, Shape, bool]:
+def _given(sizes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[int, int]]:
     numbers = [int(n) for n in sizes[0]] if len(sizes) == 1 and sizes[0] is not None else []
     if len(numbers) == 3:
         numbers = [1, *numbers]
-    flat = len(numbers) == 2
-    if not (flat or len(numbers) == 4) or min(numbers) < 1 or numbers[0] > _MAX_BATCH:
+    if len(numbers) not in (2, 4) or min(numbers) < 1 or numbers[0] > _MAX_BATCH:
         raise SourceModelError(
             f"The input_size_list {[list(size) for size in sizes][:4]} does not fit a Darknet "
             "network.",
             cause="It has one input: batch, channels, height, width.",
             remedy="Write it as [[1, 3, 416, 416]].",
         )
-    shape = (numbers[1], 1, 1) if flat else (numbers[1], numbers[2], numbers[3])
-    check_shape(shape)
-    return numbers[0], shape, flat
+    check_shape(numbers[1:])
+    _, _, *size = numbers
+    return tuple(numbers), (size[0], size[1]) if size else (1, 1)
 
 
 def _notes(net: Section, name: str) -> list[Finding]:

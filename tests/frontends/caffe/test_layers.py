@@ -390,7 +390,8 @@ LAYERS: list[tuple[str, str, list, list, list]] = [
 ]
 PARAMS = {
     **dict.fromkeys(("DepthwiseConvolution", "ConvolutionDepthwise"), "convolution_param"),
-    "InnerProduct": "inner_product_param", "BatchNorm": "batch_norm_param",
+    "InnerProduct": "inner_product_param",
+    "BatchNorm": "batch_norm_param",
     "Normalize": "norm_param",
 }
 

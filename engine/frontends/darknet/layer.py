@@ -1,0 +1,216 @@
+"""One layer of a Darknet network while it is converted, and the network up to it.
+
+A layer type is one function in a table of :mod:`engine.frontends.darknet.layers`: it asks a
+:class:`Layer` for its options, the layers before it and its weights, in the order of the file, and
+writes operators; the name of the last one's output is the layer's.
+
+A network is converted twice: once without weights, for its shapes, what a file must hold and what
+is refused; and once for the graph, with the weights of the layers that the outputs need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from engine.base.errors import SourceModelError
+from engine.base.text import sanitize
+from engine.frontends.darknet.activations import activate
+from engine.frontends.darknet.files import Blob, Section
+from engine.frontends.typed_emitter import TypedEmitter, refuse
+
+__all__ = ["INPUT", "Converter", "Layer", "Net", "Shape", "UnknownShapeError", "check_shape"]
+
+Shape = tuple[int, int, int]
+"""Channels, height, width."""
+
+MAX_DIM = 1 << 20
+INPUT = -1
+"""The index of the network's input among the layers."""
+
+
+class UnknownShapeError(Exception):
+    """A layer reads one that was refused: only a look meets this, a load has stopped before."""
+
+
+@dataclass
+class Net:
+    """The network up to the layer that is being converted.
+
+    Attributes:
+        e: writes the graph.
+        data: the input's tensor.
+        epsilon: of batch normalisation.
+        decode: whether heads are decoded.
+        size: height and width of the input.
+        weights: layer -> role -> array; None for zeros, where only shapes matter.
+        layers: those so far; None for one that was refused, hangs on one or is not needed.
+    """
+
+    e: TypedEmitter
+    data: str
+    epsilon: float
+    decode: bool
+    size: tuple[int, int]
+    weights: Mapping[int, Mapping[str, np.ndarray]] | None = None
+    layers: list[Layer | None] = field(default_factory=list)
+
+
+@dataclass
+class Layer(Section):
+    """One layer, with the options of its section.
+
+    Attributes:
+        net: the network up to it.
+        index: its number.
+        name: of the layer and of its output.
+        tensor: its output, once it is converted.
+        sources: the layers that it reads; -1 is the network's input.
+        blobs: its weights, in the file's order.
+        kind: ``head`` for what decodes boxes, ``training`` for what only training uses.
+        constants: role -> name of its weights, for layers that share them.
+        owner: the layer whose weights it uses instead of its own.
+    """
+
+    net: Net = field(kw_only=True)
+    index: int = field(kw_only=True)
+    name: str = field(kw_only=True)
+    tensor: str = ""
+    sources: list[int] = field(default_factory=list)
+    blobs: list[Blob] = field(default_factory=list)
+    kind: Literal["layer", "head", "training"] = "layer"
+    constants: dict[str, str] = field(default_factory=dict)
+    owner: int | None = None
+
+    @property
+    def e(self) -> TypedEmitter:
+        """What writes the graph."""
+        return self.net.e
+
+    @property
+    def batch(self) -> int:
+        """Pictures at once."""
+        return self.e.shape(self.net.data)[0]
+
+    # ------------------------------------------------------------------------ other layers
+    def refer(self, number: int, key: str) -> int:
+        """The layer that a number in ``route`` or ``from`` means; negative ones count back.
+
+        Raises:
+            SourceModelError: there is no such layer before this one.
+        """
+        index = self.index + number if number < 0 else number
+        if not 0 <= index < self.index:
+            raise SourceModelError(
+                f"Layer {self.index} reads layer {number} ({sanitize(key, 40)}), which is not "
+                f"before it.",
+                cause="The file was damaged, or a layer was added or taken out by hand.",
+                remedy="Correct the number: layers count from 0, negative numbers count back.",
+            )
+        return index
+
+    def other(self, index: int) -> Layer:
+        """A layer before this one.
+
+        Raises:
+            UnknownShapeError: it was refused.
+        """
+        layer = self.net.layers[index]
+        if layer is None:
+            raise UnknownShapeError
+        return layer
+
+    def raw(self, index: int | None = None) -> str:
+        """The output of a layer (the one before) as it is: of rank 4, or 2 behind connected ones.
+
+        Raises:
+            UnknownShapeError: it was refused.
+            UnsupportedOperatorError: it gives nothing that another layer could read.
+        """
+        index = self.index - 1 if index is None else index
+        if index not in self.sources:
+            self.sources.append(index)
+        if index == INPUT:
+            return self.net.data
+        layer = self.other(index)
+        if layer.kind != "layer":
+            refuse(
+                f"it reads layer {index} [{sanitize(layer.type, 40)}], whose output is not a "
+                "tensor of the network"
+            )
+        return layer.tensor
+
+    def shape(self, index: int | None = None) -> Shape:
+        """The shape of a layer's output (the one before); 1x1 where it has no height and width."""
+        _, channels, *size = self.e.shape(self.raw(index))
+        height, width = size or (1, 1)
+        return channels, height, width
+
+    def is_flat(self, index: int | None = None) -> bool:
+        """Whether the output of a layer has no height and width."""
+        return len(self.e.shape(self.raw(index))) == 2
+
+    def image(self, index: int | None = None) -> str:
+        """The output of a layer with batch, channels, height and width."""
+        tensor = self.raw(index)
+        if not self.is_flat(index):
+            return tensor
+        return self.e.node("Reshape", [tensor, self.e.ints(0, *self.shape(index))])
+
+    def flat(self) -> str:
+        """The output of the layer before with batch and features."""
+        return self.raw() if self.is_flat() else self.e.node("Flatten", [self.raw()], axis=1)
+
+    # ------------------------------------------------------------------------ what it writes
+    def array(self, role: str, shape: Sequence[int], *, flipped: bool = False) -> np.ndarray:
+        """The next weights of the layer; zeros without memory where only shapes matter."""
+        self.blobs.append(Blob(role, tuple(shape), flipped))
+        if self.net.weights is None:
+            return np.broadcast_to(np.float32(0), tuple(shape))
+        return self.net.weights[self.index][role]
+
+    def blob(self, role: str, shape: Sequence[int], *, flipped: bool = False) -> str:
+        """The next weights of the layer as a constant."""
+        array = self.array(role, shape, flipped=flipped)
+        self.constants[role] = self.e.constant(array, f"{self.name}_{role}")
+        return self.constants[role]
+
+    def vectors(self, length: int, *roles: str) -> None:
+        """Weights of one number per channel."""
+        for role in roles:
+            self.blob(role, (length,))
+
+    def node(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """The operator whose output is the layer's."""
+        return self.e.node(op, inputs, self.name, **attributes)
+
+    def activated(self, activation: str, op: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """The last operator, and the activation behind it."""
+        if activation == "linear":
+            return self.node(op, inputs, **attributes)
+        x = self.e.node(op, inputs, f"{self.name}_linear", **attributes)
+        return activate(self.e, activation, x, self.name)
+
+    def normalised(self, activation: str, x: str, names: Mapping[str, str]) -> str:
+        """Batch normalisation by the running mean and variance (``normalize_cpu`` of blas.c)."""
+        roles = ("scales", "biases", "means", "variances")
+        inputs = [x, *(names[role] for role in roles)]
+        epsilon = self.net.epsilon
+        return self.activated(activation, "BatchNormalization", inputs, epsilon=epsilon)
+
+
+Converter = Callable[[Layer], str]
+"""Writes a layer; the name of its output."""
+
+
+def check_shape(shape: Sequence[int]) -> None:
+    """Refuse shapes that no network has.
+
+    Raises:
+        UnsupportedOperatorError: a dimension below 1, or far beyond what fits a memory.
+    """
+    if any(not 1 <= dim <= MAX_DIM for dim in shape):
+        refuse(f"its output would be {'x'.join(str(dim) for dim in shape)}")
