@@ -19,7 +19,7 @@ __all__ = ["MisfitError", "ShapeProbe", "TypedEmitter", "refuse"]
 
 _MAX_ELEMENTS = 1 << 31
 _SMALL_BYTES = 1024
-"""What inference may read of a constant: sizes, axes, indices."""
+"""What inference may read of a constant: sizes, axes, indices, and a factor for each axis."""
 
 
 class MisfitError(UnsupportedOperatorError):
@@ -62,7 +62,7 @@ class TypedEmitter(Emitter):
             return
         element = int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
         self._types[name] = onnx.helper.make_tensor_type_proto(element, array.shape)
-        if array.nbytes <= _SMALL_BYTES:
+        if array.nbytes <= _SMALL_BYTES and (array.dtype.kind == "i" or array.size <= 8):
             self._small[name] = onnx.numpy_helper.from_array(np.asarray(array), name)
 
     def nodes(

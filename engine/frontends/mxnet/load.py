@@ -35,7 +35,7 @@ from engine.frontends.mxnet.operators import WEIGHT_INPUTS
 from engine.frontends.option_checks import refuse_no_input
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
-from engine.frontends.typed_emitter import TypedEmitter
+from engine.frontends.typed_emitter import ShapeProbe, TypedEmitter
 from engine.graph.ir import Graph
 
 __all__ = ["inspect", "load"]
@@ -355,10 +355,10 @@ def _tried(
     except SourceModelError as error:
         findings += [*notes, Finding.of_error("size-needed", "inputs", error, "warning")]
         return inputs, None
-    conversion = Conversion(files.symbol, files.arrays, TypedEmitter("look"), inputs)
+    conversion = Conversion(files.symbol, files.arrays, ShapeProbe("look"), inputs)
     conversion.run(needed, strict=False)
     if conversion.refused and any(given.open for given in inputs):
-        other = Conversion(files.symbol, files.arrays, TypedEmitter("look"), longer)
+        other = Conversion(files.symbol, files.arrays, ShapeProbe("look"), longer)
         other.run(needed, strict=False)
         if not other.refused:
             inputs, notes, conversion = longer, longer_notes, other

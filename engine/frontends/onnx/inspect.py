@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -142,39 +143,28 @@ def _type(value: onnx.ValueInfoProto) -> tuple[tuple[int, ...] | None, str]:
     return shape, _dtype(value.type.tensor_type.elem_type)
 
 
+@cache
 def _dtype(element: int) -> str:
-    name = _DTYPES.get(element)
-    if name is None:
-        try:
-            name = str(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element)).name)
-        except (KeyError, TypeError):
-            name = "unknown"
-        _DTYPES[element] = name
-    return name
+    kind = _numpy(element)
+    if element == onnx.TensorProto.STRING:
+        return "string"
+    return "unknown" if kind is None else str(kind.name)
 
 
-_DTYPES: dict[int, str] = {
-    onnx.TensorProto.UNDEFINED: "unknown",
-    onnx.TensorProto.STRING: "string",
-}
+def _numpy(element: int) -> np.dtype | None:
+    try:
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element))
+    except (KeyError, TypeError):
+        return None
 
 
 def _sizes(graph: onnx.GraphProto) -> tuple[int, int]:
     parameters = weights_bytes = 0
     for tensor in graph.initializer:
-        count = 1
-        for dim in tensor.dims:
-            count *= dim
+        count, kind = prod(tensor.dims), _numpy(tensor.data_type)
         parameters += count
-        weights_bytes += len(tensor.raw_data) or count * _item_bytes(tensor.data_type)
+        weights_bytes += len(tensor.raw_data) or (0 if kind is None else count * kind.itemsize)
     return parameters, weights_bytes
-
-
-def _item_bytes(element: int) -> int:
-    try:
-        return int(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element)).itemsize)
-    except (KeyError, TypeError):
-        return 0
 
 
 def _unsupported(refused: Sequence[tuple[str, str, str]]) -> list[Finding]:

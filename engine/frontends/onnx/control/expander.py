@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -303,12 +304,21 @@ class Expander:
             f"{where} is or reads {kind} where graphs have tensors only",
         )
 
+    def numbers(self, name: str, values: Sequence[int]) -> tuple[list[str], dict[str, Any]]:
+        """Whole numbers as an input, or before opset 13 as the attribute ``name``."""
+        if self.emission.opset >= 13:
+            return [self.emission.constant(np.array(values, np.int64), name)], {}
+        return [], {name: list(values)}
+
+    def element(self, name: str, axis: int, index: int) -> str:
+        """One element along an axis, which goes."""
+        place = self.emission.constant(np.array(index, np.int64), "place")
+        return self.emission.op("Gather", [name, place], f"{name}_at_{index}", axis=axis)
+
     def unsqueezed(self, name: str, axis: int) -> str:
         """``name`` with a new axis."""
-        if self.emission.opset >= 13:
-            axes = self.emission.constant(np.array([axis], np.int64), "axes")
-            return self.emission.op("Unsqueeze", [name, axes], f"{name}_unsqueezed")
-        return self.emission.op("Unsqueeze", [name], f"{name}_unsqueezed", axes=[axis])
+        inputs, attributes = self.numbers("axes", [axis])
+        return self.emission.op("Unsqueeze", [name, *inputs], f"{name}_unsqueezed", **attributes)
 
     def concatenated(self, names: Sequence[str], axis: int, *, new_axis: bool) -> str:
         """Tensors one after the other along an axis that they have, or along a new one."""

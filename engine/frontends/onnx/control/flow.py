@@ -184,7 +184,7 @@ def _scan(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
     for step in range(length):
         ex.step()
         slices = [
-            _element(ex, name, axis, length - 1 - step if reverse else step)
+            ex.element(name, axis, length - 1 - step if reverse else step)
             for name, axis, reverse in zip(inputs, axes, backward, strict=True)
         ]
         outputs = ex.inlined(body, opened, [*carried, *slices])
@@ -213,11 +213,6 @@ def _scan_length(
     if len(lengths) != 1:
         raise ex.refusal(node, "its inputs have different lengths")
     return lengths.pop()
-
-
-def _element(ex: Expander, name: str, axis: int, index: int) -> str:
-    place = ex.emission.constant(np.array(index, np.int64), "iteration")
-    return ex.emission.op("Gather", [name, place], f"{name}_at_{index}", axis=axis)
 
 
 @handles("SequenceMap")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import onnx
@@ -20,28 +22,34 @@ from engine.graph.ir.rewriting import attribute
 
 __all__: list[str] = []
 
+_Kind = TypeVar("_Kind", TensorSequence, TensorList)
+_WORDS: dict[type, str] = {TensorSequence: "sequence", TensorList: "list"}
 
-def _sequence(ex: Expander, node: onnx.NodeProto, scope: Scope) -> TensorSequence:
+
+def _held(ex: Expander, node: onnx.NodeProto, scope: Scope, kind: type[_Kind]) -> _Kind:
+    """The sequence or list that the first input stands for."""
     value = ex.value(scope, node.input[0])
-    if not isinstance(value, TensorSequence):
-        raise ex.refusal(node, "its input is not a sequence that the graph itself makes")
+    if not isinstance(value, kind):
+        word = _WORDS[kind]
+        raise ex.refusal(node, f"its input is not a {word} that the graph itself makes")
     return value
 
 
-def _position(ex: Expander, node: onnx.NodeProto, index: int, length: int) -> int:
-    if not -length <= index < length:
-        raise ex.refusal(node, f"it asks for element {index} of a sequence of {length}")
-    return index % length
+def _place(
+    ex: Expander, node: onnx.NodeProto, scope: Scope, index: int, length: int, default: int = 0
+) -> int:
+    """The element that an input names, counted from the front."""
+    place = ex.number(node, index, scope, "position")
+    place = default if place is None else place
+    if not -length <= place < length:
+        raise ex.refusal(node, f"it asks for element {place} of a sequence of {length}")
+    return place % length
 
 
 # -- sequences -----------------------------------------------------------------------------------
 
 
 @handles("SequenceEmpty")
-def _sequence_empty(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
-    return [TensorSequence(())]
-
-
 @handles("SequenceConstruct")
 def _sequence_construct(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
     return [TensorSequence(tuple(ex.tensor(node, n, scope) for n in range(len(node.input))))]
@@ -49,7 +57,7 @@ def _sequence_construct(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Seq
 
 @handles("SequenceInsert")
 def _sequence_insert(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
-    items = list(_sequence(ex, node, scope).items)
+    items = list(_held(ex, node, scope, TensorSequence).items)
     place = ex.number(node, 2, scope, "position")
     if place is None:
         place = len(items)
@@ -61,22 +69,20 @@ def _sequence_insert(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequen
 
 @handles("SequenceErase")
 def _sequence_erase(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
-    items = list(_sequence(ex, node, scope).items)
-    place = ex.number(node, 1, scope, "position")
-    del items[_position(ex, node, -1 if place is None else place, len(items))]
+    items = list(_held(ex, node, scope, TensorSequence).items)
+    del items[_place(ex, node, scope, 1, len(items), -1)]
     return [TensorSequence(tuple(items))]
 
 
 @handles("SequenceAt")
 def _sequence_at(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
-    items = _sequence(ex, node, scope).items
-    place = ex.number(node, 1, scope, "position")
-    return [items[_position(ex, node, place or 0, len(items))]]
+    items = _held(ex, node, scope, TensorSequence).items
+    return [items[_place(ex, node, scope, 1, len(items))]]
 
 
 @handles("SequenceLength")
 def _sequence_length(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
-    length = np.array(len(_sequence(ex, node, scope).items), np.int64)
+    length = np.array(len(_held(ex, node, scope, TensorSequence).items), np.int64)
     return [ex.emission.constant(length, "length")]
 
 
@@ -103,12 +109,7 @@ def _split_to_sequence(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequ
     length = shape[axis]
     if not given and not attribute(node, "keepdims", 1):
         _count(ex, length)
-        places = [ex.emission.constant(np.array(n, np.int64), "place") for n in range(length)]
-        pieces = [
-            ex.emission.op("Gather", [data, place], f"{data}_at_{n}", axis=axis)
-            for n, place in enumerate(places)
-        ]
-        return [TensorSequence(tuple(pieces))]
+        return [TensorSequence(tuple(ex.element(data, axis, n) for n in range(length)))]
     return [TensorSequence(_split(ex, data, axis, _lengths(ex, node, given, length)))]
 
 
@@ -141,13 +142,10 @@ def _split(ex: Expander, data: str, axis: int, sizes: Sequence[int]) -> tuple[st
     if len(sizes) == 1:
         return (data,)
     names = [ex.emission.claim(f"{data}_part_{n}") for n in range(len(sizes))]
-    if ex.emission.opset >= 13:
-        lengths = ex.emission.constant(np.array(sizes, np.int64), "lengths")
-        node = onnx.helper.make_node("Split", [data, lengths], names, f"{data}_split", axis=axis)
-    else:
-        node = onnx.helper.make_node(
-            "Split", [data], names, f"{data}_split", axis=axis, split=list(sizes)
-        )
+    inputs, attributes = ex.numbers("split", sizes)
+    node = onnx.helper.make_node(
+        "Split", [data, *inputs], names, f"{data}_split", axis=axis, **attributes
+    )
     return tuple(ex.emission.add(node, inner=True))
 
 
@@ -186,13 +184,6 @@ def _optional_get_element(ex: Expander, node: onnx.NodeProto, scope: Scope) -> S
 # operators without a domain and lets a list stand for its elements stacked along a first axis.
 
 
-def _list(ex: Expander, node: onnx.NodeProto, scope: Scope) -> TensorList:
-    value = ex.value(scope, node.input[0])
-    if not isinstance(value, TensorList):
-        raise ex.refusal(node, "its input is not a list that the graph itself makes")
-    return value
-
-
 @handles("TensorListReserve")
 def _list_reserve(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
     length = ex.number(node, 1, scope, "length")
@@ -207,18 +198,16 @@ def _list_reserve(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[
 
 @handles("TensorListSetItem")
 def _list_set(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
-    value = _list(ex, node, scope)
-    place = ex.number(node, 1, scope, "position")
+    value = _held(ex, node, scope, TensorList)
     items = list(value.items)
-    items[_position(ex, node, place or 0, len(items))] = ex.tensor(node, 2, scope)
-    return [TensorList(tuple(items), value.shape, value.element)]
+    items[_place(ex, node, scope, 1, len(items))] = ex.tensor(node, 2, scope)
+    return [replace(value, items=tuple(items))]
 
 
 @handles("TensorListGetItem")
 def _list_get(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
-    value = _list(ex, node, scope)
-    place = ex.number(node, 1, scope, "position")
-    item = value.items[_position(ex, node, place or 0, len(value.items))]
+    items = _held(ex, node, scope, TensorList).items
+    item = items[_place(ex, node, scope, 1, len(items))]
     if item is None:
         raise ex.refusal(node, "it reads an element that was never set")
     return [item]
@@ -226,7 +215,7 @@ def _list_get(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Valu
 
 @handles("TensorListLength")
 def _list_length(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
-    length = np.array(len(_list(ex, node, scope).items), np.int32)
+    length = np.array(len(_held(ex, node, scope, TensorList).items), np.int32)
     return [ex.emission.constant(length, "length")]
 
 
