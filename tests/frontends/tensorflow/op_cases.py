@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -38,12 +39,35 @@ def case(
     CASES.append(Case(name, build, tuple((shape, dtype) for shape in shapes), integers))
 
 
+def raw(name: str, *shapes: tuple[int, ...], out: int | None = None, **attributes: Any) -> None:
+    """An operator on its inputs as they are; the first word of ``name`` is the operator.
+
+    Args:
+        out: number of its output, where it has several.
+        attributes: those of the operator and its constant inputs; ``dtype`` and ``integers`` are
+            those of :func:`case`, ``factor`` multiplies the first input.
+    """
+    operator, factor = name.split()[0], attributes.pop("factor", None)
+    of_case = {key: attributes.pop(key) for key in ("dtype", "integers") if key in attributes}
+
+    def build(ops: Any, *inputs: Any) -> Any:
+        function = getattr(ops, operator)
+        free = [key for key in inspect.signature(function).parameters if key not in attributes]
+        scaled = inputs if factor is None else (inputs[0] * factor, *inputs[1:])
+        result = function(**dict(zip(free, scaled, strict=False)), **attributes)
+        return result if out is None else result[out]
+
+    case(name, build, *shapes, **of_case)
+
+
 def rand(*shape: int, seed: int = 3) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
 X = (2, 3, 4)
 IMAGE = (1, 7, 9, 4)
+BLOCKS = (4, 3, 5, 2)
+ONES, TWOS = [1, 1, 1, 1], [1, 2, 2, 1]
 STEP = np.array([0.7, -1.3, 2.0, -0.4], np.float32)
 INTS = np.array([3, -4, 7, -2], np.int32)
 
@@ -59,21 +83,17 @@ UNARY = (
     "Snapshot StopGradient L2Loss Reciprocal Inv"
 )
 for name in UNARY.split():
-    argument = {"L2Loss": "t", "Relu": "features", "Relu6": "features", "Elu": "features"}.get(name)
-    argument = argument or {"Selu": "features", "Softplus": "features", "Softsign": "features"}.get(
-        name, "input" if name in ("Snapshot", "StopGradient") else "x"
-    )
-    case(name, lambda o, x, n=name, a=argument: getattr(o, n)(**{a: x * 3.0}), X)
+    raw(name, X, factor=3.0)
 for name in ["Log", "Log1p", "Sqrt", "Rsqrt", "Acosh"]:
     case(name, lambda o, x, n=name: getattr(o, n)(x=abs(x) + 1.1), X)
 for name in ["Acos", "Asin", "Atanh"]:
     case(name, lambda o, x, n=name: getattr(o, n)(x=o.Tanh(x=x) * 0.9), X)
 case("Round half to even", lambda o, x: o.Round(x=o.Floor(x=x * 3.0) + 0.5), X)
 case("Rint half to even", lambda o, x: o.Rint(x=o.Floor(x=x * 3.0) + 0.5), X)
-case("Cast truncates", lambda o, x: o.Cast(x=x * 5.0, DstT="int32"), X)
+raw("Cast truncates", X, factor=5.0, DstT="int32")
 case("Cast bool", lambda o, x: o.Cast(x=o.Greater(x=x, y=0.0), DstT=F32), X)
-case("LeakyRelu", lambda o, x: o.LeakyRelu(features=x, alpha=0.1), X)
-case("LeakyRelu default", lambda o, x: o.LeakyRelu(features=x), X)
+raw("LeakyRelu", X, alpha=0.1)
+raw("LeakyRelu default", X)
 
 BINARY = (
     "Add AddV2 Sub Mul RealDiv Div Maximum Minimum SquaredDifference Atan2 FloorDiv FloorMod "
@@ -81,80 +101,51 @@ BINARY = (
     "NotEqual Xdivy Xlogy"
 )
 for name in BINARY.split():
-    case(f"{name} float", lambda o, x, n=name: getattr(o, n)(x=x * 4.0, y=STEP), X)
-for name in [
-    "AddV2",
-    "Sub",
-    "Mul",
-    "Maximum",
-    "FloorDiv",
-    "FloorMod",
-    "TruncateDiv",
-    "TruncateMod",
-    "Mod",
-    "Div",
-]:
-    case(f"{name} int32", lambda o, x, n=name: getattr(o, n)(x=x, y=INTS), X, dtype="int32")
-case(
-    "TruncateDiv int64", lambda o, x: o.TruncateDiv(x=x, y=INTS.astype(np.int64)), X, dtype="int64"
-)
-case("FloorDiv by one", lambda o, x: o.FloorDiv(x=x * 5.0, y=1.0), X)
-case("FloorDiv zero", lambda o, x: o.FloorMod(x=x * 4.0, y=2.5), X)
+    raw(f"{name} float", X, factor=4.0, y=STEP)
+OF_INTEGERS = "AddV2 Sub Mul Maximum FloorDiv FloorMod TruncateDiv TruncateMod Mod Div BitwiseXor"
+for name in OF_INTEGERS.split():
+    raw(f"{name} int32", X, dtype="int32", y=INTS)
+raw("TruncateDiv int64", X, dtype="int64", y=INTS.astype(np.int64))
+raw("FloorDiv by one", X, factor=5.0, y=1.0)
+raw("FloorMod zero", X, factor=4.0, y=2.5)
 case("Pow", lambda o, x: o.Pow(x=abs(x) + 0.1, y=STEP), X)
-case("Pow of ints", lambda o, x: o.Pow(x=x, y=np.array([2, 3, 0, 1], np.int32)), X, dtype="int32")
+raw("Pow of ints", X, dtype="int32", y=np.array([2, 3, 0, 1], np.int32))
 case("LogicalAnd", lambda o, x: o.LogicalAnd(x=o.Greater(x=x, y=0.0), y=o.Less(x=x, y=0.5)), X)
 case("LogicalNot", lambda o, x: o.LogicalNot(x=o.Greater(x=x, y=0.0)), X)
-case("BitwiseXor", lambda o, x: o.BitwiseXor(x=x, y=INTS), X, dtype="int32")
-case("Invert", lambda o, x: o.Invert(x=x), X, dtype="int32")
+raw("Invert", X, dtype="int32")
 case("AddN", lambda o, x: o.AddN(inputs=[x, x * 2.0, x]), X)
-case("BiasAdd NHWC", lambda o, x: o.BiasAdd(value=x, bias=STEP), IMAGE)
-case("BiasAdd NCHW", lambda o, x: o.BiasAdd(value=x, bias=STEP, data_format="NCHW"), (1, 4, 5, 6))
-case("ClipByValue", lambda o, x: o.ClipByValue(t=x, clip_value_min=-0.5, clip_value_max=0.7), X)
+raw("BiasAdd NHWC", IMAGE, bias=STEP)
+raw("BiasAdd NCHW", (1, 4, 5, 6), bias=STEP, data_format="NCHW")
+raw("ClipByValue", X, clip_value_min=-0.5, clip_value_max=0.7)
 
 for name in ["Sum", "Mean", "Max", "Min", "Prod"]:
     for keep in (False, True):
-        case(
-            f"{name} keep {keep}",
-            lambda o, x, n=name, k=keep: getattr(o, n)(input=x, axis=[0, -1], keep_dims=k),
-            X,
-        )
-case("Mean ints", lambda o, x: o.Mean(input=x, axis=[1]), X, dtype="int32")
-case("Sum no axis", lambda o, x: o.Sum(input=x, axis=np.zeros(0, np.int32)), X)
+        raw(f"{name} keep {keep}", X, axis=[0, -1], keep_dims=keep)
+raw("Mean ints", X, dtype="int32", axis=[1])
+raw("Sum no axis", X, axis=np.zeros(0, np.int32))
 case("All", lambda o, x: o.All(input=o.Greater(x=x, y=-1.0), axis=[1]), X)
 case("Any", lambda o, x: o.Any(input=o.Greater(x=x, y=1.0), axis=[1]), X)
-case("EuclideanNorm", lambda o, x: o.EuclideanNorm(input=x, axis=[1]), X)
-case("ArgMax", lambda o, x: o.ArgMax(input=x, dimension=1), X)
+raw("EuclideanNorm", X, axis=[1])
+raw("ArgMax", X, dimension=1)
 case("ArgMax ties", lambda o, x: o.ArgMax(input=o.Round(x=x * 0.6), dimension=-1), (4, 5, 9))
 case(
     "ArgMin ties int32",
     lambda o, x: o.ArgMin(input=o.Round(x=x * 0.6), dimension=0, output_type="int32"),
     (4, 5),
 )
-case("Softmax", lambda o, x: o.Softmax(logits=x), X)
-case("LogSoftmax", lambda o, x: o.LogSoftmax(logits=x * 10.0), X)
-case("TopK", lambda o, x: o.TopKV2(input=x, k=2).values, X)
-case("TopK indices", lambda o, x: o.TopKV2(input=x, k=3).indices, X)
+raw("Softmax", X)
+raw("LogSoftmax", X, factor=10.0)
+raw("TopKV2", X, out=0, k=2)
+raw("TopKV2 indices", X, out=1, k=3)
 for exclusive in (False, True):
     for reverse in (False, True):
-        case(
-            f"Cumsum {exclusive} {reverse}",
-            lambda o, x, e=exclusive, r=reverse: o.Cumsum(x=x, axis=1, exclusive=e, reverse=r),
-            X,
-        )
+        raw(f"Cumsum {exclusive} {reverse}", X, axis=1, exclusive=exclusive, reverse=reverse)
 
-case("MatMul", lambda o, x: o.MatMul(a=x, b=rand(4, 5)), (3, 4))
-case(
-    "MatMul transposed",
-    lambda o, x: o.MatMul(a=x, b=rand(5, 3), transpose_a=True, transpose_b=True),
-    (3, 4),
-)
-case("BatchMatMulV2 broadcast", lambda o, x: o.BatchMatMulV2(x=x, y=rand(4, 5)), (2, 3, 4))
-case(
-    "BatchMatMulV2 adj",
-    lambda o, x: o.BatchMatMulV2(x=x, y=rand(2, 5, 3), adj_x=True, adj_y=True),
-    (2, 3, 4),
-)
-case("BatchMatMul two", lambda o, x, y: o.BatchMatMul(x=x, y=y), (2, 3, 4), (2, 4, 3))
+raw("MatMul", (3, 4), b=rand(4, 5))
+raw("MatMul transposed", (3, 4), b=rand(5, 3), transpose_a=True, transpose_b=True)
+raw("BatchMatMulV2 broadcast", X, y=rand(4, 5))
+raw("BatchMatMulV2 adj", X, y=rand(2, 5, 3), adj_x=True, adj_y=True)
+raw("BatchMatMul two", X, (2, 4, 3))
 case("Einsum", lambda o, x: o.Einsum(inputs=[x, rand(4, 5)], equation="abc,cd->abd"), X)
 case(
     "Einsum two",
@@ -166,61 +157,32 @@ case("Einsum sum", lambda o, x: o.Einsum(inputs=[x], equation="abc->ca"), X)
 case("Einsum ellipsis", lambda o, x: o.Einsum(inputs=[x, rand(4, 5)], equation="...c,cd->...d"), X)
 
 KERNEL = rand(3, 3, 4, 5)
+PAIRS = rand(3, 3, 4, 2)
 for padding in ("SAME", "VALID"):
     for stride in (1, 2):
-        case(
-            f"Conv2D {padding} {stride}",
-            lambda o, x, p=padding, s=stride: o.Conv2D(
-                input=x, filter=KERNEL, strides=[1, s, s, 1], padding=p
-            ),
-            IMAGE,
-        )
-        case(
-            f"DepthwiseConv2dNative {padding} {stride}",
-            lambda o, x, p=padding, s=stride: o.DepthwiseConv2dNative(
-                input=x, filter=rand(3, 3, 4, 2), strides=[1, s, s, 1], padding=p
-            ),
-            IMAGE,
-        )
+        window: dict[str, Any] = {"strides": [1, stride, stride, 1], "padding": padding}
+        raw(f"Conv2D {padding} {stride}", IMAGE, filter=KERNEL, **window)
+        raw(f"DepthwiseConv2dNative {padding} {stride}", IMAGE, filter=PAIRS, **window)
         for pool in ("AvgPool", "MaxPool"):
-            key = "value" if pool == "AvgPool" else "input"
-            case(
-                f"{pool} {padding} {stride}",
-                lambda o, x, p=padding, s=stride, n=pool, k=key: getattr(o, n)(
-                    **{k: x}, ksize=[1, 3, 2, 1], strides=[1, s, s, 1], padding=p
-                ),
-                IMAGE,
-            )
-case(
-    "Conv2D dilated",
-    lambda o, x: o.Conv2D(
-        input=x, filter=KERNEL, strides=[1, 1, 1, 1], padding="SAME", dilations=[1, 2, 2, 1]
-    ),
-    IMAGE,
-)
-case(
+            raw(f"{pool} {padding} {stride}", IMAGE, ksize=[1, 3, 2, 1], **window)
+same: dict[str, Any] = {"strides": ONES, "padding": "SAME"}
+raw("Conv2D dilated", IMAGE, filter=KERNEL, dilations=TWOS, **same)
+raw(
     "Conv2D explicit",
-    lambda o, x: o.Conv2D(
-        input=x,
-        filter=KERNEL,
-        strides=[1, 2, 1, 1],
-        padding="EXPLICIT",
-        explicit_paddings=[0, 0, 1, 2, 0, 1, 0, 0],
-    ),
     IMAGE,
+    filter=KERNEL,
+    strides=[1, 2, 1, 1],
+    padding="EXPLICIT",
+    explicit_paddings=[0, 0, 1, 2, 0, 1, 0, 0],
 )
-case(
-    "Conv2D grouped",
-    lambda o, x: o.Conv2D(input=x, filter=rand(3, 3, 2, 6), strides=[1, 1, 1, 1], padding="SAME"),
-    IMAGE,
-)
+raw("Conv2D grouped", IMAGE, filter=rand(3, 3, 2, 6), **same)
 case(
     "Conv2D as space to batch",
     lambda o, x: o.BatchToSpaceND(
         input=o.Conv2D(
             input=o.SpaceToBatchND(input=x, block_shape=[2, 2], paddings=[[2, 3], [2, 3]]),
             filter=KERNEL,
-            strides=[1, 1, 1, 1],
+            strides=ONES,
             padding="VALID",
         ),
         block_shape=[2, 2],
@@ -228,152 +190,56 @@ case(
     ),
     IMAGE,
 )
-for padding in ("SAME", "VALID"):
-    size = (1, 14, 18, 5) if padding == "SAME" else (1, 15, 19, 5)
-    case(
-        f"Conv2DBackpropInput {padding}",
-        lambda o, x, p=padding, s=size: o.Conv2DBackpropInput(
-            input_sizes=list(s),
-            filter=rand(3, 3, 5, 4),
-            out_backprop=x,
-            strides=[1, 2, 2, 1],
-            padding=p,
-        ),
-        IMAGE,
-    )
-case(
-    "Conv2DBackpropInput odd",
-    lambda o, x: o.Conv2DBackpropInput(
-        input_sizes=[1, 13, 17, 5],
-        filter=rand(4, 4, 5, 4),
-        out_backprop=x,
-        strides=[1, 2, 2, 1],
-        padding="SAME",
-    ),
-    IMAGE,
-)
-case(
+for note, padding, sizes, side in (
+    ("SAME", "SAME", [1, 14, 18, 5], 3),
+    ("VALID", "VALID", [1, 15, 19, 5], 3),
+    ("odd", "SAME", [1, 13, 17, 5], 4),
+):
+    weights = rand(side, side, 5, 4)
+    window = {"strides": TWOS, "padding": padding}
+    raw(f"Conv2DBackpropInput {note}", IMAGE, input_sizes=sizes, filter=weights, **window)
+raw(
     "Conv3D",
-    lambda o, x: o.Conv3D(
-        input=x, filter=rand(2, 3, 3, 2, 3), strides=[1, 1, 2, 1, 1], padding="SAME"
-    ),
     (1, 4, 6, 5, 2),
+    filter=rand(2, 3, 3, 2, 3),
+    strides=[1, 1, 2, 1, 1],
+    padding="SAME",
 )
-case(
-    "MaxPool3D",
-    lambda o, x: o.MaxPool3D(
-        input=x, ksize=[1, 2, 3, 2, 1], strides=[1, 2, 2, 2, 1], padding="SAME"
-    ),
-    (1, 5, 6, 5, 2),
-)
-case(
-    "AvgPool3D",
-    lambda o, x: o.AvgPool3D(
-        input=x, ksize=[1, 2, 3, 2, 1], strides=[1, 2, 2, 2, 1], padding="SAME"
-    ),
-    (1, 5, 6, 5, 2),
-)
-case(
-    "MaxPoolV2",
-    lambda o, x: o.MaxPoolV2(input=x, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME"),
-    IMAGE,
-)
-case("LRN", lambda o, x: o.LRN(input=x, depth_radius=1, bias=1.5, alpha=0.3, beta=0.6), IMAGE)
+for name in ("MaxPool3D", "AvgPool3D"):
+    window = {"ksize": [1, 2, 3, 2, 1], "strides": [1, 2, 2, 2, 1], "padding": "SAME"}
+    raw(name, (1, 5, 6, 5, 2), **window)
+raw("MaxPoolV2", IMAGE, ksize=TWOS, strides=TWOS, padding="SAME")
+raw("LRN", IMAGE, depth_radius=1, bias=1.5, alpha=0.3, beta=0.6)
+affine: dict[str, Any] = {"scale": STEP, "offset": rand(4), "epsilon": 0.01}
+seen: dict[str, Any] = {"mean": rand(4, seed=4), "variance": abs(rand(4, seed=5)) + 0.1}
 for version in ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"):
-    case(
-        version,
-        lambda o, x, v=version: getattr(o, v)(
-            x=x,
-            scale=STEP,
-            offset=rand(4),
-            mean=rand(4, seed=4),
-            variance=abs(rand(4, seed=5)) + 0.1,
-            epsilon=0.01,
-            is_training=False,
-        )[0],
-        IMAGE,
-    )
-case(
-    "FusedBatchNormV3 training",
-    lambda o, x: o.FusedBatchNormV3(
-        x=x, scale=STEP, offset=rand(4), mean=[], variance=[], epsilon=0.01, is_training=True
-    )[0],
-    IMAGE,
-)
+    raw(version, IMAGE, out=0, is_training=False, **affine, **seen)
+raw("FusedBatchNormV3 training", IMAGE, out=0, is_training=True, mean=[], variance=[], **affine)
 for align, half in ((False, False), (True, False), (False, True)):
     for name in ("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic"):
-        for size in ((11, 14), (14, 18), (3, 4)):
-            case(
-                f"{name} {size} align {align} half {half}",
-                lambda o, x, n=name, s=size, a=align, h=half: getattr(o, n)(
-                    images=x, size=list(s), align_corners=a, half_pixel_centers=h
-                ),
-                IMAGE,
-            )
-for size in ((14, 18), (3, 3), (5, 11), (7, 3), (16, 20)):
+        for size in ([11, 14], [14, 18], [3, 4]):
+            note = f"{name} {size} align {align} half {half}"
+            raw(note, IMAGE, size=size, align_corners=align, half_pixel_centers=half)
+for size in ([14, 18], [3, 3], [5, 11], [7, 3], [16, 20]):
     for align in (False, True):
-        case(
-            f"ResizeArea {size} {align}",
-            lambda o, x, s=size, a=align: o.ResizeArea(images=x, size=list(s), align_corners=a),
-            IMAGE,
-        )
+        raw(f"ResizeArea {size} {align}", IMAGE, size=size, align_corners=align)
 BOXES = np.array([[0.1, 0.2, 0.8, 0.9], [0.0, 0.0, 1.2, 1.1], [0.9, 0.8, 0.1, 0.2]], np.float32)
 for method in ("bilinear", "nearest"):
-    case(
-        f"CropAndResize {method}",
-        lambda o, x, m=method: o.CropAndResize(
-            image=x,
-            boxes=BOXES,
-            box_ind=[0, 0, 0],
-            crop_size=[4, 5],
-            method=m,
-            extrapolation_value=0.5,
-        ),
-        IMAGE,
-    )
-case("Pad", lambda o, x: o.Pad(input=x, paddings=[[0, 0], [1, 2], [0, 3]]), X)
-case(
-    "PadV2",
-    lambda o, x: o.PadV2(input=x, paddings=[[0, 0], [1, 2], [0, 3]], constant_values=1.5),
-    X,
-)
+    boxes = {"boxes": BOXES, "box_ind": [0, 0, 0], "crop_size": [4, 5]}
+    raw(f"CropAndResize {method}", IMAGE, method=method, extrapolation_value=0.5, **boxes)
+raw("Pad", X, paddings=[[0, 0], [1, 2], [0, 3]])
+raw("PadV2", X, paddings=[[0, 0], [1, 2], [0, 3]], constant_values=1.5)
 for mode in ("REFLECT", "SYMMETRIC"):
-    case(
-        f"MirrorPad {mode}",
-        lambda o, x, m=mode: o.MirrorPad(input=x, paddings=[[0, 0], [1, 2], [2, 1]], mode=m),
-        X,
-    )
-case(
-    "SpaceToBatchND",
-    lambda o, x: o.SpaceToBatchND(input=x, block_shape=[2, 3], paddings=[[1, 0], [0, 0]]),
-    IMAGE,
-)
-case(
-    "BatchToSpaceND",
-    lambda o, x: o.BatchToSpaceND(input=x, block_shape=[2, 2], crops=[[1, 0], [0, 1]]),
-    (4, 3, 5, 2),
-)
-case(
-    "SpaceToBatch",
-    lambda o, x: o.SpaceToBatch(input=x, block_size=2, paddings=[[1, 0], [0, 1]]),
-    IMAGE,
-)
-case(
-    "BatchToSpace",
-    lambda o, x: o.BatchToSpace(input=x, block_size=2, crops=[[1, 0], [0, 1]]),
-    (4, 3, 5, 2),
-)
-case("DepthToSpace", lambda o, x: o.DepthToSpace(input=x, block_size=2), (1, 3, 5, 8))
-case("SpaceToDepth", lambda o, x: o.SpaceToDepth(input=x, block_size=2), (1, 4, 6, 3))
-case(
-    "ExtractImagePatches",
-    lambda o, x: o.ExtractImagePatches(
-        images=x, ksizes=[1, 3, 3, 1], strides=[1, 2, 2, 1], rates=[1, 1, 1, 1], padding="SAME"
-    ),
-    IMAGE,
-)
+    raw(f"MirrorPad {mode}", X, paddings=[[0, 0], [1, 2], [2, 1]], mode=mode)
+raw("SpaceToBatchND", IMAGE, block_shape=[2, 3], paddings=[[1, 0], [0, 0]])
+raw("BatchToSpaceND", BLOCKS, block_shape=[2, 2], crops=[[1, 0], [0, 1]])
+raw("SpaceToBatch", IMAGE, block_size=2, paddings=[[1, 0], [0, 1]])
+raw("BatchToSpace", BLOCKS, block_size=2, crops=[[1, 0], [0, 1]])
+raw("DepthToSpace", (1, 3, 5, 8), block_size=2)
+raw("SpaceToDepth", (1, 4, 6, 3), block_size=2)
+raw("ExtractImagePatches", IMAGE, ksizes=[1, 3, 3, 1], strides=TWOS, rates=ONES, padding="SAME")
 
-SLICES = (
+SLICES: tuple[tuple[str, list[int], list[int], list[int], dict[str, int]], ...] = (
     ("plain", [0, 1, 0], [2, 3, 4], [1, 1, 1], {}),
     ("negative", [0, -1, 3], [2, -4, 0], [1, -1, -2], {"begin_mask": 0, "end_mask": 0}),
     ("masks", [1, 1, 1], [1, 2, 2], [1, 1, 1], {"begin_mask": 1, "end_mask": 4}),
@@ -381,92 +247,52 @@ SLICES = (
     ("ellipsis", [0, 0, 1], [0, 0, 3], [1, 1, 1], {"ellipsis_mask": 2}),
     ("new axis", [0, 0, 1], [0, 2, 3], [1, 1, 1], {"new_axis_mask": 1}),
     ("reverse all", [0, 0, 0], [0, 0, 0], [-1, 1, -1], {"begin_mask": 7, "end_mask": 7}),
-    (
-        "shrink new ellipsis",
-        [1, 0, 0, 0],
-        [2, 0, 0, 0],
-        [1, 1, 1, 1],
-        {
-            "shrink_axis_mask": 1,
-            "ellipsis_mask": 2,
-            "new_axis_mask": 4,
-            "begin_mask": 8,
-            "end_mask": 8,
-        },
-    ),
 )
 for name, begin, end, strides, masks in SLICES:
-    case(
-        f"StridedSlice {name}",
-        lambda o, x, b=begin, e=end, s=strides, m=masks: o.StridedSlice(
-            input=x, begin=b, end=e, strides=s, **m
-        ),
-        X,
-    )
-case("Slice", lambda o, x: o.Slice(input=x, begin=[0, 1, 1], size=[2, -1, 2]), X)
-case("Split", lambda o, x: o.Split(axis=2, value=x, num_split=2)[1], X)
-case("SplitV", lambda o, x: o.SplitV(value=x, size_splits=[1, -1], axis=2, num_split=2)[1], X)
+    raw(f"StridedSlice {name}", X, begin=begin, end=end, strides=strides, **masks)
+masks = {"shrink_axis_mask": 1, "ellipsis_mask": 2, "new_axis_mask": 4}
+masks |= {"begin_mask": 8, "end_mask": 8}
+begin, end = [1, 0, 0, 0], [2, 0, 0, 0]
+raw("StridedSlice shrink new ellipsis", X, begin=begin, end=end, strides=ONES, **masks)
+raw("Slice", X, begin=[0, 1, 1], size=[2, -1, 2])
+raw("Split", X, out=1, axis=2, num_split=2)
+raw("SplitV", X, out=1, size_splits=[1, -1], axis=2, num_split=2)
 case("ConcatV2", lambda o, x, y: o.ConcatV2(values=[x, y], axis=-1), X, (2, 3, 2))
 case("Concat", lambda o, x, y: o.Concat(concat_dim=1, values=[x, y]), X, X)
 case("Pack", lambda o, x, y: o.Pack(values=[x, y], axis=-1), X, X)
-case("Unpack", lambda o, x: o.Unpack(value=x, num=3, axis=1)[2], X)
-case("Transpose", lambda o, x: o.Transpose(x=x, perm=[2, 0, 1]), X)
-case("Reshape", lambda o, x: o.Reshape(tensor=x, shape=[4, -1]), X)
+raw("Unpack", X, out=2, num=3, axis=1)
+raw("Transpose", X, perm=[2, 0, 1])
+raw("Reshape", X, shape=[4, -1])
 case("Squeeze", lambda o, x: o.Squeeze(input=o.ExpandDims(input=x, axis=1), axis=[1]), X)
-case("Tile", lambda o, x: o.Tile(input=x, multiples=[1, 2, 3]), X)
-case("BroadcastTo", lambda o, x: o.BroadcastTo(input=x, shape=[2, 3, 4]), (3, 1))
-case("ReverseV2", lambda o, x: o.ReverseV2(tensor=x, axis=[1, -1]), X)
-case("ReverseSequence", lambda o, x: o.ReverseSequence(input=x, seq_lengths=[1, 3], seq_dim=1), X)
-case("Roll", lambda o, x: o.Roll(input=x, shift=[1, -2], axis=[0, 2]), X)
-case("GatherV2", lambda o, x: o.GatherV2(params=x, indices=[[2, 0], [1, 1]], axis=1), X)
-case(
-    "GatherV2 batch",
-    lambda o, x: o.GatherV2(params=x, indices=[[2, 0], [1, 1]], axis=1, batch_dims=1),
-    X,
-)
-case("Gather", lambda o, x: o.Gather(params=x, indices=[1, 0]), X)
-case("GatherNd", lambda o, x: o.GatherNd(params=x, indices=[[0, 1], [1, 2]]), X)
-case("ScatterNd", lambda o, x: o.ScatterNd(indices=[[4], [1]], updates=x, shape=[6, 3, 4]), X)
-case(
-    "TensorScatterUpdate",
-    lambda o, x: o.TensorScatterUpdate(
-        tensor=x, indices=[[1, 0]], updates=np.zeros((1, 4), np.float32)
-    ),
-    X,
-)
-case(
-    "TensorScatterAdd",
-    lambda o, x: o.TensorScatterAdd(
-        tensor=x, indices=[[1], [1]], updates=np.ones((2, 3, 4), np.float32)
-    ),
-    X,
-)
-case(
-    "OneHot",
-    lambda o, x: o.OneHot(indices=x, depth=3, on_value=2.0, off_value=-1.0, axis=1),
-    (2, 5),
-    dtype="int32",
-    integers=(0, 3),
-)
+raw("Tile", X, multiples=[1, 2, 3])
+raw("BroadcastTo", (3, 1), shape=[2, 3, 4])
+raw("ReverseV2", X, axis=[1, -1])
+raw("ReverseSequence", X, seq_lengths=[1, 3], seq_dim=1)
+raw("Roll", X, shift=[1, -2], axis=[0, 2])
+raw("GatherV2", X, indices=[[2, 0], [1, 1]], axis=1)
+raw("GatherV2 batch", X, indices=[[2, 0], [1, 1]], axis=1, batch_dims=1)
+raw("Gather", X, indices=[1, 0])
+raw("GatherNd", X, indices=[[0, 1], [1, 2]])
+raw("ScatterNd", X, indices=[[4], [1]], shape=[6, 3, 4])
+raw("TensorScatterUpdate", X, indices=[[1, 0]], updates=np.zeros((1, 4), np.float32))
+raw("TensorScatterAdd", X, indices=[[1], [1]], updates=np.ones((2, 3, 4), np.float32))
+hot: dict[str, Any] = {"depth": 3, "on_value": 2.0, "off_value": -1.0, "axis": 1}
+raw("OneHot", (2, 5), dtype="int32", integers=(0, 3), **hot)
 case("Select", lambda o, x: o.Select(condition=o.Greater(x=x, y=0.0), x=x, y=-x), X)
 case("Select rows", lambda o, x: o.Select(condition=[True, False], x=x, y=-x), X)
 case("SelectV2", lambda o, x: o.SelectV2(condition=[True, False, True, False], t=x, e=-x), X)
 case("Where", lambda o, x: o.Where(condition=o.Greater(x=o.Abs(x=x), y=-1.0)), (2, 3))
 case("Range", lambda o, x: x + o.Range(start=0.0, limit=4.0, delta=1.0), X)
 case("Fill", lambda o, x: x + o.Fill(dims=[3, 4], value=2.5), X)
-case("Shape", lambda o, x: o.Shape(input=x), X)
-case("Size", lambda o, x: o.Size(input=x), X)
+raw("Shape", X)
+raw("Size", X)
 case("LinSpace", lambda o, x: x + o.LinSpace(start=0.0, stop=1.0, num=4), X)
-case("MatrixBandPart", lambda o, x: o.MatrixBandPart(input=x, num_lower=1, num_upper=0), (2, 4, 5))
-case("MatrixDiagPart", lambda o, x: o.MatrixDiagPart(input=x), (2, 4, 4))
-case("MatrixDiag", lambda o, x: o.MatrixDiag(diagonal=x), (2, 4))
-case("UnravelIndex", lambda o, x: o.UnravelIndex(indices=x, dims=[3, 4]), (5,), dtype="int32")
-case("SegmentSum", lambda o, x: o.SegmentSum(data=x, segment_ids=[0, 0, 2]), (3, 4))
-case(
-    "UnsortedSegmentSum",
-    lambda o, x: o.UnsortedSegmentSum(data=x, segment_ids=[1, 0, 1], num_segments=3),
-    (3, 4),
-)
+raw("MatrixBandPart", (2, 4, 5), num_lower=1, num_upper=0)
+raw("MatrixDiagPart", (2, 4, 4))
+raw("MatrixDiag", (2, 4))
+raw("UnravelIndex", (5,), dtype="int32", dims=[3, 4])
+raw("SegmentSum", (3, 4), segment_ids=[0, 0, 2])
+raw("UnsortedSegmentSum", (3, 4), segment_ids=[1, 0, 1], num_segments=3)
 case(
     "InvertPermutation", lambda o, x: x + o.Cast(x=o.InvertPermutation(x=[2, 0, 3, 1]), DstT=F32), X
 )
@@ -488,29 +314,15 @@ case(
     ),
     (6, 4),
 )
-case(
-    "AdjustContrastv2", lambda o, x: o.AdjustContrastv2(images=x, contrast_factor=1.7), (1, 6, 5, 3)
-)
-case("Bucketize", lambda o, x: o.Bucketize(input=x, boundaries=[-0.5, 0.0, 0.8]), X)
-case("Unique", lambda o, x: o.Unique(x=x).y, (5,), dtype="int32")
+raw("AdjustContrastv2", (1, 6, 5, 3), contrast_factor=1.7)
+raw("Bucketize", X, boundaries=[-0.5, 0.0, 0.8])
+raw("Unique", (5,), dtype="int32", out=0)
 case("IdentityN", lambda o, x: o.IdentityN(input=[x, x])[1], X)
-case("CheckNumerics", lambda o, x: o.CheckNumerics(tensor=x, message="bad"), X)
-case("EnsureShape", lambda o, x: o.EnsureShape(input=x, shape=[2, 3, 4]), X)
+raw("CheckNumerics", X, message="bad")
+raw("EnsureShape", X, shape=[2, 3, 4])
 case("Print", lambda o, x: o.Print(input=x, data=[x]), X)
-case(
-    "QuantizeAndDequantizeV2",
-    lambda o, x: o.QuantizeAndDequantizeV2(
-        input=x, input_min=-2.0, input_max=2.0, range_given=True
-    ),
-    X,
-)
-case(
-    "QuantizeAndDequantizeV3",
-    lambda o, x: o.QuantizeAndDequantizeV3(
-        input=x, input_min=-1.0, input_max=2.0, num_bits=8, range_given=True
-    ),
-    X,
-)
+raw("QuantizeAndDequantizeV2", X, input_min=-2.0, input_max=2.0, range_given=True)
+raw("QuantizeAndDequantizeV3", X, input_min=-1.0, input_max=2.0, num_bits=8, range_given=True)
 for low, high, bits, narrow in (
     (-1.0, 1.0, 8, False),
     (0.1, 3.0, 8, False),
@@ -521,28 +333,8 @@ for low, high, bits, narrow in (
     (-1.3, 2.2, 16, False),
     (0.0, 6.0, 8, False),
 ):
-    case(
-        f"FakeQuantWithMinMaxArgs {low} {high} {bits} {narrow}",
-        lambda o, x, a=low, b=high, n=bits, r=narrow: o.FakeQuantWithMinMaxArgs(
-            inputs=x * 2.0, min=a, max=b, num_bits=n, narrow_range=r
-        ),
-        X,
-    )
-    case(
-        f"FakeQuantWithMinMaxVars {low} {high} {bits} {narrow}",
-        lambda o, x, a=low, b=high, n=bits, r=narrow: o.FakeQuantWithMinMaxVars(
-            inputs=x * 2.0, min=a, max=b, num_bits=n, narrow_range=r
-        ),
-        X,
-    )
-    case(
-        f"FakeQuantWithMinMaxVarsPerChannel {low} {high} {bits} {narrow}",
-        lambda o, x, a=low, b=high, n=bits, r=narrow: o.FakeQuantWithMinMaxVarsPerChannel(
-            inputs=x * 2.0,
-            min=[a, a - 0.1, a - 0.2, a * 2 - 0.1],
-            max=[b, b, b + 1, b * 2 + 2],
-            num_bits=n,
-            narrow_range=r,
-        ),
-        X,
-    )
+    channels = [low, low - 0.1, low - 0.2, low * 2 - 0.1], [high, high, high + 1, high * 2 + 2]
+    for kind, ends in (("Args", (low, high)), ("Vars", (low, high)), ("VarsPerChannel", channels)):
+        note = f"FakeQuantWithMinMax{kind} {low} {high} {bits} {narrow}"
+        ends_of = {"min": ends[0], "max": ends[1]}
+        raw(note, X, factor=2.0, num_bits=bits, narrow_range=narrow, **ends_of)
