@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.frontends.tflite.tflite_models import Case, In, const, ints
+from tests.frontends.tflite.tflite_models import Case, In, const, ints, single
 
 # Operators whose kernels in TFLite round otherwise than dequantize, compute, quantize does: the
 # largest difference seen, in steps of the output. All others are exact.
@@ -75,72 +75,29 @@ def _bias(x: In, w: In) -> In:
     return const(_RNG.integers(-2000, 2000, count), kind, scale=scale, zero=0)
 
 
-def _layer(
-    op: str,
-    kind: str,
-    options: tuple[str, dict[str, Any]],
-    channels: bool,
-    shape: tuple[int, ...],
-    axis: int,
-    note: str,
-    out: float,
-    rows: bool,
-) -> Case:
-    x = _q(kind, 6, 16) if rows else _q(kind, 1, 9, 8, 4)
-    w = _weights(kind, shape, axis, channels)
-    return Case(
-        op,
-        [x, w, _bias(x, w)],
-        options,
-        [_q(kind, scale=out, zero=-5)],
-        LARGEST.get((kind, op), 0),
-        f"{kind}-{note}",
-        version=5 if kind == "int16" else 3,
-    )
-
-
 def layers() -> list[Case]:
+    weighted: tuple[tuple[str, tuple[int, ...], int, float, dict[str, int]], ...] = (
+        ("CONV_2D", (5, 3, 3, 4), 0, 0.103713, _CONV),
+        ("DEPTHWISE_CONV_2D", (1, 3, 3, 8), 3, 0.0622278, {**_CONV, "depthMultiplier": 2}),
+        ("FULLY_CONNECTED", (5, 16), 0, 0.103713, {}),
+    )
     cases = []
     for kind, channels in (("int8", True), ("int8", False), ("uint8", False), ("int16", True)):
-        note = "channel" if channels else "tensor"
         for act in (0, 1, 3):
-            more = {"fusedActivationFunction": act}
-            label = f"{note}-a{act}"
-            cases += [
-                _layer(
-                    "CONV_2D",
-                    kind,
-                    ("Conv2DOptions", {**_CONV, **more}),
-                    channels,
-                    (5, 3, 3, 4),
-                    0,
-                    label,
-                    0.103713,
-                    False,
-                ),
-                _layer(
-                    "DEPTHWISE_CONV_2D",
-                    kind,
-                    ("DepthwiseConv2DOptions", {**_CONV, **more, "depthMultiplier": 2}),
-                    channels,
-                    (1, 3, 3, 8),
-                    3,
-                    label,
-                    0.0622278,
-                    False,
-                ),
-                _layer(
-                    "FULLY_CONNECTED",
-                    kind,
-                    ("FullyConnectedOptions", more),
-                    channels,
-                    (5, 16),
-                    0,
-                    label,
-                    0.103713,
-                    True,
-                ),
-            ]
+            for op, shape, axis, out, options in weighted:
+                x = _q(kind, 6, 16) if len(shape) == 2 else _q(kind, 1, 9, 8, 4)
+                w = _weights(kind, shape, axis, channels)
+                made = single(
+                    op,
+                    *(x, w, _bias(x, w)),
+                    out=[_q(kind, scale=out, zero=-5)],
+                    tolerance=LARGEST.get((kind, op), 0),
+                    note=f"{kind}-{'channel' if channels else 'tensor'}-a{act}",
+                    version=5 if kind == "int16" else 3,
+                    fusedActivationFunction=act,
+                    **options,
+                )
+                cases.append(made)
     return cases
 
 
@@ -150,113 +107,81 @@ def simple() -> list[Case]:
         x = _q(kind, 2, 6, 8, 4)
         other = _q(kind, 2, 6, 8, 4, scale=0.0321503, zero=-20)
         same, wide = [_q(kind)], [_q(kind, scale=0.0933417, zero=10)]
-        reduce = ("ReducerOptions", {"keepDims": True})
+        reduce = {"keepDims": True}
         unit = (
             [_q(kind, scale=1 / 256, zero=-128)]
             if kind != "int16"
             else [In(dtype=kind, scale=1 / 32768, zero=0)]
         )
         both = [_q(kind, scale=1 / 128, zero=0)] if kind != "int16" else unit
-        table: list[tuple[str, list[In | None], Any, list[In]]] = [
-            ("ADD", [x, other], ("AddOptions", {}), wide),
-            ("SUB", [x, other], ("SubOptions", {}), wide),
-            ("MUL", [x, other], ("MulOptions", {}), wide),
-            ("MAXIMUM", [x, _q(kind, 2, 6, 8, 4)], ("MaximumMinimumOptions", {}), same),
-            (
-                "CONCATENATION",
-                [x, _q(kind, 2, 6, 8, 4)],
-                ("ConcatenationOptions", {"axis": 3}),
-                same,
-            ),
-            ("AVERAGE_POOL_2D", [x], ("Pool2DOptions", _POOL), same),
-            ("MAX_POOL_2D", [x], ("Pool2DOptions", _POOL), same),
+        table: list[tuple[str, list[In | None], dict[str, Any], list[In]]] = [
+            ("ADD", [x, other], {}, wide),
+            ("SUB", [x, other], {}, wide),
+            ("MUL", [x, other], {}, wide),
+            ("MAXIMUM", [x, _q(kind, 2, 6, 8, 4)], {}, same),
+            ("CONCATENATION", [x, _q(kind, 2, 6, 8, 4)], {"axis": 3}, same),
+            ("AVERAGE_POOL_2D", [x], _POOL, same),
+            ("MAX_POOL_2D", [x], _POOL, same),
             ("MEAN", [x, ints(1, 2)], reduce, wide),
             ("SUM", [x, ints(1, 2)], reduce, [_q(kind, scale=0.933417, zero=10)]),
             ("REDUCE_MAX", [x, ints(1, 2)], reduce, same),
-            ("SOFTMAX", [x], ("SoftmaxOptions", {"beta": 1.0}), unit),
-            ("LOGISTIC", [x], None, unit),
-            ("TANH", [x], None, both),
-            ("RELU", [x], None, wide),
-            ("RELU6", [x], None, [_q(kind, scale=6 / 255, zero=-128)]),
-            ("LEAKY_RELU", [x], ("LeakyReluOptions", {"alpha": 0.1}), wide),
-            ("RESHAPE", [x, ints(2, -1)], ("ReshapeOptions", {"newShape": [2, -1]}), same),
-            ("PAD", [x, const([[0, 0], [1, 2], [0, 1], [0, 0]], "int32")], None, same),
-            ("TRANSPOSE", [x, ints(0, 3, 1, 2)], None, same),
-            (
-                "RESIZE_NEAREST_NEIGHBOR",
-                [x, ints(9, 11)],
-                ("ResizeNearestNeighborOptions", {}),
-                same,
-            ),
-            (
-                "RESIZE_BILINEAR",
-                [x, ints(12, 16)],
-                ("ResizeBilinearOptions", {"halfPixelCenters": True}),
-                same,
-            ),
-            (
-                "STRIDED_SLICE",
-                [x, ints(0, 1, 0, 0), ints(2, 5, 8, 4), ints(1, 2, 1, 1)],
-                ("StridedSliceOptions", {}),
-                same,
-            ),
-            ("QUANTIZE", [x], ("QuantizeOptions", {}), wide),
-            ("CAST", [x], ("CastOptions", {}), [In()]),
-            ("DEQUANTIZE", [x], ("DequantizeOptions", {}), [In()]),
+            ("SOFTMAX", [x], {"beta": 1.0}, unit),
+            ("LOGISTIC", [x], {}, unit),
+            ("TANH", [x], {}, both),
+            ("RELU", [x], {}, wide),
+            ("RELU6", [x], {}, [_q(kind, scale=6 / 255, zero=-128)]),
+            ("LEAKY_RELU", [x], {"alpha": 0.1}, wide),
+            ("RESHAPE", [x, ints(2, -1)], {"newShape": [2, -1]}, same),
+            ("PAD", [x, const([[0, 0], [1, 2], [0, 1], [0, 0]], "int32")], {}, same),
+            ("TRANSPOSE", [x, ints(0, 3, 1, 2)], {}, same),
+            ("RESIZE_NEAREST_NEIGHBOR", [x, ints(9, 11)], {}, same),
+            ("RESIZE_BILINEAR", [x, ints(12, 16)], {"halfPixelCenters": True}, same),
+            ("STRIDED_SLICE", [x, ints(0, 1, 0, 0), ints(2, 5, 8, 4), ints(1, 2, 1, 1)], {}, same),
+            ("QUANTIZE", [x], {}, wide),
+            ("CAST", [x], {}, [In()]),
+            ("DEQUANTIZE", [x], {}, [In()]),
         ]
         if kind != "int16":
             table += [
-                ("HARD_SWISH", [x], None, wide),
-                (
-                    "PRELU",
-                    [x, const(_RNG.integers(0, 100, (1, 1, 4)), kind, scale=0.01)],
-                    None,
-                    wide,
-                ),
-                (
-                    "ARG_MAX",
-                    [x, ints(3)],
-                    ("ArgMaxOptions", {"outputType": 2}),
-                    [In(dtype="int32")],
-                ),
-                ("DEPTH_TO_SPACE", [x], ("DepthToSpaceOptions", {"blockSize": 2}), same),
+                ("HARD_SWISH", [x], {}, wide),
+                ("PRELU", [x, const(_RNG.integers(0, 100, (1, 1, 4)), kind, scale=0.01)], {}, wide),
+                ("ARG_MAX", [x, ints(3)], {"outputType": 2}, [In(dtype="int32")]),
+                ("DEPTH_TO_SPACE", [x], {"blockSize": 2}, same),
             ]
         if kind == "uint8":
-            table.append(("CONCATENATION", [x, other], ("ConcatenationOptions", {"axis": 3}), wide))
+            table.append(("CONCATENATION", [x, other], {"axis": 3}, wide))
         else:
             table.append(
                 (
                     "BATCH_MATMUL",
                     [_q(kind, 2, 3, 8), _q(kind, 2, 8, 5)],
-                    ("BatchMatMulOptions", {}),
+                    {},
                     [_q(kind, scale=0.311139)],
                 )
             )
         if kind == "int8":
+            w = _weights(kind, (5, 3, 3, 4), 0, True)
             table += [
-                ("ABS", [x], None, wide),
+                ("ABS", [x], {}, wide),
+                ("RSQRT", [_q(kind, 4, 9, zero=-128)], {}, [_q(kind, scale=0.0207426, zero=-128)]),
+                ("GELU", [x], {}, wide),
+                ("ELU", [x], {}, wide),
+                ("LOG_SOFTMAX", [_q(kind, 4, 9)], {}, [In(dtype=kind, scale=16 / 256, zero=127)]),
+                ("L2_NORMALIZATION", [x], {}, both),
+                ("SQUARED_DIFFERENCE", [x, other], {}, wide),
+                ("EXP", [x], {}, wide),
                 (
-                    "RSQRT",
-                    [_q(kind, 4, 9, zero=-128)],
-                    None,
-                    [_q(kind, scale=0.0207426, zero=-128)],
+                    "TRANSPOSE_CONV",
+                    [ints(2, 12, 16, 5), w, x, _bias(x, w)],
+                    {"padding": 0, "strideH": 2, "strideW": 2},
+                    wide,
                 ),
-                ("GELU", [x], ("GeluOptions", {}), wide),
-                ("ELU", [x], None, wide),
-                ("LOG_SOFTMAX", [_q(kind, 4, 9)], None, [In(dtype=kind, scale=16 / 256, zero=127)]),
-                ("L2_NORMALIZATION", [x], ("L2NormOptions", {}), both),
-                ("SQUARED_DIFFERENCE", [x, other], None, wide),
-                ("EXP", [x], None, wide),
-                ("TRANSPOSE_CONV", [], None, wide),
             ]
         for position, (op, inputs, options, outputs) in enumerate(table):
-            if op == "TRANSPOSE_CONV":
-                w = _weights(kind, (5, 3, 3, 4), 0, True)
-                inputs = [ints(2, 12, 16, 5), w, x, _bias(x, w)]  # noqa: PLW2901
-                options = ("TransposeConvOptions", {"padding": 0, "strideH": 2, "strideW": 2})  # noqa: PLW2901
             steps = LARGEST.get((kind, op), LARGEST.get(("", op), 0))
             note, version = f"{kind}-{position}", VERSIONS.get(op, 2)
-            cases.append(Case(op, list(inputs), options, outputs, steps, note, version))
+            more = {"tolerance": steps, "note": note, "version": version}
+            cases.append(single(op, *inputs, out=outputs, **more, **options))
     return cases
 
 

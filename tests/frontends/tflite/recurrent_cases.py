@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from tests.frontends.tflite.tflite_models import Case, In, const
+from tests.frontends.tflite.tflite_models import Case, In, const, single
 
 _RNG = np.random.default_rng(23)
 _UNITS, _FEATURES, _BATCH, _STEPS = 5, 4, 2, 6
@@ -19,11 +21,7 @@ def _state(width: int) -> In:
 
 
 def _cell(
-    *,
-    coupled: bool = False,
-    peephole: bool = False,
-    projection: int = 0,
-    size: float = 0.5,
+    *, coupled: bool = False, peephole: bool = False, projection: int = 0, size: float = 0.5
 ) -> list[In | None]:
     """Inputs 1 to 17: weights, recurrent weights, peepholes, biases, projection."""
     out = projection or _UNITS
@@ -52,18 +50,17 @@ def _lstm(
     coefficients: list[In | None] = [_w(_UNITS) if norm else None for _ in range(4)]
     if norm and cell.get("coupled"):
         coefficients[0] = None
-    return Case(
+    return single(
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
-        [x, *_cell(**cell), _state(width), _state(_UNITS), *coefficients],  # type: ignore[arg-type]
-        (
-            "UnidirectionalSequenceLSTMOptions",
-            {
-                "fusedActivationFunction": 4,
-                "cellClip": clip,
-                "projClip": projection_clip,
-                "timeMajor": major,
-            },
-        ),
+        x,
+        *_cell(**cell),
+        _state(width),
+        _state(_UNITS),
+        *coefficients,
+        fusedActivationFunction=4,
+        cellClip=clip,
+        projClip=projection_clip,
+        timeMajor=major,
         note=note,
     )
 
@@ -71,25 +68,35 @@ def _lstm(
 def _both(note: str, *, merge: bool, major: bool = True, clip: float = 0.0) -> Case:
     x = In((_STEPS, _BATCH, _FEATURES) if major else (_BATCH, _STEPS, _FEATURES))
     states = [_state(_UNITS) for _ in range(4)]
-    return Case(
+    return single(
         "BIDIRECTIONAL_SEQUENCE_LSTM",
-        [x, *_cell(), *_cell(peephole=True), *states, *[None] * 9],
-        (
-            "BidirectionalSequenceLSTMOptions",
-            {
-                "fusedActivationFunction": 4,
-                "cellClip": clip,
-                "timeMajor": major,
-                "mergeOutputs": merge,
-            },
-        ),
-        [In()] if merge else [In(), In()],
+        x,
+        *_cell(),
+        *_cell(peephole=True),
+        *states,
+        *[None] * 9,
+        fusedActivationFunction=4,
+        cellClip=clip,
+        timeMajor=major,
+        mergeOutputs=merge,
+        out=[In()] if merge else [In(), In()],
         note=note,
     )
 
 
-def _rnn_weights() -> list[In | None]:
-    return [_w(_UNITS, _FEATURES), _w(_UNITS, _UNITS), _w(_UNITS)]
+def _full(note: str, projection: int = 0) -> Case:
+    inputs = [In((_BATCH, _FEATURES)), *_cell(projection=projection)]
+    states = [_state(projection or _UNITS), _state(_UNITS)]
+    return single("LSTM", *inputs, *states, fusedActivationFunction=4, kernelType=0, note=note)
+
+
+def _rnn(op: str, *shape: int, act: int = 4, ways: int = 1, note: str = "", **options: Any) -> Case:
+    """A simple layer over inputs of a shape."""
+    inputs: list[In | None] = [In((*shape, _FEATURES))]
+    for _ in range(ways):
+        inputs += [_w(_UNITS, _FEATURES), _w(_UNITS, _UNITS), _w(_UNITS), _state(_UNITS)]
+    inputs += [None] * 3 * (ways - 1)
+    return single(op, *inputs, fusedActivationFunction=act, note=note, **options)
 
 
 CASES = [
@@ -107,67 +114,34 @@ CASES = [
     _both("merged", merge=True),
     # merged and batch-major is left out: TFLite's kernel writes its second batch wrongly
     _both("batch-major-clip", merge=False, major=False, clip=0.3),
-    Case(
+    _full("full"),
+    _full("full-projection", 3),
+    single(
         "LSTM",
-        [In((_BATCH, _FEATURES)), *_cell(), _state(_UNITS), _state(_UNITS)],
-        ("LSTMOptions", {"fusedActivationFunction": 4, "kernelType": 0}),
-        note="full",
-    ),
-    Case(
-        "LSTM",
-        [In((_BATCH, _FEATURES)), *_cell(projection=3), _state(3), _state(_UNITS)],
-        ("LSTMOptions", {"fusedActivationFunction": 4, "kernelType": 0}),
-        note="full-projection",
-    ),
-    Case(
-        "LSTM",
-        [
-            In((_BATCH, _FEATURES)),
-            In((_BATCH, _UNITS)),
-            _w(4 * _UNITS, _FEATURES + _UNITS),
-            _w(4 * _UNITS),
-            In((_BATCH, _UNITS)),
-        ],
-        ("LSTMOptions", {"fusedActivationFunction": 4, "kernelType": 1}),
-        [In(), In(), In(), In()],
+        In((_BATCH, _FEATURES)),
+        In((_BATCH, _UNITS)),
+        _w(4 * _UNITS, _FEATURES + _UNITS),
+        _w(4 * _UNITS),
+        In((_BATCH, _UNITS)),
+        fusedActivationFunction=4,
+        kernelType=1,
+        out=[In(), In(), In(), In()],
         note="basic",
         version=2,
         given=2,
     ),
-    Case(
-        "UNIDIRECTIONAL_SEQUENCE_RNN",
-        [In((_BATCH, _STEPS, _FEATURES)), *_rnn_weights(), _state(_UNITS)],
-        ("SequenceRNNOptions", {"fusedActivationFunction": 4, "timeMajor": False}),
-    ),
-    Case(
-        "UNIDIRECTIONAL_SEQUENCE_RNN",
-        [In((_STEPS, _BATCH, _FEATURES)), *_rnn_weights(), _state(_UNITS)],
-        ("SequenceRNNOptions", {"fusedActivationFunction": 1, "timeMajor": True}),
-        note="relu-major",
-    ),
-    Case(
-        "BIDIRECTIONAL_SEQUENCE_RNN",
-        [
-            In((_STEPS, _BATCH, _FEATURES)),
-            *_rnn_weights(),
-            _state(_UNITS),
-            *_rnn_weights(),
-            _state(_UNITS),
-            *[None] * 3,
-        ],
-        (
-            "BidirectionalSequenceRNNOptions",
-            {"fusedActivationFunction": 4, "timeMajor": True, "mergeOutputs": True},
-        ),
-    ),
-    Case(
-        "RNN",
-        [In((_BATCH, _FEATURES)), *_rnn_weights(), _state(_UNITS)],
-        ("RNNOptions", {"fusedActivationFunction": 4}),
-    ),
-    Case(
+    _rnn("UNIDIRECTIONAL_SEQUENCE_RNN", _BATCH, _STEPS, timeMajor=False),
+    _rnn("UNIDIRECTIONAL_SEQUENCE_RNN", _STEPS, _BATCH, act=1, timeMajor=True, note="relu-major"),
+    _rnn("BIDIRECTIONAL_SEQUENCE_RNN", _STEPS, _BATCH, ways=2, timeMajor=True, mergeOutputs=True),
+    _rnn("RNN", _BATCH),
+    single(
         "SVDF",
-        [In((_BATCH, _FEATURES)), _w(6, _FEATURES), _w(6, 7), _w(3), _state(7 * 6)],
-        ("SVDFOptions", {"rank": 2, "fusedActivationFunction": 1}),
+        In((_BATCH, _FEATURES)),
+        _w(6, _FEATURES),
+        _w(6, 7),
+        _w(3),
+        _state(7 * 6),
+        rank=2,
+        fusedActivationFunction=1,
     ),
 ]

@@ -22,11 +22,19 @@ from engine.frontends.tflite.options import OPTIONS
 from engine.frontends.tflite.schema import parse_model
 from engine.graph.ir import verify
 from tests.frontends.tflite import op_cases, quant_cases, recurrent_cases
-from tests.frontends.tflite.tflite_models import Case, In, Writer, ints, load_bytes, write_case
+from tests.frontends.tflite.tflite_models import (
+    Case,
+    In,
+    Writer,
+    ints,
+    load_bytes,
+    single,
+    write_case,
+)
 from tests.safety import ends
 
 _CASES = (*op_cases.CASES, *quant_cases.CASES, *recurrent_cases.CASES)
-_SMALL = write_case(Case("RESHAPE", [In((2, 3)), ints(3, 2)]))
+_SMALL = write_case(single("RESHAPE", In((2, 3)), ints(3, 2)))
 _EVIL = (b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff", b"\x00\x00\x00\x80", b"\x00\x00\x00\x00")
 
 
@@ -154,14 +162,13 @@ def test_one_vector_read_many_times_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        (Case("RESHAPE", [In((2, 3)), ints(4, 2)]), "does not fit"),
-        (Case("TILE", [In((2, 3)), ints(2**30, 2**30)]), "would have the shape"),
-        (Case("ONE_HOT", [In((2,), "int32"), ints(2**31 - 1), ints(1), ints(0)],
-              ("OneHotOptions", {"axis": -1}), [In(dtype="int32")]), "constant of 2147483647"),
-        (Case("CONCATENATION", [In((2, 3)), In((3, 2))], ("ConcatenationOptions", {"axis": 0})),
-         "does not fit"),
-        (Case("SPLIT", [ints(7), In((2, 3))], ("SplitOptions", {"numSplits": 1})), "axis 7"),
-        (Case("MAX_POOL_2D", [In((1, 4, 4, 1))], ("Pool2DOptions", {"strideH": 0})), "stride"),
+        (single("RESHAPE", In((2, 3)), ints(4, 2)), "does not fit"),
+        (single("TILE", In((2, 3)), ints(2**30, 2**30)), "would have the shape"),
+        (single("ONE_HOT", In((2,), "int32"), ints(2**31 - 1), ints(1), ints(0), axis=-1,
+                out=[In(dtype="int32")]), "constant of 2147483647"),
+        (single("CONCATENATION", In((2, 3)), In((3, 2)), axis=0), "does not fit"),
+        (single("SPLIT", ints(7), In((2, 3)), numSplits=1), "axis 7"),
+        (single("MAX_POOL_2D", In((1, 4, 4, 1)), strideH=0), "stride"),
     ],
     ids=lambda value: value.op if isinstance(value, Case) else "",
 )  # fmt: skip
@@ -172,7 +179,7 @@ def test_numbers_that_do_not_fit_name_the_layer(case: Case, words: str, tmp_path
 
 
 def test_a_constant_that_its_data_do_not_fill(tmp_path: Path) -> None:
-    case = Case("ADD", [In((2, 3)), In((2, 3), raw=b"\x00" * 20)], ("AddOptions", {}))
+    case = single("ADD", In((2, 3)), In((2, 3), raw=b"\x00" * 20))
     with pytest.raises(SourceModelError, match="has 20 bytes of data; its shape and type need 24"):
         load_bytes(write_case(case), tmp_path)
 
@@ -188,7 +195,7 @@ def test_a_constant_that_its_data_do_not_fill(tmp_path: Path) -> None:
 )
 def test_parameters_that_cannot_be(quant: dict[str, object], words: str, tmp_path: Path) -> None:
     x = In((2, 3), "int8", **quant)  # type: ignore[arg-type]
-    case = Case("RELU", [x], outputs=[In(dtype="int8", scale=0.1)])
+    case = single("RELU", x, out=[In(dtype="int8", scale=0.1)])
     with pytest.raises(SourceModelError, match=words):
         load_bytes(write_case(case), tmp_path)
 

@@ -20,6 +20,7 @@ from tests.frontends.tflite.tflite_models import (
     load_bytes,
     number,
     run,
+    single,
 )
 
 _RNG = np.random.default_rng(31)
@@ -32,24 +33,31 @@ def _int8(*shape: int, axis: int = 0, channels: bool = True) -> In:
 
 
 _HYBRID = [
-    Case(
+    single(
         "FULLY_CONNECTED",
-        [In((3, 16)), _int8(5, 16, channels=False), const(np.zeros(5))],
-        ("FullyConnectedOptions", {"asymmetricQuantizeInputs": True}),
+        In((3, 16)),
+        _int8(5, 16, channels=False),
+        const(np.zeros(5)),
+        asymmetricQuantizeInputs=True,
         note="fc",
         version=9,
     ),
-    Case(
+    single(
         "CONV_2D",
-        [In((1, 6, 6, 4)), _int8(5, 3, 3, 4), const(np.zeros(5))],
-        ("Conv2DOptions", _CONV),
+        In((1, 6, 6, 4)),
+        _int8(5, 3, 3, 4),
+        const(np.zeros(5)),
+        **_CONV,
         note="conv",
         version=5,
     ),
-    Case(
+    single(
         "DEPTHWISE_CONV_2D",
-        [In((1, 6, 6, 4)), _int8(1, 3, 3, 4, axis=3), const(np.zeros(4))],
-        ("DepthwiseConv2DOptions", {**_CONV, "depthMultiplier": 1}),
+        In((1, 6, 6, 4)),
+        _int8(1, 3, 3, 4, axis=3),
+        const(np.zeros(4)),
+        **_CONV,
+        depthMultiplier=1,
         note="depthwise",
         version=6,
     ),

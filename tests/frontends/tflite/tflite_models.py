@@ -16,6 +16,7 @@ from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from engine.frontends.loaded import Loaded
 from engine.frontends.source import LoadOptions
+from engine.frontends.tflite.options import OPTIONS
 from engine.graph.execute.session import Session
 from engine.graph.ir import verify
 
@@ -77,6 +78,21 @@ class Case:
     @property
     def id(self) -> str:
         return self.op.lower() + (f"-{self.note}" if self.note else "")
+
+
+def single(
+    op: str,
+    *inputs: In | None,
+    out: list[In] | None = None,
+    note: str = "",
+    version: int = 1,
+    tolerance: float = 1e-5,
+    given: int | None = None,
+    **options: Any,
+) -> Case:
+    """A case whose options are the schema's fields; those that are not given have its defaults."""
+    table = (OPTIONS[op].name, options) if options or op in OPTIONS else None
+    return Case(op, list(inputs), table, out or [In()], tolerance, note, version, given)
 
 
 class Writer:
