@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-__all__ = ["FLIPPED_SHARE", "FLOAT_TOLERANCE", "SMALLEST_PEAK", "NumericCheck", "compare_outputs"]
+__all__ = [
+    "FLIPPED_SHARE",
+    "FLOAT_TOLERANCE",
+    "REFERENCE",
+    "SMALLEST_PEAK",
+    "NumericCheck",
+    "Run",
+    "compare_outputs",
+    "load_reference",
+    "save_reference",
+]
+
+REFERENCE = "reference.npz"
+"""File beside a converted ONNX file: what its framework gave for some inputs."""
+
+Run = tuple[Sequence[np.ndarray], Sequence[np.ndarray]]
+"""Inputs and outputs of a run, in order."""
 
 FLOAT_TOLERANCE = 1e-5
 """Of float outputs, times the largest magnitude of the expected output."""
@@ -80,3 +97,24 @@ def _of_one(number: int, want: np.ndarray, got: np.ndarray) -> NumericCheck:
     peak = max(SMALLEST_PEAK, float(finite.max())) if finite.size else 1.0
     worst = float(apart.max())
     return NumericCheck(error=float("inf") if np.isnan(worst) else worst / peak)
+
+
+def save_reference(onnx_file: Path, runs: Sequence[Run]) -> None:
+    """Write what a framework gave beside the ONNX file of its model."""
+    arrays = {
+        f"{number}:{kind}:{index:06}": array
+        for number, run in enumerate(runs)
+        for kind, arrays in zip(("in", "out"), run, strict=True)
+        for index, array in enumerate(arrays)
+    }
+    np.savez(onnx_file.with_name(REFERENCE), allow_pickle=False, **arrays)
+
+
+def load_reference(onnx_file: Path) -> list[Run]:
+    """What :func:`save_reference` wrote."""
+    runs: dict[int, tuple[list[np.ndarray], list[np.ndarray]]] = {}
+    with np.load(onnx_file.with_name(REFERENCE), allow_pickle=False) as stored:
+        for name in stored.files:  # in the order in which they were written
+            number, kind, _ = name.split(":")
+            runs.setdefault(int(number), ([], []))[kind == "out"].append(stored[name])
+    return list(runs.values())

@@ -19,7 +19,7 @@ from engine.base.errors import EngineError, SourceModelError, UnsupportedOperato
 from engine.base.findings import Finding
 from engine.base.peers.far import Message
 from engine.base.text import sanitize
-from engine.frontends.numeric_check import FLOAT_TOLERANCE, compare_outputs
+from engine.frontends.numeric_check import FLOAT_TOLERANCE, compare_outputs, save_reference
 from engine.frontends.pytorch.export_strategies import Subject
 from engine.frontends.pytorch.inputs import (
     Plan,
@@ -51,10 +51,7 @@ from engine.frontends.pytorch.select_strategy import (
     to_array,
 )
 
-__all__ = ["REFERENCE", "convert"]
-
-REFERENCE = "reference.npz"
-"""File beside the ONNX file: torch's inputs ``in:SAMPLE:NUMBER`` and outputs ``out:...``."""
+__all__ = ["convert"]
 
 _SAMPLES = 3
 _SAMPLES_OF_BRANCHES = 6
@@ -91,7 +88,7 @@ def convert(request: Message, out: Path) -> Message:
     branches = any(node.kind() in _BRANCHES for node in all_nodes(graph))
     count = _SAMPLES_OF_BRANCHES if branches else _SAMPLES
     samples = [plan.sample(seed) for seed in range(count)]
-    outputs = [[to_array(t) for t in run(module, plan.signature, sample)] for sample in samples]
+    outputs = [_arrays(run(module, plan.signature, sample)) for sample in samples]
     again = call(module, plan.signature, samples[0])
     _refuse_random(outputs[0], again)
     integers = is_quantized(graph)
@@ -100,7 +97,7 @@ def convert(request: Message, out: Path) -> Message:
     expected = Expected(samples, outputs, quantized, other_engines() if integers else ())
     agreed = first_that_agrees(subject, request["route"], out, expected)
     findings += _notes(plan, agreed, quantized, integers)
-    _save(out.with_name(REFERENCE), samples, outputs)
+    save_reference(out, list(zip(map(_arrays, samples), outputs, strict=True)))
     return {
         "route": agreed.route,
         "samples": len(samples),
@@ -265,7 +262,7 @@ def _refuse_training(graph: Any) -> None:
 
 def _refuse_random(expected: list[np.ndarray], again: Any) -> None:
     """Refuse a module whose second result for the same inputs is not the first one."""
-    if not compare_outputs(expected, [to_array(tensor) for _, tensor in leaves(again)]).exact:
+    if not compare_outputs(expected, _arrays([tensor for _, tensor in leaves(again)])).exact:
         raise SourceModelError(
             "The model gives other outputs for the same inputs when it runs again.",
             cause="It draws random numbers, or keeps a state between calls.",
@@ -303,6 +300,10 @@ def _output_names(result: Any, paths: Sequence[str], taken: set[str]) -> tuple[s
         taken.add(name)
         names.append(name)
     return tuple(names)
+
+
+def _arrays(tensors: Sequence[torch.Tensor]) -> list[np.ndarray]:
+    return [to_array(tensor) for tensor in tensors]
 
 
 def _notes(plan: Plan, agreed: Agreed, quantized: bool, converted: bool) -> list[Finding]:
@@ -361,11 +362,3 @@ def _of_layers(agreed: Agreed) -> str:
         f" Each of its {count} layers of integers, on PyTorch's own inputs, is within one step "
         f"of it; {share:.2g} % of their values are a step away."
     )
-
-
-def _save(path: Path, samples: list[list[torch.Tensor]], expected: list[list[np.ndarray]]) -> None:
-    arrays: dict[str, np.ndarray] = {}
-    for number, (sample, want) in enumerate(zip(samples, expected, strict=True)):
-        arrays |= {f"in:{number}:{i}": to_array(tensor) for i, tensor in enumerate(sample)}
-        arrays |= {f"out:{number}:{i}": array for i, array in enumerate(want)}
-    np.savez(path, allow_pickle=False, **arrays)

@@ -6,9 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from engine.base.errors import EngineError, SourceModelError
 from engine.base.events import Reporter
@@ -17,7 +14,7 @@ from engine.base.peers.far import Message
 from engine.base.text import sanitize
 from engine.frontends import converter_process
 from engine.frontends.loaded import Loaded, SourceInfo
-from engine.frontends.numeric_check import NumericCheck, compare_outputs
+from engine.frontends.numeric_check import NumericCheck, compare_outputs, load_reference
 from engine.frontends.onnx import load_onnx
 from engine.frontends.pytorch.inspect import traced_inputs
 from engine.frontends.pytorch.pickles import Archive
@@ -40,7 +37,6 @@ _GROWTH = 1 << 30
 _GROWTH_PER_BYTE = 32
 _GROWTH_PER_BYTE_OF_INPUT = 256
 _MAX_ELEMENTS = 1 << 28
-_REFERENCE = "reference.npz"
 _OWN_BUSINESS = ("opset-converted", EXTERNAL_WEIGHTS)
 # findings about the file in between, which no user has
 _UNKNOWN = "output-size-unknown"
@@ -77,7 +73,7 @@ def convert(source: SourceModel, reporter: Reporter) -> Loaded:
         "pytorch", request, reporter, seconds=seconds, growth=growth, reads=[source.model]
     ) as (path, answer):
         loaded = _graph(path, source, None)
-        _compare(loaded.graph, path.with_name(_REFERENCE), answer, source.model.name)
+        _compare(loaded.graph, path, answer, source.model.name)
         if (options.inputs, options.outputs, options.input_initial_val) != (None, None, None):
             loaded = _graph(path, source, options)
     words = f"TorchScript, by way of {answer['route']}"
@@ -143,17 +139,15 @@ def _sized(loaded: Loaded) -> Loaded:
     return replace(loaded, graph=graph, findings=tuple(kept))
 
 
-def _compare(graph: Graph, reference: Path, answer: Message, name: str) -> None:
+def _compare(graph: Graph, path: Path, answer: Message, name: str) -> None:
     """Refuse a graph that does not give what torch gave for the same inputs."""
-    with np.load(reference, allow_pickle=False) as arrays:
-        session = Session(graph)
-        worst = NumericCheck()
-        for sample in range(answer["samples"]):
-            feeds = _numbered(arrays, f"in:{sample}:", answer["inputs"])
-            known = {spec.name for spec in session.inputs}
-            results = session.run({key: feeds[key] for key in feeds if key in known})
-            want = _numbered(arrays, f"out:{sample}:", answer["outputs"])
-            worst = worst.worse(compare_outputs([*want.values()], [results[key] for key in want]))
+    session, worst = Session(graph), NumericCheck()
+    known = {spec.name for spec in session.inputs}
+    for inputs, outputs in load_reference(path):
+        named = zip(answer["inputs"], inputs, strict=True)
+        results = session.run({name: array for name, array in named if name in known})
+        found = [results[name] for name in answer["outputs"]]
+        worst = worst.worse(compare_outputs(outputs, found))
     if not worst.within(answer["tolerance"]):
         raise SourceModelError(
             f"{sanitize(name)} comes out different from what PyTorch computes"
@@ -161,7 +155,3 @@ def _compare(graph: Graph, reference: Path, answer: Message, name: str) -> None:
             cause="A rewrite of this program, or ONNX Runtime, treats an operator otherwise.",
             remedy="Report it; load with the other pytorch_route (script or export) meanwhile.",
         )
-
-
-def _numbered(arrays: Any, prefix: str, names: Sequence[str]) -> dict[str, np.ndarray]:
-    return {name: arrays[f"{prefix}{index}"] for index, name in enumerate(names)}

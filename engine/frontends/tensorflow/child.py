@@ -19,6 +19,7 @@ from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.peers.far import Message
 from engine.base.text import sanitize
+from engine.frontends.numeric_check import Run, save_reference
 from engine.frontends.tensorflow.handlers import HANDLERS, restore_weights, take_out
 from engine.frontends.tensorflow.prepare import (
     TF_ERRORS,
@@ -66,7 +67,7 @@ def convert(request: Message, out: Path) -> Message:
         constants,
         nchw=request["nchw"],
     )
-    why = write_reference(ready, out.with_name("reference.npz"))
+    why = write_reference(ready, out)
     if why and any(node.op == "RandomUniform" for node in ready.graph.node):
         raise UnsupportedOperatorError(
             f"The graph draws random numbers, and whether they matter cannot be tried. {why}",
@@ -258,8 +259,8 @@ _SEED = 20211
 _MAX_BYTES = 1 << 30
 
 
-def write_reference(ready: Prepared, path: Path) -> str:
-    """Run the graph in TensorFlow and write an npz: ``in{draw}_{number}``, ``out{draw}_{number}``.
+def write_reference(ready: Prepared, out: Path) -> str:
+    """Run the graph in TensorFlow and write what it gives beside ``out``.
 
     Returns:
         Why there is nothing to compare; empty where there is.
@@ -267,21 +268,19 @@ def write_reference(ready: Prepared, path: Path) -> str:
     Raises:
         SourceModelError: TensorFlow does not take the graph.
     """
-    arrays: dict[str, np.ndarray] = {}
+    runs: list[Run] = []
     graph = imported(ready.graph)
     try:
         with tf.compat.v1.Session(graph=graph) as session:
             for draw in range(DRAWS):
                 feeds = _feeds(ready.inputs, draw)
-                results = session.run(list(ready.outputs), feeds)
-                if sum(np.asarray(r).nbytes for r in results) > _MAX_BYTES:
+                results = [np.asarray(r) for r in session.run(list(ready.outputs), feeds)]
+                if sum(array.nbytes for array in results) > _MAX_BYTES:
                     return "Its outputs are larger than 1 GiB."
-                values = feeds.values()
-                arrays |= {f"in{draw}_{i}": value for i, value in enumerate(values)}
-                arrays |= {f"out{draw}_{i}": np.asarray(r) for i, r in enumerate(results)}
+                runs.append((list(feeds.values()), results))
     except TF_ERRORS as error:
         return f"TensorFlow does not run the graph here: {said(error)}."
-    np.savez(path, allow_pickle=False, **arrays)
+    save_reference(out, runs)
     return ""
 
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import sanitize
-from engine.frontends.tensorflow.graphdef import tensor_of
+from engine.frontends.tensorflow.graphdef import reached, tensor_of
 from engine.frontends.tensorflow.prepare import TF_ERRORS, NodeDef, imported
 from engine.graph.ir.folding import TooLargeError, fold
 
@@ -95,14 +95,12 @@ class Constants:
         """What a tensor needs of the graph."""
         part = tf.compat.v1.GraphDef()
         part.versions.CopyFrom(self._versions)
-        seen: set[str] = set()
-        waiting = [tensor_of(tensor)[0]]
-        while waiting:
-            name = waiting.pop()
-            if name not in seen:
-                seen.add(name)
-                part.node.add().CopyFrom(self._nodes[name])
-                waiting.extend(tensor_of(i)[0] for i in self._nodes[name].input)
+
+        def copied(name: str) -> list[str]:
+            part.node.add().CopyFrom(self._nodes[name])
+            return [tensor_of(i)[0] for i in self._nodes[name].input]
+
+        reached([tensor_of(tensor)[0]], copied)
         return part
 
 

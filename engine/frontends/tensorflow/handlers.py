@@ -62,6 +62,40 @@ def nudged(low: np.ndarray, high: np.ndarray, bits: int, *, narrow: bool) -> Nud
     )
 
 
+class _Place:
+    """The place of a node in tf2onnx's graph: others take it, with the node's shape and type."""
+
+    def __init__(self, ctx: Any, node: Any) -> None:
+        self._ctx, self._name, self._outputs = ctx, node.name, list(node.output)
+        self.inputs = list(node.input)
+        self._shape, self._dtype = ctx.get_shape(node.output[0]), ctx.get_dtype(node.output[0])
+        ctx.remove_node(node.name)
+
+    def constant(self, what: str, value: np.ndarray) -> str:
+        """The name of a constant."""
+        return str(self._ctx.make_const(f"{self._name}/{what}", value).output[0])
+
+    def put(
+        self,
+        op: str,
+        inputs: list[str],
+        what: str = "",
+        dtype: int | None = None,
+        attr: dict[str, int] | None = None,
+    ) -> str:
+        """A node; its output, which is the place's own where ``what`` says no name for it."""
+        made = self._ctx.make_node(
+            op,
+            inputs,
+            attr=attr,
+            outputs=None if what else self._outputs,
+            shapes=[self._shape],
+            dtypes=[self._dtype if dtype is None else dtype],
+            name=f"{self._name}/{what}" if what else self._name,
+        )
+        return str(made.output[0])
+
+
 def _fake_quant(ctx: Any, node: Any, name: str, args: list[Any]) -> None:
     """Clip to the range, then QuantizeLinear and DequantizeLinear with its parameters."""
     del args
@@ -73,36 +107,21 @@ def _fake_quant(ctx: Any, node: Any, name: str, args: list[Any]) -> None:
             remedy="Finish its training, or cut the graph before it.",
         )
     found = nudged(*ranges, bits, narrow=narrow)
-    if bits > 8:
-        _emulate(ctx, node, found)
-        return
     axis = {} if found.scale.ndim == 0 else {"axis": len(ctx.get_shape(node.input[0])) - 1}
-    shape, dtype = ctx.get_shape(node.output[0]), ctx.get_dtype(node.output[0])
-    source, outputs = node.input[0], list(node.output)
-    ctx.remove_node(name)
+    place = _Place(ctx, node)
+    if bits > 8:
+        _emulate(place, found)
+        return
+    source = place.inputs[0]
     if found.steps != (0, 255):
-        low, high = (ctx.make_const(f"{name}/{k}", v).output[0] for k, v in _ends(found))
-        source = ctx.make_node("Max", [source, low], shapes=[shape], dtypes=[dtype]).output[0]
-        source = ctx.make_node("Min", [source, high], shapes=[shape], dtypes=[dtype]).output[0]
-    scale = ctx.make_const(f"{name}/scale", found.scale).output[0]
-    zero = ctx.make_const(f"{name}/zero_point", found.zero_point.astype(np.uint8)).output[0]
-    quantized = ctx.make_node(
-        "QuantizeLinear",
-        [source, scale, zero],
-        attr=axis,
-        shapes=[shape],
-        dtypes=[TensorProto.UINT8],
-        name=f"{name}/quantize",
-    )
-    ctx.make_node(
-        "DequantizeLinear",
-        [quantized.output[0], scale, zero],
-        attr=axis,
-        outputs=outputs,
-        shapes=[shape],
-        dtypes=[dtype],
-        name=name,
-    )
+        for op, what, bound in (("Max", "low", found.low), ("Min", "high", found.high)):
+            clip = [source, place.constant(what, bound.astype(np.float32))]
+            source = place.put(op, clip, f"clip_{what}")
+    scale = place.constant("scale", found.scale)
+    zero = place.constant("zero_point", found.zero_point.astype(np.uint8))
+    pair = [source, scale, zero]
+    quantized = place.put("QuantizeLinear", pair, "quantize", TensorProto.UINT8, axis)
+    place.put("DequantizeLinear", [quantized, scale, zero], attr=axis)
 
 
 def _range_of(node: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -113,52 +132,31 @@ def _range_of(node: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(low, np.float32), np.asarray(high, np.float32)
 
 
-def _ends(found: Nudged) -> tuple[tuple[str, np.ndarray], tuple[str, np.ndarray]]:
-    return ("low", found.low.astype(np.float32)), ("high", found.high.astype(np.float32))
-
-
-def _emulate(ctx: Any, node: Any, found: Nudged) -> None:
+def _emulate(place: _Place, found: Nudged) -> None:
     """More steps than 8 bits have: TensorFlow's own formula in floats."""
-    shape, dtype = ctx.get_shape(node.output[0]), ctx.get_dtype(node.output[0])
-    name, source, outputs = node.name, node.input[0], list(node.output)
-    ctx.remove_node(name)
-    (_, low), (_, high) = _ends(found)
-    half, inverse = np.float32(0.5), np.float32(1) / found.scale
-    chain: tuple[tuple[str, np.ndarray | None], ...] = (
+    low, high = found.low.astype(np.float32), found.high.astype(np.float32)
+    inverse = np.float32(1) / found.scale
+    chain: tuple[tuple[str, np.ndarray], ...] = (
         ("Max", low),
         ("Min", high),
         ("Sub", low),
         ("Mul", inverse.astype(np.float32)),
-        ("Add", np.asarray(half)),
-        ("Floor", None),
+        ("Add", np.asarray(np.float32(0.5))),
+        ("Floor", np.zeros(0)),
         ("Mul", found.scale.astype(np.float32)),
-        ("Add", low),
     )
+    source = place.inputs[0]
     for number, (op, value) in enumerate(chain):
-        inputs = [source]
-        if value is not None:
-            inputs.append(ctx.make_const(f"{name}/constant_{number}", value).output[0])
-        last = number == len(chain) - 1
-        made = ctx.make_node(
-            op,
-            inputs,
-            outputs=outputs if last else None,
-            shapes=[shape],
-            dtypes=[dtype],
-            name=name if last else f"{name}/step_{number}",
-        )
-        source = made.output[0]
+        more = [place.constant(f"constant_{number}", value)] if value.size else []
+        source = place.put(op, [source, *more], f"step_{number}")
+    place.put("Add", [source, place.constant("constant_low", low)])
 
 
 def _remainder(ctx: Any, node: Any, name: str, args: list[Any]) -> None:
     """The remainder with the sign of the dividend, C's fmod and ``%``."""
     del args
-    shape, dtype = ctx.get_shape(node.output[0]), ctx.get_dtype(node.output[0])
-    inputs, outputs = list(node.input), list(node.output)
-    ctx.remove_node(name)
-    ctx.make_node(
-        "Mod", inputs, attr={"fmod": 1}, outputs=outputs, shapes=[shape], dtypes=[dtype], name=name
-    )
+    place = _Place(ctx, node)
+    place.put("Mod", place.inputs, attr={"fmod": 1})
 
 
 HANDLERS: dict[str, Handler] = {

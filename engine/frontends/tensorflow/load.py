@@ -16,7 +16,7 @@ from engine.base.peers.far import Message
 from engine.base.text import sanitize
 from engine.frontends import converter_process
 from engine.frontends.loaded import Loaded, SourceInfo
-from engine.frontends.numeric_check import NumericCheck, compare_outputs
+from engine.frontends.numeric_check import NumericCheck, compare_outputs, load_reference
 from engine.frontends.onnx import load_onnx
 from engine.frontends.source import SourceModel
 from engine.frontends.tensorflow.graphdef import GraphFile, read_graph
@@ -132,22 +132,19 @@ def _compared(graph: Graph, path: Path, answer: Message, *, nchw: bool, quantize
             cause=answer["compared"],
             remedy="Compare its outputs with yours before you build on them.",
         )
-    with np.load(path.with_name("reference.npz"), allow_pickle=False) as arrays:
-        reference = dict(arrays)
     # nothing of the graph is rewritten: what differs is what the conversion did
     session = Session(graph, level="disabled", lower=False)
     worst = 0.0
-    for draw in range(sum(name.endswith("_0") and name.startswith("out") for name in reference)):
+    for inputs, outputs in load_reference(path):
         feeds = {
-            spec.name: _turned(reference[f"in{draw}_{number}"], nchw=nchw)
-            for number, spec in enumerate(graph.inputs)
+            spec.name: _turned(array, nchw=nchw)
+            for spec, array in zip(graph.inputs, inputs, strict=True)
         }
         try:
             results = session.run(feeds)
         except SimulationError as error:
             raise _not_equal(f"it does not run: {error.what}") from error
-        for number, (name, found) in enumerate(results.items()):
-            wanted = reference[f"out{draw}_{number}"]
+        for (name, found), wanted in zip(results.items(), outputs, strict=True):
             worst = max(worst, _difference(name, wanted, found, quantized=quantized))
     return Finding(
         code="numbers-compared",

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import sanitize, shape_text
-from engine.frontends.tensorflow.graphdef import tensor_of
+from engine.frontends.tensorflow.graphdef import reached, tensor_of
 from engine.frontends.tensorflow.selection import CONTROL_FLOW, refusal_of
 from engine.frontends.tensorflow.sizes import fixed_shape
 
@@ -239,17 +239,13 @@ def _pruned(
     ordered = any(node.op in CONTROL_FLOW for node in graph.node)
     cut = tf.compat.v1.GraphDef()
     cut.versions.CopyFrom(graph.versions)
-    seen: set[str] = set()
-    waiting = [tensor_of(name)[0] for name in outputs]
-    while waiting:
-        name = waiting.pop()
-        if name in seen:
-            continue
-        seen.add(name)
+
+    def copied(name: str) -> list[str]:
+        """Copy a node; the names of those that it reads."""
         node = cut.node.add()
         if name in made:
             node.CopyFrom(made[name])
-            continue
+            return []
         node.CopyFrom(_source(name, nodes))
         node.device = ""
         node.attr.pop("_class", None)
@@ -261,7 +257,9 @@ def _pruned(
                 node.input.append(before)
         if node.op == "PlaceholderWithDefault":
             _to_identity(node)
-        waiting.extend(tensor_of(i.lstrip("^"))[0] for i in node.input)
+        return [tensor_of(i.lstrip("^"))[0] for i in node.input]
+
+    reached([tensor_of(name)[0] for name in outputs], copied)
     _copy_called(graph, cut)
     return cut
 
@@ -269,17 +267,13 @@ def _pruned(
 def _copy_called(graph: Any, cut: Any) -> None:
     """Copy those functions of the library that the nodes of ``cut`` call, also through others."""
     functions = {f.signature.name: f for f in graph.library.function}
-    if not functions:
-        return
-    waiting = [name for node in cut.node for name in _called(node)]
-    seen: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        if name in seen or name not in functions:
-            continue
-        seen.add(name)
-        cut.library.function.add().CopyFrom(functions[name])
-        waiting.extend(inner for node in functions[name].node_def for inner in _called(node))
+    bodies = {name: function.node_def for name, function in functions.items()}
+    starts = [name for node in cut.node for name in _called(node)] if functions else []
+    for name in reached(
+        starts, lambda n: [c for inner in bodies.get(n, ()) for c in _called(inner)]
+    ):
+        if name in functions:
+            cut.library.function.add().CopyFrom(functions[name])
 
 
 def _called(node: Any) -> list[str]:

@@ -15,7 +15,7 @@ from engine.base.errors import SourceModelError
 from engine.base.text import did_you_mean, sanitize
 from engine.frontends.facts import facts, words
 from engine.frontends.source import LoadOptions
-from engine.frontends.tensorflow.graphdef import GraphFile, Node, tensor_of
+from engine.frontends.tensorflow.graphdef import GraphFile, Node, reached, tensor_of
 
 __all__ = [
     "CONTROL_FLOW",
@@ -137,14 +137,7 @@ def _depending(graph: GraphFile, sources: Collection[str]) -> set[str]:
     for node in graph.nodes.values():
         for source in node.sources:
             readers.setdefault(source, []).append(node.name)
-    found = set(sources)
-    waiting = list(sources)
-    while waiting:
-        for reader in readers.get(waiting.pop(), ()):
-            if reader not in found:
-                found.add(reader)
-                waiting.append(reader)
-    return found
+    return set(reached(sources, lambda name: readers.get(name, ())))
 
 
 def select(graph: GraphFile, options: LoadOptions, constants: Iterable[str] = ()) -> Selection:
@@ -206,23 +199,15 @@ def needed(graph: GraphFile, outputs: Iterable[str], stops: Collection[str] = ()
     constants so; elsewhere such nodes check or print.
     """
     ordered = any(node.op in CONTROL_FLOW for node in graph.nodes.values())
-    found: set[str] = set()
-    waiting = [tensor_name(name) for name in outputs]
-    seen = set(waiting)
-    while waiting:
-        tensor = waiting.pop()
-        name = tensor_of(tensor)[0]
-        found.add(name)
-        node = graph.nodes.get(name)
+
+    def reads(tensor: str) -> list[str]:
+        node = graph.nodes.get(tensor_of(tensor)[0])
         if node is None or tensor in stops:
-            continue
-        reads = [tensor_name(i) for i in node.inputs if not i.startswith("^")]
-        if ordered:
-            reads.extend(f"{before}:0" for before in node.after)
-        fresh = [one for one in reads if one not in seen]
-        seen.update(fresh)
-        waiting.extend(fresh)
-    return found
+            return []
+        before = [f"{name}:0" for name in node.after] if ordered else []
+        return [*(tensor_name(i) for i in node.inputs if not i.startswith("^")), *before]
+
+    return {tensor_of(tensor)[0] for tensor in reached(map(tensor_name, outputs), reads)}
 
 
 def refused(graph: GraphFile, selection: Selection) -> dict[str, tuple[str, str]]:
@@ -255,28 +240,24 @@ def calls(graph: GraphFile, node: Node) -> list[Node]:
     Raises:
         SourceModelError: a function is damaged, or calls itself.
     """
-    found: list[Node] = []
-    waiting = _called(graph, node)
-    seen = set(waiting)
-    reached: dict[str, list[str]] = {}
-    while waiting:
-        name = waiting.pop()
+    bodies: dict[str, tuple[Node, ...]] = {}
+    callees: dict[str, list[str]] = {}
+
+    def called(name: str) -> list[str]:
         try:
-            body = graph.body(name)
+            bodies[name] = graph.body(name)
         except ValueError as error:
             raise SourceModelError(
                 f"The function {sanitize(name, 80)!r} of the graph is damaged: "
                 f"{sanitize(str(error), 200)}.",
                 remedy="Get the file again, or freeze the model again.",
             ) from error
-        found.extend(body)
-        called = [one for inner in body for one in _called(graph, inner)]
-        reached[name] = called
-        fresh = [one for one in dict.fromkeys(called) if one not in seen]
-        seen.update(fresh)
-        waiting.extend(fresh)
-    _refuse_recursion(reached)
-    return found
+        callees[name] = [callee for inner in bodies[name] for callee in _called(graph, inner)]
+        return callees[name]
+
+    reached(_called(graph, node), called)
+    _refuse_recursion(callees)
+    return [inner for body in bodies.values() for inner in body]
 
 
 def _refuse_recursion(called: Mapping[str, Sequence[str]]) -> None:

@@ -38,7 +38,7 @@ def _convt(shape: tuple[int, int, int, int], **attributes: Any) -> Made:
     return make
 
 
-def _op(kind: str, *constants: Any, **attributes: Any) -> Made:
+def op(kind: str, *constants: Any, **attributes: Any) -> Made:
     return lambda net, x: net.op(kind, x, *(net.constant(c) for c in constants), **attributes)
 
 
@@ -50,12 +50,12 @@ def _self(kind: str, other: Made) -> Made:
     return lambda net, x: net.op(kind, x, other(net, x))
 
 
-def _ints(*values: int) -> np.ndarray:
+def ints(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
 def _split(net: Net, x: str) -> Any:
-    a, b, c = net.op("Split", x, net.constant(_ints(1, 2, 3)), outputs=3, axis=1)
+    a, b, c = net.op("Split", x, net.constant(ints(1, 2, 3)), outputs=3, axis=1)
     halves = net.op("Split", x, outputs=2, axis=1, num_outputs=2)
     return net.op("Concat", c, halves[0], b, a, halves[1], axis=1)
 
@@ -73,155 +73,118 @@ def _flat(net: Net, x: str) -> str:
     return str(net.op("Flatten", net.op("GlobalAveragePool", x)))
 
 
+_EXACT: Mapping[str, Made] = {
+    "conv": _conv(8, 3),
+    "conv-stride-symmetric-pads": _conv(8, 3, strides=[2, 2]),
+    "conv-stride-same": _conv(8, 3, strides=[2, 2], pads=[1, 0, 1, 1]),
+    "conv-no-pads": _conv(8, 3, pads=[0] * 4),
+    "conv-uneven-pads": _conv(4, 3, pads=[2, 0, 1, 3]),
+    "conv-dilated": _conv(4, 3, dilations=[2, 2], pads=[2] * 4),
+    "conv-groups": _conv(8, 3, group=2),
+    "depthwise": _conv(6, 3, group=6),
+    "depthwise-multiplier": _conv(12, 3, group=6, strides=[2, 1]),
+    "conv-relu": lambda net, x: net.op("Relu", net.conv(x, 6, 8)),
+    "conv-relu6": lambda net, x: net.op(
+        "Clip", net.conv(x, 6, 8), net.constant(0.0), net.constant(6.0)
+    ),
+    "conv-clip": lambda net, x: net.op(
+        "Clip", net.conv(x, 6, 8), net.constant(-0.5), net.constant(0.7)
+    ),
+    "max-pool": op("MaxPool", kernel_shape=[2, 2], strides=[2, 2]),
+    "max-pool-pads": op("MaxPool", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+    "max-pool-ceil": op("MaxPool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    "global-maximum": op("GlobalMaxPool"),
+    "maximum-row": op("ReduceMax", ints(2), keepdims=0),
+    "leaky": op("LeakyRelu", alpha=0.1),
+    "relu-alone": lambda net, x: net.op("Relu", net.op("Transpose", x, perm=[0, 1, 3, 2])),
+    "prelu": lambda net, x: net.op("PRelu", x, net.constant(abs(net.normal(6, 1, 1)))),
+    "slice": op("Slice", ints(1, 2), ints(5, 8), ints(1, 3), ints(2, 3)),
+    "slice-back": op("Slice", ints(-1), ints(-99), ints(3), ints(-2)),
+    "pad": op("Pad", ints(0, 0, 1, 2, 0, 0, 3, 0), 0.0),
+    "pad-channels": op("Pad", ints(0, 1, 0, 0, 0, 2, 0, 0)),
+    "pad-reflect": op("Pad", ints(0, 0, 1, 2, 0, 0, 2, 1), mode="reflect"),
+    "transpose": op("Transpose", perm=[0, 3, 1, 2]),
+    "transpose-last": lambda net, x: net.op("Transpose", net.conv(x, 6, 4), perm=[0, 2, 3, 1]),
+    "reshape": lambda net, x: net.op("Reshape", net.conv(x, 6, 4), net.constant(ints(1, -1, 8))),
+    "squeeze": lambda net, x: net.op("Squeeze", net.op("GlobalMaxPool", x), net.constant(ints(2))),
+    "nearest-twice": _resize(
+        "nearest", [2, 2], coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+    ),
+    "nearest-odd": _resize("nearest", [1.5, 0.5]),
+    "linear-corners": _resize("linear", [2, 3], coordinate_transformation_mode="align_corners"),
+    "depth-to-space": lambda net, x: net.op("DepthToSpace", net.conv(x, 6, 12), blocksize=2),
+    "depth-to-space-crd": lambda net, x: net.op(
+        "DepthToSpace", net.conv(x, 6, 12), blocksize=2, mode="CRD"
+    ),
+    "gather": op("Gather", ints(3, 0, -1), axis=1),
+    "tile": op("Tile", ints(1, 2, 1, 3)),
+}
+_WITHIN_ONE: Mapping[str, Made] = {
+    "transposed": _convt((6, 4, 3, 3), strides=[2, 2]),
+    "transposed-pads": _convt((6, 4, 4, 4), strides=[2, 2], pads=[1] * 4),
+    "transposed-cut": _convt((6, 4, 4, 3), strides=[2, 2], pads=[1, 1, 0, 0]),
+    "average-pool": op("AveragePool", kernel_shape=[3, 3], strides=[3, 3]),
+    "average-pool-pads": op("AveragePool", kernel_shape=[3, 3], pads=[1] * 4),
+    "average-pool-counted": op(
+        "AveragePool", kernel_shape=[3, 3], pads=[1] * 4, count_include_pad=1
+    ),
+    "average-pool-uneven": op("AveragePool", kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2]),
+    "average-pool-beyond": op("AveragePool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    "average-pool-counted-beyond": op(
+        "AveragePool",
+        kernel_shape=[3, 3],
+        pads=[1] * 4,
+        strides=[3, 2],
+        ceil_mode=1,
+        count_include_pad=1,
+    ),
+    "global-average": op("GlobalAveragePool"),
+    "mean-kept": op("ReduceMean", ints(2, 3), keepdims=1),
+    "mean-gone": op("ReduceMean", ints(2, 3), keepdims=0),
+    "mean-channels": op("ReduceMean", ints(1), keepdims=0),
+    "add": _self("Add", _conv(6, 1, pads=[0] * 4)),
+    "sub": _self("Sub", _conv(6, 1, pads=[0] * 4)),
+    "mul": _self("Mul", _conv(6, 1, pads=[0] * 4)),
+    "mul-scalar": op("Mul", 0.37),
+    "add-channels": _const("Add", 6, 1, 1),
+    "mul-columns": _const("Mul", 1, 8),
+    "div-channels": _const("Div", 1, 6, 1, 1),
+    "maximum": _self("Max", _conv(6, 1, pads=[0] * 4)),
+    "gate": _self("Mul", op("Sigmoid")),
+    "squeeze-excite": lambda net, x: net.op(
+        "Mul", x, net.op("HardSigmoid", net.op("GlobalAveragePool", x), alpha=0.2)
+    ),
+    "sigmoid": op("Sigmoid"),
+    "tanh": op("Tanh"),
+    "hard-swish": op("HardSwish"),
+    "hard-sigmoid": op("HardSigmoid", alpha=1 / 6),
+    "elu": op("Elu", alpha=0.7),
+    "gelu": op("Gelu"),
+    "exp": lambda net, x: net.op("Exp", net.conv(x, 6, 4)),
+    "softmax-channels": lambda net, x: net.op("Softmax", net.conv(x, 6, 4), axis=1),
+    "softmax-last": lambda net, x: net.op("Softmax", net.conv(x, 6, 4), axis=-1),
+    "concat": lambda net, x: net.op("Concat", x, net.conv(x, 6, 3), net.op("Sigmoid", x), axis=1),
+    "concat-rows": lambda net, x: net.op("Concat", x, net.conv(x, 6, 6), axis=2),
+    "split": _split,
+    # quarters of sums of integers lie on edges, which TFLite rounds away from zero
+    "linear": _resize("linear", [2, 2]),
+    "gemm": lambda net, x: net.op(
+        "Gemm",
+        _flat(net, x),
+        net.constant(net.normal(10, 6)),
+        net.constant(net.normal(10)),
+        transB=1,
+    ),
+    "gemm-plain": lambda net, x: net.op("Gemm", _flat(net, x), net.constant(net.normal(6, 10))),
+    "matmul": lambda net, x: net.op("MatMul", x, net.constant(net.normal(8, 5))),
+    "matmul-both": lambda net, x: net.op(
+        "MatMul", x, net.op("Transpose", net.conv(x, 6, 6), perm=[0, 1, 3, 2])
+    ),
+}
 CASES: Mapping[str, tuple[Made, int]] = {
     # name -> how it is made, steps that the interpreter may be off
-    "conv": (_conv(8, 3), 0),
-    "conv-stride-symmetric-pads": (_conv(8, 3, strides=[2, 2]), 0),
-    "conv-stride-same": (_conv(8, 3, strides=[2, 2], pads=[1, 0, 1, 1]), 0),
-    "conv-no-pads": (_conv(8, 3, pads=[0] * 4), 0),
-    "conv-uneven-pads": (_conv(4, 3, pads=[2, 0, 1, 3]), 0),
-    "conv-dilated": (_conv(4, 3, dilations=[2, 2], pads=[2] * 4), 0),
-    "conv-groups": (_conv(8, 3, group=2), 0),
-    "depthwise": (_conv(6, 3, group=6), 0),
-    "depthwise-multiplier": (_conv(12, 3, group=6, strides=[2, 1]), 0),
-    "conv-relu": (lambda net, x: net.op("Relu", net.conv(x, 6, 8)), 0),
-    "conv-relu6": (
-        lambda net, x: net.op("Clip", net.conv(x, 6, 8), net.constant(0.0), net.constant(6.0)),
-        0,
-    ),
-    "conv-clip": (
-        lambda net, x: net.op("Clip", net.conv(x, 6, 8), net.constant(-0.5), net.constant(0.7)),
-        0,
-    ),
-    "transposed": (_convt((6, 4, 3, 3), strides=[2, 2]), 1),
-    "transposed-pads": (_convt((6, 4, 4, 4), strides=[2, 2], pads=[1] * 4), 1),
-    "transposed-cut": (_convt((6, 4, 4, 3), strides=[2, 2], pads=[1, 1, 0, 0]), 1),
-    "max-pool": (_op("MaxPool", kernel_shape=[2, 2], strides=[2, 2]), 0),
-    "max-pool-pads": (_op("MaxPool", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4), 0),
-    "max-pool-ceil": (_op("MaxPool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1), 0),
-    "average-pool": (_op("AveragePool", kernel_shape=[3, 3], strides=[3, 3]), 1),
-    "average-pool-pads": (_op("AveragePool", kernel_shape=[3, 3], pads=[1] * 4), 1),
-    "average-pool-counted": (
-        _op("AveragePool", kernel_shape=[3, 3], pads=[1] * 4, count_include_pad=1),
-        1,
-    ),
-    "average-pool-uneven": (
-        _op("AveragePool", kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2]),
-        1,
-    ),
-    "average-pool-beyond": (
-        _op("AveragePool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
-        1,
-    ),
-    "average-pool-counted-beyond": (
-        _op(
-            "AveragePool",
-            kernel_shape=[3, 3],
-            pads=[1] * 4,
-            strides=[3, 2],
-            ceil_mode=1,
-            count_include_pad=1,
-        ),
-        1,
-    ),
-    "global-average": (_op("GlobalAveragePool"), 1),
-    "global-maximum": (_op("GlobalMaxPool"), 0),
-    "mean-kept": (_op("ReduceMean", _ints(2, 3), keepdims=1), 1),
-    "mean-gone": (_op("ReduceMean", _ints(2, 3), keepdims=0), 1),
-    "mean-channels": (_op("ReduceMean", _ints(1), keepdims=0), 1),
-    "maximum-row": (_op("ReduceMax", _ints(2), keepdims=0), 0),
-    "add": (_self("Add", _conv(6, 1, pads=[0] * 4)), 1),
-    "sub": (_self("Sub", _conv(6, 1, pads=[0] * 4)), 1),
-    "mul": (_self("Mul", _conv(6, 1, pads=[0] * 4)), 1),
-    "mul-scalar": (_op("Mul", 0.37), 1),
-    "add-channels": (_const("Add", 6, 1, 1), 1),
-    "mul-columns": (_const("Mul", 1, 8), 1),
-    "div-channels": (_const("Div", 1, 6, 1, 1), 1),
-    "maximum": (_self("Max", _conv(6, 1, pads=[0] * 4)), 1),
-    "gate": (_self("Mul", _op("Sigmoid")), 1),
-    "squeeze-excite": (
-        lambda net, x: net.op(
-            "Mul", x, net.op("HardSigmoid", net.op("GlobalAveragePool", x), alpha=0.2)
-        ),
-        1,
-    ),
-    "sigmoid": (_op("Sigmoid"), 1),
-    "tanh": (_op("Tanh"), 1),
-    "leaky": (_op("LeakyRelu", alpha=0.1), 0),
-    "relu-alone": (lambda net, x: net.op("Relu", net.op("Transpose", x, perm=[0, 1, 3, 2])), 0),
-    "hard-swish": (_op("HardSwish"), 1),
-    "hard-sigmoid": (_op("HardSigmoid", alpha=1 / 6), 1),
-    "elu": (_op("Elu", alpha=0.7), 1),
-    "gelu": (_op("Gelu"), 1),
-    "exp": (lambda net, x: net.op("Exp", net.conv(x, 6, 4)), 1),
-    "prelu": (lambda net, x: net.op("PRelu", x, net.constant(abs(net.normal(6, 1, 1)))), 0),
-    "softmax-channels": (lambda net, x: net.op("Softmax", net.conv(x, 6, 4), axis=1), 1),
-    "softmax-last": (lambda net, x: net.op("Softmax", net.conv(x, 6, 4), axis=-1), 1),
-    "concat": (
-        lambda net, x: net.op("Concat", x, net.conv(x, 6, 3), net.op("Sigmoid", x), axis=1),
-        1,
-    ),
-    "concat-rows": (lambda net, x: net.op("Concat", x, net.conv(x, 6, 6), axis=2), 1),
-    "split": (_split, 1),
-    "slice": (_op("Slice", _ints(1, 2), _ints(5, 8), _ints(1, 3), _ints(2, 3)), 0),
-    "slice-back": (_op("Slice", _ints(-1), _ints(-99), _ints(3), _ints(-2)), 0),
-    "pad": (_op("Pad", _ints(0, 0, 1, 2, 0, 0, 3, 0), 0.0), 0),
-    "pad-channels": (_op("Pad", _ints(0, 1, 0, 0, 0, 2, 0, 0)), 0),
-    "pad-reflect": (_op("Pad", _ints(0, 0, 1, 2, 0, 0, 2, 1), mode="reflect"), 0),
-    "transpose": (_op("Transpose", perm=[0, 3, 1, 2]), 0),
-    "transpose-last": (lambda net, x: net.op("Transpose", net.conv(x, 6, 4), perm=[0, 2, 3, 1]), 0),
-    "reshape": (
-        lambda net, x: net.op("Reshape", net.conv(x, 6, 4), net.constant(_ints(1, -1, 8))),
-        0,
-    ),
-    "squeeze": (
-        lambda net, x: net.op("Squeeze", net.op("GlobalMaxPool", x), net.constant(_ints(2))),
-        0,
-    ),
-    "nearest-twice": (
-        _resize(
-            "nearest", [2, 2], coordinate_transformation_mode="asymmetric", nearest_mode="floor"
-        ),
-        0,
-    ),
-    "nearest-odd": (_resize("nearest", [1.5, 0.5]), 0),
-    # quarters of sums of integers lie on edges, which TFLite rounds away from zero
-    "linear": (_resize("linear", [2, 2]), 1),
-    "linear-corners": (
-        _resize("linear", [2, 3], coordinate_transformation_mode="align_corners"),
-        0,
-    ),
-    "depth-to-space": (
-        lambda net, x: net.op("DepthToSpace", net.conv(x, 6, 12), blocksize=2),
-        0,
-    ),
-    "depth-to-space-crd": (
-        lambda net, x: net.op("DepthToSpace", net.conv(x, 6, 12), blocksize=2, mode="CRD"),
-        0,
-    ),
-    "gather": (_op("Gather", _ints(3, 0, -1), axis=1), 0),
-    "tile": (_op("Tile", _ints(1, 2, 1, 3)), 0),
-    "gemm": (
-        lambda net, x: net.op(
-            "Gemm",
-            _flat(net, x),
-            net.constant(net.normal(10, 6)),
-            net.constant(net.normal(10)),
-            transB=1,
-        ),
-        1,
-    ),
-    "gemm-plain": (
-        lambda net, x: net.op("Gemm", _flat(net, x), net.constant(net.normal(6, 10))),
-        1,
-    ),
-    "matmul": (lambda net, x: net.op("MatMul", x, net.constant(net.normal(8, 5))), 1),
-    "matmul-both": (
-        lambda net, x: net.op(
-            "MatMul", x, net.op("Transpose", net.conv(x, 6, 6), perm=[0, 1, 3, 2])
-        ),
-        1,
-    ),
+    **{name: (make, 0) for name, make in _EXACT.items()},
+    **{name: (make, 1) for name, make in _WITHIN_ONE.items()},
 }
 
 

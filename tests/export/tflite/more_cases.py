@@ -7,16 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.export.tflite.cases import Made
+from tests.export.tflite.cases import Made, ints, op
 from tests.quantize.models import Net
-
-
-def _op(kind: str, *constants: Any, **attributes: Any) -> Made:
-    return lambda net, x: net.op(kind, x, *(net.constant(c) for c in constants), **attributes)
-
-
-def _ints(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
 
 
 def _chosen(kind: str) -> Made:
@@ -37,7 +29,7 @@ def _logic(net: Net, x: str) -> Any:
 
 
 def _equal(net: Net, x: str) -> Any:
-    top = net.op("ReduceMax", x, net.constant(_ints(1)), keepdims=1)
+    top = net.op("ReduceMax", x, net.constant(ints(1)), keepdims=1)
     return net.op("Cast", net.op("Equal", x, top), to=1)
 
 
@@ -63,8 +55,8 @@ def _layer_norm(net: Net, x: str) -> Any:
 
 def _scatter(net: Net, x: str) -> Any:
     index = net.constant(np.array([[0, 2], [0, 4]]))
-    other = net.op("Slice", net.op("Tanh", x), *(net.constant(_ints(n)) for n in (1, 3, 1)))
-    return net.op("ScatterND", x, index, net.op("Squeeze", other, net.constant(_ints(0))))
+    other = net.op("Slice", net.op("Tanh", x), *(net.constant(ints(n)) for n in (1, 3, 1)))
+    return net.op("ScatterND", x, index, net.op("Squeeze", other, net.constant(ints(0))))
 
 
 def _gather_elements(net: Net, x: str) -> Any:
@@ -73,14 +65,14 @@ def _gather_elements(net: Net, x: str) -> Any:
 
 
 def _computed_gather(net: Net, x: str) -> Any:
-    flat = net.op("Reshape", x, net.constant(_ints(6, -1)))
+    flat = net.op("Reshape", x, net.constant(ints(6, -1)))
     most = net.op("ArgMax", net.op("Sigmoid", flat), axis=1, keepdims=0)
     table = net.constant(np.random.default_rng(5).normal(size=(72, 4)))
     return net.op("Gather", table, most)
 
 
 def _gemm(net: Net, x: str) -> Any:
-    flat = net.op("Reshape", net.op("GlobalAveragePool", x), net.constant(_ints(2, 3)))
+    flat = net.op("Reshape", net.op("GlobalAveragePool", x), net.constant(ints(2, 3)))
     other = net.op("Tanh", flat)
     return net.op("Gemm", flat, other, net.constant(net.normal(2)), transB=1, alpha=0.5, beta=2.0)
 
@@ -90,7 +82,7 @@ def _transposed(shape: tuple[int, ...], **attributes: Any) -> Made:
         outputs = shape[1] * attributes.get("group", 1)
         given = [net.constant(net.normal(*shape, scale=0.3)), net.constant(net.normal(outputs))]
         if len(shape) == 3:
-            x = net.op("Reshape", x, net.constant(_ints(1, 6, -1)))
+            x = net.op("Reshape", x, net.constant(ints(1, 6, -1)))
         return net.op("ConvTranspose", x, *given, **attributes)
 
     return make
@@ -104,10 +96,10 @@ def _recurrent(kind: str, gates: int, **more: Any) -> Made:
     states, repeat = more.pop("states", False), more.pop("steps", 9) // 9
 
     def make(net: Net, x: str) -> Any:
-        rows = net.op("ReduceMean", x, net.constant(_ints(3)), keepdims=0)
+        rows = net.op("ReduceMean", x, net.constant(ints(3)), keepdims=0)
         rows = net.op("Transpose", rows, perm=[2, 0, 1])
         if repeat > 1:
-            rows = net.op("Tile", rows, net.constant(_ints(repeat, 1, 1)))
+            rows = net.op("Tile", rows, net.constant(ints(repeat, 1, 1)))
         ways, units = 2 if more.get("direction") == "bidirectional" else 1, 5
         given = [
             net.constant(net.normal(ways, gates * units, 6, scale=0.5)),
@@ -116,80 +108,77 @@ def _recurrent(kind: str, gates: int, **more: Any) -> Made:
         ]
         count = 3 if kind == "LSTM" else 2
         if states:
-            start = net.op("ReduceMax", rows, net.constant(_ints(0)), keepdims=1)
-            start = net.op("Slice", start, *(net.constant(_ints(n)) for n in (0, 5, 2)))
+            start = net.op("ReduceMax", rows, net.constant(ints(0)), keepdims=1)
+            start = net.op("Slice", start, *(net.constant(ints(n)) for n in (0, 5, 2)))
             start = net.op("Concat", *[start] * ways, axis=0)
             given += ["", *[start] * (count - 1)]
         found = net.op(kind, rows, *given, outputs=count, hidden_size=units, **more)
         if not states:
             return net.op("Add", found[0], found[0])
-        flat = [net.op("Reshape", each, net.constant(_ints(-1))) for each in found]
+        flat = [net.op("Reshape", each, net.constant(ints(-1))) for each in found]
         return net.op("Concat", *flat, axis=0)
 
     return make
 
 
-_MORE: Mapping[str, tuple[Made, float]] = {
-    # name -> how it is made, steps (of a float output: 1/256) that the interpreter may be off
+_WITHIN_ONE: Mapping[str, Made] = {
     **{
-        f"where-{kind.lower()}": (_chosen(kind), 1)
+        f"where-{kind.lower()}": _chosen(kind)
         for kind in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
     },
-    "logic": (_logic, 1),
-    "equal": (_equal, 0),
-    "batch-normalization": (_batch_norm, 0),
-    "instance-normalization": (_instance, 1),
-    "layer-normalization": (_layer_norm, 1),
-    "lp-normalization": (_op("LpNormalization", axis=1), 1),
-    "local-response": (_op("LRN", size=3, alpha=0.2, beta=0.7, bias=1.3), 1),
-    "norm": (_op("ReduceL2", _ints(2), keepdims=0), 1),
-    "logarithm-of-a-sum": (_op("ReduceLogSumExp", _ints(1, 3), keepdims=0), 1),
-    "product": (_op("ReduceProd", _ints(2), keepdims=1), 1),
-    "max-pool-same": (
-        _op("MaxPool", kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"),
-        0,
+    "logic": _logic,
+    "instance-normalization": _instance,
+    "layer-normalization": _layer_norm,
+    "lp-normalization": op("LpNormalization", axis=1),
+    "local-response": op("LRN", size=3, alpha=0.2, beta=0.7, bias=1.3),
+    "norm": op("ReduceL2", ints(2), keepdims=0),
+    "logarithm-of-a-sum": op("ReduceLogSumExp", ints(1, 3), keepdims=0),
+    "product": op("ReduceProd", ints(2), keepdims=1),
+    "average-pool-same": op("AveragePool", kernel_shape=[3, 3], auto_pad="SAME_UPPER"),
+    "transposed-same": _transposed((6, 4, 3, 3), strides=[2, 2], auto_pad="SAME_UPPER"),
+    "transposed-groups": _transposed((6, 2, 3, 3), strides=[2, 2], group=3),
+    "transposed-dilated": _transposed((6, 4, 3, 2), dilations=[2, 1], pads=[1, 0, 1, 0]),
+    "transposed-beyond": _transposed(
+        (6, 4, 3, 3), strides=[2, 2], pads=[1] * 4, output_padding=[1, 1]
     ),
-    "max-pool-same-lower": (
-        _op("MaxPool", kernel_shape=[2, 4], strides=[2, 1], auto_pad="SAME_LOWER"),
-        0,
+    "transposed-row": _transposed((6, 4, 3), strides=[2]),
+    "softmax-rows": op("Softmax", axis=2),
+    "logarithm-of-softmax": op("LogSoftmax", axis=1),
+    "softplus": op("Softplus"),
+    "scatter": _scatter,
+    "sum-along": op("CumSum", np.array(1), reverse=1),
+    "sum-of-three": lambda net, x: net.op("Sum", x, net.op("Sigmoid", x), net.conv(x, 6, 6)),
+    "gemm-computed": _gemm,
+}
+_EXACT: Mapping[str, Made] = {
+    "equal": _equal,
+    "batch-normalization": _batch_norm,
+    "max-pool-same": op("MaxPool", kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"),
+    "max-pool-same-lower": op(
+        "MaxPool", kernel_shape=[2, 4], strides=[2, 1], auto_pad="SAME_LOWER"
     ),
-    "average-pool-same": (_op("AveragePool", kernel_shape=[3, 3], auto_pad="SAME_UPPER"), 1),
-    "transposed-same": (_transposed((6, 4, 3, 3), strides=[2, 2], auto_pad="SAME_UPPER"), 1),
-    "transposed-groups": (_transposed((6, 2, 3, 3), strides=[2, 2], group=3), 1),
-    "transposed-dilated": (_transposed((6, 4, 3, 2), dilations=[2, 1], pads=[1, 0, 1, 0]), 1),
-    "transposed-beyond": (
-        _transposed((6, 4, 3, 3), strides=[2, 2], pads=[1] * 4, output_padding=[1, 1]),
-        1,
+    "atan": op("Atan"),
+    "gather-elements": _gather_elements,
+    "gather-computed": _computed_gather,
+    "top": lambda net, x: net.op("TopK", x, net.constant(ints(3)), outputs=2)[0],
+    "split-half-used": lambda net, x: net.op(
+        "Relu", net.op("Split", x, outputs=2, axis=1, num_outputs=2)[1]
     ),
-    "transposed-row": (_transposed((6, 4, 3), strides=[2]), 1),
-    "softmax-rows": (_op("Softmax", axis=2), 1),
-    "logarithm-of-softmax": (_op("LogSoftmax", axis=1), 1),
-    "softplus": (_op("Softplus"), 1),
-    "atan": (_op("Atan"), 0),
-    "gather-elements": (_gather_elements, 0),
-    "gather-computed": (_computed_gather, 0),
-    "scatter": (_scatter, 1),
-    "top": (lambda net, x: net.op("TopK", x, net.constant(_ints(3)), outputs=2)[0], 0),
-    "sum-along": (_op("CumSum", np.array(1), reverse=1), 1),
-    "sum-of-three": (
-        lambda net, x: net.op("Sum", x, net.op("Sigmoid", x), net.conv(x, 6, 6)),
-        1,
-    ),
-    "split-half-used": (
-        lambda net, x: net.op("Relu", net.op("Split", x, outputs=2, axis=1, num_outputs=2)[1]),
-        0,
-    ),
-    "gemm-computed": (_gemm, 1),
-    "lstm": (_recurrent("LSTM", 4), 0.01),
-    "lstm-both-ways-states": (
-        _recurrent("LSTM", 4, direction="bidirectional", states=True),
-        0.01,
-    ),
-    "lstm-long": (_recurrent("LSTM", 4, steps=90), 0.01),
-    "lstm-long-both-ways": (_recurrent("LSTM", 4, steps=90, direction="bidirectional"), 0.01),
-    "gru": (_recurrent("GRU", 3, states=True), 0.01),
-    "gru-linear": (_recurrent("GRU", 3, linear_before_reset=1, direction="reverse"), 0.01),
-    "rnn": (_recurrent("RNN", 1, states=True, activations=["Relu"]), 0.01),
+}
+_CLOSE: Mapping[str, Made] = {
+    "lstm": _recurrent("LSTM", 4),
+    "lstm-both-ways-states": _recurrent("LSTM", 4, direction="bidirectional", states=True),
+    "lstm-long": _recurrent("LSTM", 4, steps=90),
+    "lstm-long-both-ways": _recurrent("LSTM", 4, steps=90, direction="bidirectional"),
+    "gru": _recurrent("GRU", 3, states=True),
+    "gru-linear": _recurrent("GRU", 3, linear_before_reset=1, direction="reverse"),
+    "rnn": _recurrent("RNN", 1, states=True, activations=["Relu"]),
+}
+_MORE: Mapping[str, tuple[Made, float]] = {
+    # name -> how it is made, steps (of a float output: 1/256) that the interpreter may be off
+    **{name: (make, 1) for name, make in _WITHIN_ONE.items()},
+    **{name: (make, 0) for name, make in _EXACT.items()},
+    **{name: (make, 0.01) for name, make in _CLOSE.items()},
 }
 
 
