@@ -30,7 +30,7 @@ def load_source(source: SourceModel, reporter: Reporter | None = None) -> Loaded
         UnsupportedOperatorError: names the operator and the layer.
         WorkerError: the framework's process died (TensorFlow, PyTorch).
     """
-    from engine.frontends.checked import check_loaded  # not for a look
+    from engine.frontends.loaded import check_loaded  # not for a look
 
     module = import_module(f"engine.frontends.{source.framework}")
     loaded = cast("Loaded", module.load(source, reporter or NullReporter()))

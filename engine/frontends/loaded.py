@@ -12,7 +12,7 @@ from engine.base.errors import GraphError, SourceModelError
 from engine.base.findings import Finding
 from engine.graph.ir.graph import Graph
 
-__all__ = ["Loaded", "SourceInfo", "digest", "told_of"]
+__all__ = ["Loaded", "SourceInfo", "check_loaded", "digest", "told_of"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,24 @@ def told_of(model: str) -> Iterator[None]:
         raise SourceModelError(
             f"{model}: {error.what}", cause=error.cause, remedy=error.remedy
         ) from error
+
+
+def check_loaded(graph: Graph, name: str) -> None:
+    """Refuse a graph that a run of it would not survive, whatever its framework.
+
+    Args:
+        graph: as it was loaded.
+        name: how messages call the model.
+
+    Raises:
+        SourceModelError: it needs too much memory, or divides constants that have no quotient.
+    """
+    from engine.graph.ir.amounts import check_amounts  # a look at a model needs neither
+    from engine.graph.passes.impossible import check_divisions
+
+    with told_of(name):
+        check_amounts(graph)
+        check_divisions(graph)
 
 
 def digest(path: Path, data: bytes | memoryview) -> tuple[str, str]:

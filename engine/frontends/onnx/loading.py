@@ -14,9 +14,8 @@ import onnx_ir as ir
 from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.frontends.checked import check_loaded
 from engine.frontends.ends import unused_input
-from engine.frontends.loaded import Loaded, SourceInfo, told_of
+from engine.frontends.loaded import Loaded, SourceInfo, check_loaded, told_of
 from engine.frontends.onnx.axes import fix_inputs, running_sizes
 from engine.frontends.onnx.canonicalize import canonicalize, refuse_unsupported
 from engine.frontends.onnx.contrib import write_out

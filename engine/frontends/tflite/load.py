@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from engine.base.files import read_bounded
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
 from engine.frontends.emit import element_type
-from engine.frontends.loaded import Loaded, SourceInfo, told_of
+from engine.frontends.loaded import Loaded, SourceInfo, digest, told_of
 from engine.frontends.onnx.axes import fix_inputs
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
@@ -71,7 +70,7 @@ def read_file(source: SourceModel) -> File:
     """
     data = read_bounded(source.model, MAX_PROTO_BYTES, "a TFLite model")
     model, states = with_states(parse_model(data, source.model.name))
-    return File(source.model.name, hashlib.sha256(data).hexdigest(), model, states)
+    return File(*digest(source.model, data), model, states)
 
 
 def load(source: SourceModel, reporter: Reporter) -> Loaded:
