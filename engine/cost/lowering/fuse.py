@@ -9,16 +9,8 @@ from engine.cost.lowering.rules import Context
 __all__ = ["fuse_activations", "fuse_sums"]
 
 _SUFFIX = {
-    "Clip": "Clip",
-    "Elu": "Elu",
-    "HardSigmoid": "HardSigmoid",
-    "HardSwish": "HardSwish",
-    "LeakyRelu": "LeakyRelu",
-    "PRelu": "PRelu",
-    "Relu": "Relu",
-    "Sigmoid": "Sigmoid",
-    "Softplus": "Softplus",
-    "Tanh": "Tanh",
+    **{each: each for each in ("Clip", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "PRelu")},
+    **{each: each for each in ("Relu", "Sigmoid", "Softplus", "Tanh")},
     "exGelu": "ExGelu",
     "exMish": "ExMish",
     "exSwish": "ExSwish",
@@ -72,8 +64,8 @@ def fuse_sums(graph: LoweringGraph, context: Context) -> None:
         own = not node.dtype or node.dtype == context.dtype
         joined = node.op == "Conv" and node.fused == ["Add"] and own
         joined = joined and context.family != "rv1106b"
-        follower = graph.only_reader(node.outputs[0]) if summed or joined or scaled else None
-        if follower is not None and follower.op == "Relu":
+        follower = graph.reader(node.outputs[0], "Relu") if summed or joined or scaled else None
+        if follower is not None:
             graph.absorb(node, follower, fused="Relu")
             node.name += "Relu" if joined else f"_{node.op}Relu"
 
@@ -95,20 +87,18 @@ def _levels(graph: LoweringGraph) -> dict[Node, tuple[int, int]]:
 
 def _adds_columns(graph: LoweringGraph, node: Node) -> bool:
     """Whether a sum has a constant for each column, the bias of a norm over pixels."""
-    maker = graph.producer(node.inputs[0])
-    if maker is None or maker.op != "Mul" or len(graph.features(node)) != 1:
-        return False
-    before = graph.producer(maker.inputs[0])
-    return before is not None and bool(before.attributes.get("pixels"))
+    maker = graph.maker(node.inputs[0], "Mul")
+    before = graph.producer(maker.inputs[0]) if maker is not None else None
+    pixels = before is not None and bool(before.attributes.get("pixels"))
+    return pixels and len(graph.features(node)) == 1
 
 
 def _can_do(node: Node, follower: Node, context: Context) -> bool:
-    if not takes_in(node, follower, context):
-        return False
     able = _SMALL_CHIPS.get(context.family, _SUFFIX)
     if node.op == "ConvTranspose" and context.family == "rk2118":
-        return follower.op in _SUFFIX
-    return follower.op in _SUFFIX and follower.op in able
+        able = _SUFFIX
+    known = follower.op in _SUFFIX and follower.op in able
+    return known and takes_in(node, follower, context)
 
 
 def _home(
@@ -121,9 +111,9 @@ def _home(
     first, second = node.inputs
     if first == second or graph.shape(first) != graph.shape(second):
         return None
-    if context.family in _NO_SUM or graph.producer(first) is None or graph.producer(second) is None:
-        return None
     makers = [graph.producer(each) for each in node.inputs]
+    if context.family in _NO_SUM or None in makers:
+        return None
     fitting = [
         maker
         for maker in makers

@@ -197,7 +197,7 @@ class LoweringGraph:
 
     def whole(self, tensor: str) -> list[int] | None:
         """The elements of a constant as whole numbers; None of everything else."""
-        array = self.array(tensor) if tensor else None
+        array = self.array(tensor)
         return None if array is None else [int(each) for each in array.reshape(-1)]
 
     def axes(self, node: Node) -> tuple[int, ...]:

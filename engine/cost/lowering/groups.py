@@ -72,33 +72,28 @@ def _is_depthwise(node: Node, graph: LoweringGraph) -> bool:
 
 
 def _write_out(graph: LoweringGraph, node: Node, group: int) -> None:
-    data, weight = node.inputs[0], graph.tensors[node.inputs[1]]
-    bias = graph.tensors[node.inputs[2]] if len(node.inputs) > 2 else None
+    data, result = node.inputs[0], node.outputs[0]
     batch, channels, *size = graph.shape(data)
-    _, cout, *out_size = graph.shape(node.outputs[0])
+    _, cout, *out_size = graph.shape(result)
+    part, out = (batch, channels // group, *size), (batch, cout // group, *out_size)
+    parts = [graph.like(data, part, f"{data}_branch{at}") for at in range(group)]
     dtype = graph.tensors[data].dtype
-    parts, results = [], []
-    for at in range(group):
-        part = graph.unique(f"{data}_branch{at}")
-        parts.append(graph.add_tensor(part, (batch, channels // group, *size), dtype))
-        part = f"{node.outputs[0]}_branch{at}"
-        results.append(graph.add_tensor(part, (batch, cout // group, *out_size), dtype))
+    results = [graph.add_tensor(f"{result}_branch{at}", out, dtype) for at in range(group)]
     graph.put("Split", node.name, [data], parts, {"axis": 1}, before=node)
+    weight, *biases = (graph.tensors[each] for each in node.inputs[1:3])
     for at in range(group):
-        name = f"{node.name}_group_{at}"
         shape = (weight.shape[0] // group, *weight.shape[1:])
         filters = f"{weight.name}_branch{at}"  # one of all nodes that read the weight
         if graph.shape(filters) not in ((), shape):
             filters = graph.unique(filters)
         inputs = [parts[at], graph.add_tensor(filters, shape, weight.dtype, weight.values)]
-        if bias is not None:
+        for bias in biases:
             own = f"{bias.name}_branch{at}"
             inputs.append(graph.add_tensor(own, (cout // group,), bias.dtype, bias.values))
-        attributes = {**node.attributes, "group": 1}
+        name, attributes = f"{node.name}_group_{at}", {**node.attributes, "group": 1}
         graph.put(node.op, name, inputs, [results[at]], attributes, kind=node.kind, before=node)
-    joined = Node(
-        "Concat", node.name, "Concat", results, node.outputs, {"axis": 1}, sources=node.sources
-    )
+    sources = node.sources
     graph.remove(node)
-    graph.insert(joined, after=graph.producer(results[-1]))
+    last = graph.producer(results[-1])
+    graph.put("Concat", node.name, results, node.outputs, {"axis": 1}, after=last, sources=sources)
     graph.rewrites["tile_group_conv"] += 1

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
-
 from engine.cost.lowering.attention import NO_ATTENTION
 from engine.cost.lowering.ends import HELD
 from engine.cost.lowering.graph import LoweringGraph, Node
@@ -14,48 +10,38 @@ from engine.cost.lowering.rules import Context, on
 __all__ = ["split_heads", "split_packed"]
 
 
-def _next(graph: LoweringGraph, node: Node, op: str) -> Node | None:
-    """The only reader of a node, if it is of this type."""
-    reader = graph.only_reader(node.outputs[0])
-    return reader if reader is not None and reader.op == op else None
-
-
-def split_heads(graph: LoweringGraph, context: Context) -> None:
+@on("Transpose")
+def split_heads(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Queries, keys and values of one matrix, picked by Gather from (3, B, heads, N, D).
 
     For a batch of one the matrix's rows are put in order beforehand: the compiler calls it ``#3``,
     its result is split along channels.
     """
-    for node in graph:
-        across = node.op == "Transpose" and node.ints("perm") == (2, 0, 3, 4, 1)
-        if node.op != "Transpose" or (not across and node.ints("perm") != (2, 0, 3, 1, 4)):
-            continue
-        unbound = _unbound(graph, node)
-        picks = unbound or graph.readers(node.outputs[0])
-        before = graph.producer(node.inputs[0])
-        if before is None or before.op != "Reshape" or graph.is_output(node.outputs[0]):
-            continue
-        if graph.only_reader(before.outputs[0]) is not node:
-            continue
-        found = [_picked(graph, each) for each in picks]
-        if unbound:
-            found = list(range(len(unbound)))
-        count = graph.shape(node.outputs[0])[0]
-        if sorted(found) != list(range(count)) or count < 2:
-            continue
-        ordered = [picks[found.index(each)] for each in range(count)]
-        if across:
-            if graph.shape(node.outputs[0])[1] == 1:
-                _split_across(graph, before, node, ordered)
-        elif graph.shape(node.outputs[0])[1] == 1:
-            _split_one(graph, before, node, ordered, context.whole_channels)
-        elif unbound:
-            _split_unbound(graph, before, node, ordered)
-        else:
-            _split_batch(graph, node, ordered, turned=context.family not in NO_ATTENTION)
-        for each in (graph.only_reader(node.outputs[0]), node):
-            if each is not None and each in graph and not any(map(graph.has_readers, each.outputs)):
-                graph.remove(each)
+    across = node.ints("perm") == (2, 0, 3, 4, 1)
+    before = graph.maker(node.inputs[0], "Reshape", alone=True)
+    if before is None or not (across or node.ints("perm") == (2, 0, 3, 1, 4)):
+        return
+    unbound = _unbound(graph, node)
+    picks = unbound or graph.readers(node.outputs[0])
+    if graph.is_output(node.outputs[0]):
+        return
+    places = list(range(len(unbound))) or [_picked(graph, each) for each in picks]
+    count, batch = graph.shape(node.outputs[0])[:2]
+    if sorted(places) != list(range(count)) or count < 2:
+        return
+    ordered = [picks[places.index(each)] for each in range(count)]
+    if across:
+        if batch == 1:
+            _split_across(graph, before, node, ordered)
+    elif batch == 1:
+        _split_one(graph, before, node, ordered, context.whole_channels)
+    elif unbound:
+        _split_unbound(graph, before, node, ordered)
+    else:
+        _split_batch(graph, node, ordered, turned=context.family not in NO_ATTENTION)
+    for each in (graph.only_reader(node.outputs[0]), node):
+        if each is not None and each in graph and not any(map(graph.has_readers, each.outputs)):
+            graph.remove(each)
 
 
 @on("Transpose")
@@ -64,21 +50,22 @@ def split_packed(graph: LoweringGraph, node: Node, context: Context) -> None:
 
     (N, 1, 3E) seen as (3, N, 1, E), a Gather of each, seen as (N, heads, D), then (heads, N, D).
     """
-    if node.ints("perm") != (3, 1, 2, 0, 4):
-        return
-    before, squeeze = graph.producer(node.inputs[0]), graph.only_reader(node.outputs[0])
-    if before is None or before.op != "Reshape" or squeeze is None or squeeze.op != "Reshape":
+    before = graph.maker(node.inputs[0], "Reshape")
+    squeeze = graph.reader(node.outputs[0], "Reshape")
+    if node.ints("perm") != (3, 1, 2, 0, 4) or before is None or squeeze is None:
         return
     count, rows, batch, _, width = graph.shape(node.outputs[0])
     picks = graph.readers(squeeze.outputs[0])
-    found = [_picked(graph, each) for each in picks]
-    if batch != 1 or sorted(found) != list(range(count)) or count < 2:
+    places = [_picked(graph, each) for each in picks]
+    if batch != 1 or sorted(places) != list(range(count)) or count < 2:
         return
-    views = [_next(graph, picks[found.index(at)], "Reshape") for at in range(count)]
-    turns = [_next(graph, each, "Transpose") if each is not None else None for each in views]
+    ordered = (picks[places.index(at)] for at in range(count))
+    seen = [graph.reader(each.outputs[0], "Reshape") for each in ordered]
+    views = [each for each in seen if each is not None]
+    turns = [graph.reader(each.outputs[0], "Transpose") for each in views]
     ends = [each for each in turns if each is not None and each.ints("perm") == (1, 0, 2)]
-    above = graph.producer(before.inputs[0])
-    if above is not None and above.op == "Reshape" and graph.only_reader(above.outputs[0]):
+    above = graph.maker(before.inputs[0], "Reshape", alone=True)
+    if above is not None:
         graph.rewire(before, inputs=[above.inputs[0], *before.inputs[1:]])
         graph.remove(above)
     matrix = _source(graph, before.inputs[0])
@@ -86,12 +73,10 @@ def split_packed(graph: LoweringGraph, node: Node, context: Context) -> None:
     if len(ends) < count or len(shapes) != 1 or matrix is None:
         return
     heads, _, depth = shapes.pop()
-    if heads * depth != width or graph.only_reader(before.outputs[0]) is not node:
-        return
-    _split_matrix(graph, (before, node, matrix), ends, (heads, depth, rows))
-    gone = [squeeze, node, before, *picks, *(each for each in views if each is not None)]
-    for each in gone:
-        graph.remove(each)
+    if heads * depth == width and graph.only_reader(before.outputs[0]) is node:
+        _split_matrix(graph, (before, node, matrix), ends, (heads, depth, rows))
+        for each in (squeeze, node, before, *picks, *views):
+            graph.remove(each)
 
 
 def _split_matrix(
@@ -111,11 +96,7 @@ def _split_matrix(
     wide = (heads, count * depth, 1, rows)
     data = graph.reshape(turned, wide, graph.unique(f"{label}_rs"), before=turn)
     name = f"{turn.outputs[0]}-rs_rs_tp_split"
-    part = (heads, depth, 1, rows)
-    dtype = graph.tensors[data].dtype
-    parts = [graph.add_tensor(graph.unique(f"{name}_{at}"), part, dtype) for at in range(count)]
-    sizes = graph.add_tensor(f"{name}_sizes", (count,), "int64", _sizes(depth, count))
-    graph.put("Split", name, [data, sizes], parts, {"axis": 1}, before=turn)
+    parts = _parts(graph, data, name, count, 1, turn, turn.sources)
     for part_name, end in zip(parts, ends, strict=True):
         back = graph.transpose(part_name, (0, 3, 2, 1), f"{part_name}_tp", before=end)
         result = end.outputs[0]
@@ -126,34 +107,33 @@ def _split_matrix(
 
 def _unbound(graph: LoweringGraph, turn: Node) -> list[Node]:
     """The Reshapes behind a Split into ones of the first axis, in order; else none."""
-    split = graph.only_reader(turn.outputs[0])
-    if split is None or split.op != "Split" or split.int("axis") != 0:
+    split = graph.reader(turn.outputs[0], "Split")
+    if split is None or split.int("axis") != 0:
         return []
     whole = graph.shape(turn.outputs[0])
-    picks = [graph.only_reader(each) for each in split.outputs]
-    found = [each for each in picks if each is not None and each.op == "Reshape"]
-    if len(found) < len(picks) or any(graph.shape(each.outputs[0]) != whole[1:] for each in found):
+    picks = [graph.reader(each, "Reshape") for each in split.outputs]
+    views = [each for each in picks if each is not None]
+    if len(views) < len(picks) or any(graph.shape(each.outputs[0]) != whole[1:] for each in views):
         return []
-    return found
+    return views
 
 
 def _picked(graph: LoweringGraph, node: Node) -> int:
     """The index that a Gather takes of the first axis; -1 of everything else."""
     if node.op != "Gather" or node.int("axis") != 0 or graph.shape(node.inputs[1]) != ():
         return -1
-    index = graph.array(node.inputs[1])
+    index = graph.number(node.inputs[1])
     return -1 if index is None else int(index)
 
 
 def _source(graph: LoweringGraph, tensor: str) -> Node | None:
     """The MatMul with a constant that a tensor comes from, a bias in between."""
-    maker = graph.producer(tensor)
-    if maker is not None and maker.op == "Add":
-        data = next((each for each in maker.inputs if not graph.is_const(each)), "")
-        maker = graph.producer(data) if graph.only_reader(data) is maker else None
-    if maker is None or maker.op != "MatMul" or not graph.is_const(maker.inputs[1]):
-        return None
-    return maker
+    added = graph.maker(tensor, "Add")
+    if added is not None:
+        data = next((each for each in added.inputs if not graph.is_const(each)), "")
+        tensor = data if graph.only_reader(data) is added else ""
+    matrix = graph.maker(tensor, "MatMul")
+    return matrix if matrix is not None and graph.is_const(matrix.inputs[1]) else None
 
 
 def _split_one(
@@ -246,24 +226,8 @@ def _split_into(
     *,
     turned: bool = True,
 ) -> None:
-    shape = list(graph.shape(data))
-    shape[axis] //= len(picks)
-    dtype = graph.tensors[data].dtype
-    parts = [
-        graph.add_tensor(graph.unique(f"{name}_{number}"), tuple(shape), dtype)
-        for number in range(len(picks))
-    ]
-    sizes = _sizes(shape[axis], len(picks))
-    split = graph.add_tensor(f"{name}_sizes", (len(picks),), "int64", sizes)
-    graph.put(
-        "Split",
-        name,
-        [data, split],
-        parts,
-        {"axis": axis},
-        before=at,
-        sources=tuple(each for node in picks for each in node.sources),
-    )
+    sources = tuple(each for node in picks for each in node.sources)
+    parts = _parts(graph, data, name, len(picks), axis, at, sources)
     for part, pick in zip(parts, picks, strict=True):
         result = pick.outputs[0]
         back = part
@@ -275,5 +239,19 @@ def _split_into(
         graph.remove(at)
 
 
-def _sizes(size: int, count: int) -> Callable[[], np.ndarray]:
-    return lambda: np.full(count, size, np.int64)
+def _parts(
+    graph: LoweringGraph,
+    data: str,
+    name: str,
+    count: int,
+    axis: int,
+    before: Node,
+    sources: tuple[str, ...],
+) -> list[str]:
+    """A Split of a tensor into equal parts; what it writes."""
+    shape = list(graph.shape(data))
+    shape[axis] //= count
+    parts = [graph.like(data, tuple(shape), f"{name}_{at}") for at in range(count)]
+    sizes = graph.add_numbers(f"{name}_sizes", *[shape[axis]] * count)
+    graph.put("Split", name, [data, sizes], parts, {"axis": axis}, before=before, sources=sources)
+    return parts

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.movement import MOVEMENTS
 from engine.cost.lowering.rules import Context, on
 
 __all__ = ["spell_instance_norms", "turn_whole_maps"]
@@ -26,8 +25,8 @@ def spell_instance_norms(graph: LoweringGraph, node: Node, context: Context) -> 
     if len(shape) not in (3, 4):
         return
     plain = _all_equal(graph, node.inputs[1]) and _all_equal(graph, node.inputs[2])
-    maker = graph.producer(node.inputs[0])
-    if plain and len(shape) == 3 and maker is not None and maker.op == "Reshape":
+    maker = graph.maker(node.inputs[0], "Reshape")
+    if plain and len(shape) == 3 and maker is not None:
         whole = graph.shape(maker.inputs[0])
         if len(whole) == 4 and whole[0] == 1 == shape[0] and whole[1] % shape[1] == 0:
             _groups(graph, node, maker, context)
@@ -56,7 +55,7 @@ def _groups(graph: LoweringGraph, node: Node, maker: Node, context: Context) -> 
     graph.put("exNorm", name, [data, *numbers], [made], before=node)
     graph.reshape(made, graph.shape(result), f"{name}_rs", result, before=node)
     _finish(graph, node)
-    if not graph.has_readers(maker.outputs[0]) and not graph.is_output(maker.outputs[0]):
+    if graph.unread(maker.outputs[0]):
         graph.remove(maker)
 
 
@@ -64,7 +63,6 @@ def _channels(graph: LoweringGraph, node: Node, *, plain: bool) -> None:
     """Pixels become channels, (N, pixels, 1, C), and come back behind the norm."""
     x, result = node.inputs[0], node.outputs[0]
     shape = graph.shape(x)
-    dtype = graph.tensors[x].dtype
     there = (0, 2, 3, 1) if len(shape) == 4 else (0, 2, 1)
     back = (0, 3, 1, 2) if len(shape) == 4 else (0, 2, 1)
     turned = graph.transpose(x, there, before=node)
@@ -72,16 +70,14 @@ def _channels(graph: LoweringGraph, node: Node, *, plain: bool) -> None:
     data = graph.reshape(turned, wide, before=node)
     numbers = _numbers(graph, node) if plain else []
     name = f"{node.name}#1" if plain and not numbers else f"{data}_norm"
-    made = graph.add_tensor(graph.unique(name), wide, dtype)
-    new = Node("exNorm", name, "exNorm", [data, *numbers], [made], sources=node.sources)
-    new.attributes["pixels"] = 1
-    graph.insert(new, before=node)
+    made = graph.like(x, wide, name)
+    graph.put("exNorm", name, [data, *numbers], [made], {"pixels": 1}, before=node)
     for op, operand in zip(("Mul", "Add"), node.inputs[1:] if not plain else (), strict=False):
         kept = graph.tensors[operand]
         label = graph.unique(f"{operand}_4d")
         number = graph.add_tensor(label, (1, 1, 1, shape[1]), kept.dtype, kept.values)
         name = f"{name}_{op.lower()}"
-        read, made = made, graph.add_tensor(graph.unique(name), wide, dtype)
+        read, made = made, graph.like(x, wide, name)
         graph.put(op, name, [read, number], [made], before=node)
     label = f"{node.name}#1_rs"
     map_of = tuple(shape[each] for each in there)
@@ -107,22 +103,20 @@ def turn_whole_maps(graph: LoweringGraph, node: Node, context: Context) -> None:
         if pair is not None:
             _turn(graph, pair, context, forward=False)
             break
-        if len(graph.features(reader)) != 1 or reader.op in ("Reshape", "Transpose"):
+        if len(graph.features(reader)) != 1 or reader.op in MOVEMENTS:
             break
         last = reader
 
 
 def _pair(graph: LoweringGraph, one: Node | None, *, forward: bool) -> tuple[Node, Node] | None:
     """A Reshape and a Transpose behind each other, in the order in which they run."""
-    if one is None or one.op not in ("Reshape", "Transpose"):
+    if one is None or one.op not in MOVEMENTS:
         return None
     if forward:
-        other = graph.only_reader(one.outputs[0])
+        other = graph.reader(one.outputs[0], *MOVEMENTS)
     else:
-        other = graph.producer(one.inputs[0])
-        if graph.only_reader(one.inputs[0]) is not one:
-            return None
-    if other is None or {one.op, other.op} != {"Reshape", "Transpose"}:
+        other = graph.maker(one.inputs[0], *MOVEMENTS, alone=True)
+    if other is None or one.op == other.op:
         return None
     return (one, other) if forward else (other, one)
 
@@ -139,10 +133,8 @@ def _turn(
         return
     if context.family == "rk3566":
         for node in pair:
-            node.target, node.remedy = (
-                "CPU",
-                "Use BatchNormalization: its statistics are constants.",
-            )
+            node.target = "CPU"
+            node.remedy = "Use BatchNormalization: its statistics are constants."
             node.reason = f"{node.op} of a map for a norm over its pixels."
     step = context.whole_channels
     if channels % step or width % step:
@@ -155,9 +147,7 @@ def _turn(
     for node in pair:
         graph.remove(node)
     anchor = graph.readers(end)
-    numbers = graph.tensors[reshape.inputs[1]]
-    target = np.array(rows if forward else middle, np.int64)
-    graph.add_tensor(numbers.name, (4,), "int64", lambda: target)
+    graph.add_numbers(reshape.inputs[1], *(rows if forward else middle))
     first.inputs[0], first.outputs = start, [between]
     second.inputs[0], second.outputs = between, [end]
     graph.insert(first, before=anchor[0] if anchor else None)

@@ -42,18 +42,9 @@ def scale_images(graph: LoweringGraph, context: Context) -> None:
             continue
         made = graph.add_tensor(f"{name}_scaled", shape, graph.tensors[name].dtype)
         graph.replace_reads(name, made)
-        channels = shape[1]
-        weight = graph.add_unknown(f"Pre_weight{name}", (channels, channels, 1, 1), "float32")
-        inputs = [name, weight]
+        channels, label = shape[1], f"Pre_weight{name}"
+        inputs = [name, graph.add_unknown(label, (channels, channels, 1, 1), "float32")]
         if context.dtype == "int8":
             inputs.append(graph.add_unknown(f"Pre_bias{name}", (channels,), "float32"))
-        graph.put(
-            "Conv",
-            f"Pre_weight{name}",
-            inputs,
-            [made],
-            {"scales": 1},
-            before=readers[0],
-            sources=readers[0].sources,
-        )
+        graph.put("Conv", label, inputs, [made], {"scales": 1}, before=readers[0])
         graph.rewrites["scale_image"] += 1

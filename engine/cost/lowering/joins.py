@@ -17,115 +17,94 @@ _SMALL = 4096
 @on("Add")
 def drop_zero_sums(graph: LoweringGraph, node: Node, context: Context) -> None:
     """A sum with zeros does nothing."""
-    if len(node.inputs) != 2:
-        return
-    consts = [each for each in node.inputs if graph.is_const(each)]
-    if len(consts) != 1 or math.prod(graph.shape(consts[0])) > _SMALL:
-        return
-    if len(graph.shape(consts[0])) == 1 < math.prod(graph.shape(consts[0])):
+    data, other = graph.operands(node)
+    dims = graph.shape(other)
+    if not data or math.prod(dims) > _SMALL or len(dims) == 1 < math.prod(dims):
         return  # a bias stays one, whatever its numbers
-    other = next(each for each in node.inputs if each not in consts)
-    array = graph.array(consts[0])
-    if array is None or array.any() or graph.shape(other) != graph.shape(node.outputs[0]):
+    array = graph.array(other)
+    if array is None or array.any() or graph.shape(data) != graph.shape(node.outputs[0]):
         return
-    graph.rewire(node, inputs=[other, *consts])
+    graph.rewire(node, inputs=[data, other])
     if graph.bypass(node):
         graph.rewrites["remove_invalid_add"] += 1
 
 
-def join_early(graph: LoweringGraph, context: Context) -> None:
+@on("Concat")
+def join_early(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Maps that are laid out as rows and joined: one map of rows of the same width."""
-    for node in graph:
-        rows = len(graph.shape(node.outputs[0])) == 3 and node.int("axis") in (-1, 2)
-        if node.op == "Concat" and rows:
-            _join(graph, node)
+    if len(graph.shape(node.outputs[0])) == 3 and node.int("axis") in (-1, 2):
+        _join(graph, node)
 
 
 def join_maps(graph: LoweringGraph, context: Context) -> bool:
     """As :func:`join_early` of four dimensions; whether one was changed."""
     changed = False
     for node in graph:
-        if node.op == "Concat" and len(graph.shape(node.outputs[0])) == 4:
-            reader = graph.only_reader(node.outputs[0])
-            if reader is not None and reader.op == "Reshape":
-                changed |= _join(graph, node)
+        four = node.op == "Concat" and len(graph.shape(node.outputs[0])) == 4
+        if four and graph.reader(node.outputs[0], "Reshape") is not None:
+            changed |= _join(graph, node)
     return changed
 
 
 def _join(graph: LoweringGraph, node: Node) -> bool:
     shapes = [graph.shape(each) for each in node.inputs]
     axis = node.int("axis") % len(shapes[0])
-    makers = [graph.producer(each) for each in node.inputs]
-    for maker, each in zip(makers, node.inputs, strict=True):
-        if maker is None or maker.op != "Reshape" or graph.only_reader(each) is not node:
-            return False
+    views = [
+        maker
+        for each in node.inputs
+        if (maker := graph.maker(each, "Reshape")) is not None and graph.only_reader(each) is node
+    ]
+    if len(views) < len(shapes):
+        return False
     head = math.prod(shapes[0][:axis])
     rests = [math.prod(shape[axis:]) for shape in shapes]
-    for maker in makers:
-        source = graph.shape(maker.inputs[0]) if maker is not None else ()
-        cut = _cut(source, head)
-        if cut is None or source == shapes[makers.index(maker)]:
+    for view in views:
+        source = graph.shape(view.inputs[0])
+        # the first axis of a shape of four behind so many elements
+        cuts = (at for at in range(1, 4) if math.prod(source[:at]) == head)
+        cut = next(cuts, None) if len(source) == 4 else None
+        if cut is None or source == shapes[views.index(view)]:
             continue
         tail = math.prod(source[cut + 1 :])
         if tail > 1 and all(rest % tail == 0 for rest in rests):
-            _rewrite(graph, node, [each for each in makers if each is not None], maker, cut)
+            _rewrite(graph, node, views, view, cut)
             return True
     return False
 
 
-def _cut(source: tuple[int, ...], head: int) -> int | None:
-    """The first axis of a shape of four behind so many elements."""
-    if len(source) != 4:
-        return None
-    return next((at for at in range(1, 4) if math.prod(source[:at]) == head), None)
-
-
-def _rewrite(
-    graph: LoweringGraph, node: Node, makers: list[Node], chosen: Node | None, cut: int
-) -> None:
-    if chosen is None:
-        return
+def _rewrite(graph: LoweringGraph, node: Node, views: list[Node], chosen: Node, cut: int) -> None:
     source = graph.shape(chosen.inputs[0])
     tail = math.prod(source[cut + 1 :])
     inputs = []
     total = 0
-    for maker in makers:
-        size = math.prod(graph.shape(maker.inputs[0])) // math.prod(source[:cut]) // tail
+    for view in views:
+        data = view.inputs[0]
+        size = math.prod(graph.shape(data)) // math.prod(source[:cut]) // tail
         total += size
-        if maker is chosen:
-            inputs.append(maker.inputs[0])
-            continue
-        shape = (*source[:cut], size, *source[cut + 1 :])
-        name = graph.unique(f"{maker.outputs[0]}_j")
-        inputs.append(
-            graph.reshape(
-                maker.inputs[0], shape, maker.name, name, before=node, sources=maker.sources
-            )
-        )
+        if view is not chosen:
+            shape = (*source[:cut], size, *source[cut + 1 :])
+            name = graph.unique(f"{view.outputs[0]}_j")
+            data = graph.reshape(data, shape, view.name, name, before=node, sources=view.sources)
+        inputs.append(data)
     result = node.outputs[0]
-    whole = graph.shape(result)
-    dtype = graph.tensors[result].dtype
-    made = graph.unique(f"{result}-rs")
-    graph.add_tensor(made, (*source[:cut], total, *source[cut + 1 :]), dtype)
-    graph.rewire(node, inputs=inputs, outputs=[made])
     node.attributes["axis"] = cut
-    for maker in makers:
-        graph.remove(maker)
-    graph.reshape(made, whole, made, result, before=graph.following(node))
+    for view in views:
+        graph.remove(view)
+    graph.work_in(node, (*source[:cut], total, *source[cut + 1 :]), inputs)
     graph.rewrites["reduce_reshape_op_around_concat"] += 1
-    reader = graph.only_reader(result)
-    if reader is not None and reader.op in UNARY and len(reader.inputs) == 1:
-        _behind(graph, reader, made)
+    reader = graph.reader(result, *UNARY)
+    if reader is not None and len(reader.inputs) == 1:
+        _behind(graph, reader, node.outputs[0])
 
 
-def _behind(graph: LoweringGraph, node: Node, made: str) -> None:
+def _behind(graph: LoweringGraph, node: Node, joined: str) -> None:
     """An activation of a joined map works on it before it is laid out as rows."""
     back = graph.producer(node.inputs[0])
     if back is None:
         return
     result = node.outputs[0]
-    inner = graph.like(result, graph.shape(made), f"{made}_sw")
+    inner = graph.like(result, graph.shape(joined), f"{joined}_sw")
     graph.remove(back)
-    graph.rewire(node, inputs=[made], outputs=[inner])
+    graph.rewire(node, inputs=[joined], outputs=[inner])
     whole = graph.shape(result)
     graph.reshape(inner, whole, back.name, result, before=graph.following(node))

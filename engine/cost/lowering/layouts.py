@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 
 from engine.cost.lowering.fours import BINARY, UNARY
@@ -11,10 +9,10 @@ from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.joins import join_maps
 from engine.cost.lowering.maps import push_maps, push_splits
 from engine.cost.lowering.matrix import absorb_scales, fuse_constants
-from engine.cost.lowering.movement import is_movement, perm_of, tidy_movements
+from engine.cost.lowering.movement import MOVEMENTS, is_movement, perm_of, tidy_movements
 from engine.cost.lowering.rules import Context, on
 from engine.cost.lowering.sequence import execution_order
-from engine.cost.lowering.views import View, shortest_steps
+from engine.cost.lowering.views import inverse, shortest_steps, view_of
 
 __all__ = ["push_norms", "settle_layouts"]
 
@@ -100,18 +98,16 @@ def _push(graph: LoweringGraph) -> bool:
 
 def _is_back(graph: LoweringGraph, node: Node, turn: Node) -> bool:
     """Whether a transpose behind a layer undoes the one before it, which others read, too."""
-    reader = graph.only_reader(node.outputs[0])
-    return (
-        reader is not None and reader.op == "Transpose" and _perm(reader) == _inverse(_perm(turn))
-    )
+    reader = graph.reader(node.outputs[0], "Transpose")
+    return reader is not None and _perm(reader) == inverse(_perm(turn))
 
 
 def _scales(graph: LoweringGraph, node: Node) -> bool:
     """Whether a layer multiplies with one number what a product of two features reads next."""
-    reader = graph.only_reader(node.outputs[0]) if node.op == "Mul" else None
-    if reader is None or reader.op != "exMatMul" or reader.int("constant"):
+    reader = graph.reader(node.outputs[0], "exMatMul") if node.op == "Mul" else None
+    if reader is None or reader.int("constant"):
         return False
-    return all(prod(graph.shape(each)) == 1 for each in node.inputs if graph.is_const(each))
+    return all(graph.is_number(each) for each in node.inputs if graph.is_const(each))
 
 
 def _lifted(graph: LoweringGraph, node: Node) -> tuple[int, ...] | None:
@@ -120,56 +116,44 @@ def _lifted(graph: LoweringGraph, node: Node) -> tuple[int, ...] | None:
     So it does with one behind rows or columns that are rolled, but only once.
     """
     if node.op == "Gather" and not node.int("lifted"):
-        reader = graph.only_reader(node.outputs[0])
-        if reader is None or reader.op != "Transpose" or _perm(reader) != (0, 3, 1, 2):
+        reader = graph.reader(node.outputs[0], "Transpose")
+        if reader is None or _perm(reader) != (0, 3, 1, 2):
             return None
         node.attributes["lifted"] = 1
-        return _inverse(_perm(reader))
+        return inverse(_perm(reader))
     reader = _turned_scores(graph, node)
     if reader is None or graph.shape(node.outputs[0])[0] == 1:
         return None
-    return _inverse(_perm(reader))
+    return inverse(_perm(reader))
 
 
 def _turned_scores(graph: LoweringGraph, node: Node) -> Node | None:
     """The transpose behind a Softmax of scores."""
-    if node.op != "exSoftmax13":
-        return None
-    reader = graph.only_reader(node.outputs[0])
-    if reader is None or reader.op != "Transpose":
+    reader = graph.reader(node.outputs[0], "Transpose") if node.op == "exSoftmax13" else None
+    if reader is None:
         return None
     mask = _mask(graph, node)
-    maker = graph.producer(node.inputs[0] if mask is None else mask.inputs[0])
-    if maker is None or maker.op != "exMatMul" or maker.int("constant"):
-        return None
-    return reader
+    maker = graph.maker(node.inputs[0] if mask is None else mask.inputs[0], "exMatMul")
+    return reader if maker is not None and not maker.int("constant") else None
 
 
 def _mask(graph: LoweringGraph, softmax: Node) -> Node | None:
     """The sum with a constant of four dimensions before a Softmax, which nothing else reads."""
-    node = graph.producer(softmax.inputs[0])
-    if node is None or node.op != "Add" or graph.only_reader(softmax.inputs[0]) is not softmax:
+    node = graph.maker(softmax.inputs[0], "Add", alone=True)
+    if node is None:
         return None
     x, mask = node.inputs
-    if graph.is_const(x) or not graph.is_const(mask) or len(graph.shape(mask)) != 4:
-        return None
-    return node if graph.only_reader(x) is node else None
+    plain = not graph.is_const(x) and graph.is_const(mask) and len(graph.shape(mask)) == 4
+    return node if plain and graph.only_reader(x) is node else None
 
 
 def _turn(graph: LoweringGraph, tensor: str) -> Node | None:
     """The Transpose of four dimensions that writes a tensor."""
-    maker = graph.producer(tensor)
-    if maker is None or maker.op != "Transpose" or len(graph.shape(tensor)) != 4:
-        return None
-    return maker
+    return graph.maker(tensor, "Transpose") if len(graph.shape(tensor)) == 4 else None
 
 
 def _perm(node: Node) -> tuple[int, ...]:
     return perm_of(node, 4)
-
-
-def _inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(perm.index(each) for each in range(len(perm)))
 
 
 def _best(graph: LoweringGraph, node: Node, features: list[str]) -> tuple[int, ...] | None:
@@ -183,7 +167,7 @@ def _best(graph: LoweringGraph, node: Node, features: list[str]) -> tuple[int, .
             perms.setdefault(_perm(turn), 0)
     for reader in readers:
         if reader.op == "Transpose" and not graph.is_output(result):
-            perms.setdefault(_inverse(_perm(reader)), 0)
+            perms.setdefault(inverse(_perm(reader)), 0)
     chosen, best = None, 0.0
     for perm in perms:
         if node.op == "exNorm" and perm[1] != 1:
@@ -196,7 +180,7 @@ def _best(graph: LoweringGraph, node: Node, features: list[str]) -> tuple[int, .
 
 def _gain(graph: LoweringGraph, node: Node, features: list[str], perm: tuple[int, ...]) -> float:
     """Transposes that would go, less those that would come."""
-    back = _inverse(perm)
+    back = inverse(perm)
     gain = 0.0
     for each in features:
         turn = _turn(graph, each)
@@ -222,37 +206,34 @@ def _gain(graph: LoweringGraph, node: Node, features: list[str], perm: tuple[int
 
 def _is_undone(graph: LoweringGraph, tensor: str, perm: tuple[int, ...]) -> bool:
     """Whether a tensor comes over movements that a transpose would undo, but for a reshape."""
-    path: list[Node] = []
-    root = tensor
-    while is_movement(maker := graph.producer(root)) and maker is not None and len(path) < _LONGEST:
-        path.append(maker)
-        root = maker.inputs[0]
-    if not any(each.op == "Transpose" for each in path) or path[0].op == "Transpose":
+    root, path = _way(graph, tensor, _LONGEST)
+    if not any(each.op == "Transpose" for each in path) or path[-1].op == "Transpose":
         return False
-    view = _view_of(graph, root, path[::-1])
+    view = view_of(graph, root, path)
     steps = shortest_steps(view) if view is not None and view.transpose(perm) else None
     return steps is not None and not any(step.perm for step in steps)
 
 
+def _way(graph: LoweringGraph, tensor: str, most: int) -> tuple[str, list[Node]]:
+    """Where a tensor comes from over at most so many movements, and those in their order."""
+    path: list[Node] = []
+    while len(path) < most and (move := graph.maker(tensor, *MOVEMENTS)) is not None:
+        path.insert(0, move)
+        tensor = move.inputs[0]
+    return tensor, path
+
+
 def _is_there(graph: LoweringGraph, tensor: str, perm: tuple[int, ...]) -> bool:
     """Whether another way from where a tensor comes from gives what a transpose of it would."""
-    path: list[Node] = []
-    root = tensor
-    while is_movement(maker := graph.producer(root)) and maker is not None:
-        path.append(maker)
-        root = maker.inputs[0]
-        if len(path) > 2 * _LONGEST:
-            return False
-    wanted = _view_of(graph, root, path[::-1])
-    if not path or wanted is None or not wanted.transpose(perm):
-        return False
-    steps = shortest_steps(wanted)
+    root, path = _way(graph, tensor, 2 * _LONGEST + 1)
+    goal = view_of(graph, root, path) if path and len(path) <= 2 * _LONGEST else None
+    steps = shortest_steps(goal) if goal is not None and goal.transpose(perm) else None
     stack: list[tuple[str, list[Node]]] = [(root, [])]
     while stack and steps:
         here, way = stack.pop()
         readers = graph.readers(here)
         if way and not all(map(is_movement, readers)):
-            view = _view_of(graph, root, way)
+            view = view_of(graph, root, way)
             if view is not None and shortest_steps(view) == steps:
                 return True
         if len(way) <= 2 * _LONGEST:
@@ -261,24 +242,12 @@ def _is_there(graph: LoweringGraph, tensor: str, perm: tuple[int, ...]) -> bool:
     return False
 
 
-def _view_of(graph: LoweringGraph, root: str, path: list[Node]) -> View | None:
-    """What movements make of a tensor; None where it is not known."""
-    view = View(graph.shape(root))
-    for each in path:
-        if each.op == "Transpose":
-            fits = view.transpose(perm_of(each, len(view.shape)))
-        else:
-            fits = view.reshape(graph.shape(each.outputs[0]))
-        if not fits:
-            return None
-    return view
-
-
 def _carry(graph: LoweringGraph, node: Node, perm: tuple[int, ...]) -> None:
     """Let a layer work in the layout before ``perm``; behind it the values are turned."""
-    back = _inverse(perm)
+    back = inverse(perm)
     inputs = []
     label = ""
+    features = [each for each in node.inputs if not graph.is_const(each)]
     for each in node.inputs:
         if graph.is_const(each):
             fixed = node.op in ("Gather", "Slice")
@@ -289,51 +258,36 @@ def _carry(graph: LoweringGraph, node: Node, perm: tuple[int, ...]) -> None:
             inputs.append(turn.inputs[0])
             label = label or turn.name
             continue
-        ready = next(
-            (
-                reader
-                for reader in graph.readers(each)
-                if reader.op == "Transpose" and _perm(reader) == back
-            ),
-            None,
-        )
+        turns = (reader for reader in graph.readers(each) if reader.op == "Transpose")
+        ready = next((turn for turn in turns if _perm(turn) == back), None)
         if ready is not None and ready.outputs[0] != node.outputs[0]:
             inputs.append(ready.outputs[0])
-            continue
-        inputs.append(graph.transpose(each, back, before=node, sources=node.sources))
+        else:
+            inputs.append(graph.transpose(each, back, before=node, sources=node.sources))
     result = node.outputs[0]
     shape = graph.shape(result)
     turned = tuple(shape[each] for each in back)
-    dtype = graph.tensors[result].dtype
-    several = len([each for each in node.inputs if not graph.is_const(each)]) > 1
     following = graph.following(node)
-    if several and not graph.is_output(result):
+    name = graph.unique(f"{result}_tp") if len(features) > 1 or not label else label
+    if len(features) > 1 and not graph.is_output(result):
         # The sum keeps its tensor; what it was before gets a new one.
-        name = graph.unique(f"{result}_tp")
-        graph.add_tensor(name, shape, dtype)
-        graph.replace_reads(result, name)
-        graph.add_tensor(result, turned, dtype)
-        made, end = result, name
+        written, end = result, graph.like(result, shape, name)
+        graph.replace_reads(result, end)
+        graph.add_tensor(result, turned, graph.tensors[result].dtype)
     else:
-        name = graph.unique(f"{result}_tp") if several or not label else label
-        made, end = graph.unique(f"{label or result}_sw"), result
-        graph.add_tensor(made, turned, dtype)
-    graph.rewire(node, inputs=inputs, outputs=[made])
+        written, end = graph.like(result, turned, f"{label or result}_sw"), result
+    graph.rewire(node, inputs=inputs, outputs=[written])
     if node.op in _ALONG:
         node.attributes["axis"] = perm[node.int("axis")]
-    graph.transpose(made, perm, name, end, before=following, sources=node.sources)
+    graph.transpose(written, perm, name, end, before=following, sources=node.sources)
     for each in inputs:
         _drop_unread(graph, graph.producer(each))
     graph.rewrites["swap_transpose"] += 1
 
 
 def _drop_unread(graph: LoweringGraph, maker: Node | None) -> None:
-    if maker is None:
-        return
-    for reader in graph.readers(maker.outputs[0]):
-        result = reader.outputs[0]
-        unread = not graph.has_readers(result) and not graph.is_output(result)
-        if reader.op == "Transpose" and unread:
+    for reader in graph.readers(maker.outputs[0]) if maker is not None else ():
+        if reader.op == "Transpose" and graph.unread(reader.outputs[0]):
             graph.remove(reader)
 
 
@@ -396,5 +350,4 @@ def _turned_extra(graph: LoweringGraph, tensor: str, node: Node) -> str:
     """A scale or a mask of a product whose operands change places."""
     if graph.is_const(tensor):
         return _turned_const(graph, tensor, (0, 3, 2, 1), 4)
-    name = graph.unique(f"{tensor}_tp")
-    return graph.transpose(tensor, (0, 3, 2, 1), name, before=node)
+    return graph.transpose(tensor, (0, 3, 2, 1), before=node)

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from engine.base.plain import JsonValue
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.rules import Context, on
 
 __all__ = ["absorb_scales", "fuse_constants", "make_convolutions", "make_matmul"]
 
@@ -58,26 +59,18 @@ def _constant_right(graph: LoweringGraph, node: Node, turned: tuple[bool, bool],
     if rows == 1 and batch > 1 and len(graph.shape(weight)) == 2 and not turned[0]:
         # One row in each of several: the compiler takes them as the rows of one.
         batch, rows = 1, batch
-        flat = (math.prod(shape[:-1]), shape[-1])
-        x = _flat_left(graph, node, data, flat)
+        x = _flat_left(graph, node, data, (math.prod(shape[:-1]), shape[-1]))
     else:
         x = _left(graph, node, data, (batch, depth, 1, rows), turned[0])
-    made = f"{result}_mm"
-    wide = max(batch, math.prod(graph.shape(weight)[:-2]))
-    dtype = graph.tensors[data].dtype
-    graph.add_tensor(made, (wide, columns, 1, rows), dtype)
-    name = f"{node.name}_w"
-    kept = graph.tensors[weight]
-    weights = (math.prod(graph.shape(weight)[:-2]) * columns, depth, 1, 1)
-    graph.add_tensor(name, weights, kept.dtype, kept.values)
-    inputs = [x, name]
+    product = f"{result}_mm"
+    groups = math.prod(graph.shape(weight)[:-2])
+    graph.add_tensor(product, (max(batch, groups), columns, 1, rows), graph.tensors[data].dtype)
+    inputs = [x, _weight(graph, node, weight, (groups * columns, depth, 1, 1))]
     if bias and graph.is_const(bias):
-        inputs.append(_bias(graph, node, bias, columns))
-    _put(graph, node, inputs, made)
-    matmul = graph.producer(made)
-    if matmul is not None and math.prod(graph.shape(weight)[:-2]) == 1:
-        matmul.attributes["constant"] = 1
-    back = graph.transpose(made, (0, 3, 2, 1), before=node)
+        kept = graph.tensors[bias]
+        inputs.append(graph.add_tensor(f"{node.name}_b", (columns,), kept.dtype, kept.values))
+    _put(graph, node, inputs, product, constant=groups == 1)
+    back = graph.transpose(product, (0, 3, 2, 1), before=node)
     graph.reshape(back, graph.shape(result), f"{back}_rs", result, before=node)
     graph.remove(node)
 
@@ -89,25 +82,19 @@ def _flat_left(graph: LoweringGraph, node: Node, data: str, flat: tuple[int, int
         data = graph.reshape(data, (1, flat[0], 1, flat[1]), label, before=node)
         perm = (0, 3, 2, 1)
     else:
-        data = graph.reshape(data, (flat[0], 1, 1, flat[1]), label, before=node)
+        data = stem = graph.reshape(data, (flat[0], 1, 1, flat[1]), label, before=node)
         perm = (1, 3, 2, 0)
-    stem = stem if len(graph.shape(stem)) == 3 else data
     turned = graph.transpose(data, perm, graph.unique(f"{stem}_tp"), before=node)
-    if graph.shape(turned) == (1, flat[1], 1, flat[0]):
-        return turned
-    name = graph.unique(f"{turned}_rs")
-    return graph.reshape(turned, (1, flat[1], 1, flat[0]), name, before=node)
+    wide = (1, flat[1], 1, flat[0])
+    return turned if graph.shape(turned) == wide else graph.reshape(turned, wide, before=node)
 
 
 def _left(graph: LoweringGraph, node: Node, data: str, shape: tuple[int, ...], turned: bool) -> str:
     """The left side as (B, K, 1, M)."""
-    if turned:
-        name = graph.unique(f"{data}_rs")
-        return graph.reshape(data, shape, name, before=node)
-    rank = len(graph.shape(data))
-    perm = (*range(rank - 2), rank - 1, rank - 2)
-    x = graph.transpose(data, perm, before=node)
-    return graph.reshape(x, shape, before=node)
+    if not turned:
+        rank = len(graph.shape(data))
+        data = graph.transpose(data, (*range(rank - 2), rank - 1, rank - 2), before=node)
+    return graph.reshape(data, shape, before=node)
 
 
 def _constant_left(graph: LoweringGraph, node: Node) -> None:
@@ -116,22 +103,18 @@ def _constant_left(graph: LoweringGraph, node: Node) -> None:
     rows = graph.shape(weight)[-2]
     result = node.outputs[0]
     groups = math.prod(graph.shape(weight)[:-2])
-    x = _right(graph, node, data, (batch, depth, 1, columns))
-    made = f"{result}_mm"
-    graph.add_tensor(made, (max(batch, groups), rows, 1, columns), graph.tensors[data].dtype)
-    kept = graph.tensors[weight]
-    name = f"{node.name}_w"
-    graph.add_tensor(name, (groups * rows, depth, 1, 1), kept.dtype, kept.values)
-    _put(graph, node, [x, name], made)
-    matmul = graph.producer(made)
-    if matmul is not None and groups == 1:
-        matmul.attributes["constant"] = 1
-    graph.reshape(made, graph.shape(result), f"{made}_rs", result, before=node)
+    x = graph.reshape(data, (batch, depth, 1, columns), before=node)
+    product = f"{result}_mm"
+    graph.add_tensor(product, (max(batch, groups), rows, 1, columns), graph.tensors[data].dtype)
+    filters = _weight(graph, node, weight, (groups * rows, depth, 1, 1))
+    _put(graph, node, [x, filters], product, constant=groups == 1)
+    graph.reshape(product, graph.shape(result), f"{product}_rs", result, before=node)
     graph.remove(node)
 
 
-def _right(graph: LoweringGraph, node: Node, data: str, shape: tuple[int, ...]) -> str:
-    return graph.reshape(data, shape, before=node)
+def _weight(graph: LoweringGraph, node: Node, weight: str, shape: tuple[int, ...]) -> str:
+    kept = graph.tensors[weight]
+    return graph.add_tensor(f"{node.name}_w", shape, kept.dtype, kept.values)
 
 
 def _two_features(graph: LoweringGraph, node: Node, turned: tuple[bool, bool], bias: str) -> None:
@@ -140,18 +123,12 @@ def _two_features(graph: LoweringGraph, node: Node, turned: tuple[bool, bool], b
     batch, rows, depth = _split(graph.shape(left), turned[0])
     x = _left(graph, node, left, (batch, depth, 1, rows), turned[0])
     other, depth, columns = _split(graph.shape(right), turned[1])
-    if turned[1]:
-        y = _left(graph, node, right, (other, depth, 1, columns), False)
-    else:
-        y = _right(graph, node, right, (other, depth, 1, columns))
-    made = f"{result}_mm"
-    dtype = graph.tensors[left].dtype
-    graph.add_tensor(made, (max(batch, other), rows, 1, columns), dtype)
-    inputs = [x, y]
-    if bias and graph.is_const(bias):
-        inputs.append(bias)
-    _put(graph, node, inputs, made)
-    graph.reshape(made, graph.shape(result), f"{made}_rs", result, before=node)
+    y = _left(graph, node, right, (other, depth, 1, columns), not turned[1])
+    product = f"{result}_mm"
+    shape = (max(batch, other), rows, 1, columns)
+    graph.add_tensor(product, shape, graph.tensors[left].dtype)
+    _put(graph, node, [x, y, *([bias] if bias and graph.is_const(bias) else [])], product)
+    graph.reshape(product, graph.shape(result), f"{product}_rs", result, before=node)
     graph.remove(node)
 
 
@@ -163,31 +140,27 @@ def _split(shape: tuple[int, ...], turned: bool) -> tuple[int, int, int]:
     return math.prod(shape[:-2]), first, second
 
 
-def _bias(graph: LoweringGraph, node: Node, bias: str, columns: int) -> str:
-    kept = graph.tensors[bias]
-    return graph.add_tensor(f"{node.name}_b", (columns,), kept.dtype, kept.values)
+def _put(
+    graph: LoweringGraph, node: Node, inputs: list[str], output: str, *, constant: bool = False
+) -> None:
+    made = {each: 1 for each in ("batched", "gathered") if node.int(each)}
+    attributes: dict[str, JsonValue] = {**made, **({"constant": 1} if constant else {})}
+    name = f"{node.name}#1"
+    graph.put("exMatMul", name, inputs, [output], attributes, before=node, dtype=node.dtype)
 
 
-def _put(graph: LoweringGraph, node: Node, inputs: list[str], output: str) -> None:
-    made = Node("exMatMul", f"{node.name}#1", "exMatMul", inputs, [output])
-    made.sources = node.sources
-    made.dtype = node.dtype
-    made.attributes |= {each: 1 for each in ("batched", "gathered") if node.int(each)}
-    graph.insert(made, before=node)
-
-
-def make_convolutions(graph: LoweringGraph, context: Context) -> None:
+@on("exMatMul")
+def make_convolutions(graph: LoweringGraph, node: Node, context: Context) -> None:
     """ExMatMul with a constant -> Conv 1x1, ``X#1`` -> ``X#2``."""
-    for node in graph:
-        if node.op == "exMatMul" and node.int("constant"):
-            graph.become(node, "Conv", _next(node.name))
-            if node.int("gathered"):
-                node.name = _next(node.name)
-            if context.dtype == "int8" and len(node.inputs) == 2:
-                channels = graph.shape(node.inputs[1])[0]
-                bias = graph.add_tensor(f"{node.name}_b", (channels,), "float32", _zero)
-                graph.rewire(node, inputs=[*node.inputs, bias])
-            graph.rewrites["convert_exmatmul_to_conv"] += 1
+    if not node.int("constant"):
+        return
+    name = _next(node.name)
+    graph.become(node, "Conv", _next(name) if node.int("gathered") else name)
+    if context.dtype == "int8" and len(node.inputs) == 2:
+        channels = graph.shape(node.inputs[1])[0]
+        bias = graph.add_tensor(f"{node.name}_b", (channels,), "float32", _zero)
+        graph.rewire(node, inputs=[*node.inputs, bias])
+    graph.rewrites["convert_exmatmul_to_conv"] += 1
 
 
 def _zero() -> np.ndarray:
@@ -253,16 +226,14 @@ def absorb_scales(graph: LoweringGraph) -> bool:
         if node.op != "exMatMul" or node.int("constant") or len(node.inputs) != 2:
             continue
         for at, each in enumerate(node.inputs):
-            maker = graph.producer(each)
-            if maker is None or maker.op != "Mul" or graph.only_reader(each) is not node:
-                continue
-            consts = [x for x in maker.inputs if graph.is_const(x)]
-            if len(consts) != 1 or math.prod(graph.shape(consts[0])) != 1:
+            maker = graph.maker(each, "Mul", alone=True)
+            data, factor = graph.operands(maker) if maker is not None else ("", "")
+            if maker is None or not data or not graph.is_number(factor):
                 continue
             inputs = list(node.inputs)
-            inputs[at] = next(x for x in maker.inputs if x not in consts)
+            inputs[at] = data
             graph.remove(maker)
-            graph.rewire(node, inputs=[*inputs, consts[0]])
+            graph.rewire(node, inputs=[*inputs, factor])
             node.sources = (*node.sources, *maker.sources)
             changed = True
             break

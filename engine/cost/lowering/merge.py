@@ -24,79 +24,73 @@ _LARGEST_MAP = 5
 _WEIGHTED = ("Conv", "ConvTranspose")
 
 
-def divide_by_multiplying(graph: LoweringGraph, context: Context) -> None:
+@on("Div")
+def divide_by_multiplying(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Division by a constant is a multiplication: ``_2mul``."""
-    for node in graph:
-        if node.op == "Div" and len(node.inputs) == 2 and graph.is_const(node.inputs[1]):
-            graph.become(node, "Mul", graph.fresh(f"{node.name}_2mul"))
-            graph.rewrites["convert_div_to_mul"] += 1
+    if len(node.inputs) == 2 and graph.is_const(node.inputs[1]):
+        graph.become(node, "Mul", graph.fresh(f"{node.name}_2mul"))
+        graph.rewrites["convert_div_to_mul"] += 1
 
 
-def add_biases(graph: LoweringGraph, context: Context) -> None:
+@on(*_WEIGHTED)
+def add_biases(graph: LoweringGraph, node: Node, context: Context) -> None:
     """A convolution whose weights are integers always has a bias."""
-    for node in graph:
-        integers = context.dtype == "int8" or (context.int4 and has_int4(node))
-        if node.op in _WEIGHTED and len(node.inputs) == 2 and integers:
-            channels = graph.shape(node.outputs[0])[1]
-            bias = graph.add_unknown(f"{node.inputs[1]}_bias_0", (channels,), "float32")
-            graph.rewire(node, inputs=[*node.inputs, bias])
-            node.attributes["late_bias"] = node.name not in node.sources
+    integers = context.dtype == "int8" or (context.int4 and has_int4(node))
+    if len(node.inputs) == 2 and integers:
+        _add_bias(graph, node, f"{node.inputs[1]}_bias_0")
+        node.attributes["late_bias"] = node.name not in node.sources
 
 
-def merge_constants(graph: LoweringGraph, context: Context) -> None:
+@on(*_WEIGHTED)
+def merge_constants(graph: LoweringGraph, node: Node, context: Context) -> None:
     """BatchNormalization, and constants that are added or multiplied, behind a convolution."""
-    for node in graph:
-        while node.op in _WEIGHTED and not node.fused and len(node.inputs) > 1:
-            follower = graph.only_reader(node.outputs[0])
-            if follower is None or not _is_affine(graph, follower, node.outputs[0]):
-                break
-            _take(graph, node, follower)
+    while not node.fused and len(node.inputs) > 1:
+        follower = graph.only_reader(node.outputs[0])
+        if follower is None or not _is_affine(graph, follower, node.outputs[0]):
+            break
+        graph.absorb(node, follower)
+        if len(node.inputs) < 3 and follower.op != "Mul":
+            _add_bias(graph, node, f"{node.name}_bias")
+        graph.rewrites[f"fuse_{follower.op.lower()}_into_conv"] += 1
 
 
-def merge_scales_forward(graph: LoweringGraph, context: Context) -> None:
+def _add_bias(graph: LoweringGraph, node: Node, name: str) -> None:
+    bias = graph.add_unknown(name, (graph.shape(node.outputs[0])[1],), "float32")
+    graph.rewire(node, inputs=[*node.inputs, bias])
+
+
+@on("BatchNormalization", "Mul")
+def merge_scales_forward(graph: LoweringGraph, node: Node, context: Context) -> None:
     """A constant factor goes into the convolution that alone reads its result.
 
     A BatchNormalization, which shifts, too, only where no zeros are padded behind it.
     """
-    for node in graph:
-        normal = node.op == "BatchNormalization"
-        if not normal and (node.op != "Mul" or len(node.inputs) != 2):
-            continue
-        data = next((each for each in node.inputs if not graph.is_const(each)), "")
-        reader = graph.only_reader(node.outputs[0])
-        if (
-            data
-            and reader is not None
-            and _is_affine(graph, node, data)
-            and reader.op == "Conv"
-            and reader.inputs[0] == node.outputs[0]
-            and graph.is_const(reader.inputs[1])
-            and not (normal and any(reader.ints("pads")))
-        ):
-            if normal and len(reader.inputs) < 3:
-                channels = graph.shape(reader.outputs[0])[1]
-                bias = graph.add_unknown(f"{reader.name}_bias", (channels,), "float32")
-                graph.rewire(reader, inputs=[*reader.inputs, bias])
-            reader.sources = (*reader.sources, *node.sources)
-            graph.remove(node)
-            graph.replace_reads(node.outputs[0], data)
-            graph.rewrites["fuse_mul_into_conv2"] += 1
+    normal = node.op == "BatchNormalization"
+    data = next((each for each in node.inputs if not graph.is_const(each)), "")
+    reader = graph.reader(node.outputs[0], "Conv")
+    if not data or reader is None or not _is_affine(graph, node, data):
+        return
+    if reader.inputs[0] != node.outputs[0] or not graph.is_const(reader.inputs[1]):
+        return
+    if normal and any(reader.ints("pads")):
+        return
+    if normal and len(reader.inputs) < 3:
+        _add_bias(graph, reader, f"{reader.name}_bias")
+    reader.sources = (*reader.sources, *node.sources)
+    graph.remove(node)
+    graph.replace_reads(node.outputs[0], data)
+    graph.rewrites["fuse_mul_into_conv2"] += 1
 
 
 @on("Reshape")
 def merge_flattening(graph: LoweringGraph, node: Node, context: Context) -> None:
     """A map of up to 5 x 5 that is made a vector for a 1 x 1 convolution: a kernel of its size."""
     shape, out = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
-    reader = graph.only_reader(node.outputs[0])
-    if (
-        len(shape) != 4
-        or out != (shape[0], prod(shape[1:]), 1, 1)
-        or shape[2:] == (1, 1)
-        or max(shape[2:]) > _LARGEST_MAP
-        or reader is None
-        or reader.op != "Conv"
-        or graph.shape(reader.inputs[1])[1:] != out[1:]
-    ):
+    reader = graph.reader(node.outputs[0], "Conv")
+    small = len(shape) == 4 and shape[2:] != (1, 1) and max(shape[2:]) <= _LARGEST_MAP
+    if not small or reader is None or out != (shape[0], prod(shape[1:]), 1, 1):
+        return
+    if graph.shape(reader.inputs[1])[1:] != out[1:]:
         return
     weight = graph.tensors[reader.inputs[1]]
     dims = (weight.shape[0], *shape[1:])
@@ -114,10 +108,9 @@ def merge_branches(graph: LoweringGraph, node: Node, context: Context) -> None:
     if len(node.inputs) != 2:
         return
     for branch, data in (node.inputs, node.inputs[::-1]):
-        maker = graph.producer(branch)
+        maker = graph.maker(branch, "Conv", alone=True)
         if (
             maker is not None
-            and maker.op == "Conv"
             and maker.inputs[0] == data
             and graph.only_reader(branch) is node
             and graph.shape(branch) == graph.shape(data)
@@ -169,12 +162,3 @@ def _is_affine(graph: LoweringGraph, node: Node, data: str) -> bool:
         return False
     dims = (1,) * (len(shape) - len(dims)) + dims
     return prod(dims) == 1 or (len(dims) > 1 and prod(dims) == dims[1] == shape[1])
-
-
-def _take(graph: LoweringGraph, node: Node, follower: Node) -> None:
-    graph.absorb(node, follower)
-    if len(node.inputs) < 3 and follower.op != "Mul":
-        channels = graph.shape(node.outputs[0])[1]
-        bias = graph.add_unknown(f"{node.name}_bias", (channels,), "float32")
-        graph.rewire(node, inputs=[*node.inputs, bias])
-    graph.rewrites[f"fuse_{follower.op.lower()}_into_conv"] += 1

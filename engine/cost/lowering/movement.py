@@ -9,7 +9,7 @@ from math import prod
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 from engine.cost.lowering.sequence import execution_order
-from engine.cost.lowering.views import Step, View, shortest_steps
+from engine.cost.lowering.views import Step, inverse, shortest_steps, view_of
 
 __all__ = [
     "MOVEMENTS",
@@ -143,7 +143,8 @@ def _tidy(
         held = not early and bool(path) and _holds(graph, path[-1])
         moves = [] if held else moves
         if path and (len(moves) < len(readers) or graph.is_output(tensor) or not readers):
-            steps = _steps(graph, root, path)
+            view = view_of(graph, root, path)
+            steps = shortest_steps(view) if view is not None else None
             if steps is None:
                 return
             own = _own_steps(graph, path) if len(steps) >= len(path) else []
@@ -170,7 +171,7 @@ def _holds(graph: LoweringGraph, node: Node) -> bool:
     if node.op != "Transpose":
         return False
     perm = perm_of(node, len(graph.shape(node.inputs[0])))
-    back = tuple(perm.index(each) for each in range(len(perm)))
+    back = inverse(perm)
     readers = graph.readers(node.outputs[0])
     if not all(is_movement(each) for each in readers) or len(readers) < 2:
         return False
@@ -254,18 +255,6 @@ def _changes(leaves: list[_Leaf], tree: list[Node]) -> bool:
             return True
         seen.add(leaf.steps[0])
     return False
-
-
-def _steps(graph: LoweringGraph, root: str, path: list[Node]) -> list[Step] | None:
-    view = View(graph.shape(root))
-    for node in path:
-        if node.op == "Transpose":
-            fits = view.transpose(perm_of(node, len(view.shape)))
-        else:
-            fits = view.reshape(graph.shape(node.outputs[0]))
-        if not fits:
-            return None
-    return shortest_steps(view)
 
 
 def _rebuild(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.base.plain import JsonValue
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context, on
 
@@ -17,28 +18,25 @@ _MOST_STEPS = 64
 """Steps of a pool: each makes the map at least seven times smaller, or looks at three more rows."""
 
 
-def rewrite_average_pools(graph: LoweringGraph, context: Context) -> None:
+@on("AveragePool", "ReduceMean")
+def rewrite_average_pools(graph: LoweringGraph, node: Node, context: Context) -> None:
     """A pool of the whole map is a global one; one over more than 7 rows a depthwise Conv."""
-    for node in graph:
-        if node.op == "ReduceMean" and _is_spatial(graph, node):
-            graph.become(
-                node,
-                "GlobalAveragePool",
-                graph.fresh(f"{node.inputs[0]}_gavg"),
-                inputs=node.inputs[:1],
-            )
-        elif node.op == "AveragePool":
-            kernel, strides, pads = _geometry(node)
-            if len(kernel) != 2 or (any(pads) and not node.int("count_include_pad")):
-                continue
-            if node.int("ceil_mode") or (
-                any(pads) and max(kernel) <= _LARGEST and _has_average(context)
-            ):
-                continue
-            if not any(pads) and kernel == graph.shape(node.inputs[0])[2:]:
-                graph.become(node, "GlobalAveragePool", graph.fresh(f"{node.name}_2gavg"))
-            elif max(kernel) > _LARGEST or not _has_average(context):
-                _mean_filter(graph, node, graph.fresh(f"{node.name}_2dw"), kernel, strides)
+    size = graph.shape(node.inputs[0])[2:]
+    if node.op == "ReduceMean":
+        if len(size) == 2 and _axes(graph, node) == [2, 3]:
+            name = graph.fresh(f"{node.inputs[0]}_gavg")
+            graph.become(node, "GlobalAveragePool", name, inputs=node.inputs[:1])
+        return
+    kernel, strides, pads = _geometry(node)
+    padded, own = any(pads), _has_average(context)
+    if len(kernel) != 2 or node.int("ceil_mode") or (padded and not node.int("count_include_pad")):
+        return
+    if padded and max(kernel) <= _LARGEST and own:
+        return
+    if not padded and kernel == size:
+        graph.become(node, "GlobalAveragePool", graph.fresh(f"{node.name}_2gavg"))
+    elif max(kernel) > _LARGEST or not own:
+        _mean_filter(graph, node, graph.fresh(f"{node.name}_2dw"), kernel, strides)
 
 
 def rewrite_global_pools(graph: LoweringGraph, context: Context) -> None:
@@ -84,10 +82,10 @@ def _has_average(context: Context) -> bool:
     return context.family in ("rk3566", "rk3588")
 
 
-def _is_spatial(graph: LoweringGraph, node: Node) -> bool:
-    axes = graph.array(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] else None
-    wanted = [int(each) for each in axes] if axes is not None else list(node.ints("axes"))
-    return len(graph.shape(node.inputs[0])) == 4 and wanted == [2, 3]
+def _axes(graph: LoweringGraph, node: Node) -> list[int]:
+    """As they stand in a Reduce."""
+    axes = graph.whole(node.inputs[1]) if len(node.inputs) > 1 else None
+    return list(node.ints("axes")) if axes is None else axes
 
 
 def _geometry(node: Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
@@ -143,16 +141,14 @@ def _in_steps(graph: LoweringGraph, node: Node, suffix: str) -> None:
         last = size == [1, 1]
         name = graph.fresh(f"{node.name}{suffix}{step}")
         out = node.outputs[0] if last else graph.add_tensor(name, (batch, channels, *size), dtype)
-        op = "Conv" if mean else "MaxPool"
         inputs = [data]
+        attributes: dict[str, JsonValue] = {"kernel_shape": list(kernel), "strides": list(kernel)}
         if mean:  # with a bias in every dtype
             inputs += filters(graph, name, channels, kernel)
             inputs.append(graph.add_unknown(f"{name}_i2", (channels,), "float32"))
-        made = Node(op, name, op, inputs, [out], sources=node.sources)
-        made.attributes = {"kernel_shape": list(kernel), "strides": list(kernel)}
-        if mean:
-            made.attributes |= {"group": channels, "depthwise": 1}
-        graph.insert_behind(made, data)
+            attributes |= {"group": channels, "depthwise": 1}
+        op = "Conv" if mean else "MaxPool"
+        graph.put(op, name, inputs, [out], attributes, behind=data, sources=node.sources)
         data = out
         if last:
             break

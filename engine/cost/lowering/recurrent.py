@@ -15,13 +15,12 @@ def make_recurrent(graph: LoweringGraph, node: Node, context: Context) -> None:
 
     Those whose steps are read in another form stay as they are.
     """
-    if any(graph.has_readers(each) or graph.is_output(each) for each in node.outputs[1:]):
+    if not node.outputs[0] or not all(map(graph.unread, node.outputs[1:])):
         return
-    turn = _only(graph, node, "Transpose")
-    if turn is not None and turn.ints("perm") == (0, 2, 1, 3):
-        last = _only(graph, turn, "Reshape")
-    else:
-        turn, last = None, _only(graph, node, "Reshape")
+    turn = graph.reader(node.outputs[0], "Transpose")
+    if turn is not None and turn.ints("perm") != (0, 2, 1, 3):
+        turn = None
+    last = graph.reader((turn or node).outputs[0], "Reshape")
     if last is None:
         return
     steps, directions, batch, hidden = (*graph.shape(node.outputs[0]), 0, 0, 0, 0)[:4]
@@ -56,11 +55,3 @@ def _hold(graph: LoweringGraph, node: Node, last: Node, context: Context) -> Non
         if maker is not None:
             maker.op = HELD[maker.op == "Transpose"]
     graph.rewire(last, inputs=[rows, *last.inputs[1:]])
-
-
-def _only(graph: LoweringGraph, node: Node, op: str) -> Node | None:
-    """The one reader of a node's first output."""
-    if not node.outputs[0]:
-        return None
-    reader = graph.only_reader(node.outputs[0])
-    return reader if reader is not None and reader.op == op else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -23,12 +22,7 @@ __all__ = [
 
 def reduced_axes(graph: LoweringGraph, node: Node) -> tuple[int, ...]:
     """Axes of a Reduce, counted from the front; all where it names none."""
-    rank = len(graph.shape(node.inputs[0]))
-    axes = list(node.ints("axes"))
-    if not axes and len(node.inputs) > 1 and node.inputs[1]:
-        given = graph.array(node.inputs[1])
-        axes = [int(each) for each in given.reshape(-1)] if given is not None else []
-    return tuple(sorted(each % rank for each in axes)) if axes else tuple(range(rank))
+    return tuple(sorted(graph.axes(node))) or tuple(range(len(graph.shape(node.inputs[0]))))
 
 
 def _ones() -> np.ndarray:
@@ -44,79 +38,64 @@ def _weights(
     return names
 
 
-def make_channel_sums(graph: LoweringGraph, context: Context) -> None:
+@on("ReduceSum")
+def make_channel_sums(graph: LoweringGraph, node: Node, context: Context) -> None:
     """ReduceSum over channels -> Conv 1x1 with one output, named ``_2conv``."""
-    for node in graph:
-        shape = graph.shape(node.inputs[0]) if node.inputs else ()
-        if node.op != "ReduceSum" or len(shape) != 4 or reduced_axes(graph, node) != (1,):
-            continue
-        if not node.int("keepdims", 1):
-            continue
+    shape = graph.shape(node.inputs[0])
+    if len(shape) == 4 and reduced_axes(graph, node) == (1,) and node.int("keepdims", 1):
         graph.become(node, "Conv", f"{node.name}_2conv", attributes={})
         weights = _weights(graph, node, (1, shape[1], 1, 1), context)
         graph.rewire(node, inputs=[node.inputs[0], *weights])
         graph.rewrites["convert_reduce_sum_to_conv"] += 1
 
 
-def spell_lengths(graph: LoweringGraph, context: Context) -> None:
+@on("ReduceL2")
+def spell_lengths(graph: LoweringGraph, node: Node, context: Context) -> None:
     """ReduceL2 over channels or the last axis -> Pow ``_pow``, a sum ``_2rsum``, Pow ``_rsum_pow``.
 
     The sum over the last axis is a 1 x 1 convolution between two Transposes.
     """
-    for node in graph:
-        shape = graph.shape(node.inputs[0]) if node.op == "ReduceL2" else ()
-        axes = reduced_axes(graph, node) if shape else ()
-        if len(shape) == 4 and axes == (1,) and node.int("keepdims", 1):
-            _length(graph, node, node.inputs[0], node.outputs[0])
-        elif len(shape) in (2, 3) and axes == (len(shape) - 1,):
-            x, result = node.inputs[0], node.outputs[0]
-            wide = (shape[0], shape[1], 1, shape[2]) if len(shape) == 3 else (1, 1, *shape)
-            if len(shape) == 2 and shape[0] != 1:
-                continue
-            data = graph.reshape(x, wide, before=node)
-            name = graph.unique(f"{result}-rs")
-            made = graph.add_tensor(name, (*wide[:3], 1), graph.tensors[x].dtype)
-            graph.reshape(made, graph.shape(result), made, result, before=graph.following(node))
-            _length(graph, node, data, made, context, turned=True)
-        else:
-            continue
-        graph.rewrites["convert_reduce_L2_to_pow_sum_pow"] += 1
+    x, result = node.inputs[0], node.outputs[0]
+    shape, axes = graph.shape(x), reduced_axes(graph, node)
+    turned = len(shape) in (2, 3) and axes == (len(shape) - 1,)
+    if turned and (len(shape) == 3 or shape[0] == 1):
+        wide = (shape[0], shape[1], 1, shape[2]) if len(shape) == 3 else (1, 1, *shape)
+        x = graph.reshape(x, wide, before=node)
+        kept, result = result, graph.like(x, (*wide[:3], 1), f"{result}-rs")
+        following = graph.following(node)
+        graph.reshape(result, graph.shape(kept), result, kept, before=following)
+    elif not (len(shape) == 4 and axes == (1,) and node.int("keepdims", 1)):
+        return
+    _length(graph, node, x, result, context, turned=turned)
+    graph.rewrites["convert_reduce_L2_to_pow_sum_pow"] += 1
 
 
 def _length(
-    graph: LoweringGraph,
-    node: Node,
-    x: str,
-    result: str,
-    context: Context | None = None,
-    *,
-    turned: bool = False,
+    graph: LoweringGraph, node: Node, x: str, result: str, context: Context, *, turned: bool
 ) -> None:
     """The three nodes in place of one of four dimensions; ``turned``: along the columns."""
-    shape, dtype = graph.shape(x), graph.tensors[x].dtype
+    shape = graph.shape(x)
 
     def power(data: str, exponent: float, name: str, output: str) -> None:
         number = graph.add_tensor(
             f"{name}_i1", (1,), "float32", lambda: np.array([exponent], np.float32)
         )
-        made = Node("Pow", name, "Pow", [data, number], [output], sources=node.sources)
-        made.attributes["stays"] = 1  # no transpose moves through it
-        graph.insert(made, before=node)
+        # no transpose moves through it
+        graph.put("Pow", name, [data, number], [output], {"stays": 1}, before=node)
 
-    squares = graph.add_tensor(graph.unique(f"{x}_pow"), shape, dtype)
+    squares = graph.like(x, shape, f"{x}_pow")
     power(x, 2.0, f"{x}_pow", squares)
-    total = graph.add_tensor(graph.unique(f"{result}_rsum"), graph.shape(result), dtype)
+    total = graph.like(x, graph.shape(result), f"{result}_rsum")
     name = f"{node.name}_2rsum"
-    if not turned:
-        added = graph.put("ReduceSum", name, [squares], [total], {"axes": [1]}, before=node)
-    elif context is not None:
+    if turned:
         data = graph.transpose(squares, (0, 3, 2, 1), f"{x}_pow_tp", before=node)
-        out = (shape[0], 1, 1, shape[1])
-        sums = graph.add_tensor(graph.unique(f"{result}_rsum_conv"), out, dtype)
+        sums = graph.like(x, (shape[0], 1, 1, shape[1]), f"{result}_rsum_conv")
         added = graph.put("Conv", f"{name}_2conv", [data], [sums], before=node)
         weights = _weights(graph, added, (1, shape[3], 1, 1), context)
         graph.rewire(added, inputs=[data, *weights])
         graph.transpose(sums, (0, 3, 2, 1), f"{sums}_tp", total, before=node)
+    else:
+        graph.put("ReduceSum", name, [squares], [total], {"axes": [1]}, before=node)
     power(total, 0.5, f"{result}_rsum_pow", result)
     graph.remove(node)
 
@@ -136,27 +115,21 @@ def make_means(graph: LoweringGraph, node: Node, context: Context) -> None:
     before = math.prod(shape[: axes[0]])
     size = math.prod(shape[each] for each in axes)
     after = math.prod(shape[axes[-1] + 1 :])
-    keep = bool(node.int("keepdims", 1))
     if after == 1 and before > 1:
         _mean_of_rows(graph, node, before, size)
         return
-    dtype = graph.tensors[x].dtype
     label = graph.unique(f"{x}_rs")
     data = graph.reshape(x, (before, size, 1, after), label, before=node)
-    made = graph.add_tensor(f"{label}_mm", (before, 1, 1, after), dtype)
-    new = Node("exMatMul", made, "exMatMul", [data], [made], {"constant": 1, "mean": 1})
-    new.sources = node.sources
-    new.inputs += _weights(graph, new, (1, size, 1, 1), context)
-    graph.insert(new, before=node)
-    turned = graph.transpose(made, (0, 3, 2, 1), f"{made}_tp", before=node)
-    end = f"{turned}_rs"
-    if keep:
+    mean = graph.add_tensor(f"{label}_mm", (before, 1, 1, after), graph.tensors[x].dtype)
+    matrix = graph.put("exMatMul", mean, [data], [mean], {"constant": 1, "mean": 1}, before=node)
+    graph.rewire(matrix, inputs=[data, *_weights(graph, matrix, (1, size, 1, 1), context)])
+    turned = graph.transpose(mean, (0, 3, 2, 1), f"{mean}_tp", before=node)
+    name = f"{turned}_rs"
+    if node.int("keepdims", 1):
         short = tuple(each for at, each in enumerate(shape) if at not in axes) or (1,)
-        flat = graph.reshape(turned, short, end, before=node)
+        turned = graph.reshape(turned, short, name, before=node)
         name = f"{node.name}#1_rs"
-        graph.reshape(flat, graph.shape(result), name, result, before=node)
-    else:
-        graph.reshape(turned, graph.shape(result), end, result, before=node)
+    graph.reshape(turned, graph.shape(result), name, result, before=node)
     graph.remove(node)
     graph.rewrites["convert_reducemean_to_einsum"] += 1
 
@@ -164,14 +137,13 @@ def make_means(graph: LoweringGraph, node: Node, context: Context) -> None:
 def _mean_of_rows(graph: LoweringGraph, node: Node, rows: int, size: int) -> None:
     """Over the last axis: (1, K, 1, rows) by one column, which stays an exMatMul."""
     x, result = node.inputs[0], node.outputs[0]
-    dtype = graph.tensors[x].dtype
     label = graph.unique(f"{x}_rs")
     flat = graph.reshape(x, (1, rows, 1, size), label, before=node)
-    data = graph.transpose(flat, (0, 3, 2, 1), graph.unique(f"{label}_tp"), before=node)
-    made = graph.add_tensor(f"{label}_mm", (1, rows, 1, 1), dtype)
-    ones = graph.add_tensor(f"{made}_w", (1, size, 1, 1), "float32", _ones)
-    graph.put("exMatMul", made, [data, ones], [made], before=node)
-    graph.reshape(made, graph.shape(result), f"{made}_rs", result, before=node)
+    data = graph.transpose(flat, (0, 3, 2, 1), before=node)
+    mean = graph.add_tensor(f"{label}_mm", (1, rows, 1, 1), graph.tensors[x].dtype)
+    ones = graph.add_tensor(f"{mean}_w", (1, size, 1, 1), "float32", _ones)
+    graph.put("exMatMul", mean, [data, ones], [mean], before=node)
+    graph.reshape(mean, graph.shape(result), f"{mean}_rs", result, before=node)
     graph.remove(node)
     graph.rewrites["convert_reducemean_to_einsum"] += 1
 
@@ -185,30 +157,27 @@ def make_divisions(graph: LoweringGraph, node: Node, context: Context) -> None:
     graph.rewrites["convert_reciprocal_to_div"] += 1
 
 
-def expand_divisors(graph: LoweringGraph, context: Context) -> None:
+@on("Div")
+def expand_divisors(graph: LoweringGraph, node: Node, context: Context) -> None:
     """What a map is divided by is as large as the map: Expand ``_expand``."""
-    for node in graph:
-        shape = graph.shape(node.outputs[0]) if node.op == "Div" else ()
-        if len(shape) != 4 or any(graph.is_const(each) for each in node.inputs):
-            continue
-        data, other = node.inputs
-        if graph.shape(other) == shape:
-            continue
-        name = graph.fresh(f"{other}_expand")
-        made = graph.add_tensor(name, shape, graph.tensors[other].dtype)
-        sizes = graph.add_unknown(f"{name}_i1", (4,), "int64")
-        graph.put("Expand", name, [other, sizes], [made], before=node)
-        graph.rewire(node, inputs=[data, made])
-        graph.rewrites["convert_div_to_expand_div"] += 1
+    shape = graph.shape(node.outputs[0])
+    if len(shape) != 4 or len(graph.features(node)) < 2 or graph.shape(node.inputs[1]) == shape:
+        return
+    data, other = node.inputs
+    name = graph.fresh(f"{other}_expand")
+    wide = graph.add_tensor(name, shape, graph.tensors[other].dtype)
+    sizes = graph.add_unknown(f"{name}_i1", (4,), "int64")
+    graph.put("Expand", name, [other, sizes], [wide], before=node)
+    graph.rewire(node, inputs=[data, wide])
+    graph.rewrites["convert_div_to_expand_div"] += 1
 
 
-def make_einsums(graph: LoweringGraph, context: Context) -> None:
+@on("Einsum")
+def make_einsums(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Einsum of two features -> exMatMul of (B, K, 1, M) and (B, K, 1, N), named ``_mm``."""
-    for node in graph:
-        if node.op == "Einsum" and len(node.inputs) == 2:
-            terms = _terms(node)
-            if terms is not None and not any(graph.is_const(each) for each in node.inputs):
-                _einsum(graph, node, terms)
+    terms = _terms(node) if len(node.inputs) == 2 else None
+    if terms is not None and len(graph.features(node)) == 2:
+        _einsum(graph, node, terms)
 
 
 def _terms(node: Node) -> tuple[str, str, str] | None:
@@ -267,27 +236,19 @@ def _einsum(graph: LoweringGraph, node: Node, terms: tuple[str, str, str]) -> No
 @on("Gather")
 def make_slices(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Gather of one constant index -> Slice ``X_2sl`` and a Reshape ``X_2sl_rs``."""
-    if graph.is_const(node.inputs[0]):
-        return
     x, index = node.inputs[:2]
-    shape = graph.shape(x)
-    if not graph.is_const(index) or graph.shape(index) != () or not 2 <= len(shape) <= 4:
+    shape, result = graph.shape(x), node.outputs[0]
+    number = graph.number(index) if graph.shape(index) == () else None
+    if number is None or graph.is_const(x) or not 2 <= len(shape) <= 4:
         return
     axis = node.int("axis") % len(shape)
+    at = int(number) % shape[axis]
     name = f"{node.name}_2sl"
-    whole = (*shape[:axis], 1, *shape[axis + 1 :])
-    made = graph.add_tensor(name, whole, graph.tensors[x].dtype)
-    given = graph.array(index)
-    at = int(given) % shape[axis] if given is not None else 0
-    consts = [
-        graph.add_tensor(f"{name}_i{number}", (1,), "int64", _number(each))
-        for number, each in enumerate((at, at + 1, axis), 1)
-    ]
-    graph.put("Slice", name, [x, *consts], [made], {"axis": axis}, before=node)
-    graph.reshape(made, graph.shape(node.outputs[0]), f"{name}_rs", node.outputs[0], before=node)
+    piece = (*shape[:axis], 1, *shape[axis + 1 :])
+    cut = graph.add_tensor(name, piece, graph.tensors[x].dtype)
+    places = enumerate((at, at + 1, axis), 1)
+    consts = [graph.add_numbers(f"{name}_i{number}", each) for number, each in places]
+    graph.put("Slice", name, [x, *consts], [cut], {"axis": axis}, before=node)
+    graph.reshape(cut, graph.shape(result), f"{name}_rs", result, before=node)
     graph.remove(node)
     graph.rewrites["convert_gather_to_slice_reshape"] += 1
-
-
-def _number(value: int) -> Callable[[], np.ndarray]:
-    return lambda: np.array([value], np.int64)

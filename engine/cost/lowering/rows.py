@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.cost.lowering.fours import BINARY, UNARY, widen_node
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.rules import Context, on
 
 __all__ = ["widen_rows"]
 
@@ -32,7 +32,7 @@ def widen_rows(graph: LoweringGraph, context: Context) -> None:
         made.update(node.outputs)
         widen_node(graph, node)
     if made:
-        _cancel(graph)
+        _cancel(graph, context)
 
 
 def _beside(graph: LoweringGraph, node: Node, made: set[str]) -> bool:
@@ -55,17 +55,13 @@ def _widen_window(graph: LoweringGraph, node: Node) -> None:
         node.attributes["output_padding"] = [0, *extra]
 
 
-def _cancel(graph: LoweringGraph) -> None:
-    for node in graph:
-        if node.op != "Reshape":
-            continue
-        maker = graph.producer(node.inputs[0])
-        if maker is None or maker.op != "Reshape" or graph.is_output(node.outputs[0]):
-            continue
-        if graph.shape(maker.inputs[0]) != graph.shape(node.outputs[0]):
-            continue
+@on("Reshape")
+def _cancel(graph: LoweringGraph, node: Node, context: Context) -> None:
+    maker = graph.maker(node.inputs[0], "Reshape")
+    if maker is None or graph.is_output(node.outputs[0]):
+        return
+    if graph.shape(maker.inputs[0]) == graph.shape(node.outputs[0]):
         graph.remove(node)
         graph.replace_reads(node.outputs[0], maker.inputs[0])
-        result = maker.outputs[0]
-        if not graph.has_readers(result) and not graph.is_output(result):
+        if graph.unread(maker.outputs[0]):
             graph.remove(maker)

@@ -35,46 +35,35 @@ def flatten_scores(graph: LoweringGraph, context: Context) -> None:
 def _without_zeros(graph: LoweringGraph, group: list[Node]) -> list[Node]:
     """The group without a mask of zeros."""
     for node in group:
-        mask = node.inputs[1] if node.op == "Add" else ""
-        if not mask or not graph.is_const(mask) or math.prod(graph.shape(mask)) > _LOOKED_AT:
-            continue
-        if graph.tensors[mask].filled:
+        mask = node.inputs[1] if node.op == "Add" and graph.is_const(node.inputs[1]) else ""
+        if not mask or graph.tensors[mask].filled or math.prod(graph.shape(mask)) > _LOOKED_AT:
             continue
         array = graph.array(mask)
-        if array is None or array.any() or not graph.bypass(node):
-            continue
-        graph.rewrites["remove_invalid_add"] += 1
-        return [each for each in group if each is not node]
+        if array is not None and not array.any() and graph.bypass(node):
+            graph.rewrites["remove_invalid_add"] += 1
+            return [each for each in group if each is not node]
     return group
 
 
 def _fits(graph: LoweringGraph, group: list[Node]) -> bool:
     """Whether there are several in the batch, and nothing is spread over them but constants."""
-    batch, heads = graph.shape(group[0].outputs[0])[:2]
-    for node in (group[0], group[-1]):
-        for each in node.inputs:
-            if graph.shape(each)[:2] != (batch, heads):
-                return False
     scores = graph.shape(group[0].outputs[0])
-    for node in group[1:-2]:
-        other = node.inputs[1]
-        if not graph.is_const(other) and graph.shape(other) != scores:
-            return False
-    return batch > 1
+    ends = (each for node in (group[0], group[-1]) for each in node.inputs)
+    others = [node.inputs[1] for node in group[1:-2]]
+    return (
+        scores[0] > 1
+        and all(graph.shape(each)[:2] == scores[:2] for each in ends)
+        and all(graph.is_const(each) or graph.shape(each) == scores for each in others)
+    )
 
 
 def _turn_first(graph: LoweringGraph, product: Node) -> None:
     """Queries are turned for a product before they are multiplied with one number."""
-    view = graph.producer(product.inputs[0])
-    scale = graph.producer(view.inputs[0]) if view is not None else None
-    if view is None or scale is None or scale.op != "Mul" or len(scale.inputs) != 2:
+    view = graph.maker(product.inputs[0], alone=True)
+    scale = graph.maker(view.inputs[0], "Mul", alone=True) if view is not None else None
+    data, factor = graph.operands(scale) if scale is not None else ("", "")
+    if view is None or scale is None or not graph.is_number(factor):
         return
-    if graph.only_reader(view.inputs[0]) is not view or graph.only_reader(view.outputs[0]) is None:
-        return
-    factors = [each for each in scale.inputs if graph.is_const(each)]
-    if len(factors) != 1 or math.prod(graph.shape(factors[0])) != 1:
-        return
-    (data,) = (each for each in scale.inputs if each not in factors)
     query, flat = scale.outputs[0], view.outputs[0]
     turned = graph.transpose(data, (0, 1, 3, 2), graph.unique(f"{query}_tp"), before=scale)
     batch, rows, depth = graph.shape(flat)
@@ -82,7 +71,7 @@ def _turn_first(graph: LoweringGraph, product: Node) -> None:
     wide = graph.reshape(turned, shape, before=scale)
     made = graph.like(query, shape, f"{query}_sw")
     graph.remove(view)
-    graph.rewire(scale, inputs=[wide, *factors], outputs=[made])
+    graph.rewire(scale, inputs=[wide, factor], outputs=[made])
     graph.transpose(made, (0, 2, 1), flat, before=product)
     graph.rewrites["swap_mul_transpose"] += 1
 
@@ -91,31 +80,27 @@ def _flatten(graph: LoweringGraph, group: list[Node]) -> None:
     first, last = group[0], group[-1]
     count = math.prod(graph.shape(first.outputs[0])[:2])
     for node in group:
+        result = node.outputs[0]
+        whole = graph.shape(result)
         inputs = []
         for each in node.inputs:
-            shape = graph.shape(each)
             if any(maker is graph.producer(each) for maker in group if maker is not node):
                 inputs.append(each)  # changed already
             elif graph.is_const(each):
-                whole = graph.shape(node.outputs[0])
-                inputs.append(_flat_const(graph, each, whole) if math.prod(shape) > 1 else each)
+                inputs.append(each if graph.is_number(each) else _flat_const(graph, each, whole))
             else:
-                flat = (count, *shape[2:])
-                name = graph.unique(f"{each}_rs")
-                inputs.append(graph.reshape(each, flat, name, before=node))
-        result = node.outputs[0]
-        whole = graph.shape(result)
+                flat = (count, *graph.shape(each)[2:])
+                inputs.append(graph.reshape(each, flat, before=node))
         flat = (count, *whole[2:])
-        dtype = graph.tensors[result].dtype
         if node is last:
             node.attributes["batched"] = 1
-            made = graph.add_tensor(graph.unique(f"{result}_sw"), flat, dtype)
             following = graph.following(node)
-            graph.rewire(node, inputs=inputs, outputs=[made])
-            graph.reshape(made, whole, f"{made}_rs", result, before=following)
+            flattened = graph.like(result, flat, f"{result}_sw")
+            graph.rewire(node, inputs=inputs, outputs=[flattened])
+            graph.reshape(flattened, whole, f"{flattened}_rs", result, before=following)
         else:
             graph.rewire(node, inputs=inputs)
-            graph.add_tensor(result, flat, dtype)
+            graph.add_tensor(result, flat, graph.tensors[result].dtype)
         if node.op == "Softmax":
             node.attributes["axis"] = -1
 
@@ -141,25 +126,19 @@ def _split_rows(graph: LoweringGraph, group: list[Node]) -> None:
     """
     turns = [graph.producer(each) for each in (*group[0].inputs[:2], group[-1].inputs[1])]
     ways = [(0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3)]
-    split: Node | None = None
+    makers: set[Node | None] = set()
     for turn, way in zip(turns, ways, strict=True):
         if turn is None or turn.op != "Transpose" or turn.ints("perm") != way:
             return
-        if graph.only_reader(turn.inputs[0]) is not turn:
-            return
         if graph.only_reader(turn.outputs[0]) not in group:
             return
-        maker = graph.producer(turn.inputs[0])
-        if maker is None or maker.op != "Split" or split not in (None, maker):
-            return
-        split = maker
-    if split is None or len(split.outputs) != 3 or split.int("axis") not in (-1, 3):
+        makers.add(graph.maker(turn.inputs[0], "Split", alone=True))
+    split = makers.pop()
+    if makers or split is None or len(split.outputs) != 3 or split.int("axis") not in (-1, 3):
         return
-    view = graph.producer(split.inputs[0])
-    if view is None or view.op != "Reshape" or graph.only_reader(view.outputs[0]) is not split:
-        return
+    view = graph.maker(split.inputs[0], "Reshape", alone=True)
     parts = {graph.shape(each) for each in split.outputs}
-    if len(parts) == 1 and len(graph.shape(view.outputs[0])) == 4:
+    if view is not None and len(parts) == 1 and len(graph.shape(view.outputs[0])) == 4:
         _gather(graph, view, split, [each for each in turns if each is not None])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.base.plain import JsonValue
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context, on
 
@@ -21,20 +22,22 @@ _PADDED = frozenset({"AveragePool", "Conv", "MaxPool"})
 """Operators that have pads of their own; the compiler takes a MaxPool's zeros for nothing, too."""
 
 
+def _around(graph: LoweringGraph, node: Node) -> list[int]:
+    """What a Pad of constants puts around a map of four dimensions, all in front first."""
+    plain = node.attributes.get("mode", "constant") == "constant" and len(node.inputs) > 1
+    around = graph.whole(node.inputs[1]) if plain else None
+    return around if around is not None and len(around) == 8 and min(around) >= 0 else []
+
+
 @on("Pad")
 def merge_pads(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Zeros around a map that only a convolution or pool reads are its own."""
-    if node.attributes.get("mode", "constant") != "constant":
-        return
-    reader = graph.only_reader(node.outputs[0])
-    amounts = graph.array(node.inputs[1]) if len(node.inputs) > 1 else None
+    reader = graph.reader(node.outputs[0], *_PADDED)
     value = graph.array(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else None
-    if reader is None or reader.op not in _PADDED or amounts is None or amounts.size != 8:
+    around = _around(graph, node)
+    if reader is None or not around or (value is not None and value.any()):
         return
-    around = [int(each) for each in amounts.reshape(-1)]
-    if any(around[at] for at in (0, 1, 4, 5)) or min(around) < 0:
-        return
-    if value is not None and value.any():
+    if any(around[at] for at in (0, 1, 4, 5)):
         return
     pads = reader.ints("pads", (0, 0, 0, 0))
     added = (around[2], around[3], around[6], around[7])
@@ -77,37 +80,29 @@ def merge_channel_pads(graph: LoweringGraph, node: Node, context: Context) -> No
 
     A Pad that puts channels in front is a 1 x 1 convolution itself.
     """
-    if node.attributes.get("mode", "constant") != "constant":
+    around = _around(graph, node)
+    if not around or graph.is_const(node.inputs[0]):
         return
-    amounts = graph.array(node.inputs[1]) if len(node.inputs) > 1 else None
-    if amounts is None or amounts.size != 8 or graph.is_const(node.inputs[0]):
-        return
-    around = [int(each) for each in amounts.reshape(-1)]
-    if any(around[at] for at in (0, 2, 3, 4, 6, 7)) or min(around) < 0:
+    if any(around[at] for at in (0, 2, 3, 4, 6, 7)):
         return
     channels = graph.shape(node.inputs[0])[1]
-    reader = graph.only_reader(node.outputs[0])
+    reader = graph.reader(node.outputs[0], "Conv")
     if around[1]:
         name = graph.fresh(f"{node.name}_2conv")
         shape = (graph.shape(node.outputs[0])[1], channels, 1, 1)
-        weight = graph.add_unknown(f"{name}_i1", shape, "float32")
-        node.op = node.kind = "Conv"
-        node.name, node.attributes = name, {}
-        graph.rewire(node, inputs=[node.inputs[0], weight])
+        inputs = [node.inputs[0], graph.add_unknown(f"{name}_i1", shape, "float32")]
+        graph.become(node, "Conv", name, inputs=inputs, attributes={})
     elif (
         reader is not None
-        and reader.op == "Conv"
         and reader.int("group", 1) == 1
         and graph.shape(reader.inputs[1])[2:] == (1, 1)
     ):
         kept = graph.tensors[reader.inputs[1]]
         shape = (kept.shape[0], channels, 1, 1)
         less = graph.add_tensor(f"{kept.name}_less", shape, kept.dtype, kept.values)
-        inputs = [node.inputs[0], less, *reader.inputs[2:]]
-        sources = node.sources
         graph.remove(node)
-        graph.rewire(reader, inputs=inputs)
-        reader.sources = (*reader.sources, *sources)
+        graph.rewire(reader, inputs=[node.inputs[0], less, *reader.inputs[2:]])
+        reader.sources = (*reader.sources, *node.sources)
     else:
         return
     graph.rewrites["fuse_channel_pad"] += 1
@@ -181,31 +176,21 @@ def join_slices(graph: LoweringGraph, context: Context) -> None:
 def find_rolls(graph: LoweringGraph, context: Context) -> None:
     """Parts that are put together in another order are one Gather, ``_2gather`` of the Concat."""
     for node in graph:
-        if node.op != "Concat" or not node.inputs:
-            continue
-        split = graph.producer(node.inputs[0])
-        if split is None or split.op != "Split" or len(split.outputs) < 2:
+        split = (
+            graph.maker(node.inputs[0], "Split") if node.op == "Concat" and node.inputs else None
+        )
+        if split is None or len(split.outputs) < 2 or node.inputs == split.outputs:
             continue
         rank = len(graph.shape(split.inputs[0]))
-        axis = node.int("axis") % rank if rank else 0
         if rank != 4 or sorted(node.inputs) != sorted(split.outputs):
             continue
-        if axis != split.int("axis") % rank or node.inputs == split.outputs:
+        axis = node.int("axis") % rank
+        if axis != split.int("axis") % rank:
             continue
         if any(graph.only_reader(each) is not node for each in split.outputs):
             continue
         name = graph.fresh(f"{node.name}_2gather")
-        length = graph.shape(node.outputs[0])[axis]
-        order = graph.add_unknown(f"{name}_i1", (length,), "int64")
-        graph.put(
-            "Gather",
-            name,
-            [split.inputs[0], order],
-            list(node.outputs),
-            {"axis": axis, "rolled": 1},
-            before=node,
-            sources=(*split.sources, *node.sources),
-        )
+        _roll(graph, name, split.inputs[0], axis, node, (*split.sources, *node.sources))
         graph.remove(node)
         graph.remove(split)
         graph.rewrites["fuse_channel_shuffle_split_concat_to_gather"] += 1
@@ -214,33 +199,28 @@ def find_rolls(graph: LoweringGraph, context: Context) -> None:
             _join_rolls(graph, node)
 
 
+def _roll(
+    graph: LoweringGraph, name: str, data: str, axis: int, last: Node, sources: tuple[str, ...]
+) -> None:
+    """A Gather that writes what the last of some nodes wrote."""
+    length = graph.shape(last.outputs[0])[axis]
+    inputs = [data, graph.add_unknown(f"{name}_i1", (length,), "int64")]
+    attributes: dict[str, JsonValue] = {"axis": axis, "rolled": 1}
+    graph.put("Gather", name, inputs, list(last.outputs), attributes, before=last, sources=sources)
+
+
 def _join_rolls(graph: LoweringGraph, view: Node) -> None:
     """Rows and columns that are rolled and then joined are joined and rolled at once, ``#1``."""
-    second = graph.producer(view.inputs[0])
-    first = graph.producer(second.inputs[0]) if second is not None else None
+    second = graph.maker(view.inputs[0], alone=True)
+    first = graph.maker(second.inputs[0], alone=True) if second is not None else None
     if first is None or second is None or not (first.int("rolled") and second.int("rolled")):
         return
     x, out = first.inputs[0], graph.shape(view.outputs[0])
     one, rows, columns, channels = graph.shape(x)
     if (first.int("axis"), second.int("axis"), out) != (1, 2, (one, rows * columns, channels)):
         return
-    if (
-        graph.only_reader(second.inputs[0]) is not second
-        or graph.only_reader(view.inputs[0]) is not view
-    ):
-        return
     data = graph.reshape(x, out, graph.fresh(f"{x}_rs"), before=first)
-    name = f"{first.name}#1"
-    order = graph.add_unknown(f"{name}_i1", (rows * columns,), "int64")
-    graph.put(
-        "Gather",
-        name,
-        [data, order],
-        list(view.outputs),
-        {"axis": 1, "rolled": 1},
-        before=view,
-        sources=(*first.sources, *second.sources),
-    )
+    _roll(graph, f"{first.name}#1", data, 1, view, (*first.sources, *second.sources))
     for node in (view, second, first):
         graph.remove(node)
     graph.rewrites["fuse_gather_gather_reshape"] += 1
@@ -249,8 +229,7 @@ def _join_rolls(graph: LoweringGraph, view: Node) -> None:
 def _small(graph: LoweringGraph, tensor: str) -> tuple[int, ...]:
     if sum(graph.shape(tensor)) > 16:
         return (id(graph.tensors[tensor].values),)
-    array = graph.array(tensor)
-    return () if array is None else tuple(int(each) for each in array.reshape(-1))
+    return tuple(graph.whole(tensor) or ())
 
 
 def _cut(graph: LoweringGraph, node: Node) -> tuple[int, int, int] | None:
@@ -275,11 +254,7 @@ def _starts(graph: LoweringGraph, node: Node) -> dict[int, int] | None:
     shape, out = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
     if len(shape) != len(out):
         return None
-    arrays = [graph.array(each) if each else None for each in (*node.inputs[1:], "", "")]
-    starts, _, axes, steps = (
-        None if each is None else [int(number) for number in each.reshape(-1)]
-        for each in (*arrays, None, None, None, None)[:4]
-    )
+    starts, _, axes, steps = [*map(graph.whole, node.inputs[1:]), None, None][:4]
     if starts is None or (steps is not None and any(step != 1 for step in steps)):
         return None
     named = list(range(len(starts))) if axes is None else [each % len(shape) for each in axes]

@@ -37,19 +37,18 @@ def tile_filters(graph: LoweringGraph, context: Context) -> None:
 
 def tile_sizes(graph: LoweringGraph, node: Node, context: Context) -> list[int]:
     """Channels of each tile; none where a convolution stays whole."""
-    shape = _dense(graph, node)
+    channels, kernel = _dense(graph, node) or (0, 0)
     limit = _LONGEST.get(context.family, 7168)
-    if shape is None:
+    if not limit < channels * kernel <= limit * _MOST_TILES or kernel > limit:
         return []
-    channels, kernel = shape
-    if channels * kernel <= limit or kernel > limit:
-        return []
-    if channels * kernel > limit * _MOST_TILES:
-        return []
-    dilated = max(node.ints("dilations", (1, 1))) > 1
-    if dilated and limit // kernel < _step(context):
+    step, most = 8 if context.npu.atom_bytes == 8 else 16, limit // kernel
+    if max(node.ints("dilations", (1, 1))) > 1 and most < step:
         return []  # not one group of channels would fit
-    return _tiles(channels, limit // kernel, context)
+    most = max(most // step * step, 1)
+    count = -(-channels // most)
+    if channels % count == 0 and channels // count % step == 0:
+        return [channels // count] * count
+    return [most] * (count - 1) + [channels - most * (count - 1)]
 
 
 def halve_filters(graph: LoweringGraph, context: Context) -> None:
@@ -60,16 +59,11 @@ def halve_filters(graph: LoweringGraph, context: Context) -> None:
             continue
         channels = shape[0]
         most = _most_spread(graph, node, context)
-        if most and channels > most:
-            count = -(-channels // most)
+        if not most or channels <= most:
+            most = _half(channels, context) if _fills(graph, node, channels, context) else channels
+        count = -(-channels // most)
+        if count > 1:
             _halve(graph, node, [most] * (count - 1) + [channels - most * (count - 1)])
-            graph.rewrites["tile_channel"] += 1
-            continue
-        if not _fills(graph, node, *shape, context):
-            continue
-        half = _half(channels, context)
-        if half < channels:
-            _halve(graph, node, [half, channels - half])
             graph.rewrites["tile_channel"] += 1
 
 
@@ -85,22 +79,8 @@ def _dense(graph: LoweringGraph, node: Node) -> tuple[int, int] | None:
     return weight[1 if node.op == "Conv" else 0], kernel
 
 
-def _step(context: Context) -> int:
-    return 8 if context.npu.atom_bytes == 8 else 16
-
-
-def _tiles(channels: int, most: int, context: Context) -> list[int]:
-    step = _step(context)
-    most = max(most // step * step, 1)
-    count = -(-channels // most)
-    if channels % count == 0 and channels // count % step == 0:
-        return [channels // count] * count
-    return [most] * (count - 1) + [channels - most * (count - 1)]
-
-
-def _fills(graph: LoweringGraph, node: Node, channels: int, kernel: int, context: Context) -> bool:
-    weight = graph.shape(node.inputs[1])
-    plain = weight[2] * weight[3]
+def _fills(graph: LoweringGraph, node: Node, channels: int, context: Context) -> bool:
+    plain = prod(graph.shape(node.inputs[1])[2:4])
     if context.family == "rk3566":
         return channels > _MOST_CHANNELS
     if context.family == "rk3576":
@@ -158,17 +138,16 @@ def _cut(
         splits[data, tuple(sizes)] = split
     else:
         split.name = label
-    parts = split.outputs
     results = [graph.add_tensor(f"{out}_tile{at}_conv", shape, dtype) for at in range(len(sizes))]
-    for at, part in reversed(list(enumerate(parts))):
+    for at, part in reversed(list(enumerate(split.outputs))):
         _part_of(graph, node, f"{name}_tile{at}", part, results[at], sizes[at], bias=at == 0)
-    total = results[0]
+    total, *others = results
     mark = "convtranspose_add" if node.op == "ConvTranspose" else "conv_add"
-    for at in range(1, len(sizes)):
+    for at, each in enumerate(others, 1):
         label = f"{out}_tile{0 if at == 1 else at}_{mark}"
-        wrote = out if at == len(sizes) - 1 else graph.add_tensor(label, shape, dtype)
-        graph.put("Add", label, [total, results[at]], [wrote], before=node)
-        total = wrote
+        added = out if each is others[-1] else graph.add_tensor(label, shape, dtype)
+        graph.put("Add", label, [total, each], [added], before=node)
+        total = added
     graph.remove(node)
 
 
@@ -190,12 +169,18 @@ def _part_of(
     inputs = [data, graph.add_tensor(f"{name}_i1", shape, weight.dtype, weight.values)]
     if bias:
         inputs += node.inputs[2:]
-    made = Node(node.op, name, node.kind, inputs, [result], dict(node.attributes))
-    made.sources, made.dtype = node.sources, dtype or node.dtype
-    if dtype:
-        graph.insert(made, before=node)
-    else:
-        graph.insert_behind(made, data)
+    graph.put(
+        node.op,
+        name,
+        inputs,
+        [result],
+        dict(node.attributes),
+        kind=node.kind,
+        before=node if dtype else None,
+        behind="" if dtype else data,
+        sources=node.sources,
+        dtype=dtype or node.dtype,
+    )
 
 
 def _most_spread(graph: LoweringGraph, node: Node, context: Context) -> int:
@@ -218,36 +203,22 @@ def _most_spread(graph: LoweringGraph, node: Node, context: Context) -> int:
 def _halve(graph: LoweringGraph, node: Node, sizes: list[int]) -> None:
     data, out, name = node.inputs[0], node.outputs[0], node.name
     batch, _, *size = graph.shape(data)
-    dtype, shape = graph.tensors[data].dtype, graph.shape(out)
+    dtype, shape, half = graph.tensors[data].dtype, graph.shape(out), "float16"
     parts = [
         graph.add_tensor(f"{name}_split_{at}", (batch, part, *size), dtype)
         for at, part in enumerate(sizes)
     ]
-    graph.put("Split", name, [data], parts, {"axis": 1}, before=node, dtype="float16")
+    graph.put("Split", name, [data], parts, {"axis": 1}, before=node, dtype=half)
     results = [graph.add_tensor(f"{name}_branch{at}_o", shape, dtype) for at in range(len(sizes))]
     for at, part in enumerate(parts):
-        _part_of(
-            graph,
-            node,
-            f"{name}_branch{at}",
-            part,
-            results[at],
-            sizes[at],
-            bias=at == 0,
-            dtype="float16",
-        )
+        own, channels = f"{name}_branch{at}", sizes[at]
+        _part_of(graph, node, own, part, results[at], channels, bias=at == 0, dtype=half)
+    sources = node.sources
     graph.remove(node)
-    total = results[0]
-    for at in range(1, len(results)):
+    total, *others = results
+    for at, each in enumerate(others, 1):
         label = name if at == 1 else f"{name}_add{at}"
-        wrote = out if at == len(results) - 1 else graph.add_tensor(f"{label}_o", shape, dtype)
-        graph.put(
-            "Add",
-            label,
-            [total, results[at]],
-            [wrote],
-            after=graph.producer(results[-1] if at == 1 else total),
-            sources=node.sources,
-            dtype="float16",
-        )
-        total = wrote
+        added = out if each is others[-1] else graph.add_tensor(f"{label}_o", shape, dtype)
+        after = graph.producer(results[-1] if at == 1 else total)
+        graph.put("Add", label, [total, each], [added], after=after, sources=sources, dtype=half)
+        total = added

@@ -6,7 +6,9 @@ import math
 from collections import deque
 from dataclasses import dataclass
 
-__all__ = ["Step", "View", "four", "shortest_steps"]
+from engine.cost.lowering.graph import LoweringGraph, Node
+
+__all__ = ["Step", "View", "four", "inverse", "shortest_steps", "view_of"]
 
 
 @dataclass(slots=True, eq=False)
@@ -67,6 +69,24 @@ class View:
         self.dims = dims
         self.shape = shape
         return True
+
+
+def view_of(graph: LoweringGraph, root: str, path: list[Node]) -> View | None:
+    """What movements make of a tensor; None where it is not known."""
+    view = View(graph.shape(root))
+    for node in path:
+        if node.op == "Transpose":
+            fits = view.transpose(node.ints("perm") or tuple(reversed(range(len(view.shape)))))
+        else:
+            fits = view.reshape(graph.shape(node.outputs[0]))
+        if not fits:
+            return None
+    return view
+
+
+def inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
+    """Axes that undo a transposition."""
+    return tuple(perm.index(each) for each in range(len(perm)))
 
 
 def four(shape: tuple[int, ...]) -> tuple[int, ...]:

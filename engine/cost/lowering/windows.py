@@ -17,17 +17,12 @@ def make_windows(graph: LoweringGraph, node: Node, context: Context) -> None:
     A map (1, H, W, C) is cut into windows, (1, C, windows, pixels) of the compiler, or put
     together again.
     """
-    if node.ints("perm") != _SWAP:
+    before = graph.maker(node.inputs[0], "Reshape", alone=True)
+    after = graph.reader(node.outputs[0], "Reshape")
+    if node.ints("perm") != _SWAP or before is None or after is None:
         return
-    before = graph.producer(node.inputs[0])
-    after = graph.only_reader(node.outputs[0])
-    if before is None or before.op != "Reshape" or graph.shape(node.inputs[0])[0] != 1:
-        return
-    if graph.only_reader(before.outputs[0]) is not node:
-        return
-    if after is None or after.op != "Reshape":
-        return
-    _window(graph, before, node)
+    if graph.shape(node.inputs[0])[0] == 1:
+        _window(graph, before, node)
 
 
 def _window(graph: LoweringGraph, before: Node, turn: Node) -> None:
@@ -39,8 +34,8 @@ def _window(graph: LoweringGraph, before: Node, turn: Node) -> None:
     whole = (1, first * second, third * fourth, channels)
     # Joined: windows by pixels -> a map; cut: a map -> windows by pixels.
     end = (first * third, second * fourth)
-    maker = graph.producer(x)
-    if maker is not None and maker.op == "Reshape" and graph.only_reader(x) is before:
+    maker = graph.maker(x, "Reshape", alone=True)
+    if maker is not None:
         x = maker.inputs[0]
         graph.remove(maker)
     flat = graph.reshape(x, whole, before=turn)
