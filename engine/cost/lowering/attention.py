@@ -19,16 +19,10 @@ NO_ATTENTION = frozenset({"rk3566", "rk2118", "rv1106b"})
 """Families without the fused attention."""
 
 
-def _next(graph: LoweringGraph, node: Node, op: str) -> Node | None:
-    """The only reader of a node, if it is of this type."""
-    reader = graph.only_reader(node.outputs[0])
-    return reader if reader is not None and reader.op == op else None
-
-
 def join_masks(graph: LoweringGraph, context: Context) -> None:
     """Two constants that are added to scores, the second in five dimensions, are one."""
     for node in graph:
-        back = _next(graph, node, "Softmax")
+        back = graph.reader(node.outputs[0], "Softmax")
         second = graph.producer(node.inputs[0]) if back is not None and node.inputs else None
         if node.op != "Reshape" or second is None or second.op != "Add":
             continue
@@ -91,7 +85,7 @@ def attention_group(graph: LoweringGraph, softmax: Node) -> list[Node] | None:
     rank = len(graph.shape(softmax.inputs[0]))
     if rank < 3 or softmax.int("old") or softmax.int("axis", -1) % rank != rank - 1:
         return None
-    last = _next(graph, softmax, "MatMul")
+    last = graph.reader(softmax.outputs[0], "MatMul")
     if last is None or last.inputs[0] != softmax.outputs[0] or graph.is_const(last.inputs[1]):
         return None
     before = _scores(graph, softmax)
@@ -129,8 +123,8 @@ def _turned_attention(graph: LoweringGraph, softmax: Node) -> list[Node] | None:
     rank = len(graph.shape(softmax.inputs[0]))
     if rank < 3 or softmax.int("old") or softmax.int("axis", -1) % rank != rank - 1:
         return None
-    turn = _next(graph, softmax, "Transpose")
-    last = _next(graph, turn, "MatMul") if turn is not None else None
+    turn = graph.reader(softmax.outputs[0], "Transpose")
+    last = graph.reader(turn.outputs[0], "MatMul") if turn is not None else None
     if turn is None or last is None or last.inputs[1] != turn.outputs[0]:
         return None
     if turn.ints("perm") != (*range(rank - 2), rank - 1, rank - 2):
@@ -190,13 +184,10 @@ def _sdpa(graph: LoweringGraph, group: list[Node]) -> None:
             data = next(each for each in scale.inputs if not graph.is_const(each))
             query, key = (data, key) if tensor == query else (query, data)
             group = [scale, *group]
-    scale = graph.producer(key)
-    if scale is not None and scale.op == "Mul" and graph.only_reader(key) is first:
-        consts = [each for each in scale.inputs if graph.is_const(each)]
-        one = len(consts) == 1 and math.prod(graph.shape(consts[0])) == 1
-        if one and not _foldable(graph, scale):
-            key = next(each for each in scale.inputs if each not in consts)
-            group = [scale, *group]
+    scale = _scale(graph, key, first)
+    if scale is not None and scale.op == "Mul":
+        key = next(each for each in scale.inputs if not graph.is_const(each))
+        group = [scale, *group]
     q = _turned(graph, query, last)
     shape = graph.shape(key)
     wide = (math.prod(shape[:-2]), shape[-2], 1, shape[-1])
@@ -228,11 +219,11 @@ def _sdpa(graph: LoweringGraph, group: list[Node]) -> None:
 
 def _scale(graph: LoweringGraph, tensor: str, reader: Node) -> Node | None:
     """A factor of one number before the scores that goes into no weight: attention takes it."""
-    maker = graph.producer(tensor)
-    if maker is None or maker.op not in ("Mul", "Div") or graph.only_reader(tensor) is not reader:
+    maker = graph.maker(tensor, "Mul", "Div")
+    if maker is None or graph.only_reader(tensor) is not reader:
         return None
     consts = [each for each in maker.inputs if graph.is_const(each)]
-    if len(consts) != 1 or math.prod(graph.shape(consts[0])) != 1 or _foldable(graph, maker):
+    if len(consts) != 1 or not graph.is_number(consts[0]) or _foldable(graph, maker):
         return None
     return maker
 
@@ -241,13 +232,11 @@ def _foldable(graph: LoweringGraph, scale: Node) -> bool:
     """Whether a scale goes into the weight of the matrix that it follows."""
     data = next((each for each in scale.inputs if not graph.is_const(each)), "")
     for _ in range(4):
-        maker = graph.producer(data)
-        if maker is None or graph.only_reader(data) is None:
+        maker = graph.maker(data, "Add", "MatMul", "Reshape", "Transpose", alone=True)
+        if maker is None:
             return False
         if maker.op == "MatMul":
             return any(graph.is_const(each) for each in maker.inputs)
-        if maker.op not in ("Add", "Reshape", "Transpose"):
-            return False
         data = next((each for each in maker.inputs if not graph.is_const(each)), "")
     return False
 
@@ -256,7 +245,6 @@ def _turned(graph: LoweringGraph, tensor: str, before: Node) -> str:
     """(..., N, K) as (B, K, 1, N)."""
     shape = graph.shape(tensor)
     rank = len(shape)
-    perm = (*range(rank - 2), rank - 1, rank - 2)
-    turned = graph.transpose(tensor, perm, before=before)
+    turned = graph.transpose(tensor, (*range(rank - 2), rank - 1, rank - 2), before=before)
     wide = (math.prod(shape[:-2]), shape[-1], 1, shape[-2])
     return graph.reshape(turned, wide, before=before)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import prod
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.rules import Context, on
 from engine.cost.lowering.sequence import execution_order
 from engine.cost.lowering.views import Step, inverse, shortest_steps, view_of
 
@@ -43,50 +42,42 @@ def perm_of(node: Node, rank: int) -> tuple[int, ...]:
     return node.ints("perm") or tuple(reversed(range(rank)))
 
 
-def make_reshapes(graph: LoweringGraph, context: Context) -> None:
+@on(*_RESHAPES)
+def make_reshapes(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Flatten, Squeeze and Unsqueeze -> Reshape, named ``_2rs`` behind the node."""
-    for node in graph:
-        if node.op in _RESHAPES and not graph.is_const(node.inputs[0]):
-            name = f"{node.name}_2rs"
-            shape = graph.shape(node.outputs[0])
-            graph.become(
-                node,
-                "Reshape",
-                name,
-                inputs=[node.inputs[0], graph.add_sizes(name, shape)],
-                attributes={},
-            )
-            graph.rewrites["convert_to_reshape"] += 1
+    if not graph.is_const(node.inputs[0]):
+        name = f"{node.name}_2rs"
+        inputs = [node.inputs[0], graph.add_sizes(name, graph.shape(node.outputs[0]))]
+        graph.become(node, "Reshape", name, inputs=inputs, attributes={})
+        graph.rewrites["convert_to_reshape"] += 1
 
 
-def work_early(graph: LoweringGraph, context: Context) -> None:
+@on("Mul", *_ACTIVATIONS)
+def work_early(graph: LoweringGraph, node: Node, context: Context) -> None:
     """What works number by number behind a Transpose or a Reshape goes before it."""
-    for node in graph:
-        constants = [each for each in node.inputs if graph.is_const(each)]
-        one = len(node.inputs) == 2 and [prod(graph.shape(each)) for each in constants] == [1]
-        if not (node.op in _ACTIVATIONS and len(node.inputs) == 1) and not (
-            node.op == "Mul" and one and not node.name.endswith("_2mul")
-        ):
-            continue
-        (data,) = (each for each in node.inputs if each not in constants)
-        moves: list[Node] = []
-        reader: Node | None = node
-        while graph.only_reader(data) is reader and is_movement(maker := graph.producer(data)):
-            if maker is not None:
-                moves.append(maker)
-                data, reader = maker.inputs[0], maker
-        if graph.only_reader(data) is not reader:
-            continue  # what is moved is read by others, too
-        for maker in moves:
-            x, result = maker.inputs[0], node.outputs[0]
-            name = graph.unique(f"{maker.name}_sw")
-            made = graph.add_tensor(name, graph.shape(x), graph.tensors[x].dtype)
-            following = graph.following(node)
-            graph.rewire(node, inputs=[x, *constants], outputs=[made])
-            graph.remove(maker)
-            graph.rewire(maker, inputs=[made, *maker.inputs[1:]], outputs=[result])
-            graph.insert(maker, before=following)
-            graph.rewrites[f"swap_{maker.op.lower()}_{node.op.lower()}"] += 1
+    data, constants = node.inputs[0], node.inputs[1:]
+    if node.op == "Mul":
+        data, factor = graph.operands(node)
+        constants = [factor]
+        if not graph.is_number(factor) or node.name.endswith("_2mul"):
+            return
+    elif constants:
+        return
+    moves: list[Node] = []
+    while (move := graph.maker(data, *MOVEMENTS, alone=True)) is not None:
+        moves.append(move)
+        data = move.inputs[0]
+    if graph.only_reader(data) is not (moves[-1] if moves else node):
+        return  # what is moved is read by others, too
+    for move in moves:
+        x, result = move.inputs[0], node.outputs[0]
+        early = graph.like(x, graph.shape(x), f"{move.name}_sw")
+        following = graph.following(node)
+        graph.rewire(node, inputs=[x, *constants], outputs=[early])
+        graph.remove(move)
+        graph.rewire(move, inputs=[early, *move.inputs[1:]], outputs=[result])
+        graph.insert(move, before=following)
+        graph.rewrites[f"swap_{move.op.lower()}_{node.op.lower()}"] += 1
 
 
 @dataclass(slots=True)
@@ -283,41 +274,27 @@ def _rebuild(
     placed: list[tuple[_Leaf, _Made]] = []
     for leaf in leaves:
         here = made
+        sources = tuple(dict.fromkeys(each for node in leaf.path for each in node.sources))
         for number, step in enumerate(leaf.steps):
-            found = here.next.get(step)
-            if found is None:
+            if step not in here.next:
                 owner = lenders[tuple(leaf.steps[: number + 1])]
                 name = owner.name if owner is not None else graph.unique(f"{here.tensor}_rs")
                 output = leaf.tensor
                 if number < len(leaf.steps) - 1:
                     output = owner.outputs[0] if owner is not None else name
                     output = graph.unique(f"{output}_s") if output in ends else output
-                found = _Made(_put(graph, here.tensor, step, name, output, at, leaf))
-                here.next[step] = found
-            here = found
+                graph.add_tensor(output, step.shape, graph.tensors[here.tensor].dtype)
+                move = graph.transpose if step.perm else graph.reshape
+                axes = step.perm or step.shape
+                move(here.tensor, axes, name, output, before=at, sources=sources)
+                here.next[step] = _Made(output)
+            here = here.next[step]
         placed.append((leaf, here))
     for node in tree:
         graph.remove(node)
     for leaf, here in placed:
         _hand_over(graph, leaf, here.tensor, root)
     graph.rewrites["tidy_movements"] += 1
-
-
-def _put(
-    graph: LoweringGraph,
-    tensor: str,
-    step: Step,
-    name: str,
-    output: str,
-    at: Node,
-    leaf: _Leaf,
-) -> str:
-    sources = tuple(dict.fromkeys(each for node in leaf.path for each in node.sources))
-    dtype = graph.tensors[tensor].dtype
-    graph.add_tensor(output, step.shape, dtype)
-    if step.perm:
-        return graph.transpose(tensor, step.perm, name, output, before=at, sources=sources)
-    return graph.reshape(tensor, step.shape, name, output, before=at, sources=sources)
 
 
 def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | None]:
@@ -351,8 +328,8 @@ def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | Non
     if len(steps) == 1 and shapes and (not steps[0].perm or _stands(steps[0])):
         return [path[shapes[-1]]]
     if turn < 0 or not turns:
-        left = [path[each] for each in (shapes or turns)]
-        return _padded(left[-len(steps) :], len(steps))
+        left = [path[each] for each in (shapes or turns)][-len(steps) :]
+        return [*left, *([None] * (len(steps) - len(left)))]
     chosen = turns[-1]
     if len(turns) > 2 and turn == 1 and len(steps) == 3:
         cut = [path[each] for each in shapes if not _keeps_lengths(graph, path[each])]
@@ -376,13 +353,17 @@ def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | Non
 def _only_ones(graph: LoweringGraph, first: Node, last: Node) -> bool:
     """Whether a Reshape of four dimensions, or two, only moves those of one: it is a Transpose."""
     old, new = graph.shape(first.inputs[0]), graph.shape(last.outputs[0])
-    return len(old) == len(new) == 4 and [d for d in old if d > 1] == [d for d in new if d > 1]
+    return len(old) == len(new) == 4 and _long(old) == _long(new)
 
 
 def _keeps_lengths(graph: LoweringGraph, node: Node) -> bool:
     """Whether a Reshape only puts ones in or takes them out."""
     old, new = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
-    return [d for d in old if d > 1] == [d for d in new if d > 1]
+    return _long(old) == _long(new)
+
+
+def _long(shape: tuple[int, ...]) -> list[int]:
+    return [each for each in shape if each > 1]
 
 
 def _without_pairs(
@@ -391,12 +372,11 @@ def _without_pairs(
     """A way without neighbours that cancel."""
     kept: list[tuple[Node, bool]] = []
     for node, turns in zip(path, turning, strict=True):
-        if kept and not turns and not kept[-1][1]:
-            before = graph.shape(kept[-1][0].inputs[0])
-            if before == graph.shape(node.outputs[0]):
-                kept.pop()
-                continue
-        kept.append((node, turns))
+        before = graph.shape(kept[-1][0].inputs[0]) if kept else ()
+        if kept and not turns and not kept[-1][1] and before == graph.shape(node.outputs[0]):
+            kept.pop()
+        else:
+            kept.append((node, turns))
     if not kept:
         return path, turning
     return [each[0] for each in kept], [each[1] for each in kept]
@@ -406,10 +386,6 @@ def _stands(step: Step) -> bool:
     """Whether a Transpose only moves dimensions of one."""
     moved = [each for each, size in zip(step.perm, step.shape, strict=True) if size > 1]
     return moved == sorted(moved)
-
-
-def _padded(nodes: list[Node], count: int) -> list[Node | None]:
-    return [*nodes, *([None] * (count - len(nodes)))]
 
 
 def _hand_over(graph: LoweringGraph, leaf: _Leaf, tensor: str, root: str) -> None:

@@ -30,15 +30,8 @@ def settle_convolutions(graph: LoweringGraph, context: Context) -> None:
 
 
 def _before(graph: LoweringGraph, node: Node) -> Node | None:
-    maker = graph.producer(node.inputs[0])
-    if maker is None or maker.op != "Transpose" or graph.only_reader(node.inputs[0]) is not node:
-        return None
-    return maker if len(graph.shape(maker.inputs[0])) == 4 else None
-
-
-def _after(graph: LoweringGraph, node: Node) -> Node | None:
-    reader = graph.only_reader(node.outputs[0])
-    return reader if reader is not None and reader.op == "Transpose" else None
+    turn = graph.maker(node.inputs[0], "Transpose", alone=True)
+    return turn if turn is not None and len(graph.shape(turn.inputs[0])) == 4 else None
 
 
 def _moved(graph: LoweringGraph, node: Node) -> list[Node]:
@@ -49,8 +42,8 @@ def _moved(graph: LoweringGraph, node: Node) -> list[Node]:
     perm = perm_of(turn, 4)
     if perm[1] == 1:
         return [turn]
-    view = graph.producer(turn.inputs[0])
-    if view is None or view.op != "Reshape" or graph.only_reader(view.outputs[0]) is not turn:
+    view = graph.maker(turn.inputs[0], "Reshape", alone=True)
+    if view is None:
         return []
     source, shape = graph.shape(view.inputs[0]), graph.shape(view.outputs[0])
     whole = len(source) == 4 and source[0] == 1 and perm[1] == 0 and source[1] == shape[0]
@@ -59,14 +52,10 @@ def _moved(graph: LoweringGraph, node: Node) -> list[Node]:
 
 def _go_behind(graph: LoweringGraph, node: Node, moves: list[Node]) -> None:
     """Let a layer over channels read what is moved; what it writes is moved instead."""
-    x, result = moves[0].inputs[0], node.outputs[0]
+    x, result, turn = moves[0].inputs[0], node.outputs[0], moves[-1]
     source, channels = graph.shape(x), graph.shape(result)[1]
-    dtype = graph.tensors[result].dtype
-    data = graph.add_tensor(
-        graph.unique(f"{moves[-1].name}_sw"), (source[0], channels, *source[2:]), dtype
-    )
+    data = graph.like(result, (source[0], channels, *source[2:]), f"{turn.name}_sw")
     following = graph.following(node)
-    turn = moves[-1]
     wide = (channels, *graph.shape(turn.inputs[0])[1:])
     for each in moves[::-1]:
         graph.remove(each)
@@ -102,7 +91,7 @@ def _passed(graph: LoweringGraph, node: Node) -> bool:
 
 
 def _lifted(graph: LoweringGraph, node: Node) -> bool:
-    turn, after = _before(graph, node), _after(graph, node)
+    turn, after = _before(graph, node), graph.reader(node.outputs[0], "Transpose")
     if turn is None or after is None:
         return False
     perm = perm_of(after, 4)
@@ -119,7 +108,7 @@ def _lifted(graph: LoweringGraph, node: Node) -> bool:
 
 def _batched(graph: LoweringGraph, node: Node) -> bool:
     """(B, K, 1, M) between two transposes -> (1, K, B, M)."""
-    turn, after = _before(graph, node), _after(graph, node)
+    turn, after = _before(graph, node), graph.reader(node.outputs[0], "Transpose")
     if turn is None or after is None:
         return False
     batch, depth, height, rows = graph.shape(node.inputs[0])
