@@ -58,17 +58,9 @@ def _cycles(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, places: Plac
     if not counted or not layer.inputs or not layer.outputs:
         return Cycles(0, 0, 0, bytes_moved.read, bytes_moved.write, bytes_moved.constants, 0)
     array, macs = _array_cycles(layer, lowered, npu)
-    moved = bytes_moved.read + bytes_moved.write
-    ddr = ceil(moved / npu.bytes_per_cycle)
-    return Cycles(
-        ddr,
-        array,
-        max(ddr, array),
-        bytes_moved.read,
-        bytes_moved.write,
-        bytes_moved.constants,
-        macs,
-    )
+    ddr = ceil((bytes_moved.read + bytes_moved.write) / npu.bytes_per_cycle)
+    sizes = (bytes_moved.read, bytes_moved.write, bytes_moved.constants)
+    return Cycles(ddr, array, max(ddr, array), *sizes, macs)
 
 
 def _array_cycles(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> tuple[int, int]:

@@ -10,8 +10,11 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import TypeVar, get_type_hints
 
-__all__ = ["Chip", "chip", "chips", "rows"]
+Record = TypeVar("Record")
+
+__all__ = ["Chip", "chip", "chips", "records", "rows"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,15 @@ def rows(package: str, name: str) -> list[dict[str, str]]:
     """The rows of a CSV file that is data of a package."""
     text = resources.files(package).joinpath(name).read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
+
+
+def records(kind: type[Record], package: str, name: str) -> tuple[Record, ...]:
+    """The rows of such a file as a data class whose fields are its columns: text or numbers."""
+    types = get_type_hints(kind)
+    return tuple(
+        kind(**{column: types[column](text) for column, text in row.items()})
+        for row in rows(package, name)
+    )
 
 
 @cache

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from engine.facts import rows
+from engine.facts import records, rows
 
 __all__ = [
     "CONTRADICTED",
@@ -160,7 +160,7 @@ def support_of(framework: str, op: str, generation: int) -> Support | None:
 
 @cache
 def _operators() -> dict[str, Operator]:
-    return {row["op"]: Operator(**row) for row in rows("engine.facts", "operators.csv")}
+    return {each.op: each for each in records(Operator, "engine.facts", "operators.csv")}
 
 
 @cache

@@ -51,7 +51,7 @@ def _advice(found: Found, model: Model, time_of: TimeOf, ids: Mapping[str, str])
         if before < _LARGE * model.total:
             return None
     else:
-        after = sum(time_of(found.change.lowered)) if found.change.lowered.layers else 0.0
+        after = sum(time_of(found.change)) if found.change.layers else 0.0
         gain = before - after
         if gain < _LEAST * model.total or gain <= 0:
             return None

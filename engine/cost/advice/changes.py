@@ -1,14 +1,13 @@
-"""Layers as they would be after a change of the model, for a second estimate of them."""
+"""Layers as they would be after a change of the model, for a second estimate of them alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 
 __all__ = [
-    "Change",
     "TimeOf",
     "as_depthwise",
     "as_int8",
@@ -31,27 +30,20 @@ TimeOf = Callable[[Lowered], Sequence[float]]
 """Milliseconds of each layer, in their order."""
 
 
-@dataclass(frozen=True)
-class Change:
-    """The changed layers alone, over the tensors that they would have; none where they are gone."""
-
-    lowered: Lowered
+def dropped(lowered: Lowered, layers: Iterable[int]) -> Lowered:
+    """Without some layers: none of them is left."""
+    return replace(lowered, layers=())
 
 
-def dropped(lowered: Lowered, layers: Iterable[int]) -> Change:
-    """Layers that are left out."""
-    return _change(lowered, ())
-
-
-def on_npu(lowered: Lowered, layers: Iterable[int]) -> Change:
+def on_npu(lowered: Lowered, layers: Iterable[int]) -> Lowered:
     """Layers of the CPU as if the NPU had them."""
-    found = (lowered.layers[at] for at in layers)
-    return _change(lowered, (replace(each, target="NPU") for each in found))
+    own = (replace(lowered.layers[at], target="NPU") for at in layers)
+    return replace(lowered, layers=tuple(own))
 
 
 def ended_before(
     lowered: Lowered, layers: Iterable[int], behind: Iterable[int]
-) -> tuple[tuple[int, ...], Change]:
+) -> tuple[tuple[int, ...], Lowered]:
     """A model that ends where some layers begin; a program on the CPU does them and the rest.
 
     Args:
@@ -71,10 +63,10 @@ def ended_before(
     )
     own = (lowered.layers[at] for at in gone)
     program = (replace(each, target="CPU") for each in own if each.op != "OutputOperator")
-    return gone, _change(lowered, (*ends, *program))
+    return gone, replace(lowered, layers=(*ends, *program))
 
 
-def as_depthwise(lowered: Lowered, layers: Iterable[int]) -> Change:
+def as_depthwise(lowered: Lowered, layers: Iterable[int]) -> Lowered:
     """Average pools as depthwise convolutions of equal weights."""
     made: list[LoweredLayer] = []
     tensors: dict[str, LoweredTensor] = {}
@@ -88,10 +80,10 @@ def as_depthwise(lowered: Lowered, layers: Iterable[int]) -> Change:
         window = replace(layer.window, group=channels)
         changed = replace(layer, op="Conv", kind="Conv", consts=(name,), depthwise=True)
         made.append(replace(changed, window=window))
-    return _change(lowered, made, tensors)
+    return _changed(lowered, made, tensors)
 
 
-def with_whole_groups(lowered: Lowered, layers: Iterable[int], group: int) -> Change:
+def with_whole_groups(lowered: Lowered, layers: Iterable[int], group: int) -> Lowered:
     """Joins of channels whose parts have whole groups of them."""
     made: list[LoweredLayer] = []
     tensors: dict[str, LoweredTensor] = {}
@@ -108,17 +100,17 @@ def with_whole_groups(lowered: Lowered, layers: Iterable[int], group: int) -> Ch
         outputs = (_renamed(tensors, out, shape, at),)
         inputs = tuple(names[each] for each in layer.inputs)
         made.append(replace(layer, inputs=inputs, outputs=outputs))
-    return _change(lowered, made, tensors)
+    return _changed(lowered, made, tensors)
 
 
-def with_relu(lowered: Lowered, layers: Iterable[int]) -> Change:
+def with_relu(lowered: Lowered, layers: Iterable[int]) -> Lowered:
     """Layers whose activation is ReLU; an activation of its own goes into the layer before it."""
     made = []
     for at in layers:
         layer = lowered.layers[at]
         if layer.op.startswith(("Conv", "Gemm")):
             made.append(replace(layer, op=_relu(layer.op)))
-    return _change(lowered, made)
+    return replace(lowered, layers=tuple(made))
 
 
 def _relu(op: str) -> str:
@@ -131,7 +123,7 @@ def _relu(op: str) -> str:
 
 def with_output_channels(
     lowered: Lowered, layers: Iterable[int], channels: Callable[[int], int]
-) -> Change:
+) -> Lowered:
     """Convolutions with another number of output channels; what reads them stays."""
     made: list[LoweredLayer] = []
     tensors: dict[str, LoweredTensor] = {}
@@ -147,10 +139,10 @@ def with_output_channels(
         shape = (out.shape[0], count, *out.shape[2:])
         names[out.name] = _renamed(tensors, out, shape, at)
         made.append(_renamed_layer(layer, names))
-    return _change(lowered, made, tensors)
+    return _changed(lowered, made, tensors)
 
 
-def with_kernels(lowered: Lowered, layers: Iterable[int], most: int = 3) -> Change:
+def with_kernels(lowered: Lowered, layers: Iterable[int], most: int = 3) -> Lowered:
     """Convolutions with kernels of at most ``most``; with 3, as many in a row as see as much."""
     made: list[LoweredLayer] = []
     tensors: dict[str, LoweredTensor] = {}
@@ -171,10 +163,10 @@ def with_kernels(lowered: Lowered, layers: Iterable[int], most: int = 3) -> Chan
         )
         times = (max(window.kernel) - 1) // 2 if most == 3 else 1
         made += [smaller] * times
-    return _change(lowered, made, tensors)
+    return _changed(lowered, made, tensors)
 
 
-def as_int8(lowered: Lowered, layers: Iterable[int]) -> Change:
+def as_int8(lowered: Lowered, layers: Iterable[int]) -> Lowered:
     """Layers of float16 in 8 bits, with their features."""
     found = [lowered.layers[at] for at in layers]
     tensors = {
@@ -183,22 +175,15 @@ def as_int8(lowered: Lowered, layers: Iterable[int]) -> Change:
         for name in (*each.inputs, *each.consts, *each.outputs)
         if (tensor := lowered.tensors.get(name)) is not None and tensor.dtype == "float16"
     }
-    changed = _change(lowered, (replace(each, dtype="int8") for each in found), tensors)
-    return Change(replace(changed.lowered, dtype="int8"))
+    changed = _changed(lowered, [replace(each, dtype="int8") for each in found], tensors)
+    return replace(changed, dtype="int8")
 
 
-def _change(
-    lowered: Lowered,
-    layers: Iterable[LoweredLayer],
-    tensors: Mapping[str, LoweredTensor] | None = None,
-) -> Change:
-    return Change(
-        replace(
-            lowered,
-            layers=tuple(layers),
-            tensors={**lowered.tensors, **tensors} if tensors else lowered.tensors,
-        )
-    )
+def _changed(
+    lowered: Lowered, layers: list[LoweredLayer], tensors: Mapping[str, LoweredTensor]
+) -> Lowered:
+    """Layers alone, over the tensors that they would have."""
+    return replace(lowered, layers=tuple(layers), tensors={**lowered.tensors, **tensors})
 
 
 def _renamed(

@@ -146,7 +146,7 @@ def _averages(model: Model) -> Iterator[Found]:
     if not layers or model.generation != 2:
         return
     change = as_depthwise(model.lowered, layers)
-    if sum(model.time_of(change.lowered)) < _CLEARLY * model.ms(layers):
+    if sum(model.time_of(change)) < _CLEARLY * model.ms(layers):
         yield Found(
             "Use depthwise convolutions of equal weights in place of average pools",
             f"{len(layers)} average pools add the values of each window up one by one on this"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from engine.cost.advice.changes import Change, TimeOf
+from engine.cost.advice.changes import TimeOf
 from engine.cost.lowered import Lowered, LoweredLayer
 
 __all__ = ["JOINS", "OPERATORS", "RATES", "TIPS1", "Found", "Model", "writes_output"]
@@ -25,7 +25,7 @@ class Found:
     why: str
     layers: tuple[int, ...]
     source: str
-    change: Change | None = None
+    change: Lowered | None = None
 
 
 @dataclass(frozen=True)

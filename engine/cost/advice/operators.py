@@ -48,7 +48,7 @@ def _joins(model: Model) -> Iterator[Found]:
             and any(model.shape(name)[1] % group for name in each.inputs)
         )
     )
-    even = model.time_of(with_whole_groups(model.lowered, joins, group).lowered) if joins else ()
+    even = model.time_of(with_whole_groups(model.lowered, joins, group)) if joins else ()
     slow = tuple(at for at, ms in zip(joins, even, strict=True) if ms < _CLEARLY * model.times[at])
     if not slow:
         return

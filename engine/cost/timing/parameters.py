@@ -13,7 +13,7 @@ from functools import cache
 from engine.base.errors import UsageError
 from engine.cost.timing.form import Speeds
 from engine.cost.timing.work import ACTIVATIONS, CPU_KINDS
-from engine.facts import rows
+from engine.facts import records
 
 __all__ = ["FITTED", "Parameter", "TimedChip", "parameters", "speeds_of", "timed_chip", "values"]
 
@@ -81,18 +81,7 @@ class TimedChip:
 @cache
 def parameters() -> tuple[Parameter, ...]:
     """All of the data file, in its order."""
-    return tuple(
-        Parameter(
-            name=row["name"],
-            value=float(row["value"]),
-            spread=float(row["spread"]),
-            prior=float(row["prior"]),
-            prior_spread=float(row["prior_spread"]),
-            unit=row["unit"],
-            source=row["source"],
-        )
-        for row in rows("engine.cost.timing", "parameters.csv")
-    )
+    return records(Parameter, "engine.cost.timing", "parameters.csv")
 
 
 @cache
@@ -103,20 +92,7 @@ def values() -> Mapping[str, float]:
 
 @cache
 def _chips() -> Mapping[str, TimedChip]:
-    return {
-        row["chip"]: TimedChip(
-            name=row["chip"],
-            base=row["base"],
-            mhz=float(row["mhz"]),
-            bandwidth=float(row["bandwidth"]),
-            lookup=float(row["lookup"]),
-            cpu=float(row["cpu"]),
-            spread=float(row["spread"]),
-            confidence=row["confidence"],
-            note=row["note"],
-        )
-        for row in rows("engine.cost.timing", "chips.csv")
-    }
+    return {each.name: each for each in records(TimedChip, "engine.cost.timing", "chips.csv")}
 
 
 def timed_chip(chip: str) -> TimedChip:

@@ -7,12 +7,13 @@ in :mod:`engine.cost.timing.form`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
-from engine.cost.lowered import Lowered, LoweredLayer
-from engine.facts.npu import NpuProfile
+from engine.cost.lowered import ENDS, Lowered, LoweredLayer
+from engine.cost.traffic import up
+from engine.facts.npu import NpuDtype, NpuProfile
 
 __all__ = ["ACTIVATIONS", "CPU_KINDS", "LayerWork", "Part", "layer_work"]
 
@@ -23,28 +24,19 @@ ACTIVATIONS = ("silu", "sigmoid", "leaky", "hardswish", "gelu", "add")
 """What an element waits for in the output stage: the table of an activation, or a second operand
 (``add``: sums, products, fused or alone); ReLU and Clip are free."""
 
-_FUSED = (
-    ("exswish", "silu"),
-    ("swish", "silu"),
-    ("silu", "silu"),
-    ("hardswish", "hardswish"),
-    ("hardsigmoid", "sigmoid"),
-    ("sigmoid", "sigmoid"),
-    ("leakyrelu", "leaky"),
-    ("prelu", "leaky"),
-    ("gelu", "gelu"),
-    ("mish", "silu"),
-    ("tanh", "sigmoid"),
-    ("softplus", "silu"),
-    ("celu", "silu"),
-    ("selu", "silu"),
-    ("elu", "silu"),
-    ("erf", "gelu"),
-    ("relu6", ""),
-    ("relu", ""),
-    ("clip", ""),
+_FUSED = {
+    "silu": "exswish swish silu mish softplus celu selu elu",
+    "sigmoid": "hardsigmoid sigmoid tanh",
+    "leaky": "leakyrelu prelu",
+    "hardswish": "hardswish",
+    "gelu": "gelu erf",
+    "": "relu6 relu clip",
+}
+"""Activation -> how it stands in a printed type, in small letters."""
+_ORDER = sorted(
+    ((text, name) for name, texts in _FUSED.items() for text in texts.split()),
+    key=lambda pair: -len(pair[0]),
 )
-_ORDER = sorted(_FUSED, key=lambda pair: -len(pair[0]))
 
 CPU_KINDS = ("softmax", "reduce", "transpose", "reshape", "resize", "other")
 """Types of CPU operators with a cost of their own."""
@@ -150,150 +142,105 @@ class _Reader:
     """Reads layers of one graph."""
 
     def __init__(self, lowered: Lowered, npu: NpuProfile) -> None:
-        self._tensors = lowered.tensors
+        self._tensors, self._shape = lowered.tensors, lowered.shape
         self._npu = npu
         self._float = 1 if lowered.dtype == "int8" else 2
 
     def work(self, layer: LoweredLayer, cycles: int) -> LayerWork:
-        op = layer.op.lower()
-        moved = self._bytes(layer.inputs) + self._bytes(layer.outputs)
-        half = self._half(layer.dtype)
-        if op in ("inputoperator", "outputoperator"):
-            return LayerWork("copy", 1, features=moved, half=half, op=layer.op)
+        op, half = layer.op.lower(), "float" in layer.dtype.lower()
         if layer.target == "none":
             return LayerWork("nothing", 0, op=layer.op)
+        moved = self._bytes(layer.inputs) + self._bytes(layer.outputs)
+        copy = LayerWork("copy", features=moved, half=half, op=layer.op)
+        if layer.op in ENDS:
+            return copy
         if layer.target == "CPU":
             return self._on_cpu(layer, op)
-        weights = float(self._const_bytes(layer))
+        heavy = replace(copy, weights=float(self._const_bytes(layer)))
         if op.startswith(_ARRAY):
-            return self._on_array(layer, op, cycles, moved, weights, half)
+            return self._on_array(layer, op, cycles, heavy)
         if "attention" in op:
-            return self._attention(layer, cycles, moved, weights, half)
+            return self._attention(layer, cycles, heavy)
         if "softmax" in op:
-            return LayerWork(
-                "softmax",
-                features=moved,
-                lookups=self._lookups(layer),
-                half=half,
-                op=layer.op,
-            )
+            return replace(copy, part="softmax", lookups=self._lookups(layer, half))
         if "pool" in op:
-            return LayerWork(
-                "pool",
-                features=moved,
-                averaged=self._averaged(layer) if op == "averagepool" else 0.0,
-                half=half,
-                op=layer.op,
-            )
+            averaged = self._averaged(layer) if op == "averagepool" else 0.0
+            return replace(copy, part="pool", averaged=averaged)
         activation = _activation(op)
         if activation or op in _ELEMENTWISE or op.startswith(_STAGED):
-            return LayerWork(
-                "elementwise",
-                features=moved,
-                weights=weights,
+            return replace(
+                heavy,
+                part="elementwise",
                 activation=activation or ("add" if self._operands(layer) > 1 else ""),
-                lookups=self._lookups(layer),
-                half=half,
-                op=layer.op,
+                lookups=self._lookups(layer, half),
             )
         if op in ("reshape", "squeeze", "unsqueeze", "flatten", "identity") and self._free(layer):
             return LayerWork("nothing", 0, half=half, op=layer.op)
         if op == "concat" and not layer.consts:
-            weights = self._mixing(layer)
-        linear = layer.mode == "linear"
-        return LayerWork(
-            "copy", features=moved, weights=weights, half=half, linear=linear, op=layer.op
-        )
+            heavy = replace(heavy, weights=self._mixing(layer))
+        return replace(heavy, linear=layer.mode == "linear")
 
-    def _on_array(
-        self,
-        layer: LoweredLayer,
-        op: str,
-        cycles: int,
-        moved: float,
-        weights: float,
-        half: bool,
-    ) -> LayerWork:
+    def _on_array(self, layer: LoweredLayer, op: str, cycles: int, heavy: LayerWork) -> LayerWork:
         activation = _activation(op) or ("add" if "add" in op else "")
-        packed = self._gaps(layer) if half or layer.depthwise else self._packed(layer)
-        return LayerWork(
-            "array",
+        packed = self._gaps(layer) if heavy.half or layer.depthwise else self._packed(layer)
+        return replace(
+            heavy,
+            part="array",
             cycles=float(cycles),
             packed=packed,
-            vectors=self._vectors(layer, half) if cycles else 0.0,
+            vectors=self._vectors(layer, heavy.half) if cycles else 0.0,
             depthwise=layer.depthwise,
             dilated=layer.window is not None and max(layer.window.dilations) > 1,
             strided=not layer.depthwise and packed == 1.0 and self._strided(layer),
-            half=half,
-            features=moved,
-            weights=weights,
             activation=activation,
-            lookups=self._lookups(layer) if activation else 0.0,
-            op=layer.op,
+            lookups=self._lookups(layer, heavy.half) if activation else 0.0,
         )
 
-    def _attention(
-        self, layer: LoweredLayer, cycles: int, moved: float, weights: float, half: bool
-    ) -> LayerWork:
+    def _attention(self, layer: LoweredLayer, cycles: int, heavy: LayerWork) -> LayerWork:
         query = self._shape(layer.inputs[0])
         heads, depth, columns = _batched(query)
-        key = self._shape(layer.inputs[1]) if len(layer.inputs) > 1 else query
-        keys = _batched(key)[2]
-        wide = self._npu.macs_in["float16" if half else "int8"] or self._npu.macs_in["int8"]
-        tall = self._npu.macs_out["float16" if half else "int8"] or self._npu.macs_out["int8"]
-        count = heads * _up(columns, 16)
+        keys = _batched(self._shape(layer.inputs[1]) if len(layer.inputs) > 1 else query)[2]
+        dtype: NpuDtype = "float16" if heavy.half else "int8"
+        wide = self._npu.macs_in[dtype] or self._npu.macs_in["int8"]
+        tall = self._npu.macs_out[dtype] or self._npu.macs_out["int8"]
         first = -(-depth // wide) * -(-keys // tall)
         second = -(-keys // wide) * -(-depth // tall)
-        return LayerWork(
-            "attention",
-            cycles=float(cycles or count * (first + second)),
-            half=half,
-            features=moved,
-            weights=weights,
+        return replace(
+            heavy,
+            part="attention",
+            cycles=float(cycles or heads * up(columns, 16) * (first + second)),
             heads=float(heads),
-            scores=float(heads * columns * _up(keys, tall)),
-            op=layer.op,
+            scores=float(heads * columns * up(keys, tall)),
         )
 
     def _on_cpu(self, layer: LoweredLayer, op: str) -> LayerWork:
-        read = sum(self._plain(each) for each in layer.inputs)
-        written = sum(self._plain(each) for each in layer.outputs)
-        elements = sum(prod(self._shape(each)) for each in layer.outputs)
-        amount = float(read + written)
+        read, written = (
+            sum(prod(self._shape(each)) * self._size(each) for each in names)
+            for names in (layer.inputs, layer.outputs)
+        )
+        kind, amount = "other", read + written
         if "softmax" in op:
-            kind, amount = "softmax", float(elements)
+            kind, amount = "softmax", sum(prod(self._shape(each)) for each in layer.outputs)
         elif op.startswith(("reduce", "argm")):
-            kind, amount = "reduce", float(read)
+            kind, amount = "reduce", read
         elif op == "gather":
-            kind, amount = "other", 2.0 * written
+            amount = 2 * written
         elif op in ("transpose", "reshape", "resize"):
             kind = op
-        else:
-            kind = "other"
-        return LayerWork("cpu", 1, cpu=kind, cpu_amount=amount, op=layer.op)
+        return LayerWork("cpu", cpu=kind, cpu_amount=float(amount), op=layer.op)
 
     # ---------------------------------------------------------------------------------- quantities
-    def _shape(self, tensor: str) -> tuple[int, ...]:
-        found = self._tensors.get(tensor)
-        return found.shape if found is not None else ()
-
     def _bytes(self, names: Sequence[str]) -> float:
         """Of features in the native layout, channels padded; an image has its own channels."""
-        total = 0
-        for name in names:
-            shape = self._shape(name)
-            size = self._size(name)
-            if len(shape) < 2:
-                total += prod(shape) * size
-                continue
-            channels = shape[1]
-            if channels > 4:
-                channels = _up(channels, max(1, self._npu.atom_bytes // size))
-            total += shape[0] * channels * prod(shape[2:]) * size
-        return float(total)
+        return float(sum(self._padded(name) * self._size(name) for name in names))
 
-    def _plain(self, name: str) -> int:
-        return prod(self._shape(name)) * self._size(name)
+    def _padded(self, name: str) -> int:
+        """Elements of a feature whose channels fill groups, those of an image do not."""
+        shape = self._shape(name)
+        if len(shape) < 2 or shape[1] <= _IMAGE:
+            return prod(shape)
+        channels = up(shape[1], max(1, self._npu.atom_bytes // self._size(name)))
+        return shape[0] * channels * prod(shape[2:])
 
     def _size(self, name: str) -> int:
         found = self._tensors.get(name)
@@ -302,24 +249,19 @@ class _Reader:
         return _element(found.dtype)
 
     def _const_bytes(self, layer: LoweredLayer) -> int:
-        return sum(prod(self._shape(each)) * self._const_size(layer, each) for each in layer.consts)
-
-    def _const_size(self, layer: LoweredLayer, name: str) -> int:
         """Weights have the layer's dtype; vectors (bias) four bytes."""
-        shape = self._shape(name)
-        return _element(layer.dtype) if len(shape) > 1 else 4
+        shapes = [self._shape(each) for each in layer.consts]
+        return sum(prod(each) * (_element(layer.dtype) if len(each) > 1 else 4) for each in shapes)
 
-    def _lookups(self, layer: LoweredLayer) -> float:
+    def _tall(self, half: bool) -> int:
+        return self._npu.macs_out["float16" if half else "int8"] or 8
+
+    def _lookups(self, layer: LoweredLayer, half: bool) -> float:
         """Elements of the outputs, channels padded to the width of the MAC array."""
-        half = self._half(layer.dtype)
-        wide = self._npu.macs_out["float16" if half else "int8"] or 8
         total = 0
-        for name in layer.outputs:
-            shape = self._shape(name)
-            if len(shape) < 2:
-                total += prod(shape)
-            else:
-                total += shape[0] * _up(shape[1], wide) * prod(shape[2:])
+        for shape in map(self._shape, layer.outputs):
+            channels = [up(each, self._tall(half)) for each in shape[1:2]]
+            total += prod((*shape[:1], *channels, *shape[2:]))
         return float(total)
 
     def _averaged(self, layer: LoweredLayer) -> float:
@@ -345,13 +287,10 @@ class _Reader:
         return prod(step * (side - 1) + 1 for side, step in sides) / prod(window.kernel)
 
     def _vectors(self, layer: LoweredLayer, half: bool) -> float:
-        if layer.depthwise or not layer.outputs:
+        shape = self._shape(layer.outputs[0]) if layer.outputs else ()
+        if layer.depthwise or len(shape) < 2:
             return 0.0
-        shape = self._shape(layer.outputs[0])
-        if len(shape) < 2:
-            return 0.0
-        tall = self._npu.macs_out["float16" if half else "int8"] or 8
-        return float(shape[0] * _up(prod(shape[2:]), 16) * -(-shape[1] // tall))
+        return float(shape[0] * up(prod(shape[2:]), 16) * -(-shape[1] // self._tall(half)))
 
     def _strided(self, layer: LoweredLayer) -> bool:
         """Whether pixels are read that a stride of 2 leaves out.
@@ -361,10 +300,10 @@ class _Reader:
         """
         if layer.window is not None and max(layer.window.strides) > _STRIDE:
             return False
-        if layer.kind != "Conv" or len(layer.consts) < 1 or not layer.outputs:
+        if layer.kind != "Conv" or not layer.consts or not layer.outputs:
             return False
-        taps = prod(self._shape(layer.consts[0])[2:])
         before, after = self._shape(layer.inputs[0]), self._shape(layer.outputs[0])
+        taps = prod(self._shape(layer.consts[0])[2:])
         return taps > 1 and prod(before[2:]) > 2 * prod(after[2:])
 
     def _mixing(self, layer: LoweredLayer) -> float:
@@ -377,10 +316,10 @@ class _Reader:
             return 0.0
         size = self._size(layer.outputs[0])
         group = max(1, self._npu.atom_bytes // size)
-        if all(each[1] % group == 0 for each in before):
-            return 0.0
         many = self._npu.family != "rk3588" and after[1] > _MIXED
-        return 0.0 if many else float(after[1] ** 2 * size)
+        if many or all(each[1] % group == 0 for each in before):
+            return 0.0
+        return float(after[1] ** 2 * size)
 
     def _operands(self, layer: LoweredLayer) -> int:
         """Features that are as large as the output: what is fetched for each element."""
@@ -395,10 +334,6 @@ class _Reader:
         if before[:2] == after[:2]:
             return True
         return [d for d in before if d != 1] == [d for d in after if d != 1]
-
-    @staticmethod
-    def _half(dtype: str) -> bool:
-        return "float" in dtype.lower()
 
 
 def _activation(op: str) -> str:
@@ -420,7 +355,3 @@ def _element(dtype: str) -> int:
     if "16" in name:
         return 2
     return 8 if "64" in name else 4
-
-
-def _up(value: int, step: int) -> int:
-    return -(-value // step) * step
