@@ -44,6 +44,14 @@ class NpuProfile:
     atom_bytes: int
     dtypes: tuple[NpuDtype, ...]
 
+    def group(self, size: int) -> int:
+        """Channels in a group of values of so many bytes."""
+        return max(self.atom_bytes // size, 1)
+
+    def tile(self, size: int) -> int:
+        """Output channels at once, of values of one byte or more."""
+        return max(self.macs_out["int8" if size == 1 else "float16"], 1)
+
     def atom(self, dtype: NpuDtype) -> int:
         """Channels in a group (C2) of this dtype."""
         return self.atom_bytes // (1 if dtype == "int8" else 2)

@@ -13,7 +13,8 @@ from dataclasses import replace
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 from engine.cost.memory.allocator import ALIGNMENT, aligned
 from engine.cost.memory.passes import written_times
-from engine.facts.npu import NpuDtype, NpuProfile
+from engine.cost.traffic import BANK, BANKS, DEPTHWISE
+from engine.facts.npu import NpuProfile
 
 __all__ = [
     "converted_bytes",
@@ -33,22 +34,14 @@ __all__ = [
 ]
 
 _SIZES = {
-    "int8": 1,
-    "uint8": 1,
-    "bool": 1,
-    "int16": 2,
-    "float16": 2,
-    "bfloat16": 2,
-    "int64": 8,
-    "float64": 8,
+    **dict.fromkeys(("int8", "uint8", "bool"), 1),
+    **dict.fromkeys(("int16", "float16", "bfloat16"), 2),
+    **dict.fromkeys(("int64", "float64"), 8),
 }
 _IMAGE_CHANNELS = (1, 3, 4)
+"""Of an input that is read as an image."""
 _PIXELS = 4
 """A map of more than one pixel is padded to a multiple of so many."""
-_DEPTHWISE_BYTES = {"rk3566": 32, "rk3562": 32, "rv1106": 32, "rv1106b": 8, "rk2118": 16}
-"""Bytes of channels in a tile of a depthwise convolution; 64 in the families not named."""
-_BANK_BYTES = 32 * 1024
-_BANKS = 8
 _SPLIT_BYTES = {
     "rk3562": 7 * 32 * 1024,
     "rv1106": 7 * 32 * 1024,
@@ -78,10 +71,6 @@ def element_bytes(dtype: str) -> int:
     return _SIZES.get(dtype, 4)
 
 
-def _dtype(size: int) -> NpuDtype:
-    return "int8" if size == 1 else "float16"
-
-
 def settled(lowered: Lowered) -> Lowered:
     """With the dtype that each float32 feature has on the chip: that its layer computes in."""
     tensors = dict(lowered.tensors)
@@ -97,7 +86,7 @@ def padded_bytes(shape: tuple[int, ...], size: int, npu: NpuProfile) -> int:
     """Bytes of a tensor of four axes whose channels fill groups and whose pixels fill fours."""
     batch, channels, height, width = shape
     pixels = height * width
-    padded = aligned(channels, max(npu.atom_bytes // size, 1))
+    padded = aligned(channels, npu.group(size))
     return batch * padded * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
 
 
@@ -122,7 +111,7 @@ def feature_bytes(
     batch, channels, height, width = shape
     if npu.family == "rk3566" and batch > channels == height == 1 and _turned_on_cpu(writer):
         return batch * width * size  # rows of a sequence: not in groups of channels
-    group = max(npu.atom_bytes // size, 1)
+    group = npu.group(size)
     padded = aligned(channels, group)
     moved = writer is not None and writer.kind == "Transpose" and writer.target == "NPU"
     if writer is not None and moved and npu.family != "rk3566" and max(shape[1:]) > 1:
@@ -136,7 +125,7 @@ def feature_bytes(
         direct = height == 1 and not broken and channels % group == 0
         tiled = npu.family in _TILED_ROWS and tensor.name in lowered.convolved
         if (tiled or npu.family == "rk3588") and batch == 1 and not rows and not direct:
-            tile = max(npu.macs_out[_dtype(size)], 1)
+            tile = npu.tile(size)
             turned = max(turned, aligned(channels, tile) * height * width)
         if broken or height > 1 or npu.family == "rk3588":
             return batch * turned * size * written_times(writer, npu, size)
@@ -146,7 +135,7 @@ def feature_bytes(
             padded = max(padded, _cut_channels(tensor.name, channels, size, npu, lowered))
         padded *= written_times(writer, npu, size)
         if tensor.name in lowered.added and not _adds_as_it_is(writer, npu):
-            padded = max(padded, aligned(channels, max(npu.macs_out[_dtype(size)], 1)))
+            padded = max(padded, aligned(channels, npu.tile(size)))
     if npu.family == "rk2118" and tensor.name in lowered.max_pooled:
         padded = max(padded, _MAX_POOL_TIMES * aligned(channels, group))
     if in_rows(tensor.name, npu, lowered):
@@ -154,7 +143,7 @@ def feature_bytes(
     pixels = height * width
     channels = batch * padded
     if writer is not None and writer.kind in _PRODUCTS and writer.target == "NPU":
-        tile = max(npu.macs_out[_dtype(size)], 1)
+        tile = npu.tile(size)
         channels += max(aligned(shape[1], tile) - padded, 0)  # the last product fills its tile
     whole = channels * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
     unfolded = writer is not None and is_unfolded(writer, lowered)
@@ -190,13 +179,10 @@ def is_unfolded(layer: LoweredLayer, lowered: Lowered) -> bool:
 
 def _reshaped_map(writer: LoweredLayer | None, lowered: Lowered) -> bool:
     """Whether a Reshape on the NPU wrote a feature from a map in groups of channels."""
-    return (
-        writer is not None
-        and writer.kind == "Reshape"
-        and writer.target == "NPU"
-        and len(lowered.shape(writer.inputs[0])) == 4
-        and in_groups(writer.inputs[0], lowered)
-    )
+    if writer is None or writer.kind != "Reshape" or writer.target != "NPU":
+        return False
+    (source,) = writer.inputs
+    return len(lowered.shape(source)) == 4 and in_groups(source, lowered)
 
 
 def in_groups(name: str, lowered: Lowered) -> bool:
@@ -215,7 +201,7 @@ def in_rows(name: str, npu: NpuProfile, lowered: Lowered) -> bool:
     shape, writer = lowered.shape(name), lowered.writers.get(name)
     if npu.family == "rk3566" or len(shape) != 4 or writer is None or writer.target != "NPU":
         return False
-    group = max(npu.atom_bytes // element_bytes(lowered.tensors[name].dtype), 1)
+    group = npu.group(element_bytes(lowered.tensors[name].dtype))
     wide = npu.family == "rk3588"
     if writer.kind == "Transpose":
         batches = shape[0] > 1 == lowered.shape(writer.inputs[0])[0]
@@ -269,7 +255,7 @@ def spread_columns(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> in
     if feature.shape[2] != 1 or feature.shape[1] == 1:
         return 0
     size = element_bytes(feature.dtype)
-    tile = _DEPTHWISE_BYTES.get(npu.family, 64) // size
+    tile = DEPTHWISE[npu.family].output // size
     return feature.shape[0] * aligned(feature.shape[1], tile) * constant[3] * size
 
 
@@ -289,7 +275,7 @@ def image_bytes(tensor: LoweredTensor, npu: NpuProfile) -> int:
 def turned_image_bytes(tensor: LoweredTensor, npu: NpuProfile) -> int:
     """Of the same in channels, as the convolution that the compiler adds writes it."""
     size = element_bytes(tensor.dtype)
-    tile = max(npu.macs_out[_dtype(size)], 1)
+    tile = npu.tile(size)
     batch, channels, height, width = tensor.shape
     return padded_bytes((batch, aligned(channels, tile), height, width), size, npu)
 
@@ -300,7 +286,7 @@ def _written_channels(
     """Channels that the writer of a tensor writes, padding included."""
     if not writer.inputs or not writer.outputs:
         return channels
-    tile = max(npu.macs_out[_dtype(size)], 1)
+    tile = npu.tile(size)
     if npu.family == "rk3566" and writer.kind == "Transpose":
         return aligned(channels, tile) if writer.outputs[0] in lowered.convolved else channels
     if writer.target != "NPU" and writer.kind != "Reshape":
@@ -308,12 +294,12 @@ def _written_channels(
     if writer.kind in _CONVOLUTIONS:
         extra = tile if _splits(size, npu, writer, lowered) else 0
         if writer.depthwise:
-            tile = _DEPTHWISE_BYTES.get(npu.family, 64) // size
+            tile = DEPTHWISE[npu.family].output // size
         return aligned(channels, tile) + extra
     if _joins_rows(writer, lowered):
         return aligned(channels, tile)
     if writer.kind == "Resize" and writer.mode not in ("", "nearest"):
-        return aligned(channels, _DEPTHWISE_BYTES.get(npu.family, 64) // size)
+        return aligned(channels, DEPTHWISE[npu.family].output // size)
     if writer.kind == "Concat":
         return _joined_channels(channels, tile, writer, npu, lowered)
     if writer.kind == "Reshape" and len(lowered.shape(writer.outputs[0])) == 4:
@@ -339,8 +325,8 @@ def _cut_channels(name: str, channels: int, size: int, npu: NpuProfile, lowered:
     A part that begins within a group is read from the start of that group on, in whole tiles. Found
     of six splits on four chips (asked, toolkit 2.3.2).
     """
-    within = lowered.cut_from.get(name, 0) % max(npu.atom_bytes // size, 1)
-    tile = max(npu.macs_out[_dtype(size)], 1)
+    within = lowered.cut_from.get(name, 0) % npu.group(size)
+    tile = npu.tile(size)
     return aligned(within + channels, tile) if within else channels
 
 
@@ -353,7 +339,7 @@ def _joined_channels(
     if gathers(writer, npu, lowered):
         return aligned(channels, tile)
     size = element_bytes(lowered.tensors[writer.outputs[0]].dtype)
-    group = max(npu.atom_bytes // size, 1)
+    group = npu.group(size)
     whole = sum(aligned(lowered.shape(name)[1], group) for name in writer.inputs)
     return aligned(whole, tile) if npu.family in ("rk3576", "rv1126b") else whole
 
@@ -377,7 +363,7 @@ def _splits(size: int, npu: NpuProfile, writer: LoweredLayer, lowered: Lowered) 
         return fewer and npu.family in ("rk3576", "rv1126b")
     if writer.depthwise:
         limit = _SPLIT_BYTES.get(npu.family, 0)
-        tile = _DEPTHWISE_BYTES.get(npu.family, 64) // size
+        tile = DEPTHWISE[npu.family].output // size
         if not limit or result[1] <= tile:
             return False
         height, width = writer.window.kernel
@@ -385,15 +371,15 @@ def _splits(size: int, npu: NpuProfile, writer: LoweredLayer, lowered: Lowered) 
         weight = 2 * channels * height * width * size  # kept twice
         if npu.family == "rk2118":
             banks = -(-channels * pixels * size // limit) - (-weight // limit)
-            return banks >= _BANKS
+            return banks >= BANKS
         return channels * pixels * size + weight > limit
     if npu.family != "rk3566" or writer.window.kernel != (1, 1) or result[2] * result[3] == 1:
         return False
     weight = source[1] * result[1] * size
-    if weight <= _BANK_BYTES:
+    if weight <= BANK:
         return False
-    banks = -(-source[1] * pixels * size // _BANK_BYTES) - (-weight // _BANK_BYTES)
-    return banks > _BANKS
+    banks = -(-source[1] * pixels * size // BANK) - (-weight // BANK)
+    return banks > BANKS
 
 
 def gathers(writer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> bool:
@@ -411,7 +397,7 @@ def _breaks_groups(writer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> b
     shapes = [lowered.shape(name) for name in writer.inputs]
     if len(result.shape) != 4 or sum(s[1] for s in shapes if len(s) == 4) != result.shape[1]:
         return False
-    group = max(npu.atom_bytes // element_bytes(result.dtype), 1)
+    group = npu.group(element_bytes(result.dtype))
     return any(shape[1] % group for shape in shapes)
 
 

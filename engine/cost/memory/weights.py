@@ -6,16 +6,17 @@ whole tiles. Source: the table of constant tensors that rknn-toolkit2 2.3.2 prin
 
 from __future__ import annotations
 
+from math import prod
+
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory.allocator import aligned
-from engine.cost.memory.layout import element_bytes, padded_bytes, spread_columns
+from engine.cost.memory.layout import element_bytes, is_image, padded_bytes, spread_columns
 from engine.cost.memory.recurrent import RECURRENT, recurrent_constants, table_bytes
 from engine.cost.memory.tables import WIDE, kept_tables
 from engine.facts.npu import NpuDtype, NpuProfile
 
 __all__ = ["constant_bytes", "weight_bytes"]
 
-_IMAGE_CHANNELS = (1, 3, 4)
 _IMAGE_GROUP = {"rk3566": (8, 4), "rk3588": (16, 8), "rv1106b": (8, 4)}
 """Input channels stored of a convolution over an image, int8 and float16; (4, 4) elsewhere."""
 _INT4_BLOCK = (64, 32)
@@ -47,25 +48,13 @@ def constant_bytes(lowered: Lowered, npu: NpuProfile) -> list[tuple[str, int]]:
     Each convolution has a bias of its own, though several may share it in the graph: its name is
     the weight's with ``_bias_`` and the layer's place. In int8 one is added where there is none.
     """
-    images = _image_readers(lowered)
+    images = {each for each in lowered.inputs if is_image(lowered.tensors[each])}
     sizes: dict[str, int] = {}
-    for index, layer in enumerate(lowered.layers):
-        for name, size in _of_layer(layer, lowered, npu, image=index in images, place=index):
+    for place, layer in enumerate(lowered.layers):
+        image = layer.kind == "Conv" and not images.isdisjoint(layer.inputs[:1])
+        for name, size in _of_layer(layer, lowered, npu, image=image, place=place):
             sizes.setdefault(name, size)
     return list(sizes.items())
-
-
-def _image_readers(lowered: Lowered) -> set[int]:
-    inputs = {
-        name
-        for name in lowered.inputs
-        if len(lowered.shape(name)) == 4 and lowered.shape(name)[1] in _IMAGE_CHANNELS
-    }
-    return {
-        index
-        for index, layer in enumerate(lowered.layers)
-        if layer.kind == "Conv" and layer.inputs and layer.inputs[0] in inputs
-    }
 
 
 def _of_layer(
@@ -106,10 +95,7 @@ def _of_layer(
         if layer.kind in _ELEMENTWISE and layer.target == "NPU" and len(shape) == 4:
             found.append((name, _operand(shape, layer.kind, npu, dtype)))
             continue
-        count = 1
-        for length in tensor.shape:
-            count *= length
-        found.append((name, count * _stored_bytes(tensor.dtype, layer, npu)))
+        found.append((name, prod(tensor.shape) * _stored_bytes(tensor.dtype, layer, npu)))
     return found
 
 
