@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+from engine.base.plain import JsonValue
 from engine.cost.limits.remedies import END_BEFORE, IN_FLOAT16, with_tried_remedies
 from engine.cost.lowered import Lowered
 from engine.cost.lowering.graph import LoweringGraph, Node
@@ -46,16 +47,16 @@ def with_tried_changes(
     for at, layer in enumerate(lowered.layers):
         if layer.target != "CPU" or not layer.sources:
             continue
+        node = next((nodes[each] for each in layer.sources if each in nodes), None)
+        if node is not None and node not in changed:
+            node = None
         if layer.remedy == IN_FLOAT16:
             dtypes.update(dict.fromkeys(layer.sources, "float16"))
             told[at] = IN_FLOAT16
-            node = next((nodes[each] for each in layer.sources if each in nodes), None)
-            if node is not None and node in changed:
+            if node is not None:
                 _keep_in_float16(changed, node)
-        elif (change := _CHANGES.get(layer.kind)) is not None:
-            node = next((nodes[each] for each in layer.sources if each in nodes), None)
-            if node is not None and node in changed and node.op == layer.kind:
-                told[at] = change(changed, node)
+        elif layer.kind in _CHANGES and node is not None and node.op == layer.kind:
+            told[at] = _CHANGES[layer.kind](changed, node)
     told = {at: words for at, words in told.items() if words}
     if not told:
         return lowered
@@ -97,12 +98,12 @@ def _by_source(lowered: Lowered) -> dict[str, list[int]]:
 
 def _keep_in_float16(graph: LoweringGraph, node: Node) -> None:
     """The LeakyRelu of slope 1 that such a layer has before it in the file for the toolkit."""
-    last = [name for name in node.inputs if not graph.is_const(name)][-1]
-    label = graph.fresh(f"{node.name}_float16")
-    made = graph.add_tensor(label, graph.shape(last), graph.tensors[last].dtype)
-    graph.put("LeakyRelu", label, [last], [made], {"alpha": 1.0}, before=node)
+    last = graph.features(node)[-1]
+    name = graph.fresh(f"{node.name}_float16")
+    same = graph.add_tensor(name, graph.shape(last), graph.tensors[last].dtype)
+    graph.put("LeakyRelu", name, [last], [same], {"alpha": 1.0}, before=node)
     at = len(node.inputs) - 1 - node.inputs[::-1].index(last)
-    graph.rewire(node, inputs=[*node.inputs[:at], made, *node.inputs[at + 1 :]])
+    graph.rewire(node, inputs=[*node.inputs[:at], same, *node.inputs[at + 1 :]])
 
 
 def _average_pool(graph: LoweringGraph, node: Node) -> str:
@@ -130,18 +131,19 @@ def _max_pool(graph: LoweringGraph, node: Node) -> str:
         return ""
     if any(p and first[at % 2] == 1 for at, p in enumerate(pads)):
         return ""
-    shape = graph.shape(node.inputs[0])
+    x = node.inputs[0]
+    shape = graph.shape(x)
     if len(shape) != 4:
         return ""
     rows = tuple(
         (size + pads[at] + pads[at + 2] - first[at]) // steps[at] + 1
         for at, size in enumerate(shape[2:])
     )
-    label = graph.fresh(f"{node.name}_first")
-    made = graph.add_tensor(label, (*shape[:2], *rows), graph.tensors[node.inputs[0]].dtype)
-    attributes = {"kernel_shape": list(first), "strides": list(steps), "pads": list(pads)}
-    graph.put("MaxPool", label, [node.inputs[0]], [made], {**attributes}, before=node)
-    graph.rewire(node, inputs=[made])
+    name = graph.fresh(f"{node.name}_first")
+    pooled = graph.add_tensor(name, (*shape[:2], *rows), graph.tensors[x].dtype)
+    window: dict[str, JsonValue] = {"kernel_shape": list(first), "strides": list(steps)}
+    graph.put("MaxPool", name, [x], [pooled], {**window, "pads": list(pads)}, before=node)
+    graph.rewire(node, inputs=[pooled])
     node.attributes |= {"kernel_shape": list(second), "strides": list(last), "pads": [0] * 4}
     windows = " and ".join("x".join(map(str, each)) for each in (first, second))
     return f"Use two pools in a row, of {windows}: they find the same maxima."
@@ -168,12 +170,7 @@ def _pad(graph: LoweringGraph, node: Node) -> str:
 
 
 def _reduce_max(graph: LoweringGraph, node: Node) -> str:
-    shape = graph.shape(node.inputs[0])
-    axes = node.ints("axes")
-    if len(node.inputs) > 1 and node.inputs[1]:
-        array = graph.array(node.inputs[1])
-        axes = tuple(int(each) for each in array.reshape(-1)[:8]) if array is not None else ()
-    plane = len(shape) == 4 and sorted(each % 4 for each in axes) == [2, 3]
+    plane = len(graph.shape(node.inputs[0])) == 4 and sorted(graph.axes(node)) == [2, 3]
     if not plane or not node.int("keepdims", 1):
         return ""
     graph.become(node, "GlobalMaxPool", inputs=node.inputs[:1], attributes={})

@@ -361,12 +361,8 @@ class LoweringGraph:
         Without a name it has one of its own, with ``_rs`` behind that of the tensor.
         """
         name = name or self.unique(f"{tensor}_rs")
-        output = output or name
-        if output not in self.tensors:
-            self.add_tensor(output, shape, self.tensors[tensor].dtype)
-        sizes = self.add_sizes(name, shape)
-        self.put("Reshape", name, [tensor, sizes], [output], before=before, sources=sources)
-        return output
+        inputs = [tensor, self.add_numbers(f"{name}_i1", *shape)]
+        return self._move("Reshape", inputs, shape, name, output, {}, before, sources)
 
     def transpose(
         self,
@@ -380,13 +376,25 @@ class LoweringGraph:
     ) -> str:
         """A Transpose of ``tensor``, as :meth:`reshape`; ``_tp`` stands behind its name."""
         name = name or self.unique(f"{tensor}_tp")
+        shape = tuple(self.shape(tensor)[each] for each in perm)
+        axes: dict[str, JsonValue] = {"perm": list(perm)}
+        return self._move("Transpose", [tensor], shape, name, output, axes, before, sources)
+
+    def _move(
+        self,
+        op: str,
+        inputs: list[str],
+        shape: tuple[int, ...],
+        name: str,
+        output: str,
+        attributes: dict[str, JsonValue],
+        before: Node | None,
+        sources: tuple[str, ...],
+    ) -> str:
         output = output or name
-        shape = self.shape(tensor)
         if output not in self.tensors:
-            moved = tuple(shape[each] for each in perm)
-            self.add_tensor(output, moved, self.tensors[tensor].dtype)
-        attributes: dict[str, JsonValue] = {"perm": list(perm)}
-        self.put("Transpose", name, [tensor], [output], attributes, before=before, sources=sources)
+            self.add_tensor(output, shape, self.tensors[inputs[0]].dtype)
+        self.put(op, name, inputs, [output], attributes, before=before, sources=sources)
         return output
 
     def work_in(
@@ -405,10 +413,6 @@ class LoweringGraph:
         written = self.like(result, shape, name)
         self.rewire(node, inputs=inputs, outputs=[written])
         self.reshape(written, self.shape(result), name, result, before=self.following(node))
-
-    def add_sizes(self, name: str, shape: tuple[int, ...]) -> str:
-        """The constant that a Reshape of this name reads."""
-        return self.add_numbers(f"{name}_i1", *shape)
 
     def add_numbers(self, name: str, *numbers: int) -> str:
         """Make a constant of whole numbers."""

@@ -47,7 +47,7 @@ def make_reshapes(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Flatten, Squeeze and Unsqueeze -> Reshape, named ``_2rs`` behind the node."""
     if not graph.is_const(node.inputs[0]):
         name = f"{node.name}_2rs"
-        inputs = [node.inputs[0], graph.add_sizes(name, graph.shape(node.outputs[0]))]
+        inputs = [node.inputs[0], graph.add_numbers(f"{name}_i1", *graph.shape(node.outputs[0]))]
         graph.become(node, "Reshape", name, inputs=inputs, attributes={})
         graph.rewrites["convert_to_reshape"] += 1
 

@@ -126,12 +126,16 @@ def _plain(source: tuple[int, ...], target: tuple[int, ...]) -> list[Step]:
     if source == target:
         return []
     if len(source) == len(target) == 4 and _long(source) == _long(target):
-        return [Step(target, _perm(source, target, [d for d in range(4) if source[d] > 1]))]
+        return [Step(target, _perm(source, target, _slots(source)))]
     return [Step(target)]
 
 
 def _long(shape: tuple[int, ...]) -> list[int]:
     return [each for each in shape if each > 1]
+
+
+def _slots(shape: tuple[int, ...]) -> list[int]:
+    return [at for at, each in enumerate(shape) if each > 1]
 
 
 def _perm(base: tuple[int, ...], target: tuple[int, ...], order: list[int]) -> tuple[int, ...]:
@@ -161,7 +165,7 @@ def _transpose_first(
     steps = [Step(base)] if base != source else []
     if len(target) == 4 and _long(target) == [base[each] for each in order]:
         return [*steps, Step(target, _perm(base, target, order))]
-    slots = [at for at, each in enumerate(base) if each > 1]
+    slots = _slots(base)
     perm = list(range(4))
     if len(target) == 3 and target[0] == 1 and slots == [1, 2, 3]:
         slots = [0, 1, 3]  # rows and columns of pixels as (rows, columns, 1, values)
@@ -183,7 +187,7 @@ def _reshape_first(
     order = _order(ends, before)
     if order is None:
         return None
-    slots = [at for at, each in enumerate(end) if each > 1]
+    slots = _slots(end)
     shape = list(end)
     for slot, each in zip(slots, order, strict=True):
         shape[slot] = end[each]
@@ -243,12 +247,11 @@ def _order(dims: list[list[_Part]], parts: list[_Part]) -> list[int] | None:
 def _fitted(shape: tuple[int, ...], parts: list[_Part]) -> list[list[_Part]]:
     """Factors grouped to dimensions that only differ by ones from what they make up."""
     queue = deque(parts)
-    dims = []
+    dims: list[list[_Part]] = []
     for size in shape:
-        group: list[_Part] = []
-        while math.prod(part.size for part in group) < size:
-            group.append(queue.popleft())
-        dims.append(group)
+        dims.append([])
+        while math.prod(part.size for part in dims[-1]) < size:
+            dims[-1].append(queue.popleft())
     return dims
 
 
