@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from engine.base.errors import ContainerError
 from engine.base.events import NullReporter, Progress, Reporter
 from engine.base.files import open_regular, refuse_existing, sha256_of
-from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.container.encrypted_files import encrypt_file, encrypted_name
 from engine.container.encryption import check_level
 from engine.container.keys import Key, key_findings, needed_key
 from engine.container.other_formats import other_format
-from engine.wire.encryption import PlainCopy
+from engine.wire.encryption import Encrypted
 
-__all__ = ["EncryptedModel", "encrypt_model", "progress_teller"]
-
-
-@dataclass(frozen=True)
-class EncryptedModel:
-    """The file that was made.
-
-    Attributes:
-        path, size, sha256: of it.
-        ours: whether it is a container of ours.
-        toolkit: of the vendor's that did it; empty for ours.
-        stays, wiped: what holds the model in plain form, and what of it was removed.
-        findings: of the key.
-    """
-
-    path: Path
-    size: int
-    sha256: str
-    ours: bool
-    toolkit: str = ""
-    stays: tuple[PlainCopy, ...] = ()
-    wiped: tuple[PlainCopy, ...] = ()
-    findings: tuple[Finding, ...] = ()
+__all__ = ["encrypt_model", "progress_teller"]
 
 
 def encrypt_model(
@@ -52,7 +29,7 @@ def encrypt_model(
     overwrite: bool = False,
     wipe_plain: bool = False,
     reporter: Reporter | None = None,
-) -> EncryptedModel:
+) -> Encrypted:
     """Encrypt a container of ours with a key, or a compiled model by the vendor's toolkit.
 
     Args:
@@ -78,31 +55,31 @@ def encrypt_model(
     told = reporter or NullReporter()
     target = output or encrypted_name(path)
     refuse_existing(target, overwrite=overwrite)
-    if not _kind(path):
+    made = Encrypted(path=str(target), size=0, sha256="", level=level, ours=not _kind(path))
+    if made.ours:
         known = key or needed_key(f"What becomes of {sanitize(path.name, 200)}")
         size = encrypt_file(
             path, target, known, level, overwrite=overwrite, told=progress_teller(told, "encrypt")
         )
-        made = EncryptedModel(target, size, sha256_of(target), ours=True)
-        return _after(replace(made, findings=key_findings(known)), path, known, wipe_plain)
+        made = replace(made, size=size, findings=key_findings(known))
+        return _after(made, path, known, wipe_plain)
     from engine.export.encrypt_compiled import encrypt_compiled
 
     size, name = encrypt_compiled(
         path, target, level, toolkit=toolkit, overwrite=overwrite, reporter=told
     )
-    made = EncryptedModel(target, size, sha256_of(target), ours=False, toolkit=name)
-    return _after(made, path, None, wipe_plain)
+    return _after(replace(made, size=size, toolkit=name), path, None, wipe_plain)
 
 
-def _after(made: EncryptedModel, path: Path, key: Key | None, wipe_plain: bool) -> EncryptedModel:
-    """What stays of the model in plain form, or is wiped."""
+def _after(made: Encrypted, path: Path, key: Key | None, wipe_plain: bool) -> Encrypted:
+    """With its hash, and what stays of the model in plain form or is wiped."""
     from engine.export.plain_copies import plain_copies, wipe
 
-    stays = plain_copies(path, made.path, ours=made.ours)
-    if not wipe_plain:
-        return replace(made, stays=stays)
-    wiped, stays = wipe(stays, made.path, key)
-    return replace(made, stays=stays, wiped=wiped)
+    target, wiped = Path(made.path), made.wiped
+    stays = plain_copies(path, target, ours=made.ours)
+    if wipe_plain:
+        wiped, stays = wipe(stays, target, key)
+    return replace(made, sha256=sha256_of(target), stays=stays, wiped=wiped)
 
 
 def progress_teller(reporter: Reporter, stage: str) -> Callable[[int, int], None]:

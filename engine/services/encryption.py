@@ -58,18 +58,8 @@ def encrypt(params: EncryptParams, reporter: Reporter) -> Encrypted:
         wipe_plain=params.wipe,
         reporter=reporter,
     )
-    reporter.emit(ArtifactWritten(str(made.path), "rknn", made.size))
-    return Encrypted(
-        path=str(made.path),
-        size=made.size,
-        sha256=made.sha256,
-        level=params.level,
-        ours=made.ours,
-        toolkit=made.toolkit,
-        stays=made.stays,
-        wiped=made.wiped,
-        findings=made.findings,
-    )
+    reporter.emit(ArtifactWritten(made.path, "rknn", made.size))
+    return made
 
 
 @runs(ENCRYPTION_DECRYPT)

@@ -204,6 +204,7 @@ def test_a_pass_that_breaks_the_model_is_named(
         return replace(done, graph=Graph.from_proto(proto))
 
     monkeypatch.setattr(passes, "optimise", broken)
+    monkeypatch.setattr("engine.services.guide_float.optimise", broken)
     found = step(recipe, "A3")
     assert found["verdict"] == "fail"
     assert found["changes"] == {"optimization_level": 1}
