@@ -11,7 +11,7 @@ from engine.hybrid.evaluator import EvalResult, Evaluator, subsample
 from engine.hybrid.layers import Layers
 from engine.hybrid.model_structure import read_structure, structure_json
 from engine.hybrid.proposal import propose, remark_of, subgraph_layers
-from engine.hybrid.search import SearchConfig, search
+from engine.hybrid.search import search
 from engine.hybrid.sensitivity import noise_samples, noise_terms
 from engine.hybrid.table import choices_of, promotion_dtype, table_rows
 
@@ -23,7 +23,6 @@ __all__ = [
     "HybridConfig",
     "HybridData",
     "Layers",
-    "SearchConfig",
     "auto_layers",
     "build_config",
     "check_edits",

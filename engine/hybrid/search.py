@@ -27,9 +27,9 @@ from engine.hybrid.noise_model import (
 )
 from engine.hybrid.sensitivity import noise_samples, noise_terms
 from engine.report import sqnr_rank
-from engine.wire.hybrid import CURVE, CurvePoint, SearchResult
+from engine.wire.hybrid import CURVE, CurvePoint, SearchParams, SearchResult
 
-__all__ = ["SearchConfig", "search"]
+__all__ = ["search"]
 
 # Proposals that are built before one is chosen, and where none of them gains.
 _TRIED, _TRIED_AT_MOST = 3, 6
@@ -39,59 +39,48 @@ _PRICED = 24
 _LEAST_DB = 0.02
 
 
-@dataclass(frozen=True)
-class SearchConfig:
-    """What a search is asked for.
-
-    Attributes:
-        floor_db: SQNR that every output is to have; a mapping gives each output its own.
-        budget: of lifted layers at most; moves between them do not count.
-        dtype: of lifted layers.
-        demote: start with all layers promoted, and give back what the floor does not need.
-        seconds: of wall time at most; None is no limit.
-        budget_ms: of an inference on the chip at most (estimated); then what gains most for the
-            time that it adds comes first.
-        floor_score: of the user's score function, where there is one.
-        layers: that differ already; they stay, and do not count.
-        ranges: set by hand; they stay.
-    """
-
-    floor_db: float | Mapping[str, float] | None = None
-    budget: int | None = None
-    dtype: str = "float16"
-    demote: bool = False
-    seconds: float | None = None
-    budget_ms: float | None = None
-    floor_score: float | None = None
-    layers: Mapping[str, str] = field(default_factory=dict)
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+_FLOAT = "float16"
+"""What layers are promoted to where nothing is asked for."""
 
 
 def search(
-    trials: Evaluator, config: SearchConfig, costs: ChoiceCosts | None = None
+    trials: Evaluator,
+    asked: SearchParams,
+    costs: ChoiceCosts | None = None,
+    *,
+    layers: Mapping[str, str] | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> SearchResult:
     """Search; every point is told as a piece ``CURVE`` when it is built.
 
     Args:
         trials: of the model.
-        config: what is asked for.
+        asked: floor, budgets and time; its model is that of the trials. With a budget of time
+            what gains most for the time that it adds comes first.
         costs: estimates on a chip; a budget of time needs them.
+        layers: that differ already; they stay, and do not count.
+        ranges: set by hand; they stay.
 
     Raises:
         UsageError: neither a floor nor a budget nor a time, an output that does not exist.
         EngineError: the model cannot be quantized or run.
     """
-    return _Search(trials, config, costs).run()
+    return _Search(trials, asked, costs, layers or {}, ranges or {}).run()
 
 
 @dataclass
 class _Search:
     trials: Evaluator
-    config: SearchConfig
-    costs: ChoiceCosts | None = None
+    asked: SearchParams
+    costs: ChoiceCosts | None
+    own_layers: Mapping[str, str]
+    ranges: Mapping[str, tuple[float, float]]
     too_slow: bool = False
     curve: list[CurvePoint] = field(default_factory=list)
     count: int = 0
+
+    def __post_init__(self) -> None:
+        self.dtype = self.asked.dtype or _FLOAT
 
     def run(self) -> SearchResult:
         self._check()
@@ -107,43 +96,39 @@ class _Search:
             reporter=self.trials.reporter,
         )
         self.model = NoiseModel(terms, self.trials.outputs, self._weights())
-        if self.config.demote:
+        if self.asked.demote:
             ended = self._lower()
         else:
             self._tell("", start, frozenset())
             ended = self._lift()
         best = self._best()
-        met = self._meets(best) if self._has_floor else None
+        met = self._meets(best) if self.asked.floor_db is not None else None
         return SearchResult(best, tuple(self.curve), met, ended, self.count)
 
     def _check(self) -> None:
-        config = self.config
-        limits = (config.budget, config.seconds, config.budget_ms)
-        if limits == (None, None, None) and not self._has_floor:
+        asked = self.asked
+        limits = (asked.budget, asked.seconds, asked.budget_ms)
+        if limits == (None, None, None) and asked.floor_db is None:
             raise UsageError(
                 "A search needs a floor, a budget or a time to stop at.",
                 remedy="Give a floor in dB (--floor) or a number of layers (--budget).",
             )
-        check_budget(self.costs, config.budget_ms)
-        if config.demote and not self._has_floor:
+        check_budget(self.costs, asked.budget_ms)
+        if asked.demote and asked.floor_db is None:
             raise UsageError(
                 "Demoting layers needs a floor: without one every layer could be demoted.",
                 remedy="Give the SQNR that every output must reach (--floor).",
             )
-        if isinstance(config.floor_db, Mapping):
-            for name in config.floor_db:
+        if isinstance(asked.floor_db, Mapping):
+            for name in asked.floor_db:
                 if name not in self.trials.outputs:
                     raise UsageError(
                         f"The model has no float output {name!r}.",
                         remedy=f"Its outputs are {', '.join(self.trials.outputs)}.",
                     )
 
-    @property
-    def _has_floor(self) -> bool:
-        return self.config.floor_db is not None or self.config.floor_score is not None
-
     def _floor(self, output: str) -> float | None:
-        floor = self.config.floor_db
+        floor = self.asked.floor_db
         return floor.get(output) if isinstance(floor, Mapping) else floor
 
     def _weights(self) -> dict[str, float]:
@@ -155,8 +140,8 @@ class _Search:
 
     def _try(self, lifted: Mapping[str, str]) -> EvalResult:
         self.count += 1
-        chosen = self.layers.with_data_movement({**self.config.layers, **lifted})
-        return self.trials.run(chosen, self.config.ranges)
+        chosen = self.layers.with_data_movement({**self.own_layers, **lifted})
+        return self.trials.run(chosen, self.ranges)
 
     def _tell(self, layer: str, outcome: EvalResult, lifted: frozenset[str]) -> CurvePoint:
         price = self.costs.of(outcome.layers) if self.costs is not None else None
@@ -164,7 +149,7 @@ class _Search:
             step=len(self.curve),
             tensor=self.layers.by_id[layer].tensor if layer else "",
             layer=layer,
-            dtype=self.config.dtype if layer in lifted else "",
+            dtype=self.dtype if layer in lifted else "",
             layers=outcome.layers,
             promoted=tuple(one.id for one in self.layers.all if one.id in lifted),
             outputs=outcome.sqnr,
@@ -182,10 +167,10 @@ class _Search:
         """What a choice costs on the chip; None without one."""
         if self.costs is None:
             return None
-        return self.costs.of(self.layers.with_data_movement({**self.config.layers, **lifted}))
+        return self.costs.of(self.layers.with_data_movement({**self.own_layers, **lifted}))
 
     def _fits(self, point: CurvePoint) -> bool:
-        limit = self.config.budget_ms
+        limit = self.asked.budget_ms
         return limit is None or (point.time_ms is not None and point.time_ms <= limit)
 
     def _ended(self) -> str:
@@ -193,12 +178,10 @@ class _Search:
         self.trials.reporter.check_cancelled()
         if self.trials.reporter.finish_requested():
             return "asked"
-        seconds = self.config.seconds
+        seconds = self.asked.seconds
         return "time" if seconds is not None and time.perf_counter() - self.begun > seconds else ""
 
     def _meets(self, point: CurvePoint) -> bool:
-        if self.config.floor_score is not None:
-            return point.score is not None and point.score >= self.config.floor_score
         floors = ((value, self._floor(name)) for name, value in point.outputs.items())
         return all(f is None or sqnr_rank(v) >= f for v, f in floors)
 
@@ -214,7 +197,7 @@ class _Search:
 
     def _best(self) -> CurvePoint:
         points = [point for point in self.curve if self._fits(point)] or self.curve
-        good = [point for point in points if self._has_floor and self._meets(point)]
+        good = [point for point in points if self.asked.floor_db is not None and self._meets(point)]
         if good:
             return min(good, key=lambda p: (len(p.promoted), self._cost(p.score, p.outputs)))
         return min(points, key=lambda p: (self._cost(p.score, p.outputs), len(p.promoted)))
@@ -223,10 +206,10 @@ class _Search:
 
     def _lift(self) -> str:
         lifted: frozenset[str] = frozenset()
-        budget = len(self.model.layers) if self.config.budget is None else self.config.budget
+        budget = len(self.model.layers) if self.asked.budget is None else self.asked.budget
         while True:
             point = self.curve[-1]
-            if self._has_floor and self._meets(point):
+            if self.asked.floor_db is not None and self._meets(point):
                 return "floor"
             if len(lifted) >= budget:
                 return "budget"
@@ -250,7 +233,7 @@ class _Search:
             whole = before - self._cost(outcome.score, outcome.sqnr)
             gain = whole / len(candidate.layers)
             rank = gain
-            if self.config.budget_ms is not None:
+            if self.asked.budget_ms is not None:
                 price = self._cost_of(self._as_layers(lifted | candidate.layers))
                 rank = per_millisecond(whole, now, price)
             tried.append((rank, gain, candidate.layers))
@@ -260,7 +243,7 @@ class _Search:
         if not tried:
             return None
         _, gain, added = max(tried, key=lambda one: one[:2])
-        if gain <= least and not self._has_floor:
+        if gain <= least and self.asked.floor_db is None:
             return None
         for name in self._order(lifted, added):
             lifted = lifted | {name}
@@ -270,7 +253,7 @@ class _Search:
     def _affordable(self, lifted: frozenset[str], most: int) -> list[Candidate]:
         """The best proposals that keep to the time, as many as are tried."""
         candidates = self.model.candidates(lifted, most)
-        limit = self.config.budget_ms
+        limit = self.asked.budget_ms
         if limit is None:
             return candidates[:_TRIED_AT_MOST]
         kept = [
@@ -286,7 +269,7 @@ class _Search:
         return sorted(added, key=lambda name: (self.model.cost(lifted | {name}), name))
 
     def _as_layers(self, lifted: frozenset[str]) -> dict[str, str]:
-        return dict.fromkeys(lifted, self.config.dtype)
+        return dict.fromkeys(lifted, self.dtype)
 
     # -- lowering ----------------------------------------------------------------------------------
 

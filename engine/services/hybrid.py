@@ -13,7 +13,6 @@ from engine.base.text import sanitize
 from engine.hybrid import (
     Evaluator,
     Layers,
-    SearchConfig,
     noise_samples,
     promotion_dtype,
     subsample,
@@ -227,25 +226,11 @@ def search(params: SearchParams, reporter: Reporter) -> SearchResult:
     The reporter gets the points of the curve, may pause, stop, or ask for the best so far.
     """
     pipeline = _quantizing(params, reporter, "search")
-    config = _search_config(
-        params, quantize_settings(pipeline), resolve_promotion_dtype(pipeline, params.dtype)
-    )
+    own = quantize_settings(pipeline)
+    asked = replace(params, dtype=resolve_promotion_dtype(pipeline, params.dtype))
     trials = _trials(pipeline)
     with pipeline.step("search", "Search the layers that matter"):
-        return find(trials, config, costs_of(pipeline))
-
-
-def _search_config(params: SearchParams, own: QuantizeSettings, dtype: str) -> SearchConfig:
-    return SearchConfig(
-        floor_db=params.floor_db,
-        budget=params.budget,
-        dtype=dtype,
-        demote=params.demote,
-        seconds=params.seconds,
-        budget_ms=params.budget_ms,
-        layers=own.layers,
-        ranges=own.ranges,
-    )
+        return find(trials, asked, costs_of(pipeline), layers=own.layers, ranges=own.ranges)
 
 
 @answers(JOINS)

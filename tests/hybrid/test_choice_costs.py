@@ -9,11 +9,12 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter
-from engine.hybrid import Evaluator, Layers, SearchConfig, propose, search
+from engine.hybrid import Evaluator, Layers, propose, search
 from engine.hybrid.noise_model import ChoiceCost
 from engine.quantize import Quantized, QuantizeSettings, calibrate, quantize
 from engine.services.hybrid import effect, table
 from engine.services.hybrid import propose as propose_job
+from engine.wire.hybrid import SearchParams
 from tests.hybrid.nets import chain
 
 
@@ -75,21 +76,21 @@ def test_a_proposal_keeps_to_the_time(built: tuple[Quantized, Evaluator]) -> Non
 def test_a_search_keeps_to_the_time(built: tuple[Quantized, Evaluator]) -> None:
     _, trials = built
     trials.reporter = NullReporter()
-    usual = search(trials, SearchConfig(budget=2), Prices(""))
+    usual = search(trials, SearchParams(budget=2), Prices(""))
     assert [point.time_ms for point in usual.curve] == [
         10.0 + len(point.layers) for point in usual.curve
     ]
     dear = usual.curve[1].layer
-    found = search(trials, SearchConfig(budget_ms=12.5), Prices(dear))
+    found = search(trials, SearchParams(budget_ms=12.5), Prices(dear))
     assert dear not in found.best.promoted
     assert found.best.time_ms is not None
     assert found.best.time_ms <= 12.5
     assert found.ended in ("budget", "nothing more")
-    nothing = search(trials, SearchConfig(budget_ms=10.5), Prices(dear))
+    nothing = search(trials, SearchParams(budget_ms=10.5), Prices(dear))
     assert (nothing.best.promoted, nothing.ended) == ((), "budget")
     names = [layer.id for layer in Layers(trials.graph).all]
     lowered = search(
-        trials, SearchConfig(floor_db=20.0, demote=True, budget_ms=10.0 + len(names)), Prices("")
+        trials, SearchParams(floor_db=20.0, demote=True, budget_ms=10.0 + len(names)), Prices("")
     )
     assert lowered.best.time_ms is not None
     assert lowered.best.time_ms <= 10.0 + len(names)
@@ -100,8 +101,8 @@ def test_a_budget_of_time_needs_an_estimate(built: tuple[Quantized, Evaluator]) 
     with pytest.raises(UsageError, match="needs an estimate"):
         propose(quantized, trials.feeds[:1], budget_ms=5.0)
     with pytest.raises(UsageError, match="needs an estimate"):
-        search(trials, SearchConfig(budget_ms=5.0), Nothing())
-    found = search(trials, SearchConfig(budget=1), Nothing())  # without a budget it goes on
+        search(trials, SearchParams(budget_ms=5.0), Nothing())
+    found = search(trials, SearchParams(budget=1), Nothing())  # without a budget it goes on
     assert found.best.time_ms is None
 
 

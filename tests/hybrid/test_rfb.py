@@ -10,8 +10,9 @@ import pytest
 
 from engine.frontends.onnx import load_onnx
 from engine.graph.passes import optimise
-from engine.hybrid import Evaluator, SearchConfig, search, subsample
+from engine.hybrid import Evaluator, search, subsample
 from engine.quantize import QuantizeSettings, calibrate
+from engine.wire.hybrid import SearchParams
 
 
 @pytest.mark.long
@@ -38,7 +39,7 @@ def test_two_layers_gain_on_photographs_that_were_not_seen(
             graph, seen, settings, subsample(chosen), everything=lambda: iter(feeds["calib"])
         )
 
-    result = search(of("calib"), SearchConfig(budget=2))
+    result = search(of("calib"), SearchParams(budget=2))
     evaluation = of("eval")
     before = evaluation.run().sqnr
     after = evaluation.run(result.best.layers).sqnr

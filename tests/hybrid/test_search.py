@@ -9,11 +9,11 @@ import pytest
 
 from engine.base.errors import JobCancelledError, QuantizationError, UsageError
 from engine.base.events import CallbackReporter, Event, Partial
-from engine.hybrid import Evaluator, Layers, SearchConfig, propose, search, subgraph_layers
+from engine.hybrid import Evaluator, Layers, propose, search, subgraph_layers
 from engine.hybrid.sensitivity import NoiseTerm
 from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.wire.codec import encode
-from engine.wire.hybrid import SearchResult
+from engine.wire.hybrid import SearchParams, SearchResult
 from engine.wire.names import CURVE_KIND
 from tests.hybrid.nets import chain
 from tests.quantize.models import Net
@@ -26,7 +26,7 @@ def trials() -> Evaluator:
 
 
 def run(
-    trials: Evaluator, wish: SearchConfig, reporter: CallbackReporter | None = None
+    trials: Evaluator, wish: SearchParams, reporter: CallbackReporter | None = None
 ) -> SearchResult:
     trials.reporter = reporter or CallbackReporter(lambda _: None)
     return search(trials, wish)
@@ -34,7 +34,7 @@ def run(
 
 def test_the_pair_around_the_coarse_tensor_is_found(trials: Evaluator) -> None:
     events: list[Event] = []
-    result = run(trials, SearchConfig(budget=2), CallbackReporter(events.append))
+    result = run(trials, SearchParams(budget=2), CallbackReporter(events.append))
     order = [layer.id for layer in Layers(trials.graph).all]
     assert set(result.best.promoted) == {order[2], order[3]}
     assert result.ended == "budget"
@@ -49,7 +49,7 @@ def test_the_pair_around_the_coarse_tensor_is_found(trials: Evaluator) -> None:
 
 
 def test_no_other_pair_is_better(trials: Evaluator) -> None:
-    result = run(trials, SearchConfig(budget=2))
+    result = run(trials, SearchParams(budget=2))
     names = [layer.id for layer in Layers(trials.graph).all]
     noises = {
         pair: sum(trials.run(dict.fromkeys(pair, "float16")).noise.values())
@@ -59,9 +59,9 @@ def test_no_other_pair_is_better(trials: Evaluator) -> None:
 
 
 def test_a_floor_is_met_with_few_layers(trials: Evaluator) -> None:
-    lifted = run(trials, SearchConfig(floor_db=30.0))
+    lifted = run(trials, SearchParams(floor_db=30.0))
     assert (lifted.reached, lifted.ended) == (True, "floor")
-    lowered = run(trials, SearchConfig(floor_db=30.0, demote=True))
+    lowered = run(trials, SearchParams(floor_db=30.0, demote=True))
     for result in (lifted, lowered):
         assert all(value is None or value >= 30.0 for value in result.best.outputs.values())
     assert len(lifted.best.promoted) <= len(lowered.best.promoted) + 1
@@ -69,7 +69,7 @@ def test_a_floor_is_met_with_few_layers(trials: Evaluator) -> None:
 
 
 def test_a_floor_out_of_reach_gives_the_best(trials: Evaluator) -> None:
-    result = run(trials, SearchConfig(floor_db=300.0, budget=2))
+    result = run(trials, SearchParams(floor_db=300.0, budget=2))
     assert result.reached is False
     assert len(result.best.promoted) == 2
 
@@ -84,7 +84,7 @@ def test_the_users_score_decides() -> None:
         feeds,
         score=lambda results: -sum(float(abs(one[name]).mean()) for one in results),
     )
-    result = search(trials, SearchConfig(budget=1))
+    result = search(trials, SearchParams(budget=1))
     scores = [point.score for point in result.curve if point.score is not None]
     assert result.best.score == max(scores)
 
@@ -92,7 +92,7 @@ def test_the_users_score_decides() -> None:
 def test_it_ends_with_the_best_when_asked(trials: Evaluator) -> None:
     asked = iter([False, True, True, True, True, True, True, True])
     result = run(
-        trials, SearchConfig(budget=6), CallbackReporter(lambda _: None, finish=lambda: next(asked))
+        trials, SearchParams(budget=6), CallbackReporter(lambda _: None, finish=lambda: next(asked))
     )
     assert result.ended == "asked"
     assert 0 < len(result.best.promoted) < 6
@@ -100,25 +100,25 @@ def test_it_ends_with_the_best_when_asked(trials: Evaluator) -> None:
 
 def test_it_can_be_cancelled(trials: Evaluator) -> None:
     with pytest.raises(JobCancelledError):
-        run(trials, SearchConfig(budget=2), CallbackReporter(lambda _: None, lambda: True))
+        run(trials, SearchParams(budget=2), CallbackReporter(lambda _: None, lambda: True))
 
 
 @pytest.mark.parametrize(
     "wish",
-    [SearchConfig(), SearchConfig(demote=True, budget=2), SearchConfig(floor_db={"nothing": 3.0})],
+    [SearchParams(), SearchParams(demote=True, budget=2), SearchParams(floor_db={"nothing": 3.0})],
 )
-def test_a_wish_that_cannot_be_is_refused(trials: Evaluator, wish: SearchConfig) -> None:
+def test_a_wish_that_cannot_be_is_refused(trials: Evaluator, wish: SearchParams) -> None:
     with pytest.raises(UsageError):
         run(trials, wish)
 
 
 def test_an_unknown_dtype_is_refused(trials: Evaluator) -> None:
     with pytest.raises(QuantizationError, match="floaty"):
-        run(trials, SearchConfig(budget=1, dtype="floaty"))
+        run(trials, SearchParams(budget=1, dtype="floaty"))
 
 
 def test_time_is_kept(trials: Evaluator) -> None:
-    assert run(trials, SearchConfig(seconds=1e-6)).ended == "time"
+    assert run(trials, SearchParams(seconds=1e-6)).ended == "time"
 
 
 def test_the_proposal_lifts_the_pair() -> None:
