@@ -1,15 +1,18 @@
-"""The worker's hybrid quantization: the table, the live effect, the proposal, the search, joins."""
+"""The worker's hybrid quantization: table, live effect, proposal, search, joins, the two steps."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
-from engine.base.events import Reporter
+from engine.base.events import ArtifactWritten, Reporter
+from engine.base.files import atomic_write, refuse_existing
 from engine.base.text import sanitize
+from engine.base.trust import trusted_code
 from engine.hybrid import (
     Evaluator,
     Layers,
@@ -22,6 +25,7 @@ from engine.hybrid import (
 from engine.hybrid import propose as propose_layers
 from engine.hybrid import search as find
 from engine.pipeline.hybrid_costs import costs_of, with_costs
+from engine.pipeline.hybrid_steps import build_step2, write_step1
 from engine.pipeline.layers import (
     by_layer,
     by_tensor,
@@ -30,16 +34,20 @@ from engine.pipeline.layers import (
     quantized_of,
     resolve_promotion_dtype,
 )
+from engine.pipeline.operators import load_custom_ops
 from engine.quantize.checks import check_range
 from engine.report import samples_text
 from engine.services.handler import answers, runs
-from engine.services.state import WORKER_STATE, get_pipeline, recipe_at
+from engine.services.state import WORKER_STATE, get_pipeline, recipe_at, recipe_of
 from engine.wire.hybrid import (
     EFFECT,
     JOINS,
     PROPOSE,
     SEARCH,
+    STEP1,
+    STEP2,
     TABLE,
+    Built,
     Effect,
     EffectOutput,
     EffectParams,
@@ -49,6 +57,10 @@ from engine.wire.hybrid import (
     ProposeParams,
     SearchParams,
     SearchResult,
+    Step1,
+    Step1Params,
+    Step2Params,
+    StepFiles,
     Table,
 )
 from engine.wire.requests import ModelTarget
@@ -63,6 +75,8 @@ __all__ = [
     "joins",
     "propose",
     "search",
+    "step1",
+    "step2",
     "table",
 ]
 
@@ -237,3 +251,42 @@ def search(params: SearchParams, reporter: Reporter) -> SearchResult:
 def joins(params: ModelTarget) -> Joins:
     """Joins of unlike ranges of a recipe's model, with figures once calibrated."""
     return Joins(tuple(find_all_range_mismatches(get_pipeline(recipe_at(params)))))
+
+
+@runs(STEP1)
+def step1(params: Step1Params, reporter: Reporter) -> Step1:
+    """Write structure, data and configuration; propose layers where asked."""
+    files, found = write_step1(
+        get_pipeline(recipe_at(params), reporter, last="calibrate"),
+        Path(params.folder),
+        proposal=params.proposal,
+        proposal_dataset_size=params.proposal_dataset_size,
+        custom_hybrid=params.custom_hybrid,
+        overwrite=params.force,
+    )
+    paths = StepFiles(str(files.model), str(files.data), str(files.config))
+    if found is None:
+        return Step1(paths, {}, ())
+    return Step1(paths, found.layers, found.ranking, found.before, found.after, found.label)
+
+
+@runs(STEP2)
+def step2(params: Step2Params, reporter: Reporter) -> Built:
+    """Build from the files of step 1, and write the container where asked."""
+    path = None if params.path is None else Path(params.path)
+    if path is not None:
+        refuse_existing(path, overwrite=params.force)
+    named = {"custom_ops": list(params.custom_ops)} if params.custom_ops else {}
+    done = build_step2(
+        Path(params.model),
+        Path(params.data),
+        Path(params.config),
+        dataset=None if params.dataset is None else Path(params.dataset),
+        reporter=reporter,
+        memory=WORKER_STATE,
+        operators=load_custom_ops(recipe_of(named), allowed=trusted_code()) or None,
+    )
+    if path is not None:
+        size = atomic_write(path, done.result.container, overwrite=params.force)
+        reporter.emit(ArtifactWritten(str(path), "rknn", size))
+    return Built(done.result.summary, done.honoured, None if path is None else str(path))

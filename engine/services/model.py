@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from engine.frontends.onnx import SourceInspection
     from engine.graph.ir import Graph
     from engine.pipeline.pipeline import Pipeline
-    from engine.services.read_only_graph import ReadOnlyGraph
+    from engine.services.source_info import ReadOnlyGraph
 
     Seen = SourceInspection | Graph | ReadOnlyGraph
 
@@ -259,8 +259,7 @@ def _seen(params: GraphParams) -> Seen:
 def _loaded_or_told(pipeline: Pipeline) -> Seen:
     """The graph, or where it cannot be had at once the layers as the files tell them."""
     from engine.pipeline.stages.load import loads_at_once
-    from engine.services.read_only_graph import ReadOnlyGraph
-    from engine.services.source_info import summary_of
+    from engine.services.source_info import ReadOnlyGraph, summary_of
 
     if loads_at_once(pipeline):
         try:

@@ -1,39 +1,48 @@
-"""Answers of the worker about recipes."""
+"""Answers of the worker about recipes, and about the user's Python that they name: which files, and
+whether they may run. Nothing here runs any of them.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.base.errors import EngineError, QuantizationError
-from engine.base.files import atomic_write
+from engine.base.errors import EngineError, QuantizationError, UsageError
+from engine.base.files import atomic_write, sha256_of
 from engine.base.findings import Finding
+from engine.base.trust import trust_file, trusted_code, trusted_digest
 from engine.options import Values
 from engine.services.handler import answers
+from engine.services.state import recipe_at, recipe_of
 from engine.wire.recipes import (
+    CODE_CONFIRM,
+    CODE_FILES,
     RECIPE_LOAD,
     RECIPE_SAVE,
     VALIDATE,
     Checked,
+    CodeDigest,
+    CodeFile,
+    CodeFiles,
+    CodeState,
     LoadedRecipe,
     Problem,
     Saved,
     SaveParams,
 )
-from engine.wire.requests import AtPath, OfRecipe
+from engine.wire.requests import AtPath, ModelTarget, OfRecipe
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
     from engine.recipe import Recipe
 
-__all__ = ["load", "save", "validate"]
+__all__ = ["confirm_file", "files", "load", "save", "validate"]
 
 
 @answers(VALIDATE)
 def validate(params: OfRecipe) -> Checked:
     """What is wrong with a recipe: of itself, against the model and against the dataset."""
     from engine.recipe import dump_recipe, recipe_problems
-    from engine.services.state import recipe_of
 
     problems = recipe_problems(dict(params.recipe))
     if problems:
@@ -133,9 +142,45 @@ def load(params: AtPath) -> LoadedRecipe:
 def save(params: SaveParams) -> Saved:
     """Write a recipe file; paths below its folder are written relative to it."""
     from engine.recipe import dump_recipe
-    from engine.services.state import recipe_of
 
     path = Path(params.path)
     text = dump_recipe(recipe_of(params.recipe), base=path.absolute().parent, comments=True)
     atomic_write(path, text.encode("utf-8"), overwrite=params.force)
     return Saved(str(path))
+
+
+@answers(CODE_FILES)
+def files(params: ModelTarget) -> CodeFiles:
+    """The Python files that a recipe names, for the dialog that asks about them."""
+    names: dict[Path, list[str]] = {}
+    for code in recipe_at(params).source.custom_ops or ():
+        file, _, name = code.rpartition(":")
+        names.setdefault(Path(file).resolve(), []).append(name)
+    return CodeFiles(tuple(_state(path, tuple(classes)) for path, classes in names.items()))
+
+
+def _state(path: Path, names: tuple[str, ...]) -> CodeFile:
+    try:
+        digest = sha256_of(path) if path.is_file() else ""
+    except OSError:
+        digest = ""
+    state: CodeState
+    known = trusted_digest(path)
+    if not digest:
+        state = "missing"
+    elif path in trusted_code():
+        state = "allowed"
+    elif known is None:
+        state = "new"
+    else:
+        state = "confirmed" if known == digest else "changed"
+    return CodeFile(names, str(path), digest, state)
+
+
+@answers(CODE_CONFIRM)
+def confirm_file(params: CodeDigest) -> CodeDigest:
+    """Let a file run from now on, by its path and the SHA-256 that the user was shown."""
+    path, digest = Path(params.path), params.sha256
+    if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+        raise UsageError("sha256 is the hexadecimal SHA-256 that code.files reported.")
+    return CodeDigest(str(path.resolve()), trust_file(path, digest))

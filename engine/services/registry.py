@@ -30,8 +30,8 @@ _QUERIES = {
     "joins": "engine.services.hybrid:joins",
     "ranges": "engine.services.tables:ranges",
     "validate": "engine.services.recipes:validate",
-    "code.files": "engine.services.code:files",
-    "code.confirm": "engine.services.code:confirm_file",
+    "code.files": "engine.services.recipes:files",
+    "code.confirm": "engine.services.recipes:confirm_file",
     "recipe.load": "engine.services.recipes:load",
     "recipe.save": "engine.services.recipes:save",
     "dataset.list": "engine.services.tables:samples",
@@ -46,8 +46,6 @@ _TASKS = {
     "export": "engine.services.build:export",
     "score": "engine.services.scoring:score",
     "evaluate": "engine.services.scoring:evaluate",
-    "hybrid.step1": "engine.services.steps:step1",
-    "hybrid.step2": "engine.services.steps:step2",
 }
 
 

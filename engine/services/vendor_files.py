@@ -20,7 +20,7 @@ from engine.container.vendor import (
 )
 from engine.frontends.sniff import sniff
 from engine.pipeline.fingerprints import file_fingerprint
-from engine.services.read_only_graph import ReadOnlyGraph
+from engine.services.source_info import ReadOnlyGraph
 from engine.services.state import WORKER_STATE
 from engine.toolkit.compile.side_file import compiled_from, names_of
 from engine.wire.graph import GraphView, NodeDetail

@@ -20,7 +20,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "sweep": ("sweep", "Build with many option values and compare the builds."),
     "inspect": ("inspect", "Show what a file is and what it contains."),
     "export": (
-        "export",
+        "build",
         "Write a build as .rknn container, QDQ ONNX for the vendor's compiler, or TFLite.",
     ),
     "dataset": ("dataset", "Make or check a calibration dataset."),
@@ -28,7 +28,11 @@ VERBS: dict[str, tuple[str, str]] = {
     "encrypt": ("encryption", "Encrypt a container or a compiled model."),
     "decrypt": ("encryption", "Decrypt a container that was encrypted here."),
     "doctor": ("doctor", "Check this machine and installation, or a board."),
-    "completion": ("completion", "Print the completion script of a shell."),
+    "script": (
+        "shell",
+        "Run a Python script of the vendor's toolkit, unchanged, with this program.",
+    ),
+    "completion": ("shell", "Print the completion script of a shell."),
 }
 
 

@@ -20,11 +20,10 @@ from engine.quantize import plan
 from engine.recipe import load_recipe
 from engine.report import layers_counted, summary_text
 from engine.services.build import accuracy, build
-from engine.services.hybrid import effect, propose, table
+from engine.services.hybrid import effect, propose, step1, table
 from engine.services.model import layer as layer_values
 from engine.services.recipes import save as write_recipe
 from engine.services.state import get_pipeline, recipe_of
-from engine.services.steps import step1
 from engine.wire.build import Analysis, BuildSummary
 from engine.wire.codec import typed
 from rknntui.cli.root import cli

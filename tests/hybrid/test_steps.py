@@ -16,7 +16,7 @@ from engine.base.events import NullReporter
 from engine.container import read_container
 from engine.hybrid import read_data, write_data
 from engine.pipeline.hybrid_steps import build_step2
-from engine.services import hybrid, steps
+from engine.services import hybrid
 from tests.pipeline.nets import picture, small_net
 
 
@@ -84,8 +84,8 @@ def test_step2_is_the_build_with_the_same_layers(place: Path) -> None:
     recipe = {"model": str(place / "small.onnx"), "dataset": str(place / "dataset.txt")}
     lifted = {"r1": "float16"}
     job = {"recipe": {**recipe, "quantized_layers": lifted}, "folder": str(place / "out")}
-    files = steps.step1(job, NullReporter())["files"]
-    done = steps.step2(files, NullReporter())
+    files = hybrid.step1(job, NullReporter())["files"]
+    done = hybrid.step2(files, NullReporter())
     from engine.services.build import build
 
     whole = build({"recipe": job["recipe"]}, NullReporter())
@@ -99,10 +99,10 @@ def test_step2_is_the_build_with_the_same_layers(place: Path) -> None:
 def test_step2_needs_neither_model_nor_dataset(place: Path) -> None:
     recipe = {"model": str(place / "small.onnx"), "dataset": str(place / "dataset.txt")}
     job = {"recipe": recipe, "folder": str(place / "out"), "custom_hybrid": [["r1", "r2"]]}
-    files = steps.step1(job, NullReporter())["files"]
+    files = hybrid.step1(job, NullReporter())["files"]
     for path in [*place.glob("*.png"), place / "dataset.txt", place / "small.onnx"]:
         path.unlink()
-    done = steps.step2({**files, "path": str(place / "x.rknn")}, NullReporter())
+    done = hybrid.step2({**files, "path": str(place / "x.rknn")}, NullReporter())
     assert [row["layer"] for row in done["honoured"]] == ["conv2"]
     assert done["summary"]["outputs"][0]["sqnr_db"] > 10
     assert (place / "x.rknn").stat().st_size > 0
@@ -118,14 +118,14 @@ def test_a_proposal_stands_in_the_file(place: Path) -> None:
 def test_files_are_not_overwritten_and_not_mixed(place: Path) -> None:
     recipe = {"model": str(place / "small.onnx"), "dataset": str(place / "dataset.txt")}
     job = {"recipe": recipe, "folder": str(place / "out")}
-    files = steps.step1(job, NullReporter())["files"]
+    files = hybrid.step1(job, NullReporter())["files"]
     before = Path(files["config"]).read_bytes()
     with pytest.raises(OutputExistsError):
-        steps.step1(job, NullReporter())
+        hybrid.step1(job, NullReporter())
     assert Path(files["config"]).read_bytes() == before
     Path(files["model"]).write_bytes(small_net(seed=3).SerializeToString())
     with pytest.raises(RecipeError, match="belong together"):
-        steps.step2(files, NullReporter())
+        hybrid.step2(files, NullReporter())
 
 
 def test_a_wrong_name_builds_nothing_and_loses_nothing(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""``rknntui build``."""
+"""``rknntui build`` and ``rknntui export``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from engine import UsageError, refuse_existing, summary_text
+from engine import UsageError, human_bytes, refuse_existing, summary_text
 from engine.wire.build import (
     BUILD,
     EXPORT,
@@ -36,7 +36,7 @@ from rknntui.cli.gates import Limits, estimate_figures, limit_flags, output_figu
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, resolve, with_worker
-from rknntui.cli.verb import Printed, show
+from rknntui.cli.verb import Printed, show, verb
 
 
 @click.command("build", cls=Verb, epilog=EPILOG)
@@ -53,7 +53,7 @@ from rknntui.cli.verb import Printed, show
 @limit_flags("under", "over", "cpu", "memory")
 @json_flag
 @quiet_flag
-def command(
+def build(
     target: Path,
     output: Path | None,
     save_recipe: Path | None,
@@ -111,3 +111,11 @@ def command(
         lines += ["", f"Exported {exported.path}", f"  {exported.note}"]
     lines += [""] if gates else []
     return show(summary, Printed(lines, gates, more=more), as_json=as_json)
+
+
+@verb(EXPORT, epilog=EPILOG)
+def export(found: Exported) -> list[str]:
+    """Write a build as .rknn container, QDQ ONNX or TFLite; builds what the cache does not hold."""
+    lines = [f"{found.path}: {human_bytes(found.bytes)}, SHA-256 {found.sha256}", found.note]
+    lines += [f"also {path}" for path in found.more]
+    return lines + [f"{each.what} {each.remedy}" for each in found.findings]

@@ -14,6 +14,7 @@ from rknntui.keys.commandline import command_with
 from rknntui.keys.text import with_keys
 from rknntui.screens.accuracy.inputs import start_folder
 from rknntui.screens.deploy.forms import stem_of
+from rknntui.screens.dialogs.new_file import ask_overwrite, is_taken
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import Field, RecordTable, name_text
 from rknntui.widgets.table import Column
@@ -219,27 +220,13 @@ def ask_setting(
 
 def write_project(workspace: Workspace, project: CodegenParams) -> None:
     """Start the job; before a folder with something in it is replaced, ask."""
-    from rknntui.screens.dialogs.dialogs import ConfirmDialog
-
     path = project_path(project, workspace)
 
-    def start(*, overwrite: bool) -> None:
+    def start(overwrite: bool) -> None:
         params = replace(project_request(project, workspace), overwrite=overwrite)
         workspace.start_job(CODEGEN, params, f"codegen {sanitize(Path(path).name, 80)}")
 
-    if not _taken(Path(path)):
-        start(overwrite=False)
-        return
-    answers = [("y", "replace", True), ("n", "keep", False)]
-    dialog = ConfirmDialog("Overwrite", f"{path} exists. Replace what is there?", answers)
-    workspace.app.push_screen(dialog, lambda yes: start(overwrite=True) if yes else None)
-
-
-def _taken(path: Path) -> bool:
-    try:
-        return any(path.iterdir()) if path.is_dir() else path.exists()
-    except OSError:
-        return True
+    ask_overwrite(workspace.app, [path] if is_taken(Path(path)) else [], start)
 
 
 def show_file(workspace: Workspace, path: str) -> None:

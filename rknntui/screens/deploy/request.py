@@ -12,6 +12,7 @@ from engine import sanitize
 from engine.wire.compile import COMPILE, CompileParams
 from rknntui.keys.commandline import command_with
 from rknntui.screens.deploy.forms import stem_of
+from rknntui.screens.dialogs.new_file import ask_overwrite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,6 @@ def file_name(workspace: Workspace, chips: Sequence[str]) -> str:
 
 def ask_start(workspace: Workspace, request: CompileParams, *, refresh: bool = False) -> None:
     """Ask where the compiled models go, and before one is replaced; then start the job."""
-    from rknntui.screens.dialogs.dialogs import ConfirmDialog
     from rknntui.screens.dialogs.picker import PathPicker
 
     recipe = dict(workspace.session.recipe)
@@ -74,17 +74,9 @@ def ask_start(workspace: Workspace, request: CompileParams, *, refresh: bool = F
         workspace.start_job(COMPILE, params, title)
 
     def chosen(path: str | None) -> None:
-        if path is None:
-            return
-        there = [file for file in _files(path, request.chips) if os.path.lexists(file)]
-        if not there:
-            start(path, force=False)
-            return
-        more = f" and {len(there) - 1} more exist" if len(there) > 1 else " exists"
-        question = f"{there[0]}{more}. Replace?"
-        answers = [("y", "replace", True), ("n", "keep", False)]
-        dialog = ConfirmDialog("Overwrite", question, answers)
-        workspace.app.push_screen(dialog, lambda yes: start(path, force=True) if yes else None)
+        if path is not None:
+            there = [file for file in _files(path, request.chips) if os.path.lexists(file)]
+            ask_overwrite(workspace.app, there, lambda force: start(path, force=force))
 
     proposed = str(Path.cwd() / file_name(workspace, request.chips))
     heading = "Compile to" + (" ({chip}: the chip)" if len(request.chips) > 1 else "")

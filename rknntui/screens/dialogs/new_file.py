@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from textual.app import App
 
-__all__ = ["ask_new_file"]
+__all__ = ["ask_new_file", "ask_overwrite", "is_taken"]
 
 
 def ask_new_file(
@@ -30,27 +30,32 @@ def ask_new_file(
         then: called with the path and whether replacing was allowed.
         folder: whether a folder is meant; it counts as taken when it has something in it.
     """
-    from rknntui.screens.dialogs.dialogs import ConfirmDialog
     from rknntui.screens.dialogs.picker import PathPicker
 
     def chosen(path: str | None) -> None:
-        if path is None:
-            return
-        if not _taken(Path(path)):
-            then(path, False)
-            return
-        question = f"{path} exists. Replace what is there?"
-        answers = [("y", "replace", True), ("n", "keep", False)]
-        app.push_screen(
-            ConfirmDialog("Overwrite", question, answers),
-            lambda yes: then(path, True) if yes else None,
-        )
+        if path is not None:
+            taken = [path] if is_taken(Path(path)) else []
+            ask_overwrite(app, taken, lambda force: then(path, force))
 
     picker = PathPicker(title, str(start), folders=folder, new=True)
     app.push_screen(picker, chosen)
 
 
-def _taken(path: Path) -> bool:
+def ask_overwrite(app: App[None], taken: Sequence[str], then: Callable[[bool], None]) -> None:
+    """Ask before files are replaced; ``then`` is told whether any are, and not called where not."""
+    from rknntui.screens.dialogs.dialogs import ConfirmDialog
+
+    if not taken:
+        then(False)
+        return
+    more = f" and {len(taken) - 1} more exist" if len(taken) > 1 else " exists"
+    answers = [("y", "replace", True), ("n", "keep", False)]
+    dialog = ConfirmDialog("Overwrite", f"{taken[0]}{more}. Replace what is there?", answers)
+    app.push_screen(dialog, lambda yes: then(True) if yes else None)
+
+
+def is_taken(path: Path) -> bool:
+    """Whether something is there; of a folder, whether it has something in it."""
     try:
         return any(path.iterdir()) if path.is_dir() else path.exists()
     except OSError:

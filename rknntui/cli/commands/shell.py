@@ -1,4 +1,4 @@
-"""``rknntui script``: Run a Python script of the vendor's toolkit, unchanged, with this program."""
+"""``rknntui script`` and ``rknntui completion``: what stands beside the work of this program."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import sys
 from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
 
 from engine import SourceModelError, sanitize, script_environment
+from rknntui.cli.output import emit
+
+VARIABLE = "_RKNNTUI_COMPLETE"
 
 
 @click.command(
@@ -30,7 +34,7 @@ from engine import SourceModelError, sanitize, script_environment
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def command(
+def script(
     generation: str | None, compiler: str | None, file: Path, arguments: tuple[str, ...]
 ) -> int:
     """Run FILE with ARGUMENTS: from rknn.api import RKNN, rknn.api.custom_op, rknn.utils and
@@ -51,3 +55,21 @@ def command(
     os.execve(  # noqa: S606 - a list of words, no shell
         sys.executable, [sys.executable, str(file), *arguments], environment
     )
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+    bash:  rknntui completion bash > ~/.local/share/bash-completion/completions/rknntui
+    zsh:   rknntui completion zsh > "${fpath[1]}/_rknntui"
+    fish:  rknntui completion fish > ~/.config/fish/completions/rknntui.fish
+    """
+    from rknntui.cli.root import cli
+
+    found = get_completion_class(shell)
+    if found is None:  # click knows all three shells that are offered above
+        raise click.UsageError(f"There is no completion for {shell}.")
+    emit(None, found(cli, {}, "rknntui", VARIABLE).source(), as_json=False)
