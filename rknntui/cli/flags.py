@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from engine import OPTIONS, EngineError, Option
+from engine.wire.flags import Force
 from rknntui.arguments import absolute
 
 __all__ = [
@@ -30,7 +31,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 quiet_flag = click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
-force_flag = click.option("--force", is_flag=True, help="Overwrite files that exist.")
+force_flag = click.option("--force", is_flag=True, help=get_args(Force)[1].help)
 target = click.argument("target", type=click.Path(path_type=Path))
 EPILOG = "TARGET is a model file or a recipe; flags override the recipe."
 """Of verbs with that argument."""

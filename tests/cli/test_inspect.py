@@ -1,27 +1,19 @@
-"""``rknntui inspect``: models of every framework, the vendor's files, what a load would meet.
-
-The commands run in this process over one worker, as starting one takes a second.
-"""
+"""``rknntui inspect``: models of every framework, the vendor's files, what a load would meet."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from engine import Job, Worker
-from rknntui.cli import session as cli_session
-from rknntui.cli.root import run
-from tests.cli.conftest import Ran
+from tests.cli.conftest import Ran, Run
 from tests.container.vendor import build
 from tests.frontends.caffe import nets as caffe
 from tests.frontends.darknet import networks as darknet
@@ -42,77 +34,10 @@ PREFLIGHT = {
 }
 
 
-class Far:
-    """The worker of all commands, which lives in the loop of a thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._worker = self._there(Worker.start()).result()
-
-    def _there(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    async def call(self, method: Any, params: Any, *, allow_code: Any = ()) -> Any:
-        asked = self._worker.call(method, params, allow_code=allow_code)
-        return await asyncio.wrap_future(self._there(asked))
-
-    async def submit(
-        self, method: Any, params: Any, *, allow_code: Any = (), attended: bool = False
-    ) -> FarJob:
-        asked = self._worker.submit(method, params, allow_code=allow_code, attended=attended)
-        return FarJob(self, await asyncio.wrap_future(self._there(asked)))
-
-    async def close(self) -> None:
-        """The next command asks it too."""
-
-    def end(self) -> None:
-        self._there(self._worker.close()).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-
-
-class FarJob:
-    def __init__(self, far: Far, job: Job) -> None:
-        self._far, self._job = far, job
-
-    async def events(self) -> AsyncIterator[Any]:
-        for event in await asyncio.wrap_future(self._far._there(self._all())):
-            yield event
-
-    async def _all(self) -> list[Any]:
-        return [event async for event in self._job.events()]
-
-    async def result(self) -> Any:
-        return await asyncio.wrap_future(self._far._there(self._job.result()))
-
-
-@pytest.fixture(scope="module")
-def far() -> Iterator[Far]:
-    worker = Far()
-    yield worker
-    worker.end()
-
-
 @pytest.fixture
-def inspect(far: Far, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Inspect:
+def inspect(warm: Run) -> Inspect:
     """``rknntui inspect ARGUMENTS``."""
-
-    class Near:
-        @staticmethod
-        async def start() -> Far:
-            return far
-
-    monkeypatch.setattr(cli_session, "Worker", Near)
-
-    def command(*arguments: object) -> Ran:
-        code = run(["inspect", *map(str, arguments)])
-        said = capsys.readouterr()
-        assert "Traceback" not in said.out + said.err
-        return Ran(code, said.out, said.err)
-
-    return command
+    return partial(warm, "inspect")
 
 
 # -- models of each framework ----------------------------------------------------------------------

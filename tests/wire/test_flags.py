@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import shlex
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from rknntui.cli.request import values_for
 from rknntui.cli.root import cli
 from rknntui.keys.commandline import methods
 
+ROOT = Path(__file__).resolve().parents[2]
 METHODS = [method for method in methods().values() if method.verb]
 WORD = st.text("abcxyz019_.", min_size=1, max_size=8)
 
@@ -157,3 +160,49 @@ def test_every_job_but_the_workbench_s_own_has_a_verb() -> None:
     jobs = {name: job for name, job in methods().items() if isinstance(job, Task)}
     without = {name for name, job in jobs.items() if not job.verb}
     assert without == {"score", "board.live"}
+
+
+def _calls(folder: str) -> Iterator[tuple[str, ast.Call]]:
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call):
+                yield path.relative_to(ROOT).as_posix(), node
+
+
+def test_a_help_text_stands_in_one_module() -> None:
+    homes: dict[str, set[str]] = {}
+    for folder in ("engine/wire", "rknntui/cli", "rknntui/screens"):
+        for path, call in _calls(folder):
+            named = (
+                call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+            )
+            for keyword in call.keywords if named in ("Flag", "option", "output_flag") else ():
+                if keyword.arg == "help" and isinstance(keyword.value, ast.Constant):
+                    homes.setdefault(keyword.value.value, set()).add(path)
+    assert len(homes) > 100
+    twice = {text: paths for text, paths in homes.items() if len(paths) > 1}
+    assert not twice.keys() - {"Overwrite a report that exists."}  # of two verbs for boards
+
+
+def _flags_of(command: click.Command, name: str) -> Iterator[tuple[str, click.Option]]:
+    if isinstance(command, click.Group):
+        for sub in command.list_commands(click.Context(command)):
+            found = command.get_command(click.Context(command), sub)
+            assert found is not None
+            yield from _flags_of(found, f"{name} {sub}")
+    for param in command.params:
+        if isinstance(param, click.Option):
+            yield name, param
+
+
+def test_no_verb_has_bounds_of_its_own() -> None:
+    """Numbers come from a request, a recipe or a limit, where their bounds are declared."""
+    own = {
+        f"{name} {param.opts[-1]}"
+        for name, param in _flags_of(cli, "rknntui")
+        if isinstance(param.type, click.IntRange | click.FloatRange)
+        and not (param.name or "").startswith(("param_", "fail_"))
+    }
+    assert own == {"rknntui accuracy --count", "rknntui chips --fps"} | {
+        name for name in own if name.startswith("rknntui devices emulate")
+    }  # of the list that is printed

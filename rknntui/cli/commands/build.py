@@ -25,6 +25,7 @@ from engine.wire.recipes import RECIPE_SAVE, SaveParams
 from rknntui.cli.flags import (
     EPILOG,
     Verb,
+    force_flag,
     json_flag,
     output_flag,
     quiet_flag,
@@ -49,7 +50,7 @@ from rknntui.cli.verb import Printed, show, verb
     help="Write the recipe of this build to a file.",
 )
 @request_flags(BUILD)
-@click.option("--force", is_flag=True, help="Overwrite files that exist.")
+@force_flag
 @limit_flags("under", "over", "cpu", "memory")
 @json_flag
 @quiet_flag

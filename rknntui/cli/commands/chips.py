@@ -21,7 +21,7 @@ from engine.wire.cost import (
 )
 from rknntui.cli.cost_text import chip_lines, facts_lines, judged
 from rknntui.cli.estimate_output import Asked, report_flag, show_estimates
-from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, values_of
+from rknntui.cli.flags import Verb, force_flag, json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.gates import Limits, cost_gate_flags
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
@@ -56,7 +56,7 @@ SORTS: dict[str, Callable[[ChipEstimate], float]] = {
 )
 @click.option("--layers", is_flag=True, help="With --json: every layer of every chip, too.")
 @report_flag
-@click.option("--force", is_flag=True, help="Overwrite a report that exists.")
+@force_flag
 @cost_gate_flags
 @recipe_flags
 @json_flag

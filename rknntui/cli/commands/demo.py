@@ -10,7 +10,7 @@ from engine import OutputExistsError, output_errors, refuse_existing, sanitize, 
 from engine.wire.build import BUILD, EXPORT, BuildParams, BuildSummary, Exported, ExportParams
 from engine.wire.codec import encode
 from engine.wire.score import EVALUATE, Evaluated, EvaluateParams
-from rknntui.cli.flags import json_flag, output_flag, quiet_flag
+from rknntui.cli.flags import force_flag, json_flag, output_flag, quiet_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
@@ -27,7 +27,7 @@ from rknntui.demo import copy_demo, demo_recipe, demo_test_samples
     type=click.Path(path_type=Path),
     help="Only copy the demo's model, photos and labelled samples into a new folder.",
 )
-@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
+@force_flag
 @json_flag
 @quiet_flag
 def command(

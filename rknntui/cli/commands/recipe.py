@@ -19,7 +19,15 @@ from engine.wire.recipes import (
     SaveParams,
 )
 from engine.wire.requests import AtPath, OfRecipe
-from rknntui.cli.flags import VerbGroup, json_flag, output_flag, recipe_flags, target, values_of
+from rknntui.cli.flags import (
+    VerbGroup,
+    force_flag,
+    json_flag,
+    output_flag,
+    recipe_flags,
+    target,
+    values_of,
+)
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, is_recipe, resolve, with_worker
@@ -34,7 +42,7 @@ def command() -> None:
 @target
 @recipe_flags
 @output_flag("The file to write; default: standard output.")
-@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
+@force_flag
 @json_flag
 def new(target: Path, output: Path | None, force: bool, as_json: bool, **flags: Any) -> None:
     """Write a recipe for a model from flags."""
