@@ -202,7 +202,7 @@ AGREEMENT = Table("agreement", "An output in the vendor's simulator and in ours 
 ))
 
 ENVIRONMENTS = Table("environments", "A Python environment with a toolkit of the vendor.", (
-    Column("default", name="default", value=lambda row: "*" if row.default else " ",
+    Column("default", name="is default", value=lambda row: "*" if row.default else " ",
            style=_accent, width=1),
     Column("name", "environment", NAME, "Its name for --toolkit.", width=10),
     Column("state", format=state_of(lambda state: toolkit_sign(state)[0]),

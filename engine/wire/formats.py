@@ -119,7 +119,7 @@ def _decibel(value: float) -> str:
 
 
 def _moment(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def _shape(value: Any) -> str:
@@ -130,7 +130,7 @@ WORD = Format("a word", lambda value: sanitize(str(value), 80), right=False)
 NAME = Format("a name of a model or file", lambda value: sanitize(str(value), 300), right=False)
 SHAPE = Format("a shape, 1x3x240x320", _shape, right=False)
 HASH = Format("the first 12 digits of a SHA-256", lambda value: str(value)[:12], 12, right=False)
-MOMENT = Format("local time, 2026-01-31 13:45", _moment, 16, right=False, unit="s since 1970")
+MOMENT = Format("local time, 2026-01-31 13:45:12", _moment, 19, right=False, unit="s since 1970")
 NUMBER = Format("a whole number", str, 4)
 COUNT = Format("a count, 1,234,567", lambda value: f"{value:,}", 11)
 ADDRESS = Format("an address, hexadecimal", hex, 10)

@@ -131,8 +131,11 @@ class Table:
 
     def record(self, row: Any, **further: Any) -> dict[str, Any]:
         """A row as values, with what the row does not have itself."""
-        own = (column for column in self.columns if column.key not in further)
-        return {**{column.key: column.of(row) for column in own}, **further}
+        values = {
+            column.key: further[column.key] if column.key in further else column.of(row)
+            for column in self.columns
+        }
+        return {**values, **further}
 
     def shown(self, rows: Iterable[Any], width: int | None = TEXT_WIDTH) -> tuple[Column, ...]:
         """The columns of a text: those that fit a width (None: any) and say something."""

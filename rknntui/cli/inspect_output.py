@@ -8,8 +8,9 @@ from engine import Finding, human_bytes, sanitize, shape_text, summary_text
 from engine.wire.build_tables import SEGMENTS
 from engine.wire.graph import GraphView, Tensor
 from engine.wire.model import Loaded, ModelView, Preflight
+from engine.wire.project_tables import GRAPH_NODES
 from engine.wire.segments import Segment
-from rknntui.cli.output import table, table_lines
+from rknntui.cli.output import table_lines
 from rknntui.model_facts import fact_rows, port_text
 
 __all__ = ["finding_lines", "lines", "segment_lines"]
@@ -42,11 +43,8 @@ def lines(
     if loaded is not None:
         text += _load(loaded)
     if graph is not None:
-        rows = [
-            (str(i), *(sanitize(cell, 60) for cell in node[:5]))
-            for i, node in enumerate(graph.nodes)
-        ]
-        text += ["", *table(("#", "layer", "op", "output", "shape", "dtype"), rows)]
+        rows = [GRAPH_NODES.record(node, number=i) for i, node in enumerate(graph.nodes)]
+        text += ["", *table_lines(GRAPH_NODES, rows)]
     if view.summary:
         text += ["", summary_text(view.summary)]
     return text

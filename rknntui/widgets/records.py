@@ -43,12 +43,18 @@ class Field:
         wanted_from: width of the table in cells below which it is hidden; with one it is hidden
             too while no record has a value for it.
         unlike: another key; the column is hidden while it says the same in every record.
+        value: from a record to the value; None: the key's.
     """
 
     key: str
     column: Column
     wanted_from: int = 0
     unlike: str = ""
+    value: Callable[[Any], Any] | None = None
+
+    def of(self, record: object) -> Any:
+        """Its value of a record."""
+        return _value(record, self.key) if self.value is None else self.value(record)
 
 
 def field_of(column: DeclaredColumn) -> Field:
@@ -62,7 +68,7 @@ def field_of(column: DeclaredColumn) -> Field:
         style=column.style,
         name=column.name,
     )
-    return Field(column.key, shown, column.from_width, column.unlike)
+    return Field(column.key, shown, column.from_width, column.unlike, column.of)
 
 
 Columns = Declared | Sequence[Field]
@@ -168,7 +174,7 @@ class RecordTable(Table, Generic[R]):
         self._tell()
 
     def _fill(self) -> None:
-        self.set_rows([tuple(_value(r, f.key) for f in self._shown) for r in self._records])
+        self.set_rows([tuple(f.of(r) for f in self._shown) for r in self._records])
 
     def set_empty(self, text: str) -> None:
         """Change what is shown where there is no record."""
@@ -226,7 +232,7 @@ class RecordTable(Table, Generic[R]):
         """Head and texts of all fields, of the shown records or those given."""
         shown = self.records if records is None else records
         head = tuple(f.column.called for f in self.fields)
-        return [head, *(tuple(f.column.show(_value(r, f.key)) for f in self.fields) for r in shown)]
+        return [head, *(tuple(f.column.show(f.of(r)) for f in self.fields) for r in shown)]
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -255,7 +261,7 @@ class RecordTable(Table, Generic[R]):
         return any(
             value is not None and (same == field.key or value != _value(record, same))
             for record in self._records
-            for value in (_value(record, field.key),)
+            for value in (field.of(record),)
         )
 
     def head_line(self, y: int, width: int) -> Line:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import click
 
 from engine import OPTIONS, RecipeError, sanitize
 from engine.wire.codec import Values, encode
+from engine.wire.project_tables import CHANGED_OPTIONS, OPTION_VALUES
+from engine.wire.project_tables import OPTIONS as OPTION_TABLE
 from engine.wire.recipes import (
     RECIPE_LOAD,
     RECIPE_SAVE,
@@ -28,7 +31,7 @@ from rknntui.cli.flags import (
     target,
     values_of,
 )
-from rknntui.cli.output import emit, table
+from rknntui.cli.output import emit, table_lines
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, is_recipe, resolve, with_worker
 
@@ -117,8 +120,8 @@ def show(target: Path, everything: bool, as_json: bool) -> None:
         given = values.get(option.name, option.default)
         if everything or given != option.default:
             origin = "default" if given == option.default else "recipe"
-            rows.append((option.section, option.name, sanitize(option.render(given)), origin))
-    emit(values, table(("section", "option", "value", "from"), rows), as_json=as_json)
+            rows.append(OPTION_VALUES.record(option, value=option.render(given), origin=origin))
+    emit(values, table_lines(OPTION_VALUES, rows), as_json=as_json)
 
 
 @command.command("diff")
@@ -142,16 +145,15 @@ def diff(first: Path, second: Path, as_json: bool) -> None:
         if one.get(o.name, o.default) != two.get(o.name, o.default)
     ]
     rows = [
-        (o.name, *(sanitize(o.render(c[side])) or "not set" for side in ("first", "second")))
+        {"name": o.name, **{side: o.render(c[side]) or "not set" for side in ("first", "second")}}
         for c in changed
         for o in OPTIONS
         if o.name == c["option"]
     ]
-    emit(
-        changed,
-        table(("option", first.name, second.name), rows) or ["no difference"],
-        as_json=as_json,
-    )
+    option, *sides = CHANGED_OPTIONS.columns
+    named = (replace(s, heading=p.name) for s, p in zip(sides, (first, second), strict=True))
+    lines = table_lines(replace(CHANGED_OPTIONS, columns=(option, *named)), rows)
+    emit(changed, lines or ["no difference"], as_json=as_json)
 
 
 @command.command("options")
@@ -170,5 +172,4 @@ def options(as_json: bool) -> None:
         }
         for o in OPTIONS
     ]
-    rows = [(o.section, o.name, o.render(o.default), o.help) for o in OPTIONS]
-    emit(data, table(("section", "option", "default", "meaning"), rows), as_json=as_json)
+    emit(data, table_lines(OPTION_TABLE, OPTIONS), as_json=as_json)

@@ -11,26 +11,19 @@ from textual.widgets import Static
 
 from engine import sanitize
 from engine.wire.guide import Step
+from engine.wire.project_tables import STEPS, verdict_sign, verdict_word
 from rknntui.keys.text import key_text, with_keys
 from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.record_view import RecordView
-from rknntui.widgets.records import Field, RecordTable
-from rknntui.widgets.table import Column
+from rknntui.widgets.records import RecordTable
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from engine.wire.guide import Answer, NextStep, Verdict
+    from engine.wire.guide import Answer, NextStep
     from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
 
-__all__ = ["GuidePane", "step_lines", "verdict_word"]
-
-_SIGNS: dict[Verdict, tuple[str, str]] = {
-    "pass": ("✓", "good"),
-    "warning": ("!", "warn"),
-    "fail": ("✗", "bad"),
-    "told": ("·", "dim"),
-}
+__all__ = ["GuidePane", "step_lines"]
 
 _EMPTY = (
     "The guide has not started.\n\n"
@@ -40,33 +33,20 @@ _EMPTY = (
 )
 
 
-def _sign(verdict: Verdict) -> str:
-    return _SIGNS[verdict][0]
-
-
-def _style(verdict: Verdict) -> str:
-    return _SIGNS[verdict][1]
-
-
-def verdict_word(verdict: Verdict) -> str:
-    """The word that stands beside the sign; one that only tells judges nothing."""
-    return "note" if verdict == "told" else verdict
-
-
 def step_lines(step: Step, width: int) -> list[Line]:
     """Everything about one step: what was done, found, what it means, what to do."""
 
     def text(value: str, style: str = "") -> list[Line]:
         return [[(row, style)] for row in wrap(sanitize(value), max(16, width))]
 
-    sign, style = _SIGNS[step.verdict]
+    sign, style = verdict_sign(step.verdict)
     lines: list[Line] = [*text(step.title, "head"), *text(step.did, "dim")]
     if step.found:
         lines.append([])
     room = max((len(found.label) for found in step.found), default=0)
     room = min(room, max(12, width // 2))
     for found in step.found:
-        mark, how = _SIGNS[found.verdict]
+        mark, how = verdict_sign(found.verdict)
         label = sanitize(found.label, 200)
         rows = wrap(sanitize(found.value), max(12, width - room - 4)) or [""]
         first = label if len(label) <= room else f"{label[: room - 1]}…"
@@ -106,15 +86,9 @@ class GuidePane(Vertical):
         self._job: JobView | None = None
 
     def compose(self) -> ComposeResult:
-        fields = (
-            Field("verdict", Column("", 1, text=_sign, style=_style, name="sign")),
-            Field("stage", Column("stage", 14), 70),
-            Field("title", Column("step", 16, grow=3)),
-            Field("verdict", Column("verdict", 10, grow=1, text=verdict_word)),
-        )
         yield Static("", id="guide-next", markup=False)
         with Container(id="guide-body"):
-            table = RecordTable[Step](fields, id="steps", what="guide", empty=with_keys(_EMPTY))
+            table = RecordTable[Step](STEPS, id="steps", what="guide", empty=with_keys(_EMPTY))
             yield RecordView("Steps (simulated)", table)
             yield TextRows(id="guide-step")
 

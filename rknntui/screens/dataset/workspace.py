@@ -25,6 +25,7 @@ from engine.wire.dataset import (
     PreviewParams,
     Samples,
 )
+from engine.wire.project_tables import SAMPLES
 from rknntui.keys.actions import Action
 from rknntui.keys.text import key_text, with_keys
 from rknntui.links import GoToOption, RunAction
@@ -36,8 +37,7 @@ from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.findings import FindingRows
 from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.record_view import RecordView, table_actions
-from rknntui.widgets.records import Field, RecordTable
-from rknntui.widgets.table import Column
+from rknntui.widgets.records import RecordTable
 from rknntui.widgets.thumbnail import Thumbnail
 from rknntui.widgets.wrap import wrap
 
@@ -128,14 +128,9 @@ class DatasetWorkspace(TableWorkspace):
 
     def compose(self) -> ComposeResult:
         yield FactsLine(id="dataset-facts")
-        fields = (
-            Field("number", Column("#", 5, right=True)),
-            Field("line", Column("line", 5, right=True), 60),
-            Field("name", Column("file", 12, grow=1)),
-            Field("state", Column("state", 9, style=_state_style)),
-            Field("problem", Column("problem", 20, grow=1), 90),
+        table = RecordTable[SampleRow](
+            SAMPLES, id="samples", what="samples", empty=with_keys(EMPTY)
         )
-        table = RecordTable[SampleRow](fields, id="samples", what="samples", empty=with_keys(EMPTY))
         with Horizontal(id="dataset-body"):
             yield RecordView("Samples", table)
             with Vertical(id="preview"):
@@ -368,10 +363,6 @@ class DatasetWorkspace(TableWorkspace):
             return []
         words = ["rknntui", "dataset", "check", str(recipe["dataset"])]
         return [*words, "--model", str(recipe["model"])] if recipe.get("model") else words
-
-
-def _state_style(state: str) -> str:
-    return "good" if state == "✓" else "bad"
 
 
 def _below(root: str, file: str) -> str:

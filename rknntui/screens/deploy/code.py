@@ -10,14 +10,14 @@ from textual.containers import Vertical
 
 from engine import sanitize
 from engine.wire.codegen import CODEGEN, MODEL_TASKS, CodegenParams, Generated
+from engine.wire.project_tables import PROJECT_FILES, PROJECT_SETTINGS
 from rknntui.keys.commandline import command_with
 from rknntui.keys.text import with_keys
 from rknntui.screens.accuracy.inputs import start_folder
 from rknntui.screens.deploy.forms import stem_of
 from rknntui.screens.dialogs.new_file import ask_overwrite, is_taken
 from rknntui.widgets.record_view import RecordView
-from rknntui.widgets.records import Field, RecordTable, name_text
-from rknntui.widgets.table import Column
+from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -116,14 +116,8 @@ class CodePane(Vertical):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
-        settings = (
-            Field("title", Column("setting", 14)),
-            Field("value", Column("value", 12, grow=1, text=name_text)),
-            Field("about", Column("", 20, grow=1, text=name_text, name="about"), 116),
-        )
-        self.settings = RecordTable(settings, id="code-settings", what="settings")
-        fields = (Field("file", Column("file", 20, grow=1, text=name_text)),)
-        self.files = RecordTable(fields, id="code-files", what="files")
+        self.settings = RecordTable(PROJECT_SETTINGS, id="code-settings", what="settings")
+        self.files = RecordTable(PROJECT_FILES, id="code-files", what="files")
         self.project = UNSET
         self.result: Generated | None = None
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from engine import CONTAINER_NOTE, human_bytes, sanitize
 from engine.wire.build import EXPORT, Exported, ExportForm, ExportParams
+from engine.wire.project_tables import FORMS as FORM_TABLE
 from rknntui.keys.commandline import command_with
 from rknntui.keys.text import with_keys
 from rknntui.screens.dialogs.new_file import ask_new_file
 from rknntui.widgets.findings import finding_lines
 from rknntui.widgets.record_view import RecordView
-from rknntui.widgets.records import Field, RecordTable, name_text
-from rknntui.widgets.table import Column
+from rknntui.widgets.records import RecordTable
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
@@ -128,13 +128,7 @@ class ExportPane(RecordView):
     """A row for each form."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        fields = (
-            Field("name", Column("form", 15)),
-            Field("purpose", Column("for", 20, grow=2)),
-            Field("runs", Column("runs on", 14, grow=1)),
-            Field("path", Column("written to", 12, grow=2, text=name_text), 100),
-        )
-        table = RecordTable(fields, id="export-forms", what="forms")
+        table = RecordTable(FORM_TABLE, id="export-forms", what="forms")
         super().__init__("Forms of the build", table, id=id)
         self._written: dict[str, str] = {}
 
@@ -144,13 +138,7 @@ class ExportPane(RecordView):
 
     def _fill(self) -> None:
         records = [
-            {
-                "name": form.name,
-                "purpose": form.purpose,
-                "runs": form.runs,
-                "path": self._written.get(str(form.format)),
-            }
-            for form in FORMS
+            FORM_TABLE.record(form, path=self._written.get(str(form.format))) for form in FORMS
         ]
         self.table.set_records(records, keep="name")
 

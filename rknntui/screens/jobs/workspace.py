@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 from textual import on
 from textual.containers import Vertical
 
+from engine.wire.formats import MOMENT
+from engine.wire.project_tables import JOBS
 from rknntui.keys.actions import Action
 from rknntui.keys.commandline import job_command
 from rknntui.keys.text import key_text
@@ -16,8 +17,9 @@ from rknntui.screens.base.workspace import Workspace
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.job_pane import JobPane
 from rknntui.widgets.line_list import Rows
+from rknntui.widgets.records import field_of
 from rknntui.widgets.search import SearchLine
-from rknntui.widgets.table import Column, Table
+from rknntui.widgets.table import Table
 from rknntui.worker_places import in_background
 
 if TYPE_CHECKING:
@@ -30,13 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["JobsWorkspace"]
 
 LIMIT = 500
-STATES = {
-    "running": "accent",
-    "done": "good",
-    "failed": "bad",
-    "lost": "bad",
-    "cancelled": "warn",
-}
 
 
 def _empty() -> list[Line]:
@@ -47,13 +42,6 @@ def _empty() -> list[Line]:
             ("shows how to build; every build, run and export is listed here", ""),
         ],
     ]
-
-
-def _when(started: float) -> str:
-    """Time of day, or the date of an older job."""
-    then = time.localtime(started)
-    recent = time.time() - started < 20 * 3600
-    return time.strftime("%H:%M:%S" if recent else "%Y-%m-%d", then)
 
 
 class JobsWorkspace(Workspace):
@@ -93,16 +81,7 @@ class JobsWorkspace(Workspace):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="history"):
-            yield Table(
-                (
-                    Column("", 1, style=lambda _: "accent", name="mark"),
-                    Column("started", 10, text=_when),
-                    Column("job", 13),
-                    Column("what", 10, grow=1),
-                    Column("state", 9, style=lambda state: STATES.get(state, "")),
-                    Column("seconds", 8, right=True, text=lambda s: f"{s:.1f}"),
-                )
-            )
+            yield Table([field_of(column).column for column in JOBS.columns])
             yield SearchLine("filter: words of job, what, state")
         yield JobPane(id="pane")
 
@@ -159,11 +138,11 @@ class JobsWorkspace(Workspace):
         self.refresh_bindings()
 
     def _fill(self) -> None:
-        rows = []
-        for record in self._records:
-            seconds = record.finished - record.started if record.finished else None
-            mark = "●" if record.id == self._marked else ""
-            rows.append((mark, record.started, record.method, record.title, record.state, seconds))
+        marks = {self._marked: "●"}
+        rows = [
+            tuple(JOBS.record(record, mark=marks.get(record.id, "")).values())
+            for record in self._records
+        ]
         self.history.set_rows(rows)
 
     def _select(self, job_id: str) -> None:
@@ -268,7 +247,7 @@ class JobsWorkspace(Workspace):
             self.workbench.show_error(error)
             return
         lines = differences(marked.params, record.params, *results)
-        title = f"{_when(marked.started)} and {_when(record.started)}"
+        title = f"{MOMENT.text(marked.started)} and {MOMENT.text(record.started)}"
         self.app.push_screen(TextDialog(f"Compare builds:  {title}", lines))
 
     def action_filter(self) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rknntui.widgets.table import Column, Table
+from engine.wire.project_tables import GRAPH_NODES
+from rknntui.widgets.records import field_of
+from rknntui.widgets.table import Table
 
 if TYPE_CHECKING:
     from engine.wire.graph import NodeRow
@@ -13,20 +15,18 @@ if TYPE_CHECKING:
 __all__ = ["NodeTable"]
 
 
+_SHOWN = GRAPH_NODES.pick("number", "op", "name", "shape", "dtype")
+
+
 class NodeTable(Table):
-    """Rows are (position, operator, name, shape of the first output, its type)."""
+    """Rows are (position, operator, name, shape of the first output, its dtype)."""
 
     def __init__(self, nodes: Iterable[NodeRow]) -> None:
-        columns = (
-            Column("#", 5, right=True),
-            Column("operator", 12, style=lambda _: "accent"),
-            Column("name", 8, grow=1),
-            Column("shape", 11),
-            Column("type", 8),
-        )
-        super().__init__(columns, id="nodes")
+        super().__init__([field_of(column).column for column in _SHOWN.columns], id="nodes")
         self.set_nodes(nodes)
 
     def set_nodes(self, nodes: Iterable[NodeRow]) -> None:
         """Show the nodes of a graph."""
-        self.set_rows([(i, n[1], n[0], n[3], n[4]) for i, n in enumerate(nodes)])
+        self.set_rows(
+            [(i, *(column.of(n) for column in _SHOWN.columns[1:])) for i, n in enumerate(nodes)]
+        )

@@ -1,0 +1,134 @@
+"""The tables of a project: options, samples, nodes, steps of the guide, jobs, its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.wire.formats import MOMENT, NAME, NUMBER, SECONDS, Format, state_of
+from engine.wire.guide import Verdict
+from engine.wire.table import Column, Meaning, Table
+
+__all__ = [
+    "CHANGED_OPTIONS",
+    "FORMS",
+    "GRAPH_NODES",
+    "JOBS",
+    "OPTIONS",
+    "OPTION_VALUES",
+    "PROJECT_FILES",
+    "PROJECT_SETTINGS",
+    "SAMPLES",
+    "STEPS",
+    "verdict_sign",
+    "verdict_word",
+]
+
+_VERDICTS: dict[Verdict, tuple[str, Meaning]] = {
+    "pass": ("✓", "good"),
+    "warning": ("!", "warn"),
+    "fail": ("✗", "bad"),
+    "told": ("·", "dim"),
+}
+_JOB_STATES: Mapping[str, Meaning] = {
+    "running": "accent",
+    "done": "good",
+    "failed": "bad",
+    "lost": "bad",
+    "cancelled": "warn",
+}
+
+
+def verdict_sign(verdict: Verdict) -> tuple[str, Meaning]:
+    """Sign and meaning of what a step of the guide says."""
+    return _VERDICTS[verdict]
+
+
+def verdict_word(verdict: Verdict) -> str:
+    """The word beside the sign; a step that only tells judges nothing."""
+    return "note" if verdict == "told" else verdict
+
+
+def _verdict(verdict: Verdict) -> str:
+    return f"{verdict_sign(verdict)[0]} {verdict_word(verdict)}"
+
+
+# fmt: off
+OPTIONS = Table("options", "An option of a recipe.", (
+    Column("section", help="The part of the recipe that holds it."),
+    Column("name", "option", help="Its name."),
+    Column("default", format=NAME, help="Its value where you give none.",
+           value=lambda option: option.render(option.default)),
+    Column("help", "meaning", NAME, "What it does."),
+))
+
+OPTION_VALUES = Table("option-values", "An option of a recipe, and its value there.", (
+    OPTIONS.column("section"),
+    OPTIONS.column("name"),
+    Column("value", format=NAME, help="Its value.", value=None),
+    Column("origin", "from", help="The recipe, or the default.", value=None),
+))
+
+CHANGED_OPTIONS = Table("changed-options", "An option that differs between two recipes.", (
+    OPTIONS.column("name"),
+    Column("first", format=NAME, help="Its value in the first recipe.", value=None),
+    Column("second", format=NAME, help="Its value in the second recipe.", value=None),
+))
+
+SAMPLES = Table("samples", "A sample of a dataset.", (
+    Column("number", "#", NUMBER, "Its place, from 1.", width=5),
+    Column("line", format=NUMBER, help="Of the list file.", width=5, from_width=60),
+    Column("name", "file", NAME, "Its files.", width=12, grow=1),
+    Column("state", format=state_of(), help="Whether it can be read.", width=9,
+           style=lambda state: "good" if state == "✓" else "bad"),
+    Column("problem", format=NAME, help="What is wrong with it.", width=20, grow=1,
+           from_width=90),
+))
+
+GRAPH_NODES = Table("graph-nodes", "A node of a graph.", (
+    Column("number", "#", NUMBER, "Its place, from 0.", None, width=5),
+    Column("op", "operator", NAME, "The operator.", lambda node: node[1], width=12,
+           style=lambda _: "accent"),
+    Column("name", format=NAME, help="Its name.", value=lambda node: node[0], width=8, grow=1),
+    Column("output", "first output", NAME, "Its first output.", lambda node: node[2],
+           from_width=150),
+    Column("shape", "shape of output", NAME, "The shape of its first output.",
+           lambda node: node[3], width=11),
+    Column("dtype", help="The dtype of its first output.", value=lambda node: node[4], width=8),
+))
+
+STEPS = Table("steps", "A step of the accuracy guide (simulated).", (
+    Column("stage", format=NAME, help="The part of the procedure.", width=14, from_width=70),
+    Column("title", "step of the guide", NAME, "What it looks at.", width=16, grow=3),
+    Column("verdict", format=Format("a verdict with its sign", _verdict, right=False),
+           help="What it says.", width=10, grow=1, style=lambda verdict: verdict_sign(verdict)[1]),
+))
+
+JOBS = Table("jobs", "A job of the history.", (
+    Column("mark", name="marked", value=None, width=1, style=lambda _: "accent", only="screen"),
+    Column("started", "time", MOMENT, "When it started."),
+    Column("method", "job", help="What it does.", width=13),
+    Column("title", "works on", NAME, "The model or file.", width=10, grow=1),
+    Column("state", format=state_of(), help="How it ended.", width=9,
+           style=lambda state: _JOB_STATES.get(state, "")),
+    Column("seconds", "seconds", SECONDS, "How long it took, measured.", width=8,
+           value=lambda job: job.finished - job.started if job.finished else None),
+))
+
+FORMS = Table("forms", "A form that a build can be written in.", (
+    Column("name", "form", NAME, "The form.", width=15),
+    Column("purpose", "for", NAME, "What you need it for.", width=20, grow=2),
+    Column("runs", "runs on", NAME, "What runs it.", width=14, grow=1),
+    Column("path", "written to", NAME, "The file that was written.", None, width=12, grow=2,
+           from_width=100),
+))
+
+PROJECT_SETTINGS = Table("project-settings", "A setting of a project for a board.", (
+    Column("title", "setting", NAME, "What is set.", width=14),
+    Column("value", format=NAME, help="Its value.", width=12, grow=1),
+    Column("about", name="about", format=NAME, width=20, grow=1, from_width=116),
+))
+
+PROJECT_FILES = Table("project-files", "A file of a project for a board.", (
+    Column("file", format=NAME, help="Its path in the project.", width=20, grow=1),
+))
+# fmt: on
