@@ -142,9 +142,9 @@ MEMORY = Table("memory", "A kind of memory, on a board.", (
 
 WATCHED = Table("watched", "A figure of a board that was watched.", (
     Column("part", "figure of board", help="Which figure, with its unit."),
-    Column("minimum", format=TENTHS, help="The smallest value."),
+    Column("minimum", "lowest", TENTHS, "The smallest value."),
     Column("mean", "average", TENTHS, "The mean of all values."),
-    Column("maximum", format=TENTHS, help="The largest value."),
+    Column("maximum", "highest", TENTHS, "The largest value."),
 ))
 # fmt: on
 

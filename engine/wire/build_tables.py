@@ -31,6 +31,7 @@ from engine.wire.formats import (
     range_of,
     state_of,
 )
+from engine.wire.layer_tables import SQNR, TOLERATED, low_db
 from engine.wire.sweep import Row
 from engine.wire.table import Column, Meaning, Table
 from engine.wire.vendor import ToolkitEnvironment
@@ -49,17 +50,12 @@ __all__ = [
     "SEGMENTS",
     "SWEEP_ROWS",
     "compared_cycles",
-    "decibel_style",
     "lowest_decibel",
     "scores_of",
     "toolkit_name",
     "toolkit_sign",
 ]
 
-LOW_DECIBEL = 20.0
-"""An SQNR in dB below which a figure is bad: one tenth of the signal is error."""
-TOLERATED = 0.01
-"""Share that printed and estimated cycles may differ by without a sign."""
 ENDS = ("InputOperator", "OutputOperator")
 """Rows of the compiler that hand the model its input and output: they are always on the CPU."""
 _TOOLKIT_SIGNS: dict[str, tuple[str, Meaning]] = {
@@ -98,11 +94,6 @@ def compared_cycles(layers: Iterable[CompiledLayer]) -> tuple[int, int, int] | N
     return sum(p for p, _ in pairs), sum(e for _, e in pairs), len(pairs)
 
 
-def decibel_style(value: float | None) -> Meaning:
-    """A low SQNR is bad."""
-    return "bad" if value is not None and value < LOW_DECIBEL else ""
-
-
 def lowest_decibel(values: Iterable[float | None]) -> float | None:
     """The least SQNR, where None is no noise; None without any."""
     return min(map(_rank, values), default=None)
@@ -136,7 +127,7 @@ def _on(chip: Compiled, *, npu: bool) -> int | None:
 
 
 def _outputs_text(outputs: Iterable[tuple[str, float | None]]) -> str:
-    return "  ".join(f"{sanitize(name, 40)} {DECIBEL.text(_rank(db))}" for name, db in outputs)
+    return "  ".join(f"{sanitize(name, 40)} {SQNR.text(_rank(db))}" for name, db in outputs)
 
 
 def _sweep_outputs(row: Row) -> str | None:
@@ -224,9 +215,9 @@ SWEEP_ROWS = Table("sweep", "A build of a sweep (simulated; seconds measured).",
            style=_state_style),
     Column("title", "build", NAME, "The values that the options have in it.", width=18, grow=1,
            value=lambda row: ", ".join(option(n).render(v) for n, v in row.values.items())),
-    Column("lowest", "lowest dB", DECIBEL, "The lowest SQNR of its outputs.", width=9,
+    Column("lowest", "lowest dB", SQNR, "The lowest SQNR of its outputs.", width=9,
            value=lambda row: lowest_decibel(output.sqnr_db for output in row.outputs or ()),
-           style=decibel_style),
+           style=low_db),
     Column("outputs", "outputs, dB", NAME, "The SQNR of each output; of a failure why.",
            _sweep_outputs, width=24, grow=3),
     Column("seconds", "seconds", SECONDS, "Time of the build, measured on this machine."),
@@ -268,8 +259,8 @@ SEARCH_POINTS = Table("search-points", "A build of a search (simulated; times es
     Column("dtype", "to", help="The dtype that it has now.", value=known("dtype"), width=8),
     Column("promoted", format=NUMBER, help="Layers that are promoted by now.", width=8,
            value=lambda point: len(point.promoted)),
-    Column("lowest", "lowest dB", DECIBEL, "The lowest SQNR of the outputs.", width=9,
-           value=lambda point: lowest_decibel(point.outputs.values()), style=decibel_style),
+    Column("lowest", "lowest dB", SQNR, "The lowest SQNR of the outputs.", width=9,
+           value=lambda point: lowest_decibel(point.outputs.values()), style=low_db),
     Column("time_ms", "est. ms", MILLISECONDS, "Time of an inference on the recipe's chip.",
            from_width=70),
     Column("outputs", "outputs, dB", NAME, "The SQNR of each output.", width=20, grow=3,
@@ -285,7 +276,7 @@ EDITS = Table("edits", "What became of a change of a layer that you asked for.",
     Column("layer", format=NAME, help="The layer.", grow=1),
     Column("kind", "what", help="Dtype or range."),
     Column("asked", "requested", NAME, "What you asked for."),
-    Column("got", "built", NAME, "What the build has."),
+    Column("got", "in the build", NAME, "What the build has."),
     Column("why", "not applied", NAME, "Why it is not what you asked for.", from_width=1,
            value=lambda row: None if row.ok else row.why),
 ))

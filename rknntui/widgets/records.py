@@ -71,14 +71,17 @@ def field_of(column: DeclaredColumn) -> Field:
     return Field(column.key, shown, column.from_width, column.unlike, column.of)
 
 
-Columns = Declared | Sequence[Field]
-"""What a table of records shows: a declared table, or fields."""
+Columns = Declared | Sequence[Field | DeclaredColumn]
+"""What a table of records shows: a declared table, or its columns."""
 
 
 def _fields(columns: Columns) -> tuple[Field, ...]:
-    if not isinstance(columns, Declared):
-        return tuple(columns)
-    return tuple(field_of(column) for column in columns.columns if column.only != "file")
+    declared = columns.columns if isinstance(columns, Declared) else columns
+    return tuple(
+        column if isinstance(column, Field) else field_of(column)
+        for column in declared
+        if isinstance(column, Field) or column.only != "file"
+    )
 
 
 def _value(record: object, key: str) -> Any:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from engine.wire.graph import LayerSpread, TensorRange
+from engine.wire.layer_tables import COMPARE
+from engine.wire.layers import layer_rows
 from engine.wire.rounding import RoundedLayer, RoundingSensitivity
 from rknntui.app import Workbench
 from rknntui.screens.accuracy.text import clipped
 from rknntui.screens.accuracy.workspace import Accuracy
-from rknntui.screens.run.compare import _record
 from rknntui.screens.run.facts import compared_lines
 from rknntui.widgets.histogram_chart import Histogram, bars, rebinned
 from tests.tui.board_answers import comparison
@@ -146,7 +147,7 @@ def test_a_comparison_says_what_other_roundings_do() -> None:
     """Below the table the judgement, in it a column beside board against simulator."""
     found = comparison()
     layers = tuple(
-        replace(row, rounding=RoundedLayer(row.name, row.tensor, 31.5, 0.2)) for row in found.layers
+        replace(row, rounding=RoundedLayer(row.id, row.tensor, 31.5, 0.2)) for row in found.layers
     )
     moved = RoundingSensitivity((), layers=(), runs=("integer",), samples=1, edge=1e-3, seconds=1.0)
     judged = ("logits: the board is 3 % from the simulator. That is no more than rounding.",)
@@ -156,5 +157,6 @@ def test_a_comparison_says_what_other_roundings_do() -> None:
     assert judged[0] not in [
         "".join(text for text, _ in line) for line in compared_lines(found, 200)
     ]
-    assert {_record(0, row, "")["rounding_db"] for row in layers} == {31.5}
-    assert {_record(0, row, "")["rounding_db"] for row in found.layers} == {None}
+    rounding = COMPARE.column("rounding")
+    assert {rounding.of(row) for row in layer_rows(told)} == {31.5}
+    assert {rounding.of(row) for row in layer_rows(found)} == {None}

@@ -17,9 +17,10 @@ from rknntui.screens.chips.facts import check_lines, chip_lines
 from rknntui.screens.chips.roofline import Roof
 from rknntui.screens.chips.scenario import AS_IS, checked
 from rknntui.screens.chips.spans import alive_at, peak_of
-from rknntui.screens.chips.text import bar, change, milliseconds, size
+from rknntui.screens.chips.text import change, milliseconds, size
 from rknntui.screens.chips.workspace import Chips
 from rknntui.screens.dialogs.request import read_form
+from rknntui.widgets.strips import bar
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, until
 from tests.tui.cost_answers import CPU_LAYER, LAYERS, CostAnswers

@@ -6,11 +6,13 @@ import pytest
 
 from engine.base.events import Progress, StageFinished, StageStarted
 from engine.wire.build_tables import AGREEMENT
-from engine.wire.compile import CompiledLayer, OutputAgreement
+from engine.wire.compile import Compiled, CompiledLayer, OutputAgreement
+from engine.wire.layer_tables import disagreement
+from engine.wire.layers import layer_rows
 from rknntui.keys.commandline import job_command
 from rknntui.screens.deploy.files import read_cuts
 from rknntui.screens.deploy.jobs import chip_states
-from rknntui.screens.deploy.text import layer_records
+from rknntui.screens.deploy.text import disagreement_rank
 from rknntui.session.job_view_model import JobView
 from tests.tui.deploy_answers import compiled
 
@@ -28,7 +30,8 @@ def test_layers_are_ordered_by_how_much_they_disagree() -> None:
 
     rows = (row("same", 100, 100), row("none", 9, None), row("more", 150, 100))
     rows += (row("cpu", 100, 100, "CPU"), row("less", 20, 100), row("near", 1005, 1000))
-    found = [(record["name"], record["sign"]) for record in layer_records(rows)]
+    layers = sorted(layer_rows(Compiled(chip="rk3588", layers=rows)), key=disagreement_rank)
+    found = [(layer.name, disagreement(layer)) for layer in layers]
     assert found == [
         ("cpu", "✗"),
         ("less", "≠"),

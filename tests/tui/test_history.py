@@ -181,8 +181,8 @@ async def test_accuracy_and_hybrid_have_the_same_layers_by_any_name(
         assert isinstance(hybrid, Hybrid)
         await until(pilot, lambda: hybrid.table.total == 14, "its layers")
         for row in hybrid.table.records:
-            assert row["layer"] == ranked[row["tensor"]]["name"]
-            assert row["own"] == ranked[row["tensor"]]["own"]
+            assert row["id"] == ranked[row["tensor"]]["name"]
+            assert row["isolated_sqnr"] == ranked[row["tensor"]]["isolated_sqnr"]
         # a fused Relu, and a layer of the source model that no node is called after
         fused = next(row for row in hybrid.table.records if len(row["aliases"]) > 4)
         for alias in fused["aliases"]:

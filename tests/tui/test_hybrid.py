@@ -36,7 +36,7 @@ from rknntui.screens.hybrid.plan import (
     with_integers,
 )
 from rknntui.screens.hybrid.search import FIRST, _gained, checked_search
-from rknntui.screens.hybrid.text import facts, layer_record, output_lines
+from rknntui.screens.hybrid.text import edit_values, facts, output_lines
 from rknntui.screens.hybrid.workspace import Hybrid
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded
@@ -164,7 +164,7 @@ def test_a_search_needs_numbers_and_something_to_stop_at() -> None:
 
 def test_a_record_says_what_became_of_what_was_asked() -> None:
     def built(row: LayerRow, asked: str, before: str = "", got: str = "") -> str:
-        return layer_record(
+        return edit_values(
             row,
             marked=False,
             layers={"a": asked} if asked else {},
@@ -172,7 +172,6 @@ def test_a_record_says_what_became_of_what_was_asked() -> None:
             built={"a": before} if before else {},
             got={"a": got} if got else {},
             not_applied={},
-            own={},
         )["built"]
 
     lifted = replace(A, dtype="float16")
@@ -326,9 +325,9 @@ async def test_a_toggle_shows_its_effect_and_is_taken_back_and_searched_for(
     async with app.run_test(size=SIZE) as pilot:
         workspace = await in_hybrid(pilot)
         worst = workspace.table.record
-        assert worst["sqnr_db"] == min(r.sqnr_db for r in workspace.edits.rows if r.sqnr_db)
+        assert worst["sqnr"] == min(r.sqnr_db for r in workspace.edits.rows if r.sqnr_db)
         await pilot.press("space")
-        assert app.session.recipe["quantized_layers"] == {worst["layer"]: "float16"}
+        assert app.session.recipe["quantized_layers"] == {worst["id"]: "float16"}
         await until(pilot, lambda: "simulated over" in screen_text(app), "its effect")
         seen = workspace.effect.outputs["logits"]
         assert seen.sqnr_db > seen.before_db
@@ -336,11 +335,11 @@ async def test_a_toggle_shows_its_effect_and_is_taken_back_and_searched_for(
         await pilot.press("u")
         assert "quantized_layers" not in app.session.recipe
         await pilot.press("ctrl+r")
-        assert app.session.recipe["quantized_layers"] == {worst["layer"]: "float16"}
+        assert app.session.recipe["quantized_layers"] == {worst["id"]: "float16"}
         assert "simulated over" in screen_text(app)
         await pilot.press("Y")
         assert app.clipboard.startswith("rknntui hybrid table ")
-        assert f"--quantized-layers {worst['layer']}=float16" in app.clipboard.replace("'", "")
+        assert f"--quantized-layers {worst['id']}=float16" in app.clipboard.replace("'", "")
 
 
 @pytest.mark.long
@@ -401,7 +400,7 @@ async def test_proposed_searched_applied_and_verified_in_the_build(
         await until(pilot, lambda: app.session.built == app.session.recipe, "the build of it")
         await pilot.press("6")
         await until(pilot, lambda: workspace.edits.built == asked, "its layers")
-        built = {r["layer"]: r["built"] for r in workspace.table.records}
+        built = {r["id"]: r["built"] for r in workspace.table.records}
         assert {built[layer] for layer in asked} == {"✓ float16"}
 
 
@@ -429,7 +428,7 @@ async def test_marked_layers_are_changed_together_and_a_range_is_honoured(
         await pilot.press("u", "slash", "escape")
         await until(pilot, lambda: not workspace.table.filter_text, "all layers")
         workspace.table.select_record("op", "Gemm")
-        layer = workspace.table.record["layer"]
+        layer = workspace.table.record["id"]
         await pilot.press("e")
         await until(pilot, lambda: type(app.screen).__name__ == "PromptDialog", "the range")
         await pilot.press("end", "ctrl+u")

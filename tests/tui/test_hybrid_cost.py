@@ -8,10 +8,11 @@ import pytest
 
 from engine.wire.codec import encode
 from engine.wire.hybrid import PROPOSE, SEARCH, SearchParams
+from engine.wire.layer_tables import ADDED_BYTES, ADDED_MS
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_flags
 from rknntui.screens.dialogs.request import read_form
-from rknntui.screens.hybrid.text import added_bytes, added_ms, time_text
+from rknntui.screens.hybrid.text import time_text
 from rknntui.screens.hybrid.workspace import Hybrid
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import press_text, visited, write_recipe
@@ -71,8 +72,8 @@ async def test_a_budget_of_time_is_asked_for() -> None:
 
 
 async def test_costs_as_texts() -> None:
-    assert [added_ms(value) for value in (0.1234, -0.05, 1e-9)] == ["+0.123", "-0.050", "0"]
-    assert [added_bytes(value) for value in (2048, -1, 0)] == ["+2 KiB", "-1 B", "0"]
+    assert [ADDED_MS.text(value) for value in (0.1234, -0.05, 1e-9)] == ["+0.1234", "-0.0500", "0"]
+    assert [ADDED_BYTES.text(value) for value in (2048, -1, 0)] == ["+2.00 KiB", "-1 B", "0"]
     assert time_text(4.5, 4.6, "rk3588") == "est. 4.5 → 4.6 ms on rk3588"
     assert time_text(None, 4.6, "rk3588") == "est. 4.6 ms on rk3588"
     assert time_text(4.5, None, "rk3588") == time_text(4.5, 4.6, "") == ""

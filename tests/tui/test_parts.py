@@ -21,6 +21,7 @@ from engine.wire.build import (
 )
 from engine.wire.graph import LayerSpread, Tensor
 from engine.wire.hybrid import Joins, LayerRow
+from engine.wire.layer_tables import QUALITY
 from engine.wire.model import LOAD, OPEN, LoadParams
 from engine.wire.recipes import Checked, Problem
 from engine.wire.requests import ModelTarget
@@ -165,12 +166,12 @@ def test_the_errors_of_layers_alone_are_of_one_build() -> None:
     result = Analysis(1, "the first calibration sample", (row,), ())
     job = JobView("1", "accuracy", "accuracy", 0.0, params={"recipe": recipe})
     assert not own.take(job, result, {"model": "other"})
-    assert own.by_layer == {}
+    assert own.rows == ()
     assert own.take(job, result, recipe)
-    assert own.by_layer == {"n": 30.0}
+    assert [QUALITY.column("isolated_sqnr").of(row) for row in own.rows] == [30.0]
     assert own.over == "first calibration sample"
     own.find(Session(lambda _: None), recipe)
-    assert own.by_layer == {}
+    assert own.rows == ()
 
 
 def layer(tensor: str) -> LayerSpread:

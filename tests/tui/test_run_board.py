@@ -121,11 +121,11 @@ async def test_layers_keep_order_and_cursor_while_they_are_timed_again(
         await pilot.press("L")
         await until(pilot, lambda: table.total == 4, "the layers")
         assert "Layers (emulated)" in screen_text(app)
-        table.select_record("id", 2)
+        table.select_record("number", 2)
         board.again(look((41.0, 90.0, 300.0)))
-        await until(pilot, lambda: table.records[0]["id"] == 3, "the slowest of the next run")
+        await until(pilot, lambda: table.records[0]["number"] == 3, "the slowest of the next run")
         assert table.record is not None
-        assert table.record["id"] == 2
+        assert table.record["number"] == 2
         assert table.sorted_by == "microseconds"
         assert "live on" in screen_text(app)
         assert "2.500 ms with layers timed (emulated)" in screen_text(app)

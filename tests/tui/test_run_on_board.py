@@ -61,7 +61,7 @@ async def test_the_four_views_of_a_board(
         await pilot.press("v", "L")
         timed = results.timed
         await until(pilot, lambda: workspace.live.runs >= 2, "live layers")
-        known = [row["layer"] for row in timed.table.records if row["layer"]]
+        known = [row["id"] for row in timed.table.records if row["id"]]
         assert BENT in known
         assert all(row["microseconds"] is not None for row in timed.table.records)
         assert results.memory.result is not None

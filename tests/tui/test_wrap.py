@@ -9,8 +9,8 @@ import pytest
 from rich.cells import cell_len
 
 from engine import Finding, UsageError
+from engine.wire.layer_tables import QUALITY
 from rknntui.app import Workbench
-from rknntui.screens.accuracy.text import rank_fields
 from rknntui.screens.configure.text import issue_lines
 from rknntui.screens.dialogs.dialogs import ConfirmDialog
 from rknntui.screens.dialogs.help import HelpDialog
@@ -18,7 +18,7 @@ from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.screens.dialogs.remedies import RemedyDialog
 from rknntui.screens.model.workspace import ModelWorkspace
 from rknntui.widgets.line_list import TextRows
-from rknntui.widgets.records import RecordTable
+from rknntui.widgets.records import RecordTable, field_of
 from rknntui.widgets.strips import fit
 from rknntui.widgets.table import Column, Table
 from rknntui.widgets.wrap import wrap, wrap_line
@@ -178,10 +178,8 @@ async def test_the_detail_of_a_node_is_wrapped_to_a_terminal_that_grows(
 
 
 def test_a_column_that_says_nothing_new_gives_its_room_to_names() -> None:
-    fields = rank_fields()
-    table = RecordTable(fields, id="ranking", what="accuracy")
-    source = next(field for field in fields if field.key == "source")
-    impact = next(field for field in fields if field.key == "output_impact")
+    table = RecordTable(QUALITY.columns, id="ranking", what="accuracy")
+    source, impact = (field_of(QUALITY.column(key)) for key in ("source", "output_impact"))
     table.set_records([{"name": "/a", "source": "/a", "output_impact": None}])
     assert not table._tells(source)
     assert not table._tells(impact)

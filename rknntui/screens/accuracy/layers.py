@@ -17,7 +17,7 @@ from rknntui.widgets.line_list import TextRows
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from rknntui.widgets.records import Record
+    from engine.wire.layers import LayerFigures
 
 __all__ = ["LayerPane"]
 
@@ -42,7 +42,7 @@ class LayerPane(Vertical):
         super().__init__(id=id)
         self.tensor = ""
         self.drilled = False
-        self._record: Record | None = None
+        self._row: LayerFigures | None = None
         self._known: dict[str, LayerSpread | str] = {}
 
     def compose(self) -> ComposeResult:
@@ -57,19 +57,19 @@ class LayerPane(Vertical):
     @property
     def node(self) -> str:
         """The layer's node in the optimised graph; empty while it is not known."""
-        if self._record is not None:
-            return str(self._record["name"])
+        if self._row is not None:
+            return self._row.id
         known = self._known.get(self.tensor)
         return known.layer if isinstance(known, LayerSpread) else ""
 
-    def show_layer(self, tensor: str, record: Record | None) -> None:
-        """Show a layer; ``record`` is its row of the ranking, None where it has none."""
-        self.tensor, self._record = tensor, record
+    def show_layer(self, tensor: str, row: LayerFigures | None) -> None:
+        """Show a layer; ``row`` is its row of the ranking, None where it has none."""
+        self.tensor, self._row = tensor, row
         self.draw()
 
-    def drill(self, tensor: str, record: Record | None) -> None:
+    def drill(self, tensor: str, row: LayerFigures | None) -> None:
         """Take the focus, and show the histograms of a layer."""
-        self.tensor, self._record, self.drilled = tensor, record, True
+        self.tensor, self._row, self.drilled = tensor, row, True
         facts = self.query_one(TextRows)
         facts.can_focus = True
         facts.focus()
@@ -104,7 +104,7 @@ class LayerPane(Vertical):
         facts, chart = self.query_one(TextRows), self.query_one(HistogramChart)
         width = max(20, self.size.width - 4)
         known = self._known.get(self.tensor)
-        facts.set_lines(layer_lines(self.tensor, self._record, known, width, self.drilled))
+        facts.set_lines(layer_lines(self.tensor, self._row, known, width, self.drilled))
         self.set_class(isinstance(known, LayerSpread), "-charted")
         if not isinstance(known, LayerSpread):
             said = "reading the calibration samples …" if known is None else ""

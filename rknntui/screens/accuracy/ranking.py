@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from engine import layers_counted, sanitize
 from engine.wire.build import ACCURACY
+from engine.wire.layer_tables import QUALITY
+from engine.wire.layers import LayerFigures, layer_rows
 from rknntui.keys.text import key_text, with_keys
-from rknntui.screens.accuracy.text import rank_fields, rank_record
 from rknntui.widgets.facts_line import Fact
-from rknntui.widgets.record_view import RecordView
-from rknntui.widgets.records import Record, RecordTable
+from rknntui.widgets.layer_table import LayerTable, LayerView
 
 if TYPE_CHECKING:
     from engine.wire.build import Analysis
@@ -32,7 +32,7 @@ _READY = (
 )
 
 
-class Ranking(RecordView):
+class Ranking(LayerView):
     """The table of layers.
 
     Attributes:
@@ -42,9 +42,7 @@ class Ranking(RecordView):
     """
 
     def __init__(self) -> None:
-        table = RecordTable(
-            rank_fields(), id="ranking", what="accuracy", empty=with_keys(_NO_BUILD)
-        )
+        table = LayerTable(QUALITY, id="ranking", what="accuracy", empty=with_keys(_NO_BUILD))
         super().__init__("Layers (simulated)", table)
         self.result: Analysis | None = None
         self.recipe: Values | None = None
@@ -54,27 +52,19 @@ class Ranking(RecordView):
     def restart(self) -> None:
         """Forget the layers: they are of another model."""
         self.result = self.recipe = self.inputs = None
-        self.table.set_records([])
+        self.layer_table.show_layers(())
 
     def take(self, job: JobView, result: Analysis) -> None:
         """Show what a job found; the first time the worst layer first."""
         self.result, self.recipe = result, job.recipe
-        shown = [layer for layer in result.layers if not layer.inner]
-        told = () if result.rounding is None else result.rounding.layers
-        rounded = {layer.id: layer for layer in told}
-        records = [rank_record(i, row, rounded.get(row.id)) for i, row in enumerate(shown)]
-        self.table.set_records(records, keep="tensor")
+        self.layer_table.show_layers(layer_rows(result), keep="tensor")
         if self.table.sort_column is None:
             self.table.sort_field("sqnr")
             self.table.cursor = 0
 
-    def record_of(self, name: str) -> Record | None:
+    def row_of(self, name: str) -> LayerFigures | None:
         """The row of a layer, by any of its names; None where it has none."""
-        records = self.table.records
-        for named in ({r["tensor"]: r for r in records}, {r["name"]: r for r in records}):
-            if name in named:
-                return named[name]
-        return next((r for r in records if name in r["aliases"]), None)
+        return self.layer_table.figures if self.layer_table.select_layer(name) else None
 
     def sort_next(self) -> None:
         """Rank by the next error that the table shows, worst first; then in the graph's order."""

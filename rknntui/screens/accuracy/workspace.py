@@ -215,9 +215,9 @@ class Accuracy(TableWorkspace):
 
     @on(Rows.Highlighted, "#ranking")
     def _moved(self) -> None:
-        record = self.table.record
-        if record is not None and not self.layer_pane.drilled:
-            self.layer_pane.show_layer(record["tensor"], record)
+        row = self.ranking.layer_table.figures
+        if row is not None and not self.layer_pane.drilled:
+            self.layer_pane.show_layer(row.first("tensor"), row)
             self.screen.refresh_bindings()
 
     @on(Rows.Chosen, "#ranking")
@@ -238,11 +238,9 @@ class Accuracy(TableWorkspace):
             return
         if self.bar.current != "Layers":
             self.bar.choose("Layers")
-        record = self.ranking.record_of(name)
-        tensor = name if record is None else record["tensor"]
-        self.table.select_record("tensor", tensor)
+        row = self.ranking.row_of(name)
         self.add_class("-drilled")
-        self.layer_pane.drill(tensor, record)
+        self.layer_pane.drill(name if row is None else row.first("tensor"), row)
 
     @on(LayerPane.Wanted)
     def _ask_layer(self, event: LayerPane.Wanted) -> None:

@@ -15,6 +15,7 @@ from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from engine.wire.cost import AdviceAnswer, ChipCheck, ChipEstimate, Estimates, WhatIf
+    from engine.wire.layers import LayerFigures
     from rknntui.widgets.records import Record
     from rknntui.widgets.strips import Line
 
@@ -105,25 +106,26 @@ def _notes(chip: ChipEstimate, width: int) -> list[Line]:
 _WHERE = {"none": "refused", "unknown": "not known where"}
 
 
-def layer_lines(record: Record | None, chip: ChipEstimate | None, width: int) -> list[Line]:
+def layer_lines(row: LayerFigures | None, chip: ChipEstimate | None, width: int) -> list[Line]:
     """What a narrow table has no column for, of the layer under the cursor."""
     if chip is None or chip.problem:
         return chip_lines(chip, width)
-    if record is None:
+    if row is None or row.estimated is None:
         return []
+    layer = row.estimated
     lines: list[Line] = []
-    if record["reason"]:
-        style = "bad" if record["target"] == "none" else "warn"
-        where = _WHERE.get(record["target"], f"on {record['target']}")
-        lines += _told(f"{where}: {record['reason']}", width, style)
-        lines += _told(f"Fix: {record['remedy']}", width, "good") if record["remedy"] else []
-    parts = [record["printed"], f"{record['shapes_in']} → {record['shape_out'] or '–'}"]
-    if record["macs"]:
-        parts.append(f"{record['macs'] / 1e6:,.3g} M MACs")
-    parts.append(f"{SIZE.text(record['traffic'])} moved")
-    if record["npu_cycles"] or record["ddr_cycles"]:
-        npu, ddr = record["npu_cycles"] or 0, record["ddr_cycles"] or 0
-        parts.append(f"cycles: NPU {COUNT.text(npu)}, DDR {COUNT.text(ddr)}")
+    if layer.reason:
+        style = "bad" if layer.target == "none" else "warn"
+        where = _WHERE.get(layer.target, f"on {layer.target}")
+        lines += _told(f"{where}: {layer.reason}", width, style)
+        lines += _told(f"Fix: {layer.remedy}", width, "good") if layer.remedy else []
+    parts = [layer.name, f"{layer.shapes_in} → {layer.shape_out or '–'}"]
+    if layer.macs:
+        parts.append(f"{layer.macs / 1e6:,.3g} M MACs")
+    parts.append(f"{SIZE.text(layer.read_bytes + layer.write_bytes)} moved")
+    if layer.npu_cycles or layer.ddr_cycles:
+        npu, ddr = COUNT.text(layer.npu_cycles), COUNT.text(layer.ddr_cycles)
+        parts.append(f"cycles: NPU {npu}, DDR {ddr}")
     return lines + _told(" · ".join(parts), width)
 
 

@@ -202,7 +202,7 @@ class ChipViews(Views):
         record = self.table.record
         match self.view:
             case "Layers":
-                return facts.layer_lines(record, shown.estimate, width)
+                return facts.layer_lines(self.costs.layer_table.figures, shown.estimate, width)
             case "Memory":
                 return facts.memory_lines(shown.estimate, width)
             case "Check":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.containers import Vertical
 
-from rknntui.screens.chips.text import milliseconds, traffic
+from rknntui.screens.chips.text import milliseconds
 from rknntui.widgets.histogram_chart import Chart
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
@@ -70,13 +70,13 @@ def points_of(found: ChipEstimate) -> list[Point]:
             number=i + 1,
             id=row.id or row.name,
             name=row.name,
-            intensity=2 * row.macs / traffic(row),
+            intensity=2 * row.macs / (row.read_bytes + row.write_bytes),
             gops=2 * row.macs / (row.time_ms * 1e6),
             time_ms=row.time_ms,
             bound=row.bound,
         )
         for i, row in enumerate(found.layers)
-        if row.macs > 0 and row.time_ms > 0 and traffic(row) > 0
+        if row.macs > 0 and row.time_ms > 0 and row.read_bytes + row.write_bytes > 0
     ]
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.wire.build_tables import AGREEMENT, COMPILED
+from engine.wire.build_tables import AGREEMENT
+from engine.wire.build_tables import COMPILED as COMPILED_CHIPS
 from engine.wire.compile import Compiled
 from engine.wire.formats import ABSENT
+from engine.wire.layer_tables import COMPILED
+from engine.wire.layers import LayerFigures, layer_rows
 from engine.wire.table import Column
 from rknntui.screens.deploy.jobs import WithJob
 from rknntui.screens.deploy.text import (
-    layer_fields,
-    layer_records,
+    disagreement_rank,
 )
+from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["AgreementPane", "CompilePane", "LayersPane"]
 
 
-_SHOWN = COMPILED.plus(
+_SHOWN = COMPILED_CHIPS.plus(
     Column("mark", name="mark", value=None, width=1, style=lambda _: "accent", only="screen")
 )
 
@@ -40,7 +44,7 @@ class CompilePane(WithJob):
         """Show the chips, and what would compile for each."""
         states, named = targets.states, targets.settings.toolkit
         records = [
-            COMPILED.record(
+            COMPILED_CHIPS.record(
                 targets.found.get(name) or Compiled(chip=name),
                 mark="●" if name in targets.marked else " ",
                 toolkit=toolkits.text_for(generation, named),
@@ -65,24 +69,25 @@ def _ended(found: Compiled | None) -> str:
     return "✓ cached" if found.cached else "✓ compiled"
 
 
-class LayersPane(RecordView):
+class LayersPane(LayerView):
     """The layers of a compiled model as the compiler printed them, beside our estimate."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = RecordTable(layer_fields(), id="compiled-layers", what="compiled-layers")
+        table = LayerTable(COMPILED, id="compiled-layers", what="compiled-layers")
         super().__init__("Layers (printed and estimated)", table, id=id)
 
     def take(self, found: Compiled | None) -> None:
         """Show the layers of a chip."""
         where = f" of {found.chip}" if found is not None else ""
         self.set_title(f"Layers{where} (printed by the compiler, estimated by us)")
-        self.table.set_records(layer_records(found.layers) if found is not None else [])
+        rows = layer_rows(found) if found is not None else ()
+        often = Counter(row.id for row in rows)
 
-    @property
-    def layer_id(self) -> str:
-        """Id of the build's layer under the cursor; empty where the row has none."""
-        record = self.table.record
-        return "" if record is None else str(record["id"])
+        def name(row: LayerFigures) -> dict[str, str]:
+            """Steps of one layer are told apart by the compiler's names."""
+            return {"name": row.name if often[row.id] == 1 else row.printed or row.name}
+
+        self.layer_table.show_layers(sorted(rows, key=disagreement_rank), more=name)
 
 
 class AgreementPane(RecordView):

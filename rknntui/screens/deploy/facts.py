@@ -8,9 +8,9 @@ from engine import sanitize
 from engine.wire.build_tables import compared_cycles, toolkit_sign
 from engine.wire.cost_tables import since
 from engine.wire.formats import CHANGE, NEARLY_ALL, SIZE
+from engine.wire.layer_tables import TOLERATED, disagreement
 from rknntui.keys.text import key_text, with_keys
-from rknntui.screens.chips.text import percent
-from rknntui.screens.deploy.text import TOLERATED, bytes_pair
+from rknntui.screens.deploy.text import bytes_pair
 from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.findings import finding_lines, wrapped
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from engine.wire.codegen import Generated
     from engine.wire.compile import Compiled
+    from engine.wire.layers import LayerFigures
     from engine.wire.vendor import ToolkitEnvironment
     from rknntui.session.job_view_model import JobView
     from rknntui.widgets.records import Record
@@ -133,37 +134,37 @@ def _made(found: Compiled) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def layer_lines(record: Record | None, found: Compiled | None, width: int) -> list[Line]:
+def layer_lines(row: LayerFigures | None, found: Compiled | None, width: int) -> list[Line]:
     """How the layer under the cursor differs from our estimate, and how many do."""
-    if record is None or found is None:
+    if row is None or row.compiled is None or found is None:
         return []
-    rows = found.layers
-    known = [row for row in rows if row.estimated_target is not None]
-    moved = sum(row.estimated_target != row.target for row in known)
-    other = sum(_is_off(row.total_cycles, row.estimated_total_cycles) for row in known)
+    rows, layer = found.layers, row.compiled
+    known = [one for one in rows if one.estimated_target is not None]
+    moved = sum(one.estimated_target != one.target for one in known)
+    other = sum(_is_off(one.total_cycles, one.estimated_total_cycles) for one in known)
     counts = (
         f"{found.chip}: {len(rows)} rows printed, {len(known)} estimated; {moved} on another "
-        f"target, {other} with other cycles (more than {TOLERATED:g} %)."
+        f"target, {other} with other cycles (more than {100 * TOLERATED:g} %)."
     )
-    where = record["target"] or "?"
-    parts = [f"{record['printed']}: on {where}"]
-    if record["estimated_target"] is None:
+    where = layer.target or "?"
+    parts = [f"{layer.name}: on {where}"]
+    if layer.estimated_target is None:
         parts.append("no layer of our plan")
-    elif record["estimated_target"] != where:
-        parts[0] += f", estimated on {record['estimated_target']}"
+    elif layer.estimated_target != where:
+        parts[0] += f", estimated on {layer.estimated_target}"
     for label, printed, estimated in (
-        ("NPU cycles", record["npu_cycles"], record["estimated_npu"]),
-        ("cycles", record["total_cycles"], record["estimated_total"]),
+        ("NPU cycles", layer.npu_cycles, layer.estimated_npu_cycles),
+        ("cycles", layer.total_cycles, layer.estimated_total_cycles),
     ):
         if printed is not None:
             text = f"{label} {printed:,} printed"
             parts.append(text + (f", {estimated:,} estimated" if estimated is not None else ""))
-    style = {"✗": "bad", "≠": "warn"}.get(str(record["sign"]), "")
+    style = {"✗": "bad", "≠": "warn"}.get(disagreement(row), "")
     return wrapped(" · ".join(parts), width, style) + wrapped(counts, width, "dim")
 
 
 def _is_off(printed: int | None, estimated: int | None) -> bool:
-    moved = percent(printed, estimated)
+    moved = since(printed, estimated)
     return moved is not None and abs(moved) > TOLERATED
 
 

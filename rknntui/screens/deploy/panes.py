@@ -176,7 +176,7 @@ class DeployViews(Views):
                 return self._compile_notes(shown, width)
             case "Layers":
                 found = shown.targets.result
-                lines = facts.layer_lines(self.layer_rows.table.record, found, width)
+                lines = facts.layer_lines(self.layer_rows.layer_table.figures, found, width)
                 return [*_outdated(shown, width), *lines]
             case "Agreement":
                 lines = facts.agreement_lines(self.agreement.table.record, width)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.wire.layers import LayerFigures, layer_rows
 from rknntui.screens.hybrid.text import time_text
 
 if TYPE_CHECKING:
-    from engine.wire.hybrid import Proposal, Ranked, Table
+    from engine.wire.hybrid import Proposal, Table
     from rknntui.screens.hybrid.effect import LiveEffect
 
 __all__ = ["BuildCost"]
@@ -17,17 +18,17 @@ class BuildCost:
     """The time of the shown build, and the last proposal.
 
     Attributes:
-        ranking: layer -> its gain and cost in that proposal.
+        proposed: its layers, with gain and cost.
     """
 
     def __init__(self) -> None:
-        self.ranking: dict[str, Ranked] = {}
+        self.proposed: tuple[LayerFigures, ...] = ()
         self._chip = ""
         self._time: float | None = None
 
     def clear(self) -> None:
         """Another model has other layers."""
-        self.ranking, self._chip, self._time = {}, "", None
+        self.proposed, self._chip, self._time = (), "", None
 
     def take_table(self, table: Table) -> None:
         """Of another build."""
@@ -35,7 +36,7 @@ class BuildCost:
 
     def take_proposal(self, found: Proposal) -> str:
         """Keep its ranking; what it says of the time, as a sentence."""
-        self.ranking = {row.id: row for row in found.ranking}
+        self.proposed = layer_rows(found)
         text = time_text(found.time_before_ms, found.time_after_ms, found.chip)
         return f"{text}. " if text else ""
 

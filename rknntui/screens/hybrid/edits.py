@@ -118,7 +118,7 @@ def ask_range(app: App[None], edits: LayerEdits, record: Mapping[str, object] | 
     if record is None or record["minimum"] is None:
         app.notify("This layer is not quantized, so it has no range.", severity="warning")
         return
-    layer = str(record["layer"])
+    layer = str(record["id"])
     asked = edits.layers.get(layer, "")
     if asked.startswith("float"):
         back = f"{key_text('hybrid.lift')} undoes it first."

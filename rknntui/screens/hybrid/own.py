@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.wire.build import ACCURACY, Analysis
-from rknntui.screens.accuracy.text import rank_record
+from engine.wire.layers import LayerFigures, layer_rows
 
 if TYPE_CHECKING:
     from engine.wire.codec import Values
@@ -19,18 +19,18 @@ class OwnErrors:
     """Knows the errors of one build's layers.
 
     Attributes:
-        by_layer: SQNR in dB of each layer alone; infinite where it adds no error.
+        rows: of the layers; none before an analysis of this build.
         over: which samples they are over; empty where it was not written down.
     """
 
     def __init__(self) -> None:
-        self.by_layer: dict[str, float | None] = {}
+        self.rows: tuple[LayerFigures, ...] = ()
         self.over = ""
 
     def find(self, session: Session, built: Values | None) -> None:
         """Take those of the last ranking, where it is of this build; else there are none."""
         job, result = session.last_of(ACCURACY) or (None, None)
-        self.by_layer, self.over = {}, ""
+        self.rows, self.over = (), ""
         if result is not None:
             self.take(job, result, built)
 
@@ -38,6 +38,6 @@ class OwnErrors:
         """Take what a job ``accuracy`` found; False where it is of another build."""
         if job is None or job.params.get("recipe") != built:
             return False
-        self.by_layer = {row.id: rank_record(0, row)["isolated_sqnr"] for row in result.layers}
+        self.rows = layer_rows(result)
         self.over = result.over.removeprefix("the ")
         return True

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from engine import gain_text, sanitize, sqnr_rank, sqnr_text
+from engine.wire.layer_tables import ADDED_BYTES, ADDED_MS
+from engine.wire.layers import by_layer, layers_of_choices
 from rknntui.keys.text import key_text
-from rknntui.screens.accuracy.text import decibel_column, decibel_text
-from rknntui.screens.chips.text import milliseconds, place_style, size
+from rknntui.screens.accuracy.text import decibel_text
+from rknntui.screens.chips.text import milliseconds
 from rknntui.screens.hybrid.plan import base_dtype
 from rknntui.widgets.facts_line import Fact
-from rknntui.widgets.records import Field, Record, name_text, number
+from rknntui.widgets.records import name_text
 from rknntui.widgets.strips import cells, shorten
-from rknntui.widgets.table import Column
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from engine.wire.codec import Values
-    from engine.wire.hybrid import EffectOutput, LayerRow, OutputFigure, Ranked
+    from engine.wire.hybrid import EffectOutput, LayerRow, OutputFigure
+    from engine.wire.layers import LayerFigures
     from rknntui.screens.hybrid.edits import LayerEdits
     from rknntui.screens.hybrid.effect import LiveEffect
     from rknntui.session.state import Session
+    from rknntui.widgets.layer_table import LayerTable
     from rknntui.widgets.strips import Line
 
 __all__ = [
+    "edit_values",
     "facts",
-    "layer_fields",
-    "layer_record",
-    "layer_records",
     "output_lines",
     "row_lines",
+    "show_layers",
     "shown_build",
     "time_text",
 ]
@@ -39,43 +41,7 @@ _SHOWN_OUTPUTS = 4
 _LEAST_GAIN = 0.005  # dB: less is shown as none
 
 
-def layer_fields() -> tuple[Field, ...]:
-    """Mark, layer, dtype as asked, what the build has, SQNR and the range."""
-
-    def wanted_style(value: object) -> str:
-        return "accent" if str(value).startswith("●") else ""
-
-    def built_style(value: object) -> str:
-        return {"✓": "good", "✗": "bad", "~": "accent", "·": "dim"}.get(str(value)[:1], "")
-
-    short = number(4)
-    return (
-        Field("mark", Column("", 1, style=lambda _: "accent", name="mark")),
-        Field("layer", Column("layer", 12, grow=3, text=name_text)),
-        Field("op", Column("op", 8, text=name_text), 88),
-        Field("wanted", Column("dtype", 9, style=wanted_style)),
-        Field("built", Column("built", 9, style=built_style)),
-        Field(
-            "sqnr_db",
-            decibel_column("SQNR dB", 8),
-        ),
-        Field("own", decibel_column("isol. dB", 8)),
-        Field("minimum", Column("minimum", 8, right=True, text=short)),
-        Field("maximum", Column("maximum", 8, right=True, text=short)),
-        Field("time_ms", Column("est. ms", 7, right=True, text=milliseconds), 100),
-        Field("promote_ms", Column("+ms", 7, right=True, text=added_ms), 100),
-        Field("gain_db", Column("gain dB", 7, right=True, text=number(3)), 100),
-        Field("gain_per_ms", Column("dB/ms", 7, right=True, text=_per_ms), 100),
-        Field("observed_minimum", Column("obs. min", 9, right=True, text=short), 140),
-        Field("observed_maximum", Column("obs. max", 9, right=True, text=short), 140),
-        Field("promote_bytes", Column("+bytes", 9, right=True, text=added_bytes), 150),
-        Field("target", Column("on", 3, style=place_style), 150),
-        Field("source", Column("source layer", 12, grow=2, text=name_text), 130, "layer"),
-        Field("tensor", Column("tensor", 12, grow=1, text=name_text), 170),
-    )
-
-
-def layer_record(
+def edit_values(
     row: LayerRow,
     *,
     marked: bool,
@@ -84,29 +50,22 @@ def layer_record(
     built: Mapping[str, str],
     got: Mapping[str, str],
     not_applied: Mapping[str, str],
-    own: Mapping[str, float | None],
-    ranked: Ranked | None = None,
-) -> Record:
-    """A row of ``hybrid.table`` as a record.
+) -> dict[str, Any]:
+    """What is asked of a layer and what became of it, as values of its record.
 
     Args:
-        row: of the answer, of the last build.
+        row: of ``hybrid.table``, of the last build.
         marked: whether the next action takes it too.
         layers: layer -> dtype as the recipe asks now.
         ranges: layer -> range as the recipe asks now.
         built: layer -> dtype as the build was asked.
         got: layer -> dtype that the last effect gave.
         not_applied: layer -> why it cannot have what is asked.
-        own: layer -> SQNR of it alone, once it was analysed.
-        ranked: its gain and cost in the last proposal.
     """
     name = row.id
     asked = layers.get(name)
     low, high = ranges.get(name, (row.minimum, row.maximum))
     return {
-        **vars(row),
-        "layer": row.id,
-        "sqnr_db": sqnr_rank(row.sqnr_db) if row.samples else None,
         "mark": "*" if marked else " ",
         "wanted": f"● {asked}" if asked else f"  {base_dtype(row)}",
         "built": _built(row, asked, built.get(name), got.get(name)),
@@ -114,43 +73,42 @@ def layer_record(
         "maximum": high,
         "built_range": (row.minimum, row.maximum) if name in ranges else None,
         "unmet": not_applied.get(name, ""),
-        "own": own.get(name),
-        "target": row.target or None,
-        "gain_db": ranked.gain_db if ranked is not None else None,
-        "gain_per_ms": ranked.gain_per_ms if ranked is not None else None,
-        "source": ", ".join(row.sources) or None,
     }
 
 
-def layer_records(
+def show_layers(
+    table: LayerTable,
     edits: LayerEdits,
     effect: LiveEffect,
-    own: Mapping[str, float | None],
-    ranking: Mapping[str, Ranked],
-) -> list[Record]:
-    """The rows of the last build as records, as the recipe asks for them now.
+    *known: Iterable[LayerFigures],
+) -> None:
+    """Show the rows of the last build, as the recipe asks for them now.
 
     Args:
+        table: of the layers.
         edits: has the rows.
         effect: of the edits.
-        own: layer -> SQNR of it alone, once it was analysed.
-        ranking: layer -> its gain and cost, of the last proposal.
+        known: what else is known of them: errors, a proposal.
     """
     layers, ranges, built, got = edits.layers, edits.ranges, edits.built, effect.got
-    return [
-        layer_record(
-            row,
-            marked=row.id in edits.marked,
-            layers=layers,
-            ranges=ranges,
-            built=built,
-            got=got,
-            not_applied=effect.not_applied,
-            own=own,
-            ranked=ranking.get(row.id),
+
+    def more(row: LayerFigures) -> dict[str, Any]:
+        return (
+            {}
+            if row.choice is None
+            else edit_values(
+                row.choice,
+                marked=row.id in edits.marked,
+                layers=layers,
+                ranges=ranges,
+                built=built,
+                got=got,
+                not_applied=effect.not_applied,
+            )
         )
-        for row in edits.rows
-    ]
+
+    rows = (row for row in by_layer(layers_of_choices(edits.rows), *known) if row.choice)
+    table.show_layers(rows, more=more, keep="id")
 
 
 def _built(row: LayerRow, asked: str | None, built: str | None, got: str | None) -> str:
@@ -212,54 +170,41 @@ def _gain(before: float | None, after: float | None) -> float:
     return 0.0 if before == after else sqnr_rank(after) - sqnr_rank(before)
 
 
-def row_lines(record: Record | None, width: int) -> list[Line]:
+def row_lines(table: LayerTable, width: int) -> list[Line]:
     """What a narrow table has no column for, of the layer under the cursor."""
-    if record is None:
+    row, record = table.figures, table.record
+    if row is None or record is None or row.choice is None:
         return []
+    choice = row.choice
     lines: list[Line] = []
-    source = record.get("source")
-    source = f"  from {name_text(source)}" if source and source != record["layer"] else ""
+    source = record["source"]
+    source = f"  from {name_text(source)}" if source and source != row.id else ""
     room = max(20, width - len(source)) if len(source) < width // 2 else width // 2
-    head = shorten(f"{name_text(record['op'])} {name_text(record['tensor'])}", room)
+    head = shorten(f"{name_text(choice.op)} {name_text(choice.tensor)}", room)
     lines.append([(f"{head}{shorten(source, width - len(head))}", "dim")])
-    parts = [f"can be {', '.join(record['choices'])}"]
-    if record["observed_minimum"] is not None and record["observed_maximum"] is not None:
-        seen = f"{record['observed_minimum']:.4g} to {record['observed_maximum']:.4g}"
+    parts = [f"can be {', '.join(choice.choices)}"]
+    if choice.observed_minimum is not None and choice.observed_maximum is not None:
+        seen = f"{choice.observed_minimum:.4g} to {choice.observed_maximum:.4g}"
         parts.append(f"observed range {seen}")
     if record["built_range"] is not None and None not in record["built_range"]:
         low, high = record["built_range"]
         parts.append(f"● range requested; the build has {low:.4g} to {high:.4g}")
-    if record["time_ms"] is not None:  # first: a small screen shows one line of these
-        parts.insert(0, _cost_text(record))
-    if record["own"] is not None:
-        parts.append(f"isolated {decibel_text(record['own'], unit=True)}")
+    if choice.time_ms is not None:  # first: a small screen shows one line of these
+        parts.insert(0, _cost_text(choice, choice.time_ms))
+    if record["isolated_sqnr"] is not None:
+        parts.append(f"isolated {decibel_text(record['isolated_sqnr'], unit=True)}")
     if record["unmet"]:
         lines.append([(f"✗ not applied: {name_text(record['unmet'])}", "bad")])
     return lines + [[(row, "")] for row in wrap(" · ".join(parts), max(20, width))]
 
 
-def _per_ms(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def _cost_text(record: Record) -> str:
-    """What a layer costs on the chip, and what lifting it adds."""
-    text = f"est. {milliseconds(record['time_ms'])} ms on {record['target']}"
-    if record["promote_ms"] is None:
+def _cost_text(row: LayerRow, time: float) -> str:
+    """What a layer costs on the chip, and what promoting it adds."""
+    text = f"est. {milliseconds(time)} ms on {row.target}"
+    if row.promote_ms is None or row.promote_bytes is None:
         return text
-    more = added_bytes(record["promote_bytes"])
-    return f"{text}, promoted {added_ms(record['promote_ms'])} ms, {more}"
-
-
-def added_ms(value: float) -> str:
-    """``+0.12``, ``-0.03``, ``0``: what a choice adds."""
-    text = milliseconds(abs(value))
-    return text if text == "0" else f"{'-' if value < 0 else '+'}{text}"
-
-
-def added_bytes(value: int) -> str:
-    """``+12 KiB``."""
-    return f"{'-' if value < 0 else '+'}{size(abs(value))}" if value else "0"
+    more = f"{ADDED_MS.text(row.promote_ms)} ms, {ADDED_BYTES.text(row.promote_bytes)}"
+    return f"{text}, promoted {more}"
 
 
 def time_text(before: float | None, after: float | None, chip: str) -> str:

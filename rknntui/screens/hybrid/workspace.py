@@ -23,6 +23,7 @@ from engine.wire.hybrid import (
     SearchResult,
     Table,
 )
+from engine.wire.layer_tables import HYBRID
 from engine.wire.requests import ModelTarget
 from rknntui.keys.commandline import command_for, command_with
 from rknntui.keys.text import key_text
@@ -42,16 +43,14 @@ from rknntui.screens.hybrid.search import (
 )
 from rknntui.screens.hybrid.text import (
     facts,
-    layer_fields,
-    layer_records,
     output_lines,
     row_lines,
+    show_layers,
     shown_build,
 )
 from rknntui.widgets.facts_line import FactsLine
+from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.line_list import Rows, TextRows
-from rknntui.widgets.record_view import RecordView
-from rknntui.widgets.records import RecordTable
 from rknntui.widgets.view_bar import ViewBar
 from rknntui.widgets.wrap import wrap
 
@@ -118,9 +117,9 @@ class Hybrid(TableWorkspace):
         yield TextRows(id="outputs")
         yield ViewBar(VIEWS, id="hybrid-views")
         with Container(id="hybrid-panes"):
-            table = RecordTable(layer_fields(), id="layers", what="hybrid")
+            table = LayerTable(HYBRID, id="layers", what="hybrid")
             title = "Layers (SQNR simulated, over the calibration samples)"
-            yield RecordView(title, table, id="hybrid-layers")
+            yield LayerView(title, table, id="hybrid-layers")
             yield SearchPane(id="search")
         yield TextRows(id="row-facts")
 
@@ -132,15 +131,15 @@ class Hybrid(TableWorkspace):
         self.set_interval(1, self._tick)
 
     @property
-    def table(self) -> RecordTable:
+    def table(self) -> LayerTable:
         """The layers."""
-        return self.query_one("#layers", RecordTable)
+        return self.query_one(LayerTable)
 
     @property
     def chosen(self) -> str | None:
         """The layer under the cursor."""
-        record = self.table.record
-        return None if record is None else str(record["layer"])
+        figures = self.table.figures
+        return None if figures is None else figures.id
 
     @property
     def pane(self) -> SearchPane:
@@ -244,8 +243,11 @@ class Hybrid(TableWorkspace):
         self._over = table.over.removeprefix("the ")
         self._cost.take_table(table)
         self._edited()
-        if self.table.sorted_by in (None, "own"):  # a new build has no errors of layers alone yet
-            self.table.sort_field("sqnr_db")
+        if self.table.sorted_by in (
+            None,
+            "isolated_sqnr",
+        ):  # a new build has no errors of layers alone yet
+            self.table.sort_field("sqnr")
             self.table.cursor = 0
         self._find_wanted()
 
@@ -258,9 +260,7 @@ class Hybrid(TableWorkspace):
     def draw(self) -> None:
         if not self.is_attached:
             return
-        ranking = self._cost.ranking
-        records = layer_records(self.edits, self.effect, self.own.by_layer, ranking)
-        self.table.set_records(records, keep="layer")
+        show_layers(self.table, self.edits, self.effect, self._cost.proposed, self.own.rows)
         time = self._cost.words(self.effect)
         top = facts(self.edits, self.effect, self._over, self.own.over, time)
         self.query_one("#hybrid-facts", FactsLine).show(*top)
@@ -278,7 +278,7 @@ class Hybrid(TableWorkspace):
     def _draw_row(self) -> None:
         pane = self.query_one("#row-facts", TextRows)
         pane.display = self.bar.current == "Layers" and self.table.record is not None
-        pane.set_lines(row_lines(self.table.record, max(20, self.size.width - 3)))
+        pane.set_lines(row_lines(self.table, max(20, self.size.width - 3)))
 
     def on_resize(self) -> None:
         """Lines of the new width."""
@@ -359,7 +359,7 @@ class Hybrid(TableWorkspace):
 
     def action_mark_shown(self) -> None:
         """Mark every row that is shown; where all are, none."""
-        self.edits.toggle_marks({record["layer"] for record in self.table.records})
+        self.edits.toggle_marks({record["id"] for record in self.table.records})
 
     def action_analyse(self) -> None:
         """Compare every layer with the float graph, alone and with the errors before it."""
@@ -432,8 +432,9 @@ class Hybrid(TableWorkspace):
 
     def action_node(self) -> None:
         """Show the layer in the optimised graph."""
-        if self.table.record is not None:
-            self.post_message(GoToNode(str(self.table.record["node"])))
+        figures = self.table.figures
+        if figures is not None and figures.choice is not None:
+            self.post_message(GoToNode(figures.choice.node))
 
     def action_cost(self) -> None:
         """Show the layer in Chips."""
@@ -456,10 +457,7 @@ class Hybrid(TableWorkspace):
         if not self._wanted or not rows:
             return
         name, self._wanted = self._wanted, ""
-        names = (row.id for row in rows if name in (row.id, row.tensor, *row.aliases))
-        if (layer := next(names, None)) is not None:
-            self.table.select_record("layer", layer)
-        else:
+        if not self.table.select_layer(name):
             self.notify(f"{name} is no quantized layer of this build.", markup=False)
 
     def action_stop(self) -> None:

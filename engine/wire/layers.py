@@ -1,0 +1,184 @@
+"""What is known of a layer: one row over ``layer.id``, filled by whoever knows.
+
+A figure is a field of the part that has it (:class:`engine.wire.build.LayerAccuracy`,
+:class:`engine.wire.cost.LayerCost`, ...). Here the parts of a layer stand in one row;
+:mod:`engine.wire.layer_tables` has a column for each figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields, replace
+from typing import Any
+
+from engine.wire.build import Analysis, LayerAccuracy
+from engine.wire.compare import ComparedLayer, Comparison
+from engine.wire.compile import Compiled, CompiledLayer
+from engine.wire.cost import ChipEstimate, LayerCost
+from engine.wire.devices import LayerTime, ModelOnBoard
+from engine.wire.hybrid import LayerRow, Proposal, Ranked
+from engine.wire.hybrid import Table as HybridTable
+from engine.wire.record import record
+from engine.wire.rounding import RoundedLayer
+
+__all__ = ["LayerFigures", "by_layer", "layer_rows", "layers_of_choices"]
+
+_ENDS = ("InputOperator", "OutputOperator")
+"""Steps of the compiler that hand the model its input and output: they are always on the CPU."""
+_ADDED = frozenset(
+    (
+        *("time_ms", "microseconds", "traffic", "macs", "read_kb"),
+        *("read_bytes", "write_bytes", "weight_bytes", "ddr_cycles", "npu_cycles", "total_cycles"),
+        *("estimated_npu_cycles", "estimated_total_cycles"),
+    )
+)
+"""Figures that add up where the compiler made several steps of one layer."""
+
+
+@record(kw_only=True)
+class LayerFigures:
+    """Everything that is known of one layer of a build; what is absent is None.
+
+    Attributes:
+        id: ``layer.id``; empty of a step that is no layer of the build.
+        number: its place in the table that it is of, from 1.
+        error, rounding: simulated: its error, and how far other roundings move it.
+        choice, proposed: the dtypes that it may have, and what a proposal says of it.
+        estimated: where it runs on a chip, its cycles, bytes and time, estimated.
+        compiled: as the vendor's compiler printed it.
+        measured: as a board's runtime timed it.
+        label: of ``measured``: ``measured``, or ``emulated`` where the board is.
+        compared: float, simulator and board side by side.
+    """
+
+    id: str
+    number: int = 0
+    error: LayerAccuracy | None = None
+    rounding: RoundedLayer | None = None
+    choice: LayerRow | None = None
+    proposed: Ranked | None = None
+    estimated: LayerCost | None = None
+    compiled: CompiledLayer | None = None
+    measured: LayerTime | None = None
+    label: str = ""
+    compared: ComparedLayer | None = None
+
+    def first(self, attribute: str) -> Any:
+        """The first part that has a value for it: parts of the graph before those of a chip."""
+        parts = (self.error, self.choice, self.compared, self.proposed)
+        printed = (self.compiled, self.estimated, self.measured)
+        values = (getattr(part, attribute, None) for part in (*parts, *printed))
+        return next((value for value in values if value), None)
+
+    @property
+    def placement(self) -> str | None:
+        """Where it runs: as measured, else as the compiler printed it, else as estimated."""
+        parts = (self.measured, self.compiled, self.estimated, self.choice)
+        return next((part.target for part in parts if part is not None and part.target), None)
+
+    @property
+    def printed(self) -> str | None:
+        """What compiler and runtime call it: ``Conv:/stem/conv``."""
+        parts = (self.measured, self.compiled, self.estimated)
+        return next((part.name for part in parts if part is not None and part.name), None)
+
+    @property
+    def name(self) -> str:
+        """What tables call it: its id, else what the compiler calls it."""
+        number = f"#{self.measured.number}" if self.measured is not None else ""
+        return self.id or self.printed or number
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Every name that finds it."""
+        own = (*(self.first("aliases") or ()), *(self.first("layers") or ()))
+        further = () if self.measured is None else self.measured.also
+        names = (self.id, self.printed, self.first("tensor"), *own, *further)
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    def __or__(self, other: LayerFigures) -> LayerFigures:
+        """This row with the parts that only the other one has."""
+        names = (field.name for field in fields(self) if not getattr(self, field.name))
+        return replace(self, **{name: getattr(other, name) for name in names})
+
+
+def _rows(part: str, rows: Iterable[Any], **more: Any) -> tuple[LayerFigures, ...]:
+    """A row each; of a runtime's table with the numbers that stand there."""
+    numbered = ((getattr(row, "number", 0) or at, row) for at, row in enumerate(rows, 1))
+    return tuple(LayerFigures(id=r.id or "", number=at, **{part: r}, **more) for at, r in numbered)
+
+
+def layers_of_choices(rows: Iterable[LayerRow]) -> tuple[LayerFigures, ...]:
+    """Rows of ``hybrid.table``."""
+    return _rows("choice", rows)
+
+
+def _analysed(answer: Analysis) -> tuple[LayerFigures, ...]:
+    """Rows of layers and inputs; tensors inside a layer are none."""
+    moved = () if answer.rounding is None else answer.rounding.layers
+    rounded = {row.id: row for row in moved}
+    rows = _rows("error", (row for row in answer.layers if not row.inner))
+    return tuple(replace(row, rounding=rounded.get(row.id)) for row in rows)
+
+
+_READERS: tuple[tuple[type, Callable[[Any], tuple[LayerFigures, ...]]], ...] = (
+    (ChipEstimate, lambda answer: _rows("estimated", answer.layers)),
+    (Compiled, lambda answer: _rows("compiled", answer.layers)),
+    (ModelOnBoard, lambda answer: _rows("measured", answer.layers, label=answer.label)),
+    (Comparison, lambda answer: _rows("compared", answer.layers)),
+    (HybridTable, lambda answer: layers_of_choices(answer.rows)),
+    (Proposal, lambda answer: _rows("proposed", answer.ranking)),
+    (Analysis, _analysed),
+)
+
+
+def layer_rows(answer: Any) -> tuple[LayerFigures, ...]:
+    """The layers of an answer in its order, a row for each of its own.
+
+    Compiler and runtime make several steps of one layer: these have the same id.
+
+    Raises:
+        TypeError: an answer that has no layers.
+    """
+    for kind, read in _READERS:
+        if isinstance(answer, kind):
+            return read(answer)
+    raise TypeError(f"{type(answer).__name__} has no layers")
+
+
+def by_layer(*tables: Iterable[LayerFigures]) -> tuple[LayerFigures, ...]:
+    """One row for each layer with what all tables know of it.
+
+    Order and numbers are those of the first table; layers that it has not come behind. Several
+    steps of one layer add up. Where two tables have the same part, the first counts. Steps that
+    are no layer of the build are left out.
+    """
+    found: dict[str, LayerFigures] = {}
+    for table in tables:
+        own: dict[str, LayerFigures] = {}
+        for row in table:
+            if row.id:
+                own[row.id] = _sum(own[row.id], row) if row.id in own else row
+        for name, row in own.items():
+            found[name] = found[name] | row if name in found else row
+    return tuple(replace(row, number=at) for at, row in enumerate(found.values(), 1))
+
+
+def _sum(one: LayerFigures, other: LayerFigures) -> LayerFigures:
+    """Two steps of a layer as one: its place is that off the NPU, where a step is."""
+    parts: dict[str, Any] = {}
+    for name in ("estimated", "compiled", "measured"):
+        first, more = getattr(one, name), getattr(other, name)
+        if first is None or more is None:
+            continue
+        if first.op in _ENDS:
+            first, more = more, first
+        added = {
+            key: (getattr(first, key) or 0) + (getattr(more, key) or 0)
+            for key in _ADDED
+            if getattr(first, key, None) is not None or getattr(more, key, None) is not None
+        }
+        if first.target == "NPU" and more.op not in _ENDS:
+            added["target"] = more.target
+        parts[name] = replace(first, **added)
+    return replace(one, **parts)

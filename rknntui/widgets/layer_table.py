@@ -1,0 +1,122 @@
+"""The table of layers: rows of what is known of each layer, a view's columns, one set of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import RecordTable
+from rknntui.widgets.strips import bar
+
+if TYPE_CHECKING:
+    from engine.wire.layers import LayerFigures
+    from engine.wire.table import Table
+
+__all__ = ["BAR", "LayerTable", "LayerView"]
+
+BAR = 12
+"""Cells of the bar of a layer."""
+
+
+class LayerTable(RecordTable):
+    """Layers under the columns of a view of :mod:`engine.wire.layer_tables`.
+
+    A record has the values of the columns, ``id``, ``tensor`` and ``aliases`` of its layer, and
+    what the owner adds.
+
+    Args:
+        view: the columns.
+        id: the widget's id.
+        what: what it lists, one word for file names.
+        empty: what is shown where there is no layer.
+    """
+
+    def __init__(
+        self,
+        view: Table,
+        *,
+        id: str,  # noqa: A002 - Textual's own name
+        what: str,
+        empty: str = "",
+    ) -> None:
+        super().__init__(view, id=id, what=what, empty=empty)
+        self.view = view
+        self._layers: list[LayerFigures] = []
+
+    def show_layers(
+        self,
+        layers: Iterable[LayerFigures],
+        *,
+        more: Callable[[LayerFigures], Mapping[str, Any]] = lambda _: {},
+        keep: str = "number",
+    ) -> None:
+        """Show other layers.
+
+        Args:
+            layers: in their order.
+            more: values that only the owner knows, of columns or beside them.
+            keep: the key whose value finds the record that the cursor stays on.
+        """
+        self._layers = list(layers)
+        times = [_time(layer) for layer in self._layers]
+        known = [time for time in times if time]
+        whole, longest = sum(known), max(known, default=0.0)
+        records = []
+        for layer, time in zip(self._layers, times, strict=True):
+            timed = longest > 0 and time is not None
+            further: dict[str, Any] = {
+                "id": layer.id,
+                "tensor": layer.first("tensor"),
+                "aliases": layer.aliases,
+                "share": time / whole if timed and time is not None else None,
+                "bar": bar(time / longest, BAR) if timed and time is not None else "",
+            }
+            records.append(self.view.record(layer, **further, **more(layer)))
+        self.set_records(records, keep=keep)
+
+    @property
+    def figures(self) -> LayerFigures | None:
+        """What is known of the layer under the cursor."""
+        return None if self.row is None else self._layers[self.row]
+
+    def select_layer(self, name: str) -> bool:
+        """Put the cursor on the first row of a layer, by any of its names."""
+        for key in ("tensor", "id", "name"):
+            if self.select_record(key, name):
+                return True
+        found = next((record for record in self.records if name in record["aliases"]), None)
+        return found is not None and self.select_record("number", found["number"])
+
+
+class LayerView(RecordView):
+    """A table of layers with its caption and filter line.
+
+    Args:
+        title: the first words of the caption.
+        table: of the layers.
+        id: the widget's id.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        table: LayerTable,
+        *,
+        id: str | None = None,  # noqa: A002 - Textual's own name
+    ) -> None:
+        super().__init__(title, table, id=id)
+        self.layer_table = table
+
+    @property
+    def layer_id(self) -> str:
+        """Id of the build's layer under the cursor; empty where the row has none."""
+        figures = self.layer_table.figures
+        return "" if figures is None else figures.id
+
+
+def _time(layer: LayerFigures) -> float | None:
+    """The time that shares are of: measured, else estimated."""
+    if layer.measured is not None:
+        return layer.measured.microseconds
+    return None if layer.estimated is None else layer.estimated.time_ms
