@@ -31,6 +31,7 @@ from engine.wire.formats import (
     range_of,
     state_of,
 )
+from engine.wire.graph import RangeRow
 from engine.wire.layer_tables import SQNR, TOLERATED, low_db
 from engine.wire.sweep import Row
 from engine.wire.table import Column, Meaning, Table
@@ -39,12 +40,14 @@ from engine.wire.vendor import ToolkitEnvironment
 __all__ = [
     "AGREEMENT",
     "COMPILED",
+    "COVERAGE",
     "CUTS",
     "EDITS",
     "ENVIRONMENTS",
     "INPUTS",
     "LARGEST",
     "OUTPUTS",
+    "QUANT_TABLE",
     "SCORES",
     "SEARCH_POINTS",
     "SEGMENTS",
@@ -56,6 +59,10 @@ __all__ = [
     "toolkit_sign",
 ]
 
+MUCH_CUT = 0.02
+"""Share of the observed span above which a cut has a colour: an algorithm chose it."""
+LEAST_CUT = 0.0005
+"""Below that it is the rounding of the scale."""
 ENDS = ("InputOperator", "OutputOperator")
 """Rows of the compiler that hand the model its input and output: they are always on the CPU."""
 _TOOLKIT_SIGNS: dict[str, tuple[str, Meaning]] = {
@@ -134,6 +141,16 @@ def _sweep_outputs(row: Row) -> str | None:
     if row.error is not None:
         return str(row.error.get("what", ""))
     return _outputs_text((output.name, output.sqnr_db) for output in row.outputs or ())
+
+
+def _cut(tensor: RangeRow) -> float | None:
+    """Share of the observed span that the range cuts off."""
+    ends = (tensor.observed_minimum, tensor.observed_maximum, tensor.minimum, tensor.maximum)
+    low, high, lowest, highest = (math.nan if end is None else end for end in ends)
+    if None in ends or not high > low:
+        return None
+    share = (max(0.0, lowest - low) + max(0.0, high - highest)) / (high - low)
+    return 0.0 if share < LEAST_CUT else min(1.0, share)
 
 
 # fmt: off
@@ -304,6 +321,33 @@ CUTS = Table("cuts", "A layer, and what a cut behind it means (times estimated).
     Column("joined", help="+: computed together with the next layer.", from_width=1,
            value=lambda row: "+" if row.with_next else None),
 ))
+COVERAGE = Table("coverage", "A quantized layer, and how it runs in the simulator.", (
+    Column("layer", format=NAME, help="The layer.", width=16, grow=3),
+    Column("op", format=NAME, help="The layer's operator.", width=10),
+    Column("integer", "runs in", help="An integer kernel, or float.", width=9,
+           value=lambda row: "✓ integer" if row.integer else "! float",
+           style=lambda how: "good" if how and "✓" in how else "warn"),
+    Column("kernel", format=NAME, help="The kernel of ONNX Runtime.", width=18, from_width=90),
+    Column("reason", "why float", NAME, "Why it runs in float.", known("reason"), width=10,
+           grow=2),
+))
+
+QUANT_TABLE = Table("ranges", "A tensor of the quant table.", (
+    Column("tensor", format=NAME, help="The tensor's name.", width=12, grow=1),
+    Column("dtype", help="Its dtype.", width=8),
+    Column("minimum", format=FIGURE, help="The least value that it can have."),
+    Column("maximum", format=FIGURE, help="The largest value that it can have."),
+    Column("observed_minimum", "obs. min", FIGURE, "The least value of the calibration."),
+    Column("observed_maximum", "obs. max", FIGURE, "The largest value of the calibration."),
+    Column("cut", "range cut %", PERCENT, "Share of the observed span that the range cuts off.",
+           _cut, style=lambda share: "warn" if share is not None and share > MUCH_CUT else ""),
+    Column("scale", format=FIGURE, help="The smallest scale.", from_width=100),
+    Column("scale_max", "largest scale", FIGURE, "The largest scale.", from_width=120),
+    Column("zero_point", "zero", NUMBER, "The zero point; none where the channels' differ.",
+           width=5, from_width=90),
+    Column("scales", format=NUMBER, help="How many scales it has.", width=7, from_width=120),
+))
+
 SCORES = Table("scores", "A score of the float model and of the quantized one (simulated).", (
     Column("name", "score", NAME, "What was scored.", width=8, grow=1),
     Column("float", "float %", PERCENT, "Of the float model.", "golden"),

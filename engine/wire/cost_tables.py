@@ -11,6 +11,7 @@ from engine.wire.formats import (
     ADDRESS,
     CHANGE,
     COUNT,
+    FIGURE,
     MILLISECONDS,
     NAME,
     NUMBER,
@@ -30,6 +31,7 @@ __all__ = [
     "COMPARED",
     "KNOWN_CHIPS",
     "OFF_NPU",
+    "ROOFLINE",
     "TENSORS",
     "change_style",
     "figure_name",
@@ -210,6 +212,17 @@ ADVICE = Table("advice", "A way to make the model faster on a chip (gains estima
            lambda row: len(row.layers), width=6),
     Column("source", format=NAME, help="Where the vendor's manual says it.", width=12, grow=1,
            from_width=100),
+))
+
+ROOFLINE = Table("roofline", "A layer under the roof of a chip (estimated).", (
+    Column("number", "#", NUMBER, "Its place in the table."),
+    Column("name", "layer", NAME, "The layer's name.", "id", width=12, grow=3),
+    Column("intensity", "ops/byte", FIGURE, "Operations for each byte that it moves.", width=8),
+    Column("gops", "GOPS", FIGURE, "10^9 operations a second.", width=7),
+    Column("of_roof", "of roof %", PERCENT, "That, against the most that its intensity allows.",
+           None, width=9),
+    Column("time_ms", "time ms", MILLISECONDS, "Its time."),
+    Column("bound", help="What most of its time is.", width=10),
 ))
 
 KNOWN_CHIPS = Table("known-chips", "A chip, and what is known of it.", (

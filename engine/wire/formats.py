@@ -84,7 +84,9 @@ class Format:
     def _rounded(self, value: Any) -> Any:
         if isinstance(value, float) and not math.isfinite(value):
             return None if math.isnan(value) else str(value)
-        return round(value, self.digits) if self.digits is not None and value else value
+        if not isinstance(value, int | float | str):  # a shape
+            return self.text(value)
+        return round(value, self.digits) if self.digits is not None else value
 
 
 def _milliseconds(value: float) -> str:

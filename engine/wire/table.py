@@ -6,7 +6,7 @@ from it: a column that is added here is in all of them. See ``CONTRIBUTING.md``,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -161,9 +161,8 @@ class Table:
             yield tuple(part for c in columns for part in c.format.plain(c.of(row)))
 
 
-def says(column: Column, rows: Iterable[Any]) -> bool:
+def says(column: Column, rows: Sequence[Any]) -> bool:
     """Whether a column that may be hidden says something, and not what another says already."""
-    rows = list(rows)
     if not column.from_width or not rows:
         return True
     for row in rows:

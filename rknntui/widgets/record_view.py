@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +12,9 @@ from textual.widgets import Static
 
 from engine import escaped
 from engine.wire.codec import encode
+from engine.wire.table import Table
 from rknntui.keys.actions import Action
+from rknntui.tables import delimited
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.search import SearchLine
 
@@ -117,18 +117,15 @@ class RecordView(Vertical):
             self.table.focus()
 
 
-def as_file(suffix: str, rows: Sequence[Sequence[str]], records: Sequence[object]) -> bytes:
-    """A table as a file: ``.json`` has the values, ``.tsv`` and every other suffix the texts.
+def as_file(suffix: str, declared: Table, records: Sequence[object]) -> bytes:
+    """A table as a file: ``.json`` has the values, ``.tsv`` and every other suffix plain numbers.
 
     Args:
         suffix: ``.csv``, ``.tsv`` or ``.json``, in lower case.
-        rows: head and texts.
+        declared: the columns of CSV and TSV.
         records: their values.
     """
     if suffix == ".json":
         plain = [record if isinstance(record, Mapping) else encode(record) for record in records]
         return (escaped(json.dumps(plain, indent=1, default=str)) + "\n").encode()
-    out = io.StringIO()
-    dialect: Any = "excel-tab" if suffix == ".tsv" else "excel"
-    csv.writer(out, dialect, lineterminator="\n").writerows(rows)
-    return out.getvalue().encode()
+    return delimited(declared, records, suffix).encode()

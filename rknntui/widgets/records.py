@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from textual.message import Message
 
 from engine import sanitize
-from engine.wire.table import Column as DeclaredColumn
-from engine.wire.table import Table as Declared
+from engine.wire.table import Record, says
 from rknntui.widgets.strips import Line
-from rknntui.widgets.table import Column, Table
+from rknntui.widgets.table import Table
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from textual.strip import Strip
 
-__all__ = ["Field", "Record", "RecordTable", "name_text", "number"]
+    from engine.wire.table import Column
+    from engine.wire.table import Table as Declared
 
-Record = Mapping[str, Any]
-"""A row whose columns are made where the table is: a key for each."""
+__all__ = ["Record", "RecordTable", "name_text"]
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # typing's own has defaults from Python 3.13 on
@@ -31,57 +29,6 @@ else:
     from typing import TypeVar
 
     R = TypeVar("R")
-
-
-@dataclass(frozen=True)
-class Field:
-    """A key of the records, or an attribute, and the column that shows it.
-
-    Attributes:
-        key: of the records.
-        column: that shows its values.
-        wanted_from: width of the table in cells below which it is hidden; with one it is hidden
-            too while no record has a value for it.
-        unlike: another key; the column is hidden while it says the same in every record.
-        value: from a record to the value; None: the key's.
-    """
-
-    key: str
-    column: Column
-    wanted_from: int = 0
-    unlike: str = ""
-    value: Callable[[Any], Any] | None = None
-
-    def of(self, record: object) -> Any:
-        """Its value of a record."""
-        return _value(record, self.key) if self.value is None else self.value(record)
-
-
-def field_of(column: DeclaredColumn) -> Field:
-    """A declared column as a field of a table."""
-    shown = Column(
-        column.title,
-        column.cells,
-        right=column.format.right,
-        grow=column.grow,
-        text=column.format.text,
-        style=column.style,
-        name=column.name,
-    )
-    return Field(column.key, shown, column.from_width, column.unlike, column.of)
-
-
-Columns = Declared | Sequence[Field | DeclaredColumn]
-"""What a table of records shows: a declared table, or its columns."""
-
-
-def _fields(columns: Columns) -> tuple[Field, ...]:
-    declared = columns.columns if isinstance(columns, Declared) else columns
-    return tuple(
-        column if isinstance(column, Field) else field_of(column)
-        for column in declared
-        if isinstance(column, Field) or column.only != "file"
-    )
 
 
 def _value(record: object, key: str) -> Any:
@@ -94,7 +41,7 @@ class RecordTable(Table, Generic[R]):
     A record is a mapping (:data:`Record`) or a dataclass.
 
     Args:
-        fields: a declared table, or fields from left to right.
+        declared: its columns.
         id: the widget's id.
         what: what it lists, one word for file names.
         empty: what is shown where there is no record.
@@ -119,29 +66,19 @@ class RecordTable(Table, Generic[R]):
 
     def __init__(
         self,
-        fields: Columns,
+        declared: Declared,
         *,
         id: str,  # noqa: A002 - Textual's own name
         what: str,
         empty: str = "",
     ) -> None:
-        self._fields = _fields(fields)
-        super().__init__([f.column for f in self._fields], id=id)
+        self.declared = declared
+        super().__init__(self._fitting(None), id=id)
         self.what = what
-        self._shown = self._fields
         self._empty = empty
         self.filter_key = "/"
         self._records: list[R] = []
         self._told: R | None = None
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """The columns, shown or not; setting others shows them with the next records."""
-        return self._fields
-
-    @fields.setter
-    def fields(self, columns: Columns) -> None:
-        self._fields = _fields(columns)
 
     # -- records ---------------------------------------------------------------------------------
 
@@ -170,14 +107,14 @@ class RecordTable(Table, Generic[R]):
         kept = _value(self.record, keep) if keep else None
         self._records = list(records)
         self._order = []
-        self._choose_fields()
+        self._choose_columns()
         self._fill()
         if kept is not None:
             self.select_record(keep, kept)
         self._tell()
 
     def _fill(self) -> None:
-        self.set_rows([tuple(f.of(r) for f in self._shown) for r in self._records])
+        self.set_rows([tuple(c.of(r) for c in self.columns) for r in self._records])
 
     def set_empty(self, text: str) -> None:
         """Change what is shown where there is no record."""
@@ -198,16 +135,16 @@ class RecordTable(Table, Generic[R]):
     @property
     def shown_keys(self) -> tuple[str, ...]:
         """The keys of the columns that there is room for."""
-        return tuple(field.key for field in self._shown)
+        return tuple(column.key for column in self.columns)
 
     @property
     def sorted_by(self) -> str | None:
         """The field that the records are sorted by; None for the given order."""
-        return None if self.sort_column is None else self._shown[self.sort_column].key
+        return None if self.sort_column is None else self.columns[self.sort_column].key
 
     def sort_field(self, key: str | None, *, descending: bool = False) -> None:
         """Sort by a field; None restores the given order."""
-        keys = [f.key for f in self._shown]
+        keys = [column.key for column in self.columns]
         self.sort_by(keys.index(key) if key in keys else None, descending=descending)
 
     def _arrange(self, keep: int | None) -> None:
@@ -232,39 +169,38 @@ class RecordTable(Table, Generic[R]):
         self._told = self.record
 
     def as_rows(self, records: Sequence[R] | None = None) -> list[tuple[str, ...]]:
-        """Head and texts of all fields, of the shown records or those given."""
+        """Head and texts of all columns, of the shown records or those given."""
         shown = self.records if records is None else records
-        head = tuple(f.column.called for f in self.fields)
-        return [head, *(tuple(f.column.show(f.of(r)) for f in self.fields) for r in shown)]
+        columns = [column for column in self.declared.columns if column.only != "file"]
+        head = tuple(column.called for column in columns)
+        return [head, *(tuple(column.show(r) for column in columns) for r in shown)]
 
     # -- drawing ---------------------------------------------------------------------------------
 
     def on_resize(self) -> None:
-        """Show the fields that there is room for."""
-        if self._choose_fields():
+        """Show the columns that there is room for."""
+        if self._choose_columns():
             self._fill()
 
-    def _choose_fields(self) -> bool:
-        """Take the fields that are worth a column now; True where they are others."""
-        width = self.scrollable_content_region.width
-        shown = tuple(f for f in self.fields if width >= f.wanted_from and self._tells(f))
-        if shown == self._shown:
+    def _choose_columns(self) -> bool:
+        """Take the columns that are worth their room now; True where they are others."""
+        shown = self._fitting(self.scrollable_content_region.width)
+        if shown == self.columns:
             return False
         sorted_by = self.sorted_by
-        keys = [f.key for f in shown]
-        self._shown, self.columns = shown, tuple(f.column for f in shown)
+        keys = [column.key for column in shown]
+        self.columns = shown
         self.sort_column = keys.index(sorted_by) if sorted_by in keys else None
         return True
 
-    def _tells(self, field: Field) -> bool:
-        """Whether a field says something in a record, and not what another one says already."""
-        if not field.wanted_from or not self._records:
-            return True
-        same = field.unlike or field.key
-        return any(
-            value is not None and (same == field.key or value != _value(record, same))
-            for record in self._records
-            for value in (field.of(record),)
+    def _fitting(self, width: int | None) -> tuple[Column, ...]:
+        """The columns that a width (None: any) has room for, and that say something."""
+        return tuple(
+            column
+            for column in self.declared.columns
+            if column.only != "file"
+            and (width is None or width >= column.from_width)
+            and (width is None or says(column, self._records))
         )
 
     def head_line(self, y: int, width: int) -> Line:
@@ -297,8 +233,3 @@ class RecordTable(Table, Generic[R]):
 def name_text(value: object) -> str:
     """A name of a model, safe for a terminal and cut."""
     return sanitize(str(value), 300)
-
-
-def number(digits: int, *, signed: bool = False) -> Callable[[Any], str]:
-    """A formatter with so many significant digits."""
-    return lambda value: f"{value:{'+' if signed else ''}.{digits}g}"

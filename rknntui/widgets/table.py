@@ -4,61 +4,27 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from textual.binding import Binding
 
 from engine import sanitize
-from engine.wire.formats import ABSENT
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.strips import Line, cells, fit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-__all__ = ["Column", "Table"]
+    from engine.wire.table import Column
+
+__all__ = ["Table"]
 
 
 LONGEST_NAME = 200
 """Cells that a column asks for at most, whatever is in it."""
 SHOWN = 400
 """Characters of a cell that can be seen; what is copied and written is whole."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column.
-
-    Attributes:
-        title: in the head; empty over a column of signs.
-        width: least width in cells; a column of texts is narrower where all of them are.
-        right: whether values stand right, as numbers do; its width is fixed.
-        grow: share of the space that is left once every text is shown whole.
-        text: from value to text; ``str`` when None.
-        style: from value to the name of a style of ``Painted``.
-        name: what it is called where its title is empty.
-    """
-
-    title: str
-    width: int
-    right: bool = False
-    grow: int = 0
-    text: Callable[[Any], str] | None = None
-    style: Callable[[Any], str] | None = None
-    name: str = ""
-
-    @property
-    def called(self) -> str:
-        """Its title, else its name."""
-        return self.title or self.name
-
-    def show(self, value: Any) -> str:
-        """The text of a value; None is shown as a dash."""
-        if value is None:
-            return ABSENT
-        return self.text(value) if self.text else str(value)
 
 
 class Table(Rows):
@@ -144,22 +110,22 @@ class Table(Rows):
         return " ".join(self._texts(row)).lower()
 
     def _texts(self, row: tuple[Any, ...]) -> list[str]:
-        return [c.show(value) for c, value in zip(self.columns, row, strict=True)]
+        return [c.format.show(value) for c, value in zip(self.columns, row, strict=True)]
 
     def _need(self, index: int) -> int:
         """Cells that show every value of a column, and its title, whole."""
         column = self.columns[index]
-        if column.right:
-            return column.width
-        texts = {column.show(row[index])[:LONGEST_NAME] for row in self.rows}
-        longest = max((cell_len(text) for text in texts), default=column.width)
+        if column.format.right:
+            return column.cells
+        texts = {column.format.show(row[index])[:LONGEST_NAME] for row in self.rows}
+        longest = max((cell_len(text) for text in texts), default=column.cells)
         title = cell_len(column.title)
         return min(LONGEST_NAME, max(longest, title + bool(title)))  # beside the mark of the order
 
     def _widths(self, width: int) -> list[int]:
         """Cells of the columns: what they need at first, what is left to those that grow."""
-        needs = self._needs or [column.width for column in self.columns]
-        cells_of = [min(c.width, need) for c, need in zip(self.columns, needs, strict=True)]
+        needs = self._needs or [column.cells for column in self.columns]
+        cells_of = [min(c.cells, need) for c, need in zip(self.columns, needs, strict=True)]
         spare = max(0, width - sum(cells_of) - len(cells_of))
         weights = [1 + 2 * c.grow for c in self.columns]
         short = [index for index, need in enumerate(needs) if need > cells_of[index]]
@@ -181,7 +147,7 @@ class Table(Rows):
         for index, (column, cell) in enumerate(zip(self.columns, self._widths(width), strict=True)):
             arrow = ("▼" if self.descending else "▲") if index == self.sort_column else ""
             title = f"{column.title}{arrow}"
-            shown = title[:cell].rjust(cell) if column.right else fit(title, cell)
+            shown = title[:cell].rjust(cell) if column.format.right else fit(title, cell)
             line.append((f"{shown} ", "head"))
         return line
 
@@ -189,9 +155,9 @@ class Table(Rows):
         line: Line = []
         row = self.rows[self._order[index]]
         for column, value, cell in zip(self.columns, row, self._widths(width), strict=True):
-            text = sanitize(column.show(value), SHOWN)  # values may be names from files
+            text = sanitize(column.format.show(value), SHOWN)  # values may be names from files
             spare = cell - cells([(text, "")])
-            shown = " " * spare + text if column.right and spare >= 0 else fit(text, cell)
+            shown = " " * spare + text if column.format.right and spare >= 0 else fit(text, cell)
             style = column.style(value) if column.style else ""
             line.append((f"{shown} ", style))
         return line
@@ -200,8 +166,8 @@ class Table(Rows):
         """Sort by the next column; after the last one, as given."""
         if self.sort_column is None:
             self.sort_by(0)
-        elif self.sort_column + 1 < len(self.columns):
-            self.sort_by(self.sort_column + 1, descending=self.columns[self.sort_column + 1].right)
+        elif (following := self.sort_column + 1) < len(self.columns):
+            self.sort_by(following, descending=self.columns[following].format.right)
         else:
             self.sort_by(None)
 
@@ -218,7 +184,7 @@ class Table(Rows):
             end += cell + 1
             if x < end:
                 again = index == self.sort_column
-                falls = not self.descending if again else self.columns[index].right
+                falls = not self.descending if again else self.columns[index].format.right
                 self.sort_by(index, descending=falls)
                 return
 

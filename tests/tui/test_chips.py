@@ -17,7 +17,6 @@ from rknntui.screens.chips.facts import check_lines, chip_lines
 from rknntui.screens.chips.roofline import Roof
 from rknntui.screens.chips.scenario import AS_IS, checked
 from rknntui.screens.chips.spans import alive_at, peak_of
-from rknntui.screens.chips.text import change, milliseconds, size
 from rknntui.screens.chips.workspace import Chips
 from rknntui.screens.dialogs.request import read_form
 from rknntui.widgets.strips import bar
@@ -394,14 +393,6 @@ async def test_a_known_crash_of_the_compiler_is_told_first() -> None:
 
 async def test_figures_as_texts() -> None:
     assert [bar(share, 4) for share in (0.0, 1e-9, 0.5, 2.0)] == ["    ", "▏   ", "██  ", "████"]
-    assert [change(value) for value in (0.01, 3.21, -12.6)] == ["0 %", "+3.2 %", "-13 %"]
-    assert [milliseconds(value) for value in (123.4, 1.234, 0.00001)] == ["123", "1.23", "0"]
-    assert [size(value) for value in (12, 1756160, 1 << 40)] == ["12 B", "1.67 MiB", "1024 GiB"]
-    assert [size(value) for value in (1010, 1034240, 103 << 20)] == [
-        "0.99 KiB",
-        "0.99 MiB",
-        "103 MiB",
-    ]
 
 
 async def test_peak_and_tensors_alive() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine import Finding, RecipeError
+from engine.wire.build_tables import QUANT_TABLE
 from engine.wire.graph import RangeRow
 from engine.wire.guide import Answer, NextStep, Step, StepFinding
 from rknntui.app import Workbench
@@ -15,7 +16,6 @@ from rknntui.screens.accuracy.guide import step_lines
 from rknntui.screens.accuracy.score import ScorePane
 from rknntui.screens.accuracy.workspace import Accuracy
 from rknntui.screens.quantize.sweep import ComparePane, axes_of
-from rknntui.screens.quantize.tables import range_record
 from rknntui.screens.quantize.workspace import Quantize
 from rknntui.widgets.findings import FindingRows
 from tests.tui.conftest import screen_text, settle, until
@@ -97,11 +97,11 @@ def test_axes_are_options_with_values_of_theirs() -> None:
 
 
 def test_a_range_tells_how_much_of_what_was_seen_it_cuts_off() -> None:
-    scale = (1, 0.1, 0.1, 0)
-    assert range_record(RangeRow("t", "int8", *scale, -1.0, 3.5, -1.0, 3.0))["cut"] == 0
-    cut = range_record(RangeRow("t", "int8", *scale, -0.5, 2.5, -1.0, 3.0))["cut"]
-    assert cut == pytest.approx(0.25)
-    assert range_record(RangeRow("t", "int8", *scale, None, None, -1.0, 3.0))["cut"] is None
+    scale, cut = (1, 0.1, 0.1, 0), QUANT_TABLE.column("cut")
+    assert cut.of(RangeRow("t", "int8", *scale, -1.0, 3.5, -1.0, 3.0)) == 0
+    quarter = cut.of(RangeRow("t", "int8", *scale, -0.5, 2.5, -1.0, 3.0))
+    assert quarter == pytest.approx(0.25)
+    assert cut.of(RangeRow("t", "int8", *scale, None, None, -1.0, 3.0)) is None
 
 
 async def built(pilot) -> Workbench:

@@ -74,6 +74,6 @@ async def test_a_budget_of_time_is_asked_for() -> None:
 async def test_costs_as_texts() -> None:
     assert [ADDED_MS.text(value) for value in (0.1234, -0.05, 1e-9)] == ["+0.1234", "-0.0500", "0"]
     assert [ADDED_BYTES.text(value) for value in (2048, -1, 0)] == ["+2.00 KiB", "-1 B", "0"]
-    assert time_text(4.5, 4.6, "rk3588") == "est. 4.5 → 4.6 ms on rk3588"
-    assert time_text(None, 4.6, "rk3588") == "est. 4.6 ms on rk3588"
+    assert time_text(4.5, 4.6, "rk3588") == "est. 4.500 → 4.600 ms on rk3588"
+    assert time_text(None, 4.6, "rk3588") == "est. 4.600 ms on rk3588"
     assert time_text(4.5, None, "rk3588") == time_text(4.5, 4.6, "") == ""

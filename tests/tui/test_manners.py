@@ -98,7 +98,7 @@ async def test_every_column_that_sorts_has_a_name() -> None:
         tables = app.screen.query(RecordTable)
         assert len(tables) >= 8
         for table in tables:
-            assert all(field.column.called for field in table.fields), table.id
+            assert all(column.called for column in table.declared.columns), table.id
 
 
 @pytest.mark.usefixtures("no_engine")

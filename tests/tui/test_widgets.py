@@ -10,12 +10,15 @@ from textual.widget import Widget
 
 from engine.graph.ir.views import Groups
 from engine.wire.build import SimulatedOutput, TopValue
+from engine.wire.build_tables import OUTPUTS
+from engine.wire.formats import NUMBER
 from engine.wire.graph import GraphView
+from engine.wire.table import Column
 from rknntui.screens.model.detail import histogram
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.record_view import as_file
 from rknntui.widgets.strips import cells, fit
-from rknntui.widgets.table import Column, Table
+from rknntui.widgets.table import Table
 
 
 @pytest.mark.parametrize(
@@ -42,7 +45,7 @@ class Host(App[None]):
 
 
 def table() -> Table:
-    return Table((Column("name", 6, grow=1), Column("value", 6, right=True)))
+    return Table((Column("name", width=6, grow=1), Column("value", format=NUMBER, width=6)))
 
 
 ROWS = [("b", 2), ("a", None), ("C", 10.5)]
@@ -146,6 +149,9 @@ def test_a_histogram_shows_every_bin_that_is_not_empty() -> None:
 def test_a_table_of_records_is_plain_json_as_deep_as_they_are() -> None:
     top = (TopValue(3, 0.5),)
     output = SimulatedOutput("y", (1, 4), "float32", "simulated", top, 0.0, 0.5, 0.2, 0)
-    (told,) = json.loads(as_file(".json", (), [output]))
+    (told,) = json.loads(as_file(".json", OUTPUTS, [output]))
     assert (told["name"], told["shape"]) == ("y", [1, 4])
     assert told["top"] == [{"index": 3, "value": 0.5}]
+    head, row = as_file(".csv", OUTPUTS, [output]).decode().splitlines()
+    plain = dict(zip(head.split(","), row.split(","), strict=True))
+    assert (plain["shape"], plain["maximum"], plain["not_finite"]) == ("1x4", "0.5", "")

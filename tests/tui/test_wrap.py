@@ -9,7 +9,9 @@ import pytest
 from rich.cells import cell_len
 
 from engine import Finding, UsageError
+from engine.wire.formats import NUMBER
 from engine.wire.layer_tables import QUALITY
+from engine.wire.table import Column, says
 from rknntui.app import Workbench
 from rknntui.screens.configure.text import issue_lines
 from rknntui.screens.dialogs.dialogs import ConfirmDialog
@@ -18,9 +20,9 @@ from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.screens.dialogs.remedies import RemedyDialog
 from rknntui.screens.model.workspace import ModelWorkspace
 from rknntui.widgets.line_list import TextRows
-from rknntui.widgets.records import RecordTable, field_of
+from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import fit
-from rknntui.widgets.table import Column, Table
+from rknntui.widgets.table import Table
 from rknntui.widgets.wrap import wrap, wrap_line
 from tests.tui.conftest import screen_text, until
 
@@ -137,10 +139,10 @@ def test_names_keep_their_beginning_and_their_distinguishing_end() -> None:
 
 def test_columns_show_whole_texts_where_there_is_room() -> None:
     columns = (
-        Column("#", 5, right=True),
-        Column("operator", 12),
-        Column("name", 8, grow=1),
-        Column("shape", 11),
+        Column("#", format=NUMBER, width=5),
+        Column("operator", width=12),
+        Column("name", width=8, grow=1),
+        Column("shape", width=11),
     )
     table = Table(columns)
     table.set_rows([(1, "BatchNormalization", "/stage2/stage2.1/norm", "1x160x160x160")])
@@ -178,11 +180,11 @@ async def test_the_detail_of_a_node_is_wrapped_to_a_terminal_that_grows(
 
 
 def test_a_column_that_says_nothing_new_gives_its_room_to_names() -> None:
-    table = RecordTable(QUALITY.columns, id="ranking", what="accuracy")
-    source, impact = (field_of(QUALITY.column(key)) for key in ("source", "output_impact"))
+    table = RecordTable(QUALITY, id="ranking", what="accuracy")
+    source, impact = (QUALITY.column(key) for key in ("source", "output_impact"))
     table.set_records([{"name": "/a", "source": "/a", "output_impact": None}])
-    assert not table._tells(source)
-    assert not table._tells(impact)
+    assert not says(source, table.records)
+    assert not says(impact, table.records)
     table.set_records([{"name": "/a", "source": "/a, /b", "output_impact": 0.5}])
-    assert table._tells(source)
-    assert table._tells(impact)
+    assert says(source, table.records)
+    assert says(impact, table.records)

@@ -98,7 +98,7 @@ class ScorePane(Vertical):
         """Show what an evaluation found."""
         self._result = result
         scores = scores_of(shares=result.agreement is not None)
-        self.table.fields = scores
+        self.table.declared = scores
         self.table.set_records([scores.record(row) for row in result.scores])
         note = self.query_one("#score-note", TextRows)
         rows = wrap(sanitize(result.note), max(20, self.size.width - 4))

@@ -77,7 +77,7 @@ class TableWorkspace(Workspace):
         from engine import EngineError, atomic_write
 
         table = view.table
-        content = as_file(Path(path).suffix.lower(), table.as_rows(), table.records)
+        content = as_file(Path(path).suffix.lower(), table.declared, table.records)
         try:
             atomic_write(Path(path), content, overwrite=force)
         except EngineError as error:

@@ -10,7 +10,7 @@ from engine.wire.cost_tables import since
 from engine.wire.formats import MILLISECONDS, RATIO
 from engine.wire.layer_tables import COST
 from engine.wire.layers import LayerFigures, by_layer, layer_rows
-from engine.wire.table import Column
+from engine.wire.table import Column, Table
 from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import Record, RecordTable
@@ -18,7 +18,7 @@ from rknntui.widgets.strips import bar
 
 if TYPE_CHECKING:
     from engine.wire.cost import ChipEstimate
-    from engine.wire.table import Meaning
+    from engine.wire.table import Meaning, Table
 
 __all__ = ["ComparePane", "CostPane"]
 
@@ -55,12 +55,12 @@ class ComparePane(RecordView):
     """A row for each layer of the build, with its time on each of the compared chips."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = RecordTable(_fields(()), id="compared-chips", what="compared")
+        table = RecordTable(_side_by_side(()), id="compared-chips", what="compared")
         super().__init__("Layers side by side (estimated)", table, id=id)
 
     def take(self, found: Sequence[ChipEstimate]) -> None:
         """Show the chips beside each other, in the order of the first one's layers."""
-        self.table.fields = _fields([row.chip for row in found])
+        self.table.declared = _side_by_side([row.chip for row in found])
         chips = [_by_name(chip) for chip in found]
         longest = max((_ms(row) for rows in chips for row in rows.values()), default=0.0)
         records: list[Record] = []
@@ -85,7 +85,7 @@ class ComparePane(RecordView):
         return "" if record is None else str(record["name"])
 
 
-def _fields(chips: Sequence[str]) -> tuple[Column, ...]:
+def _side_by_side(chips: Sequence[str]) -> Table:
     """Position, layer, and for each chip its time, a bar and a sign where it is not on the NPU."""
 
     def sign_style(sign: str | None) -> Meaning:
@@ -100,7 +100,9 @@ def _fields(chips: Sequence[str]) -> tuple[Column, ...]:
                 COST.column("bar"), key=f"bar{at}", width=_BAR, from_width=30 + 24 * len(chips)
             ),
         ]
-    return (*columns, Column("ratio", format=RATIO, value=None, from_width=72))
+    ratio = Column("ratio", format=RATIO, value=None, from_width=72)
+    title = "A layer, and its time on each chip (estimated)."
+    return Table("compared-chips", title, (*columns, ratio))
 
 
 def _by_name(found: ChipEstimate) -> dict[str, LayerFigures]:

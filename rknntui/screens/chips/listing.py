@@ -53,7 +53,7 @@ class ChipsPane(RecordView):
         if (before is not None) != self._changed:
             self._changed = before is not None
             shown = _SHOWN.plus(*CHIP_CHANGES, after="fps_range") if self._changed else _SHOWN
-            self.table.fields = shown
+            self.table.declared = shown
         old = {row.chip: row for row in before.chips} if before is not None else {}
         rows = () if found is None else found.chips
         self.table.set_records(

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.containers import Vertical
 
-from rknntui.screens.chips.text import milliseconds
+from engine.wire.cost_tables import ROOFLINE
 from rknntui.widgets.histogram_chart import Chart
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
-from rknntui.widgets.records import Field, RecordTable, name_text
+from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import Line
-from rknntui.widgets.table import Column
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -197,16 +196,7 @@ class RooflinePane(Vertical):
         self._points: list[Point] = []
         self._roof: Roof | None = None
         self._said = ""
-        fields = (
-            Field("number", Column("#", 4, right=True)),
-            Field("name", Column("layer", 12, grow=3, text=name_text)),
-            Field("intensity", Column("ops/byte", 8, right=True, text=_short)),
-            Field("gops", Column("GOPS", 7, right=True, text=_short)),
-            Field("of_roof", Column("of roof %", 9, right=True, text=lambda v: f"{v:.0f}")),
-            Field("time_ms", Column("ms", 6, right=True, text=milliseconds)),
-            Field("bound", Column("bound", 10)),
-        )
-        self._table = RecordTable(fields, id="roof-layers", what="roofline")
+        self._table = RecordTable(ROOFLINE, id="roof-layers", what="roofline")
 
     def compose(self) -> ComposeResult:
         yield RooflineChart(id="roofline")
@@ -231,13 +221,13 @@ class RooflinePane(Vertical):
             self._roof = Roof(found.peak_gops, found.bandwidth_gbs)
         roof = self._roof
         records = [
-            {
-                **vars(p),
-                "aliases": (p.name,),
-                "name": p.id,
-                "of_roof": 100 * p.gops / roof.at(p.intensity) if roof is not None else None,
-            }
-            for p in self._points
+            ROOFLINE.record(
+                point,
+                id=point.id,
+                aliases=(point.name,),
+                of_roof=None if roof is None else point.gops / roof.at(point.intensity),
+            )
+            for point in self._points
         ]
         self._table.set_records(records, keep="number")
         self._point()

@@ -13,8 +13,8 @@ from engine.wire.encryption import (
     EncryptParams,
     KeyParams,
 )
+from engine.wire.formats import MILLISECONDS
 from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
-from rknntui.screens.chips.text import milliseconds
 from rknntui.screens.dialogs.new_file import ask_new_file
 from rknntui.widgets.findings import finding_lines, wrapped
 
@@ -234,7 +234,11 @@ def show_file_result(app: App[None], result: Encrypted | Segments) -> None:
                 made += wrapped(f"{what}: {names}.", width, "") if copies else []
             return made + finding_lines(result.findings, width, "deploy.apply-remedy")
         for number, row in enumerate(result.segments[:_MOST_SEGMENTS], 1):
-            time = f", {milliseconds(row.time_ms)} ms estimated" if row.time_ms is not None else ""
+            time = (
+                f", {MILLISECONDS.text(row.time_ms)} ms estimated"
+                if row.time_ms is not None
+                else ""
+            )
             text = (
                 f"{number}: {row.layers} layers, {row.first} to {row.last} "
                 f"({sanitize(row.ends, 60)}){time}; {human_bytes(row.crossing_bytes)} cross"

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine import gain_text, sanitize, sqnr_rank, sqnr_text
+from engine.wire.formats import MILLISECONDS
 from engine.wire.layer_tables import ADDED_BYTES, ADDED_MS
 from engine.wire.layers import by_layer, layers_of_choices
 from rknntui.keys.text import key_text
 from rknntui.screens.accuracy.text import decibel_text
-from rknntui.screens.chips.text import milliseconds
 from rknntui.screens.hybrid.plan import base_dtype
 from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.records import name_text
@@ -200,7 +200,7 @@ def row_lines(table: LayerTable, width: int) -> list[Line]:
 
 def _cost_text(row: LayerRow, time: float) -> str:
     """What a layer costs on the chip, and what promoting it adds."""
-    text = f"est. {milliseconds(time)} ms on {row.target}"
+    text = f"est. {MILLISECONDS.text(time)} ms on {row.target}"
     if row.promote_ms is None or row.promote_bytes is None:
         return text
     more = f"{ADDED_MS.text(row.promote_ms)} ms, {ADDED_BYTES.text(row.promote_bytes)}"
@@ -211,8 +211,8 @@ def time_text(before: float | None, after: float | None, chip: str) -> str:
     """``est. 4.5 → 4.6 ms on rk3588``; empty without an estimate."""
     if after is None or not chip:
         return ""
-    old = f"{milliseconds(before)} → " if before is not None and before != after else ""
-    return f"est. {old}{milliseconds(after)} ms on {sanitize(chip, 40)}"
+    old = f"{MILLISECONDS.text(before)} → " if before is not None and before != after else ""
+    return f"est. {old}{MILLISECONDS.text(after)} ms on {sanitize(chip, 40)}"
 
 
 def facts(

@@ -17,7 +17,6 @@ from rknntui.screens.base.workspace import Workspace
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.job_pane import JobPane
 from rknntui.widgets.line_list import Rows
-from rknntui.widgets.records import field_of
 from rknntui.widgets.search import SearchLine
 from rknntui.widgets.table import Table
 from rknntui.worker_places import in_background
@@ -81,7 +80,7 @@ class JobsWorkspace(Workspace):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="history"):
-            yield Table([field_of(column).column for column in JOBS.columns])
+            yield Table(JOBS.columns)
             yield SearchLine("filter: words of job, what, state")
         yield JobPane(id="pane")
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from engine.wire.project_tables import GRAPH_NODES
-from rknntui.widgets.records import field_of
 from rknntui.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ class NodeTable(Table):
     """Rows are (position, operator, name, shape of the first output, its dtype)."""
 
     def __init__(self, nodes: Iterable[NodeRow]) -> None:
-        super().__init__([field_of(column).column for column in _SHOWN.columns], id="nodes")
+        super().__init__(_SHOWN.columns, id="nodes")
         self.set_nodes(nodes)
 
     def set_nodes(self, nodes: Iterable[NodeRow]) -> None:

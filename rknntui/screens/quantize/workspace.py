@@ -11,6 +11,7 @@ from textual.containers import Vertical
 
 from engine import Finding, summary_text
 from engine.wire.build import BUILD, BuildSummary
+from engine.wire.build_tables import COVERAGE, QUANT_TABLE
 from engine.wire.codec import Values
 from engine.wire.graph import RANGES
 from engine.wire.hybrid import JOINS
@@ -25,7 +26,6 @@ from rknntui.screens.quantize import text
 from rknntui.screens.quantize.build import BuildStarter
 from rknntui.screens.quantize.findings import BuildFindings
 from rknntui.screens.quantize.sweep import ComparePane
-from rknntui.screens.quantize.tables import layer_fields, layer_records, range_fields, range_record
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.job_pane import JobPane
 from rknntui.widgets.line_list import Rows
@@ -112,11 +112,11 @@ class Quantize(TableWorkspace):
         yield ViewBar(tuple(_PANES), id="view-bar")
         with Vertical(id="views"):
             yield SummaryRows(id="summary")
-            layers = RecordTable(layer_fields(), id="layers", what="layers", empty="")
+            layers = RecordTable(COVERAGE, id="layers", what="layers", empty="")
             yield RecordView(
                 "Quantized layers and their kernels (simulated)", layers, id="layers-view"
             )
-            ranges = RecordTable(range_fields(), id="ranges", what="ranges", empty="")
+            ranges = RecordTable(QUANT_TABLE, id="ranges", what="ranges", empty="")
             yield RecordView("Tensor ranges", ranges, id="ranges-view")
             yield BuildFindings(id="build-findings")
             yield ComparePane(id="compare")
@@ -216,7 +216,8 @@ class Quantize(TableWorkspace):
             self._ranges_of = None
             self.query_one(SummaryRows).show(summary)
             table = self.query_one("#layers", RecordTable)
-            table.set_records(layer_records(summary) if summary else [])
+            layers = summary.layers if summary else ()
+            table.set_records([COVERAGE.record(layer) for layer in layers])
         self.findings.look(self.session)
         if summary is None:
             self.query_one(SummaryRows).show(None)
@@ -285,7 +286,7 @@ class Quantize(TableWorkspace):
         self.ask(
             RANGES,
             ModelTarget(recipe=built),
-            lambda answer: table.set_records([range_record(row) for row in answer.tensors]),
+            lambda answer: table.set_records([QUANT_TABLE.record(row) for row in answer.tensors]),
         )
 
     # -- actions ---------------------------------------------------------------------------------
