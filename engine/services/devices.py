@@ -16,7 +16,6 @@ from engine.wire.devices import (
     PerfParams,
 )
 from engine.wire.doctor import Check, Checks
-from engine.wire.requests import ModelTarget
 
 __all__ = ["examine", "list", "perf"]
 
@@ -52,7 +51,7 @@ def perf(params: PerfParams, reporter: Reporter) -> Performance:
     from engine.services.board_models import model_source
 
     address = toolkit_address(params.device)
-    source = model_source(ModelTarget(params.model), params.build, reporter)
+    source = model_source(params, params.build, reporter)
     if address is not None:
         from engine.devices.toolkit.jobs import perf_by_job  # the simulator: a second of a start
 

@@ -18,7 +18,7 @@ from engine.wire.doctor import Check
 from engine.wire.flags import Board, Flag, Force, InputFiles, Layered, Saved, Top
 from engine.wire.method import Part, Query, Task
 from engine.wire.record import record
-from engine.wire.requests import ModelTarget
+from engine.wire.requests import BuildOfModel, ModelTarget
 
 __all__ = [
     "BOARD_ABOUT",
@@ -197,7 +197,7 @@ class RunParams(ModelTarget):
     save: Saved = None
     top: Top = 5
     force: Force = False
-    build: ModelTarget | None = None
+    build: BuildOfModel = None
 
 
 @record(kw_only=True)

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, get_args
 from engine.base.findings import Finding
 from engine.wire.codec import Above, Key, Omit, Text, Whole
 from engine.wire.doctor import Check, Checks
-from engine.wire.flags import Argument, Board, Flag, Layered
+from engine.wire.flags import Board, Flag, Layered
 from engine.wire.method import Part, Query, Task
 from engine.wire.record import record
-from engine.wire.requests import ModelTarget
+from engine.wire.requests import BuildOfModel, ModelTarget
 
 __all__ = [
     "CORES",
@@ -222,19 +222,17 @@ def _write_batch(batch: Mapping[str, Any]) -> str:
 
 
 @record(kw_only=True)
-class PerfParams:
+class PerfParams(ModelTarget):
     """What to measure on a board.
 
     Attributes:
-        model: path of a compiled model, of an emulated board also a container of ours; None for the
-            build of a recipe there.
+        path: of a compiled model, of an emulated board also a container of ours; None for the build
+            of ``recipe`` there.
         batches: each is a row of the grid.
-        build: that the model was compiled from, a recipe or a container of ours: it names the
-            layers. Not needed where the model is a container of ours.
+        build: that the model was compiled from. Not needed where the model is a container of ours.
     """
 
     device: Board = None
-    model: Annotated[str | None, Argument()] = None
     cores: Annotated[
         tuple[Cores, ...],
         Flag(help=f"NPU cores, once per point; default auto: {', '.join(CORES)}.", metavar="CORES"),
@@ -258,7 +256,7 @@ class PerfParams:
     fix_clocks: Annotated[
         bool, Flag(help="Set the clocks of the vendor's script; restored afterwards.")
     ] = False
-    build: ModelTarget | None = None
+    build: BuildOfModel = None
     batches: Annotated[
         tuple[BatchModel, ...],
         Flag(
@@ -390,8 +388,8 @@ class Performance(ModelOnBoard):
     kept: str = ""
 
 
-DEVICES_PERF = Task("devices.perf", PerfParams, Performance, "perf run")
-DEVICES_LIST = Query("devices.list", DeviceListParams, Listing, "devices list")
+DEVICES_PERF = Task("devices.perf", PerfParams, Performance, "perf run", options=False)
+DEVICES_LIST = Query("devices.list", DeviceListParams, Listing, "devices list", options=False)
 DEVICES_EXAMINE = Task("devices.examine", ExamineParams, Checks, "doctor")
 EXAMINED = Part("devices.check", Check)
 """A check of ``devices.examine``, told as soon as it is done."""

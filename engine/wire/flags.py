@@ -250,7 +250,8 @@ class Param:
             return [word for item in value.items() for word in (name, write(item))]
         if self.many and not isinstance(value, str):
             return [word for item in value for word in (name, *self._texts(item, write))]
-        return [name, *self._texts(value, write)]
+        texts = self._texts(value, write)
+        return [name, *texts] if any(texts) else []  # no text means it
 
     def _texts(self, value: Any, write: Callable[[Any], str]) -> list[str]:
         return [write(each) for each in value] if self.width > 1 else [write(value)]

@@ -92,8 +92,8 @@ class KeptRuns:
 class RunPair:
     """Ids of two kept runs."""
 
-    first: Annotated[str, Argument()]
-    second: Annotated[str, Argument()]
+    first: Annotated[str, Argument(kind="text")]
+    second: Annotated[str, Argument(kind="text")]
 
 
 @record
@@ -142,5 +142,5 @@ class RunsCompared:
     layers: tuple[LayerChange, ...]
 
 
-MEASURED_LIST = Query("measured.list", KeptFilter, KeptRuns, "perf history")
-MEASURED_COMPARE = Query("measured.compare", RunPair, RunsCompared, "perf compare")
+MEASURED_LIST = Query("measured.list", KeptFilter, KeptRuns, "perf history", options=False)
+MEASURED_COMPARE = Query("measured.compare", RunPair, RunsCompared, "perf compare", options=False)

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
+from engine.wire.codec import Values
 from engine.wire.model import SNIFF
 from engine.wire.requests import AtPath, ModelTarget
 from rknntui.cli.session import WorkerSession, resolve
 
-__all__ = ["board_target", "build_flag"]
+__all__ = ["board_target", "on_board"]
 
 _YAML = (".yaml", ".yml")
-
-build_flag = click.option(
-    "--build",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Recipe or container of the same build: its layer names are shown.",
-)
 
 
 async def board_target(session: WorkerSession, model: Path) -> ModelTarget:
@@ -34,3 +26,11 @@ async def board_target(session: WorkerSession, model: Path) -> ModelTarget:
     if kind == "recipe" or texts:
         return ModelTarget(recipe=await resolve(session, model, {}))
     return ModelTarget(str(model.absolute()))
+
+
+async def on_board(session: WorkerSession, model: Path, _options: Values, fields: Values) -> Values:
+    """The model of a request for a board, and the recipe that ``--build`` may name."""
+    target, build = await board_target(session, model), fields.get("build")
+    if build is not None:
+        build = await board_target(session, Path(build.path))
+    return {"path": target.path, "recipe": target.recipe, "build": build}

@@ -13,12 +13,9 @@ from engine import atomic_write, refuse_existing
 from engine.wire.codec import Values, encode
 from engine.wire.cost import (
     COST_ADVICE,
-    COST_CALIBRATE,
     COST_ESTIMATE,
     AdviceAnswer,
     AdviceParams,
-    Calibrated,
-    CalibrateParams,
     EstimateParams,
     Estimates,
 )
@@ -26,13 +23,12 @@ from engine.wire.model import LOAD, LoadParams
 from engine.wire.requests import ModelTarget
 from rknntui.cli.cost_text import advice_lines
 from rknntui.cli.gates import Limits, estimate_figures
-from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 from rknntui.cli.verb import Printed, show
 from rknntui.cost_report import REPORTS, Kind, report_text
 
-__all__ = ["Asked", "load_target", "report_flag", "show_calibration", "show_estimates"]
+__all__ = ["Asked", "loaded", "report_flag", "show_estimates"]
 
 
 async def load_target(
@@ -49,6 +45,12 @@ async def load_target(
     if not sizes:
         await session.run(LOAD, LoadParams(recipe=recipe))
     return ModelTarget(recipe=recipe)
+
+
+async def loaded(session: WorkerSession, model: Path, options: Values, fields: Values) -> Values:
+    """The recipe of a request about a model, which is loaded."""
+    found = await load_target(session, model, options, fields.get("input_sizes", ()))
+    return {"recipe": found.recipe}
 
 
 async def estimated(
@@ -138,23 +140,3 @@ def show_estimates(
     more = {"advice": [encode(one) for one in advice]} if asked.advice else {}
     told = [*lines(found), *advice_lines(advice)]
     return show(found, Printed(told, gates, more=more), as_json=asked.as_json)
-
-
-def show_calibration(model: Path, run: str | None, given: Values, *, as_json: bool) -> int:
-    """Correct the estimates of a chip by a kept run, and say by how much."""
-
-    async def action(session: WorkerSession) -> Calibrated:
-        target = await load_target(session, model, given)
-        return await session.call(COST_CALIBRATE, CalibrateParams(recipe=target.recipe, run=run))
-
-    found = with_worker(action, Narrator())
-    lines = [
-        (
-            f"{found.chip}: {found.measured_ms:.3f} ms measured in the run {found.run}, "
-            f"{found.estimated_ms:.3f} ms estimated"
-        ),
-        f"Estimates of {found.chip} are multiplied by {found.factor:.3f} from now on.",
-        *found.notes,
-    ]
-    emit(found, lines, as_json=as_json)
-    return 0

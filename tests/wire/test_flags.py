@@ -18,6 +18,7 @@ from engine.wire.codec import Above, Whole, encode, read_request
 from engine.wire.devices import BatchModel
 from engine.wire.flags import Param, command_of, params_of
 from engine.wire.method import Method, Task
+from engine.wire.requests import ModelTarget
 from rknntui.cli.flags import values_of
 from rknntui.cli.request import values_for
 from rknntui.cli.root import cli
@@ -55,6 +56,7 @@ def value_of(param: Param) -> st.SearchStrategy[Any]:
             "batches": st.just((BatchModel(4, "/b4.rknn"),)),
             "python": st.just("python3.11"),
             "run": WORD,
+            "build": st.just(ModelTarget("/d/build.yaml")),
             "ssh": st.lists(WORD.map("ssh:{}".format), min_size=1).map(tuple),
         }
         return special[param.path[-1]]

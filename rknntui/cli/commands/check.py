@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from engine import sanitize
-from engine.wire.codec import Values
 from engine.wire.cost import COST_CHECK, CheckAnswer
 from engine.wire.cost_tables import CHECKED, OFF_NPU
-from rknntui.cli.estimate_output import load_target
+from rknntui.cli.estimate_output import loaded
 from rknntui.cli.gates import Limits, check_figures
 from rknntui.cli.output import table_lines
-from rknntui.cli.session import WorkerSession
 from rknntui.cli.verb import Printed, verb
-
-
-async def _loaded(session: WorkerSession, model: Path, options: Values, fields: Values) -> Values:
-    found = await load_target(session, model, options, fields.get("input_sizes", ()))
-    return {"recipe": found.recipe}
 
 
 @verb(
     COST_CHECK,
-    fill=_loaded,
+    fill=loaded,
     limits=("cpu",),
     epilog="Example: rknntui check model.onnx --chip rk3566 --fail-cpu 0",
 )

@@ -10,42 +10,18 @@ import click
 
 from engine import sanitize
 from engine.wire.board_tables import COMPARED_LAYERS, COMPARED_POINTS, KEPT_RUNS, POINTS
-from engine.wire.codec import encode
-from engine.wire.cost import COST_CALIBRATE, COST_ESTIMATE, CalibrateParams, EstimateParams
-from engine.wire.devices import (
-    DEVICES_PERF,
-    MeasuredPoint,
-    Performance,
-    PerfParams,
-)
-from engine.wire.measured import (
-    MEASURED_COMPARE,
-    MEASURED_LIST,
-    KeptFilter,
-    RunPair,
-    RunsCompared,
-)
-from engine.wire.requests import ModelTarget
-from rknntui.cli.board_target import (
-    board_target,
-    build_flag,
-)
+from engine.wire.cost import COST_CALIBRATE, COST_ESTIMATE, Calibrated, EstimateParams
+from engine.wire.devices import DEVICES_PERF, MeasuredPoint, Performance
+from engine.wire.measured import MEASURED_COMPARE, MEASURED_LIST, KeptRuns, RunsCompared
+from rknntui.cli.board_target import on_board
 from rknntui.cli.cost_text import layer_cost_lines
-from rknntui.cli.estimate_output import Asked, report_flag, show_calibration, show_estimates
+from rknntui.cli.estimate_output import Asked, loaded, report_flag, show_estimates
 from rknntui.cli.figures import layer_lines, memory_line, where_line
 from rknntui.cli.flags import VerbGroup, json_flag, quiet_flag, recipe_flags, target, values_of
-from rknntui.cli.gates import (
-    Limits,
-    cost_gate_flags,
-    exit_code,
-    gate_lines,
-    limit_flags,
-    measured_gates,
-)
-from rknntui.cli.output import emit, table_lines
-from rknntui.cli.progress import Narrator
+from rknntui.cli.gates import Limits, cost_gate_flags, measured_gates
+from rknntui.cli.output import table_lines
 from rknntui.cli.request import request_flags, values_for
-from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.cli.verb import Printed, verb
 
 _MODES = {
     "--history": "history",
@@ -89,51 +65,25 @@ def command() -> None:
     """
 
 
-@command.command(
-    "run",
-    short_help="Time a compiled model on a board (measured).",
+@verb(
+    DEVICES_PERF,
+    of=command,
+    fill=on_board,
+    limits=("over",),
+    brief="Time a compiled model on a board (measured).",
     epilog="Example: rknntui perf model.rknn --device ssh:pi@board.lan --cores 0_1_2 --threads 3",
 )
-@click.argument("model", type=click.Path(path_type=Path))
-@request_flags(DEVICES_PERF)
-@build_flag
-@limit_flags("over")
-@json_flag
-@quiet_flag
-def run(
-    model: Path,
-    build: Path | None,
-    fail_over: float | None,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> int:
+def run(found: Performance, limits: Limits) -> Printed:
     """Time a compiled model on a board (measured): percentiles, clocks and temperature beside them.
 
     MODEL is a .rknn that the vendor's toolkit compiled for the board's chip; an emulated board also
     takes a container of this program or a recipe. Inputs are zeros. Every run is kept: perf history
     lists them, perf compare sets two side by side.
     """
-    values = values_for(PerfParams, flags)
-
-    async def action(session: WorkerSession) -> Performance:
-        target = await board_target(session, model)
-        made_from = None if build is None else await board_target(session, build)
-        if target.path is None:
-            made_from = ModelTarget(recipe=target.recipe)
-        asked = PerfParams(model=target.path, build=made_from, **values)
-        return await session.run(DEVICES_PERF, asked)
-
-    found = with_worker(action, Narrator(quiet=quiet))
     medians = [
         (_name(each), None if each.median is None else each.median / 1000) for each in found.points
     ]
-    gates = measured_gates(medians, fail_over, found.label)
-    data = encode(found)
-    if gates:
-        data["gates"] = [encode(one) for one in gates]
-    emit(data, [*_lines(found), *gate_lines(gates)], as_json=as_json)
-    return exit_code(gates)
+    return Printed(_lines(found), measured_gates(medians, limits.over, found.label))
 
 
 @command.command(
@@ -170,37 +120,35 @@ def estimate(
     return show_estimates(asked, layer_cost_lines, kind="layers")
 
 
-@command.command("history", short_help="List the runs that are kept.")
-@request_flags(MEASURED_LIST)
-@json_flag
-def history(as_json: bool, **flags: Any) -> None:
+@verb(MEASURED_LIST, of=command, silent=True, brief="List the runs that are kept.")
+def history(found: KeptRuns) -> list[str]:
     """List the runs that are kept, the newest first; nothing is measured."""
-    asked = KeptFilter(**values_for(KeptFilter, flags))
-    found = with_worker(lambda session: session.call(MEASURED_LIST, asked), Narrator())
-    lines = table_lines(KEPT_RUNS, found.runs) or ["No run is kept."]
-    emit(found, lines, as_json=as_json)
+    return table_lines(KEPT_RUNS, found.runs) or ["No run is kept."]
 
 
-@command.command("compare", short_help="Set two kept runs side by side.")
-@click.argument("first")
-@click.argument("second")
-@json_flag
-def compare(first: str, second: str, as_json: bool) -> None:
+@verb(MEASURED_COMPARE, of=command, silent=True, brief="Set two kept runs side by side.")
+def compare(found: RunsCompared) -> list[str]:
     """Set two kept runs side by side, by their ids in the history; nothing is measured."""
-    asked = RunPair(first, second)
-    found = with_worker(lambda session: session.call(MEASURED_COMPARE, asked), Narrator())
-    emit(found, _compared(found), as_json=as_json)
+    first, second = found.labels
+    lines = [f"first {first}, second {second}"]
+    lines += [f"not equal: {sanitize(text)}" for text in found.differs]
+    points = table_lines(COMPARED_POINTS, found.points)
+    lines += ["", *points] if points else ["No point was measured in both."]
+    layers = table_lines(COMPARED_LAYERS, found.layers)
+    return lines + (["", *layers] if layers else [])
 
 
-@command.command("calibrate", short_help="Correct the estimates of a chip by a kept run.")
-@target
-@request_flags(COST_CALIBRATE)
-@recipe_flags
-@json_flag
-def calibrate(target: Path, as_json: bool, **flags: Any) -> int:
+@verb(COST_CALIBRATE, of=command, fill=loaded, brief="Correct a chip's estimates by a kept run.")
+def calibrate(found: Calibrated) -> list[str]:
     """Correct the estimates of a chip by a kept run of TARGET, from now on."""
-    values = values_for(CalibrateParams, flags)
-    return show_calibration(target, values.get("run"), values_of(flags), as_json=as_json)
+    return [
+        (
+            f"{found.chip}: {found.measured_ms:.3f} ms measured in the run {found.run}, "
+            f"{found.estimated_ms:.3f} ms estimated"
+        ),
+        f"Estimates of {found.chip} are multiplied by {found.factor:.3f} from now on.",
+        *found.notes,
+    ]
 
 
 def _lines(found: Performance) -> list[str]:
@@ -224,13 +172,3 @@ def _lines(found: Performance) -> list[str]:
 def _name(point: MeasuredPoint) -> str:
     batch = f", batch {point.batch}" if point.batch > 1 else ""
     return f"cores {point.cores}{batch}, threads {point.threads}"
-
-
-def _compared(found: RunsCompared) -> list[str]:
-    first, second = found.labels
-    lines = [f"first {first}, second {second}"]
-    lines += [f"not equal: {sanitize(text)}" for text in found.differs]
-    points = table_lines(COMPARED_POINTS, found.points)
-    lines += ["", *points] if points else ["No point was measured in both."]
-    layers = table_lines(COMPARED_LAYERS, found.layers)
-    return lines + (["", *layers] if layers else [])

@@ -2,62 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import click
-
 from engine import sanitize
-from engine.wire.board import BOARD_RUN, Ran, RunParams
-from rknntui.cli.board_target import (
-    board_target,
-    build_flag,
-)
+from engine.wire.board import BOARD_RUN, Ran
+from rknntui.cli.board_target import on_board
 from rknntui.cli.figures import layer_lines, memory_line, output_lines, where_line
-from rknntui.cli.flags import json_flag, quiet_flag
-from rknntui.cli.output import emit
-from rknntui.cli.progress import Narrator
-from rknntui.cli.request import request_flags, values_for
-from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.cli.verb import verb
 
 
-@click.command(
-    "run",
+@verb(
+    BOARD_RUN,
+    fill=on_board,
     epilog="On this machine: rknntui simulate. Example: rknntui run model.rknn --device "
     "ssh:pi@board.lan --input photo.jpg --loops 20 --save outputs/",
 )
-@click.argument("model", type=click.Path(path_type=Path))
-@request_flags(BOARD_RUN)
-@build_flag
-@json_flag
-@quiet_flag
-def command(
-    model: Path,
-    build: Path | None,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> None:
+def command(found: Ran) -> list[str]:
     """Run inputs through a model on a board (measured).
 
     MODEL is a .rknn that the vendor's toolkit compiled for the board's chip. An emulated board also
     takes a container of this program, or a recipe, which is built first. An image is passed as
     uint8 pixels in the size of the input; mean and std are in the compiled model.
     """
-
-    values = values_for(RunParams, flags)
-
-    async def action(session: WorkerSession) -> Ran:
-        target = await board_target(session, model)
-        made_from = None if build is None else await board_target(session, build)
-        asked = RunParams(target.path, target.recipe, build=made_from, **values)
-        return await session.run(BOARD_RUN, asked)
-
-    found = with_worker(action, Narrator(quiet=quiet))
-    emit(found, _lines(found), as_json=as_json)
-
-
-def _lines(found: Ran) -> list[str]:
     lines = [where_line(found.device, found.chip, found.runtime, found.driver, found.label)]
     lines += output_lines(found.outputs)
     if found.milliseconds is not None:

@@ -113,7 +113,7 @@ def test_the_big_runtime(reached: Reached, models: dict[str, Path], name: str) -
     found = examined(address, model)
     assert {check.state for check in found.values()} <= {"ok", "skipped"}
     assert name.split("-")[1] in found["runtime"].found
-    asked = {"device": address, "model": str(model), "threads": [2], "loops": 3, "layers": True}
+    asked = {"device": address, "path": str(model), "threads": [2], "loops": 3, "layers": True}
     timed = perf(asked, NullReporter())
     assert timed["points"][0]["count"] == 6
     assert "conv" in timed["text"]

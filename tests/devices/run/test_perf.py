@@ -37,7 +37,7 @@ def batched(here: MakeBoard, model: Path, tmp_path: Path) -> Path:
 def test_a_grid_with_batches(batched: Path, model: Path) -> None:
     asked = {
         "device": "local",
-        "model": str(model),
+        "path": str(model),
         "threads": [1, 2],
         "loops": 5,
         "layers": True,
@@ -65,7 +65,7 @@ def test_what_was_measured_is_kept_where_the_board_goes(here: MakeBoard, model: 
         if isinstance(event, Progress) and event.note.startswith("cores 0,"):
             board.pull_cable()
 
-    asked = {"device": "local", "model": str(model), "cores": ["0", "1", "2"], "loops": 5}
+    asked = {"device": "local", "path": str(model), "cores": ["0", "1", "2"], "loops": 5}
     with pytest.raises(DeviceLostError):
         perf(asked, CallbackReporter(heard))
     (kept,) = list_runs()
@@ -80,7 +80,7 @@ def test_what_was_measured_is_kept_where_the_board_goes(here: MakeBoard, model: 
 def test_a_model_of_another_batch_is_refused(batched: Path, model: Path) -> None:
     wrong = {"batch": 2, "model": str(batched)}
     with pytest.raises(UsageError, match="is for 4 frames at once, not for 2"):
-        perf({"device": "local", "model": str(model), "batches": [wrong]}, NullReporter())
+        perf({"device": "local", "path": str(model), "batches": [wrong]}, NullReporter())
 
 
 @pytest.mark.cc
@@ -90,7 +90,7 @@ def test_the_table_of_a_large_model_is_no_line_too_long(here: MakeBoard, model: 
         for number, row in enumerate(answers().layers * 2500)
     )
     here(answers(results={ANY_INPUT: (SCORES.tobytes(),)}, layers=rows))
-    asked = {"device": "local", "model": str(model), "loops": 2, "layers": True}
+    asked = {"device": "local", "path": str(model), "loops": 2, "layers": True}
     found = perf(asked, NullReporter())
     assert len(found["text"]) > 400_000
     assert len(found["layers"]) == len(rows)
@@ -102,6 +102,6 @@ def test_a_run_without_a_single_time_is_an_error_and_is_not_kept(
 ) -> None:
     here(answers(results={}))
     with pytest.raises(RuntimeLibraryError, match="Nothing was measured") as caught:
-        perf({"device": "local", "model": str(model), "threads": [1, 2]}, NullReporter())
+        perf({"device": "local", "path": str(model), "threads": [1, 2]}, NullReporter())
     assert "RKNN_ERR_INPUT_INVALID" in caught.value.cause
     assert list(list_runs()) == []

@@ -149,7 +149,7 @@ def test_memory_is_counted(toolkit: ToolkitEnvironment, compiled: Path) -> None:
 def test_times_are_kept(toolkit: ToolkitEnvironment, compiled: Path) -> None:
     asked = PerfParams(
         device=BOARD,
-        model=str(compiled),
+        path=str(compiled),
         threads=(1, 2),
         cores=("auto", "1"),
         loops=4,
