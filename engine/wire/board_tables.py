@@ -70,6 +70,7 @@ def _batch(row: MeasuredPoint | PointChange) -> int | None:
 
 # fmt: off
 BOARDS = Table("boards", "A board in reach.", (
+    Column("mark", name="mark", value=None, width=2, style=lambda _: "accent", only="screen"),
     Column("id", "device", NAME, "Its name for --device.", width=20, grow=2),
     Column("state", format=state_of(lambda state: state_sign(state)[0]),
            help="Whether you can use it.", width=14,

@@ -155,6 +155,7 @@ def _cut(tensor: RangeRow) -> float | None:
 
 # fmt: off
 COMPILED = Table("compiled", "A chip, and the model that was compiled for it.", (
+    Column("mark", name="mark", value=None, width=1, style=_accent, only="screen"),
     Column("chip", format=NAME, help="The chip.", width=8),
     Column("toolkit", format=NAME, help="The vendor's toolkit that compiled it.",
            value=known("toolkit"), width=9, style=_state_style, from_width=72),

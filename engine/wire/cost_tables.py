@@ -26,9 +26,7 @@ __all__ = [
     "ADVICE",
     "CHECKED",
     "CHIPS",
-    "CHIP_CHANGES",
     "CHIP_FIGURES",
-    "COMPARED",
     "KNOWN_CHIPS",
     "OFF_NPU",
     "ROOFLINE",
@@ -118,11 +116,16 @@ def _count_style(place: str) -> Callable[[int | None], Meaning]:
 
 # fmt: off
 CHIPS = Table("chips", "A chip, and what the model costs on it (estimated).", (
+    Column("mark", name="compared", value=None, width=1, style=lambda _: "accent", only="screen"),
     Column("chip", format=NAME, help="The chip.", width=9),
     Column("generation", format=NUMBER, help="Generation of the NPU.", only="file"),
     Column("fps", "FPS", RATE, "Frames a second, of all cores and the whole batch.", "fps.value"),
     Column("fps_range", "90 %", range_of(RATE), "Nine in ten frame rates lie in this interval.",
            lambda chip: _ends(chip.fps), file=("fps_low", "fps_high")),
+    Column("fps_change", "FPS Δ", CHANGE, "The frame rate against the recipe as it is.", None,
+           style=change_style(more_is_better=True), from_width=1, only="screen"),
+    Column("memory_change", "memory Δ", CHANGE, "The memory against the recipe as it is.", None,
+           style=change_style(more_is_better=False), from_width=100, only="screen"),
     Column("reaches", help="Whether it does the frames a second that you asked for.",
            value=known("reaches"), from_width=1),
     Column("time_ms", "time ms", MILLISECONDS, "Time of an inference.", "time_ms.value"),
@@ -148,7 +151,9 @@ CHIPS = Table("chips", "A chip, and what the model costs on it (estimated).", (
     Column("macs", "MACs", COUNT, "Multiply-accumulates of an inference.", only="file"),
     Column("dtype", help="The dtype that most layers compute in.", value=known("dtype"),
            from_width=84),
-    Column("basis", help="What the estimate of time stands on.",
+    Column("basis", help="What the estimate of time stands on. Fitted: published rates of the "
+           "chip. Derived: a chip of the same design. Structural: no rate was ever published, so "
+           "it is not validated. Calibrated: a run of your board.",
            value=lambda chip: None if chip.problem else chip.confidence or None, width=10,
            style=lambda basis: _BASES.get(basis, "")),
     Column("cores", format=NUMBER, help="NPU cores that share an inference.", from_width=120),
@@ -175,18 +180,6 @@ TENSORS = Table("tensors", "A tensor in the internal memory of a chip (estimated
     Column("label", "figures are", help="Where the figures are from.", only="file",
            value=lambda _: "estimated"),
 ))
-
-COMPARED = Column("mark", name="compared", value=None, width=1, style=lambda _: "accent",
-                  only="screen")
-"""A sign before the chips that are set beside each other."""
-
-CHIP_CHANGES = (
-    Column("fps_change", "FPS Δ", CHANGE, "The frame rate against the recipe as it is.",
-           None, style=change_style(more_is_better=True), only="screen"),
-    Column("memory_change", "memory Δ", CHANGE, "The memory against the recipe as it is.",
-           None, style=change_style(more_is_better=False), from_width=100, only="screen"),
-)
-"""Behind ``fps_range``, where something is varied."""
 
 CHECKED = Table("checked", "A chip, and where the layers of the model run on it (estimated).",
                 CHIPS.pick("chip", "dtype", "npu_layers", "cpu_layers", "unknown_layers",

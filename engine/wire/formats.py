@@ -86,7 +86,8 @@ class Format:
             return None if math.isnan(value) else str(value)
         if not isinstance(value, int | float | str):  # a shape
             return self.text(value)
-        return round(value, self.digits) if self.digits is not None else value
+        whole = self.digits is None or isinstance(value, str)
+        return value if whole else round(value, self.digits)
 
 
 def _milliseconds(value: float) -> str:
@@ -129,7 +130,7 @@ def _shape(value: Any) -> str:
 
 
 WORD = Format("a word", lambda value: sanitize(str(value), 80), right=False)
-NAME = Format("a name of a model or file", lambda value: sanitize(str(value), 300), right=False)
+NAME = Format("text", lambda value: sanitize(str(value), 300), right=False)
 SHAPE = Format("a shape, 1x3x240x320", _shape, right=False)
 HASH = Format("the first 12 digits of a SHA-256", lambda value: str(value)[:12], 12, right=False)
 MOMENT = Format("local time, 2026-01-31 13:45:12", _moment, 19, right=False, unit="s since 1970")
@@ -138,9 +139,9 @@ COUNT = Format("a count, 1,234,567", lambda value: f"{value:,}", 11)
 ADDRESS = Format("an address, hexadecimal", hex, 10)
 FIGURE = Format("a number with four digits that count", lambda value: f"{value:.4g}", 9)
 SIZE = Format("a size, 1.67 MiB", human_bytes, 10, unit="bytes")
-MILLISECONDS = Format("a time, 12.35", _milliseconds, 6, digits=6, unit="ms")
-MICROSECONDS = Format("a time, 12.3", lambda value: f"{value:.1f}", 9, digits=3, unit="µs")
-SECONDS = Format("a time, 12.3", lambda value: f"{value:.1f}", 7, digits=3, unit="s")
+MILLISECONDS = Format("a time in ms, 12.35", _milliseconds, 6, digits=6, unit="ms")
+MICROSECONDS = Format("a time in µs, 12.3", lambda value: f"{value:.1f}", 9, digits=3, unit="µs")
+SECONDS = Format("a time in s, 12.3", lambda value: f"{value:.1f}", 7, digits=3, unit="s")
 RATE = Format("frames a second, 47.3 or 12.5k", _rate, 6, digits=4, unit="frames/s")
 TENTHS = Format("a number with one decimal", lambda value: f"{value:.1f}", 7, digits=4)
 RATIO = Format("a ratio, 1.7x", lambda value: f"{value:.1f}x", 6, digits=4)

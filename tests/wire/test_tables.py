@@ -169,6 +169,10 @@ ROWS = (KNOWN, UNKNOWN, REFUSED)
 NEW = Column("peak_gops", "GOPS", formats.RATE, "Peak.")
 
 
+def with_column(column: Column, at: int) -> Table:
+    return replace(CHIPS, columns=(*CHIPS.columns[:at], column, *CHIPS.columns[at:]))
+
+
 def html_cells(text: str) -> list[list[str]]:
     lines = text.split("<tr>")[1:]
     return [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", line) for line in lines]
@@ -203,7 +207,7 @@ def test_a_file_has_plain_numbers() -> None:
 
 
 def test_a_column_that_is_added_is_everywhere() -> None:
-    table = CHIPS.plus(NEW, after="fps")
+    table = with_column(NEW, 4)
     rows = [replace(row, peak_gops=6000.0) for row in ROWS]
     assert table_lines(table, rows)[0].split()[2] == "GOPS"
     assert html_cells(html_table(table, rows))[1][2] == "6000.0"
@@ -216,7 +220,12 @@ def test_a_column_hides_where_it_says_nothing() -> None:
     asked = [replace(KNOWN, reaches="yes"), REFUSED]
     assert "reaches" in table_lines(CHIPS, asked)[0]
     same = Column("name", "also", help="x.", unlike="chip", from_width=1)
-    twice = CHIPS.plus(same, after="chip")
+    twice = with_column(same, 2)
     rows: list[dict[str, Any]] = [CHIPS.record(KNOWN, name="rk3588")]
     assert "also" not in table_lines(twice, rows)[0]
     assert "also" in table_lines(twice, [{**rows[0], "name": "RK3588"}])[0]
+
+
+def test_each_format_has_a_name_of_its_own() -> None:
+    names = [one.name for one in FORMATS.values()]
+    assert len(names) == len(set(names))

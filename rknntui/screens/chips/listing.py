@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.wire.cost_tables import CHIP_CHANGES, CHIPS, COMPARED, since
+from engine.wire.cost_tables import CHIPS, since
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
@@ -15,7 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["ChipsPane"]
 
 
-_SHOWN = CHIPS.plus(COMPARED)
+_VARIED = replace(
+    CHIPS,
+    columns=tuple(
+        replace(column, from_width=100) if column.key == "fps_range" else column
+        for column in CHIPS.columns
+    ),
+)
+"""With columns of changes, which need the room of the interval."""
 
 
 def _fps(chip: ChipEstimate | None) -> float | None:
@@ -34,7 +42,7 @@ class ChipsPane(RecordView):
     """
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = RecordTable(_SHOWN, id="chip-table", what="chips")
+        table = RecordTable(CHIPS, id="chip-table", what="chips")
         super().__init__("Chips (estimated)", table, id=id)
         self.found: Estimates | None = None
         self._changed = False
@@ -52,8 +60,7 @@ class ChipsPane(RecordView):
         self.found = found
         if (before is not None) != self._changed:
             self._changed = before is not None
-            shown = _SHOWN.plus(*CHIP_CHANGES, after="fps_range") if self._changed else _SHOWN
-            self.table.declared = shown
+            self.table.declared = _VARIED if self._changed else CHIPS
         old = {row.chip: row for row in before.chips} if before is not None else {}
         rows = () if found is None else found.chips
         self.table.set_records(

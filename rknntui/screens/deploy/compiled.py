@@ -12,7 +12,6 @@ from engine.wire.compile import Compiled
 from engine.wire.formats import ABSENT
 from engine.wire.layer_tables import COMPILED
 from engine.wire.layers import LayerFigures, layer_rows
-from engine.wire.table import Column
 from rknntui.screens.deploy.jobs import WithJob
 from rknntui.screens.deploy.text import (
     disagreement_rank,
@@ -28,16 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["AgreementPane", "CompilePane", "LayersPane"]
 
 
-_SHOWN = COMPILED_CHIPS.plus(
-    Column("mark", name="mark", value=None, width=1, style=lambda _: "accent", only="screen")
-)
-
-
 class CompilePane(WithJob):
     """A row for each chip; while a job compiles, its stages and log below."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        self.table = RecordTable(_SHOWN, id="compile-chips", what="compiled")
+        self.table = RecordTable(COMPILED_CHIPS, id="compile-chips", what="compiled")
         super().__init__(RecordView("Chips", self.table), id=id)
 
     def take(self, targets: Targets, toolkits: KnownToolkits) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from engine import sanitize
 from engine.wire.board_tables import BOARDS
-from engine.wire.table import Column
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -15,12 +14,7 @@ if TYPE_CHECKING:
     from engine.wire.devices import Device
     from rknntui.widgets.records import Record
 
-__all__ = ["SHOWN", "device_records"]
-
-SHOWN = BOARDS.plus(
-    Column("mark", name="mark", value=None, width=2, style=lambda _: "accent", only="screen")
-)
-"""The list with a sign for the board that runs use, and for those that are watched."""
+__all__ = ["device_records"]
 
 
 def device_records(

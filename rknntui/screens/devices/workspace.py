@@ -12,6 +12,7 @@ from textual.containers import Container, Vertical
 
 from engine import sanitize
 from engine.wire.board import BOARD_ABOUT, About, AboutParams
+from engine.wire.board_tables import BOARDS
 from engine.wire.devices import Device, Listing
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.base.tables import TableWorkspace
@@ -20,7 +21,7 @@ from rknntui.screens.devices.doctor import DoctorPane
 from rknntui.screens.devices.facts import FactsPane
 from rknntui.screens.devices.listing import Looking
 from rknntui.screens.devices.monitor import MonitorPane
-from rknntui.screens.devices.tables import SHOWN, device_records
+from rknntui.screens.devices.tables import device_records
 from rknntui.screens.devices.watching import Watching, examine, recipe_chip
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.line_list import Rows
@@ -79,7 +80,7 @@ class Devices(TableWorkspace):
     def compose(self) -> ComposeResult:
         yield FactsLine(id="devices-facts")
         with Container(id="devices-body"):
-            table = RecordTable(SHOWN, id="boards", what="devices")
+            table = RecordTable(BOARDS, id="boards", what="devices")
             yield RecordView("Boards", table, id="boards-view")
             with Vertical(id="devices-side"):
                 yield ViewBar(tuple(_VIEWS), id="devices-views")
