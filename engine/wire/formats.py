@@ -86,8 +86,9 @@ class Format:
             return None if math.isnan(value) else str(value)
         if not isinstance(value, int | float | str):  # a shape
             return self.text(value)
-        whole = self.digits is None or isinstance(value, str)
-        return value if whole else round(value, self.digits)
+        if self.digits is None or isinstance(value, str):
+            return value
+        return round(value, self.digits)
 
 
 def _milliseconds(value: float) -> str:
