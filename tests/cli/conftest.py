@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -33,15 +33,28 @@ class Ran:
         """Standard output as JSON."""
         return json.loads(self.out)
 
+    def checked(self, code: int | None) -> Self:
+        """The same; fails on a traceback, and on another exit code where one is given."""
+        assert "Traceback" not in self.out + self.err, self.err
+        assert code in (None, self.code), self.err
+        return self
+
 
 Run = Callable[..., Ran]
 
 
 @pytest.fixture
 def rknntui(tmp_path: Path) -> Run:
-    """Run ``rknntui ARGUMENTS`` in ``tmp_path`` (or ``cwd``); fails on a traceback."""
+    """Run ``rknntui ARGUMENTS`` in ``tmp_path`` (or ``cwd``); fails on a traceback, and on another
+    exit code than ``exit`` where that is given.
+    """
 
-    def run(*arguments: str | Path, cwd: Path | None = None, timeout: float = 120) -> Ran:
+    def run(
+        *arguments: str | Path,
+        cwd: Path | None = None,
+        timeout: float = 120,
+        exit: int | None = None,  # noqa: A002 - of the exit code
+    ) -> Ran:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "rknntui", *map(str, arguments)],
             cwd=cwd or tmp_path,
@@ -52,8 +65,7 @@ def rknntui(tmp_path: Path) -> Run:
             timeout=timeout,
             check=False,
         )
-        assert "Traceback" not in done.stdout + done.stderr, done.stderr
-        return Ran(done.returncode, done.stdout, done.stderr)
+        return Ran(done.returncode, done.stdout, done.stderr).checked(exit)
 
     return run
 
@@ -102,12 +114,15 @@ def warm(
 ) -> Run:
     """As :func:`rknntui`, without its two starts of a process, which take a second a command."""
 
-    def run(*arguments: str | Path, cwd: Path | None = None) -> Ran:
+    def run(
+        *arguments: str | Path,
+        cwd: Path | None = None,
+        exit: int | None = None,  # noqa: A002 - of the exit code
+    ) -> Ran:
         monkeypatch.chdir(cwd or tmp_path)
         capfd.readouterr()
         code = root.run([*map(str, arguments)])
         out, err = capfd.readouterr()
-        assert "Traceback" not in out + err, err
-        return Ran(code, out, err)
+        return Ran(code, out, err).checked(exit)
 
     return run

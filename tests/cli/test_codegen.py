@@ -40,8 +40,9 @@ def model(tmp_path: Path) -> Path:
 def test_a_project_of_a_model(warm: Run, model: Path, tmp_path: Path) -> None:
     words = [model, "-o", "app", "--chip", "rk3566", "-i", "photo.png", "--no-quantize"]
     words += ["--mean-values", "10,20,30", "--std-values", "2,2,2"]
-    done = warm("codegen", *words, "--task", "classification", "--labels", "names", "--json")
-    assert done.code == 0, done.err
+    done = warm(
+        "codegen", *words, "--task", "classification", "--labels", "names", "--json", exit=0
+    )
     assert {"CMakeLists.txt", "src/task.h", "data/labels.txt"} <= set(done.json["files"])
     assert done.json["findings"] == []
     app = tmp_path / "app"
@@ -56,8 +57,7 @@ def test_a_project_of_a_model(warm: Run, model: Path, tmp_path: Path) -> None:
     done = warm("codegen", *words)
     assert done.code != 0
     assert "exists already" in done.err
-    done = warm("codegen", *words, "--overwrite", "--language", "python", "--normalise")
-    assert done.code == 0, done.err
+    done = warm("codegen", *words, "--overwrite", "--language", "python", "--normalise", exit=0)
     assert not (app / "src").exists()
     given = np.load(app / "data/sample0/input0.npy")
     assert (given.dtype, given.shape) == (np.float32, (1, 8, 8, 3))
@@ -82,12 +82,10 @@ def test_what_is_refused(warm: Run, model: Path, tmp_path: Path) -> None:
 
 def test_a_container_and_random_values(warm: Run, model: Path, tmp_path: Path) -> None:
     flags = ["--no-quantize", "--target-platform", "rk1808"]
-    assert warm("export", model, "-o", "net.rknn", *flags).code == 0
-    done = warm("codegen", tmp_path / "net.rknn", "-o", "app")
-    assert done.code == 0, done.err
+    warm("export", model, "-o", "net.rknn", *flags, exit=0)
+    warm("codegen", tmp_path / "net.rknn", "-o", "app", exit=0)
     assert 'RKNN_API "generation1"' in (tmp_path / "app/CMakeLists.txt").read_text()
-    again = warm("codegen", model, "-o", "again", *flags)
-    assert again.code == 0, again.err
+    warm("codegen", model, "-o", "again", *flags, exit=0)
     first, second = (np.load(tmp_path / a / "data/sample0/input0.npy") for a in ("app", "again"))
     np.testing.assert_array_equal(first, second)
 
@@ -95,8 +93,7 @@ def test_a_container_and_random_values(warm: Run, model: Path, tmp_path: Path) -
 @pytest.mark.zoo
 def test_a_compiled_model(warm: Run, zoo: Path, tmp_path: Path) -> None:
     (compiled,) = list((zoo / "rknn_vendor").glob("*.rknn"))[:1]
-    done = warm("codegen", compiled, "-o", "app")
-    assert done.code == 0, done.err
+    done = warm("codegen", compiled, "-o", "app", exit=0)
     assert "no golden outputs" in done.out
     assert (tmp_path / "app/model").is_dir()
     kept = [each for each in (tmp_path / "app/model").iterdir() if each.suffix == ".rknn"]

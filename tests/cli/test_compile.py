@@ -31,12 +31,10 @@ FLAGS = (
 
 
 def test_without_a_toolkit_the_exit_code_is_15(warm: Run, tmp_path: Path) -> None:
-    ran = warm("compile", *FLAGS, "-o", tmp_path / "net.rknn", "--json")
-    assert ran.code == 15
+    ran = warm("compile", *FLAGS, "-o", tmp_path / "net.rknn", "--json", exit=15)
     (one,) = ran.json["chips"]
     assert one["problem"].startswith("There is no environment of the vendor's rknn-toolkit")
-    ran = warm("compile", *FLAGS, "-o", tmp_path / "net.rknn", "--fail-cpu", "0")
-    assert ran.code == 15
+    ran = warm("compile", *FLAGS, "-o", tmp_path / "net.rknn", "--fail-cpu", "0", exit=15)
     assert "not compiled" in ran.out
     assert "FAILED: layers on the CPU of rk1808 is not known" in ran.out
     assert list(tmp_path.iterdir()) == []
@@ -44,8 +42,7 @@ def test_without_a_toolkit_the_exit_code_is_15(warm: Run, tmp_path: Path) -> Non
 
 def test_samples_are_a_number_or_files_that_exist(warm: Run, tmp_path: Path) -> None:
     for wrong, words in (("1001", "more than 1000"), ("missing", "no such file")):
-        ran = warm("compile", *FLAGS, "-o", tmp_path / "net.rknn", "--samples", wrong)
-        assert ran.code == 2
+        ran = warm("compile", *FLAGS, "-o", tmp_path / "net.rknn", "--samples", wrong, exit=2)
         assert words in ran.err
 
 
@@ -55,15 +52,13 @@ def test_files_and_table(rknntui: Run, tmp_path: Path) -> None:
     with registry.changed() as entries:
         entries["old"] = Entry("old", made.folder, made.python, generation=1)
     out = tmp_path / "{chip}.rknn"
-    ran = rknntui("compile", *FLAGS, "-o", out)
-    assert ran.code == 0, ran.err
+    ran = rknntui("compile", *FLAGS, "-o", out, exit=0)
     assert "quantized by" in ran.out
     assert "The vendor's toolkit quantizes this model itself" in ran.out
     assert (tmp_path / "rk1808.rknn").read_bytes()[:4] == b"RKNN"
     assert (tmp_path / "rk1808.rknn.json").is_file()
-    assert rknntui("compile", *FLAGS, "-o", out).code == 11
-    several = rknntui("compile", *FLAGS, "--chip", "rk3588", "-o", tmp_path / "one.rknn")
-    assert several.code == 2
+    rknntui("compile", *FLAGS, "-o", out, exit=11)
+    several = rknntui("compile", *FLAGS, "--chip", "rk3588", "-o", tmp_path / "one.rknn", exit=2)
     assert "{chip}" in several.err
 
 

@@ -17,8 +17,7 @@ def model(demo: Path) -> Path:
 
 
 def test_chips_side_by_side(warm: Run, model: Path) -> None:
-    ran = warm("chips", model, "--json", "-q")
-    assert ran.code == 0, ran.err
+    ran = warm("chips", model, "--json", "-q", exit=0)
     chips = {each["chip"]: each for each in ran.json["chips"]}
     assert len(chips) == 15
     assert all(each["label"] == "estimated" for each in chips.values())
@@ -50,7 +49,7 @@ def test_chips_are_ranked_and_marked(warm: Run, model: Path) -> None:
             places["maybe"] = not any(places.values())
             assert [name for name, holds in places.items() if holds] == [each["reaches"]]
     assert {each["reaches"] for each in found} == {""}
-    assert warm("chips", "--fps", "25", "-q").code == 2
+    warm("chips", "--fps", "25", "-q", exit=2)
 
 
 def test_chips_without_a_model_are_facts_with_sources(warm: Run) -> None:
@@ -62,8 +61,7 @@ def test_chips_without_a_model_are_facts_with_sources(warm: Run) -> None:
 
 
 def test_perf_of_a_chip_is_estimated_per_layer(warm: Run, model: Path) -> None:
-    ran = warm("perf", "estimate", model, "--chip", "rk3566", "--json", "-q")
-    assert ran.code == 0, ran.err
+    ran = warm("perf", "estimate", model, "--chip", "rk3566", "--json", "-q", exit=0)
     one = ran.json["chips"][0]
     assert one["label"] == "estimated"
     assert sum(row["total_cycles"] for row in one["layers"]) == one["total_cycles"] > 0
@@ -123,8 +121,8 @@ def test_check_of_generation_1_finds_no_zero_where_nothing_is_known(
     ran = warm(*asked)
     counts = dict(zip(*(line.split() for line in ran.out.splitlines()[2:4]), strict=True))
     assert (counts["CPU"], counts["unknown"]) == ("-", "1")
-    assert warm(*asked, "--fail-cpu", "0").code == 14  # it may be one
-    assert warm(*asked, "--fail-cpu", "1").code == 0
+    warm(*asked, "--fail-cpu", "0", exit=14)  # it may be one
+    warm(*asked, "--fail-cpu", "1", exit=0)
     found = warm("chips", tmp_path / "m.onnx", "--chip", "rk1808", "-q")
     head, row = (line.split() for line in found.out.splitlines()[2:4])
     assert "unknown" in head
@@ -134,63 +132,73 @@ def test_check_of_generation_1_finds_no_zero_where_nothing_is_known(
 
 def test_check_takes_another_size_of_an_input(warm: Run, model: Path) -> None:
     asked = ("check", model, "--chip", "rk3588", "-q")
-    assert warm(*asked, "--input-size", "1,1,64,64").code == 0
+    warm(*asked, "--input-size", "1,1,64,64", exit=0)
     ran = warm(*asked, "--input-size", "1,0,64,64", "--json")
     assert ran.code != 0
     assert ran.json["error"]["remedy"]
 
 
 def test_an_unknown_chip_is_told_with_the_nearest(warm: Run, model: Path) -> None:
-    ran = warm("chips", model, "--chip", "rk3589", "--json", "-q")
-    assert ran.code == 2
+    ran = warm("chips", model, "--chip", "rk3589", "--json", "-q", exit=2)
     assert "rk3588" in ran.json["error"]["remedy"]
 
 
 def test_device_and_chip_are_two_ways(warm: Run, model: Path) -> None:
     for verb in ("perf", "memory"):
-        assert warm(verb, model, "--chip", "rk3588", "--device", "local").code == 2
+        warm(verb, model, "--chip", "rk3588", "--device", "local", exit=2)
 
 
 @pytest.mark.parametrize(("limit", "code"), [("1us", 14), ("10s", 0)])
 def test_a_gate_of_time_decides_the_exit_code(
     warm: Run, model: Path, limit: str, code: int
 ) -> None:
-    ran = warm("perf", "estimate", model, "--chip", "rk3588", "--fail-over", limit, "--json", "-q")
-    assert ran.code == code
+    ran = warm(
+        "perf",
+        "estimate",
+        model,
+        "--chip",
+        "rk3588",
+        "--fail-over",
+        limit,
+        "--json",
+        "-q",
+        exit=code,
+    )
     assert [gate["ok"] for gate in ran.json["gates"]] == [code == 0]
 
 
 def test_gates_of_memory_and_of_layers_on_the_cpu(warm: Run, model: Path) -> None:
-    ran = warm("chips", model, "--chip", "rk3588", "--fail-memory", "1KiB", "--fail-cpu", "999")
-    assert ran.code == 14
+    ran = warm(
+        "chips", model, "--chip", "rk3588", "--fail-memory", "1KiB", "--fail-cpu", "999", exit=14
+    )
     assert "FAILED: memory of rk3588" in ran.out
     assert "kept: layers on the CPU" in ran.out
-    assert warm("check", model, "--chip", "rk3588", "--fail-cpu", "999").code == 0
+    warm("check", model, "--chip", "rk3588", "--fail-cpu", "999", exit=0)
 
 
 def test_a_limit_has_a_unit_that_is_known(warm: Run, model: Path) -> None:
-    assert warm("perf", "estimate", model, "--chip", "rk3588", "--fail-over", "20 apples").code == 2
+    warm("perf", "estimate", model, "--chip", "rk3588", "--fail-over", "20 apples", exit=2)
 
 
 def test_a_flag_that_would_say_nothing_is_refused(warm: Run, model: Path) -> None:
-    assert warm("chips", "--fail-over", "1ms", "-q").code == 2  # a gate that cannot fail
-    assert warm("chips", "--report", "chips.html", "-q").code == 2
+    warm("chips", "--fail-over", "1ms", "-q", exit=2)  # a gate that cannot fail
+    warm("chips", "--report", "chips.html", "-q", exit=2)
     assert warm("perf", "history", "--fail-over", "1ms").code == 2
     asked = ("perf", "estimate", model, "--chip", "rk3588", "-q")
-    assert warm(*asked, "--threads", "2").code == 2
+    warm(*asked, "--threads", "2", exit=2)
     assert warm(*asked, "--cores", "0_1").code == 2
-    assert warm(*asked, "--cores", "2", "--fail-memory", "1GB").code == 0
+    warm(*asked, "--cores", "2", "--fail-memory", "1GB", exit=0)
 
 
 def test_a_report_is_written_once(warm: Run, model: Path, tmp_path: Path) -> None:
     for form in ("csv", "html", "svg"):
         file = tmp_path / f"report.{form}"
         asked = ("chips", model, "--chip", "rk3588", "-q", "--report", file)
-        assert warm(*asked).code == 0
+        warm(*asked, exit=0)
         assert "estimated" in file.read_text(encoding="utf-8")
-        assert warm(*asked).code == 11
+        warm(*asked, exit=11)
         assert warm(*asked, "--force").code == 0
-    assert warm("chips", model, "--report", tmp_path / "report.doc").code == 2
+    warm("chips", model, "--report", tmp_path / "report.doc", exit=2)
 
 
 def test_another_input_size_costs_something_else(warm: Run, model: Path) -> None:
@@ -199,7 +207,7 @@ def test_another_input_size_costs_something_else(warm: Run, model: Path) -> None
     small = warm(*asked, "--input-size", "1,3,32,32")
     if small.code == 0:  # a network with a fixed head refuses other sizes
         assert small.json["chips"][0]["macs"] < plain["macs"]
-    assert warm(*asked, "--input-size", "nobody=1,3,32,32").code == 2
+    warm(*asked, "--input-size", "nobody=1,3,32,32", exit=2)
     assert warm(*asked, "--input-size", "x=1,3,many").code == 2
     two = ("--input-size", "1,3,32,32", "--input-size", "1,3,64,64")
     assert "Two sizes are given" in warm(*asked, *two).err
@@ -215,41 +223,34 @@ def test_what_if_is_float16_or_another_clock(warm: Run, model: Path) -> None:
     assert slow["time_ms"]["value"] > plain["time_ms"]["value"]
     assert slow["npu_mhz"] == 500
     for wrong in ("nan", "inf", "0", "-1"):
-        assert warm(*asked, "--npu-mhz", wrong).code == 2
+        warm(*asked, "--npu-mhz", wrong, exit=2)
 
 
 def test_a_calibration_needs_a_measured_run(warm: Run, model: Path) -> None:
-    ran = warm("perf", "calibrate", model, "--json")
-    assert ran.code == 2
+    ran = warm("perf", "calibrate", model, "--json", exit=2)
     assert "No measured run" in ran.json["error"]["what"]
 
 
 def test_a_build_is_a_gate(warm: Run, demo: Path) -> None:
     asked = ("build", next(demo.glob("*.onnx")), "--dataset", demo / "dataset.txt", "--json", "-q")
-    high = warm(*asked, "--fail-under", "200dB")
-    assert high.code == 14
+    high = warm(*asked, "--fail-under", "200dB", exit=14)
     assert high.json["gates"][0]["label"] == "simulated"
     limits = ("--fail-under", "0dB", "--fail-over", "10s", "--fail-memory", "1GiB")
-    kept = warm(*asked, *limits, "--target-platform", "rk3588")
-    assert kept.code == 0, kept.err
+    kept = warm(*asked, *limits, "--target-platform", "rk3588", exit=0)
     assert [gate["figure"] for gate in kept.json["gates"]] == ["SQNR", "time", "memory"]
-    without = warm(*asked, "--fail-over", "10s")
-    assert without.code == 2
+    without = warm(*asked, "--fail-over", "10s", exit=2)
     assert "--target-platform" in without.json["error"]["remedy"]
-    slow = warm(*asked, "--fail-over", "1us", "--target-platform", "rk3588")
-    assert slow.code == 14
-    worst = warm("accuracy", *asked[1:], "--fail-under", "200dB")
-    assert worst.code == 14
+    warm(*asked, "--fail-over", "1us", "--target-platform", "rk3588", exit=14)
+    worst = warm("accuracy", *asked[1:], "--fail-under", "200dB", exit=14)
     assert len(worst.json["gates"]) == 1
 
 
 def test_advice_stands_behind_the_layers(warm: Run, model: Path) -> None:
     asked = ("perf", "estimate", model, "--chip", "rk3566", "--advice", "-q")
-    ran = warm(*asked, "--json")
-    assert ran.code == 0, ran.err
+    ran = warm(*asked, "--json", exit=0)
     assert [one["chip"] for one in ran.json["advice"]] == ["rk3566"]
     assert "To make it faster on rk3566 (estimated)" in warm(*asked).out
-    assert warm("perf", model, "--advice").code == 2
+    warm("perf", model, "--advice", exit=2)
 
 
 @pytest.mark.long
@@ -282,6 +283,5 @@ def test_a_search_within_a_budget_of_time(warm: Run, demo: Path) -> None:
     assert found["best"]["time_ms"] <= budget
     ranking = warm("hybrid", "propose", model, *on_chip, "--budget", "1").json["ranking"]
     assert ranking[0]["promote_ms"] is not None
-    refused = warm("hybrid", "propose", model, *asked, "--budget-ms", "5")
-    assert refused.code == 2
+    refused = warm("hybrid", "propose", model, *asked, "--budget-ms", "5", exit=2)
     assert "target_platform" in refused.json["error"]["remedy"]

@@ -12,8 +12,7 @@ from tests.cli.conftest import Run
 
 @pytest.mark.long
 def test_demo_report_and_container(rknntui: Run, tmp_path: Path) -> None:
-    ran = rknntui("demo", "--json", "-o", "demo.rknn")
-    assert ran.code == 0, ran.err
+    ran = rknntui("demo", "--json", "-o", "demo.rknn", exit=0)
     summary = ran.json
     assert summary["score"]["samples"] == 500
     assert summary["score"]["float_top1"] > 0.95
@@ -24,8 +23,7 @@ def test_demo_report_and_container(rknntui: Run, tmp_path: Path) -> None:
     assert "simulation and inspection" in summary["exported"]["note"]
     assert "[1/" in ran.err
 
-    again = rknntui("demo", "--headless", "-q")
-    assert again.code == 0
+    again = rknntui("demo", "--headless", "-q", exit=0)
     assert again.err == ""
     for words in (
         "Sizes",
@@ -37,8 +35,7 @@ def test_demo_report_and_container(rknntui: Run, tmp_path: Path) -> None:
     ):
         assert words in again.out
 
-    inspected = rknntui("inspect", "demo.rknn", "--json")
-    assert inspected.code == 0, inspected.err
+    inspected = rknntui("inspect", "demo.rknn", "--json", exit=0)
     assert inspected.json["kind"] == "rknn"
     assert inspected.json["summary"]["key"] == summary["key"]
 
@@ -48,18 +45,15 @@ def test_demo_report_and_container(rknntui: Run, tmp_path: Path) -> None:
 
 
 def test_the_files_of_a_first_try(rknntui: Run, tmp_path: Path) -> None:
-    ran = rknntui("demo", "--copy", "try")
-    assert ran.code == 0, ran.err
+    ran = rknntui("demo", "--copy", "try", exit=0)
     folder = tmp_path / "try"
     assert ran.out.split() == [str(folder / n) for n in ("model.onnx", "photos", "labelled.npz")]
     assert len(list((folder / "photos").glob("*.png"))) == 100
     assert sorted(path.name for path in tmp_path.iterdir()) == ["try"]
 
-    again = rknntui("demo", "--copy", "try")
-    assert again.code == 11
+    again = rknntui("demo", "--copy", "try", exit=11)
     assert "exists already" in again.err
     (tmp_path / "empty").mkdir()
     assert rknntui("demo", "--copy", "empty", "--json").json["files"][0] == "model.onnx"
-    missing = rknntui("demo", "--copy", "no/folder")
-    assert missing.code == 10
+    missing = rknntui("demo", "--copy", "no/folder", exit=10)
     assert "does not exist" in missing.err

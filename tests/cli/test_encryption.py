@@ -55,17 +55,15 @@ def forgotten(warm: Run) -> Iterator[None]:
 def test_there_and_back(
     warm: Run, model: Path, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = warm("encrypt", model, "--key-file", key, "--json")
-    assert made.code == 0, made.err
+    made = warm("encrypt", model, "--key-file", key, "--json", exit=0)
     assert made.json["path"] == str(tmp_path / "net.crypt.rknn")
     assert (made.json["level"], made.json["ours"]) == (1, True)
-    assert warm("encrypt", model, "--key-file", key).code == 11  # it is there already
+    warm("encrypt", model, "--key-file", key, exit=11)  # it is there already
 
     secret = tmp_path / "net.crypt.rknn"
     text = warm("inspect", secret, "--key-file", key)
     assert "RKNN TUI container, encrypted (level 1)" in text.out
-    back = warm("decrypt", secret, "-o", "back.rknn", "--key-file", key)
-    assert back.code == 0, back.err
+    warm("decrypt", secret, "-o", "back.rknn", "--key-file", key, exit=0)
     assert (tmp_path / "back.rknn").read_bytes() == DATA
 
     key.write_text("Correct horse")
@@ -73,14 +71,13 @@ def test_there_and_back(
     assert (wrong.code, wrong.json["error"]["kind"]) == (9, "wrong key")
     assert model.read_bytes() == DATA
     monkeypatch.setenv("RKNNTUI_KEY", "correct horse")
-    assert warm("decrypt", secret, "--force").code == 0
+    warm("decrypt", secret, "--force", exit=0)
 
 
 def test_a_short_key_and_what_stays_are_told(
     warm: Run, model: Path, key: Path, tmp_path: Path
 ) -> None:
-    made = warm("encrypt", model, "--key-file", key)
-    assert made.code == 0, made.err
+    made = warm("encrypt", model, "--key-file", key, exit=0)
     assert "is short: 13 bytes" in made.out
     assert "openssl rand" in made.out
     assert "in plain form there is still:" in made.out
@@ -104,16 +101,14 @@ def test_wipe_removes_what_this_program_wrote(
         (folder / "graph.onnx").write_bytes(b"weights")
     source = tmp_path / "net.onnx"
     source.write_bytes(b"the user's own")
-    made = rknntui("encrypt", model, "--key-file", key, "--wipe", "--json")
-    assert made.code == 0, made.err
+    made = rknntui("encrypt", model, "--key-file", key, "--wipe", "--json", exit=0)
     assert {each["what"] for each in made.json["wiped"]} == {"model", "cache"}
     assert {each["what"] for each in made.json["stays"]} <= {"source", "dataset"}
     assert not model.exists()
     assert not kept.exists()
     assert not other.exists()
     assert source.exists()
-    back = rknntui("decrypt", tmp_path / "net.crypt.rknn", "--key-file", key)
-    assert back.code == 0, back.err
+    rknntui("decrypt", tmp_path / "net.crypt.rknn", "--key-file", key, exit=0)
     assert model.read_bytes() == DATA
 
 
@@ -137,8 +132,7 @@ def test_nothing_is_wiped_where_the_encrypted_file_is_another(
 
 
 def test_without_a_key(warm: Run, model: Path, key: Path, tmp_path: Path) -> None:
-    none = warm("encrypt", model)
-    assert none.code == 2
+    none = warm("encrypt", model, exit=2)
     assert "--key-file" in none.err
     assert not (tmp_path / "net.crypt.rknn").exists()
 
@@ -156,7 +150,7 @@ def test_inspect_without_its_key(
         assert (none.code, none.json["error"]["kind"]) == (9, "key needed")
         assert "RKNNTUI_KEY_FILE" in none.json["error"]["remedy"]
     monkeypatch.setenv("RKNNTUI_KEY_FILE", str(key))
-    assert warm("inspect", secret).code == 0
+    warm("inspect", secret, exit=0)
 
 
 def typed(command: list[str], answers: list[str], folder: Path) -> tuple[int, str]:

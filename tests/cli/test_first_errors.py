@@ -10,8 +10,7 @@ from tests.cli.conftest import Run
 
 
 def test_a_missing_recipe_names_the_verb_that_writes_one(warm: Run) -> None:
-    ran = warm("build", "recipe.yaml")
-    assert ran.code == 4
+    ran = warm("build", "recipe.yaml", exit=4)
     assert "`rknntui recipe new MODEL -o FILE` writes a recipe." in ran.err
     assert "recipe new" not in warm("build", "model.onnx").err
 
@@ -20,8 +19,7 @@ def test_a_missing_recipe_names_the_verb_that_writes_one(warm: Run) -> None:
 def test_a_source_model_without_a_board_leads_to_its_estimate(
     warm: Run, demo: Path, verb: str, estimate: str
 ) -> None:
-    ran = warm(verb, demo / "digits_demo.onnx")
-    assert ran.code == 9
+    ran = warm(verb, demo / "digits_demo.onnx", exit=9)
     assert f"`rknntui {estimate} FILE --chip rk3588`" in ran.err
 
 
@@ -29,8 +27,7 @@ def test_a_source_model_without_a_board_leads_to_its_estimate(
 def test_a_sweep_whose_every_row_fails_fails(rknntui: Run, demo: Path) -> None:
     """Here quantization has no dataset."""
     words = ["sweep", demo / "digits_demo.onnx", "--axis", "quantized_dtype=w8a8,w8a16"]
-    ran = rknntui(*words)
-    assert ran.code == 3
+    ran = rknntui(*words, exit=3)
     assert ran.out.count("needs a calibration dataset") == 2
     given = ["--dataset", demo / "dataset.txt"]
     part = rknntui("sweep", words[1], "--axis", "quantized_dtype=w8a8,w9a9", *given)

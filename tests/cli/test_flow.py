@@ -27,26 +27,22 @@ def photos(tmp_path: Path) -> Path:
 def test_dataset_recipe_build_accuracy_simulate_export(
     warm: Run, tmp_path: Path, photos: Path
 ) -> None:
-    made = warm("dataset", "make", photos, "--count", "5", "--json")
-    assert made.code == 0, made.err
+    made = warm("dataset", "make", photos, "--count", "5", "--json", exit=0)
     assert made.json["samples"] == 5
     assert [s["file"] for s in made.json["skipped"]] != []
     assert len((tmp_path / "dataset.txt").read_text().splitlines()) == 5
-    assert warm("dataset", "make", photos).code == 11  # nothing is overwritten
+    warm("dataset", "make", photos, exit=11)  # nothing is overwritten
 
     model = demo_folder() / "digits_demo.onnx"
     flags = ("--mean-values", "127.5", "--std-values", "127.5", "--dataset", "dataset.txt")
-    new = warm("recipe", "new", model, *flags, "-o", "recipe.yaml")
-    assert new.code == 0, new.err
-    assert warm("recipe", "check", "recipe.yaml").code == 0
+    warm("recipe", "new", model, *flags, "-o", "recipe.yaml", exit=0)
+    warm("recipe", "check", "recipe.yaml", exit=0)
 
-    built = warm("build", "recipe.yaml", "-o", "m.rknn", "--json")
-    assert built.code == 0, built.err
+    built = warm("build", "recipe.yaml", "-o", "m.rknn", "--json", exit=0)
     assert built.json["samples"] == 5
     first = (tmp_path / "m.rknn").read_bytes()
 
-    ranked = warm("accuracy", "recipe.yaml", "--output-dir", "snapshot", "--json")
-    assert ranked.code == 0, ranked.err
+    ranked = warm("accuracy", "recipe.yaml", "--output-dir", "snapshot", "--json", exit=0)
     assert ranked.json["layers"]
     (moved,) = ranked.json["rounding"]["outputs"]
     assert moved["name"] == "logits"
@@ -63,25 +59,22 @@ def test_dataset_recipe_build_accuracy_simulate_export(
 
     picture = photos / "p0.png"
     for target in ("recipe.yaml", "m.rknn"):
-        ran = warm("simulate", target, "-i", picture, "--save", "out", "--force", "--json")
-        assert ran.code == 0, ran.err
+        ran = warm("simulate", target, "-i", picture, "--save", "out", "--force", "--json", exit=0)
         assert ran.json["outputs"][0]["label"] == "simulated"
         logits = np.load(tmp_path / "out" / "logits.npy")
         assert logits.shape == (1, 10)
         assert int(logits.argmax()) == ran.json["outputs"][0]["top"][0]["index"]
-    assert warm("simulate", "m.rknn", "-i", picture, "--save", "out").code == 11
+    warm("simulate", "m.rknn", "-i", picture, "--save", "out", exit=11)
     assert warm("simulate", "m.rknn", "-i", picture, "--as-compiled").code == 0
     for target in ("recipe.yaml", "m.rknn"):
         ran = warm("simulate", target, "-i", picture, "--arithmetic", "reference", "--json")
         assert (ran.code, ran.json["arithmetic"]) == (0, "reference"), ran.err
 
-    onnx = warm("export", "recipe.yaml", "-o", "m.onnx", "--json")
-    assert onnx.code == 0, onnx.err
-    tflite = warm("export", "recipe.yaml", "-o", "m.tflite", "--json")
-    assert tflite.code == 0, tflite.err
+    warm("export", "recipe.yaml", "-o", "m.onnx", "--json", exit=0)
+    tflite = warm("export", "recipe.yaml", "-o", "m.tflite", "--json", exit=0)
     assert tflite.json["format"] == "tflite"
     assert (tmp_path / "m.tflite").read_bytes()[4:8] == b"TFL3"
-    assert warm("export", "recipe.yaml", "-o", "m.rknn").code == 11
+    warm("export", "recipe.yaml", "-o", "m.rknn", exit=11)
     again = warm("export", "recipe.yaml", "-o", "m.rknn", "--force")
     assert (again.code, "from the cache" in again.err) == (0, True)
     anew = warm("export", "recipe.yaml", "-o", "m.rknn", "--force", "--refresh")
@@ -92,13 +85,11 @@ def test_dataset_recipe_build_accuracy_simulate_export(
 @pytest.mark.long
 def test_without_quantization(rknntui: Run, tmp_path: Path, photos: Path) -> None:
     model = demo_folder() / "digits_demo.onnx"
-    built = rknntui("build", model, "--no-quantize", "-o", "f.rknn")
-    assert built.code == 0, built.err
+    built = rknntui("build", model, "--no-quantize", "-o", "f.rknn", exit=0)
     assert "every layer is simulated in float" in built.out
     refused = rknntui("export", model, "--no-quantize", "-o", "f.tflite")
     assert (refused.code, (tmp_path / "f.tflite").exists()) == (2, False)
-    ran = rknntui("simulate", "f.rknn", "-i", photos / "p0.png", "--json")
-    assert ran.code == 0, ran.err
+    rknntui("simulate", "f.rknn", "-i", photos / "p0.png", "--json", exit=0)
 
 
 @pytest.mark.long
@@ -107,11 +98,9 @@ def test_same_bytes_from_another_folder_and_spelling(
 ) -> None:
     model = demo_folder() / "digits_demo.onnx"
     flags = ("--mean-values", "[[127.5]]", "--std-values", "127.5", "--dataset")
-    one = rknntui("build", model, *flags, photos, "-o", "a.rknn")
-    assert one.code == 0, one.err
+    rknntui("build", model, *flags, photos, "-o", "a.rknn", exit=0)
     (tmp_path / "else").mkdir()
-    two = rknntui("build", model, *flags, "../photos", "-o", "b.rknn", cwd=tmp_path / "else")
-    assert two.code == 0, two.err
+    rknntui("build", model, *flags, "../photos", "-o", "b.rknn", cwd=tmp_path / "else", exit=0)
     assert (tmp_path / "a.rknn").read_bytes() == (tmp_path / "else" / "b.rknn").read_bytes()
 
 
@@ -120,11 +109,11 @@ def test_a_suffix_that_says_no_form_is_refused_before_anything_is_built(
 ) -> None:
     model = demo_folder() / "digits_demo.onnx"
     for verb in ("export", "build"):
-        done = warm(verb, model, "--no-quantize", "-o", tmp_path / "x.foo")
-        assert done.code == 2
+        done = warm(verb, model, "--no-quantize", "-o", tmp_path / "x.foo", exit=2)
         assert "x.foo" in done.err
         assert ".rknn, .onnx, .tflite" in done.err
         assert "Load the model" not in done.err
     assert not (tmp_path / "x.foo").exists()
-    done = warm("export", model, "--no-quantize", "-o", tmp_path / "x.foo", "--format", "onnx")
-    assert done.code == 0, done.err
+    done = warm(
+        "export", model, "--no-quantize", "-o", tmp_path / "x.foo", "--format", "onnx", exit=0
+    )

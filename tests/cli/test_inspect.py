@@ -88,8 +88,7 @@ SIZES = {"mxnet": ("--input-size-list", "1x2x3x4")}
 @pytest.mark.parametrize("framework", list(MADE))
 def test_the_preflight_of_each_framework(inspect: Inspect, tmp_path: Path, framework: str) -> None:
     path = MADE[framework](tmp_path)
-    told = inspect(path, "--json", *SIZES.get(framework, ()))
-    assert told.code == 0, told.err
+    told = inspect(path, "--json", *SIZES.get(framework, ()), exit=0)
     view = told.json
     assert view["kind"] == view["preflight"]["recognised"]["kind"] == framework
     assert {name: type(value) for name, value in view["preflight"].items()} == PREFLIGHT
@@ -105,8 +104,7 @@ def test_load_tells_the_graph_and_layers_lists_it(
     inspect: Inspect, tmp_path: Path, framework: str
 ) -> None:
     path = MADE[framework](tmp_path)
-    told = inspect(path, "--load", "--layers", "--json", *SIZES.get(framework, ()))
-    assert told.code == 0, told.err
+    told = inspect(path, "--load", "--layers", "--json", *SIZES.get(framework, ()), exit=0)
     load, graph = told.json["load"], told.json["graph"]
     assert load["nodes"] == len(graph["nodes"]) > 0
     assert load["inputs"][0]["shape"][0] == 1
@@ -119,19 +117,16 @@ def test_sizes_that_are_missing_are_told_once_and_stop_a_load(
     inspect: Inspect, tmp_path: Path
 ) -> None:
     path = mxnet_model(tmp_path)
-    seen = inspect(path)
-    assert seen.code == 0
+    seen = inspect(path, exit=0)
     assert seen.out.count("says no size") == 1
     assert "input_size_list" in seen.out
-    stopped = inspect(path, "--load", "--json")
-    assert stopped.code == 4
+    stopped = inspect(path, "--load", "--json", exit=4)
     assert "input_size_list" in stopped.json["error"]["remedy"]
 
 
 def test_wrong_names_get_the_nearest(inspect: Inspect, tmp_path: Path) -> None:
     path = darknet_model(tmp_path)
-    seen = inspect(path, "--outputs", "conv_O")
-    assert seen.code == 0
+    seen = inspect(path, "--outputs", "conv_O", exit=0)
     assert "Did you mean 'conv_0'" in seen.out
     stopped = inspect(path, "--outputs", "conv_O", "--load")
     assert stopped.code in (3, 4)
@@ -142,14 +137,11 @@ def test_weights_of_another_name(inspect: Inspect, tmp_path: Path) -> None:
     path = darknet_model(tmp_path)
     other = (tmp_path / "net.weights").rename(tmp_path / "trained.weights")
     (tmp_path / "older.weights").write_bytes(other.read_bytes())
-    unclear = inspect(path)
-    assert unclear.code == 4
+    unclear = inspect(path, exit=4)
     assert "older.weights, trained.weights" in unclear.err
-    told = inspect(path, "--weights", other, "--json")
-    assert told.code == 0, told.err
+    told = inspect(path, "--weights", other, "--json", exit=0)
     assert told.json["preflight"]["files"] == ["net.cfg", "trained.weights"]
-    alone = inspect(other, "--weights", path)
-    assert alone.code == 4
+    inspect(other, "--weights", path, exit=4)
 
 
 def test_custom_code_runs_only_where_it_is_allowed(inspect: Inspect, tmp_path: Path) -> None:
@@ -162,13 +154,11 @@ def test_custom_code_runs_only_where_it_is_allowed(inspect: Inspect, tmp_path: P
     )
     recipe = tmp_path / "r.yaml"
     recipe.write_text("version: 1\nsource: {model: net.onnx, custom_ops: [ops.py:Twice]}\n")
-    seen = inspect(recipe)
-    assert seen.code == 0
+    seen = inspect(recipe, exit=0)
     assert "--allow-code" in seen.out
-    assert inspect(recipe, "--load").code == 3
+    inspect(recipe, "--load", exit=3)
     assert not sprung.exists()
-    allowed = inspect(recipe, "--load", "--json", "--allow-code", tmp_path / "ops.py")
-    assert allowed.code == 0, allowed.err
+    allowed = inspect(recipe, "--load", "--json", "--allow-code", tmp_path / "ops.py", exit=0)
     assert allowed.json["load"]["operators"] == {"rknn_cst:cstTwice": 1}
     assert sprung.exists()
 
@@ -180,12 +170,10 @@ def test_custom_code_runs_only_where_it_is_allowed(inspect: Inspect, tmp_path: P
 def test_vendor_files(inspect: Inspect, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(build.KINDS[kind]())
-    told = inspect(path, "--json")
-    assert told.code == 0, told.err
+    told = inspect(path, "--json", exit=0)
     assert told.json["kind"] == ("rknnop" if kind == "op-package" else "rknn_vendor")
     assert told.json["vendor"]
-    words = inspect(path)
-    assert words.code == 0
+    words = inspect(path, exit=0)
     assert ("operators: " in words.out) is (kind not in ("op-package", "encrypted"))
     assert inspect(path, "--load").code in (4, 9)
 
@@ -226,8 +214,7 @@ def test_what_is_no_model_has_its_code(
 ) -> None:
     path = tmp_path / "file.onnx"
     path.write_bytes(content)
-    told = inspect(path, "--json")
-    assert told.code == code
+    told = inspect(path, "--json", exit=code)
     assert json.loads(told.out)["error"]["exit_code"] == code
 
 
@@ -247,15 +234,13 @@ def test_what_is_no_model_has_its_code(
     ],
 )
 def test_files_of_the_zoo(inspect: Inspect, zoo: Path, name: str) -> None:
-    told = inspect(zoo / name)
-    assert told.code == 0, told.err
+    told = inspect(zoo / name, exit=0)
     assert "SHA-256" in told.out
 
 
 @pytest.mark.long
 def test_a_state_dict_is_explained(inspect: Inspect, zoo: Path) -> None:
-    told = inspect(zoo / "pytorch" / "version-RFB-320.pth")
-    assert told.code == 4
+    told = inspect(zoo / "pytorch" / "version-RFB-320.pth", exit=4)
     assert "torch.jit.trace" in told.err
 
 
@@ -263,6 +248,5 @@ def test_a_state_dict_is_explained(inspect: Inspect, zoo: Path) -> None:
 @pytest.mark.tensorflow
 def test_tensorflow_loads_in_a_job(inspect: Inspect, zoo: Path) -> None:
     pytest.importorskip("tensorflow")
-    told = inspect(zoo / "tensorflow" / "conv_128.pb", "--load", "--json")
-    assert told.code == 0, told.err
+    told = inspect(zoo / "tensorflow" / "conv_128.pb", "--load", "--json", exit=0)
     assert told.json["load"]["outputs"][0]["shape"] == [1, 128, 128, 1]

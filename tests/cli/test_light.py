@@ -91,8 +91,7 @@ def test_seldom_options_are_in_a_help_of_their_own(verb: str) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_script(rknntui: Run, shell: str) -> None:
-    ran = rknntui("completion", shell)
-    assert ran.code == 0
+    ran = rknntui("completion", shell, exit=0)
     assert "_RKNNTUI_COMPLETE" in ran.out
 
 

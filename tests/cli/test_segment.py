@@ -39,8 +39,7 @@ def model(plain: bytes, tmp_path: Path) -> Path:
 
 
 def test_layers_proposal_and_cut(warm: Run, model: Path, tmp_path: Path) -> None:
-    listed = warm("segment", model)
-    assert listed.code == 0, listed.err
+    listed = warm("segment", model, exit=0)
     assert "1 segment (times estimated for rk1808)" in listed.out
     layers = warm("segment", model, "--json").json["layers"]
     assert [one["uid"] for one in layers] == list(range(len(layers)))
@@ -48,8 +47,7 @@ def test_layers_proposal_and_cut(warm: Run, model: Path, tmp_path: Path) -> None
     whole = sum(one["time_ms"] for one in layers)
 
     limit = f"{longest * 2000:.1f}us"
-    made = warm("segment", model, "--max-time", limit, "-o", "cut.rknn", "--json")
-    assert made.code == 0, made.err
+    made = warm("segment", model, "--max-time", limit, "-o", "cut.rknn", "--json", exit=0)
     segments = made.json["segments"]
     assert len(segments) > 2
     assert all(one["time_ms"] <= longest * 2.0001 for one in segments)
@@ -60,8 +58,7 @@ def test_layers_proposal_and_cut(warm: Run, model: Path, tmp_path: Path) -> None
 
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(1, 3, 24, 24)))
     for name in ("net", "cut"):
-        done = warm("simulate", f"{name}.rknn", "-i", "x.npy", "--save", name)
-        assert done.code == 0, done.err
+        warm("simulate", f"{name}.rknn", "-i", "x.npy", "--save", name, exit=0)
     saved = sorted(path.name for path in (tmp_path / "net").iterdir())
     assert saved
     for name in saved:
@@ -69,8 +66,7 @@ def test_layers_proposal_and_cut(warm: Run, model: Path, tmp_path: Path) -> None
 
 
 def test_a_layer_that_is_longer_than_a_segment_may_be(warm: Run, model: Path) -> None:
-    made = warm("segment", model, "--max-time", "0.01us", "--chip", "rk3588", "--json")
-    assert made.code == 0, made.err
+    made = warm("segment", model, "--max-time", "0.01us", "--chip", "rk3588", "--json", exit=0)
     found = made.json["findings"]
     assert {one["code"] for one in found} == {"segment-too-long"}
     assert found[0]["remedy"]
@@ -82,11 +78,12 @@ def test_chosen_layers(warm: Run, model: Path, tmp_path: Path, plain: bytes) -> 
     layers = read_container(model).layers
     assert layers is not None
     name = layers.layers[4].id
-    made = warm("segment", model, "--after", "2", "--after", name, "-o", "cut.rknn", "--json")
-    assert made.code == 0, made.err
+    made = warm(
+        "segment", model, "--after", "2", "--after", name, "-o", "cut.rknn", "--json", exit=0
+    )
     assert made.json["uids"] == [2, 4]
     assert read_container(tmp_path / "cut.rknn").segments == ((2, layers.layers[2].id), (4, name))
-    assert warm("segment", model, "--after", "1", "-o", "cut.rknn").code == 11
+    warm("segment", model, "--after", "1", "-o", "cut.rknn", exit=11)
     assert warm("segment", model, "--after", "1", "-o", model, "--force").code == 0
     assert read_container(model).segments == ((1, layers.layers[1].id),)
 

@@ -21,17 +21,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_adopted_checked_shown_and_forgotten(warm: Run, place: Path) -> None:
     assert "rknntui vendor install" in warm("vendor", "list").out
-    ran = warm("vendor", "adopt", place, "--name", "mine", "-q")
-    assert ran.code == 1
+    ran = warm("vendor", "adopt", place, "--name", "mine", "-q", exit=1)
     assert "mine: broken" in ran.out
     assert "onnx is missing" in ran.out
     assert "pip install" in ran.out
-    picture = warm("doctor")
-    assert picture.code == 1
+    picture = warm("doctor", exit=1)
     assert "bad  toolkit mine: onnx is missing" in picture.out
     put(place, Stand("onnx", "1.16.1", files={"onnx.py": ""}))
-    ran = warm("vendor", "check", "mine", "--json", "-q")
-    assert ran.code == 0
+    ran = warm("vendor", "check", "mine", "--json", "-q", exit=0)
     assert (ran.json["state"], ran.json["generation"]) == ("ready", 2)
     assert "ok   toolkit mine: rknn-toolkit2 2.2.9" in warm("doctor").out
     ran = warm("vendor", "list", "--size", "--json")
