@@ -17,6 +17,7 @@ from engine.base.errors import (
     DeviceStorageError,
     DeviceTimeoutError,
     OutputError,
+    SourceModelError,
     UsageError,
 )
 from engine.base.peers import far
@@ -176,7 +177,7 @@ def test_what_cannot_be_read_or_written(board: LocalTransport, root: Path, tmp_p
     for call in calls:
         with pytest.raises(DeviceStorageError):
             call()
-    with pytest.raises(UsageError):
+    with pytest.raises(SourceModelError):
         board.push(tmp_path / "none", "/tmp/model")
     with pytest.raises(OutputError):
         board.pull("/tmp/large", tmp_path / "none" / "back", limit=2000)

@@ -16,7 +16,7 @@ from engine.base.plain import JsonObject
 from engine.base.text import sanitize
 from engine.devices.board.answers import hang_error, mapping, misfit_error
 from engine.devices.transport import LINE_LIMIT, Completed, Moved, Transport
-from engine.devices.transports.endings import ending
+from engine.devices.transports.shared import ending
 
 __all__ = ["OneShotAgent", "Step"]
 

@@ -11,7 +11,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -21,10 +20,15 @@ from engine.base.files import atomic_write, open_regular
 from engine.base.peers.child import Child
 from engine.base.peers.near import LOOK_SECONDS, Call, Peer
 from engine.devices.transport import LINE_LIMIT, Completed, Moved, TransportKind
-from engine.devices.transports.endings import STOP_SECONDS
-from engine.devices.transports.source import Source
-from engine.devices.transports.storage import storage_error, too_large
-from engine.devices.transports.words import check_environment, check_words
+from engine.devices.transports.shared import (
+    STOP_SECONDS,
+    Source,
+    check_environment,
+    check_words,
+    storage_error,
+    too_large,
+    write_pieces,
+)
 
 __all__ = ["LocalConversation", "LocalTransport"]
 
@@ -140,7 +144,12 @@ class LocalTransport:
             size = os.fstat(stream.fileno()).st_size
             if size > limit:
                 raise too_large(source, size, limit)
-            atomic_write(target, partial(_receive, stream, source, limit, moved), overwrite=True)
+
+            def fill(copy: BinaryIO) -> None:
+                pieces = _pieces(stream, source)
+                write_pieces(pieces, copy, source, limit=limit, size=size, moved=moved)
+
+            atomic_write(target, fill, overwrite=True)
 
     def remove(self, paths: Sequence[str]) -> None:
         """Remove files of ours that may be there."""
@@ -235,21 +244,13 @@ def _send(source: Source, copy: BinaryIO, moved: Moved | None) -> None:
             moved(done, max(done, source.size))
 
 
-def _receive(
-    stream: BinaryIO, source: str, limit: int, moved: Moved | None, target: BinaryIO
-) -> None:
-    size, done = os.fstat(stream.fileno()).st_size, 0
+def _pieces(stream: BinaryIO, source: str) -> Iterator[bytes]:
     while True:
         with _storage(source):
             data = stream.read(_CHUNK)
         if not data:
             return
-        done += len(data)
-        if done > limit:
-            raise too_large(source, done, limit)
-        target.write(data)
-        if moved is not None:
-            moved(done, max(done, size))
+        yield data
 
 
 def _heads(

@@ -12,7 +12,7 @@ from engine.base.errors import (
     DeviceLostError,
     DeviceStorageError,
     DeviceTimeoutError,
-    UsageError,
+    SourceModelError,
 )
 from engine.devices.address import Address
 from engine.devices.transports.ssh import SshTransport
@@ -125,7 +125,7 @@ def test_a_missing_folder_is_told(board: SshTransport, files: str, model: Path) 
 
 def test_a_missing_source_is_told(board: SshTransport, sshd: Sshd, tmp_path: Path) -> None:
     for source in (tmp_path / "none", tmp_path):
-        with pytest.raises(UsageError):
+        with pytest.raises(SourceModelError):
             board.push(source, "/tmp/x")
     assert not sshd.served
 

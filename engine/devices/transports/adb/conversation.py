@@ -28,7 +28,7 @@ from engine.devices.transports.adb.shell import (
     Packets,
     packet,
 )
-from engine.devices.transports.endings import STOP_SECONDS, ending
+from engine.devices.transports.shared import STOP_SECONDS, ending
 
 __all__ = ["AdbConversation"]
 

@@ -12,13 +12,7 @@ import stat
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import BinaryIO
 
-from engine.base.errors import SourceModelError
-from engine.base.files import open_regular
-from engine.base.text import sanitize
 from engine.devices.transports.adb.link import Deadline, Link
 
 __all__ = [
@@ -26,8 +20,6 @@ __all__ = [
     "STALL_SECONDS",
     "FileRefusedError",
     "file_size",
-    "opened",
-    "pieces_of",
     "received",
     "sent",
 ]
@@ -168,42 +160,3 @@ def received(link: Link, source: str, deadline: Deadline | None = None) -> Itera
         if letters != b"DATA" or size > CHUNK:
             raise ConnectionResetError("the board does not keep to the protocol")
         yield link.take(size, until)
-
-
-@contextmanager
-def opened(source: Path) -> Iterator[BinaryIO]:
-    """A file of this machine.
-
-    Raises:
-        SourceModelError: it cannot be read.
-    """
-    try:
-        stream = open_regular(source)
-    except OSError as error:
-        raise _unreadable(source, error) from error
-    with stream:
-        yield stream
-
-
-def pieces_of(stream: BinaryIO, source: Path) -> Iterator[bytes]:
-    """What :func:`opened` gave, in pieces for :func:`sent`.
-
-    Raises:
-        SourceModelError: it cannot be read.
-    """
-    while True:
-        try:
-            piece = stream.read(CHUNK)
-        except OSError as error:
-            raise _unreadable(source, error) from error
-        if not piece:
-            return
-        yield piece
-
-
-def _unreadable(source: Path, error: OSError) -> SourceModelError:
-    return SourceModelError(
-        f"{sanitize(str(source))} could not be read: {error.strerror or error}.",
-        cause="It is no file, or belongs to another user.",
-        remedy="Look at its path and permissions.",
-    )

@@ -15,9 +15,9 @@ import struct
 from collections.abc import Iterable, Sequence
 
 from engine.base.errors import UsageError
-from engine.base.text import sanitize
 from engine.devices.transport import Completed
 from engine.devices.transports.adb.link import Deadline, Link
+from engine.devices.transports.shared import check_words
 
 __all__ = [
     "CLOSE_INPUT",
@@ -36,7 +36,6 @@ INPUT, STDOUT, STDERR, EXIT, CLOSE_INPUT = range(5)
 
 _HEADER = struct.Struct("<BI")
 _CHUNK = 1 << 16
-_WORD = re.compile(r"[A-Za-z0-9._/=:,+@%-]+")
 
 _COMMAND_LIMIT = 3800
 """Bytes of a command: an old adbd takes 4096 with the service's name and the exit code's echo."""
@@ -57,13 +56,7 @@ def command_of(words: Sequence[str]) -> str:
             command are this program's own; what a user, a model or a board says travels in files
             and messages.
     """
-    for word in words:
-        if _WORD.fullmatch(word) is None:
-            raise UsageError(
-                f"{sanitize(repr(word), 120)} may not be a part of a command for a board.",
-                cause="A shell could take it for more than one word.",
-                remedy="Use letters, digits and ._/=:,+@%- only.",
-            )
+    check_words(words)
     command = " ".join(words)
     if not command or len(command) > _COMMAND_LIMIT:
         raise UsageError(f"A command for a board has 1 to {_COMMAND_LIMIT} bytes.")

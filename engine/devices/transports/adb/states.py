@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from engine.base.errors import DeviceAccessError, DeviceError, DeviceLostError, DeviceStorageError
 from engine.base.text import human_bytes, sanitize
+from engine.devices.transports.shared import storage_cause
 from engine.wire.devices import AdbStateName
 
 __all__ = [
@@ -211,35 +212,12 @@ def refusal(board: str, text: str) -> DeviceError:
     )
 
 
-_STORAGE = (
-    ("no space left", "Its disk is full.", "Make room there, or use another folder of the board."),
-    ("quota exceeded", "Its quota is used up.", "Make room there, or use another folder."),
-    (
-        "read-only",
-        "Its file system is read-only.",
-        "Use a folder that can be written to, such as /userdata, /data/local/tmp or /tmp.",
-    ),
-    (
-        "permission denied",
-        "The user that adbd runs as may not do that.",
-        "Use a folder of that user, or `adb root` where the board allows it.",
-    ),
-    ("not permitted", "The system of the board does not allow it.", "Use another folder."),
-    ("no such file", "There is no such file or folder.", "Look at what the board has."),
-    ("not a directory", "A part of the path is a file.", "Use another folder."),
-    ("is a directory", "It is a folder.", "Use another name."),
-    ("too large", "Its file system takes no file of that size.", "Use another folder."),
-    ("text file busy", "The program of that name is running.", "End it and try again."),
-)
-
-
 def storage_error(
     board: str, verb: str, path: str, text: str, size: int | None = None
 ) -> DeviceStorageError:
     """The error of a file that a board could not ``verb``; ``text`` is what the board says."""
     said = sanitize(text.strip(), 200)
-    known = (row[1:] for row in _STORAGE if row[0] in text.lower())
-    cause, remedy = next(known, ("The board refused it.", "Look at its disk and its log (dmesg)."))
+    cause, remedy = storage_cause(text)
     what = path if size is None else f"{path} ({human_bytes(size)})"
     return DeviceStorageError(
         f"The board {board} could not {verb} {what}: {said}.", cause=cause, remedy=remedy

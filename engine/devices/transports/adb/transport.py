@@ -7,7 +7,6 @@ that was, is reached again by the next call.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import secrets
 import socket
@@ -26,13 +25,14 @@ from engine.base.errors import (
     UsageError,
 )
 from engine.base.files import atomic_write
-from engine.base.text import human_bytes, sanitize
+from engine.base.text import sanitize
 from engine.devices.transport import Completed, Moved, TransportKind
 from engine.devices.transports.adb import files, shell
 from engine.devices.transports.adb.conversation import AdbConversation
 from engine.devices.transports.adb.link import Deadline, Link, RefusedError
 from engine.devices.transports.adb.server import AdbServer
 from engine.devices.transports.adb.states import SERIAL, Attached, refusal, storage_error
+from engine.devices.transports.shared import Source, too_large, write_pieces
 
 __all__ = ["AdbTransport"]
 
@@ -159,11 +159,11 @@ class AdbTransport:
             DeviceError: the board cannot be used.
         """
         part = f"{_checked(target)}.{secrets.token_hex(4)}.part"
-        with files.opened(source) as stream:
-            total = os.fstat(stream.fileno()).st_size
+        with Source(source) as stream:
+            total, pieces = stream.size, iter(partial(stream.read, files.CHUNK), b"")
             mode = 0o755 if executable else 0o644
             try:
-                with closing(self._sent(files.pieces_of(stream, source), part, mode)) as sending:
+                with closing(self._sent(pieces, part, mode)) as sending:
                     for done in sending:
                         if moved is not None:
                             moved(done, total)
@@ -213,20 +213,11 @@ class AdbTransport:
             total = self._size(checked)
 
         def fill(stream: BinaryIO) -> None:
-            done = 0
             with closing(self._received(checked)) as pieces:
-                for piece in pieces:
-                    done += len(piece)
-                    if done > limit:
-                        break
-                    stream.write(piece)
-                    if moved is not None:
-                        moved(done, max(done, total))
-            if done > limit:
-                raise _too_large(self.name, checked, limit)
+                write_pieces(pieces, stream, checked, limit=limit, size=total, moved=moved)
 
         if total > limit:
-            raise _too_large(self.name, checked, limit)
+            raise too_large(checked, total, limit)
         atomic_write(target, fill, overwrite=True)
 
     def _received(self, source: str) -> Generator[bytes, None, None]:
@@ -391,11 +382,3 @@ def _checked(path: str) -> str:
 
 def _said(done: Completed) -> str:
     return (done.err or done.out).decode("utf-8", "replace")
-
-
-def _too_large(board: str, path: str, limit: int) -> DeviceStorageError:
-    return DeviceStorageError(
-        f"{path} on the board {board} is larger than {human_bytes(limit)}.",
-        cause="A program wrote more than was expected.",
-        remedy="Look at the file on the board, and remove it.",
-    )

@@ -18,7 +18,7 @@ import asyncssh
 from engine.base.errors import DeviceError, DeviceLostError
 from engine.base.peers.near import Call, Peer, ladder
 from engine.devices.transport import LINE_LIMIT
-from engine.devices.transports.endings import STOP_SECONDS, ending
+from engine.devices.transports.shared import STOP_SECONDS, ending
 from engine.devices.transports.ssh.loop import LoopThread
 from engine.devices.transports.ssh.program import Program, send_signal
 

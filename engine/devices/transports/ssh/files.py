@@ -15,8 +15,8 @@ from typing import Any, Protocol, cast
 import asyncssh
 
 from engine.base.errors import DeviceStorageError
+from engine.devices.transports.shared import storage_error
 from engine.devices.transports.ssh.program import Program, finish, start_script
-from engine.devices.transports.storage import storage_error
 
 __all__ = [
     "CHUNK",

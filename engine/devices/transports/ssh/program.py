@@ -1,7 +1,7 @@
 """A program of the board, started over an exec channel.
 
 The command line is made of a script of ours, which tells its process id first, and of checked words
-(:mod:`engine.devices.transports.words`). What the user's login files print before it is dropped. A
+(:mod:`engine.devices.transports.shared`). What the user's login files print before it is dropped. A
 server that runs as root refuses to send signals (sshd of OpenSSH, session.c), hence the process id.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, cast
 import asyncssh
 
 from engine.devices.transport import Completed
-from engine.devices.transports.words import check_environment, check_words
+from engine.devices.transports.shared import check_environment, check_words
 
 __all__ = ["Program", "run_program", "send_signal", "start_program", "start_script"]
 

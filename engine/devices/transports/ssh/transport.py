@@ -7,7 +7,6 @@ import contextlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,14 +21,19 @@ from engine.base.files import atomic_write
 from engine.base.text import sanitize
 from engine.devices.address import Address
 from engine.devices.transport import Completed, Moved, TransportKind
-from engine.devices.transports.source import Source
+from engine.devices.transports.shared import (
+    Source,
+    check_environment,
+    check_words,
+    storage_error,
+    too_large,
+    write_pieces,
+)
 from engine.devices.transports.ssh import files
 from engine.devices.transports.ssh.conversation import SshConversation
 from engine.devices.transports.ssh.login import LOGIN_SECONDS, Login, log_in, shown_name, unanswered
 from engine.devices.transports.ssh.loop import LoopThread
 from engine.devices.transports.ssh.program import run_program, start_program
-from engine.devices.transports.storage import storage_error, too_large
-from engine.devices.transports.words import check_environment, check_words
 
 __all__ = ["SshTransport"]
 
@@ -136,8 +140,14 @@ class SshTransport:
             try:
                 if reading.size > limit:
                     raise too_large(source, reading.size, limit)
-                receive = partial(self._receive, reading, source, limit, moved)
-                atomic_write(target, receive, overwrite=True)
+
+                def fill(stream: BinaryIO) -> None:
+                    pieces, size = self._pieces(reading, source), reading.size
+                    done = write_pieces(pieces, stream, source, limit=limit, size=size, moved=moved)
+                    if done < size:
+                        raise storage_error(source, f"{done} of {size} bytes came")
+
+                atomic_write(target, fill, overwrite=True)
             finally:
                 self._loop.finish(reading.close(), _GIVE_UP_SECONDS)
 
@@ -184,29 +194,14 @@ class SshTransport:
                 moved(there, max(done, stream.size))
         self._loop.call(writing.finish(done, target, executable=executable), _STALL_SECONDS)
 
-    def _receive(
-        self,
-        reading: files.Reading,
-        source: str,
-        limit: int,
-        moved: Moved | None,
-        stream: BinaryIO,
-    ) -> None:
-        done = 0
+    def _pieces(self, reading: files.Reading, source: str) -> Iterator[bytes]:
         while True:
             # here, so that no error of the board is taken for one of the file that is written
             with self._errors(_stalled(source), source):
                 data = self._loop.call(reading.read(), _STALL_SECONDS)
             if not data:
-                break
-            done += len(data)
-            if done > limit:
-                raise too_large(source, done, limit)
-            stream.write(data)
-            if moved is not None:
-                moved(done, max(done, reading.size))
-        if done < reading.size:
-            raise storage_error(source, f"{done} of {reading.size} bytes came")
+                return
+            yield data
 
     def _logged_in(self) -> Login:
         """The connection, made where there is none or it was lost."""

@@ -1,0 +1,227 @@
+"""What the ways to a board share: words of commands, files, and what is wrong in words for a user.
+
+Transports quote words all the same. One that would need it comes from somewhere else (a user, a
+model, a board) and is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO, Self
+
+from engine.base.errors import DeviceStorageError, SourceModelError, UsageError
+from engine.base.files import open_regular
+from engine.base.process import exit_reason
+from engine.base.text import human_bytes, sanitize
+from engine.devices.transport import Moved
+
+__all__ = [
+    "STOP_SECONDS",
+    "Source",
+    "check_environment",
+    "check_words",
+    "ending",
+    "storage_cause",
+    "storage_error",
+    "too_large",
+    "write_pieces",
+]
+
+STOP_SECONDS = 0.8
+"""How long a program of a board may take after each step of what ends a call. Both steps and what
+is left to do on the board are over before the job that asked is ended itself (2 s)."""
+
+# what shlex.quote leaves as it is
+_WORD = re.compile(r"[A-Za-z0-9@%+=:,./_-]{1,4096}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Refuse words with anything but letters, digits and ``@ % + = : , . / _ -``.
+
+    Raises:
+        UsageError: one has, or is empty; nothing was run.
+    """
+    for word in words or ("",):
+        if not _WORD.fullmatch(word):
+            raise _refused(word)
+
+
+def check_environment(environment: Mapping[str, str] | None) -> None:
+    """The same for names and values of variables; a value may be empty.
+
+    Raises:
+        UsageError: one has other characters.
+    """
+    for name, value in (environment or {}).items():
+        if not _NAME.fullmatch(name):
+            raise _refused(name)
+        if value:
+            check_words([value])
+
+
+def _refused(word: str) -> UsageError:
+    return UsageError(
+        f"'{sanitize(word, 80)}' is no word for a command on a board.",
+        cause="Commands are made of letters, digits and @ % + = : , . / _ - only, so that no "
+        "name of a file, a model or a board can become a command.",
+        remedy="Report it: names belong into messages to the agent.",
+    )
+
+
+class Source:
+    """A file that is open for reading; what is wrong with it is not taken for a fault of a board.
+
+    Args:
+        path: the file.
+
+    Attributes:
+        size: its bytes, when it was opened.
+
+    Raises:
+        SourceModelError: it is missing, a folder or a device, or may not be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._stream = open_regular(path)
+        except OSError as error:
+            raise self._error(error) from error
+        self.size = os.fstat(self._stream.fileno()).st_size
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; empty at the end.
+
+        Raises:
+            SourceModelError: they cannot be read.
+        """
+        try:
+            return self._stream.read(size)
+        except OSError as error:
+            raise self._error(error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+    def _error(self, error: OSError) -> SourceModelError:
+        return SourceModelError(
+            f"{sanitize(str(self._path))} could not be read: {error.strerror or error}.",
+            cause="It is missing or no file, it belongs to another user, or its disk is damaged.",
+            remedy="Check the path and its permissions.",
+        )
+
+
+def write_pieces(
+    pieces: Iterable[bytes],
+    stream: BinaryIO,
+    path: str,
+    *,
+    limit: int,
+    size: int,
+    moved: Moved | None,
+) -> int:
+    """Write what comes of a file of the board; returns how many bytes that were.
+
+    Args:
+        pieces: its content; empty pieces are its end.
+        stream: where it goes.
+        path: its name on the board.
+        limit: bytes that are taken.
+        size: that the board says it has.
+        moved: told after each piece.
+
+    Raises:
+        DeviceStorageError: it has more than ``limit`` bytes.
+    """
+    done = 0
+    for piece in pieces:
+        done += len(piece)
+        if done > limit:
+            raise too_large(path, done, limit)
+        stream.write(piece)
+        if moved is not None:
+            moved(done, max(done, size))
+    return done
+
+
+def ending(code: int) -> tuple[str, str]:
+    """How a program ended and the likely cause, by the exit code of a shell, which is 128 and the
+    number of a signal where one ended it.
+    """
+    if code == 127:
+        return "was not found", "The board has no program of that name, or not on its PATH."
+    if code == 126:
+        return "could not be started", "It is not executable, or is for another processor."
+    if code == 0:
+        return "ended by itself", "Its input ended, or it was asked to end."
+    if code > 128:
+        if code - 128 in {int(number) for number in signal.Signals}:
+            how, why = exit_reason(128 - code)
+        else:  # such as one that SSH has no name for
+            how, why = "was killed by a signal", "A library crashed."
+        if code - 128 in (signal.SIGKILL, signal.SIGTERM):
+            why += " A board that is restarted ends its programs so, too."
+        return how, why
+    return f"ended with exit code {code}", "It crashed."
+
+
+_STORAGE = (
+    ("no space", "Its disk is full.", "Make room there, or use another folder of the board."),
+    ("quota", "Its quota is used up.", "Make room there, or use another folder."),
+    (
+        "read-only",
+        "Its file system is read-only.",
+        (
+            "Mount it for writing, or use a folder that can be written to, such as /userdata, "
+            "/data/local/tmp or /tmp."
+        ),
+    ),
+    (
+        "permission denied",
+        "The user there may not do that.",
+        (
+            "Use a folder of that user, or be one who may: `adb root` where the board allows it, "
+            "or log in as root."
+        ),
+    ),
+    ("not permitted", "The system of the board does not allow it.", "Use another folder."),
+    ("no such file", "It, or its folder, is not there.", "Check the path."),
+    ("nonexistent", "It, or its folder, is not there.", "Check the path."),
+    ("not a directory", "A part of the path is a file.", "Use another folder."),
+    ("is a directory", "It is a folder.", "Use another name."),
+    ("too large", "Its file system takes no file of that size.", "Use another folder."),
+    ("text file busy", "The program of that name is running.", "End it and try again."),
+)
+
+
+def storage_cause(said: str) -> tuple[str, str]:
+    """Cause and remedy of a file that a board could not read or write, by what it said of it."""
+    lower = said.lower()
+    refused = f"The board refused it: {sanitize(said.strip(), 200)}."
+    known = (row[1:] for row in _STORAGE if row[0] in lower)
+    return next(known, (refused, "Look at its disk and its log (dmesg)."))
+
+
+def storage_error(path: str, said: str) -> DeviceStorageError:
+    """The error for a file of the board, by what the board said of it."""
+    cause, remedy = storage_cause(said)
+    return DeviceStorageError(
+        f"{sanitize(path)} of the board could not be read or written.", cause=cause, remedy=remedy
+    )
+
+
+def too_large(path: str, size: int, limit: int) -> DeviceStorageError:
+    """The error for a file of the board that is larger than what is pulled."""
+    return DeviceStorageError(
+        f"{sanitize(path)} of the board is larger than {human_bytes(limit)}: {human_bytes(size)}.",
+        cause="It is not the file that was expected: a program wrote more.",
+        remedy="Look at it on the board, remove it, and try again.",
+    )
