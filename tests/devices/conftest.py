@@ -76,21 +76,16 @@ def ssh_board(
     emulated: Boards, own_home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., tuple[FaultyBoard, Address]]]:
     """Makes an emulated board behind a real sshd, one in a test; where it is for ``ssh``."""
-    from tests.devices.ssh.server import SSHD, Sshd
+    from tests.devices.ssh.server import serving
 
-    if SSHD is None:
-        pytest.skip("there is no sshd")
-    if os.getuid() == 0:
-        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-    with ExitStack() as ends, pytest.MonkeyPatch.context() as patch:
-        patch.delenv("SSH_AUTH_SOCK", raising=False)
+    with ExitStack() as ends:
 
         def make(chip: str = "rk3588", **options: Any) -> tuple[FaultyBoard, Address]:
             made = emulated(chip, **options)
-            server = Sshd(tmp_path_factory.mktemp("sshd") / "server", own_home)
-            ends.callback(server.close)
-            server.configure(ForceCommand=str(made.login()))
-            return made, Address("ssh", "127.0.0.1", "", server.port)
+            folder = tmp_path_factory.mktemp("sshd") / "server"
+            made.sshd = ends.enter_context(serving(folder, own_home))
+            made.sshd.configure(ForceCommand=str(made.login()))
+            return made, Address("ssh", "127.0.0.1", "", made.sshd.port)
 
         yield make
 

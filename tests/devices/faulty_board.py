@@ -18,7 +18,7 @@ import sys
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rknntui_emulator.boards import BOARDS, elf_header
 from rknntui_emulator.connection import OKAY, Connection, Packet, Stream
@@ -27,13 +27,15 @@ from rknntui_emulator.programs import stand_ins
 from rknntui_emulator.sandbox import Sandbox
 from rknntui_emulator.shell import Framing, ShellService
 
+if TYPE_CHECKING:
+    from tests.devices.ssh.server import Sshd
+
 __all__ = ["Faults", "FaultyBoard", "Software"]
 
 AUTH = int.from_bytes(b"AUTH", "little")
 AUTH_TOKEN, AUTH_SIGNATURE, AUTH_PUBLIC_KEY = 1, 2, 3
 """First argument of AUTH."""
 
-_LOOK_SECONDS = 0.02
 _SESSION = "BOARD_SESSION"
 """In the environment of what adb started, and of all that this starts."""
 _session: ContextVar[str] = ContextVar("session", default="")
@@ -94,12 +96,9 @@ class Faults:
     """Every fault of a board; by default there is none.
 
     Attributes:
-        drop_after_rx: bytes from the host after which every connection is cut.
-        drop_after_tx: bytes to the host after which every connection is cut.
         rate: bytes a second in each direction; None is as fast as it goes.
         refuse_connection: the host is not answered: its list says ``offline``.
         stall: what the host writes to a stream is taken and never acknowledged.
-        frozen: the board hears and says nothing, and every connection stays.
         hang_shell: a program is accepted and never answers.
         push_error: the text with which every push ends.
         disk_free: bytes that are free on the board; None is plenty.
@@ -107,12 +106,9 @@ class Faults:
         read_only: folders of the board whose file system is read-only; ``/`` is all of it.
     """
 
-    drop_after_rx: int | None = None
-    drop_after_tx: int | None = None
     rate: float | None = None
     refuse_connection: bool = False
     stall: bool = False
-    frozen: bool = False
     hang_shell: bool = False
     push_error: str | None = None
     disk_free: int | None = None
@@ -250,7 +246,6 @@ class _Connection(Connection):
     def __init__(self, board: FaultyBoard, *arguments: Any) -> None:
         self._board, self._faults = board, board.faults
         self._opened: set[int] = set()
-        self._moved_in = self._moved_out = 0
         super().__init__(*arguments)
 
     @property
@@ -266,23 +261,9 @@ class _Connection(Connection):
             if self._faults.stall and packet.first in self._opened:
                 return
             self._opened.add(packet.first)
-        self._moved_out += 24 + len(packet.payload)
-        self._cut_after(self._moved_out, self._faults.drop_after_tx)
         await super().send(packet)
 
-    def _cut_after(self, moved: int, limit: int | None) -> None:
-        if limit is not None and moved > limit:
-            self.abort()
-            raise ConnectionResetError("the cable was pulled")
-
-    async def _pass(self, size: int) -> None:
-        while self._faults.frozen and not self._gone.is_set():
-            await self._pause(_LOOK_SECONDS)
-        await super()._pass(size)
-
     async def _dispatch(self, packet: Packet, payload: bytes) -> None:
-        self._moved_in += 24 + len(payload)
-        self._cut_after(self._moved_in, self._faults.drop_after_rx)
         if packet.command != AUTH:
             await super()._dispatch(packet, payload)
         elif packet.first == AUTH_SIGNATURE:  # no key is known here: the host offers its next one
@@ -317,7 +298,10 @@ class FaultyBoard(BoardEmulator):
     Attributes:
         faults: what goes wrong, to be changed at any time.
         events: what happened, oldest first.
+        sshd: the SSH server that leads to it, where there is one.
     """
+
+    sshd: Sshd | None = None
 
     def __init__(
         self,

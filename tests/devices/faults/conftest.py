@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from rknntui_emulator.runtime.answers import Answers
 from tests.devices.adb_server import AdbServer
 from tests.devices.faulty_board import FaultyBoard
 from tests.devices.known_model import OLD_IMAGE, OLD_SCORES, answers, check_results, first_answers
-from tests.devices.ssh.server import SSHD, Sshd
+from tests.devices.ssh.server import Sshd
 from tests.devices.waiting import until
 from tests.safety import ends
 
@@ -143,33 +142,20 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def ways(
-    request: pytest.FixtureRequest,
-    kind: str,
-    emulated: Callable[..., FaultyBoard],
-    own_home: Path,
-    tmp_path: Path,
-    model: Path,
-    first_model: Path,
+    request: pytest.FixtureRequest, kind: str, model: Path, first_model: Path
 ) -> Iterator[Callable[..., Way]]:
     """Makes a board, one in a test; options as of :class:`FaultyBoard`."""
-    with ExitStack() as held, pytest.MonkeyPatch.context() as patch:
+    with ExitStack() as held:
 
         def make(**options: Any) -> Way:
-            made = emulated("rk1808" if kind == "old adb" else "rk3588", **options)
-            server, sshd = None, None
+            chip = "rk1808" if kind == "old adb" else "rk3588"
             if kind == "ssh":
-                if SSHD is None:
-                    pytest.skip("there is no sshd")
-                if os.getuid() == 0:
-                    Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-                patch.delenv("SSH_AUTH_SOCK", raising=False)
-                sshd = Sshd(tmp_path / "sshd", own_home)
-                held.callback(sshd.close)
-                sshd.configure(ForceCommand=str(made.login()))
+                made, server = request.getfixturevalue("ssh_board")(chip, **options)[0], None
             else:
+                made = request.getfixturevalue("board")(chip, **options)
                 server = request.getfixturevalue("adb_server")
-                server.connect(made.address)
-            way = Way(kind, made, first_model if kind == "old adb" else model, server, sshd)
+            compiled = first_model if kind == "old adb" else model
+            way = Way(kind, made, compiled, server, made.sshd)
             held.callback(way.close)
             return way
 

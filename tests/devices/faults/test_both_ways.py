@@ -45,7 +45,7 @@ from tests.devices.agent.test_errors import TOO_OLD
 from tests.devices.faults.conftest import Way
 from tests.devices.faulty_board import Software
 from tests.devices.known_model import IMAGE, OLD_IMAGE, answers, first_answers
-from tests.devices.ssh.slow_link import SlowLink
+from tests.devices.ssh.server import SlowLink
 
 pytestmark = [pytest.mark.long, pytest.mark.cc]
 

@@ -1,7 +1,8 @@
-"""A real sshd on loopback, one process for each connection, as a super-server starts it."""
+"""A real sshd on loopback, one process for each connection, and a link that makes it slow."""
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import shutil
@@ -9,15 +10,20 @@ import signal
 import socket
 import subprocess
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import asyncssh
+import pytest
 
 SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 SFTP = next(
     (p for p in ("/usr/lib/openssh/sftp-server", "/usr/libexec/sftp-server") if Path(p).exists()),
     "internal-sftp",
 )
+_PIECE = 4 << 10
 
 
 class Sshd:
@@ -132,3 +138,82 @@ class Sshd:
                         start_new_session=True,
                     )
                 self.served.append(process)
+
+
+@contextlib.contextmanager
+def serving(folder: Path, home: Path) -> Iterator[Sshd]:
+    """A server for as long as it is needed, and no agent of who runs the tests."""
+    if SSHD is None:
+        pytest.skip("there is no sshd")
+    if os.getuid() == 0:
+        # where sshd locks itself in before anybody has logged in; Debian makes it at its start
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SSH_AUTH_SOCK", raising=False)
+        server = Sshd(folder, home)
+        try:
+            yield server
+        finally:
+            server.close()
+
+
+class SlowLink:
+    """Passes connections on.
+
+    Args:
+        port: of the server.
+        rate: bytes a second to it; what comes back is not held up.
+
+    Attributes:
+        port: where it listens.
+    """
+
+    def __init__(self, port: int, rate: int) -> None:
+        self._to, self._rate = port, rate
+        self._listener = socket.socket()
+        # what waits in buffers of the kernel would hide that the link is slow
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 10)
+        self._listener.bind(("127.0.0.1", 0))
+        self._listener.listen()
+        self.port: int = self._listener.getsockname()[1]
+        self._sockets: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for one in self._sockets:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for one in self._sockets:
+            one.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection(("127.0.0.1", self._to))
+            self._sockets += [near, far]
+            for ends in ((near, far, self._rate), (far, near, 0)):
+                thread = threading.Thread(target=_carry, args=ends)
+                self._threads.append(thread)
+                thread.start()
+
+
+def _carry(source: socket.socket, target: socket.socket, rate: int) -> None:
+    try:
+        while data := source.recv(_PIECE):
+            if rate:
+                time.sleep(len(data) / rate)
+            target.sendall(data)
+        target.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return

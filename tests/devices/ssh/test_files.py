@@ -16,8 +16,7 @@ from engine.base.errors import (
 )
 from engine.devices.address import Address
 from engine.devices.transports.ssh import SshTransport
-from tests.devices.ssh.server import SFTP, Sshd
-from tests.devices.ssh.slow_link import SlowLink
+from tests.devices.ssh.server import SFTP, SlowLink, Sshd
 from tests.devices.waiting import until
 
 pytestmark = pytest.mark.sshd
