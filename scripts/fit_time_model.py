@@ -27,7 +27,7 @@ from engine.cost.cycles import all_cycles
 from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.timing.form import Columns, columns_of, layer_terms
-from engine.cost.timing.interval import less_known, operator_name, stratum_of, widening
+from engine.cost.timing.model import less_known, operator_name, stratum_of, widening
 from engine.cost.timing.parameters import FITTED, speeds_of
 from engine.cost.timing.work import LayerWork, layer_work
 from engine.facts.npu import npu_profile

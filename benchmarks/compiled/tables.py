@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from engine.cost.cycles import all_cycles
 from engine.cost.lowering import lower, read_graph
+from engine.cost.lowering.read import without_qdq
 from engine.cost.memory import plan_memory
 from engine.cost.printed import Printed, PrintedLayer
-from engine.cost.source_layers import without_qdq
 from engine.facts.npu import npu_profile
 from engine.graph.ir import Graph
 

@@ -18,8 +18,8 @@ from engine.cost.generation1.timing import DESIGNS
 from engine.cost.limits import with_reasons
 from engine.cost.lowered import Lowered
 from engine.cost.lowering import lower, read_graph
+from engine.cost.lowering.read import ids_of_sources, nodes_of_layers, without_qdq
 from engine.cost.rows import Counted, chip_figures, counted
-from engine.cost.source_layers import ids_of_sources, nodes_of_layers, without_qdq
 from engine.cost.timing import layer_times
 from engine.cost.timing.parameters import timed_chip
 from engine.cost.trials import with_tried_changes
@@ -32,6 +32,8 @@ from engine.wire.cost import Advice, ChipEstimate
 if TYPE_CHECKING:
     from engine.cost.lowering.graph import LoweringGraph
     from engine.graph.ir import Graph
+from engine.facts.figures import figures
+from engine.wire.cost import ChipFacts, ChipFigure
 
 __all__ = [
     "CostSettings",
@@ -39,6 +41,7 @@ __all__ = [
     "chips_named",
     "estimate",
     "estimate_chip",
+    "facts_of",
     "npu_dtype",
     "repeated",
 ]
@@ -393,3 +396,20 @@ def _with_peaks(found: ChipEstimate, npu: NpuProfile | None) -> ChipEstimate:
     if macs and found.npu_mhz:
         peak = round(2 * macs * found.npu_mhz * found.cores / 1000, 3)
     return replace(found, peak_gops=peak, bandwidth_gbs=number(found.chip, "memory_bandwidth"))
+
+
+def facts_of(one: Chip) -> ChipFacts:
+    """The facts of a chip, each figure with its source."""
+    return ChipFacts(
+        name=one.name,
+        generation=one.generation,
+        toolkit=one.toolkit,
+        npu_cores=one.npu_cores,
+        dtypes=one.dtypes,
+        figures=tuple(
+            ChipFigure(each.name, each.text, each.source)
+            for each in figures(one.name)
+            if each.name != "basis"
+        ),
+        confidence=basis(one.name),
+    )

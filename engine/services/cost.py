@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
-from engine.cost.chip_facts import facts_of
-from engine.cost.estimate import chips_named
+from engine.cost.estimate import chips_named, facts_of
 from engine.pipeline.costs import advice as advise
 from engine.pipeline.costs import calibrate as calibrated
 from engine.pipeline.costs import check as checked

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.cost.advice.changes import TimeOf
+from engine.cost.advice.changes import Found, Model, TimeOf
 from engine.cost.advice.convolutions import CONVOLUTIONS
-from engine.cost.advice.found import Found, Model
 from engine.cost.advice.operators import OPERATORS_AND_SIZES
 from engine.cost.lowered import Lowered
 from engine.facts import chip as chip_facts

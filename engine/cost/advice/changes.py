@@ -1,13 +1,19 @@
-"""Layers as they would be after a change of the model, for a second estimate of them alone."""
+"""What a detector of advice looks at and finds, and layers as they would be after a change."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 
 __all__ = [
+    "JOINS",
+    "OPERATORS",
+    "RATES",
+    "TIPS1",
+    "Found",
+    "Model",
     "TimeOf",
     "as_depthwise",
     "as_int8",
@@ -18,6 +24,7 @@ __all__ = [
     "with_output_channels",
     "with_relu",
     "with_whole_groups",
+    "writes_output",
 ]
 
 _TABLES = (
@@ -200,3 +207,55 @@ def _renamed_layer(layer: LoweredLayer, names: Mapping[str, str]) -> LoweredLaye
         consts=tuple(names.get(each, each) for each in layer.consts),
         outputs=tuple(names.get(each, each) for each in layer.outputs),
     )
+
+
+TIPS1 = "Trouble Shooting 1.4.0, 6.1"
+OPERATORS = "operator list of the compiler 2.3.2"
+JOINS = "layers of rknn-toolkit2 2.3.2, docs/estimates/derivation.md"
+RATES = "published frame rates, docs/estimates/derivation.md"
+"""Sources of the tips."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a detector found: the layers, and what they would be; None where that is not known."""
+
+    title: str
+    why: str
+    layers: tuple[int, ...]
+    source: str
+    change: Lowered | None = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """What the detectors look at."""
+
+    lowered: Lowered
+    chip: str
+    generation: int
+    times: tuple[float, ...]
+    time_of: TimeOf
+
+    @property
+    def total(self) -> float:
+        """Milliseconds of the model."""
+        return sum(self.times)
+
+    def where(self, test: Callable[[LoweredLayer], bool]) -> tuple[int, ...]:
+        """Indexes of the layers that a test holds for."""
+        return tuple(at for at, each in enumerate(self.lowered.layers) if test(each))
+
+    def ms(self, layers: Iterable[int]) -> float:
+        """Milliseconds of some layers."""
+        return sum(self.times[at] for at in layers)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of a tensor; empty where it is not known."""
+        found = self.lowered.tensors.get(name)
+        return found.shape if found is not None else ()
+
+
+def writes_output(model: Model, at: int) -> bool:
+    """Whether a layer writes an output of the model, itself or by the compiler's own layer."""
+    return any(name in model.lowered.outputs for name in model.lowered.layers[at].outputs)

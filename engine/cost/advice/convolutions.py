@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from engine.cost.advice.changes import (
+    RATES,
+    TIPS1,
+    Found,
+    Model,
     as_depthwise,
     dropped,
     with_kernels,
     with_output_channels,
     with_relu,
+    writes_output,
 )
-from engine.cost.advice.found import RATES, TIPS1, Found, Model, writes_output
 from engine.cost.lowered import LoweredLayer
 from engine.facts.npu import npu_profile
 

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from engine.cost.advice.changes import as_int8, dropped, ended_before, on_npu, with_whole_groups
-from engine.cost.advice.found import JOINS, OPERATORS, RATES, Found, Model, writes_output
+from engine.cost.advice.changes import (
+    JOINS,
+    OPERATORS,
+    RATES,
+    Found,
+    Model,
+    as_int8,
+    dropped,
+    ended_before,
+    on_npu,
+    with_whole_groups,
+    writes_output,
+)
 from engine.cost.limits.remedies import MULTIPLIES
 from engine.cost.lowered import ENDS
 from engine.facts.npu import npu_profile

@@ -10,8 +10,7 @@ from engine.cost.lowering.joins import join_maps
 from engine.cost.lowering.maps import push_maps, push_splits
 from engine.cost.lowering.matrix import absorb_scales, fuse_constants
 from engine.cost.lowering.movement import MOVEMENTS, is_movement, perm_of, tidy_movements
-from engine.cost.lowering.rules import Context, on
-from engine.cost.lowering.sequence import execution_order
+from engine.cost.lowering.rules import Context, execution_order, on
 from engine.cost.lowering.views import inverse, shortest_steps, view_of
 
 __all__ = ["push_norms", "settle_layouts"]

@@ -12,6 +12,20 @@ from engine.cost.lowering.activations import (
     make_swish,
     make_written_hardswish,
 )
+from engine.cost.lowering.attention import (
+    join_masks,
+    make_attention,
+    make_other_attention,
+)
+from engine.cost.lowering.blocks import (
+    make_gated,
+    make_gelu,
+    make_layer_norms,
+    make_length_norms,
+    make_quick_gelu,
+    make_windows,
+    spell_layer_norms,
+)
 from engine.cost.lowering.channels import (
     channels_to_convolutions,
     find_picks,
@@ -21,13 +35,24 @@ from engine.cost.lowering.channels import (
 )
 from engine.cost.lowering.clean import drop_dead, drop_idle, drop_repeated
 from engine.cost.lowering.conversions import convert_types
-from engine.cost.lowering.dilations import pad_widely, pick_rows
-from engine.cost.lowering.fuse import fuse_activations, fuse_sums
+from engine.cost.lowering.ends import hold_ends, make_recurrent, release_ends
+from engine.cost.lowering.fours import restore_softmax, widen, widen_rows
+from engine.cost.lowering.fuse import fuse_activations, fuse_sums, has_int4, scale_images
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.groups import rewrite_groups, write_groups
-from engine.cost.lowering.int4 import has_int4, scale_images
-from engine.cost.lowering.large import shorten_strides, split_kernels, spread_transposed
-from engine.cost.lowering.matrices import BLOCK_RULES, MATRIX_RULES
+from engine.cost.lowering.heads import split_heads, split_packed
+from engine.cost.lowering.instances import spell_instance_norms, turn_whole_maps
+from engine.cost.lowering.joins import drop_zero_sums, join_early
+from engine.cost.lowering.large import (
+    pad_widely,
+    pick_rows,
+    shorten_strides,
+    split_kernels,
+    spread_transposed,
+)
+from engine.cost.lowering.layouts import push_norms, settle_layouts
+from engine.cost.lowering.maps import lift_positions, turn_shared
+from engine.cost.lowering.matrix import make_convolutions
 from engine.cost.lowering.merge import (
     add_biases,
     divide_by_multiplying,
@@ -37,16 +62,26 @@ from engine.cost.lowering.merge import (
     merge_scales_forward,
     shift_rows,
 )
-from engine.cost.lowering.movement import work_early
+from engine.cost.lowering.movement import make_reshapes, tidy_early, work_early
 from engine.cost.lowering.order import in_order
+from engine.cost.lowering.pixels import settle_convolutions
 from engine.cost.lowering.placement import input_target, output_target, place
 from engine.cost.lowering.pooling import (
     rewrite_average_pools,
     rewrite_global_pools,
     rewrite_max_pools,
 )
-from engine.cost.lowering.rows import widen_rows
-from engine.cost.lowering.rules import Context, Rule
+from engine.cost.lowering.reduce import (
+    expand_divisors,
+    make_channel_sums,
+    make_divisions,
+    make_einsums,
+    make_means,
+    make_slices,
+    spell_lengths,
+)
+from engine.cost.lowering.rules import Context, Rule, sort_nodes
+from engine.cost.lowering.scores import flatten_scores
 from engine.cost.lowering.slices import (
     drop_doubles,
     find_rolls,
@@ -68,7 +103,13 @@ RULES: tuple[Rule, ...] = (
     drop_repeated,
     make_mish,
     make_written_hardswish,
-    *BLOCK_RULES,
+    # groups of nodes that are one layer, before anything else changes their parts
+    restore_softmax,
+    make_layer_norms,
+    make_gelu,
+    make_quick_gelu,
+    make_gated,
+    make_length_norms,
     spell_elementwise,
     spell_running_sums,
     spell_focus,
@@ -92,7 +133,40 @@ RULES: tuple[Rule, ...] = (
     merge_branches,
     merge_channel_pads,
     spread_transposed,
-    *MATRIX_RULES,
+    # matrices, attention and norms, behind the folding and before activations are fused
+    lift_positions,
+    turn_shared,
+    drop_zero_sums,
+    make_reshapes,
+    hold_ends,
+    make_recurrent,
+    split_heads,
+    split_packed,
+    make_windows,
+    join_masks,
+    make_attention,
+    flatten_scores,
+    tidy_early,
+    join_early,
+    push_norms,
+    make_other_attention,
+    make_slices,
+    spell_lengths,
+    make_channel_sums,
+    make_means,
+    make_divisions,
+    make_einsums,
+    spell_layer_norms,
+    spell_instance_norms,
+    widen,
+    expand_divisors,
+    settle_layouts,
+    make_convolutions,
+    settle_convolutions,
+    release_ends,
+    turn_whole_maps,
+    drop_dead,
+    sort_nodes,
     channels_to_convolutions,
     merge_picks,
     rewrite_average_pools,

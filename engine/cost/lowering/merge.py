@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
+from engine.cost.lowering.fuse import has_int4
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.int4 import has_int4
 from engine.cost.lowering.rules import Context, on
 
 __all__ = [

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.rules import Context, on
-from engine.cost.lowering.sequence import execution_order
+from engine.cost.lowering.rules import Context, execution_order, on
 from engine.cost.lowering.views import Step, inverse, shortest_steps, view_of
 
 __all__ = [

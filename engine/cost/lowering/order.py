@@ -20,7 +20,7 @@ from heapq import heappop, heappush
 
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory.layout import converted_bytes
-from engine.cost.memory.lifetime import shared_tensors
+from engine.cost.memory.plan import shared_tensors
 from engine.cost.memory.working import working_bytes
 from engine.facts.npu import NpuProfile
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.cost.lowering import lower, read_graph
 from engine.cost.memory import plan_memory
-from engine.cost.memory.order import unstable_order
+from engine.cost.memory.allocator import unstable_order
 from engine.facts.npu import npu_profile
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source

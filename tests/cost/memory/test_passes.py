@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.cost.lowered import LoweredLayer
-from engine.cost.memory.passes import written_times
+from engine.cost.memory.layout import written_times
 from engine.facts.npu import npu_profile
 
 
