@@ -39,6 +39,7 @@ __all__ = [
     "COMPARE",
     "COMPILED",
     "COST",
+    "DTYPES",
     "HYBRID",
     "LAYERS",
     "LOW_COSINE",
@@ -192,6 +193,8 @@ def _added_format(one: Format) -> Format:
     return replace(one, name=f"{one.name}, with its sign", text=text)
 
 
+GAIN = Format("a gain, +3.40, or all", lambda db: "all" if db == math.inf else f"{db:+.2f}", 7)
+"""SQNR at the outputs that a choice gains, in dB."""
 ADDED_MS, ADDED_BYTES = _added_format(MILLISECONDS), _added_format(SIZE)
 """What a choice adds to the time of an inference, and to bytes."""
 
@@ -208,6 +211,17 @@ def _rounding(row: LayerFigures) -> float | None:
     if moved is None:
         return None
     return math.inf if moved.rounding_db is None else moved.rounding_db
+
+
+def _label(row: LayerFigures) -> str:
+    """What the figures of a row are: simulated, estimated, printed, measured or emulated."""
+    parts = (
+        (row.error or row.choice or row.proposed, "simulated"),
+        (row.estimated, "estimated"),
+        (row.compiled, "printed"),
+        (row.measured, row.label),
+    )
+    return ", ".join(label for part, label in parts if part is not None)
 
 
 def _time(row: LayerFigures) -> float | None:
@@ -270,8 +284,9 @@ LAYERS = Table("layers", "A layer, and what is known of it.", (
            "choice.observed_minimum"),
     Column("observed_maximum", "obs. max", FIGURE, "The calibrated range, high end.",
            "choice.observed_maximum"),
-    Column("gain_db", "gain dB", FIGURE, "What promoting it gains at the outputs (simulated).",
-           "proposed.gain_db", width=7),
+    Column("gain_db", "gain dB", GAIN, "What promoting it gains at the outputs (simulated); all: "
+           "nothing is left of the error.",
+           _of("proposed", lambda own: math.inf if own.gain_db is None else own.gain_db)),
     Column("error_share", "of error %", PERCENT, "The error that promoting it takes away.",
            "proposed.share", width=10),
     Column("time_ms", "est. ms", MILLISECONDS, "Its time, estimated.", _time,
@@ -355,7 +370,7 @@ LAYERS = Table("layers", "A layer, and what is known of it.", (
            width=8, grow=1),
     Column("remedy", "fix", NAME, "What you can do.", _of("estimated", known("remedy")),
            width=8, grow=1),
-    Column("label", "figures are", help="Where the figures are from.", only="file"),
+    Column("label", "figures are", help="Where the figures are from.", value=_label, only="file"),
 ))
 """Every column. A view has some of them."""
 # fmt: on
@@ -404,15 +419,20 @@ HYBRID = _view(
     "gain_db@100 gain_per_ms@100 observed_minimum@140 observed_maximum@140 promote_bytes@150 "
     "placement@150 source@130 tensor@170",
 )
+DTYPES = _view(
+    "layers-dtypes",
+    "A layer of a build with dtype and range (SQNR simulated, costs estimated).",
+    "tensor name op dtype minimum maximum sqnr time_ms@1 promote_ms@1 promote_bytes@1",
+)
 PROPOSED = _view(
     "layers-proposed",
-    "A layer that is proposed for promotion.",
+    "A layer to promote (gains simulated, costs estimated).",
     "name tensor op gain_db error_share promote_ms@1 promote_bytes@1 gain_per_ms@1",
 )
 COMPARE = _view(
     "layers-compared",
     "A layer in float, in the simulator and on the board.",
     "number sign name op@90 dtype@100 simulator_db board_db between_db rounding@100 own_db@1 "
-    "own_steps@110 moved@1 diverges simulator_cos@150 board_cos@150 between_cos@120 steps@60 "
+    "own_steps@110 moved@1 simulator_cos@150 board_cos@150 between_cos@120 steps@60 "
     "between_max@160 tensor@170",
 )

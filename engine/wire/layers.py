@@ -21,7 +21,7 @@ from engine.wire.hybrid import Table as HybridTable
 from engine.wire.record import record
 from engine.wire.rounding import RoundedLayer
 
-__all__ = ["LayerFigures", "by_layer", "layer_rows", "layers_of_choices"]
+__all__ = ["LayerFigures", "by_layer", "layer_rows", "layers_of_choices", "layers_to_promote"]
 
 _ENDS = ("InputOperator", "OutputOperator")
 """Steps of the compiler that hand the model its input and output: they are always on the CPU."""
@@ -113,6 +113,11 @@ def layers_of_choices(rows: Iterable[LayerRow]) -> tuple[LayerFigures, ...]:
     return _rows("choice", rows)
 
 
+def layers_to_promote(ranking: Iterable[Ranked]) -> tuple[LayerFigures, ...]:
+    """Rows of a proposal."""
+    return _rows("proposed", ranking)
+
+
 def _analysed(answer: Analysis) -> tuple[LayerFigures, ...]:
     """Rows of layers and inputs; tensors inside a layer are none."""
     moved = () if answer.rounding is None else answer.rounding.layers
@@ -127,7 +132,7 @@ _READERS: tuple[tuple[type, Callable[[Any], tuple[LayerFigures, ...]]], ...] = (
     (ModelOnBoard, lambda answer: _rows("measured", answer.layers, label=answer.label)),
     (Comparison, lambda answer: _rows("compared", answer.layers)),
     (HybridTable, lambda answer: layers_of_choices(answer.rows)),
-    (Proposal, lambda answer: _rows("proposed", answer.ranking)),
+    (Proposal, lambda answer: layers_to_promote(answer.ranking)),
     (Analysis, _analysed),
 )
 

@@ -15,8 +15,10 @@ from engine.wire.cost import (
 )
 from engine.wire.cost_tables import CHIP_FIGURES, CHIPS, KNOWN_CHIPS, TENSORS
 from engine.wire.formats import MILLISECONDS, RATE
+from engine.wire.layer_tables import COST
+from engine.wire.layers import layer_rows
 from rknntui.chip_facts import BASIS, interval_text, problem_lines
-from rknntui.cli.output import table, table_lines
+from rknntui.cli.output import table_lines
 
 __all__ = [
     "advice_lines",
@@ -97,41 +99,9 @@ def layer_cost_lines(found: Estimates) -> list[str]:
             )
         if each.memory is not None:
             lines.append(_memory_text(each))
-        lines += [*_layer_table(each), *problem_lines([each]), ""]
+        table = table_lines(COST, layer_rows(each), whole=True)
+        lines += [*([""] if table else []), *table, *problem_lines([each]), ""]
     return lines[:-1]
-
-
-def _layer_table(each: ChipEstimate) -> list[str]:
-    columns = (
-        "layer",
-        "op",
-        "type",
-        "on",
-        "time µs",
-        "bound",
-        "DDR cycles",
-        "NPU cycles",
-        "total cycles",
-        "read",
-        "name",
-    )
-    rows = [
-        [
-            sanitize(row.id, 50),
-            row.op,
-            row.dtype,
-            row.target,
-            f"{row.time_ms * 1000:.1f}",
-            row.bound,
-            str(row.ddr_cycles),
-            str(row.npu_cycles),
-            str(row.total_cycles),
-            human_bytes(row.read_bytes),
-            sanitize(row.name, 80),
-        ]
-        for row in each.layers
-    ]
-    return ["", *table(columns, rows)] if rows else []
 
 
 def _memory_text(each: ChipEstimate) -> str:

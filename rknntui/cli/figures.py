@@ -8,10 +8,12 @@ from engine import sanitize, sqnr_text
 from engine.wire.board import SystemMemory
 from engine.wire.build import SimulatedOutput
 from engine.wire.build_tables import LARGEST, OUTPUTS
-from engine.wire.devices import BoardMemory, LayerTime
+from engine.wire.devices import BoardMemory, ModelOnBoard
 from engine.wire.formats import SIZE
+from engine.wire.layer_tables import BOARD
+from engine.wire.layers import LayerFigures, layer_rows
 from engine.wire.rounding import RoundedLayer, RoundedOutput
-from rknntui.cli.output import table, table_lines
+from rknntui.cli.output import table_lines
 
 __all__ = [
     "layer_lines",
@@ -72,26 +74,13 @@ def system_line(system: SystemMemory | None) -> str:
     return told
 
 
-def layer_lines(layers: Sequence[LayerTime]) -> list[str]:
+def layer_lines(answer: ModelOnBoard) -> list[str]:
     """The runtime's table, with the layers of the build where one is known."""
-    if not layers:
-        return []
-    known = any(row.id for row in layers)
-    head = ["id", *(["layer"] if known else [])]
-    head += ["op", "type", "on", "time µs", "traffic", "runtime's name"]
-    rows = []
-    for row in layers:
-        ids = " + ".join((row.id, *row.also)) if row.id else "-"
-        rows.append(
-            [
-                str(row.number),
-                *([sanitize(ids, 60)] if known else []),
-                row.op,
-                row.dtype,
-                row.target,
-                "-" if row.microseconds is None else f"{row.microseconds:.0f}",
-                "-" if row.traffic is None else SIZE.text(row.traffic),
-                sanitize(row.name, 80),
-            ]
-        )
-    return ["", *table(head, rows)]
+    rows = [BOARD.record(row, name=_names(row)) for row in layer_rows(answer)]
+    return ["", *table_lines(BOARD, rows, whole=True)] if rows else []
+
+
+def _names(row: LayerFigures) -> str | None:
+    """All layers of the build that a step computes."""
+    also = () if row.measured is None else row.measured.also
+    return " + ".join((row.id, *also)) if row.id else None

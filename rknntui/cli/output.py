@@ -130,10 +130,13 @@ def _finite(data: Any) -> Any:
     return data
 
 
-def table_lines(declared: Table, rows: Iterable[Any]) -> list[str]:
-    """Lines of a declared table over rows of an answer, or records."""
+def table_lines(declared: Table, rows: Iterable[Any], *, whole: bool = False) -> list[str]:
+    """Lines of a declared table over rows of an answer, or records.
+
+    ``whole``: with every column that says something, not only those of a usual screen.
+    """
     rows = list(rows)
-    columns = declared.shown(rows)
+    columns = declared.shown(rows, None) if whole else declared.shown(rows)
     return table([c.called for c in columns], [[c.show(row) for c in columns] for row in rows])
 
 

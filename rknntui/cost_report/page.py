@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from html import escape
 
 from engine import sanitize
 from engine.wire.cost import ChipEstimate, Estimates
 from engine.wire.cost_tables import CHIPS
+from engine.wire.layer_tables import COST
+from engine.wire.layers import layer_rows
 from rknntui.chip_facts import problem_lines
 from rknntui.cost_report.pictures import chip_bars, layer_bars, memory_map
 from rknntui.tables import html_table
@@ -47,37 +48,7 @@ def _chip(one: ChipEstimate, model: str) -> list[str]:
     parts.append(layer_bars(one, model))
     if one.memory is not None and one.memory.spans:
         parts.append(memory_map(one, model))
-    head = ("layer", "op", "type", "on", "DDR", "NPU", "total", "time µs", "bound", "name")
-    rows = [
-        [
-            row.id,
-            row.op,
-            row.dtype,
-            row.target,
-            str(row.ddr_cycles),
-            str(row.npu_cycles),
-            str(row.total_cycles),
-            f"{row.time_ms * 1000:.1f}",
-            row.bound,
-            f"{row.name} {row.reason} {row.remedy}".strip(),
-        ]
-        for row in one.layers
-    ]
-    return [*parts, _table(head, rows, numbers=range(4, 8))]
-
-
-def _table(head: Iterable[str], rows: Iterable[list[str]], *, numbers: range) -> str:
-    top = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "\n".join(
-        "<tr>"
-        + "".join(
-            f"<td class=n>{_clean(cell)}</td>" if at in numbers else f"<td>{_clean(cell)}</td>"
-            for at, cell in enumerate(row)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return f"<table><tr>{top}</tr>\n{body}</table>\n"
+    return [*parts, html_table(COST, layer_rows(one))]
 
 
 def _clean(text: str) -> str:

@@ -2,47 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from engine.wire.cost import ChipEstimate, Estimates
+from engine.wire.cost import Estimates
 from engine.wire.cost_tables import CHIPS, TENSORS
-from rknntui.tables import csv_lines, delimited
+from engine.wire.layer_tables import COST
+from engine.wire.layers import layer_rows
+from rknntui.tables import delimited
 
-__all__ = ["LAYER_HEAD", "csv_text", "layer_rows"]
-
-LAYER_HEAD = (
-    "chip", "layer", "name", "op", "dtype", "target", "reason", "remedy", "shapes_in",
-    "shape_out", "ddr_cycles", "npu_cycles", "total_cycles", "read_bytes", "write_bytes",
-    "weight_bytes", "macs", "time_ms", "bound",
-)  # fmt: skip
-
-Cell = str | int | float | None
-
-
-def layer_rows(one: ChipEstimate) -> Iterator[tuple[Cell, ...]]:
-    """The cells of :data:`LAYER_HEAD`, layer by layer."""
-    for row in one.layers:
-        yield (
-            one.chip,
-            row.id,
-            row.name,
-            row.op,
-            row.dtype,
-            row.target,
-            row.reason,
-            row.remedy,
-            row.shapes_in,
-            row.shape_out,
-            row.ddr_cycles,
-            row.npu_cycles,
-            row.total_cycles,
-            row.read_bytes,
-            row.write_bytes,
-            row.weight_bytes,
-            row.macs,
-            round(row.time_ms, 6),
-            row.bound,
-        )
+__all__ = ["csv_text"]
 
 
 def csv_text(found: Estimates, kind: str) -> str:
@@ -57,5 +23,5 @@ def csv_text(found: Estimates, kind: str) -> str:
             for span in one.memory.spans
         ]
         return delimited(TENSORS, spans)
-    rows = [row for one in found.chips for row in layer_rows(one)]
-    return csv_lines((*LAYER_HEAD, "label"), ((*row, "estimated") for row in rows))
+    rows = [COST.record(row, chip=one.chip) for one in found.chips for row in layer_rows(one)]
+    return delimited(COST, rows)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from engine import layers_counted, rounding_lines, sanitize, sqnr_rank, sqnr_text
-from engine.wire.build import ACCURACY, AccuracyParams, Analysis, Distance, LayerAccuracy
+from engine import layers_counted, rounding_lines
+from engine.wire.build import ACCURACY, AccuracyParams, Analysis, LayerAccuracy
 from engine.wire.guide import GUIDE, GuideParams
-from rknntui.cli.figures import rounding_text
+from engine.wire.layer_tables import QUALITY
+from engine.wire.layers import LayerFigures, layer_rows
 from rknntui.cli.flags import (
     EPILOG,
     Verb,
@@ -23,7 +25,7 @@ from rknntui.cli.flags import (
 )
 from rknntui.cli.gates import Limits, limit_flags, worst_layer
 from rknntui.cli.guide_output import Guided, guide_lines, run_guide
-from rknntui.cli.output import emit, table
+from rknntui.cli.output import emit, table_lines
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, resolve, with_worker
@@ -110,92 +112,30 @@ def command(
     return show(result, Printed(_lines(result, title), gates), as_json=as_json)
 
 
+def _row(layer: LayerAccuracy) -> LayerFigures:
+    return LayerFigures(id=layer.id, error=layer)
+
+
 def _figures(result: Analysis) -> list[tuple[str, float | None]]:
-    """SQNR of every layer; NaN where it computed none."""
-    return [
-        (layer.id, float("nan") if _is_nan(layer.cumulative) else layer.sqnr)
-        for layer in result.layers
-        if not layer.inner
-    ]
+    """SQNR of every layer; infinite without noise, NaN where it computed none."""
+    sqnr = QUALITY.column("sqnr")
+    return [(row.id, sqnr.of(row)) for row in layer_rows(result)]
 
 
 def _ranked(layers: tuple[LayerAccuracy, ...], sort: str) -> tuple[LayerAccuracy, ...]:
     """Worst first; a layer without the figure comes last."""
-    last = float("inf")
+    if sort == "graph":
+        return layers
+    figure, sign = QUALITY.column(sort.replace("-", "_")), -1 if sort == "output-impact" else 1
 
     def key(layer: LayerAccuracy) -> float:
-        if sort in ("sqnr", "isolated-sqnr"):
-            return sqnr_rank(layer.sqnr if sort == "sqnr" else layer.isolated_sqnr)
-        if sort == "output-impact":
-            return last if layer.output_impact is None else -layer.output_impact
-        distance = layer.cumulative if sort == "cosine" else layer.isolated
-        return last if distance is None or distance.cosine is None else distance.cosine
+        value = figure.of(_row(layer))
+        return math.inf if value is None or math.isnan(value) else sign * value
 
-    return layers if sort == "graph" else tuple(sorted(layers, key=key))
+    return tuple(sorted(layers, key=key))
 
 
 def _lines(result: Analysis, title: str) -> list[str]:
-    found = result.rounding
-    rounded = {} if found is None else {layer.id: layer for layer in found.layers}
-    rows = [
-        (
-            sanitize(layer.id, 50),
-            layer.op,
-            layer.dtype,
-            _decibels(layer.sqnr, layer.cumulative),
-            _decibels(layer.isolated_sqnr, layer.isolated),
-            _percent(layer.added_share),
-            _percent(None if (lost := layer.saturation) is None else lost.low + lost.high),
-            *_pair(layer.cumulative),
-            *_pair(layer.isolated),
-            _percent(layer.output_impact),
-            rounding_text(rounded.get(layer.id)),
-            sanitize(", ".join(n for n in layer.sources if n != layer.id), 60),
-        )
-        for layer in result.layers
-        if not layer.inner
-    ]
-    columns = (
-        "layer",
-        "op",
-        "type",
-        "SQNR dB",
-        "isol. dB",
-        "added %",
-        "clip %",
-        "cumul. cos",
-        "cumul. euc",
-        "isol. cos",
-        "isol. euc",
-        "impact %",
-        "round. dB",
-        "source layer",
-    )
-    empty = [i for i in range(len(columns)) if not any(row[i] for row in rows)]
-    kept = [i for i in range(len(columns)) if i not in empty]
-    shown = [tuple(row[i] for i in kept) for row in rows]
-    lines = [title, *table([columns[i] for i in kept], shown)]
-    lines += [] if found is None else rounding_lines(found)
+    lines = [title, *table_lines(QUALITY, layer_rows(result), whole=True)]
+    lines += [] if result.rounding is None else rounding_lines(result.rounding)
     return [*lines, *[f"wrote {path}" for path in result.files]]
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share * 100:.3g}"
-
-
-def _decibels(sqnr: float | None, distance: Distance | None) -> str:
-    return "nan" if _is_nan(distance) else sqnr_text(sqnr, unit=False)
-
-
-def _is_nan(distance: Distance | None) -> bool:
-    return distance is not None and distance.cosine is None
-
-
-def _pair(distance: Distance | None) -> tuple[str, str]:
-    if distance is None:
-        return ("", "")
-    cosine, euclidean = distance.cosine, distance.euclidean  # None: NaN, which JSON has not
-    return (
-        "nan" if cosine is None else f"{cosine:.5f}",
-        "nan" if euclidean is None else f"{euclidean:.4f}",
-    )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from engine import rounding_lines, sanitize, sqnr_text
-from engine.wire.compare import COMPARE_BOARD, ComparedLayer, Comparison, Difference
-from rknntui.cli.figures import rounding_text
-from rknntui.cli.output import table
+from engine import rounding_lines, sanitize
+from engine.wire.compare import COMPARE_BOARD, ComparedLayer, Comparison
+from engine.wire.layer_tables import COMPARE, LAYERS
+from engine.wire.layers import layer_rows
+from rknntui.cli.output import table_lines
 from rknntui.cli.verb import Printed, verb
 
 _EPILOG = (
@@ -16,6 +17,9 @@ _EPILOG = (
 )
 
 
+_TABLE = COMPARE.plus(LAYERS.column("diverges"), after="moved")
+
+
 @verb(COMPARE_BOARD, epilog=_EPILOG)
 def command(found: Comparison) -> Printed:
     """Compare float, simulator and board on the same input; name the first layer that diverges."""
@@ -24,39 +28,8 @@ def command(found: Comparison) -> Printed:
 
 def _lines(found: Comparison) -> list[str]:
     where = f"{sanitize(found.device)}: {found.chip}, runtime {sanitize(found.runtime)}"
-    rows = [
-        (
-            sanitize(layer.id, 50),
-            layer.op,
-            layer.dtype,
-            _decibels(layer.simulator),
-            _decibels(layer.board),
-            _decibels(layer.between),
-            rounding_text(layer.rounding),
-            "" if layer.own is None else _decibels(layer.own),
-            "" if layer.own_steps is None else f"{layer.own_steps:.3g}",
-            "" if layer.moved is None else f"{layer.moved * 100:.3g}",
-            "diverges" if layer.diverges else "",
-        )
-        for layer in found.layers
-    ]
-    columns = (
-        "layer",
-        "op",
-        "type",
-        "sim. dB",
-        "board dB",
-        "b-s dB",
-        "round. dB",
-        "alone dB",
-        "alone steps",
-        "moved %",
-        "",
-    )
     where += f", driver {sanitize(found.driver)}" if found.driver else ""
-    kept = [at for at, name in enumerate(columns) if found.rounding or name != "round. dB"]
-    shown = [tuple(row[at] for at in kept) for row in rows]
-    lines = [f"{where} ({found.label})", *table([columns[at] for at in kept], shown)]
+    lines = [f"{where} ({found.label})", *table_lines(_TABLE, layer_rows(found), whole=True)]
     lines += [f"not given by the board: {sanitize(name, 120)}" for name in found.missing[:20]]
     if len(found.missing) > 20:
         lines.append(f"and {len(found.missing) - 20} more")
@@ -72,8 +45,3 @@ def _lines(found: Comparison) -> list[str]:
 
 def _inside(layer: ComparedLayer) -> list[str]:
     return [f"  or {sanitize(name, 120)}" for name in layer.inside[:20]]
-
-
-def _decibels(difference: Difference) -> str:
-    """SQNR; ``nan`` where a value is no number."""
-    return "nan" if difference.cosine is None else sqnr_text(difference.sqnr, unit=False)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from engine import sanitize
 from engine.wire.build_tables import AGREEMENT, COMPILED, ENDS
 from engine.wire.compile import COMPILE, Compiled, CompiledModels
+from engine.wire.layer_tables import COMPILED as COMPILED_LAYERS
+from engine.wire.layers import layer_rows
 from rknntui.cli.gates import Limits, compiled_figures
-from rknntui.cli.output import table, table_lines
+from rknntui.cli.output import table_lines
 from rknntui.cli.verb import Printed, verb
 
 _MOST = 40
+_OFF_NPU = COMPILED_LAYERS.pick("name", "op", "dtype", "placement")
 _SAMPLES_OF = {
     "calibration": "calibration samples",
     "given": "samples given",
@@ -59,9 +62,8 @@ def _details(one: Compiled) -> list[str]:
         lines = [f"{title}{text}" for title, text in told if text]
         return [f"  {line}" for line in [*lines, *_opinion(one)]]
     lines = []
-    off = [row for row in one.layers if row.target != "NPU" and row.op not in ENDS]
-    cells = [[sanitize(row.id or row.name, 60), row.op, row.dtype, row.target] for row in off]
-    lines += table(("layer", "op", "dtype", "on"), cells[:_MOST])
+    off = [row for row in layer_rows(one) if row.placement != "NPU" and row.first("op") not in ENDS]
+    lines += table_lines(_OFF_NPU, off[:_MOST], whole=True)
     if len(off) > _MOST:
         lines.append(f"and {len(off) - _MOST} more layers that are not on the NPU")
     lines += _opinion(one)

@@ -33,17 +33,17 @@ from engine.wire.hybrid import (
     Step2Params,
     Table,
 )
+from engine.wire.layer_tables import DTYPES, PROPOSED
+from engine.wire.layers import layer_rows, layers_to_promote
 from engine.wire.recipes import RECIPE_SAVE, SaveParams
 from rknntui.cli.figures import rounding_text
 from rknntui.cli.flags import EPILOG, VerbGroup, force_flag
 from rknntui.cli.hybrid_text import (
     check_lines,
     curve_lines,
-    layer_cost_cells,
-    ranking_lines,
     time_lines,
 )
-from rknntui.cli.output import row_text, table
+from rknntui.cli.output import row_text, table, table_lines
 from rknntui.cli.session import WorkerSession, resolve
 from rknntui.cli.verb import Printed, verb
 
@@ -68,7 +68,8 @@ def command() -> None:
 def step1(result: Step1) -> list[str]:
     """Write structure, data and NAME.quantization.cfg, to edit and give to step2."""
     files = result.files
-    return [files.model, files.data, files.config, *ranking_lines(result.ranking)]
+    lines = table_lines(PROPOSED, layers_to_promote(result.ranking), whole=True)
+    return [files.model, files.data, files.config, *([PROPOSED.title] if lines else []), *lines]
 
 
 @verb(STEP2, of=command, brief="Build from the edited files of step 1.")
@@ -111,7 +112,8 @@ def _wrote(saved: Mapping[str, str]) -> list[str]:
 @force_flag
 def propose(found: Proposal, saved: Mapping[str, str]) -> Printed:
     """Rank the layers by the gain of promoting them, estimated from their effect on the outputs."""
-    lines = [*ranking_lines(found.ranking), *time_lines(found), *_wrote(saved)]
+    table = table_lines(PROPOSED, layer_rows(found), whole=True)
+    lines = [*([PROPOSED.title] if table else []), *table, *time_lines(found), *_wrote(saved)]
     return Printed(lines, more=saved)
 
 
@@ -163,22 +165,8 @@ async def _built(session: WorkerSession, where: Path, options: Values, _: Values
 @verb(TABLE, of=command, fill=_built, silent=True, epilog=EPILOG)
 def layers_table(result: Table) -> list[str]:
     """List the layers of a build with dtype, range, SQNR and cost on --target-platform."""
-    rows = [
-        (
-            sanitize(row.tensor, 50),
-            sanitize(row.id, 40),
-            row.op,
-            row.dtype,
-            "" if row.minimum is None else f"{row.minimum:.5g}",
-            "" if row.maximum is None else f"{row.maximum:.5g}",
-            sqnr_text(row.sqnr_db, unit=False),
-            *(layer_cost_cells(row) if result.chip else ()),
-        )
-        for row in result.rows
-    ]
-    columns = ("tensor", "layer", "op", "dtype", "minimum", "maximum", "SQNR dB (simulated)")
-    costs = ("ms (estimated)", "adds ms (estimated)", "adds bytes") if result.chip else ()
-    lines = [*table((*columns, *costs), rows), f"SQNR over {result.over}"]
+    lines = [DTYPES.title, *table_lines(DTYPES, layer_rows(result), whole=True)]
+    lines.append(f"SQNR over {result.over}")
     if result.chip and result.time_ms is not None:
         lines.append(f"time on {result.chip}: {result.time_ms:.3f} ms (estimated)")
     return lines

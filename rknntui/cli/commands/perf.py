@@ -164,7 +164,7 @@ def _lines(found: Performance) -> list[str]:
     lines += [f"left out, {sanitize(reason)}" for reason in found.left_out]
     if found.memory is not None:
         lines.append(memory_line(found.memory, found.label))
-    lines += layer_lines(found.layers)
+    lines += layer_lines(found)
     lines += [sanitize(note) for note in found.notes]
     return lines + ([f"kept as {found.kept}"] if found.kept else [])
 

@@ -27,6 +27,6 @@ def command(found: Ran) -> list[str]:
     if found.milliseconds is not None:
         lines.append(f"{found.milliseconds:.3f} ms an inference on the board ({found.label})")
     lines.append(memory_line(found.memory, found.label, found.memory_reason))
-    lines += layer_lines(found.layers)
+    lines += layer_lines(found)
     lines += [f"wrote {path}" for path in found.saved]
     return lines + [sanitize(note) for note in found.notes]
