@@ -22,6 +22,7 @@ __all__ = [
     "ToolkitEnvironment",
     "ToolkitInstallParams",
     "ToolkitName",
+    "ToolkitPlace",
     "ToolkitRemoved",
     "ToolkitState",
     "Toolkits",
@@ -34,9 +35,9 @@ ToolkitState = Literal["ready", "unchecked", "unfinished", "broken", "missing"]
 ``missing``: the folder is gone."""
 
 
-@record(kw_only=True)
-class ToolkitEnvironment:
-    """A Python environment with a toolkit of the vendor.
+@record
+class ToolkitPlace:
+    """Where a Python environment with a toolkit of the vendor is.
 
     Attributes:
         name: what the user calls it; ``toolkit2`` for the one that is made by default.
@@ -47,9 +48,6 @@ class ToolkitEnvironment:
         version: of the toolkit: ``2.3.2``; empty where it is not known.
         managed: whether this program made it, and may remove its files.
         default: whether it is used for its generation where none is named.
-        state: see :data:`ToolkitState`.
-        findings: what is wrong with it, each with its remedy; names the package.
-        size: bytes on disk; 0 where it was not added up.
     """
 
     name: str
@@ -58,8 +56,20 @@ class ToolkitEnvironment:
     python_version: str = ""
     generation: int = 2
     version: str = ""
-    managed: bool = True
+    managed: bool = False
     default: bool = False
+
+
+@record
+class ToolkitEnvironment(ToolkitPlace):
+    """An environment, and whether it can be used.
+
+    Attributes:
+        state: see :data:`ToolkitState`.
+        findings: what is wrong with it, each with its remedy; names the package.
+        size: bytes on disk; 0 where it was not added up.
+    """
+
     state: ToolkitState = "ready"
     findings: tuple[Finding, ...] = ()
     size: int = 0

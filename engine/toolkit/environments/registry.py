@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,8 @@ from engine.toolkit.environments.places import (
     toolkits_folder,
 )
 from engine.wire.codec import encode, typed
-from engine.wire.vendor import ToolkitEnvironment, ToolkitState
+from engine.wire.record import record
+from engine.wire.vendor import ToolkitEnvironment, ToolkitPlace, ToolkitState
 
 __all__ = [
     "DEFAULT_NAME",
@@ -61,26 +62,16 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _LOCK_SECONDS = 10.0
 
 
-@dataclass(frozen=True)
-class Entry:
+@record
+class Entry(ToolkitPlace):
     """A row of the file.
 
     Attributes:
-        name, folder, python, python_version, generation, version, managed, default: as
-            :class:`engine.wire.vendor.ToolkitEnvironment` has them.
         checked: whether ``ok`` and ``findings`` are of a check.
         ok: whether that imported the toolkit.
         site: time of its packages at that check, in ns: later changes make it void.
     """
 
-    name: str
-    folder: str
-    python: str
-    python_version: str = ""
-    generation: int = 2
-    version: str = ""
-    managed: bool = False
-    default: bool = False
     checked: bool = False
     ok: bool = False
     site: int = 0
@@ -89,20 +80,11 @@ class Entry:
     @classmethod
     def of(cls, environment: ToolkitEnvironment, **more: Any) -> Entry:
         """The row of an environment; ``more`` is what only rows have."""
-        return cls(**{name: getattr(environment, name) for name in _SHARED}, **more)
+        return cls(**_place_of(environment), **more)
 
 
-_SHARED = (
-    "name",
-    "folder",
-    "python",
-    "python_version",
-    "generation",
-    "version",
-    "managed",
-    "default",
-)
-"""What a row has of an environment."""
+def _place_of(one: ToolkitPlace) -> dict[str, Any]:
+    return {each.name: getattr(one, each.name) for each in fields(ToolkitPlace)}
 
 
 def check_name(name: str) -> str:
@@ -360,7 +342,7 @@ def environment_of(entry: Entry) -> ToolkitEnvironment:
     folder = Path(entry.folder)
     state, findings = _state(entry, folder)
     here = installed(folder)
-    found: dict[str, Any] = {name: getattr(entry, name) for name in _SHARED}
+    found = _place_of(entry)
     found |= {name: value for name, value in vars(here).items() if value}
     return ToolkitEnvironment(**found, state=state, findings=findings)
 

@@ -53,7 +53,9 @@ def go_through(toolkit: Toolkit, source: Path, target: Path) -> None:
 
 
 def named(name: str, folder: Path, python: Path) -> ToolkitEnvironment:
-    return ToolkitEnvironment(name=name, folder=str(folder), python=str(python), generation=1)
+    return ToolkitEnvironment(
+        name=name, folder=str(folder), python=str(python), generation=1, managed=True
+    )
 
 
 def check_gone(toolkit: Toolkit, before: ProcessId) -> None:
