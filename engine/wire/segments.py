@@ -16,7 +16,7 @@ __all__ = ["SEGMENTS_CUT", "Segment", "SegmentLayer", "Segments", "SegmentsParam
 
 def _read_milliseconds(text: str) -> float:
     found = quantity(text, {"us": 1e-3, "ms": 1.0, "s": 1e3})
-    if found is None:
+    if not found:
         raise ValueError(f"{text!r} is no limit such as 5ms.")
     return found
 

@@ -23,14 +23,14 @@ Axes = Mapping[str, tuple[Any, ...]]
 
 def _read_axis(text: str) -> tuple[str, tuple[Any, ...]]:
     """``OPTION=VALUE,VALUE``."""
-    name, equals, values = text.partition("=")
+    name, _, values = text.partition("=")
     name = name.strip().replace("-", "_")
     known = [each.name for each in OPTIONS]
-    if name not in known or not equals:
+    if name not in known or not values.strip(","):
         near = did_you_mean(name, known) or "Write it as OPTION=VALUE,VALUE."
         raise ValueError(f"{sanitize(text, 80)!r} names no option and its values. {near}")
     try:
-        return name, tuple(option(name).parse(value) for value in values.split(","))
+        return name, tuple(option(name).parse(value) for value in values.split(",") if value)
     except EngineError as error:
         raise ValueError(f"{error.what} {error.remedy}".strip()) from None
 

@@ -9,10 +9,12 @@ from engine.wire.build_tables import AGREEMENT
 from engine.wire.compile import Compiled, CompiledLayer, OutputAgreement
 from engine.wire.layer_tables import disagreement
 from engine.wire.layers import layer_rows
+from engine.wire.segments import SegmentsParams
 from rknntui.keys.commandline import job_command
-from rknntui.screens.deploy.files import read_cuts
+from rknntui.screens.deploy.files import checked_cuts
 from rknntui.screens.deploy.jobs import chip_states
 from rknntui.screens.deploy.text import disagreement_rank
+from rknntui.screens.dialogs.request import read_form
 from rknntui.session.job_view_model import JobView
 from tests.tui.deploy_answers import compiled
 
@@ -73,14 +75,28 @@ def test_jobs_have_their_command_line() -> None:
     assert job_command("codegen", asked) == words.split()
 
 
-def test_where_a_model_is_cut_is_read_from_a_line() -> None:
-    assert read_cuts("12, 30") == (("12", "30"), None)
-    assert read_cuts("/conv1 /conv2") == (("/conv1", "/conv2"), None)
-    assert read_cuts("5 ms") == ((), 5.0)
-    assert read_cuts("0.5ms") == ((), 0.5)
-    for wrong in ("", "-1 ms", "many ms"):
-        with pytest.raises(ValueError, match="ms"):
-            read_cuts(wrong)
+@pytest.mark.parametrize(
+    ("texts", "after", "max_ms"),
+    [
+        ({"after": "12, 30"}, ("12", "30"), None),
+        ({"after": "/conv1 /conv2"}, ("/conv1", "/conv2"), None),
+        ({"max_ms": "5 ms"}, (), 5.0),
+        ({"max_ms": "0.5ms"}, (), 0.5),
+    ],
+)
+def test_where_a_model_is_cut_is_read_from_a_form(
+    texts: dict[str, str], after: tuple[str, ...], max_ms: float | None
+) -> None:
+    asked = checked_cuts(read_form(SegmentsParams(path="a.rknn"), texts))
+    assert (asked.after, asked.max_ms) == (after, max_ms)
+
+
+@pytest.mark.parametrize(
+    "texts", [{"after": ""}, {"max_ms": "0ms"}, {"max_ms": "-1 ms"}, {"max_ms": "many ms"}]
+)
+def test_where_nothing_is_cut_is_refused(texts: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="ms"):
+        checked_cuts(read_form(SegmentsParams(path="a.rknn"), texts))
 
 
 def test_an_output_says_for_which_shapes_it_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +31,8 @@ __all__ = [
     "FILE_JOBS",
     "ask_encrypted",
     "ask_segments",
+    "checked_cuts",
     "forget_key",
-    "read_cuts",
     "show_file_result",
 ]
 
@@ -159,57 +160,43 @@ def forget_key(workspace: Workspace) -> None:
 
 
 # ---------------------------------------------------------------------------------------- segments
-def read_cuts(text: str) -> tuple[tuple[str, ...], float | None]:
-    """(layers to cut after, most milliseconds of a segment) of what was typed.
+_CUTS = {
+    "after": "uids or names of layers that a segment ends after",
+    "max_ms": "instead: at most so long (estimated), such as 5 ms",
+}
 
-    Raises:
-        ValueError: it is neither; the message is for the user.
-    """
-    words = text.replace(",", " ").split()
-    if not words:
+
+def checked_cuts(asked: SegmentsParams) -> SegmentsParams:
+    """Where a model is cut, without commas between layers; ValueError where it is nowhere."""
+    after = tuple(word for text in asked.after for word in text.split(",") if word)
+    if not after and asked.max_ms is None:
         raise ValueError("Type uids or names of layers, or a time such as 5 ms.")
-    if words[-1] == "ms" or text.strip().endswith("ms"):
-        try:
-            value = float(text.strip().removesuffix("ms"))
-        except ValueError:
-            value = 0.0
-        if not 0 < value < 1e6:
-            raise ValueError("The time must be a number of ms above 0.")
-        return (), value
-    return tuple(words), None
+    return replace(asked, after=after)
 
 
 def ask_segments(workspace: Workspace, start: str) -> None:
     """Ask for the file, where it is cut, and the file to write; then start the job."""
-    from rknntui.screens.dialogs.dialogs import PromptDialog
+    from rknntui.screens.dialogs.request import RequestDialog
 
     app = workspace.app
-
-    def problem(text: str) -> str:
-        try:
-            read_cuts(text)
-        except ValueError as error:
-            return str(error)
-        return ""
+    chip = str(workspace.session.recipe.get("target_platform") or "") or None
 
     def chosen(path: str) -> None:
-        def typed(text: str | None) -> None:
-            if text is None:
+        def cut(asked: SegmentsParams | None) -> None:
+            if asked is None:
                 return
-            after, most = read_cuts(text)
-            chip = str(workspace.session.recipe.get("target_platform") or "") or None
 
             def write(output: str, force: bool) -> None:
-                params = SegmentsParams(
-                    path=path, after=after, max_ms=most, chip=chip, output=output, force=force
-                )
                 title = f"segment {sanitize(Path(path).name, 80)}"
+                params = replace(asked, output=output, force=force)
                 workspace.start_job(SEGMENTS_CUT, params, title)
 
             ask_new_file(app, "Write the segments to", _beside(path, "segments"), write)
 
-        question = "Cut after layers (uids or names), or at most so long (estimated): 5 ms"
-        app.push_screen(PromptDialog("Segments", question, "", problem), typed)
+        now = SegmentsParams(path=path, chip=chip)
+        app.push_screen(
+            RequestDialog("Cut into segments", now, list(_CUTS), _CUTS, checked_cuts), cut
+        )
 
     _ask_file(workspace, "Container, or compiled model of generation 1 (.rknn)", start, chosen)
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from engine import (
-    OPTIONS,
-    EngineError,
-    RecipeError,
-    did_you_mean,
-    option,
-    sanitize,
-)
+from engine import option, sanitize
 from engine.wire.build_tables import SWEEP_ROWS
-from engine.wire.sweep import ROW, Axes, Row, Sweep
+from engine.wire.flags import params_of
+from engine.wire.sweep import ROW, Axes, Row, Sweep, SweepParams
 from rknntui.keys.text import key_text, with_keys
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.record_view import RecordView
@@ -26,7 +20,9 @@ from rknntui.widgets.records import RecordTable
 if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
 
-__all__ = ["ComparePane", "axes_of", "default_axes"]
+__all__ = ["ComparePane", "axes_of", "default_axes", "problem_of"]
+
+_AXES = next(param for param in params_of(SweepParams) if param.path == ("axes",))
 
 _EMPTY = (
     "No comparison yet.\n\n"
@@ -45,22 +41,21 @@ def axes_of(text: str) -> Axes:
     """Options and their values from ``name=value,value name=value``.
 
     Raises:
-        RecipeError: an unknown option, or a text that is no value of it.
+        ValueError: an unknown option, or a text that is no value of it.
     """
-    known = {declared.name: declared for declared in OPTIONS}
-    axes: dict[str, tuple[Any, ...]] = {}
-    for part in text.split():
-        name, _, values = part.partition("=")
-        if name not in known:
-            raise RecipeError(
-                f"There is no option {sanitize(name, 60)}.", remedy=did_you_mean(name, known)
-            )
-        axes[name] = tuple(known[name].parse(value) for value in values.split(",") if value)
-        if not axes[name]:
-            raise RecipeError(f"{name} has no values: {name}=value,value.")
+    axes: Axes | None = _AXES.parse(text)
     if not axes:
-        raise RecipeError("There is nothing to compare: option=value,value.")
+        raise ValueError("There is nothing to compare: option=value,value.")
     return axes
+
+
+def problem_of(text: str) -> str:
+    """Why a text names no axes; empty where it does."""
+    try:
+        axes_of(text)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 class ComparePane(Vertical):
@@ -109,12 +104,3 @@ class ComparePane(Vertical):
             said += [f"over {sanitize(result.compared_on, 80)}"] if result is not None else []
             said.append(Fact("Enter applies a row to the recipe", rank=1))
         self.query_one(FactsLine).show(*said)
-
-
-def problem_of(text: str) -> str:
-    """Why a text names no axes; empty where it does."""
-    try:
-        axes_of(text)
-    except EngineError as error:
-        return f"{error.what} {error.remedy}".strip()
-    return ""
