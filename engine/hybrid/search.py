@@ -50,6 +50,7 @@ def search(
     *,
     layers: Mapping[str, str] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
+    floor_score: float | None = None,
 ) -> SearchResult:
     """Search; every point is told as a piece ``CURVE`` when it is built.
 
@@ -60,12 +61,13 @@ def search(
         costs: estimates on a chip; a budget of time needs them.
         layers: that differ already; they stay, and do not count.
         ranges: set by hand; they stay.
+        floor_score: of the trials' score function, where there is one; in the place of SQNR.
 
     Raises:
         UsageError: neither a floor nor a budget nor a time, an output that does not exist.
         EngineError: the model cannot be quantized or run.
     """
-    return _Search(trials, asked, costs, layers or {}, ranges or {}).run()
+    return _Search(trials, asked, costs, layers or {}, ranges or {}, floor_score).run()
 
 
 @dataclass
@@ -75,12 +77,14 @@ class _Search:
     costs: ChoiceCosts | None
     own_layers: Mapping[str, str]
     ranges: Mapping[str, tuple[float, float]]
+    floor_score: float | None
     too_slow: bool = False
     curve: list[CurvePoint] = field(default_factory=list)
     count: int = 0
 
     def __post_init__(self) -> None:
         self.dtype = self.asked.dtype or _FLOAT
+        self.has_floor = self.asked.floor_db is not None or self.floor_score is not None
 
     def run(self) -> SearchResult:
         self._check()
@@ -102,19 +106,19 @@ class _Search:
             self._tell("", start, frozenset())
             ended = self._lift()
         best = self._best()
-        met = self._meets(best) if self.asked.floor_db is not None else None
+        met = self._meets(best) if self.has_floor else None
         return SearchResult(best, tuple(self.curve), met, ended, self.count)
 
     def _check(self) -> None:
         asked = self.asked
         limits = (asked.budget, asked.seconds, asked.budget_ms)
-        if limits == (None, None, None) and asked.floor_db is None:
+        if limits == (None, None, None) and not self.has_floor:
             raise UsageError(
                 "A search needs a floor, a budget or a time to stop at.",
                 remedy="Give a floor in dB (--floor) or a number of layers (--budget).",
             )
         check_budget(self.costs, asked.budget_ms)
-        if asked.demote and asked.floor_db is None:
+        if asked.demote and not self.has_floor:
             raise UsageError(
                 "Demoting layers needs a floor: without one every layer could be demoted.",
                 remedy="Give the SQNR that every output must reach (--floor).",
@@ -182,6 +186,8 @@ class _Search:
         return "time" if seconds is not None and time.perf_counter() - self.begun > seconds else ""
 
     def _meets(self, point: CurvePoint) -> bool:
+        if self.floor_score is not None:
+            return point.score is not None and point.score >= self.floor_score
         floors = ((value, self._floor(name)) for name, value in point.outputs.items())
         return all(f is None or sqnr_rank(v) >= f for v, f in floors)
 
@@ -197,7 +203,7 @@ class _Search:
 
     def _best(self) -> CurvePoint:
         points = [point for point in self.curve if self._fits(point)] or self.curve
-        good = [point for point in points if self.asked.floor_db is not None and self._meets(point)]
+        good = [point for point in points if self.has_floor and self._meets(point)]
         if good:
             return min(good, key=lambda p: (len(p.promoted), self._cost(p.score, p.outputs)))
         return min(points, key=lambda p: (self._cost(p.score, p.outputs), len(p.promoted)))
@@ -209,7 +215,7 @@ class _Search:
         budget = len(self.model.layers) if self.asked.budget is None else self.asked.budget
         while True:
             point = self.curve[-1]
-            if self.asked.floor_db is not None and self._meets(point):
+            if self.has_floor and self._meets(point):
                 return "floor"
             if len(lifted) >= budget:
                 return "budget"
@@ -243,7 +249,7 @@ class _Search:
         if not tried:
             return None
         _, gain, added = max(tried, key=lambda one: one[:2])
-        if gain <= least and self.asked.floor_db is None:
+        if gain <= least and not self.has_floor:
             return None
         for name in self._order(lifted, added):
             lifted = lifted | {name}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
 
 from engine.base.errors import JobCancelledError, QuantizationError, UsageError
 from engine.base.events import CallbackReporter, Event, Partial
+from engine.graph.execute import Session
 from engine.hybrid import Evaluator, Layers, propose, search, subgraph_layers
 from engine.hybrid.sensitivity import NoiseTerm
 from engine.quantize import QuantizeSettings, calibrate, quantize
@@ -168,3 +170,21 @@ def test_a_subgraph_is_all_between_input_and_output() -> None:
     order = [layer.id for layer in layers.all]
     assert subgraph_layers(layers, [[order[0], order[3]]]) == tuple(order[1:4])
     assert subgraph_layers(layers, [["image", order[1]]]) == tuple(order[:2])
+
+
+@pytest.mark.parametrize(("floor", "reached"), [(-0.05, True), (1.0, False)])
+def test_a_score_of_the_user_has_a_floor(floor: float, reached: bool) -> None:
+    graph, feeds = chain()
+
+    def score(results: Sequence[Mapping[str, np.ndarray]]) -> float:
+        """How near the outputs are to those of float, 0 where they are the same."""
+        pairs = zip(results, exact, strict=True)
+        return -max(float(np.abs(a[n] - b[n]).max()) for a, b in pairs for n in b)
+
+    session = Session(graph)
+    exact = [session.run(feed) for feed in feeds]
+    trials = Evaluator(graph, calibrate(graph, feeds), QuantizeSettings(), feeds, score=score)
+    result = search(trials, SearchParams(budget=4), floor_score=floor)
+    assert result.reached is reached
+    assert result.best.score is not None
+    assert (result.best.score >= floor) is reached
