@@ -31,7 +31,7 @@ def own_chip() -> str:
     """
     from engine.devices.address import Address
     from engine.devices.probe.identify import identify
-    from engine.devices.reach import reach
+    from engine.devices.transports import reach
 
     board = reach(Address("local"))
     try:

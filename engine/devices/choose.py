@@ -7,8 +7,8 @@ from engine.base.text import sanitize
 from engine.devices.address import Address
 from engine.devices.listing import poll
 from engine.devices.probe.identify import BoardIdentity, identify
-from engine.devices.reach import reach
 from engine.devices.transport import Transport
+from engine.devices.transports import reach
 
 __all__ = ["choose", "open_board"]
 

@@ -1,24 +1,26 @@
-"""A board that is connected for the time of one job: the way to it, and what it is."""
+"""A board that is connected for the time of one job: the way to it, what it is, and the stages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.base.errors import DeviceError
+from engine.base.events import Progress, Reporter, StageFinished, StageStarted
 from engine.devices.address import Address
 from engine.devices.choose import choose
 from engine.devices.probe.identify import BoardIdentity, identify
-from engine.devices.reach import reach
 from engine.devices.transport import Transport
+from engine.devices.transports import reach
 from engine.wire.devices import BoardAnswer, FigureLabel
 
 if TYPE_CHECKING:
     from engine.devices.board.results import OpenModel
 
-__all__ = ["Connected", "connected"]
+__all__ = ["BoardStages", "Connected", "connected"]
 
 
 @dataclass(frozen=True)
@@ -87,3 +89,41 @@ def connected(device: str | None) -> Iterator[Connected]:
     address = choose(device)
     with closing(reach(address)) as transport:
         yield Connected(address, transport, identify(transport))
+
+
+_STEPS = 100
+
+
+class BoardStages:
+    """The stages of one job.
+
+    Args:
+        reporter: told of them.
+        titles: of all, in their order.
+    """
+
+    def __init__(self, reporter: Reporter, titles: Sequence[str]) -> None:
+        self._reporter, self._titles = reporter, tuple(titles)
+
+    @contextmanager
+    def stage(self, title: str) -> Iterator[str]:
+        """One of them, for the time of the block; gives its name in the events."""
+        index = self._titles.index(title)
+        name = f"board-{index}"
+        begun = time.perf_counter()
+        self._reporter.emit(StageStarted(name, title, index, len(self._titles)))
+        yield name
+        self._reporter.emit(StageFinished(name, round(time.perf_counter() - begun, 3)))
+
+    def sending(self, stage: str) -> Callable[[int, int], None]:
+        """Takes how many bytes of how many are on the board, and tells each hundredth of them."""
+        told = -1
+
+        def moved(done: int, total: int) -> None:
+            nonlocal told
+            step = _STEPS if done >= total else done * _STEPS // total
+            if step != told:
+                told = step
+                self._reporter.emit(Progress(stage, done, total, "bytes"))
+
+        return moved

@@ -20,8 +20,7 @@ from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.devices.address import Address
 from engine.devices.probe.identify import identify
-from engine.devices.reach import reach
-from engine.devices.transports import ntb
+from engine.devices.transports import ntb, reach
 from engine.devices.transports.adb.link import Deadline
 from engine.devices.transports.adb.server import AdbServer
 from engine.devices.transports.adb.states import SERIAL, Attached

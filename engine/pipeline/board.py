@@ -31,7 +31,7 @@ from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
 from engine.devices.choose import choose, open_board
 from engine.devices.probe.identify import identify
-from engine.devices.reach import reach
+from engine.devices.transports import reach
 from engine.graph.execute import fused_roundings
 from engine.pipeline.comparison_model import comparison_container, output_groups
 from engine.pipeline.layers import quantized_of

@@ -57,7 +57,7 @@ def live(params: LiveParams, reporter: Reporter) -> Lived:
 @runs(BOARD_MEMORY)
 def memory(params: MemoryParams, reporter: Reporter) -> MemoryReport:
     """What a model takes on a board."""
-    from engine.devices.run.memory import memory_on_board
+    from engine.devices.run.loaded import memory_on_board
     from engine.devices.toolkit.board import toolkit_address
     from engine.devices.toolkit.jobs import memory_by_job, with_allocations
     from engine.services.board_models import model_source

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.base.errors import DeviceError, DeviceTimeoutError
 from engine.devices.address import Address
-from engine.devices.reach import reach
+from engine.devices.transports import reach
 from engine.devices.transports.ntb import (
     NtbDevice,
     ask_proxy,

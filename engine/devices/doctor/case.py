@@ -1,12 +1,17 @@
-"""A board under the doctor's examination: what its steps share."""
+"""A board under the doctor's examination: what its steps share, and commands that a user may run.
+
+Commands that change a board are shown, never run by this program.
+"""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.devices.doctor.commands import shell_command
+from engine.base.text import sanitize
 from engine.devices.probe.compatibility import ModelFacts
 from engine.devices.probe.identify import BoardIdentity
 from engine.devices.probe.versions import Versions
@@ -14,7 +19,7 @@ from engine.devices.transport import Transport
 from engine.wire.board import BoardState
 from engine.wire.doctor import Check
 
-__all__ = ["Case", "TestTensor", "home", "make_writable"]
+__all__ = ["Case", "TestTensor", "copy_command", "home", "make_writable", "shell_command"]
 
 TestTensor = Callable[[Transport], str | Check]
 """Runs a model on the board and says what came out, in words where it is well; raises
@@ -77,3 +82,39 @@ def make_writable(case: Case) -> tuple[str, ...]:
         return ()
     adb = shell_command(case.transport, []).removesuffix(" shell")
     return (f"{adb} root", f"{adb} remount", shell_command(case.transport, ["setenforce", "0"]))
+
+
+def shell_command(transport: Transport, words: Sequence[str]) -> str:
+    """The line that runs a program on a board: ``adb -s SERIAL shell ...``, ``ssh HOST ...``."""
+    name = sanitize(transport.name, 200)
+    if transport.kind == "adb":
+        return shlex.join([*_adb(name), "shell", *words])
+    if transport.kind == "ssh":
+        host, port = _host(name)
+        return shlex.join(["ssh", *(["-p", port] if port else []), host, *words])
+    return shlex.join(words)
+
+
+def copy_command(transport: Transport, source: str, target: str) -> str:
+    """The line that copies a file of this machine to a board."""
+    name = sanitize(transport.name, 200)
+    if transport.kind == "adb":
+        return shlex.join([*_adb(name), "push", source, target])
+    if transport.kind == "ssh":
+        host, port = _host(name)
+        return shlex.join(["scp", *(["-P", port] if port else []), source, f"{host}:{target}"])
+    return shlex.join(["sudo", "cp", source, target])
+
+
+def _adb(name: str) -> list[str]:
+    """``SERIAL#NUMBER`` is the board of that number, where several share a serial number."""
+    numbered = re.fullmatch(r".+#([0-9]{1,9})", name)
+    return ["adb", "-t", numbered[1]] if numbered else ["adb", "-s", name]
+
+
+def _host(name: str) -> tuple[str, str]:
+    """Host and port of ``[user@]host[:port]``; an IPv6 address stands in brackets."""
+    found = re.fullmatch(r"(.*?):([0-9]{1,5})", name)
+    if found and (":" not in found[1] or found[1].endswith("]")):
+        return found[1], found[2]
+    return name, ""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from engine.base.text import sanitize
-from engine.devices.doctor.commands import shell_command
+from engine.devices.doctor.case import shell_command
 from engine.devices.probe.reading import output, ran, read_text
 from engine.devices.transport import Transport
 from engine.wire.doctor import Check

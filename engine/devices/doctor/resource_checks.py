@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from engine.base.text import human_bytes
-from engine.devices.doctor.case import Case
-from engine.devices.doctor.commands import shell_command
+from engine.devices.doctor.case import Case, shell_command
 from engine.devices.probe.compatibility import ModelFacts
 from engine.devices.probe.reading import ran
 from engine.devices.probe.versions import MINI_CHIPS, running_on

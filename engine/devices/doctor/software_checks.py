@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from engine.base.text import sanitize
-from engine.devices.doctor.case import Case, home, make_writable
-from engine.devices.doctor.commands import copy_command, shell_command
+from engine.devices.doctor.case import Case, copy_command, home, make_writable, shell_command
 from engine.devices.probe.compatibility import match, same_npu
 from engine.devices.probe.reading import elf_of, read_text
 from engine.devices.probe.versions import SERVER_PATHS, libraries_of, places

@@ -13,8 +13,8 @@ Forms: ``eval_perf`` [RKNN-T1 1.3.2, 3.6.9; RKNN-T2 1.1.0, 3.5.9; RKNN-T2 2.3.0,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from engine.base.errors import RuntimeLibraryError
 from engine.base.text import human_bytes, sanitize, visible
@@ -22,10 +22,14 @@ from engine.devices.measure.perf_report import Clocks, PerfReport, PerfRow
 from engine.wire.board import AllocatedMemory
 from engine.wire.devices import BoardMemory, FigureLabel
 
+if TYPE_CHECKING:
+    from engine.devices.board.results import DeviceMemory, OpenModel
+
 __all__ = [
     "MeasuredPerf",
     "Versions",
     "memory_not_available",
+    "memory_of",
     "memory_text",
     "memory_use",
     "memory_value",
@@ -282,3 +286,18 @@ class Versions:
         title = "RKNN VERSION:" if self.label == "measured" else f"RKNN VERSION ({self.label}):"
         lines = [f"    {name}: {sanitize(text, 200)}" for name, text in known if text]
         return "\n".join([_VERSION_RULE, title, *lines, _VERSION_RULE])
+
+
+def memory_of(opened: OpenModel, now: DeviceMemory | None = None) -> tuple[BoardMemory | None, str]:
+    """What a model takes on a board; None and the reason where the runtime has no such query.
+
+    Args:
+        opened: as it was loaded.
+        now: asked anew; None for what the runtime said when the model was loaded.
+    """
+    told = now or opened.memory
+    if told is not None:
+        memory = memory_use(weight=told.weight, internal=told.internal, dma=told.dma)
+        return replace(memory, sram=told.sram, sram_free=told.sram_free), ""
+    why = memory_not_available().cause if opened.generation == 1 else "it has no query for memory."
+    return None, f"not available on this runtime: {why}"

@@ -20,7 +20,7 @@ from engine.devices.board.model_file import ModelFile
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput, zero_input
-from engine.devices.connected import connected
+from engine.devices.connected import BoardStages, connected
 from engine.devices.measure.benchmark import (
     BenchmarkPlan,
     CellResult,
@@ -30,10 +30,9 @@ from engine.devices.measure.benchmark import (
 from engine.devices.measure.benchmark_runs import fix_clocks_of, measure_on, state_by_agent
 from engine.devices.measure.history import save_run
 from engine.devices.measure.layer_times import LayerTimes, read_layer_times, time_layers
+from engine.devices.measure.measured import memory_of
 from engine.devices.measure.measured_run import MeasuredRun
-from engine.devices.measure.memory import memory_of
 from engine.devices.model_source import ModelSource
-from engine.devices.stages import BoardStages
 from engine.wire.devices import BoardAnswer, BoardMemory, MeasuredPoint, Performance, PerfParams
 from engine.wire.measured import Conditions
 

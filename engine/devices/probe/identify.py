@@ -17,8 +17,17 @@ from engine.devices.probe.elf import Elf
 from engine.devices.probe.reading import elf_of, first_line, output, read_bytes, read_text
 from engine.devices.transport import Transport
 from engine.facts import chip, chips
+from engine.wire.board import BoardFacts
 
-__all__ = ["EMULATED_MARK", "BoardIdentity", "ChipFound", "chip_of", "identify", "system_name"]
+__all__ = [
+    "EMULATED_MARK",
+    "BoardIdentity",
+    "ChipFound",
+    "board_facts",
+    "chip_of",
+    "identify",
+    "system_name",
+]
 
 EMULATED_MARK = "/etc/rknntui-emulated"
 """A file that only boards of ``rknntui devices emulate`` have."""
@@ -205,3 +214,18 @@ def _userland(transport: Transport) -> Elf | None:
     """For which processor the board's shell is."""
     found = (elf_of(transport, path) for path in _SHELLS)
     return next((elf for elf in found if elf), None)
+
+
+def board_facts(device: str, identity: BoardIdentity) -> BoardFacts:
+    """The facts of a board that was examined; ``device`` is its address."""
+    found = chip(identity.chip) if identity.chip else None
+    return BoardFacts(
+        device=device,
+        label="emulated" if identity.emulated else "measured",
+        chip=identity.chip or "",
+        model=identity.model,
+        serial=identity.serial,
+        system=identity.system,
+        kernel=identity.kernel,
+        cores=found.npu_cores if found else 0,
+    )

@@ -15,7 +15,7 @@ from engine.devices.connected import connected
 from engine.devices.doctor.case import Case
 from engine.devices.doctor.resource_checks import check_memory, check_room
 from engine.devices.doctor.software_checks import check_recipe, check_versions
-from engine.devices.probe.facts import board_facts
+from engine.devices.probe.identify import board_facts
 from engine.devices.probe.state import read_state
 from engine.devices.probe.versions import Component, Versions, read_versions
 from engine.wire.board import About, AboutParams, VersionRow

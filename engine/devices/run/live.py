@@ -8,13 +8,12 @@ from pathlib import Path
 
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
+from engine.devices.connected import BoardStages
 from engine.devices.measure.benchmark_runs import state_by_agent
 from engine.devices.measure.layer_times import read_layer_times
 from engine.devices.model_source import ModelSource
 from engine.devices.run.inputs import board_inputs, require_files, require_inputs
-from engine.devices.run.loaded import CONNECT, SEND, loaded
-from engine.devices.run.memory import memory_now
-from engine.devices.stages import BoardStages
+from engine.devices.run.loaded import CONNECT, SEND, loaded, memory_now
 from engine.wire.board import LIVE_LOOK, Lived, LiveLook, LiveParams
 
 __all__ = ["run_live"]

@@ -1,4 +1,4 @@
-"""A model that is loaded on a board for the time of one job."""
+"""A model that is loaded on a board for the time of one job, and what it takes there."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.base.errors import UsageError
+from engine.base.errors import RuntimeLibraryError, UsageError
 from engine.base.events import Reporter
 from engine.base.text import sanitize
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
-from engine.devices.connected import Connected, connected
+from engine.devices.connected import BoardStages, Connected, connected
 from engine.devices.measure.benchmark import CORE_MASKS, core_problem
+from engine.devices.measure.benchmark_runs import state_by_agent
+from engine.devices.measure.measured import memory_of, memory_text
 from engine.devices.model_source import ModelSource
-from engine.devices.stages import BoardStages
 from engine.facts import chip as chip_facts
+from engine.wire.board import MemoryParams, MemoryReport
+from engine.wire.devices import BoardMemory
 
-__all__ = ["CONNECT", "SEND", "Loaded", "loaded"]
+__all__ = ["CONNECT", "SEND", "Loaded", "loaded", "memory_now", "memory_on_board"]
 
 CONNECT, SEND = "Connect", "Send the model"
 """The first two stages of such a job."""
@@ -102,3 +105,37 @@ def _core_mask(cores: str, chip: str) -> int | None:
             f"The cores {cores} do not fit {chip}.", cause=problem, remedy="Leave cores at auto."
         )
     return mask or None  # a chip with one core has no call for it
+
+
+_LOOK = "Look at the memory"
+
+
+def memory_on_board(params: MemoryParams, model: ModelSource, reporter: Reporter) -> MemoryReport:
+    """What a model takes on a board, once it is loaded there.
+
+    Raises:
+        EngineError: there is no such board, it cannot run this model, or it is lost meanwhile.
+    """
+    stages = BoardStages(reporter, (CONNECT, SEND, _LOOK))
+    with loaded(params.device, model, stages, reporter) as ready:
+        board, opened = ready.board, ready.opened
+        with stages.stage(_LOOK):
+            memory, reason = memory_now(ready.runtime, opened)
+            state = state_by_agent(ready.runtime, board.chip)
+    return MemoryReport(
+        **vars(board.head(opened)),
+        memory=memory,
+        reason=reason,
+        text="" if memory is None else memory_text(memory, opened.file.size, board.label),
+        model_bytes=opened.file.size,
+        system=state.memory,
+    )
+
+
+def memory_now(runtime: BoardRuntime, opened: OpenModel) -> tuple[BoardMemory | None, str]:
+    """What the open model takes now; as it was loaded where the runtime does not tell that."""
+    try:
+        now = None if opened.memory is None else runtime.memory()
+    except RuntimeLibraryError:
+        now = None
+    return memory_of(opened, now)

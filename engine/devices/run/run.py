@@ -7,12 +7,12 @@ from pathlib import Path
 
 from engine.base.events import Progress, Reporter
 from engine.devices.board.results import OpenModel, RunProgress
+from engine.devices.connected import BoardStages
 from engine.devices.measure.layer_times import LayerTimes, read_layer_times, time_layers
-from engine.devices.measure.memory import memory_of
+from engine.devices.measure.measured import memory_of
 from engine.devices.model_source import ModelSource
 from engine.devices.run.inputs import board_inputs, require_files, require_inputs
 from engine.devices.run.loaded import CONNECT, SEND, loaded
-from engine.devices.stages import BoardStages
 from engine.simulate.outputs import figures_of_output, output_files, save_outputs
 from engine.wire.board import Ran, RunParams
 

@@ -20,6 +20,7 @@ from engine.base.errors import (
 from engine.base.events import Progress, Reporter
 from engine.devices.address import Address
 from engine.devices.board.tensors import zero_input
+from engine.devices.connected import BoardStages
 from engine.devices.measure.benchmark import (
     BenchmarkPlan,
     Cell,
@@ -32,7 +33,6 @@ from engine.devices.measure.measured import memory_text
 from engine.devices.measure.performance import kept_performance
 from engine.devices.model_source import ModelSource
 from engine.devices.run.inputs import board_inputs, require_files
-from engine.devices.stages import BoardStages
 from engine.devices.toolkit.board import ToolkitBoard, memory_by_toolkit, toolkit_board
 from engine.facts import chip
 from engine.simulate.outputs import figures_of_output, output_files, save_outputs

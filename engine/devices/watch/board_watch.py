@@ -16,15 +16,13 @@ from engine.base.text import sanitize
 from engine.devices.address import Address
 from engine.devices.board.files import BoardFiles
 from engine.devices.board.session import BoardSession
-from engine.devices.probe.facts import board_facts
-from engine.devices.probe.identify import identify
+from engine.devices.probe.identify import board_facts, identify
 from engine.devices.probe.state import StateReader, once_paths, parse, watch_paths
 from engine.devices.transport import UNREACHABLE, Transport
-from engine.devices.watch.times import BoardTimes
 from engine.wire.board import BoardFacts, BoardState
 from engine.wire.monitor import BoardNote, BoardSample
 
-__all__ = ["BoardWatch", "Reach", "Told"]
+__all__ = ["BoardTimes", "BoardWatch", "Reach", "Told"]
 
 Told = BoardFacts | BoardNote | BoardSample
 """What a watch tells of a board."""
@@ -190,3 +188,37 @@ class BoardWatch:
         if text not in self._noted and len(self._noted) < _MOST_NOTES:
             self._noted.add(text)
             self._tell(BoardNote(self.device, text))
+
+
+_DRIFT = 1e-3
+_LATE_SECONDS = 60.0
+
+
+class BoardTimes:
+    """Puts times of a board's clock, which starts anywhere, on this machine's.
+
+    A look cannot have been later than it was heard of, and the one that was heard of soonest tells
+    where the board's clock is. That is let go by 0.1 % of the time, which is more than any two
+    clocks differ by. A board that makes no sense is believed to have looked when it was heard.
+    """
+
+    def __init__(self) -> None:
+        self._offset: float | None = None
+        self._before = 0.0
+        self._last = 0.0
+
+    def at(self, told: float, heard: float) -> float:
+        """When a look was, by this machine's clock; never before the one that was told last.
+
+        Args:
+            told: of the board's clock, in seconds.
+            heard: of this machine's clock.
+        """
+        lag = heard - told
+        if self._offset is None or told < self._before or lag - self._offset > _LATE_SECONDS:
+            self._offset = lag
+        else:
+            self._offset = min(lag, self._offset + _DRIFT * (told - self._before))
+        self._before = told
+        self._last = max(self._last, told + self._offset)
+        return self._last

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,15 +13,52 @@ from engine.base.errors import UsageError
 from engine.base.events import LogLine, Reporter, StageFinished, StageStarted
 from engine.devices.address import Address
 from engine.devices.choose import choose
-from engine.devices.reach import reach as reach_board
+from engine.devices.transports import reach as reach_board
 from engine.devices.watch.board_watch import BoardWatch, Reach, Told
-from engine.devices.watch.mailbox import Mailbox
 from engine.devices.watch.recording import Recorder
 from engine.devices.watch.sums import BOARDS, WatchSums
 from engine.wire.board import BoardFacts
 from engine.wire.monitor import BOARD, NOTE, SAMPLE, BoardNote, BoardSample, Monitored, WatchParams
 
-__all__ = ["tell", "watch_boards"]
+__all__ = ["Mailbox", "tell", "watch_boards"]
+
+_MOST = 512
+
+
+class Mailbox:
+    """A queue that never blocks who tells: while nobody takes, the oldest samples go.
+
+    So it is while a job is paused.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Told | BaseException] = deque()
+        self._changed = threading.Condition()
+
+    def put(self, told: Told | BaseException) -> None:
+        """Add what was told, or why a thread ended that never should."""
+        with self._changed:
+            if len(self._waiting) >= _MOST:
+                places = enumerate(self._waiting)
+                oldest = next((at for at, it in places if isinstance(it, BoardSample)), 0)
+                del self._waiting[oldest]
+            self._waiting.append(told)
+            self._changed.notify()
+
+    def take(self, seconds: float) -> Told | None:
+        """The next one; None where there is none within so many seconds.
+
+        Raises:
+            BaseException: what ended a thread.
+        """
+        with self._changed:
+            if not self._waiting:
+                self._changed.wait(seconds)
+            found = self._waiting.popleft() if self._waiting else None
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
 
 _LEAST_HERTZ, _MOST_HERTZ = 0.1, 10.0
 _LOOK_SECONDS = 0.05

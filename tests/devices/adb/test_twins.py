@@ -11,7 +11,7 @@ import pytest
 
 from engine.base.errors import DeviceError, UsageError
 from engine.devices.choose import choose
-from engine.devices.reach import reach
+from engine.devices.transports import reach
 from engine.devices.transports.adb.states import UDEV_RULE
 from tests.devices.adb.stand_in import StandIn, fail, okay
 from tests.devices.test_commands import run

@@ -16,7 +16,7 @@ import numpy as np
 from engine.devices.address import Address
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
-from engine.devices.reach import reach
+from engine.devices.transports import reach
 from tests.devices.known_model import IMAGE, SCALE, SCORES, ZERO
 
 EXPECTED = (SCORES.astype(np.float32) - ZERO) * SCALE

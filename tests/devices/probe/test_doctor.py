@@ -14,7 +14,7 @@ from engine.base.errors import (
     JobCancelledError,
     RuntimeLibraryError,
 )
-from engine.devices.doctor.commands import copy_command, shell_command
+from engine.devices.doctor.case import copy_command, shell_command
 from engine.devices.doctor.device_files import parse_listing, parse_user
 from engine.devices.doctor.diagnose import STEPS, diagnose
 from engine.devices.probe.compatibility import ModelFacts

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.devices.watch.times import BoardTimes
+from engine.devices.watch.board_watch import BoardTimes
 
 
 def test_distances_are_those_of_the_board() -> None:

@@ -19,9 +19,8 @@ from engine.devices.agent.built import TARGETS
 from engine.devices.board import layout
 from engine.devices.transport import Transport
 from engine.devices.watch import board_watch
-from engine.devices.watch.mailbox import Mailbox
 from engine.devices.watch.sums import WatchSums
-from engine.devices.watch.watch import watch_boards
+from engine.devices.watch.watch import Mailbox, watch_boards
 from engine.wire.board import BoardFacts, BoardState, SystemMemory, Temperature
 from engine.wire.monitor import BoardNote, BoardSample, Monitored, Span, WatchParams
 from tests.devices.fake_board import FakeBoard

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import shlex
 import socket
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -20,11 +22,22 @@ from engine.base.errors import (
     DeviceTimeoutError,
     UsageError,
 )
+from engine.base.files import read_regular
 from engine.base.text import sanitize
 from engine.devices.address import Address
-from engine.devices.transports.ssh.known_hosts import GLOBAL_FILES, USER_FILES, KnownHosts
 
-__all__ = ["LOGIN_SECONDS", "Client", "Login", "log_in", "shown_name", "ssh_command", "unanswered"]
+__all__ = [
+    "GLOBAL_FILES",
+    "LOGIN_SECONDS",
+    "USER_FILES",
+    "Client",
+    "KnownHosts",
+    "Login",
+    "log_in",
+    "shown_name",
+    "ssh_command",
+    "unanswered",
+]
 
 LOGIN_SECONDS = 15.0
 """How long a host may take to let us in."""
@@ -313,3 +326,48 @@ def _revoked(name: str) -> DeviceAccessError:
         cause="known_hosts says that this key must not be trusted any more.",
         remedy="Ask who looks after the board.",
     )
+
+
+USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
+GLOBAL_FILES = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+
+_LIMIT = 16 << 20
+
+
+class KnownHosts(asyncssh.SSHKnownHosts):
+    """The keys of several files; what is missing or unreadable there proves nothing.
+
+    Args:
+        files: their names.
+        tokens: what ``%h`` and others in the names stand for.
+
+    Attributes:
+        name: of the host that was looked up last, as the files have it.
+        listed: whether it has a key there.
+    """
+
+    def __init__(self, files: Sequence[str], tokens: Mapping[str, str]) -> None:
+        super().__init__()
+        self.name = ""
+        self.listed = False
+        for name in files:
+            with contextlib.suppress(OSError, ValueError, RuntimeError):
+                path = Path(_expand(name, tokens)).expanduser()
+                text = read_regular(path, _LIMIT).decode("utf-8", "replace")
+                for line in text.splitlines():
+                    with contextlib.suppress(ValueError):
+                        self.load(line)
+
+    def match(self, host: str, addr: str, port: int | None) -> Any:
+        """The keys of a host, by its name alone, as ``CheckHostIP no`` (the standard) says."""
+        self.name = f"[{host}]:{port}" if port else host
+        self.listed = any(super().match(self.name, "", None)[:2])
+        # a server at another port may show the key of the host itself
+        return super().match(host, "", port)
+
+
+def _expand(name: str, tokens: Mapping[str, str]) -> str:
+    parts = name.split("%%")
+    for token, value in tokens.items():
+        parts = [part.replace(f"%{token}", value) for part in parts]
+    return "%".join(parts)
