@@ -92,48 +92,6 @@ def test_a_half_file_is_removed_once_the_board_can(
     assert left(made) == []
 
 
-@NEW_AND_OLD
-def test_a_cable_pulled_while_pushing(
-    adb_server: AdbServer, board: Boards, opened: Opened, model: Path, chip: str
-) -> None:
-    made = board(chip)
-    transport = opened(made)
-    transport.push(Path(__file__), f"{FOLDER}/m.rknn")
-
-    def pull_cable(done: int, _all: int) -> None:
-        if done > 1 << 20:
-            made.unplug()
-
-    with ends(), pytest.raises(DeviceLostError) as caught:
-        transport.push(model, f"{FOLDER}/m.rknn", moved=pull_cable)
-    assert is_told(caught.value)
-    # what was there before is there still, and whole
-    assert (made.root / FOLDER[1:] / "m.rknn").read_bytes() == Path(__file__).read_bytes()
-    made.replug()
-    adb_server.wait(made.address, "device")
-    transport.push(model, f"{FOLDER}/m.rknn")
-    assert (made.root / FOLDER[1:] / "m.rknn").read_bytes() == model.read_bytes()
-
-
-def test_a_cable_pulled_while_pulling(
-    board: Boards, opened: Opened, model: Path, tmp_path: Path
-) -> None:
-    made = board()
-    transport = opened(made)
-    (made.root / "userdata" / "out").write_bytes(model.read_bytes())
-    target = tmp_path / "out"
-    target.write_text("before")
-
-    def pull_cable(done: int, _all: int) -> None:
-        if done > 1 << 20:
-            made.unplug()
-
-    with ends(), pytest.raises(DeviceLostError):
-        transport.pull("/userdata/out", target, limit=1 << 30, moved=pull_cable)
-    assert target.read_text() == "before"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.rknn", "out"]
-
-
 @pytest.mark.parametrize("how", ["unplug", "reboot", "server"])
 def test_a_conversation_that_is_cut_says_why(
     adb_server: AdbServer, board: Boards, opened: Opened, talks: Talks, how: str

@@ -1,4 +1,4 @@
-"""Programs of a board behind a real sshd: exit codes, limits, words, and ends of all kinds."""
+"""Programs of a board behind a real sshd: ends of all kinds; the rest is in test_transports.py."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError, UsageError
+from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError
 from engine.base.peers.limits import resident_bytes
 from engine.devices.transports.ssh import SshTransport
 from tests.devices.ssh.server import Sshd
@@ -41,68 +41,6 @@ def started(sleeper: list[str]) -> int:
     file = Path(sleeper[-1])
     until(lambda: file.exists() and file.read_text().endswith(" "), "the program starts")
     return int(file.read_text())
-
-
-def test_output_and_exit_code(board: SshTransport, tmp_path: Path) -> None:
-    (tmp_path / "a").touch()
-    done = board.run(["ls", str(tmp_path)], seconds=PATIENCE)
-    assert (done.code, done.text.split(), done.err) == (0, ["a", "sshd"], b"")
-    done = board.run(["ls", f"{tmp_path}/none"], seconds=PATIENCE)
-    assert done.code == 2
-    assert done.out == b""
-    assert b"No such file" in done.err
-    assert board.run(["no-such-program"], seconds=PATIENCE).code == 127
-
-
-def test_output_is_cut_at_the_limit_and_read_to_its_end(board: SshTransport) -> None:
-    done = board.run(["seq", "1000000"], seconds=PATIENCE, limit=10)
-    assert done.code == 0
-    assert done.out == b"1\n2\n3\n4\n5\n"
-
-
-def test_a_program_gets_no_input(board: SshTransport) -> None:
-    assert board.run(["cat"], seconds=PATIENCE).out == b""
-
-
-@pytest.mark.parametrize(
-    "word",
-    [
-        "",
-        "a b",
-        "$(touch x)",
-        "`id`",
-        "a;id",
-        "a'b",
-        'a"b',
-        "a\nb",
-        "a\0b",
-        "*",
-        "~",
-        "\\",
-        "ü",
-        "&",
-    ],
-)
-def test_words_that_are_not_ours_are_refused(
-    board: SshTransport, sshd: Sshd, tmp_path: Path, word: str
-) -> None:
-    (tmp_path / "file").touch()
-    calls: list[Callable[[], object]] = [
-        lambda: board.run(["echo", word]),
-        lambda: board.run([word]),
-        lambda: board.read(f"/{word}" if word else ""),
-        lambda: board.push(tmp_path / "file", f"/tmp/x{word}" if word else " "),
-        lambda: board.pull(f"/{word}" if word else "", tmp_path / "pulled", limit=1),
-        lambda: board.remove([f"/{word}" if word else ""]),
-        lambda: board.converse(["echo", word]),
-        lambda: board.converse(["echo"], environment={"A": word or " "}),
-        lambda: board.converse(["echo"], environment={word: "a"}),
-    ]
-    for call in calls:
-        with pytest.raises(UsageError, match="is no word"):
-            call()
-    # nobody was even asked
-    assert not sshd.served
 
 
 def test_what_login_files_print_is_no_output(board: SshTransport, sshd: Sshd) -> None:
