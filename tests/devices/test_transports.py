@@ -160,8 +160,9 @@ def test_words_that_are_not_ours_are_refused(way: Way, source: Path, back: Path)
             lambda word=word: board.converse(["echo"], environment={"A": word or " "}),
             lambda word=word: board.converse(["echo"], environment={word: "a"}),
         ]
-        for call in calls if board.converses else calls[:6]:
-            with pytest.raises(UsageError, match="is no|may not be a part of a command"):
+        # an old adbd does not converse, and a variable's name is a part of a word by adb
+        for call in calls[: {"old adb": 6, "adb": 8}.get(way.kind)]:
+            with pytest.raises(UsageError, match=r"is no|may not be a part of a command"):
                 call()
     if "adb" in way.kind:
         with pytest.raises(UsageError, match="is no absolute path"):
