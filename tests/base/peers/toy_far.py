@@ -35,6 +35,10 @@ def python(request):
     return {"version": list(sys.version_info[:2])}
 
 
+def variable(request):
+    return {"value": os.environ.get(request.params["name"], "")}
+
+
 def count(request):
     for step in range(request.params["to"]):
         request.progress({"step": step})
@@ -93,7 +97,8 @@ def endless(request):
 
 def half(request):
     raw(b'{"id": 1, "resu')
-    sys.stderr.write("no room\nthe library gave up\n")
+    said = request.params.get("say", "the library gave up")
+    sys.stderr.write("no room\n" + said + "\n")
     sys.stderr.flush()
     os.abort()
 
@@ -109,7 +114,7 @@ def leave(request):
     os._exit(3)
 
 
-METHODS = [echo, python, count, spin, hang, deaf, mistake, refuse, odd, no_json, prints]
+METHODS = [echo, python, variable, count, spin, hang, deaf, mistake, refuse, odd, no_json, prints]
 METHODS += [garbage, endless, half, flood, leave]
 
 if __name__ == "__main__":

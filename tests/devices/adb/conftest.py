@@ -14,6 +14,7 @@ from engine.devices.transports.adb.transport import AdbTransport
 from tests.devices.faulty_board import FaultyBoard
 
 FOLDER = "/userdata/t"
+TOY = Path(__file__).parents[2] / "base" / "peers" / "toy_far.py"
 
 Opened = Callable[[FaultyBoard], AdbTransport]
 Talks = Callable[[AdbTransport], AdbConversation]
@@ -35,14 +36,14 @@ def opened() -> Iterator[Opened]:
 
 @pytest.fixture
 def talks(tmp_path: Path) -> Talks:
-    """Starts the toy agent on a board."""
+    """Starts the toy on a board."""
 
     def start(transport: AdbTransport) -> AdbConversation:
-        toy = tmp_path / "toy_agent.py"  # a program of this machine, as all of an emulated board
-        text = Path(__file__).with_name("toy_agent.py").read_text("utf-8")
-        toy.write_text(f"#!{sys.executable} -u\n{text}")
+        toy = tmp_path / TOY.name  # a program of this machine, as all of an emulated board
+        toy.write_text(f"#!{sys.executable} -u\n{TOY.read_text('utf-8')}")
         for source in (Path(far.__file__), toy):
             transport.push(source, f"{FOLDER}/{source.name}", executable=True)
-        return transport.converse([f"{FOLDER}/toy_agent.py"], environment={"RKNNTUI_TEST": "a-b"})
+        words = [f"{FOLDER}/{name}" for name in (TOY.name, "far.py")]
+        return transport.converse(words, environment={"RKNNTUI_TEST": "a-b"})
 
     return start

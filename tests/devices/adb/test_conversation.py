@@ -28,7 +28,7 @@ def ask(peer: Peer, method: str, **params: Any) -> Any:
 def hanging(conversation: Conversation) -> Any:
     """A call that is under way and does not end."""
     begun: list[object] = []
-    call = conversation.peer.request("hang", {}, begun.append)
+    call = conversation.peer.request("deaf", {}, begun.append)
     with ends():
         while not begun:
             conversation.peer.pump(0.1)
@@ -38,11 +38,12 @@ def hanging(conversation: Conversation) -> Any:
 def test_it_is_asked_and_let_go(board: Boards, opened: Opened, talks: Talks) -> None:
     made = board()
     conversation: Conversation = talks(opened(made))
-    told: list[Any] = []
-    call = conversation.peer.request("echo", {"text": "ü\n" * 10}, told.append)
-    answer = conversation.peer.wait(call)
-    assert answer["result"] == {"given": {"text": "ü\n" * 10}, "variable": "a-b"}
-    assert [message["number"] for message in told] == [0, 1, 2]
+    steps: list[Any] = []
+    assert ask(conversation.peer, "echo", text="ü\n" * 10) == {"text": "ü\n" * 10}
+    assert ask(conversation.peer, "variable", name="RKNNTUI_TEST") == {"value": "a-b"}
+    call = conversation.peer.request("count", {"to": 3}, steps.append)
+    assert conversation.peer.wait(call)["result"] == {"counted": 3}
+    assert [message["step"] for message in steps] == [0, 1, 2]
     assert conversation.peer.greeting["protocol"] == 1
     conversation.end()
     conversation.end()
@@ -58,7 +59,7 @@ def test_much_goes_both_ways_at_once(board: Boards, opened: Opened, talks: Talks
     calls = [peer.request("echo", {"text": text}) for text in texts]
     with ends():
         for call, text in zip(calls, texts, strict=True):
-            assert peer.wait(call)["result"]["given"] == {"text": text}
+            assert peer.wait(call)["result"] == {"text": text}
 
 
 def test_it_is_asked_in_a_loop(board: Boards, opened: Opened, talks: Talks) -> None:
@@ -73,23 +74,23 @@ def test_it_is_asked_in_a_loop(board: Boards, opened: Opened, talks: Talks) -> N
             text = str(number) * 500_000
             peer.request("echo", {"text": text}).then(answers[-1].set_result)
         found = await asyncio.wait_for(asyncio.gather(*answers), PATIENCE)
-        peer.request("crash", {})
+        peer.request("half", {})
         await asyncio.wait_for(ended.wait(), PATIENCE)
         return list(found)
 
     found = asyncio.run(talk())
-    assert [len(answer["result"]["given"]["text"]) for answer in found] == [500_000] * 3
+    assert [len(answer["result"]["text"]) for answer in found] == [500_000] * 3
     assert not peer.open
 
 
 def test_a_crash_is_told_with_the_last_words(board: Boards, opened: Opened, talks: Talks) -> None:
     conversation = talks(opened(board()))
     with pytest.raises(PeerEndedError):
-        ask(conversation.peer, "crash")
+        ask(conversation.peer, "half", say="the library gave up\x1b[31m")
     error = conversation.lost()
     assert type(error) is DeviceError  # the board is there
-    assert "SIGSEGV" in error.what
-    assert "last words" in error.cause
+    assert "SIGABRT" in error.what
+    assert "the library gave up" in error.cause
     assert "\x1b" not in str(error)
 
 
@@ -97,8 +98,8 @@ def test_what_it_says_beside_the_answers_is_bounded(
     board: Boards, opened: Opened, talks: Talks
 ) -> None:
     conversation = talks(opened(board()))
-    assert ask(conversation.peer, "noise") == {}
-    assert ask(conversation.peer, "echo", a=1)["given"] == {"a": 1}
+    assert ask(conversation.peer, "flood", lines=1000) == {}
+    assert ask(conversation.peer, "echo", a=1) == {"a": 1}
     conversation.end()
     assert len(conversation.lost().cause) < 1000
 
@@ -108,7 +109,7 @@ def test_a_program_that_breaks_the_protocol_is_told(
 ) -> None:
     conversation = talks(opened(board()))
     with pytest.raises(PeerEndedError):
-        ask(conversation.peer, "chatter")
+        ask(conversation.peer, "garbage", line="hello")
     assert "protocol" in conversation.lost().what
 
 
@@ -142,7 +143,7 @@ def test_closing_the_transport_ends_its_conversations(
     made = board()
     transport = opened(made)
     first, second = talks(transport), talks(transport)
-    assert ask(first.peer, "echo")
+    assert ask(first.peer, "echo", a=1)
     hanging(second)
     transport.close()
     assert not first.peer.open
@@ -159,8 +160,8 @@ def test_no_descriptor_stays_open(board: Boards, opened: Opened, talks: Talks) -
     before = psutil.Process().num_fds()
     for _ in range(5):
         conversation = talks(transport)
-        assert ask(conversation.peer, "echo")
+        assert ask(conversation.peer, "echo", a=1)
         conversation.end()
         with pytest.raises(DeviceError):
-            transport.push(Path(__file__), f"{FOLDER}/toy_agent.py/x")
+            transport.push(Path(__file__), f"{FOLDER}/toy_far.py/x")
     assert psutil.Process().num_fds() <= before + 2
