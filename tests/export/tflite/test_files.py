@@ -121,6 +121,32 @@ def test_unsigned_tensors_become_signed_ones_of_the_same_values() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "more", "attributes"),
+    [
+        ("Transpose", [], {"perm": [0, 1, 3, 2]}),
+        ("Reshape", [np.array([1, 32, 8])], {}),
+        ("Slice", [np.array([n]) for n in (1, 5, 2)], {}),
+        ("Tile", [np.array([1, 1, 2, 1])], {}),
+        ("ReduceMax", [np.array([2])], {"keepdims": 1}),
+        ("Gather", [np.array([2, 0])], {"axis": 2}),
+    ],
+)
+def test_a_move_to_other_parameters_is_converted_behind_it(
+    kind: str, more: list[np.ndarray], attributes: dict[str, object]
+) -> None:
+    net = Net(4)
+    before, after = (
+        [net.constant(np.float32(scale)), net.constant(np.int8(zero))]
+        for scale, zero in ((0.02, 10), (0.05, -20))
+    )
+    x = net.op("QuantizeLinear", net.input(1, 4, 8, 8), *before)
+    x = net.op("DequantizeLinear", x, *before)
+    y = net.op(kind, x, *map(net.constant, more), **attributes)
+    graph = net.graph(net.op("DequantizeLinear", net.op("QuantizeLinear", y, *after), *after))
+    assert steps_apart(graph, written(graph), net.feeds(1)[0]) == 0
+
+
+@pytest.mark.parametrize(
     ("shape", "perm", "expected"),
     [
         ((1, 4, 6, 8), None, (1, 6, 8, 4)),  # channels first in the model: last in the file

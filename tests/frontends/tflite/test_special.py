@@ -149,6 +149,32 @@ def test_a_bias_with_the_axis_of_its_weights(tmp_path: Path) -> None:
     assert np.array_equal(got, expected)
 
 
+def test_a_dilated_convolution_in_three_layers_is_one(tmp_path: Path) -> None:
+    writer = Writer()
+    x = writer.tensor(In((1, 7, 9, 2)), "x")
+    block, pads, crops = (
+        writer.tensor(const(values, "int32"))
+        for values in ([2, 2], [[2, 3], [2, 3]], [[0, 1], [0, 1]])
+    )
+    weights = writer.tensor(const(_RNG.normal(size=(3, 3, 3, 2))))
+    parts, convolved = writer.tensor(In((4, 6, 7, 2))), writer.tensor(In((4, 4, 5, 3)))
+    whole, y = writer.tensor(In((1, 7, 9, 3)), "whole"), writer.tensor(In((1, 189)), "y")
+    writer.op("SPACE_TO_BATCH_ND", [x, block, pads], [parts])
+    bias = writer.tensor(const([0.5, -1.0, 2.0]))
+    valid = {"padding": 1, "strideH": 1, "strideW": 1}
+    writer.op("CONV_2D", [parts, weights, bias], [convolved], ("Conv2DOptions", valid))
+    writer.op("BATCH_TO_SPACE_ND", [convolved, block, crops], [whole])
+    # asks for the sizes of the convolution
+    writer.op("RESHAPE", [whole, writer.tensor(ints(1, -1))], [y], ("ReshapeOptions", {}))
+    writer.ends([x], [y])
+    feeds = {"x": _RNG.normal(size=(1, 7, 9, 2)).astype(np.float32)}
+    (expected,) = interpret(writer.data(), feeds)
+    loaded = load_bytes(writer.data(), tmp_path)
+    conv = next(node for node in loaded.graph.nodes if node.op_type == "Conv")
+    assert conv.attributes.get_ints("dilations") == (2, 2)
+    np.testing.assert_allclose(run(loaded, feeds)[0], expected, rtol=0, atol=1e-5)
+
+
 # -------------------------------------------------------------------------------- control flow
 
 
