@@ -24,8 +24,8 @@ from engine.export.tflite import (
     weighted,
     windows,
 )
-from engine.export.tflite.emitter import LAST, PLAIN, Emitter, Form, Operand, in_form, kind_of
-from engine.export.tflite.layer import Known, Layer, layer_of, quant_of, shape_of
+from engine.export.tflite.emitter import LAST, PLAIN, Emitter, Form, in_form, kind_of
+from engine.export.tflite.layer import Known, Layer, layer_of, operand_of, quant_of, shape_of
 from engine.export.tflite.writer import Quant, TfliteWriter
 from engine.graph.ir import Graph
 
@@ -238,8 +238,6 @@ def _quantize(node: ir.Node, emitter: Emitter, known: Known) -> None:
     value, stored = node.inputs[0], node.outputs[0]
     if value is None:
         return
-    producer = value.producer()
-    shape = shape_of(value, node)
     quant = quant_of(node)
     if len(quant.scale) > 1:
         raise UnsupportedOperatorError(
@@ -247,9 +245,7 @@ def _quantize(node: ir.Node, emitter: Emitter, known: Known) -> None:
             cause="TFLite has one scale for each computed tensor.",
             remedy="Build with quantized activations per tensor.",
         )
-    operand = Operand(value, known.quants.get(value), shape)
-    if producer is not None and producer.op_type == "DequantizeLinear" and producer.inputs[0]:
-        operand = Operand(producer.inputs[0], quant_of(producer), shape)
+    operand = operand_of(value, node, known)
     form = emitter.form_of([operand])
     source = emitter.read(operand, form)
     if operand.quant == quant:
@@ -266,16 +262,8 @@ def _quantize(node: ir.Node, emitter: Emitter, known: Known) -> None:
 
 def _output(value: ir.Value, emitter: Emitter, known: Known, *, turn: bool) -> Port:
     """An output: on 8 bits where a DQ gives it, or where it is stored so."""
-    producer = value.producer()
-    stored, quant = value, None
-    if producer is None:
-        producer = ir.Node("", "Input", [])
-    elif producer.op_type == "DequantizeLinear" and producer.inputs[0]:
-        stored, quant = producer.inputs[0], quant_of(producer)
-    else:
-        quant = known.quants.get(value)
-    shape = shape_of(value, producer)
-    operand = Operand(stored, quant, shape)
+    operand = operand_of(value, value.producer() or ir.Node("", "Input", []), known)
+    stored, quant, shape = operand.value, operand.quant, operand.shape
     array = known.array(stored)
     if array is not None and not (emitter.has(stored, PLAIN) or emitter.has(stored, LAST)):
         emitter.given(stored, PLAIN, emitter.constant(value.name or "constant", array, quant))

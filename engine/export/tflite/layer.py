@@ -22,7 +22,16 @@ from engine.export.tflite.writer import Quant
 from engine.frontends.tflite.options import RELU, RELU6
 from engine.graph.ir import Graph
 
-__all__ = ["ACTIVATIONS", "Known", "Layer", "evaluated", "layer_of", "quant_of", "shape_of"]
+__all__ = [
+    "ACTIVATIONS",
+    "Known",
+    "Layer",
+    "evaluated",
+    "layer_of",
+    "operand_of",
+    "quant_of",
+    "shape_of",
+]
 
 ACTIVATIONS = {"NONE": 0, "RELU": RELU, "RELU6": RELU6}
 """Number of a fused activation in the schema."""
@@ -200,16 +209,15 @@ def _quants(nodes: list[ir.Node]) -> dict[ir.Value, Quant]:
         if value is not None and value.dtype in _BYTES:
             found[value] = quant_of(node)
     moved = [node for node in nodes if node.op_type in _MOVED]
-    for node in reversed(moved):
-        quant = next((found[value] for value in node.outputs if value in found), None)
-        for value in node.inputs:
-            if quant is not None and value is not None and value.dtype in _BYTES:
-                found.setdefault(value, quant)
-    for node in moved:
-        quant = next((found[value] for value in node.inputs if value in found), None)
-        for value in node.outputs:
-            if quant is not None and value.dtype in _BYTES:
-                found.setdefault(value, quant)
+    for nodes_in_order, known, new in (
+        (reversed(moved), "outputs", "inputs"),
+        (moved, "inputs", "outputs"),
+    ):
+        for node in nodes_in_order:
+            quant = next((found[value] for value in getattr(node, known) if value in found), None)
+            for value in getattr(node, new):
+                if quant is not None and value is not None and value.dtype in _BYTES:
+                    found.setdefault(value, quant)
     return found
 
 
@@ -222,12 +230,10 @@ def layer_of(node: ir.Node, known: Known) -> Layer:
     Raises:
         UnsupportedOperatorError: a shape or a number format has no place in the file.
     """
-    outputs = known.outputs
     inputs = tuple(_input(value, node, known) for value in node.inputs)
+    used = [value for value in node.outputs if value.uses() or value in known.outputs]
     targets, done = [], []
-    for value in node.outputs:
-        if not value.uses() and value not in outputs:
-            continue
+    for value in used:
         target, taken = _target(value, node, known)
         targets.append(target)
         done += taken
@@ -239,13 +245,16 @@ def layer_of(node: ir.Node, known: Known) -> Layer:
         and all(target.quant is not None for target in targets)
     )
     if not quantized:  # nothing behind it is taken in: activations and Q are layers of their own
-        targets = [
-            Target(value, None, shape_of(value, node))
-            for value in node.outputs
-            if value.uses() or value in outputs
-        ]
-        done = []
+        targets, done = [Target(value, None, shape_of(value, node)) for value in used], []
     return Layer(node, inputs, tuple(targets), quantized, tuple(done))
+
+
+def operand_of(value: ir.Value, node: ir.Node, known: Known) -> Operand:
+    """A computed tensor that ``node`` reads, as it is stored: before a DQ where one gives it."""
+    producer, shape = value.producer(), shape_of(value, node)
+    if producer is not None and producer.op_type == "DequantizeLinear" and producer.inputs[0]:
+        return Operand(producer.inputs[0], quant_of(producer), shape)
+    return Operand(value, known.quants.get(value), shape)
 
 
 def _input(value: ir.Value | None, node: ir.Node, known: Known) -> Operand | Constant | None:
@@ -257,21 +266,15 @@ def _input(value: ir.Value | None, node: ir.Node, known: Known) -> Operand | Con
         found = _input(producer.inputs[0], producer, known)
         if isinstance(found, Constant) and found.array.dtype.kind in "fiu" and _is_real(value):
             return found
-    if kind != "DequantizeLinear":
+    if producer is None or kind != "DequantizeLinear":
         array = known.array(value)
-        if array is not None:
-            return Constant(array, None)
-    if producer is not None and producer.op_type == "DequantizeLinear":
-        stored = producer.inputs[0]
-        quant = quant_of(producer)
-        array = known.array(stored)
-        if array is not None:
-            if array.dtype == np.uint8:
-                array = (array.astype(np.int16) - 128).astype(np.int8)
-            return Constant(array, quant)
-        if stored is not None:
-            return Operand(stored, quant, shape_of(value, node))
-    return Operand(value, known.quants.get(value), shape_of(value, node))
+        return operand_of(value, node, known) if array is None else Constant(array, None)
+    quant, array = quant_of(producer), known.array(producer.inputs[0])
+    if array is None:
+        return operand_of(value, node, known)
+    if array.dtype == np.uint8:
+        array = (array.astype(np.int16) - 128).astype(np.int8)
+    return Constant(array, quant)
 
 
 def _is_real(value: ir.Value) -> bool:
