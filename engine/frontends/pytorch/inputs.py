@@ -393,18 +393,15 @@ def _check_count(signature: Signature, sizes: Sequence[Sequence[int]] | None, tr
     most = signature.most
     names = signature.names(most if most is not None else signature.fewest + 1)
     takes = f"forward takes {', '.join(sanitize(name, 60) for name in names[:8])}"
+    remedy = f"Give one size per input, for example {_example(len(names), traced)}."
     if not sizes:
         raise SourceModelError(
             f"A TorchScript model needs 'input_size_list': {takes}.",
             cause="The file does not say what sizes its inputs have.",
-            remedy=f"Give one size per input, for example {_example(len(names), traced)}.",
+            remedy=remedy,
         )
-    fits = signature.fewest <= len(sizes) and (most is None or len(sizes) <= most)
-    if not fits:
-        raise SourceModelError(
-            f"'input_size_list' has {len(sizes)} sizes; {takes}.",
-            remedy=f"Give one size per input, for example {_example(len(names), traced)}.",
-        )
+    if len(sizes) < signature.fewest or (most is not None and len(sizes) > most):
+        raise SourceModelError(f"'input_size_list' has {len(sizes)} sizes; {takes}.", remedy=remedy)
 
 
 def _example(count: int, traced: Any) -> str:

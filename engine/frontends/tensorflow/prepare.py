@@ -315,8 +315,13 @@ def _refuse_open(cut: Any, taken: Sequence[Input], nodes: Mapping[str, NodeDef])
         )
     known = {one.node for one in taken}
     functions = {f.signature.name for f in cut.library.function}
-    for node in cut.node:
-        if node.op.startswith("Placeholder") and node.name not in known:
+    in_functions = (
+        (f" of the function {sanitize(function.signature.name, 80)!r}", node)
+        for function in cut.library.function
+        for node in function.node_def
+    )
+    for where, node in (*(("", node) for node in cut.node), *in_functions):
+        if not where and node.op.startswith("Placeholder") and node.name not in known:
             shape = _attribute_shape(node)
             shown = "?" if shape is None else shape_text(-1 if d is None else d for d in shape)
             raise SourceModelError(
@@ -324,22 +329,8 @@ def _refuse_open(cut: Any, taken: Sequence[Input], nodes: Mapping[str, NodeDef])
                 remedy="Name it in 'inputs', or give its value in 'predef_file'.",
             )
         why = refusal_of(node.op, functions)
-        if why:
+        if why:  # TensorFlow must never run it, in whatever function it stands
             raise UnsupportedOperatorError(
-                f"Node {sanitize(node.name)!r} is a {node.op}: {why}",
-                remedy="Cut the model before it (outputs), or export the model to ONNX.",
-            )
-    for function in cut.library.function:
-        _refuse_function(function, functions)
-
-
-def _refuse_function(function: Any, functions: set[str]) -> None:
-    """Refuse what TensorFlow must never run, in whatever function it stands."""
-    for node in function.node_def:
-        why = refusal_of(node.op, functions)
-        if why:
-            raise UnsupportedOperatorError(
-                f"Node {sanitize(node.name)!r} of the function "
-                f"{sanitize(function.signature.name, 80)!r} is a {node.op}: {why}",
+                f"Node {sanitize(node.name)!r}{where} is a {node.op}: {why}",
                 remedy="Cut the model before it (outputs), or export the model to ONNX.",
             )
