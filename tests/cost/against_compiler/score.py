@@ -12,10 +12,11 @@ from engine.cost.cycles import Cycles, all_cycles
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
-from engine.facts.npu import NpuDtype, npu_profile
+from engine.facts.npu import NpuDtype
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from tests.cost.against_compiler.facts import Build, Row, graph_file
+from tests.cost.support import npu_of
 
 __all__ = ["BuildScore", "Miss", "Score", "compare", "score", "table", "totals", "worst"]
 
@@ -113,8 +114,7 @@ def score(
 
 
 def _score(build: Build, rows: list[Row], read: LoweringGraph) -> BuildScore:
-    npu = npu_profile(build.platform)
-    assert npu is not None
+    npu = npu_of(build.platform)
     dtype: NpuDtype = "int8" if build.quant == "i8" else "float16"
     try:
         lowered = lower(read, npu, dtype)

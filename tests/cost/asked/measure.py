@@ -11,13 +11,12 @@ from pathlib import Path
 import onnx
 
 from engine.cost.cycles import all_cycles
-from engine.cost.lowering import lower, read_graph
+from engine.cost.lowering import lower
 from engine.cost.memory import plan_memory
-from engine.facts.npu import NpuDtype, npu_profile
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.facts.npu import NpuDtype
 from tests.cost.against_compiler.score import BuildScore, compare
 from tests.cost.asked.answers import read_answers
+from tests.cost.support import npu_of, read_file
 
 __all__ = ["MemoryMiss", "held_out_scores", "memory_table"]
 
@@ -53,12 +52,11 @@ def held_out_scores(
         for name, make in graphs.items():
             path = Path(folder) / f"{name}.onnx"
             onnx.save(make(), path)
-            graph = read_graph(load_source(find_source(path)).graph)
+            graph = read_file(path)
             for build, answer in answers.items():
                 if build.graph != name:
                     continue
-                npu = npu_profile(build.platform)
-                assert npu is not None
+                npu = npu_of(build.platform)
                 dtype: NpuDtype = "int8" if build.quant == "i8" else "float16"
                 lowered = lower(graph, npu, dtype)
                 score = compare(build, answer.rows, lowered, all_cycles(lowered, npu))

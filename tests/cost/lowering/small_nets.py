@@ -9,8 +9,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from engine.cost.lowered import Lowered
 from engine.cost.lowering import lower, read_graph
-from engine.facts.npu import NpuDtype, npu_profile
+from engine.facts.npu import NpuDtype
 from engine.graph.ir import Graph, infer_shapes
+from tests.cost.support import npu_of
 
 __all__ = ["Net", "lower_for", "names"]
 
@@ -69,8 +70,7 @@ class Net:
 
 def lower_for(graph: Graph, chip: str, dtype: NpuDtype) -> Lowered:
     """Of a graph as the engine has it, and a chip by name."""
-    npu = npu_profile(chip)
-    assert npu is not None
+    npu = npu_of(chip)
     return lower(read_graph(graph), npu, dtype)
 
 

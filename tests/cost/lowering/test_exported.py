@@ -7,14 +7,13 @@ import pytest
 
 from engine.cost.cycles import all_cycles
 from engine.cost.lowered import Lowered
-from engine.facts.npu import npu_profile
 from tests.cost.lowering.small_nets import Net, names
+from tests.cost.support import npu_of
 
 
 def cycles(found: Lowered, chip: str, name: str) -> tuple[int, int]:
     """Of the memory and of the array, of the layer of that name."""
-    npu = npu_profile(chip)
-    assert npu is not None
+    npu = npu_of(chip)
     for layer, cost in zip(found.layers, all_cycles(found, npu), strict=True):
         if layer.full_name == name:
             return cost.ddr, cost.npu

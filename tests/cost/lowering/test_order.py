@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from engine.cost.lowered import Lowered
 from engine.cost.lowering.order import in_order
-from engine.facts.npu import npu_profile
 from tests.cost.memory.small import Maker
+from tests.cost.support import npu_of
 
 
 def names(lowered: Lowered, chip: str) -> list[str]:
-    npu = npu_profile(chip)
-    assert npu is not None
+    npu = npu_of(chip)
     return [layer.name for layer in in_order(lowered, npu).layers]
 
 
@@ -140,8 +139,7 @@ def test_every_layer_once_and_after_what_it_reads(reads: list[int], fused: bool)
         if read % 5 == 0:
             maker.output(made[-1])
     lowered = maker.lowered()
-    npu = npu_profile("rk3566")
-    assert npu is not None
+    npu = npu_of("rk3566")
     ordered = in_order(lowered, npu).layers
     assert sorted(map(id, ordered)) == sorted(map(id, lowered.layers))
     written: set[str] = set()

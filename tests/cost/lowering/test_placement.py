@@ -9,8 +9,9 @@ from engine.cost.lowered import LoweredLayer
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.placement import place
 from engine.cost.lowering.rules import Context
-from engine.facts.npu import NpuDtype, npu_profile
+from engine.facts.npu import NpuDtype
 from tests.cost.lowering.small_nets import Net
+from tests.cost.support import npu_of
 
 SIZE = (1, 32, 24, 24)
 
@@ -109,8 +110,7 @@ def test_unknown_operator_is_refused_and_named() -> None:
 
 def test_op_target_is_honoured() -> None:
     node = Node("Sigmoid", "it", "Sigmoid", ["x"], ["y"], sources=("/net/it",))
-    npu = npu_profile("rk3588")
-    assert npu is not None
+    npu = npu_of("rk3588")
     work = LoweringGraph([node], {}, ["x"], ["y"])
     place(work, Context(npu, "int8", {}, {"/net/it": "cpu"}))
     assert node.target == "CPU"

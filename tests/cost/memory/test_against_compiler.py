@@ -12,10 +12,10 @@ import pytest
 from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.memory import MemoryPlan, plan_memory
-from engine.facts.npu import npu_profile
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from tests.cost.against_compiler.facts import graph_file
+from tests.cost.support import npu_of
 
 KIB = 1024
 LARGEST_WEIGHT_ERROR = 256 * KIB
@@ -53,8 +53,7 @@ def graph_of(file: Path) -> LoweringGraph:
 
 
 def plan(file: Path, chip: str) -> MemoryPlan:
-    npu = npu_profile(chip)
-    assert npu is not None
+    npu = npu_of(chip)
     return plan_memory(lower(graph_of(file), npu, "int8"), npu)
 
 

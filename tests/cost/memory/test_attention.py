@@ -14,8 +14,9 @@ import pytest
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 from engine.cost.memory.layout import feature_bytes
 from engine.cost.memory.working import working_bytes
-from engine.facts.npu import NpuDtype, npu_profile
+from engine.facts.npu import NpuDtype
 from tests.cost.memory.small import Maker
+from tests.cost.support import npu_of
 
 with Path(__file__).with_name("attention.csv").open(encoding="utf-8") as file:
     ASKED = list(csv.DictReader(file))
@@ -24,8 +25,7 @@ HALF_FILLED = ("40", "48", "64")
 
 
 def worked(row: dict[str, str]) -> int:
-    npu = npu_profile(row["chip"])
-    assert npu is not None
+    npu = npu_of(row["chip"])
     dtype: NpuDtype = "int8" if row["dtype"] == "int8" else "float16"
     heads, depth, queries, keys = (int(row[key]) for key in ("heads", "depth", "queries", "keys"))
     tensors = {
@@ -37,6 +37,13 @@ def worked(row: dict[str, str]) -> int:
         "exSDPAttention", "exSDPAttention", "attention", inputs, (), ("mixed",), dtype
     )
     return working_bytes(layer, npu, Lowered(npu.family, dtype, (layer,), tensors, inputs, ()))
+
+
+def single(kind: str, chip: str, dtype: NpuDtype, shape: tuple[int, ...]) -> Lowered:
+    """One layer that keeps its shape."""
+    maker = Maker(npu_of(chip).family, dtype)
+    maker.layer(kind, maker.feature("x", *shape), to=(maker.feature("y", *shape),))
+    return maker.lowered()
 
 
 @pytest.mark.parametrize("chip", sorted({row["chip"] for row in ASKED}))
@@ -74,12 +81,8 @@ def test_attention_of_more_than_32_rows(chip: str) -> None:
 def test_softmax_of_maps(
     chip: str, dtype: NpuDtype, shape: tuple[int, int, int, int], size: int
 ) -> None:
-    npu = npu_profile(chip)
-    assert npu is not None
-    maker = Maker(npu.family, dtype)
-    maker.layer("exSoftmax13", maker.feature("x", *shape), to=(maker.feature("y", *shape),))
-    lowered = maker.lowered()
-    assert working_bytes(lowered.layers[0], npu, lowered) == size
+    lowered = single("exSoftmax13", chip, dtype, shape)
+    assert working_bytes(lowered.layers[0], npu_of(chip), lowered) == size
 
 
 @pytest.mark.parametrize(
@@ -96,12 +99,8 @@ def test_softmax_of_maps(
 def test_the_last_head_fills_a_tile(
     chip: str, dtype: NpuDtype, shape: tuple[int, int, int, int], size: int
 ) -> None:
-    npu = npu_profile(chip)
-    assert npu is not None
-    maker = Maker(npu.family, dtype)
     kind = "exMatMul" if chip == "rk3566" else "exSDPAttention"
-    maker.layer(kind, maker.feature("x", *shape), to=(maker.feature("y", *shape),))
-    lowered = maker.lowered()
+    lowered, npu = single(kind, chip, dtype, shape), npu_of(chip)
     assert feature_bytes(lowered.tensors["y"], npu, lowered.layers[0], lowered) == size
 
 
@@ -124,8 +123,7 @@ def test_the_last_head_fills_a_tile(
 def test_heads_are_split_and_joined(
     chip: str, rows: int, heads: int, depth: int, split: int, join: int
 ) -> None:
-    npu = npu_profile(chip)
-    assert npu is not None
+    npu = npu_of(chip)
     shapes = (1, heads * depth, 1, rows), (heads, depth, 1, rows)
     for (before, after), size in ((shapes, split), (shapes[::-1], join)):
         maker = Maker(npu.family)
@@ -150,8 +148,7 @@ def test_heads_are_split_and_joined(
 def test_joined_heads_fill_tiles_for_a_convolution(
     chip: str, rows: int, heads: int, depth: int, size: int
 ) -> None:
-    npu = npu_profile(chip)
-    assert npu is not None
+    npu = npu_of(chip)
     maker = Maker(npu.family)
     maker.feature("x", heads, depth, 1, rows)
     maker.layer("Reshape", "x", to=(maker.feature("y", 1, heads * depth, 1, rows),))

@@ -7,15 +7,12 @@ from pathlib import Path
 import onnx
 import pytest
 
-from engine.cost.lowering import lower, read_graph
-from engine.cost.memory import plan_memory
 from engine.cost.memory.layout import settled
 from engine.cost.memory.working import working_bytes
-from engine.facts.npu import NpuDtype, npu_profile
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.facts.npu import NpuDtype
 from tests.cost.asked.held_out import layer_norm
 from tests.cost.asked.maker import Maker
+from tests.cost.support import laid_out, npu_of, planned, read_model
 
 CHANNELS = (8, 16, 24, 32, 40, 48)
 # of 5x9 and of 16x16, by channels (asked on 2026-11-26)
@@ -42,14 +39,12 @@ def normed(channels: int, size: tuple[int, int]) -> onnx.ModelProto:
 def test_a_norm_over_channels_of_a_map(
     chip: str, dtype: NpuDtype, size: tuple[int, int], tmp_path: Path
 ) -> None:
-    npu = npu_profile(chip)
-    assert npu is not None
     found = []
     for channels in CHANNELS:
-        onnx.save(normed(channels, size), path := tmp_path / "normed.onnx")
-        lowered = settled(lower(read_graph(load_source(find_source(path)).graph), npu, dtype))
+        graph = read_model(normed(channels, size), tmp_path)
+        lowered = settled(laid_out(graph, chip, dtype))
         (norm,) = [layer for layer in lowered.layers if layer.kind == "exNorm"]
-        found.append(working_bytes(norm, npu, lowered))
+        found.append(working_bytes(norm, npu_of(chip), lowered))
     assert tuple(found) == ASKED[chip, dtype, size]
 
 
@@ -72,8 +67,5 @@ def test_a_norm_over_a_map_whose_sides_break_groups(
     m = Maker((1, 8, *size), opset=17)
     last = m.conv("x", 8, channels, 3)
     last = m.add("InstanceNormalization", last, m.numbers(channels), m.numbers(channels))
-    onnx.save(m.model(m.conv(m.add("Relu", last), channels, 8, 3)), path := tmp_path / "g.onnx")
-    npu = npu_profile(chip)
-    assert npu is not None
-    lowered = lower(read_graph(load_source(find_source(path)).graph), npu, dtype)
-    assert plan_memory(lowered, npu).internal == printed
+    model = m.model(m.conv(m.add("Relu", last), channels, 8, 3))
+    assert planned(read_model(model, tmp_path), chip, dtype).internal == printed

@@ -7,13 +7,10 @@ from pathlib import Path
 import onnx
 import pytest
 
-from engine.cost.lowering import lower, read_graph
 from engine.cost.memory import plan_memory
 from engine.cost.memory.allocator import unstable_order
-from engine.facts.npu import npu_profile
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
 from tests.cost.asked.maker import Maker
+from tests.cost.support import laid_out, npu_of, read_model
 
 KEYS = "13130112310221113301213210303122210112033103222132022012122111120201100003311333"
 SORTED = """
@@ -71,10 +68,7 @@ def halves(blocks: int, name: str) -> onnx.ModelProto:
 def test_parts_of_many_splits(
     chip: str, blocks: int, name: str, second: str, tmp_path: Path
 ) -> None:
-    onnx.save(halves(blocks, name), path := tmp_path / "halves.onnx")
-    npu = npu_profile(chip)
-    assert npu is not None
-    lowered = lower(read_graph(load_source(find_source(path)).graph), npu, "float16")
-    starts = {span.tensor: span.start for span in plan_memory(lowered, npu).spans}
+    lowered = laid_out(read_model(halves(blocks, name), tmp_path), chip, "float16")
+    starts = {span.tensor: span.start for span in plan_memory(lowered, npu_of(chip)).spans}
     splits = [layer.outputs for layer in lowered.layers if layer.kind == "Split"]
     assert "".join("01"[starts[a] > starts[b]] for a, b in splits) == second

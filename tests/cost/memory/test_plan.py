@@ -1,10 +1,23 @@
-"""The memory of whole graphs: lifetimes, totals, branches, many nodes."""
+"""The memory of whole graphs: lifetimes, totals, branches, many nodes.
+
+Parts of a Split are as the table of feature tensors of rknn-toolkit2 2.3.2 has them.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import onnx
+import pytest
+
+from engine.cost.lowered import LoweredLayer
+from engine.cost.lowering import lower
 from engine.cost.memory import plan_memory
-from engine.facts.npu import npu_profile, npu_profiles
+from engine.cost.memory.layout import written_times
+from engine.facts.npu import NpuDtype, npu_profiles
+from tests.cost.asked import maker as models
 from tests.cost.memory.small import Maker
+from tests.cost.support import npu_of, read_file
 
 
 def residual(family: str = "rk3588") -> Maker:
@@ -17,8 +30,7 @@ def residual(family: str = "rk3588") -> Maker:
 
 
 def test_a_tensor_lives_until_its_last_reader() -> None:
-    npu = npu_profile("rk3588")
-    assert npu is not None
+    npu = npu_of("rk3588")
     plan = plan_memory(residual().lowered(), npu)
     life = {span.tensor: (span.first, span.last) for span in plan.spans}
     assert life == {"x": (0, 1), "stem": (1, 4), "a": (2, 3), "b": (3, 4), "sum": (4, 5)}
@@ -27,8 +39,7 @@ def test_a_tensor_lives_until_its_last_reader() -> None:
 
 
 def test_spans_are_only_in_the_answer_where_asked_for() -> None:
-    npu = npu_profile("rk3588")
-    assert npu is not None
+    npu = npu_of("rk3588")
     plan = plan_memory(residual().lowered(), npu)
     assert plan.cost().spans == ()
     assert plan.cost(spans=True).spans == plan.spans
@@ -46,8 +57,7 @@ def test_every_family_has_a_plan() -> None:
 
 
 def test_many_layers_that_are_all_needed_at_the_end() -> None:
-    npu = npu_profile("rk3566")
-    assert npu is not None
+    npu = npu_of("rk3566")
     maker = Maker()
     source = maker.input("x", 1, 8, 4, 4)
     for index in range(3000):
@@ -59,7 +69,76 @@ def test_many_layers_that_are_all_needed_at_the_end() -> None:
 
 
 def test_a_graph_without_layers_needs_nothing() -> None:
-    npu = npu_profile("rk3566")
-    assert npu is not None
+    npu = npu_of("rk3566")
     plan = plan_memory(Maker().lowered(), npu)
     assert (plan.internal, plan.weight, plan.spans) == (0, 0, ())
+
+
+PIXELS = 16 * 16
+
+
+def split(*parts: int) -> onnx.ModelProto:
+    m = models.Maker((1, 3, 32, 32), opset=17)
+    whole = m.conv("x", 3, sum(parts), 3, 2, then="Relu")
+    cut = m.split(whole, m.whole(*parts), count=len(parts), axis=1)
+    ends = [m.conv(name, size, 16, 1) for name, size in zip(cut, parts, strict=True)]
+    return m.model(*ends)
+
+
+# channels that each part has in memory (asked on 2026-11-26)
+ASKED = [
+    ((4, 30, 6), "rk3588", "int8", (16, 64, 32)),
+    ((4, 30, 6), "rk3588", "float16", (8, 48, 16)),
+    ((4, 30, 6), "rk3566", "int8", (8, 48, 16)),
+    ((4, 30, 6), "rv1106", "int8", (16, 48, 16)),
+    ((5, 9, 18, 32), "rk3588", "int8", (16, 32, 32, 32)),
+    ((5, 9, 18, 32), "rk3566", "int8", (8, 16, 32, 32)),
+    ((20, 20), "rk3566", "int8", (24, 32)),
+    ((24, 8, 8), "rk3588", "int8", (32, 32, 16)),
+    ((16, 8, 16), "rk3588", "int8", (16, 16, 32)),
+]
+
+
+@pytest.mark.parametrize(("parts", "chip", "dtype", "channels"), ASKED)
+def test_a_part_that_begins_within_a_group(
+    parts: tuple[int, ...], chip: str, dtype: NpuDtype, channels: tuple[int, ...], tmp_path: Path
+) -> None:
+    onnx.save(split(*parts), path := tmp_path / "split.onnx")
+    npu = npu_of(chip)
+    plan = plan_memory(lower(read_file(path), npu, dtype), npu)
+    sizes = {span.tensor: span.end - span.start for span in plan.spans if "split" in span.tensor}
+    size = 1 if dtype == "int8" else 2
+    assert tuple(sizes.values()) == tuple(each * PIXELS * size for each in channels)
+
+
+@pytest.mark.parametrize(
+    ("chip", "op", "kind", "size", "times"),
+    [
+        ("rk3566", "ConvExSwish", "Conv", 1, 1),
+        ("rk3566", "ConvExSwish", "Conv", 2, 3),
+        ("rk3588", "ConvHardSwish", "Conv", 2, 3),
+        ("rk3562", "ConvHardSwish", "Conv", 2, 2),
+        ("rk3576", "ConvSigmoid", "Conv", 2, 2),
+        ("rk3566", "ConvHardSigmoid", "Conv", 2, 2),
+        ("rk3588", "ConvRelu", "Conv", 2, 1),
+        ("rk3588", "ConvLeakyRelu", "Conv", 2, 1),
+        ("rk3588", "Softplus", "Softplus", 2, 2),
+        ("rk3562", "Softplus", "Softplus", 2, 3),
+        ("rk3588", "Sigmoid", "Sigmoid", 1, 4),
+        ("rk3566", "Sigmoid", "Sigmoid", 1, 1),
+        ("rk2118", "HardSwish", "HardSwish", 2, 3),
+    ],
+)
+def test_activations_of_several_passes(
+    chip: str, op: str, kind: str, size: int, times: int
+) -> None:
+    npu = npu_of(chip)
+    dtype = "int8" if size == 1 else "float16"
+    layer = LoweredLayer(op, kind, "x", ("a",), (), ("b",), dtype)
+    assert written_times(layer, npu, size) == times
+
+
+def test_on_the_cpu_there_are_no_passes() -> None:
+    npu = npu_of("rk3588")
+    layer = LoweredLayer("Sigmoid", "Sigmoid", "x", ("a",), (), ("b",), "int8", target="CPU")
+    assert written_times(layer, npu, 1) == 1

@@ -12,14 +12,12 @@ import onnx
 import pytest
 
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
-from engine.cost.lowering import lower, read_graph
 from engine.cost.memory.layout import settled
 from engine.cost.memory.working import working_bytes
-from engine.facts.npu import NpuDtype, npu_profile
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.facts.npu import NpuDtype
 from tests.cost.asked.held_out import attention
 from tests.cost.asked.maker import Maker
+from tests.cost.support import laid_out, npu_of, read_model
 
 # on RK3566: rows, heads, values a head: scores, and values weighed with them (asked on 2026-11-26)
 ASKED: dict[NpuDtype, dict[tuple[int, int, int], tuple[int, int]]] = {
@@ -59,21 +57,18 @@ def attending(rows: int, heads: int, depth: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("dtype", ASKED)
 def test_products_of_an_attention(dtype: NpuDtype, tmp_path: Path) -> None:
-    npu = npu_profile("rk3566")
-    assert npu is not None
     for size, printed in ASKED[dtype].items():
-        onnx.save(attending(*size), path := tmp_path / "attention.onnx")
-        lowered = settled(lower(read_graph(load_source(find_source(path)).graph), npu, dtype))
+        lowered = settled(laid_out(read_model(attending(*size), tmp_path), "rk3566", dtype))
         products = [layer for layer in lowered.layers if layer.kind == "exMatMul"]
-        assert tuple(working_bytes(each, npu, lowered) for each in products) == printed, size
+        working = (working_bytes(each, npu_of("rk3566"), lowered) for each in products)
+        assert tuple(working) == printed, size
 
 
 def test_products_of_every_family() -> None:
     with Path(__file__).with_name("products.csv").open(encoding="utf-8") as file:
         asked = list(csv.DictReader(file))
     for row in asked:
-        npu = npu_profile(row["chip"])
-        assert npu is not None
+        npu = npu_of(row["chip"])
         dtype: NpuDtype = "int8" if row["dtype"] == "int8" else "float16"
         batch, inner = int(row["batch"]), int(row["inner"])
         tensors = {

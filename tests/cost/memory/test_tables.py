@@ -9,22 +9,15 @@ import numpy as np
 import onnx
 import pytest
 
-from engine.cost.lowering import lower, read_graph
-from engine.cost.memory import plan_memory
-from engine.facts.npu import NpuDtype, npu_profile
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.facts.npu import NpuDtype
 from tests.cost.asked.maker import Maker
+from tests.cost.support import planned, read_model
 
 Step = Callable[[Maker, str], str]
 
 
 def weight(model: onnx.ModelProto, chip: str, dtype: NpuDtype, folder: Path) -> int:
-    onnx.save(model, folder / "graph.onnx")
-    graph = read_graph(load_source(find_source(folder / "graph.onnx")).graph)
-    npu = npu_profile(chip)
-    assert npu is not None
-    return plan_memory(lower(graph, npu, dtype), npu).weight
+    return planned(read_model(model, folder), chip, dtype).weight
 
 
 def swish(m: Maker, last: str) -> str:
