@@ -23,6 +23,7 @@ __all__ = [
     "perms_between",
 ]
 
+_PADS = ("pad_top", "pad_left", "pad_bottom", "pad_right")
 _ALIASES = {"exMatMul": "MatMul", "Gemm": "Conv", "exLayerNorm": "exNorm"}
 _FUSED = (
     *("LeakyRelu", "HardSigmoid", "HardSwish", "ExSwooshL", "ExSwooshR", "Softplus", "MaxPool"),
@@ -127,27 +128,22 @@ def _values(name: str, layer: LoweredLayer, lowered: Lowered) -> Iterator[tuple[
             yield shape[("channel", "height", "width").index(name) + 1], f"The input's {name}"
     elif name == "k" and len(shape) >= 2:
         yield shape[1] if len(shape) == 4 else shape[-1], "The inner dimension"
-    elif window is not None:
-        yield from _window_values(name, layer)
-
-
-def _window_values(name: str, layer: LoweredLayer) -> Iterator[tuple[int, str]]:
-    window = layer.window
-    if window is None:
-        return
-    axis = 1 if name.endswith("_w") else 0
-    side = "width" if axis else "height"
-    if name.startswith("kernel_"):
-        yield window.kernel[axis], f"The kernel's {side}"
-    elif name.startswith("stride_"):
-        yield window.strides[axis], f"The stride along the {side}"
-    elif name.startswith("dilation_"):
-        yield window.dilations[axis], f"The dilation along the {side}"
-    elif name.startswith("pad_"):
-        at = ("pad_top", "pad_left", "pad_bottom", "pad_right").index(name)
-        yield window.pads[at], f"The pad ({name.removeprefix('pad_')})"
-    elif name == "group" and not layer.depthwise:
+    elif window is not None and name == "group" and not layer.depthwise:
         yield window.group, "The number of groups"
+    elif window is not None and name in _PADS:
+        yield window.pads[_PADS.index(name)], f"The pad ({name.removeprefix('pad_')})"
+    elif window is not None:
+        axis = 1 if name.endswith("_w") else 0
+        side = "width" if axis else "height"
+        named = {
+            "kernel": (window.kernel, f"The kernel's {side}"),
+            "stride": (window.strides, f"The stride along the {side}"),
+            "dilation": (window.dilations, f"The dilation along the {side}"),
+        }
+        stem = name[:-2]
+        if stem in named:
+            values, what = named[stem]
+            yield values[axis], what
 
 
 def _scaled(rule: Limit, layer: LoweredLayer, lowered: Lowered) -> str | None:

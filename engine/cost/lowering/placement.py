@@ -32,7 +32,7 @@ class Reason(NamedTuple):
     """Why a layer is not on the NPU, and what to do about it."""
 
     text: str
-    remedy: str = ""
+    remedy: str = END_BEFORE
 
 
 Check = Callable[[Node, LoweringGraph, Context], Reason | None]
@@ -106,7 +106,7 @@ def _refused(node: Node) -> Reason | None:
 
 def _on_cpu(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     if operator(node.kind).compiler == "CPU":
-        return Reason(f"{node.kind} has no version for the NPU.", END_BEFORE)
+        return Reason(f"{node.kind} has no version for the NPU.")
     lacking = without(node.kind, context.family)
     if lacking is not None:
         return Reason(lacking.reason, lacking.remedy or END_BEFORE)
@@ -119,10 +119,7 @@ def _average_pool(node: Node, work: LoweringGraph, context: Context) -> Reason |
     if padded and not node.int("count_include_pad"):
         if context.family in ("rk3576", "rv1126b") and context.dtype == "int8":
             return None
-        return Reason(
-            f"AveragePool with pads {list(node.ints('pads'))} and count_include_pad=0.",
-            END_BEFORE,
-        )
+        return Reason(f"AveragePool with pads {list(node.ints('pads'))} and count_include_pad=0.")
     return None
 
 
@@ -130,8 +127,7 @@ def _max_pool(node: Node, work: LoweringGraph, context: Context) -> Reason | Non
     kernel = node.ints("kernel_shape")
     if context.family not in ("rv1106b", "rk2118") and max(kernel, default=1) > POOL_KERNEL:
         return Reason(
-            f"MaxPool with a window of {'x'.join(map(str, kernel))}: at most {POOL_KERNEL}.",
-            END_BEFORE,
+            f"MaxPool with a window of {'x'.join(map(str, kernel))}: at most {POOL_KERNEL}."
         )
     return None
 
@@ -162,20 +158,16 @@ def _resize(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
         few, many = sorted(broken[0])
         return Reason(
             f"Linear Resize with align_corners ({size}):"
-            f" {many} steps between the corners are no whole multiple of {few}.",
-            END_BEFORE,
+            f" {many} steps between the corners are no whole multiple of {few}."
         )
-    return Reason(f"Linear Resize by a factor that is not whole ({size}).", END_BEFORE)
+    return Reason(f"Linear Resize by a factor that is not whole ({size}).")
 
 
 def _slice(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
-    steps = work.array(node.inputs[4]) if len(node.inputs) > 4 and node.inputs[4] else None
-    if steps is None:
+    steps = work.whole(node.inputs[4]) if len(node.inputs) > 4 else None
+    if not steps or set(steps) == {1}:
         return None
-    values = [int(each) for each in steps.reshape(-1)[:8]]
-    if all(each == 1 for each in values):
-        return None
-    return Reason(f"Slice with steps {values}.", "Use a convolution or pool with stride.")
+    return Reason(f"Slice with steps {steps[:8]}.", "Use a convolution or pool with stride.")
 
 
 def _gather(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
@@ -191,17 +183,13 @@ def _gather(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 def _pad(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     mode = node.attributes.get("mode", "constant")
     if context.family == "rv1106b" and mode == "reflect":
-        return Reason("Pad in mode reflect: only constant and edge.", END_BEFORE)
-    pads = work.array(node.inputs[1]) if len(node.inputs) > 1 else None
-    sides = [int(each) for each in pads.reshape(-1)[:8]] if pads is not None else []
+        return Reason("Pad in mode reflect: only constant and edge.")
+    sides = (work.whole(node.inputs[1]) or [])[:8] if len(node.inputs) > 1 else []
     if context.family in ("rv1106b", "rk2118") and len(sides) == 8 and (sides[1] or sides[5]):
-        return Reason(f"Pad of {sides[1] + sides[5]} channels.", END_BEFORE)
+        return Reason(f"Pad of {sides[1] + sides[5]} channels.")
     shape, group = work.shape(node.inputs[0]), context.npu.atom(context.dtype)
     if mode == "constant" and len(shape) == 4 and shape[1] % group:
-        return Reason(
-            f"Pad of a map of {shape[1]} channels, which are no multiple of {group}.",
-            END_BEFORE,
-        )
+        return Reason(f"Pad of a map of {shape[1]} channels, which are no multiple of {group}.")
     if mode == "constant" and len(sides) == 8 and sides[1] % group:
         return Reason(
             f"Pad of {sides[1]} channels in front, which are no multiple of {group}.",
@@ -213,7 +201,7 @@ def _pad(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 def _softmax(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     shape = work.shape(node.inputs[0])
     if context.family in ("rk3588", "rk2118", "rv1106b") and max(shape, default=0) > LARGE_AXIS:
-        return Reason(f"Softmax over a row of {max(shape)}: at most {LARGE_AXIS}.", END_BEFORE)
+        return Reason(f"Softmax over a row of {max(shape)}: at most {LARGE_AXIS}.")
     axis = node.int("axis", 1)
     if context.family == "rv1106b" and axis not in (1, 1 - len(shape)):
         return Reason(f"Softmax on axis {axis}: only channels.", "Bring the axis to channels.")
@@ -224,7 +212,7 @@ def _div(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     if _dtype(node, context) == "int8" and len(work.features(node)) > 1:
         return Reason("Div of two features in int8.", _in_float16(context))
     if node.inputs and work.is_const(node.inputs[0]):
-        return Reason("Div of a constant by a feature.", END_BEFORE)
+        return Reason("Div of a constant by a feature.")
     return None
 
 
@@ -240,11 +228,11 @@ def _cast(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 def _pow(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     exponent = work.array(node.inputs[1]) if len(node.inputs) > 1 else None
     if exponent is None:
-        return Reason("Pow with exponents that the model computes.", END_BEFORE)
+        return Reason("Pow with exponents that the model computes.")
     power = float(exponent.reshape(-1)[0])
     if power in (2.0, 3.0) or (power == 0.5 and _dtype(node, context) == "float16"):
         return None
-    return Reason(f"Pow with an exponent of {power:g}: the NPU has 2 and 3.", END_BEFORE)
+    return Reason(f"Pow with an exponent of {power:g}: the NPU has 2 and 3.")
 
 
 def _reshape(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
@@ -258,7 +246,7 @@ def _reshape(node: Node, work: LoweringGraph, context: Context) -> Reason | None
 
 def _transpose(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
     text = transpose_on_cpu(node, work, context)
-    return Reason(text, END_BEFORE) if text else None
+    return Reason(text) if text else None
 
 
 def _dtype(node: Node, context: Context) -> str:
