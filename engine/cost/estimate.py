@@ -159,9 +159,8 @@ def estimate(
         UsageError: an unknown chip or dtype, or a shape that is not fixed.
     """
     asked = chips_named(settings.chips)
-    wanted = None if settings.dtype is None else npu_dtype(settings.dtype)
     work = _Work(without_qdq(read_graph(graph)), settings, layers or LayerMap())
-    return tuple(work.of(each, wanted) for each in asked)
+    return tuple(map(work.of, asked))
 
 
 def estimate_chip(
@@ -186,12 +185,11 @@ def repeated(
     Raises:
         UsageError: as of :func:`estimate`.
     """
-    one = chips_named((name,))[0]
-    wanted = None if settings.dtype is None else npu_dtype(settings.dtype)
+    (one,) = chips_named((name,))
     read = without_qdq(read_graph(graph))
 
     def again(dtypes: Mapping[str, str]) -> ChipEstimate:
-        return _Work(read, replace(settings, layer_dtypes=dtypes), layers).of(one, wanted)
+        return _Work(read, replace(settings, layer_dtypes=dtypes), layers).of(one)
 
     return again
 
@@ -208,10 +206,9 @@ def advice(
     Raises:
         UsageError: as of :func:`estimate`.
     """
-    one = chips_named((name,))[0]
-    wanted = None if settings.dtype is None else npu_dtype(settings.dtype)
+    (one,) = chips_named((name,))
     work = _Work(without_qdq(read_graph(graph)), settings, layers or LayerMap())
-    found = work.of(one, wanted)
+    found = work.of(one)
     return found, () if found.problem else work.advice(found)
 
 
@@ -221,6 +218,7 @@ class _Work:
     def __init__(self, graph: LoweringGraph, settings: CostSettings, layers: LayerMap) -> None:
         _check(settings)
         self._graph, self._settings = graph, settings
+        self._asked = None if settings.dtype is None else npu_dtype(settings.dtype)
         self._ids = ids_of_sources(layers)
         self._int4 = (settings.dtype or settings.quantized_dtype).strip().lower() == _INT4
         given = {name: npu_dtype(dtype) for name, dtype in settings.layer_dtypes.items()}
@@ -229,11 +227,13 @@ class _Work:
         self._targets, self._idle = targets_with_effect(self._graph, asked)
         self._families: dict[tuple[str, NpuDtype], Counted] = {}
 
-    def of(self, one: Chip, wanted: NpuDtype | None) -> ChipEstimate:
+    def of(self, one: Chip) -> ChipEstimate:
         """The estimate of a chip."""
         settings = self._settings
         npu = npu_profile(one.name)
-        dtype = wanted or self._usual(npu)
+        dtype = self._asked or npu_dtype(settings.quantized_dtype)
+        if self._asked is None and npu is not None and "int8" not in npu.dtypes:
+            dtype = "float16"  # whatever the recipe says
         blank = ChipEstimate(
             chip=one.name,
             generation=one.generation,
@@ -290,11 +290,6 @@ class _Work:
         known = self._counted(found.chip, dtype)
         times = partial(known.times, found.chip, self._settings.npu_mhz)
         return advise(known.lowered, found.chip, times, self._ids)
-
-    def _usual(self, npu: NpuProfile | None) -> NpuDtype:
-        """The recipe's dtype; a chip whose NPU has no int8 is given float16."""
-        own = npu_dtype(self._settings.quantized_dtype)
-        return "float16" if npu is not None and "int8" not in npu.dtypes else own
 
     def _counted(self, chip_name: str, dtype: NpuDtype) -> Counted:
         """The layers of a chip's family or design, laid out and counted once.

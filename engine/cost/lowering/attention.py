@@ -140,29 +140,41 @@ def _turned_sdpa(graph: LoweringGraph, group: list[Node]) -> None:
     query, key = first.inputs[:2]
     value, result = last.inputs[0], last.outputs[0]
     parts = [_turned(graph, query, last)]
-    for each in (key, value):
-        shape = graph.shape(each)
-        wide = (math.prod(shape[:-2]), shape[-2], 1, shape[-1])
-        parts.append(graph.reshape(each, wide, before=last))
+    parts += [_wide(graph, each, last) for each in (key, value)]
     rows = group[1 : next(at for at, each in enumerate(group) if "oftmax" in each.op)]
+    attended = _attend(graph, group, rows, parts, f"{last.name}#1_2sdpa", query)
+    graph.reshape(attended, graph.shape(result), f"{attended}_rs", result, before=last)
+    for node in group:
+        graph.remove(node)
+
+
+def _wide(graph: LoweringGraph, tensor: str, before: Node) -> str:
+    """(..., N, K) as (B, N, 1, K)."""
+    shape = graph.shape(tensor)
+    wide = (math.prod(shape[:-2]), shape[-2], 1, shape[-1])
+    return graph.reshape(tensor, wide, before=before)
+
+
+def _attend(
+    graph: LoweringGraph,
+    group: list[Node],
+    rows: list[Node],
+    parts: list[str],
+    name: str,
+    query: str,
+) -> str:
+    """The fused layer over query, key and value, and what is done to each row of scores."""
+    last = group[-1]
     for node in rows:
         other = node.inputs[1]
         parts.append(other if graph.is_const(other) else _turned(graph, other, last))
-    made = f"{result}_sdpa"
     heads, depth = graph.shape(parts[2])[:2]
     shape = (heads, depth, 1, graph.shape(parts[0])[3])
-    graph.add_tensor(made, shape, graph.tensors[query].dtype)
-    graph.put(
-        "exSDPAttention",
-        f"{last.name}#1_2sdpa",
-        parts,
-        [made],
-        before=last,
-        sources=tuple(each for node in group for each in node.sources),
-    )
-    graph.reshape(made, graph.shape(result), f"{made}_rs", result, before=last)
-    for node in group:
-        graph.remove(node)
+    attended = f"{last.outputs[0]}_sdpa"
+    graph.add_tensor(attended, shape, graph.tensors[query].dtype)
+    sources = tuple(each for node in group for each in node.sources)
+    graph.put("exSDPAttention", name, parts, [attended], before=last, sources=sources)
+    return attended
 
 
 def _comes_from(graph: LoweringGraph, tensor: str) -> bool:
@@ -188,31 +200,14 @@ def _sdpa(graph: LoweringGraph, group: list[Node]) -> None:
     if scale is not None and scale.op == "Mul":
         key = next(each for each in scale.inputs if not graph.is_const(each))
         group = [scale, *group]
-    q = _turned(graph, query, last)
-    shape = graph.shape(key)
-    wide = (math.prod(shape[:-2]), shape[-2], 1, shape[-1])
-    k = graph.reshape(key, wide, before=last)
-    v = _turned(graph, value, last)
-    extra = []
-    for node in group[group.index(first) + 1 : -2]:
-        other = node.inputs[1]
-        extra.append(other if graph.is_const(other) else _turned(graph, other, last))
-    made = f"{result}_sdpa"
-    heads, depth = graph.shape(v)[:2]
-    rows = graph.shape(q)[3]
-    graph.add_tensor(made, (heads, depth, 1, rows), graph.tensors[query].dtype)
+    parts = [_turned(graph, query, last), _wide(graph, key, last), _turned(graph, value, last)]
     # Only of four dimensions it is found at once; else when the matrices have become exMatMul.
-    name = f"{last.name}_2sdpa" if len(shape) == 4 else f"{last.name}#1_2sdpa"
-    graph.put(
-        "exSDPAttention",
-        name,
-        [q, k, v, *extra],
-        [made],
-        before=last,
-        sources=tuple(each for node in group for each in node.sources),
-    )
-    back = graph.transpose(made, (0, 3, 2, 1), f"{made}_tp", before=last)
-    graph.reshape(back, graph.shape(result), f"{made}_tp_rs", result, before=last)
+    four = len(graph.shape(key)) == 4
+    name = f"{last.name}_2sdpa" if four else f"{last.name}#1_2sdpa"
+    rows = group[group.index(first) + 1 : -2]
+    attended = _attend(graph, group, rows, parts, name, query)
+    back = graph.transpose(attended, (0, 3, 2, 1), f"{attended}_tp", before=last)
+    graph.reshape(back, graph.shape(result), f"{back}_rs", result, before=last)
     for node in group:
         graph.remove(node)
 

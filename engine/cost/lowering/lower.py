@@ -219,7 +219,7 @@ def lower(
 
 
 def _frozen(work: LoweringGraph, context: Context) -> Lowered:
-    layers = [_input_layer(name, work, context) for name in work.inputs]
+    layers = [_end("InputOperator", name, work, context) for name in work.inputs]
     layers += [
         frozen_layer(
             node,
@@ -231,7 +231,7 @@ def _frozen(work: LoweringGraph, context: Context) -> Lowered:
         )
         for node in work.nodes
     ]
-    layers += [_output_layer(name, work, context) for name in work.outputs]
+    layers += [_end("OutputOperator", name, work, context) for name in work.outputs]
     used = {name for layer in layers for name in (*layer.inputs, *layer.consts, *layer.outputs)}
     tensors = {
         name: LoweredTensor(name, found.shape, found.dtype, found.const)
@@ -318,28 +318,13 @@ def _four(values: tuple[int, ...]) -> tuple[int, int, int, int]:
     return (values[0], 0, values[1], 0) if len(values) == 2 else (0, 0, 0, 0)
 
 
-def _input_layer(name: str, work: LoweringGraph, context: Context) -> LoweredLayer:
-    return LoweredLayer(
-        "InputOperator",
-        "InputOperator",
-        name,
-        (),
-        (),
-        (name,),
-        "float16" if work.tensors[name].dtype == "float16" else context.dtype,
-        target=input_target(name, work, context),
-    )
-
-
-def _output_layer(name: str, work: LoweringGraph, context: Context) -> LoweredLayer:
-    producer = work.producer(name)
-    return LoweredLayer(
-        "OutputOperator",
-        "OutputOperator",
-        name,
-        (name,),
-        (),
-        (),
-        (producer.dtype if producer is not None else "") or context.dtype,
-        target=output_target(name, work, context),
-    )
+def _end(op: str, name: str, work: LoweringGraph, context: Context) -> LoweredLayer:
+    """The layer that brings an input or output of the graph into another layout."""
+    if op == "InputOperator":
+        dtype, target = work.tensors[name].dtype, input_target(name, work, context)
+        return LoweredLayer(
+            op, op, name, (), (), (name,), dtype if dtype == "float16" else context.dtype, target
+        )
+    producer, target = work.producer(name), output_target(name, work, context)
+    dtype = producer.dtype if producer is not None else ""
+    return LoweredLayer(op, op, name, (name,), (), (), dtype or context.dtype, target)

@@ -168,13 +168,10 @@ def _scored(lowered: Lowered) -> set[str]:
     """
     found = set()
     for layer in lowered.layers:
-        if layer.kind == "exSDPAttention":
-            names = layer.inputs[:2]
-        elif layer.kind == "exMatMul" and _goes_to_softmax(layer, lowered):
-            names = layer.inputs
-        else:
+        attends = layer.kind == "exSDPAttention"
+        if not attends and not (layer.kind == "exMatMul" and _goes_to_softmax(layer, lowered)):
             continue
-        for name in names:
+        for name in layer.inputs[:2] if attends else layer.inputs:
             maker = lowered.writers.get(name)
             while maker is not None and maker.kind in ("Reshape", "Transpose") and maker.inputs:
                 maker = lowered.writers.get(maker.inputs[0])
