@@ -124,6 +124,11 @@ class Table:
         """A view with these columns, in this order."""
         return replace(self, columns=tuple(map(self.column, keys)))
 
+    def plus(self, *columns: Column, after: str) -> Table:
+        """A view with further columns behind one of the table."""
+        at = 1 + self.columns.index(self.column(after))
+        return replace(self, columns=(*self.columns[:at], *columns, *self.columns[at:]))
+
     def record(self, row: Any, **further: Any) -> dict[str, Any]:
         """A row as values, with what the row does not have itself."""
         values = {
