@@ -1,8 +1,8 @@
-"""The tables of estimates: chips side by side."""
+"""The tables of estimates, and the words of their figures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from engine.base.text import sanitize
@@ -18,12 +18,14 @@ from engine.wire.formats import (
     PERCENT,
     RATE,
     SIZE,
+    Format,
     range_of,
 )
 from engine.wire.table import Column, Meaning, Table
 
 __all__ = [
     "ADVICE",
+    "BASIS",
     "CHECKED",
     "CHIPS",
     "CHIP_FIGURES",
@@ -33,13 +35,24 @@ __all__ = [
     "TENSORS",
     "change_style",
     "figure_name",
+    "interval_text",
     "known",
     "place_style",
+    "problem_lines",
     "since",
 ]
 
 _PLACES: dict[str | None, Meaning] = {"CPU": "warn", "unknown": "warn", "none": "bad"}
 _BASES: dict[str | None, Meaning] = {"calibrated": "good", "structural": "warn"}
+
+
+BASIS = {
+    "fitted": "fitted to published rates of this chip",
+    "derived": "derived from a chip of the same design",
+    "structural": "structural, not validated: no rate of this chip was published",
+    "calibrated": "calibrated by a run on your board",
+}
+"""What an estimate of time stands on."""
 
 
 def place_style(place: str | None) -> Meaning:
@@ -112,6 +125,23 @@ def _placed(key: str) -> Callable[[ChipEstimate], int | None]:
 
 def _count_style(place: str) -> Callable[[int | None], Meaning]:
     return lambda count: place_style(place) if count else "dim"
+
+
+def interval_text(interval: Interval | None, form: Format) -> str:
+    """A figure with the interval that holds it nine times in ten: ``1.770 (1.290 to 2.430)``."""
+    if interval is None:
+        return form.show(None)
+    return f"{form.text(interval.value)} ({form.text(interval.low)} to {form.text(interval.high)})"
+
+
+def problem_lines(chips: Iterable[ChipEstimate]) -> list[str]:
+    """Why a chip has no estimate, and what the others leave out; equal ones together."""
+    chips_of: dict[str, list[str]] = {}
+    for chip in chips:
+        for text in (f"{chip.problem} {chip.remedy}".strip(), *chip.warnings, *chip.notes):
+            if text:
+                chips_of.setdefault(text, []).append(chip.chip)
+    return [f"{', '.join(names)}: {sanitize(text)}" for text, names in chips_of.items()]
 
 
 # fmt: off

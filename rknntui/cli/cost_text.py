@@ -13,11 +13,18 @@ from engine.wire.cost import (
     Estimates,
     Interval,
 )
-from engine.wire.cost_tables import CHIP_FIGURES, CHIPS, KNOWN_CHIPS, TENSORS
+from engine.wire.cost_tables import (
+    BASIS,
+    CHIP_FIGURES,
+    CHIPS,
+    KNOWN_CHIPS,
+    TENSORS,
+    interval_text,
+    problem_lines,
+)
 from engine.wire.formats import MILLISECONDS, RATE
 from engine.wire.layer_tables import COST
 from engine.wire.layers import layer_rows
-from rknntui.chip_facts import BASIS, interval_text, problem_lines
 from rknntui.cli.output import table_lines
 
 __all__ = [

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from engine.wire.cost import ChipEstimate, Estimates, Interval, LayerCost, MemoryCost, TensorSpan
+from engine.wire.cost_tables import interval_text
 from engine.wire.formats import MILLISECONDS, RATE
-from rknntui.chip_facts import interval_text
 from rknntui.cost_report import REPORTS, Kind, report_text
 
 HOSTILE = '=1+1</title><script>alert("x")</script>&\x1b[31m'

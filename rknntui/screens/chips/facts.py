@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine import sanitize
-from engine.wire.cost_tables import since
+from engine.wire.cost_tables import BASIS, since
 from engine.wire.formats import CHANGE, COUNT, MILLISECONDS, RATE, SIZE, range_of
-from rknntui.chip_facts import BASIS
 from rknntui.keys.text import key_text
 from rknntui.screens.chips.scenario import scenario_words
 from rknntui.widgets.facts_line import Fact

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.wire.cost import COST_CALIBRATE, COST_CHIPS, CalibrateParams, ChipsParams
-from engine.wire.cost_tables import CHIP_FIGURES
+from engine.wire.cost_tables import BASIS, CHIP_FIGURES
 from engine.wire.formats import MILLISECONDS
-from rknntui.chip_facts import BASIS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

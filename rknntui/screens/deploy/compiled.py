@@ -13,9 +13,6 @@ from engine.wire.formats import ABSENT
 from engine.wire.layer_tables import COMPILED
 from engine.wire.layers import LayerFigures, layer_rows
 from rknntui.screens.deploy.jobs import WithJob
-from rknntui.screens.deploy.text import (
-    disagreement_rank,
-)
 from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
     from rknntui.screens.deploy.targets import Targets
     from rknntui.screens.deploy.toolkits import KnownToolkits
 
-__all__ = ["AgreementPane", "CompilePane", "LayersPane"]
+__all__ = ["AgreementPane", "CompilePane", "LayersPane", "disagreement_rank"]
 
 
 class CompilePane(WithJob):
@@ -96,3 +93,12 @@ class AgreementPane(RecordView):
         self.table.set_records(
             [AGREEMENT.record(row, chip=one.chip) for one in found for row in one.outputs]
         )
+
+
+def disagreement_rank(row: LayerFigures) -> tuple[int, float, int]:
+    """The order of layers: another place, then the cycles that differ most, then as compiled."""
+    values = COMPILED.record(row)
+    apart = (values["npu_difference"], values["difference"])
+    most = max((abs(value) for value in apart if value is not None), default=0.0)
+    rank = {"✗": 0, "≠": 1}.get(values["sign"], 2)
+    return rank, -most if rank < 2 else 0.0, row.number

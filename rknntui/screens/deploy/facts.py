@@ -10,7 +10,6 @@ from engine.wire.cost_tables import since
 from engine.wire.formats import CHANGE, NEARLY_ALL, SIZE
 from engine.wire.layer_tables import TOLERATED, disagreement
 from rknntui.keys.text import key_text, with_keys
-from rknntui.screens.deploy.text import bytes_pair
 from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.findings import finding_lines, wrapped
 
@@ -111,12 +110,24 @@ def _totals(found: Compiled) -> str:
             change = "" if moved is None else CHANGE.text(moved)
             text += f", {estimated:,} estimated ({change} over {count} of {of} layers)"
         parts.append(text)
-    weights = bytes_pair("weights", found.weight_bytes, found.estimated_weight_bytes)
-    internal = bytes_pair("internal", found.internal_bytes, found.estimated_internal_bytes)
+    weights = _bytes_pair("weights", found.weight_bytes, found.estimated_weight_bytes)
+    internal = _bytes_pair("internal", found.internal_bytes, found.estimated_internal_bytes)
     parts += [part for part in (weights, internal) if part]
     if not parts:
         parts.append("the compiler printed no totals for this chip")
     return f"{found.chip}: {' · '.join(parts)}"
+
+
+def _bytes_pair(label: str, printed: int | None, estimated: int | None) -> str:
+    """``weights 117 KiB printed, 116 KiB estimated``; empty where nothing is known."""
+    if printed is None and estimated is None:
+        return ""
+    parts = [
+        f"{SIZE.text(value)} {word}"
+        for value, word in ((printed, "printed"), (estimated, "estimated"))
+        if value is not None
+    ]
+    return f"{label} {', '.join(parts)}"
 
 
 def _made(found: Compiled) -> str:

@@ -5,20 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine import human_bytes, sanitize
-from engine.wire.board_tables import state_sign
+from engine.wire.board_tables import BOARDS, state_sign
 from rknntui.keys.text import key_text
 from rknntui.widgets.findings import finding_lines, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from engine import Finding
     from engine.wire.board import About, BoardFacts, BoardState, VersionRow
     from engine.wire.devices import Device
     from engine.wire.doctor import Check
+    from rknntui.widgets.records import Record
     from rknntui.widgets.strips import Line
 
-__all__ = ["about_lines", "check_lines", "device_lines", "megahertz", "notice_lines"]
+__all__ = [
+    "about_lines",
+    "check_lines",
+    "device_lines",
+    "device_records",
+    "megahertz",
+    "notice_lines",
+]
 
 LABEL = 13
 """Cells of the names in front of facts."""
@@ -156,3 +164,28 @@ def check_lines(checks: Sequence[Check], width: int) -> list[Line]:
         for command in check.commands:
             lines += [[("  $ ", "dim"), (sanitize(command, 1000), "accent")]]
     return lines
+
+
+def device_records(
+    devices: Sequence[Device],
+    chosen: str | None,
+    marked: Collection[str],
+    known: Mapping[str, About],
+) -> list[Record]:
+    """The rows of boards.
+
+    Args:
+        devices: the boards.
+        chosen: id of the one that runs use.
+        marked: ids of those that are to be watched.
+        known: what boards told of themselves, by their ids.
+    """
+    return [
+        BOARDS.record(
+            device,
+            mark=("●" if device.id == chosen else " ") + ("*" if device.id in marked else " "),
+            chip=known[device.id].facts.chip if device.id in known else None,
+            aliases=[sanitize(device.serial, 80)],
+        )
+        for device in devices
+    ]

@@ -21,7 +21,7 @@ from rknntui.screens.devices.doctor import DoctorPane
 from rknntui.screens.devices.facts import FactsPane
 from rknntui.screens.devices.listing import Looking
 from rknntui.screens.devices.monitor import MonitorPane
-from rknntui.screens.devices.tables import device_records
+from rknntui.screens.devices.text import device_records
 from rknntui.screens.devices.watching import Watching, examine, recipe_chip
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.line_list import Rows
