@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine import rounding_lines, sanitize
 from engine.wire.compare import COMPARE_BOARD, ComparedLayer, Comparison
 from engine.wire.layer_tables import COMPARE, LAYERS
@@ -17,7 +19,7 @@ _EPILOG = (
 )
 
 
-_TABLE = COMPARE.plus(LAYERS.column("diverges"), after="moved")
+_TABLE = replace(COMPARE, columns=(*COMPARE.columns, LAYERS.column("diverges")))
 
 
 @verb(COMPARE_BOARD, epilog=_EPILOG)
