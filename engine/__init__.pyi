@@ -2,10 +2,12 @@
 # mypy reads it as a stub, `engine/__init__.py` reads it to load a name at its first use.
 from engine.api import RKNN as RKNN
 from engine.api import BuiltModel as BuiltModel
+from engine.api import LayerTable as LayerTable
 from engine.api import analyse_model as analyse_model
 from engine.api import build_model as build_model
 from engine.api import check as check
 from engine.api import estimate as estimate
+from engine.api import layer_table as layer_table
 from engine.api import quantize_model as quantize_model
 from engine.api import simulate_model as simulate_model
 from engine.base.errors import ContainerError as ContainerError

@@ -6,6 +6,7 @@ Both stand on the same pipeline as every front end.
 from typing import TYPE_CHECKING
 
 from engine.api.costs import check, estimate
+from engine.api.layer_table import LayerTable, layer_table
 from engine.api.typed import (
     BuiltModel,
     analyse_model,
@@ -22,10 +23,12 @@ else:
 __all__ = [
     "RKNN",
     "BuiltModel",
+    "LayerTable",
     "analyse_model",
     "build_model",
     "check",
     "estimate",
+    "layer_table",
     "quantize_model",
     "simulate_model",
 ]

@@ -171,7 +171,8 @@ def by_layer(*tables: Iterable[LayerFigures]) -> tuple[LayerFigures, ...]:
 
 def _sum(one: LayerFigures, other: LayerFigures) -> LayerFigures:
     """Two steps of a layer as one: its place is that off the NPU, where a step is."""
-    parts: dict[str, Any] = {}
+    # an input has a row as it is given, and one as it is quantized
+    parts: dict[str, Any] = {"error": other.error or one.error}
     for name in ("estimated", "compiled", "measured"):
         first, more = getattr(one, name), getattr(other, name)
         if first is None or more is None:
