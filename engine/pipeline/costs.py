@@ -15,7 +15,6 @@ from engine.wire.cost import (
     AdviceAnswer,
     Calibrated,
     CheckAnswer,
-    CheckRow,
     ChipCheck,
     ChipEstimate,
     Estimates,
@@ -78,7 +77,7 @@ def check(pipeline: Pipeline, chips: Sequence[str], dtype: str | None = None) ->
 
 def _check_of(found: ChipEstimate) -> ChipCheck:
     rows = tuple(
-        CheckRow(row.id, row.name, row.op, row.target, row.reason, row.remedy)
+        row
         for row in found.layers
         # a reason without another target: what the NPU of generation 1 computes slowly
         if (row.target != "NPU" or row.reason) and row.op not in ("InputOperator", "OutputOperator")

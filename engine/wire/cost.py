@@ -25,7 +25,6 @@ __all__ = [
     "CalibrateParams",
     "Calibrated",
     "CheckAnswer",
-    "CheckRow",
     "ChipCheck",
     "ChipEstimate",
     "ChipFacts",
@@ -349,18 +348,6 @@ class Estimates:
 
 
 @record
-class CheckRow:
-    """A layer that does not run on the NPU as it is: as of :class:`LayerCost`."""
-
-    id: str
-    name: str
-    op: str
-    target: Placed
-    reason: str
-    remedy: str
-
-
-@record
 class ChipCheck:
     """A model on one chip: how many layers where, and the rows of those not on the NPU.
 
@@ -373,7 +360,7 @@ class ChipCheck:
     npu_layers: int
     cpu_layers: int | None
     refused_layers: int
-    rows: tuple[CheckRow, ...]
+    rows: tuple[LayerCost, ...]
     problem: str = ""
     unknown_layers: int = 0
     warnings: tuple[str, ...] = ()

@@ -162,6 +162,8 @@ def test_the_verbs(tmp_path: Path) -> None:
     )
     impacts = [layer["output_impact"] for layer in ranked["layers"]]
     assert impacts == sorted(impacts, reverse=True)
+    older = invoke("accuracy", *model, "--sort", "damage", "--damage", "--json", "--count", "3")
+    assert json.loads(older)["layers"] == ranked["layers"], "names of older versions are read"
     assert impacts[0] > 0
 
 

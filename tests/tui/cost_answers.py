@@ -18,7 +18,6 @@ from engine.wire.cost import (
     AdviceParams,
     Calibrated,
     CheckAnswer,
-    CheckRow,
     ChipCheck,
     ChipEstimate,
     ChipFacts,
@@ -168,8 +167,8 @@ class CostAnswers:
 
 def _check(name: str, at: int) -> ChipCheck:
     cpu = at % 2 == 0
-    row = CheckRow(CPU_LAYER, f"Gemm:{CPU_LAYER}", "Gemm", "CPU", _REASON, _REMEDY)
-    return ChipCheck(name, 2, "int8", 5 - cpu, int(cpu), 0, (row,) if cpu else ())
+    rows = _layers(1.0, cpu=True)[-1:] if cpu else ()
+    return ChipCheck(name, 2, "int8", 5 - cpu, int(cpu), 0, rows)
 
 
 def _advice(params: AdviceParams) -> AdviceAnswer:
