@@ -34,10 +34,11 @@ from engine.wire.requests import AtPath
 from rknntui.cli.flags import allowed_code
 from rknntui.cli.keys import asked_key, file_key, given_key
 
-__all__ = ["WorkerSession", "is_recipe", "resolve", "sniffed", "with_worker"]
+__all__ = ["TEXTS", "YAML", "WorkerSession", "is_recipe", "resolve", "sniffed", "with_worker"]
 
-_YAML = (".yaml", ".yml")
-_TEXTS = ("unknown", "dataset")
+YAML = (".yaml", ".yml")
+TEXTS = ("unknown", "dataset")
+"""Kinds of files that may be meant as a recipe, where their name says so."""
 
 Result = TypeVar("Result")
 Params = TypeVar("Params")
@@ -293,7 +294,7 @@ async def resolve(session: WorkerSession, target: Path, given: Values) -> Values
 async def is_recipe(session: WorkerSession, target: Path) -> bool:
     """Whether a file is a recipe, or is meant as one: its mistakes are told then, not its kind."""
     kind = (await sniffed(session, target)).kind
-    return kind == "recipe" or (kind in _TEXTS and target.suffix.lower() in _YAML)
+    return kind == "recipe" or (kind in TEXTS and target.suffix.lower() in YAML)
 
 
 async def sniffed(session: WorkerSession, target: Path) -> FileKind:

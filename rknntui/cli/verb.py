@@ -18,15 +18,17 @@ from engine import Event
 from engine.wire.codec import Values, encode
 from engine.wire.flags import Argument, arguments_of
 from engine.wire.method import Method, Query, Task
+from engine.wire.model import SNIFF
+from engine.wire.requests import AtPath, ModelTarget
 from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.gates import Gate, Limits, exit_code, gate_lines, limit_flags
 from rknntui.cli.keys import key_file_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
-from rknntui.cli.session import WorkerSession, resolve, with_worker
+from rknntui.cli.session import TEXTS, YAML, WorkerSession, resolve, with_worker
 
-__all__ = ["Printed", "ask", "of_recipe", "show", "verb"]
+__all__ = ["Printed", "ask", "board_target", "of_recipe", "on_board", "show", "verb"]
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -73,6 +75,28 @@ async def of_recipe(
 ) -> Values:
     """The recipe that TARGET and its flags mean."""
     return {"recipe": await resolve(session, where, options)}
+
+
+async def board_target(session: WorkerSession, model: Path) -> ModelTarget:
+    """What a MODEL means: a recipe is read, any other file goes to the board as it is.
+
+    Raises:
+        RecipeError: the recipe has mistakes.
+        SourceModelError: the file is missing or unreadable.
+    """
+    kind = (await session.call(SNIFF, AtPath(str(model.absolute())))).kind
+    texts = kind in TEXTS and model.suffix.lower() in YAML
+    if kind == "recipe" or texts:
+        return ModelTarget(recipe=await resolve(session, model, {}))
+    return ModelTarget(str(model.absolute()))
+
+
+async def on_board(session: WorkerSession, model: Path, _options: Values, fields: Values) -> Values:
+    """The model of a request for a board, and the recipe that ``--build`` may name."""
+    target, build = await board_target(session, model), fields.get("build")
+    if build is not None:
+        build = await board_target(session, Path(build.path))
+    return {"path": target.path, "recipe": target.recipe, "build": build}
 
 
 async def ask(session: WorkerSession, method: Method[P, R], request: P) -> R:

@@ -10,10 +10,10 @@ from pathlib import Path
 VERBS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "Run the main job on the demo model, then open the workbench on its result."),
     "build": ("build", "Load, optimise, calibrate, quantize and evaluate a model."),
-    "simulate": ("simulate", "Run inputs through a build or a container on this machine."),
+    "simulate": ("judge", "Run inputs through a build or a container on this machine."),
     "accuracy": ("accuracy", "Rank the layers of a build by their quantization error."),
     "evaluate": (
-        "evaluate",
+        "judge",
         "Score labelled samples, float against simulated: top-k or a custom score.",
     ),
     "hybrid": ("hybrid", "Mixed precision: set the dtype of layers by files, proposal or search."),
@@ -25,8 +25,10 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "dataset": ("dataset", "Make or check a calibration dataset."),
     "recipe": ("recipe", "Write, check, show or compare recipes."),
-    "encrypt": ("encryption", "Encrypt a container or a compiled model."),
-    "decrypt": ("encryption", "Decrypt a container that was encrypted here."),
+    "encrypt": ("files", "Encrypt a container or a compiled model."),
+    "decrypt": ("files", "Decrypt a container that was encrypted here."),
+    "segment": ("files", "Cut a model into segments that other models may run between."),
+    "codegen": ("files", "Write a C++ or Python project that runs a model on a board."),
     "doctor": ("doctor", "Check this machine and installation, or a board."),
     "script": (
         "shell",

@@ -10,16 +10,16 @@ import click
 from engine import human_bytes
 from engine.wire.board import BOARD_MEMORY, MemoryParams, MemoryReport
 from engine.wire.cost import COST_ESTIMATE, EstimateParams
-from rknntui.cli.board_target import board_target
 from rknntui.cli.cost_text import memory_cost_lines
 from rknntui.cli.estimate_output import Asked, report_flag, show_estimates
 from rknntui.cli.figures import memory_line, system_line, where_line
-from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, values_of
+from rknntui.cli.flags import Verb, force_flag, json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.gates import Limits, fail_memory_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.cli.verb import board_target
 
 
 @click.command(
@@ -32,7 +32,7 @@ from rknntui.cli.session import WorkerSession, with_worker
 @request_flags(BOARD_MEMORY)
 @request_flags(COST_ESTIMATE, without=("batch", "cores"))
 @report_flag
-@click.option("--force", is_flag=True, help="Overwrite a report that exists.")
+@force_flag
 @fail_memory_flag
 @recipe_flags
 @json_flag

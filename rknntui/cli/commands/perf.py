@@ -13,15 +13,22 @@ from engine.wire.board_tables import COMPARED_LAYERS, COMPARED_POINTS, KEPT_RUNS
 from engine.wire.cost import COST_CALIBRATE, COST_ESTIMATE, Calibrated, EstimateParams
 from engine.wire.devices import DEVICES_PERF, MeasuredPoint, Performance
 from engine.wire.measured import MEASURED_COMPARE, MEASURED_LIST, KeptRuns, RunsCompared
-from rknntui.cli.board_target import on_board
 from rknntui.cli.cost_text import layer_cost_lines
 from rknntui.cli.estimate_output import Asked, loaded, report_flag, show_estimates
 from rknntui.cli.figures import layer_lines, memory_line, where_line
-from rknntui.cli.flags import VerbGroup, json_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.flags import (
+    VerbGroup,
+    force_flag,
+    json_flag,
+    quiet_flag,
+    recipe_flags,
+    target,
+    values_of,
+)
 from rknntui.cli.gates import Limits, cost_gate_flags, measured_gates
 from rknntui.cli.output import table_lines
 from rknntui.cli.request import request_flags, values_for
-from rknntui.cli.verb import Printed, verb
+from rknntui.cli.verb import Printed, on_board, verb
 
 _MODES = {
     "--history": "history",
@@ -95,7 +102,7 @@ def run(found: Performance, limits: Limits) -> Printed:
 @request_flags(COST_ESTIMATE, without=("batch",))
 @click.option("--advice", is_flag=True, help="Also say what would make it faster.")
 @report_flag
-@click.option("--force", is_flag=True, help="Overwrite a report that exists.")
+@force_flag
 @cost_gate_flags
 @recipe_flags
 @json_flag

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from engine import sanitize
 from engine.wire.board import BOARD_RUN, Ran
-from rknntui.cli.board_target import on_board
 from rknntui.cli.figures import layer_lines, memory_line, output_lines, where_line
-from rknntui.cli.verb import verb
+from rknntui.cli.verb import on_board, verb
 
 
 @verb(
