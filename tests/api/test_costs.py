@@ -49,6 +49,17 @@ def test_a_build_without_quantization_is_float16(model: Path) -> None:
     assert "no float16" in found.chips[1].problem
 
 
+def test_the_batch_is_the_recipe_s_where_none_is_asked_for(model: Path) -> None:
+    recipe = engine.Recipe.from_values({"model": str(model), "rknn_batch_size": 4})
+    memory = {}
+    for asked in (None, 4, 1):
+        chip = engine.estimate(recipe, ["rk3588"], batch=asked, use_cache=False).chips[0]
+        assert chip.batch == (asked or 4)
+        assert chip.memory is not None
+        memory[asked] = chip.memory.total
+    assert memory[None] == memory[4] > memory[1]
+
+
 def test_check_counts_every_layer(model: Path) -> None:
     one = engine.check(model, ["rk3588"], use_cache=False).chips[0]
     assert one.npu_layers > 0

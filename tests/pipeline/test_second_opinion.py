@@ -26,7 +26,7 @@ from engine.pipeline.second_opinion import (
 )
 from engine.recipe import Recipe
 from engine.toolkit.compile.compiler import CompilerRun
-from engine.wire.compile import FirstApart, SecondOpinion
+from engine.wire.compile import OWN_SAMPLES, FirstApart, SecondOpinion
 from rknntui.demo import demo_recipe
 
 Change = Callable[[np.ndarray], np.ndarray]
@@ -292,3 +292,8 @@ def test_what_the_vendor_quantized_is_held_to_float() -> None:
     assert not [e for e in judged(0.05).findings if e.code.startswith("second")]
     assert [e.code for e in judged(0.5).findings] == ["second-opinion-far"]
     assert judged(3.0).error is not None
+
+
+def test_samples_are_a_number_or_files_of_the_user() -> None:
+    assert OpinionSamples.of(3) == OpinionSamples(3)
+    assert OpinionSamples.of("/mine") == OpinionSamples(OWN_SAMPLES, Path("/mine"))
