@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.base.text import sanitize
 from engine.devices.measure.benchmark import BenchmarkPlan, Cell, CellTimes, Measure, loops_for
-from engine.devices.measure.conditions import Reading, State
+from engine.devices.measure.conditions import Reading
 from engine.devices.probe.clocks import clock_paths, clock_plan
 from engine.devices.probe.state import once_paths, parse, watch_paths
 from engine.wire.board import BoardState
@@ -29,7 +29,7 @@ _MOST_PARTS = 20
 def measure_on(
     runtime: BoardRuntime,
     models: Mapping[int, tuple[Path, Sequence[BoardInput]]],
-    look: Callable[[], State],
+    look: Callable[[], BoardState],
 ) -> Measure:
     """What measures a point of a grid on a board.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from engine.base.text import sanitize
 from engine.devices.measure.perf_report import Clocks
+from engine.wire.board import BoardState
 
-__all__ = ["Reading", "State", "Zone", "changes"]
+__all__ = ["Reading", "changes"]
 
 _CLOCK_CHANGE = 0.05
 _WARMER = 10.0
@@ -32,7 +32,7 @@ class Reading:
     load: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, state: State) -> Reading:
+    def of(cls, state: BoardState) -> Reading:
         """From what the monitor reads."""
         clocks = {"NPU": state.npu_clock, "DDR": state.ddr_clock}
         clocks |= {f"CPU {policy}": hertz for policy, hertz in state.cpu_clocks or ()}
@@ -53,42 +53,6 @@ class Reading:
 
 def _known(hertz: int | None) -> tuple[int, ...]:
     return () if hertz is None else (hertz,)
-
-
-class Zone(Protocol):
-    """A temperature of :mod:`engine.wire.board`."""
-
-    @property
-    def zone(self) -> str:
-        """The kernel's word for it."""
-
-    @property
-    def celsius(self) -> float:
-        """Degrees."""
-
-
-class State(Protocol):
-    """What is needed of a board's state, see :mod:`engine.wire.board`."""
-
-    @property
-    def npu_load(self) -> tuple[float, ...] | None:
-        """Percent of each core."""
-
-    @property
-    def npu_clock(self) -> int | None:
-        """Hz."""
-
-    @property
-    def ddr_clock(self) -> int | None:
-        """Hz."""
-
-    @property
-    def cpu_clocks(self) -> tuple[tuple[str, int], ...] | None:
-        """Group of cores, and Hz."""
-
-    @property
-    def temperatures(self) -> Sequence[Zone] | None:
-        """All zones."""
 
 
 def changes(before: Reading, after: Reading) -> tuple[bool, list[str]]:

@@ -337,7 +337,7 @@ def _board(versions: Versions, chip: str | None, generation: int | None) -> Iter
             "The dynamic linker takes the first copy; the other was perhaps meant to replace it.",
             f"Remove the copy that is not wanted; programs get {winner.path}.",
         )
-    releases = {c.version.numbers[:2] for c in (runtime, server) if c and c.version}
+    releases = {c.version.release[:2] for c in (runtime, server) if c and c.version}
     if runtime and server and len(releases) > 1:
         yield Finding(
             "server-differs",

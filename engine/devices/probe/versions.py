@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import packaging.version
 
 from engine.base.errors import DeviceTimeoutError
 from engine.base.text import sanitize
@@ -52,8 +54,6 @@ _FILE_LIMIT = 32 << 20
 _NUMBERS = re.compile(
     r"([0-9]{1,9}(?:\.[0-9]{1,9}){1,5})(?:[-._]?(alpha|beta|rc|a|b)([0-9]{0,6})(?![0-9A-Za-z]))?"
 )
-_STAGES = {"a": 0, "alpha": 0, "b": 1, "beta": 1, "rc": 2}
-_FINAL = 3
 
 _SERVER = re.compile(
     rb"(?:rknn_server version: ?)?(?<![0-9.])([0-9]{1,4}(?:\.[0-9a-z]{1,8}){1,5}) "
@@ -78,36 +78,25 @@ _DRIVERS = {
 """Driver -> files that hold its version, and how the kernel's log tells it."""
 
 
-@dataclass(frozen=True, order=True)
-class Version:
-    """A version that can be compared: ``2.0.0b0`` comes before ``2.0.0``.
+class Version(packaging.version.Version):
+    """A version of a component, told as it is written.
 
     Attributes:
-        numbers: its parts, without zeros at the end.
-        stage: 3 for a release, less for what came before it.
-        pre: the number of that.
         text: as it is written.
     """
 
-    numbers: tuple[int, ...]
-    stage: int = _FINAL
-    pre: int = 0
-    text: str = field(default="", compare=False)
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
 
     @classmethod
     def parse(cls, text: str) -> Version | None:
         """The first version in a text; None where there is none."""
         found = _NUMBERS.search(text[:500])
-        if found is None:
-            return None
-        numbers = [int(part) for part in found[1].split(".")]
-        while len(numbers) > 1 and not numbers[-1]:
-            numbers.pop()
-        stage = _STAGES.get(found[2] or "", _FINAL)
-        return cls(tuple(numbers), stage, int(found[3] or 0), found[0])
+        return None if found is None else cls(found[0])
 
     def __str__(self) -> str:
-        return self.text or ".".join(map(str, self.numbers))
+        return self.text
 
 
 @dataclass(frozen=True)

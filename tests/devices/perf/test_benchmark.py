@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from engine.base.errors import DeviceError, DeviceLostError, RuntimeLibraryError, UsageError
@@ -22,6 +20,7 @@ from engine.devices.measure.measured import MeasuredPerf
 from engine.devices.measure.perf_report import Clocks
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.facts import Chip, chips
+from engine.wire.board import BoardState, Temperature
 
 ONE = Cell("auto", 1, 1)
 FELL = "The clock of NPU fell from 1000 to 600 MHz while it ran: it was throttled, or is not fixed."
@@ -200,30 +199,23 @@ def test_other_notes() -> None:
     assert cell_result(ONE, CellTimes([1.0] * 5)).notes == ()
 
 
-@dataclass(frozen=True)
-class _Zone:
-    zone: str
-    celsius: float
-
-
-@dataclass(frozen=True)
-class _State:
-    npu_load: tuple[float, ...] | None = (1.0, 2.0)
-    npu_clock: int | None = 1_000_000_000
-    ddr_clock: int | None = None
-    cpu_clocks: tuple[tuple[str, int], ...] | None = (("policy0", 1_800_000_000),)
-    temperatures: tuple[_Zone, ...] | None = (_Zone("npu-thermal", 41.0),)
+STATE = BoardState(
+    npu_load=(1.0, 2.0),
+    npu_clock=1_000_000_000,
+    cpu_clocks=(("policy0", 1_800_000_000),),
+    temperatures=(Temperature("npu-thermal", 41.0),),
+)
 
 
 def test_a_reading_is_what_the_monitor_read() -> None:
-    assert Reading.of(_State()) == Reading(
+    assert Reading.of(STATE) == Reading(
         {"NPU": 1_000_000_000, "CPU policy0": 1_800_000_000}, {"npu-thermal": 41.0}, (1.0, 2.0)
     )
-    assert Reading.of(_State(None, None, None, None, None)) == Reading()
+    assert Reading.of(BoardState()) == Reading()
 
 
 def test_clocks_as_eval_perf_lists_them() -> None:
-    assert Reading.of(_State()).listed() == (
+    assert Reading.of(STATE).listed() == (
         Clocks("CPU", (1_800_000_000,)),
         Clocks("NPU", (1_000_000_000,)),
         Clocks("DDR", ()),

@@ -23,18 +23,23 @@ def test_versions_compare_as_the_vendor_numbers_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "numbers", "stage"),
+    ("text", "release", "pre"),
     [
-        ("1.6.2-source_code", (1, 6, 2), 3),
-        ("v0.9.8", (0, 9, 8), 3),
-        ("2.0.0b0+9bab5682", (2,), 1),
-        ("1.4.0-b22dcfef", (1, 4), 3),
-        ("RKNPU driver: v0.9.8", (0, 9, 8), 3),
+        ("1.6.2-source_code", (1, 6, 2), None),
+        ("v0.9.8", (0, 9, 8), None),
+        ("2.0.0b0+9bab5682", (2, 0, 0), ("b", 0)),
+        ("2.0.0-alpha", (2, 0, 0), ("a", 0)),
+        ("2.0.0-beta999999", (2, 0, 0), ("b", 999_999)),
+        ("1.4.0-b22dcfef", (1, 4, 0), None),
+        ("RKNPU driver: v0.9.8", (0, 9, 8), None),
     ],
 )
-def test_a_version_is_found_in_a_text(text: str, numbers: tuple[int, ...], stage: int) -> None:
+def test_a_version_is_found_in_a_text(
+    text: str, release: tuple[int, ...], pre: tuple[str, int] | None
+) -> None:
     found = parsed(text)
-    assert (found.numbers, found.stage) == (numbers, stage)
+    assert (found.release, found.pre) == (release, pre)
+    assert str(found) in text
 
 
 def test_no_version_is_none() -> None:
