@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.wire.codec import Above, Whole, encode, read_request
-from engine.wire.devices import BatchModel
+from engine.wire.devices import DEVICES_PERF, BatchModel, PerfParams
 from engine.wire.flags import Param, command_of, params_of
 from engine.wire.method import Method, Task
 from engine.wire.requests import ModelTarget
@@ -156,6 +156,14 @@ def test_a_flag_without_the_one_that_it_belongs_to_is_refused() -> None:
     words = ["sweep", "net.onnx", "--axis", "quantized_algorithm=normal", "--tls-ca", "ca.pem"]
     with pytest.raises(click.UsageError, match="--tls-ca belongs to --cluster"):
         values_for(SweepParams, parse(words))
+
+
+def test_a_build_without_a_file_has_no_words() -> None:
+    """A recipe that is open in the workbench cannot be named."""
+    named = encode(PerfParams(path="/d/m.rknn", build=ModelTarget("/d/build.yaml")))
+    unnamed = encode(PerfParams(path="/d/m.rknn", build=ModelTarget(recipe={"model": "a.onnx"})))
+    assert command_of(DEVICES_PERF, named)[-2:] == ["--build", "/d/build.yaml"]
+    assert command_of(DEVICES_PERF, unnamed) == ["rknntui", "perf", "run", "/d/m.rknn"]
 
 
 def test_every_job_but_the_workbench_s_own_has_a_verb() -> None:

@@ -12,6 +12,7 @@ from engine.base.errors import DeviceLostError, RuntimeLibraryError, UsageError
 from engine.base.events import CallbackReporter, Event, LogLine, NullReporter, Progress
 from engine.devices.measure.history import list_runs, load_run
 from engine.services.devices import perf
+from engine.wire.codec import encode
 from rknntui_emulator.runtime.answers import ANY_INPUT, TensorFacts
 from tests.devices.known_model import SCALE, SCORES, ZERO, answers
 from tests.devices.run.conftest import MakeBoard
@@ -49,6 +50,9 @@ def test_a_grid_with_batches(batched: Path, model: Path) -> None:
     assert all(point["frames_per_second"] > 0 for point in found["points"])
     assert [row["name"] for row in found["layers"]] == ["Conv:conv1"]
     kept = load_run(found["kept"])
+    assert kept.memory is not None
+    assert found["memory"] == encode(kept.memory)
+    assert found["memory_reason"] == ""
     assert [cell.cell.batch for cell in kept.cells] == [1, 1, 4, 4]
     assert kept.table is not None
     assert [figure.name for figure in kept.table.figures] == ["Conv:conv1"]

@@ -1,0 +1,53 @@
+"""What every answer about a model on a board begins with, and how much of a file is taken."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from engine.base.errors import DeviceStorageError
+from engine.devices.address import Address
+from engine.devices.board.model_file import ModelFile
+from engine.devices.board.results import OpenModel
+from engine.devices.connected import Connected
+from engine.devices.probe.identify import BoardIdentity
+from engine.devices.transports.local import LocalTransport
+from engine.devices.transports.shared import write_pieces
+from engine.wire.devices import BoardAnswer
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+def test_the_head_of_an_answer(emulated: bool) -> None:
+    identity = BoardIdentity(chip="rk3588", emulated=emulated)
+    board = Connected(Address("local", ""), LocalTransport(), identity)
+    file = ModelFile(path=Path("m.rknn"), size=1, sha256="")
+    opened = OpenModel(file, "/l.so", 2, "2.3.2", "0.9.8", "", (), (), None, ("the board's",))
+    assert board.head(opened, "one", "two") == BoardAnswer(
+        label="emulated" if emulated else "measured",
+        device="local",
+        chip="rk3588",
+        runtime="2.3.2",
+        driver="0.9.8",
+        notes=("the board's", "one", "two"),
+    )
+
+
+@pytest.mark.parametrize(("limit", "whole"), [(10, True), (9, False)])
+def test_no_more_of_a_file_is_written_than_was_asked_for(limit: int, whole: bool) -> None:
+    """Whatever size the board has told."""
+    stream, told = BytesIO(), list[tuple[int, int]]()
+
+    def write() -> int:
+        pieces = [b"12345", b"67890"]
+        moved = lambda done, size: told.append((done, size))  # noqa: E731
+        return write_pieces(pieces, stream, "/tmp/out", limit=limit, size=7, moved=moved)
+
+    if whole:
+        assert write() == 10
+        assert told == [(5, 7), (10, 10)]
+    else:
+        with pytest.raises(DeviceStorageError, match="larger than"):
+            write()
+    assert stream.getvalue() == (b"1234567890" if whole else b"12345")
