@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 static const char FIRST[] = "rknntui answers 1\n";
 enum { FILE_LIMIT = 1 << 30, FIELDS = 16 };
 
@@ -88,36 +87,16 @@ static int read_layer(struct layer *layer, char **fields, int count) {
          number(fields[12], UINT64_MAX / MOST_LAYERS, &layer->kilobytes);
 }
 
-/* One more of an array that grows by doubling; NULL where there are too many. */
-static void *more(void *array, uint32_t count, uint32_t most, size_t size) {
-  if (count >= most) return NULL;
-  if (count & (count - 1)) return array; /* there is room up to the next power of two */
-  return realloc(array, size * (count ? 2 * (size_t)count : 1));
-}
-
-#define ADD(array, count, most)                                  \
-  do {                                                           \
-    void *grown = more(array, count, most, sizeof *(array));     \
-    if (!grown) return 0;                                        \
-    (array) = grown;                                             \
-  } while (0)
-
 static int read_line(struct answers *a, const char *key, char **fields, int count) {
   uint64_t value;
-  if (!strcmp(key, "input")) {
-    ADD(a->inputs, a->n_input, MOST_TENSORS);
-    return read_tensor(&a->inputs[a->n_input++], fields, count);
-  }
-  if (!strcmp(key, "output")) {
-    ADD(a->outputs, a->n_output, MOST_TENSORS);
-    return read_tensor(&a->outputs[a->n_output++], fields, count);
-  }
-  if (!strcmp(key, "layer")) {
-    ADD(a->layers, a->n_layer, MOST_LAYERS);
-    return read_layer(&a->layers[a->n_layer++], fields, count);
-  }
+  if (!strcmp(key, "input"))
+    return a->n_input < MOST_TENSORS && read_tensor(&a->inputs[a->n_input++], fields, count);
+  if (!strcmp(key, "output"))
+    return a->n_output < MOST_TENSORS && read_tensor(&a->outputs[a->n_output++], fields, count);
+  if (!strcmp(key, "layer"))
+    return a->n_layer < MOST_LAYERS && read_layer(&a->layers[a->n_layer++], fields, count);
   if (!strcmp(key, "answer")) {
-    ADD(a->answers, a->n_answer, MOST_ANSWERS);
+    if (a->n_answer == MOST_ANSWERS) return 0;
     struct answer *answer = &a->answers[a->n_answer++];
     return count == 3 && word(answer->digest, sizeof answer->digest, fields[0]) &&
            number(fields[1], FILE_LIMIT, &answer->offset) &&
@@ -218,10 +197,6 @@ struct answers *answers_read(const char *path, const char **why) {
 }
 
 void answers_free(struct answers *a) {
-  free(a->inputs);
-  free(a->outputs);
-  free(a->layers);
-  free(a->answers);
   free(a->content);
   free(a);
 }

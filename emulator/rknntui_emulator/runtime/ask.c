@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-
 static const char FIRST[] = "rknntui ask 1\n";
 /* less than who waits for rknn_init and for a run gives them */
 enum { MODEL_SECONDS = 100, RESULT_SECONDS = 50, LOOK_MS = 5, LOOKS_BETWEEN = 100 };

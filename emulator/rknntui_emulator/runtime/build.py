@@ -75,15 +75,10 @@ def build(
             cause="An emulated board's runtime library is compiled when it is first needed.",
             remedy="Install gcc or clang: apt install gcc.",
         )
-    sources = [*sorted(_SOURCES.glob("*.[ch]")), *sorted(_SHARED.glob("sha256.[ch]")), *also]
-    words = [
-        cc,
-        *_FLAGS,
-        f"-I{_SOURCES}",
-        f"-I{_SHARED}",
-        *LIBRARIES[kind],
-        f'-DVERSION="{version}"',
-    ]
+    shared = [_SHARED / f"{name}.{end}" for name in ("board_root", "sha256") for end in "ch"]
+    sources = [*sorted(_SOURCES.glob("*.[ch]")), *shared, *also]
+    folders = (f"-I{_SOURCES}", f"-I{_SHARED}")
+    words = [cc, *_FLAGS, *folders, *LIBRARIES[kind], f'-DVERSION="{version}"']
     made_of = hashlib.sha256("\0".join(words).encode())
     for source in sources:
         made_of.update(source.read_bytes())

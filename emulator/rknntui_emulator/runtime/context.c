@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 enum { MOST_CONTEXTS = 64 };
 
 static struct context *contexts[MOST_CONTEXTS];
@@ -39,16 +38,11 @@ rknn_context keep(struct answers *answers, uint32_t flags) {
 }
 
 void release(struct answers *answers) {
-  pthread_mutex_lock(&lock);
-  int left = --answers->users;
-  pthread_mutex_unlock(&lock);
-  if (!left) answers_free(answers);
+  if (!__atomic_sub_fetch(&answers->users, 1, __ATOMIC_ACQ_REL)) answers_free(answers);
 }
 
 void share(struct answers *answers) {
-  pthread_mutex_lock(&lock);
-  answers->users++;
-  pthread_mutex_unlock(&lock);
+  __atomic_add_fetch(&answers->users, 1, __ATOMIC_RELAXED);
 }
 
 void drop(rknn_context handle, struct context *context) {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "board_root.h"
 #include "standin.h"
 
 static struct answers *by_digest(const char *digest, const char **why) {
@@ -29,21 +30,13 @@ static int digest_file(const char *path, char digest[SHA256_HEX], char magic[4])
   return 1;
 }
 
-/* A path that a program of an emulated board has, where the board's files are on this machine. */
-static const char *led(const char *path, char room[PATH_MAX]) {
-  const char *root = getenv("BOARD_ROOT");
-  size_t length = root ? strlen(root) : 0;
-  if (!length || *path != '/' || (!strncmp(path, root, length) && path[length] == '/')) return path;
-  return snprintf(room, PATH_MAX, "%s%s", root, path) < PATH_MAX ? room : path;
-}
-
 struct answers *load(const void *model, uint32_t size, int *code) {
-  char digest[SHA256_HEX], magic[4] = {0}, path[PATH_MAX], room[PATH_MAX], text[SETTING];
+  char digest[SHA256_HEX], magic[4] = {0}, path[PATH_MAX], room[BOARD_PATH], text[SETTING];
   char reason[WHY];
   const char *why = "";
   struct answers *answers = NULL;
   *code = ERR_MODEL_INVALID;
-  if (!size) model = led(model, room);
+  if (!size) model = board_to_host(model, room);
   if (size) {
     struct sha256 hash;
     sha256_begin(&hash);

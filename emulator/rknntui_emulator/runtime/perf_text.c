@@ -123,15 +123,15 @@ static void first(FILE *text, const struct answers *a, uint64_t us, uint64_t run
   fprintf(text, "%-10s %-48s %-28s %-8s %s\n", "Layer ID", "Name", "Operator", "Uid", "Time(us)");
   for (uint32_t i = 0; i < a->n_layer; i++) {
     const struct layer *layer = &a->layers[i];
-    const char *op = layer->columns[OP], *plus = strchr(op, '+');
+    const char *op = layer->columns[OP];
+    int size = (int)strcspn(op, "+");
     int cpu = strcmp(layer->columns[TARGET], "NPU");
     fprintf(text, "%-10s %-48s %-28.*s %-8s %s\n", layer->columns[ID], layer->columns[NAME],
-        (int)(plus ? plus - op : (long)strlen(op)), op, cpu ? "" : layer->columns[ID],
-        layer->columns[TIME]);
-    while (plus) {
-      op = plus + 1;
-      plus = strchr(op, '+');
-      fprintf(text, "%-10s %-48s %.*s\n", "", "", (int)(plus ? plus - op : (long)strlen(op)), op);
+            size, op, cpu ? "" : layer->columns[ID], layer->columns[TIME]);
+    while (op[size]) {
+      op += size + 1;
+      size = (int)strcspn(op, "+");
+      fprintf(text, "%-10s %-48s %.*s\n", "", "", size, op);
     }
   }
   fprintf(text, "Total Time(us): %" PRIu64 "\n", us);

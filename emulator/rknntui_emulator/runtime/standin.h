@@ -46,10 +46,10 @@ struct answers {
   char platform[32], custom[1024];
   uint64_t run_us[MOST_CORES], weight, internal, dma, sram, sram_free;
   uint32_t n_input, n_output, n_layer, n_answer;
-  struct tensor *inputs, *outputs;
-  struct layer *layers;
-  struct answer *answers;
-  char *content; /* the file */
+  struct tensor inputs[MOST_TENSORS], outputs[MOST_TENSORS];
+  struct layer layers[MOST_LAYERS];
+  struct answer answers[MOST_ANSWERS]; /* the pages that nobody writes take no room */
+  char *content;                       /* the file */
   const char *data;
   uint64_t data_size;
 };
