@@ -18,6 +18,7 @@ from tests.devices.adb_server import AdbServer, adb_program
 from tests.devices.agent.conftest import FAULTS
 from tests.devices.faulty_board import FaultyBoard
 
+Equip = Callable[[FaultyBoard], FaultyBoard]
 Boards = Callable[..., FaultyBoard]
 """``board(chip, **options)`` of :class:`FaultyBoard`; ``connect=False`` leaves adb out of it."""
 
@@ -88,6 +89,20 @@ def ssh_board(
             return made, Address("ssh", "127.0.0.1", "", made.sshd.port)
 
         yield make
+
+
+@pytest.fixture(scope="session")
+def equip(tmp_path_factory: pytest.TempPathFactory) -> Equip:
+    """Gives a board its runtime library, each compiled once, whose answers are simulated."""
+    if compiler() is None:
+        pytest.skip("there is no C compiler")
+
+    def ready(made: FaultyBoard) -> FaultyBoard:
+        made.equip(tmp_path_factory.getbasetemp() / "stand-ins", pytest.fail)
+        made.simulate()
+        return made
+
+    return ready
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,7 @@ from engine.accuracy.three_way import board_rows
 from engine.api import RKNN
 from engine.pipeline.layers import quantized_of
 from rknntui.demo import demo_folder
-from tests.devices.compare.conftest import Equip
-from tests.devices.conftest import Boards
+from tests.devices.conftest import Boards, Equip
 
 pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
 

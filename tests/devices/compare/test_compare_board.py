@@ -21,9 +21,8 @@ from engine.pipeline.comparison_model import output_groups
 from engine.pipeline.layers import quantized_of
 from engine.pipeline.pipeline import Pipeline
 from rknntui.demo import demo_recipe
-from tests.devices.compare.conftest import Equip
 from tests.devices.compare.prepared import install
-from tests.devices.conftest import Boards, add_c_library
+from tests.devices.conftest import Boards, Equip, add_c_library
 from tests.devices.faulty_board import FaultyBoard
 from tests.devices.test_commands import run
 

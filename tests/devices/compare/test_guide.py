@@ -12,8 +12,7 @@ from engine.pipeline.layers import quantized_of
 from engine.pipeline.pipeline import Pipeline
 from engine.services.guide import guide
 from rknntui.demo import demo_recipe
-from tests.devices.compare.conftest import Equip
-from tests.devices.conftest import Boards
+from tests.devices.conftest import Boards, Equip
 from tests.devices.test_commands import run
 
 pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]

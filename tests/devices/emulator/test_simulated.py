@@ -27,12 +27,11 @@ from engine.toolkit.kept_builds import keep_build
 from rknntui.demo import demo_folder
 from rknntui_emulator.boards import BOARDS
 from rknntui_emulator.kernel import LoadMeter
-from rknntui_emulator.runtime.build import build, stand_in_of
 from rknntui_emulator.simulated.desk import AnswerDesk
 from rknntui_emulator.simulated.requests import RunRequest
 from tests.conftest import REPOSITORY
 from tests.container.vendor import build as vendor
-from tests.devices.conftest import Boards, add_c_library
+from tests.devices.conftest import Boards, Equip, add_c_library
 from tests.devices.demo_container import (
     LAYER,
     demo_container,
@@ -44,8 +43,6 @@ from tests.devices.fake_board import FakeBoard
 from tests.devices.faulty_board import FaultyBoard
 from tests.devices.waiting import until
 from tests.safety import PATIENCE, ends
-
-Equip = Callable[[FaultyBoard], FaultyBoard]
 
 
 @pytest.fixture(autouse=True)
@@ -66,19 +63,6 @@ def containers(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         return path
 
     return made
-
-
-@pytest.fixture
-def equip(tmp_path_factory: pytest.TempPathFactory) -> Equip:
-    """Gives a board its runtime library, whose answers are simulated."""
-
-    def ready(made: FaultyBoard) -> FaultyBoard:
-        kind = stand_in_of(made.board.library)
-        made.image.install_runtime(build(kind, tmp_path_factory.getbasetemp() / "stand-ins"))
-        made.simulate()
-        return made
-
-    return ready
 
 
 def equal(runtime: BoardRuntime, container: Path, array: np.ndarray, generation: int = 2) -> None:

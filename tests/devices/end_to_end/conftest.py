@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from rknntui.demo import demo_folder
-from rknntui_emulator.runtime.build import build, compiler, stand_in_of
 from tests.devices.adb_server import AdbServer, adb_program
-from tests.devices.conftest import add_c_library
+from tests.devices.conftest import Equip, add_c_library
 from tests.devices.demo_container import LAYER, demo_container, digits, simulated
 from tests.devices.faulty_board import FaultyBoard
 from tests.devices.test_commands import run
@@ -110,19 +109,17 @@ def patience() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Stand]]:
+def equipped(
+    tmp_path_factory: pytest.TempPathFactory, equip: Equip
+) -> Iterator[Callable[[str], Stand]]:
     """Makes boards whose runtime answers as the simulator does; they end with the module."""
-    if compiler() is None:
-        pytest.skip("there is no C compiler")
     folder = tmp_path_factory.mktemp("end-to-end")
     with ExitStack() as ending:
 
         def make(kind: str) -> Stand:
             chip, android = KINDS[kind]
             board = ending.enter_context(FaultyBoard(chip, android=android, serial=f"emu-{kind}"))
-            board.image.install_runtime(build(stand_in_of(board.board.library), folder))
-            board.simulate()
-            add_c_library(board)
+            add_c_library(equip(board))
             if kind in LOADS:
                 board.set_load(LOADS[kind])
             container = folder / f"{chip}.rknn"

@@ -18,7 +18,7 @@ import pytest
 
 from engine.devices.transports.adb.shell import command_of
 from tests.devices.adb_server import AdbServer
-from tests.devices.conftest import Boards
+from tests.devices.conftest import Boards, Equip
 from tests.devices.end_to_end.conftest import Stand, recipe_for
 from tests.devices.test_commands import ROOT, run
 from tests.safety import PATIENCE
@@ -137,10 +137,11 @@ EVIL = "$(touch x) `id`; reboot & 'q\" |>*\n"
 """What a shell would do much with."""
 
 
-def test_no_text_of_others_is_part_of_a_command(board: Boards, tmp_path: Path) -> None:
+def test_no_text_of_others_is_part_of_a_command(
+    board: Boards, equip: Equip, tmp_path: Path
+) -> None:
     """Names of files, of tensors and of layers, what a board says of itself, what a user types."""
     from rknntui.demo import demo_folder
-    from rknntui_emulator.runtime.build import build, stand_in_of
 
     model = onnx.load(demo_folder() / "digits_demo.onnx")
     old, new = model.graph.input[0].name, f"in{EVIL}"
@@ -157,8 +158,7 @@ def test_no_text_of_others_is_part_of_a_command(board: Boards, tmp_path: Path) -
     picture = folder / "a digit $(reboot).npy"
     np.save(picture, np.zeros((1, 8, 8, 1), np.uint8))
     made = board("rk3588", serial=f"S{EVIL}", model=f"M{EVIL}", product=f"P{EVIL}")
-    made.image.install_runtime(build(stand_in_of(made.board.library), tmp_path / "library"))
-    made.simulate()
+    equip(made)
     where = ("--device", made.address)
     for words in (
         ("run", str(evil), *where, "--input", str(picture), "--layers"),

@@ -15,7 +15,7 @@ from engine.devices.address import Address
 from rknntui.app import Workbench
 from rknntui.screens.devices.workspace import Devices
 from rknntui.screens.run.workspace import Run
-from rknntui_emulator.runtime.build import build, stand_in_of
+from tests.devices.conftest import Equip
 from tests.devices.demo_container import LAYER, demo_container
 from tests.devices.end_to_end.conftest import LOADS, Stand, recipe_for, told
 from tests.devices.faulty_board import FaultyBoard
@@ -30,12 +30,12 @@ Ready = tuple[Stand, str]
 
 
 @pytest.fixture
-def ready(ssh_board: Callable[..., tuple[FaultyBoard, Address]], tmp_path: Path) -> Iterator[Ready]:
+def ready(
+    ssh_board: Callable[..., tuple[FaultyBoard, Address]], equip: Equip, tmp_path: Path
+) -> Iterator[Ready]:
     """A board with the demo model's container, and where it is; nothing is left on it."""
     board, address = ssh_board("rk3588")
-    board.image.install_runtime(build(stand_in_of(board.board.library), tmp_path / "library"))
-    board.simulate()
-    board.set_load(LOADS["rk3588"])
+    equip(board).set_load(LOADS["rk3588"])
     container = demo_container(tmp_path / "rk3588.rknn", "rk3588")
     stand = Stand("rk3588", board, container, recipe_for(tmp_path, "rk3588"))
     yield stand, str(address)

@@ -20,8 +20,7 @@ from engine.services.board import about, memory, run
 from engine.services.build import simulate
 from engine.services.devices import examine, perf
 from rknntui.demo import demo_folder
-from rknntui_emulator.runtime.build import build, stand_in_of
-from tests.devices.conftest import Boards
+from tests.devices.conftest import Boards, Equip
 from tests.devices.demo_container import demo_container, digits
 from tests.devices.faulty_board import FaultyBoard
 
@@ -31,20 +30,7 @@ CHIPS = [("rk3588", 2), ("rk3566", 2), ("rv1106", 2), ("rk1808", 1)]
 
 
 @pytest.fixture
-def equip(tmp_path_factory: pytest.TempPathFactory) -> Callable[[FaultyBoard], FaultyBoard]:
-    """Gives a board its runtime library, whose answers are simulated."""
-
-    def ready(made: FaultyBoard) -> FaultyBoard:
-        kind = stand_in_of(made.board.library)
-        made.image.install_runtime(build(kind, tmp_path_factory.getbasetemp() / "stand-ins"))
-        made.simulate()
-        return made
-
-    return ready
-
-
-@pytest.fixture
-def ready(board: Boards, equip: Callable[[FaultyBoard], FaultyBoard]) -> Callable[..., FaultyBoard]:
+def ready(board: Boards, equip: Equip) -> Callable[..., FaultyBoard]:
     """Makes such boards behind adb."""
 
     def make(chip: str, **options: Any) -> FaultyBoard:
@@ -153,7 +139,7 @@ def test_the_doctor_runs_a_container(ready: Callable[..., FaultyBoard], tmp_path
 @pytest.mark.sshd
 def test_the_same_over_ssh(
     ssh_board: Callable[..., tuple[FaultyBoard, Address]],
-    equip: Callable[[FaultyBoard], FaultyBoard],
+    equip: Equip,
     tmp_path: Path,
     digit: str,
 ) -> None:
