@@ -55,6 +55,10 @@ def test_load_clock_and_temperature_are_what_was_given(
     assert said[2] == "300000000"
     assert said[3].endswith("/sys/class/thermal/thermal_zone6/type")
     assert said[4] == "71250"
+    for load, shown in (([63, 65, 64], "63%"), (None, " 7%")):  # None lets it follow the runs
+        made.set_load(load)
+        made.image.follow_load([7, 8, 9])
+        assert f"Core0: {shown}" in (made.root / "proc/rknpu/load").read_text()
     with pytest.raises(UsageError, match="3 cores"):
         made.set_load([1])
 

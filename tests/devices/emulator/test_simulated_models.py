@@ -116,6 +116,18 @@ def test_every_layer_in_every_dtype_equals_the_simulator_and_can_be_bent(
     assert found.run([given(image)]) == exact
 
 
+@pytest.mark.parametrize("strength", [1, 5])
+def test_a_layer_is_bent_by_so_many_steps(demo: Path, strength: int) -> None:
+    model, (image,) = read_model(demo, BOARDS["rk3588"]), digits(1)
+    layers = read_container(demo).layers
+    assert layers is not None
+    (exact,) = (np.frombuffer(data, np.int8) for data in model.run([given(image)]))
+    (bent,) = model.run([given(image)], f"{layers.layers[-1].id}:{strength}")
+    steps = np.where(np.arange(exact.size) % 2, -strength, strength)
+    expected = np.clip(exact.astype(int) + steps, -128, 127)
+    np.testing.assert_array_equal(np.frombuffer(bent, np.int8), expected)
+
+
 def test_names_of_layers_that_are_bent(demo: Path) -> None:
     layers = read_container(demo).layers
     assert layers is not None
@@ -285,6 +297,8 @@ def test_what_is_no_request_is_refused_and_the_next_is_answered(
     library = Library(desk)
     for request in BROKEN:
         assert library.ask(request), request[:80]
+    line = b"model\t" + DIGEST + b"\t" + bytes(demo) + b"\n"
+    assert "changed while it was loaded" in library.ask(b"rknntui ask 1\n" + line + b"data\n")
     assert library.open(demo) == ""
     assert (desk.folder / f"{sha256_of(demo)}.answers").is_file()
     (image,) = digits(1)
