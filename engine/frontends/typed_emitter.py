@@ -11,7 +11,7 @@ import onnx
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize, shape_text
-from engine.frontends.emit import Emitter, Input, element_type
+from engine.frontends.emit import COPIED, Emitter, Input, element_type
 from engine.graph.ir.constants import IR_VERSION, OPSET
 from engine.graph.ir.rewriting import static_shape
 
@@ -101,6 +101,11 @@ class TypedEmitter(Emitter):
         for name in filter(None, names):
             self.shape(name)
         return names
+
+    def enlarged(self, x: str, scale: int, output: str = "") -> str:
+        """Pictures with every element copied ``scale`` times along height and width."""
+        scales = self.constant(np.array([1, 1, scale, scale], np.float32), "constant:scales")
+        return self.node("Resize", [x, "", scales], output, **COPIED)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor.

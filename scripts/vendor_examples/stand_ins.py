@@ -160,11 +160,11 @@ def caffe_weights(prototxt: str) -> Maker:
     def make(path: Path) -> None:
         from engine.base.events import NullReporter
         from engine.frontends import load
-        from engine.frontends.caffe import blobs as caffe_blobs
+        from engine.frontends.caffe import weights as stored
         from engine.recipe import Recipe
 
         found: dict[str, list[np.ndarray]] = {}
-        ask = caffe_blobs.RandomBlobs.blob
+        ask = stored.RandomBlobs.blob
 
         def recorded(self: Any, spec: Any, index: int, *rest: Any) -> np.ndarray:
             array = ask(self, spec, index, *rest)
@@ -174,13 +174,13 @@ def caffe_weights(prototxt: str) -> Maker:
             kept[index] = array
             return array
 
-        caffe_blobs.RandomBlobs.blob = recorded  # type: ignore[method-assign,assignment]
+        stored.RandomBlobs.blob = recorded  # type: ignore[method-assign,assignment]
         try:
             values = {"model": str(path.with_name(prototxt)), "random_weights": True}
             recipe = Recipe.from_values(values)
             load_source(recipe, load, NullReporter())
         finally:
-            caffe_blobs.RandomBlobs.blob = ask  # type: ignore[method-assign]
+            stored.RandomBlobs.blob = ask  # type: ignore[method-assign]
         path.write_bytes(b"".join(_field(100, _layer(n, b)) for n, b in found.items()))
 
     return make

@@ -10,12 +10,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from engine.frontends.darknet.activations import activate, activation_of
 from engine.frontends.darknet.files import Blob
 from engine.frontends.darknet.layer import Converter, Layer, check_shape
-from engine.frontends.emit import COPIED
 from engine.frontends.typed_emitter import refuse
 
 __all__ = ["COMPUTING"]
@@ -220,8 +217,7 @@ def _upsample(at: Layer) -> str:
     factor = scale if stride > 0 else scale * step * step
     out = at.name if factor == 1 else f"{at.name}_plain"
     if stride > 0:
-        scales = e.constant(np.array([1, 1, step, step], np.float32), "scales")
-        x = e.node("Resize", [x, "", scales], out, **COPIED)
+        x = e.enlarged(x, step, out)
     else:
         x = e.node("AveragePool", [x], out, kernel_shape=[step, step], strides=[step, step])
     return x if factor == 1 else at.node("Mul", [x, e.scalar(factor)])

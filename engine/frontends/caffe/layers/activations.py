@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +14,16 @@ from engine.frontends.caffe.prototxt import Fields
 __all__ = ["LAYERS"]
 
 
-def _plain(op: str) -> Converter:
-    """A layer that is one ONNX operator without parameters."""
-    return one_top(lambda at, _: at.top(op, at.x.name))
+def _renamed(op: str, param: str = "", **attributes: tuple[str, float]) -> Converter:
+    """One ONNX operator; attribute -> Caffe's name of the number and its default."""
+
+    def convert(at: Layer, fields: Fields) -> Tensor:
+        numbers: dict[str, Any] = {
+            name: fields.number(*known) for name, known in attributes.items()
+        }
+        return at.top(op, at.x.name, **numbers)
+
+    return one_top(convert, param)
 
 
 def _relu(at: Layer, param: Fields) -> Tensor:
@@ -30,11 +38,6 @@ def _prelu(at: Layer, param: Fields) -> Tensor:
     slope = at.blob([channels], "slope", param.message("filler"))
     slope = slope if channels == 1 else slope.reshape(-1, *[1] * (at.x.rank - 2))
     return at.top("PRelu", at.x.name, at.constant(slope, "slope"))
-
-
-def _elu(at: Layer, param: Fields) -> Tensor:
-    """elu_layer.cpp: ``x`` above 0, ``alpha * (exp(x) - 1)`` below."""
-    return at.top("Elu", at.x.name, alpha=param.number("alpha", 1.0))
 
 
 def _swish(at: Layer, param: Fields) -> Tensor:
@@ -133,22 +136,22 @@ def _operand(at: Layer, value: float | None) -> list[str]:
 
 
 LAYERS: Mapping[str, Converter] = {
-    "AbsVal": _plain("Abs"),
-    "BNLL": _plain("Softplus"),
+    "AbsVal": _renamed("Abs"),
+    "BNLL": _renamed("Softplus"),
     "Clip": one_top(_clip, "clip_param"),
-    "ELU": one_top(_elu, "elu_param"),
+    "ELU": _renamed("Elu", "elu_param", alpha=("alpha", 1.0)),
     "Exp": one_top(_exp, "exp_param"),
-    "HardSwish": _plain("HardSwish"),
-    "Hswish": _plain("HardSwish"),
+    "HardSwish": _renamed("HardSwish"),
+    "Hswish": _renamed("HardSwish"),
     "Log": one_top(_log, "log_param"),
-    "Mish": _plain("Mish"),
+    "Mish": _renamed("Mish"),
     "PReLU": one_top(_prelu, "prelu_param", least=2),
     "Power": one_top(_power, "power_param"),
     "ReLU": one_top(_relu, "relu_param", ignored=("engine",)),
     "ReLU6": one_top(_relu6),
     "Relu6": one_top(_relu6),
-    "Sigmoid": _plain("Sigmoid"),
+    "Sigmoid": _renamed("Sigmoid"),
     "Swish": one_top(_swish, "swish_param"),
-    "TanH": _plain("Tanh"),
+    "TanH": _renamed("Tanh"),
     "Threshold": one_top(_threshold, "threshold_param"),
 }

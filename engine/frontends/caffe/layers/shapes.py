@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-import numpy as np
-
 from engine.base.text import shape_text
 from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 from engine.frontends.caffe.prototxt import Fields
-from engine.frontends.emit import COPIED, Resizing
+from engine.frontends.emit import Resizing
 
 __all__ = ["LAYERS"]
 
@@ -211,8 +209,7 @@ def _upsample(at: Layer, param: Fields) -> Tensor:
     scale = param.integer("scale", 1)
     if not 1 <= scale <= 1 << 10:
         raise at.fault(f"scale is {scale}")
-    scales = at.writer.constant(np.array([1, 1, scale, scale], np.float32), "constant:scales")
-    return at.top("Resize", at.x.name, "", scales, **COPIED)
+    return at.made(at.writer.enlarged(at.x.name, scale, at.spec.makes[0]))
 
 
 def _unpooled(at: Layer, param: Fields) -> Tensor:

@@ -255,10 +255,6 @@ def _matrices(call: Call) -> list[str]:
     return _sides(call)
 
 
-def _batch_dot(call: Call) -> Result:
-    return call.op("MatMul", _matrices(call))
-
-
 def _gemm2(call: Call) -> Result:
     """``alpha`` times the product of matrices."""
     if call.whole("axis", -2) != -2:
@@ -266,8 +262,7 @@ def _gemm2(call: Call) -> Result:
     alpha = call.real("alpha", 1.0)
     if alpha == 1:
         return call.op("MatMul", _matrices(call))
-    product = call.w.node("MatMul", _matrices(call))
-    return call.op("Mul", [product, call.w.scalar(alpha)])
+    return call.op("Mul", [call.w.node("MatMul", _matrices(call)), call.w.scalar(alpha)])
 
 
 # operators of ONNX that MXNet calls the same, in small letters; arcsin and its like are Asin
@@ -353,7 +348,7 @@ ARITHMETIC = named(
         "argmax": _arg("ArgMax"),
         "argmin": _arg("ArgMin"),
         "dot": _dot,
-        "batch_dot": _batch_dot,
+        "batch_dot": lambda call: call.op("MatMul", _matrices(call)),
         "_linalg_gemm2 linalg_gemm2": _gemm2,
     }
 )

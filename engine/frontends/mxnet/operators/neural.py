@@ -17,11 +17,15 @@ _CHANNELS_FIRST = ("NCW", "NCHW", "NCDHW")
 _MAX_KERNEL = 4096
 
 
+def _require_channels_first(call: Call) -> None:
+    if call.text("layout", _CHANNELS_FIRST[0]) not in _CHANNELS_FIRST:
+        refuse(f"its layout is {call.text('layout')}; channels must come first")
+
+
 def _window(call: Call, *keys: tuple[str, int]) -> list[list[int]]:
     """Kernel and the like, one number per spatial axis; absent ones take their default."""
     kernel = call.wholes("kernel")
-    if call.text("layout", _CHANNELS_FIRST[0]) not in _CHANNELS_FIRST:
-        refuse(f"its layout is {call.text('layout')}; channels must come first")
+    _require_channels_first(call)
     if not 1 <= len(kernel) <= 3 or len(call.shape()) != len(kernel) + 2:
         refuse(
             f"its kernel {tuple(kernel)} does not fit an input of {len(call.shape())} dimensions"
@@ -100,6 +104,8 @@ def _fully_connected(call: Call) -> Result:
 # -------------------------------------------------------------------------------- poolings
 def _pooling(call: Call) -> Result:
     kind = call.text("pool_type", "max")
+    if kind not in ("max", "avg", "sum", "lp") or (kind == "lp" and call.whole("p_value", 2) != 2):
+        refuse(f"its pool_type is {kind}, or its p_value not 2")
     if call.flag("global_pool"):
         return _global_pooling(call, kind)
     window = _Pool(*_window(call, ("stride", 1), ("pad", 0)))
@@ -111,12 +117,10 @@ def _pooling(call: Call) -> Result:
     common: Window = {"kernel_shape": kernel, "strides": strides, "pads": [*pads, *ends]}
     if kind == "max":
         return call.op("MaxPool", [call.x()], **common)
-    if kind == "lp" and call.whole("p_value", 2) == 2:
+    if kind == "lp":
         return call.op("LpPool", [call.x()], p=2, **common)
     if kind == "avg" and not call.flag("count_include_pad", True):
         return call.op("AveragePool", [call.x()], count_include_pad=0, **common)
-    if kind not in ("avg", "sum"):
-        refuse(f"its pool_type is {kind}, or its p_value not 2")
     # MXNet divides by the window within input and padding, ONNX by the whole window
     area = math.prod(kernel)
     if kind == "sum":
@@ -178,14 +182,11 @@ def _global_pooling(call: Call, kind: str) -> Result:
     rank = len(call.shape())
     if rank < 3:
         refuse(f"its input has {rank} dimensions")
-    if call.text("layout", _CHANNELS_FIRST[0]) not in _CHANNELS_FIRST:
-        refuse(f"its layout is {call.text('layout')}; channels must come first")
+    _require_channels_first(call)
     if kind in _GLOBAL:
         return call.op(_GLOBAL[kind], [call.x()])
     if kind == "sum":
         return call.op("ReduceSum", [call.x(), call.w.ints(*range(2, rank))], keepdims=1)
-    if kind != "lp" or call.whole("p_value", 2) != 2:
-        refuse(f"its pool_type is {kind}, or its p_value not 2")
     return call.op("GlobalLpPool", [call.x()], p=2)
 
 

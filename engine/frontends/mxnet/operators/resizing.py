@@ -6,18 +6,12 @@ import math
 
 import numpy as np
 
-from engine.frontends.emit import COPIED
 from engine.frontends.mxnet.call import Call, Result, named, refuse
 from engine.frontends.mxnet.operators.shaping import image_shape
 
 __all__ = ["RESIZING"]
 
 _MAX_SCALE = 1 << 10
-
-
-def _nearest(call: Call, x: str, scale: int, out: str = "") -> str:
-    scales = call.w.constant(np.array([1, 1, scale, scale], np.float32), "scales")
-    return call.w.node("Resize", [x, "", scales], out, **COPIED)
 
 
 def _upsampling(call: Call) -> Result:
@@ -43,14 +37,14 @@ def _upsampling(call: Call) -> Result:
     if kind != "nearest":
         refuse(f"its sample_type is {kind!r}")
     if len(call.values) == 1:
-        return _nearest(call, call.x(), scale, call.out())
+        return call.w.enlarged(call.x(), scale, call.out())
     parts = []
     for index, x in enumerate(call.xs()):
         _, _, h, w = call.shape(index)
         step = height * scale // h
         if (h * step, w * step) != (height * scale, width * scale):
             refuse(f"it brings {h}x{w} to {height * scale}x{width * scale}")
-        parts.append(_nearest(call, x, step) if step > 1 else x)
+        parts.append(call.w.enlarged(x, step) if step > 1 else x)
     if call.text("multi_input_mode", "concat") == "sum":
         return call.op("Sum", parts)
     return call.op("Concat", parts, axis=1)

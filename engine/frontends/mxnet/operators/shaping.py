@@ -157,11 +157,15 @@ def _parts(call: Call, sizes: Sequence[int], axis: int, *, squeeze: bool) -> Res
 
 
 def _slice_channel(call: Call) -> Result:
-    shape = call.shape()
-    axis, count = call.axis("axis", 1, len(shape)), call.whole("num_outputs", 1)
-    if not 1 <= count <= 1000 or shape[axis] % count:
-        refuse(f"it divides {shape[axis]} into {count} parts")
-    return _parts(call, [shape[axis] // count] * count, axis, squeeze=call.flag("squeeze_axis"))
+    axis = call.axis("axis", 1, len(call.shape()))
+    sizes = _sections(call.shape()[axis], call.whole("num_outputs", 1))
+    return _parts(call, sizes, axis, squeeze=call.flag("squeeze_axis"))
+
+
+def _sections(length: int, count: int) -> list[int]:
+    if not 1 <= count <= 1000 or length % count:
+        refuse(f"it divides {length} into {count} parts")
+    return [length // count] * count
 
 
 def _split_at(call: Call) -> Result:
@@ -170,9 +174,7 @@ def _split_at(call: Call) -> Result:
     axis = call.axis("axis", 1, len(shape))
     sections = call.whole("sections", 0)
     if sections > 0:
-        if sections > 1000 or shape[axis] % sections:
-            refuse(f"it divides {shape[axis]} into {sections} parts")
-        sizes = [shape[axis] // sections] * sections
+        sizes = _sections(shape[axis], sections)
     else:
         cuts = [*call.wholes("indices"), shape[axis]]
         cuts = cuts if cuts[0] == 0 else [0, *cuts]
