@@ -535,6 +535,7 @@ FAULTS = {
         [X],
         "do not fit",
     ),
+    "Im2col": ("convolution_param { kernel_size: 8 stride: 3 }", [X], "a kernel of 8 on 6"),
     "ArgMax": ("argmax_param { top_k: 1000 }", [X], "top_k is 1000"),
     "Tile": ("tile_param { tiles: 2000000000 }", [X], "too large"),
     "ReLU": ("relu_param { negative_slope: a }", [X], "not a finite number"),

@@ -83,6 +83,7 @@ def test_faulty_texts_are_named(tmp_path: Path, text: str, words: str) -> None:
         (CONV + "groups=2\n", "3 channels and 4 filters cannot be split into 2"),
         ("[convolutional]\nsize=3\ndilation=2\n", "dilation and padding do not fit"),
         ("[convolutional]\nsize=9\n", "its output would be 1x-4x-4"),
+        (CONV + "[convolutional]\nfilters=5\nshare_index=0\n", "layer 0, which have another form"),
         ("[maxpool]\nsize=2\npadding=9\n", "hold nothing of the input"),
         ("[reorg]\nstride=2\n", "needs channels that 4 divides"),
         ("[upsample]\nstride=1000\n" * 3, "its output would be"),

@@ -326,6 +326,8 @@ def test_other_normalisations(tmp_path: Path) -> None:
     window = squares[:, :-2] + squares[:, 1:-1] + squares[:, 2:]
     lrn = operate(tmp_path, "LRN", attributes, [X])[0]
     close(lrn, X / (2 + 0.01 / 3 * window) ** 0.75)
+    by_default = operate(tmp_path, "LRN", {"nsize": 3}, [100 * X])[0]
+    close(by_default, 100 * X / (2 + window / 3) ** 0.75, 1e-4)
 
 
 @pytest.mark.parametrize("count", [1, 4])
@@ -476,6 +478,9 @@ def test_codes_that_do_not_fit_are_refused(codes: tuple[int, ...]) -> None:
         ),
         ("Pooling", {"kernel": "(9,9)"}, "larger than its padded input"),
         ("Pooling", {"kernel": "(2,2)", "pad": "(4097,0)"}, "out of range"),
+        ("Convolution", {"kernel": "(4097,1)"}, "out of range"),
+        ("Convolution", {"kernel": "(1,1)", "pad": "(0,4097)"}, "out of range"),
+        ("SliceChannel", {"num_outputs": 3}, "divides 4 into 3 parts"),
         ("SoftmaxOutput", {}, "builds of MXNet"),
         ("Activation", {"act_type": "wave"}, "'wave'"),
         ("Dropout", {"mode": "always"}, "at inference too"),

@@ -221,7 +221,12 @@ FLOATS = [
             label=f"FusedConv {kind} {opset}",
         )
         for kind, params, opset in (
-            *(("LeakyRelu", [0.2], 13), ("Clip", [0.0, 6.0], 11), ("Clip", [-0.5, 0.5], 13)),
+            *(
+                ("LeakyRelu", [0.2], 13),
+                ("Clip", [0.0, 6.0], 11),
+                ("Clip", [0.0, 6.0], 10),
+                ("Clip", [-0.5, 0.5], 13),
+            ),
             ("HardSigmoid", [0.3, 0.4], 13),
         )
     ),

@@ -162,7 +162,10 @@ def _lowered(
         ("Reshape", 19, 9, {"shape": [0, -1]}, {"allowzero": 0}, 1),
         ("Erf", 19, 9, {}, {}, 1),
         ("DepthToSpace", 19, 9, {}, {"blocksize": 1, "mode": "DCR"}, 1),
-        ("GridSample", 21, 19, {"grid": np.zeros((1, 2, 2, 2), np.float32)}, {"mode": "cubic"}, 1),
+        *(
+            ("GridSample", 21, 19, {"g": np.full((1, 2, 2, 2), 0.3, np.float32)}, {"mode": mode}, 1)
+            for mode in ("cubic", "linear", "nearest")
+        ),
     ],
 )
 def test_an_older_form_computes_the_same(
