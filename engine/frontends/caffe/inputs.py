@@ -99,8 +99,10 @@ def _named(net: Net, options: LoadOptions, names: Sequence[str]) -> list[NetInpu
             value = own[name]
         else:
             blob = net.value_of(name, "'inputs'")
-            given = index < len(sizes) and sizes[index]
-            value = NetInput(blob, blob, None if given else _shape_inside(net, options, blob))
+            sized_by_user = index < len(sizes) and sizes[index]
+            value = NetInput(
+                blob, blob, None if sized_by_user else _shape_inside(net, options, blob)
+            )
         chosen.append(value)
     require_once("inputs", names, chosen)
     return chosen
@@ -126,14 +128,14 @@ def sized(
     """The inputs with their final shapes: an initial value's own, as asked for, or the file's."""
     sizes = options.input_size_list
     entries.require_entries([value.name for value in inputs], sizes, "input_size_list")
-    given = sizes if sizes is not None else [None] * len(inputs)
+    asked = sizes if sizes is not None else [None] * len(inputs)
     return [
         NetInput(
             value.name,
             value.layer,
             values[value.name].shape if value.name in values else _shape(value, size, findings),
         )
-        for value, size in zip(inputs, given, strict=True)
+        for value, size in zip(inputs, asked, strict=True)
     ]
 
 

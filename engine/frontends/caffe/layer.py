@@ -125,9 +125,9 @@ class Layer:
 
     def top(self, op: str, *inputs: str, index: int = 0, **attributes: Any) -> Tensor:
         """The node that makes a top of the layer."""
-        return self.made(self.writer.node(op, inputs, self.spec.makes[index], **attributes))
+        return self.written(self.writer.node(op, inputs, self.spec.makes[index], **attributes))
 
-    def made(self, name: str, plane: tuple[int, ...] | None = None) -> Tensor:
+    def written(self, name: str, plane: tuple[int, ...] | None = None) -> Tensor:
         """A top that was written; ``plane`` as of :class:`Tensor`."""
         shape = self.writer.shape(name)
         self._bounded(shape)

@@ -170,11 +170,11 @@ def _wanted_outputs(net: Net, options: LoadOptions, findings: list[Finding]) -> 
 
 def _constants(net: Net) -> set[str]:
     """Values that are made of prior boxes alone, which depend on sizes and on no data."""
-    found: set[str] = set()
+    constant: set[str] = set()
     for spec in net.layers:
-        if spec.type == "PriorBox" or (spec.reads and found.issuperset(spec.reads)):
-            found.update(spec.makes)
-    return found
+        if spec.type == "PriorBox" or (spec.reads and constant.issuperset(spec.reads)):
+            constant.update(spec.makes)
+    return constant
 
 
 def _check_complete(
@@ -295,15 +295,15 @@ _SHOWN_ELSEWHERE = frozenset({"name", "type", "bottom", "top"})
 
 def _attributes(message: Message | None, prefix: str) -> list[tuple[str, str]]:
     """Every field of a layer as (``param.field``, text), repeated ones joined by a blank."""
-    found: dict[str, list[str]] = {}
+    attributes: dict[str, list[str]] = {}
     for name, value in message.fields if message else ():
         if isinstance(value, Scalar):
             if prefix or name not in _SHOWN_ELSEWHERE:
-                found.setdefault(prefix + name, []).append(sanitize(value.text, 100))
+                attributes.setdefault(prefix + name, []).append(sanitize(value.text, 100))
         else:
             for inner, text in _attributes(value, f"{prefix}{name}."):
-                found.setdefault(inner, []).append(text)
-    return [(name, sanitize(" ".join(texts), 400)) for name, texts in found.items()]
+                attributes.setdefault(inner, []).append(text)
+    return [(name, sanitize(" ".join(texts), 400)) for name, texts in attributes.items()]
 
 
 def _finding(spec: LayerSpec, why: str, remedy: str) -> Finding:

@@ -34,15 +34,17 @@ class _Head:
         self.box = box
         if not (1 <= total <= _MAX_ANCHORS and 1 <= self.classes <= _MAX_CLASSES and self.mask):
             refuse("its num, mask or classes are out of range")
-        wanted = len(self.mask) * (box + 1 + self.classes)
-        if self.shape[0] != wanted:
+        needed = len(self.mask) * (box + 1 + self.classes)
+        if self.shape[0] != needed:
             refuse(
-                f"it gets {self.shape[0]} channels and needs {wanted}: {len(self.mask)} anchors x "
+                f"it gets {self.shape[0]} channels and needs {needed}: {len(self.mask)} anchors x "
                 f"({box} + 1 + {self.classes} classes); filters= before it does not fit"
             )
-        given = at.reals("anchors")[: 2 * total]
+        listed_anchors = at.reals("anchors")[: 2 * total]
         # anchors that are not given are 0.5 (make_yolo_layer, make_region_layer)
-        pairs = np.array((*given, *[0.5] * (2 * total - len(given))), np.float64).reshape(-1, 2)
+        pairs = np.array(
+            (*listed_anchors, *[0.5] * (2 * total - len(listed_anchors))), np.float64
+        ).reshape(-1, 2)
         beyond = any(not 0 <= anchor < total for anchor in self.mask)
         if beyond and at.net.decode:
             refuse(f"its mask names anchors beyond num={total}; take it raw")

@@ -83,14 +83,14 @@ class Section:
         return (item for item in items if item)
 
     def _number(self, key: str, pattern: re.Pattern[str], value: str) -> str:
-        found = pattern.match(value)
-        if found is None:
+        number = pattern.match(value)
+        if number is None:
             raise SourceModelError(
                 f"Line {self.lines[key]}: {sanitize(f'{key}={value}', 120)} is not a number.",
                 cause="A typing error, or a comment on the same line as the value.",
                 remedy="Correct the line.",
             )
-        return found[0]
+        return number[0]
 
 
 @dataclass(frozen=True)

@@ -76,14 +76,14 @@ def _ends(network: Network, asked: Sequence[str] | None) -> list[int]:
     if asked is None:
         return network.ends()
     known = {name: index for index, name in enumerate(network.names)}
-    found = [known[name] for name in asked if name in known]
+    layers = [known[name] for name in asked if name in known]
     # inner tensors are named after their layer (conv_0_conv); other names the cut refuses
-    found += [
+    layers += [
         known[stem]
         for name in asked
         if name not in known and (stem := "_".join(name.split("_")[:2])) in known
     ]
-    return found if len(found) == len(asked) else network.ends()
+    return layers if len(layers) == len(asked) else network.ends()
 
 
 def _refuse_unplanned(network: Network, ends: Iterable[int], needed: set[int]) -> None:

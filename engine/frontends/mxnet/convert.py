@@ -82,16 +82,16 @@ def network_inputs(
     names = [name for _, name in references]
     require_entries(names, sizes, "input_size_list")
     require_entries(names, initial, "input_initial_val")
-    found: list[NetworkInput] = []
+    inputs: list[NetworkInput] = []
     findings: list[Finding] = []
     for number, (reference, name) in enumerate(references):
         node = symbol.nodes[reference[0]]
         dtype = _DTYPES.get(node.attributes.get("__dtype__", "0"), "float32")
-        given = initial[number] if initial is not None else None
+        item = initial[number] if initial is not None else None
         size = sizes[number] if sizes is not None else None
-        if given is not None:
-            value = initial_array(name, given).astype(dtype)
-            found.append(NetworkInput(reference, name, value.shape, dtype, value))
+        if item is not None:
+            value = initial_array(name, item).astype(dtype)
+            inputs.append(NetworkInput(reference, name, value.shape, dtype, value))
             continue
         declared = _declared(node)
         rank = None if size is None else _rank(symbol, reference, declared, len(size))
@@ -104,8 +104,8 @@ def network_inputs(
             shape, finding = _own(name, declared)
             findings += finding
         unknown = size is not None and rank is None
-        found.append(NetworkInput(reference, name, shape, dtype, open=unknown))
-    return found, findings
+        inputs.append(NetworkInput(reference, name, shape, dtype, open=unknown))
+    return inputs, findings
 
 
 def _declared(node: Node) -> tuple[int, ...] | None:
@@ -278,9 +278,9 @@ class Conversion:
         values = []
         for reference in references:
             if reference not in self._values:
-                made = output_name(self._symbol, reference)
+                tensor = output_name(self._symbol, reference)
                 if reference[0] in {key for key, _ in self._values}:
-                    refuse(f"it reads output {reference[1]} of {made}, which is not converted")
+                    refuse(f"it reads output {reference[1]} of {tensor}, which is not converted")
                 return  # it hangs on a node that was refused: only a look comes here
             values.append(self._values[reference])
         why = unknown_operator(node.op)

@@ -86,9 +86,9 @@ def _node(item: Any, index: int, name: str) -> Node:
         raise _damaged(name, f"node {index} has no operator or no name")
     attributes: dict[str, str] = {}
     for key in ("param", "attr", "attrs"):
-        found = item.get(key)
-        if isinstance(found, dict):
-            attributes |= {str(k): str(v)[:100_000] for k, v in found.items()}
+        texts = item.get(key)
+        if isinstance(texts, dict):
+            attributes |= {str(k): str(v)[:100_000] for k, v in texts.items()}
     where = f"node {index} ({sanitize(item['name'], 80)})"
     return Node(
         item["op"],
@@ -99,7 +99,7 @@ def _node(item: Any, index: int, name: str) -> Node:
 
 
 def _references(items: Any, below: int, name: str, where: str) -> tuple[tuple[int, int], ...]:
-    found = []
+    references = []
     for item in items if isinstance(items, list) else [None]:
         pair: list[Any] = item if isinstance(item, list) else [item, 0]
         numbers = pair[:2]
@@ -107,10 +107,10 @@ def _references(items: Any, below: int, name: str, where: str) -> tuple[tuple[in
             raise _damaged(name, f"{where} has inputs that are no numbers of nodes")
         if not (0 <= numbers[0] < below and 0 <= numbers[1] < 1000):
             raise _damaged(name, f"{where} reads output {numbers[1]} of node {numbers[0]}")
-        found.append((numbers[0], numbers[1]))
-    if len(found) > _MAX_INPUTS:
-        raise _damaged(name, f"{where} has {len(found)} inputs")
-    return tuple(found)
+        references.append((numbers[0], numbers[1]))
+    if len(references) > _MAX_INPUTS:
+        raise _damaged(name, f"{where} has {len(references)} inputs")
+    return tuple(references)
 
 
 def _version(content: JsonObject) -> str:
@@ -270,19 +270,19 @@ def read_params(data: bytes, name: str) -> Params:
             remedy="Give the .params file that was saved with the symbol.",
         )
     reader.number("Q")
-    found = [reader.array() for _ in range(reader.count("arrays", 4))]
+    stored = [reader.array() for _ in range(reader.count("arrays", 4))]
     names = [reader.text() for _ in range(reader.count("names", 8))]
-    if found and not names:
+    if stored and not names:
         raise SourceModelError(
-            f"{name} holds {len(found)} arrays without names.",
+            f"{name} holds {len(stored)} arrays without names.",
             cause="It was saved from a list, not from a network.",
             remedy="Save the network again: net.export(...) or mod.save_checkpoint(...).",
         )
-    if len(names) != len(found):
-        raise reader.fail(f"it has {len(found)} arrays and {len(names)} names")
+    if len(names) != len(stored):
+        raise reader.fail(f"it has {len(stored)} arrays and {len(names)} names")
     arrays: dict[str, np.ndarray] = {}
     sparse: dict[str, str] = {}
-    for key, value in zip(names, found, strict=True):
+    for key, value in zip(names, stored, strict=True):
         bare = key.partition(":")[2] if key[:4] in ("arg:", "aux:") else key
         if isinstance(value, str):
             sparse[sanitize(bare, 200)] = value

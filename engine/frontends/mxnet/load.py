@@ -240,14 +240,14 @@ def _references(
 
 def _weights_of(symbol: Symbol, needed: set[int]) -> dict[int, str]:
     """Variable -> the node that reads it as a weight."""
-    found: dict[int, str] = {}
+    readers: dict[int, str] = {}
     for index in sorted(needed):
         node = symbol.nodes[index]
         if node.op in WEIGHT_INPUTS:
-            found.update((reference[0], node.name) for reference in node.inputs[1:])
+            readers.update((reference[0], node.name) for reference in node.inputs[1:])
         elif node.op == "RNN":
-            found.update((reference[0], node.name) for reference in node.inputs[1:2])
-    return found
+            readers.update((reference[0], node.name) for reference in node.inputs[1:2])
+    return readers
 
 
 def _refuse_weight(files: _Files, node: Node, reader: str | None) -> None:
@@ -268,16 +268,16 @@ def _refuse_weight(files: _Files, node: Node, reader: str | None) -> None:
 
 
 def _require_sizes(inputs: Sequence[NetworkInput]) -> None:
-    unsized = [given for given in inputs if given.shape is None]
+    unsized = [one for one in inputs if one.shape is None]
     if unsized:
-        names = ", ".join(repr(sanitize(given.name, 80)) for given in unsized[:8])
+        names = ", ".join(repr(sanitize(one.name, 80)) for one in unsized[:8])
         example = ", ".join("[1, 3, 224, 224]" for _ in inputs[:3])
         raise SourceModelError(
             f"The symbol says no size of the input {names}.",
             cause="MXNet gets sizes when a network is bound; its files mostly do not have them.",
             remedy=f"Give them, one for each input: input_size_list: [{example}].",
         )
-    if inputs and all(given.value is not None for given in inputs):
+    if inputs and all(one.value is not None for one in inputs):
         raise refuse_no_input()
 
 

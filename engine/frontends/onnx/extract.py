@@ -147,23 +147,23 @@ def sort_nodes(graph: onnx.GraphProto) -> None:
     Raises:
         SourceModelError: the graph runs in a circle; names a node of it.
     """
-    made = {name for node in graph.node for name in node.output if name}
+    computed = {name for node in graph.node for name in node.output if name}
     seen: set[str] = set()
     for node in graph.node:
-        if any(name in made and name not in seen for name in reads(node)):
+        if any(name in computed and name not in seen for name in reads(node)):
             break
         seen.update(node.output)
     else:
         return
-    _reorder(graph, made)
+    _reorder(graph, computed)
 
 
-def _reorder(graph: onnx.GraphProto, made: set[str]) -> None:
+def _reorder(graph: onnx.GraphProto, computed: set[str]) -> None:
     nodes = list(graph.node)
     readers: dict[str, list[int]] = {}
     open_inputs = []
     for index, node in enumerate(nodes):
-        waits = {name for name in reads(node) if name in made}
+        waits = {name for name in reads(node) if name in computed}
         open_inputs.append(len(waits))
         for name in waits:
             readers.setdefault(name, []).append(index)

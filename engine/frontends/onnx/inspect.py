@@ -269,16 +269,16 @@ def _rows(
         outputs, name = node.output, node.name
         output = outputs[0] if outputs else ""
         value = types.get(output)
-        found = ("?", "unknown")
+        kind = ("?", "unknown")
         if value is not None:
             key = value.type.SerializeToString()
             known = seen.get(key)
             if known is None:
                 shape, dtype = _type(value)
                 known = seen[key] = ("?" if shape is None else shape_text(shape), dtype)
-            found = known
+            kind = known
         op = operator_name(node.domain, node.op_type)
-        rows.append((name, op, output, *found, groups.number(name)))
+        rows.append((name, op, output, *kind, groups.number(name)))
     return tuple(rows)
 
 

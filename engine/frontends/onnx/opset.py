@@ -118,8 +118,8 @@ def _convert(proto: onnx.ModelProto, opset: int, source: str) -> onnx.ModelProto
         return onnx.version_converter.convert_version(proto, OPSET)
     except Exception as error:  # the C++ converter raises what its adapters raise
         text = str(error)
-        found = _NO_ADAPTER.search(text)
-        changed = [found[1]] if found else _culprits(proto, opset)
+        named = _NO_ADAPTER.search(text)
+        changed = [named[1]] if named else _culprits(proto, opset)
         names = ", ".join(sanitize(op, 60) for op in changed)
         raise UnsupportedOperatorError(
             f"{source}: {names} of opset {opset} cannot be converted to opset {OPSET}: "
@@ -215,15 +215,15 @@ def _resize_outputs(graph: onnx.GraphProto, opset: int) -> dict[str, np.ndarray 
     for node in graph.node:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
             constants[node.output[0]] = node.attribute[0].t
-    found: dict[str, np.ndarray | None] = {}
+    resized: dict[str, np.ndarray | None] = {}
     for node in graph.node:
         if node.op_type not in ("Upsample", "Resize"):
             continue
         scales = attribute(node, "scales", list[float]()) or None
         if scales is None and len(node.input) > 1 and node.input[1] in constants:
             scales = numpy_helper.to_array(constants[node.input[1]]).tolist()
-        found[node.output[0]] = None if scales is None else np.asarray(scales)
-    return found
+        resized[node.output[0]] = None if scales is None else np.asarray(scales)
+    return resized
 
 
 def _after(
@@ -312,11 +312,11 @@ def _by_functions(proto: onnx.ModelProto, opset: int, source: str) -> onnx.Model
             schema = onnx.defs.get_schema(node.op_type, opset, "")
             number = len(proto.functions)
             proto.functions.append(_function(node, schema, context, opset, number))
-            given = {a.name for a in node.attribute}
+            attributes = {a.name for a in node.attribute}
             node.attribute.extend(
                 a.default_value
                 for name, a in schema.attributes.items()
-                if name not in given and a.default_value.name
+                if name not in attributes and a.default_value.name
             )
             node.domain, node.op_type = _LOWERED, proto.functions[-1].name
         proto = _inlined(proto, source)

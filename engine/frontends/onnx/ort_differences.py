@@ -86,8 +86,8 @@ def _unpooled(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto
 def _random_dropout(node: onnx.NodeProto, context: Context) -> None:
     """Dropout in training mode is random: no build of it could be compared with the model."""
     training = context.known(node.input[2]) if len(node.input) > 2 and node.input[2] else None
-    given = len(node.input) > 1 and node.input[1]
-    ratio = context.known(node.input[1]) if given else None
+    has_ratio = len(node.input) > 1 and node.input[1]
+    ratio = context.known(node.input[1]) if has_ratio else None
     if training is not None and training.any() and not (ratio is not None and not ratio.any()):
         raise _refusal(node, "it is in training mode, in which its result is random")
 

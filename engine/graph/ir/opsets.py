@@ -89,13 +89,13 @@ def _came(**before: int | str | None) -> Change:
     """Attributes came: back, they are left out where they say what there was before."""
 
     def back(node: onnx.NodeProto, context: Context) -> None:
-        for found in node.attribute:
-            if found.name not in before:
+        for held in node.attribute:
+            if held.name not in before:
                 continue
-            value, same = helper.get_attribute_value(found), before[found.name]
+            value, same = helper.get_attribute_value(held), before[held.name]
             plain = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
             if same is None or any(entry != same for entry in np.atleast_1d(plain).tolist()):
-                raise NoFormError(node, f"its {found.name} is {sanitize(str(plain), 60)}")
+                raise NoFormError(node, f"its {held.name} is {sanitize(str(plain), 60)}")
         without(node, *before)
 
     return Change(back, means_same=True, attributes=before)
@@ -183,9 +183,9 @@ def _space_to_depth(node: onnx.NodeProto, context: Context) -> Sequence[onnx.Nod
 def _grid_sample(node: onnx.NodeProto, context: Context) -> None:
     """Names of modes of pictures; ``linear`` was the default under its older name."""
     older = {b"linear": b"bilinear", b"cubic": b"bicubic"}
-    for found in node.attribute:
-        if found.name == "mode":
-            found.s = older.get(found.s, found.s)
+    for held in node.attribute:
+        if held.name == "mode":
+            held.s = older.get(held.s, held.s)
 
 
 def _softmax(node: onnx.NodeProto, context: Context) -> None:
@@ -214,18 +214,16 @@ def _pad(node: onnx.NodeProto, context: Context) -> None:
 
 def _front_axes(node: onnx.NodeProto, context: Context) -> None:
     """Axes that count from the end are counted from the front."""
-    for found in node.attribute:
-        axes = (
-            np.atleast_1d(helper.get_attribute_value(found)) if found.name in _AXIS else np.ones(1)
-        )
+    for held in node.attribute:
+        axes = np.atleast_1d(helper.get_attribute_value(held)) if held.name in _AXIS else np.ones(1)
         if axes.min() >= 0:
             continue
         rank = context.rank(node.output[0] if node.op_type == "Unsqueeze" else node.input[0])
         if not rank:
             raise NoFormError(node, "its axes count from the end, and its shape is not known")
         front = (axes % rank).tolist()
-        value = front if found.type == onnx.AttributeProto.INTS else front[0]
-        found.CopyFrom(helper.make_attribute(found.name, value))
+        value = front if held.type == onnx.AttributeProto.INTS else front[0]
+        held.CopyFrom(helper.make_attribute(held.name, value))
 
 
 # -- the table -----------------------------------------------------------------------------------

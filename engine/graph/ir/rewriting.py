@@ -130,11 +130,13 @@ def rewrite(
     nodes: list[onnx.NodeProto] = []
     changed = False
     for node in graph.node:
-        found = table.get(node.op_type) if node.domain == domain else None
-        before = node.SerializeToString() if found is not None else b""
-        made = None if found is None else found(node, context)
-        changed |= made is not None or (found is not None and node.SerializeToString() != before)
-        nodes += [node] if made is None else made
+        change = table.get(node.op_type) if node.domain == domain else None
+        before = node.SerializeToString() if change is not None else b""
+        replacement = None if change is None else change(node, context)
+        changed |= replacement is not None or (
+            change is not None and node.SerializeToString() != before
+        )
+        nodes += [node] if replacement is None else replacement
     if changed:
         refill(graph.node, nodes)
         graph.initializer.extend(context.constants)

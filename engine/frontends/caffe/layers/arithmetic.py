@@ -92,8 +92,8 @@ def _axpy(at: Layer, _: Fields) -> Tensor:
     if x.shape != y.shape or math.prod(a.shape) != math.prod(x.shape[:2]) or x.rank < 2:
         shapes = ", ".join(shape_text(value.shape) for value in at.inputs)
         raise at.fault(f"its bottoms do not fit each other: {shapes}")
-    wanted = (*x.shape[:2], *[1] * (x.rank - 2))
-    factor = a.name if a.shape == wanted else at.reshaped(a.name, wanted)
+    spread = (*x.shape[:2], *[1] * (x.rank - 2))
+    factor = a.name if a.shape == spread else at.reshaped(a.name, spread)
     return at.top("Add", at.node("Mul", factor, x.name), y.name)
 
 

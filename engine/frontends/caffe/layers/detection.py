@@ -107,10 +107,10 @@ def _steps(at: Layer, param: Fields, image: tuple[int, int]) -> tuple[float, flo
 
 
 def _variances(at: Layer, param: Fields, size: int) -> np.ndarray:
-    given = param.numbers("variance") or [0.1]
-    if len(given) not in (1, 4) or min(given) <= 0:
-        raise at.fault(f"variance is {given}: 1 or 4 numbers above 0 belong there")
-    return np.resize(np.array(given, np.float32), size)
+    variances = param.numbers("variance") or [0.1]
+    if len(variances) not in (1, 4) or min(variances) <= 0:
+        raise at.fault(f"variance is {variances}: 1 or 4 numbers above 0 belong there")
+    return np.resize(np.array(variances, np.float32), size)
 
 
 LAYERS: Mapping[str, Converter] = {

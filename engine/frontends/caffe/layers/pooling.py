@@ -118,9 +118,9 @@ def _maximum(at: Layer, windows: Sequence[_Windows]) -> Sequence[Tensor]:
     pooled, indices = at.writer.nodes("MaxPool", [at.x.name], names, **attributes)
     plane = at.x.shape[2:]
     if raw:
-        return [at.made(pooled), at.made(indices, plane)]
+        return [at.written(pooled), at.written(indices, plane)]
     within = at.node("Mod", indices, at.ints(plane[0] * plane[1]))
-    return [at.made(pooled), at.top("Cast", within, index=1, to=1)]
+    return [at.written(pooled), at.top("Cast", within, index=1, to=1)]
 
 
 def _average(at: Layer, windows: Sequence[_Windows]) -> Tensor:

@@ -130,7 +130,7 @@ def _onnx_lstm(at: Layer, cell: _Cell, start: Sequence[str]) -> Sequence[Tensor]
     if len(at.spec.makes) == 3:
         names += at.spec.makes[1:]
     outputs = at.writer.nodes("LSTM", operands, names, hidden_size=cell.units)
-    return [at.top("Squeeze", outputs[0], at.ints(1)), *map(at.made, outputs[1:])]
+    return [at.top("Squeeze", outputs[0], at.ints(1)), *map(at.written, outputs[1:])]
 
 
 def _sequence(at: Layer, cell: _Cell) -> str:

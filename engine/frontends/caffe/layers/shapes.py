@@ -46,7 +46,7 @@ def _slice(at: Layer) -> Sequence[Tensor]:
     if count == 1:
         return [at.x]
     names = at.writer.nodes("Split", [at.x.name, at.ints(*sizes)], list(at.spec.makes), axis=axis)
-    return [at.made(name) for name in names]
+    return [at.written(name) for name in names]
 
 
 def _split(at: Layer) -> Sequence[Tensor]:
@@ -209,7 +209,7 @@ def _upsample(at: Layer, param: Fields) -> Tensor:
     scale = param.integer("scale", 1)
     if not 1 <= scale <= 1 << 10:
         raise at.fault(f"scale is {scale}")
-    return at.made(at.writer.enlarged(at.x.name, scale, at.spec.makes[0]))
+    return at.written(at.writer.enlarged(at.x.name, scale, at.spec.makes[0]))
 
 
 def _unpooled(at: Layer, param: Fields) -> Tensor:

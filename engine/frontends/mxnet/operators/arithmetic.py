@@ -177,10 +177,10 @@ def _where(call: Call) -> Result:
 def _axes(call: Call) -> list[int]:
     """The axes of a reduction, counted from the front; all of them where none is given."""
     rank = len(call.shape())
-    given = call.wholes("axis")
-    if any(not -rank <= axis < rank for axis in given):
-        refuse(f"its axis {tuple(given)} does not fit an input of {rank} dimensions")
-    axes = sorted({axis % rank for axis in given}) or list(range(rank))
+    asked = call.wholes("axis")
+    if any(not -rank <= axis < rank for axis in asked):
+        refuse(f"its axis {tuple(asked)} does not fit an input of {rank} dimensions")
+    axes = sorted({axis % rank for axis in asked}) or list(range(rank))
     if call.flag("exclude"):
         axes = [axis for axis in range(rank) if axis not in axes]
     return axes

@@ -30,16 +30,16 @@ def _window(call: Call, *keys: tuple[str, int]) -> list[list[int]]:
         refuse(
             f"its kernel {tuple(kernel)} does not fit an input of {len(call.shape())} dimensions"
         )
-    found = [kernel]
+    window = [kernel]
     for key, default in keys:
         values = call.wholes(key)
         values = values or [default] * len(kernel)
         if len(values) != len(kernel):
             refuse(f"its {key} {tuple(values)} does not fit its kernel {tuple(kernel)}")
-        found.append(values)
-    if any(not 0 <= n <= _MAX_KERNEL for values in found for n in values) or 0 in kernel:
+        window.append(values)
+    if any(not 0 <= n <= _MAX_KERNEL for values in window for n in values) or 0 in kernel:
         refuse("its kernel, stride, dilation or padding is out of range")
-    return found
+    return window
 
 
 # ---------------------------------------------------------------------------- convolutions
@@ -226,10 +226,10 @@ def _state(call: Call, index: int) -> np.ndarray:
     if len(call.values) > index:
         return call.array(index)
     role = ("moving_mean", "moving_var")[index - 3]
-    found = call.states(role)
-    if found is None:
+    array = call.states(role)
+    if array is None:
         refuse(f"its {role} is not in the file of parameters")
-    return found
+    return array
 
 
 def _per_channel(call: Call, index: int, rank: int) -> str:

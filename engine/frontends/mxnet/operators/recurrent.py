@@ -43,18 +43,18 @@ class _Weights:
     def all(self, inputs: int, hidden: int) -> list[list[list[np.ndarray]]]:
         """Layer -> direction -> input matrix, hidden matrix, input bias, hidden bias."""
         rows = self.gates * hidden
-        found: list[list[list[np.ndarray]]] = []
+        weights: list[list[list[np.ndarray]]] = []
         for layer in range(self.layers):
             width = inputs if layer == 0 else hidden * self.directions
-            found.append(
+            weights.append(
                 [[self.take(rows, width), self.take(rows, hidden)] for _ in range(self.directions)]
             )
-        for parts in found:
+        for parts in weights:
             for direction in parts:
                 direction += [self.take(rows), self.take(rows)]
         if self._at != len(self._vector):
             refuse(f"it needs {self._at} weights and gets {len(self._vector)}")
-        return found
+        return weights
 
 
 def _rnn(call: Call) -> Result:

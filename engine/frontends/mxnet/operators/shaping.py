@@ -25,7 +25,7 @@ def reshaped(target: Sequence[int], shape: Sequence[int], *, reverse: bool = Fal
     left, codes = list(shape), list(target)
     if reverse:
         left, codes = left[::-1], codes[::-1]
-    found: list[int] = []
+    dims: list[int] = []
     open_at = -1
     at = 0
     index = 0
@@ -35,27 +35,27 @@ def reshaped(target: Sequence[int], shape: Sequence[int], *, reverse: bool = Fal
         if code < -4 or (code in (0, -3, -4) and len(here) < (2 if code == -3 else 1)):
             refuse(f"its shape {tuple(target)} does not fit {tuple(shape)}")
         if code == -2:
-            found += left[at:]
+            dims += left[at:]
             at = len(left)
         elif code == -4:
-            found += _split(codes[index + 1 : index + 3], here[0])
+            dims += _split(codes[index + 1 : index + 3], here[0])
             at, index = at + 1, index + 2
         elif code == -1:
             if open_at >= 0:
                 refuse(f"its shape {tuple(target)} leaves two dimensions open")
-            open_at = len(found)
-            found.append(1)
+            open_at = len(dims)
+            dims.append(1)
             at += 1
         else:
-            found.append(code if code > 0 else math.prod(here))
+            dims.append(code if code > 0 else math.prod(here))
             at += 2 if code == -3 else 1
         index += 1
-    count, known = math.prod(shape), math.prod(found)
+    count, known = math.prod(shape), math.prod(dims)
     if open_at >= 0 and known and count % known == 0:
-        found[open_at] = count // known
-    if math.prod(found) != count:
+        dims[open_at] = count // known
+    if math.prod(dims) != count:
         refuse(f"its shape {tuple(target)} does not fit {tuple(shape)}")
-    return found[::-1] if reverse else found
+    return dims[::-1] if reverse else dims
 
 
 def _split(parts: Sequence[int], size: int) -> list[int]:
@@ -103,10 +103,10 @@ def _expand_dims(call: Call) -> Result:
 
 def _squeeze(call: Call) -> Result:
     shape = call.shape()
-    given = {axis % len(shape) for axis in call.wholes("axis")} if shape else set()
-    if any(shape[axis] != 1 for axis in given):
-        refuse(f"it squeezes {tuple(given)} of {shape}")
-    axes = given or {axis for axis, size in enumerate(shape) if size == 1}
+    asked = {axis % len(shape) for axis in call.wholes("axis")} if shape else set()
+    if any(shape[axis] != 1 for axis in asked):
+        refuse(f"it squeezes {tuple(asked)} of {shape}")
+    axes = asked or {axis for axis, size in enumerate(shape) if size == 1}
     kept = [size for axis, size in enumerate(shape) if axis not in axes]
     return _as_shape(call, kept or [1])
 
@@ -184,15 +184,15 @@ def _split_at(call: Call) -> Result:
 
 # ----------------------------------------------------------------------------------- slice
 def _bounds(call: Call, key: str, rank: int) -> list[int | None]:
-    found: list[int | None] = []
+    bounds: list[int | None] = []
     for item in call.entries(key):
         try:
-            found.append(None if item == "None" else int(item.rstrip("L")))
+            bounds.append(None if item == "None" else int(item.rstrip("L")))
         except ValueError:
             refuse(f"its {key} is {call.text(key)[:60]!r}")
-    if len(found) > rank:
-        refuse(f"its {key} has {len(found)} entries for {rank} dimensions")
-    return found + [None] * (rank - len(found))
+    if len(bounds) > rank:
+        refuse(f"its {key} has {len(bounds)} entries for {rank} dimensions")
+    return bounds + [None] * (rank - len(bounds))
 
 
 def _slice(call: Call) -> Result:
@@ -316,8 +316,8 @@ def _broadcast_to(call: Call) -> Result:
     shape, target = call.shape(), call.wholes("shape")
     if len(target) != len(shape):
         refuse(f"its shape {tuple(target)} does not fit {shape}")
-    wanted = [want or have for want, have in zip(target, shape, strict=True)]
-    return call.op("Expand", [call.x(), call.w.ints(*wanted)])
+    sizes = [want or have for want, have in zip(target, shape, strict=True)]
+    return call.op("Expand", [call.x(), call.w.ints(*sizes)])
 
 
 def _broadcast_axis(call: Call) -> Result:

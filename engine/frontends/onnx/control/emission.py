@@ -120,18 +120,18 @@ class Emission:
 
     def inputs_behind(self, name: str) -> list[str]:
         """The graph inputs that a tensor is computed from, in no order that means anything."""
-        makers = {made: node for node in self.nodes for made in node.output}
-        found, waiting, seen = [], [name], set()
+        makers = {output: node for node in self.nodes for output in node.output}
+        inputs, waiting, seen = [], [name], set()
         while waiting:
             one = waiting.pop()
             if one in seen:
                 continue
             seen.add(one)
             if one in self._inputs:
-                found.append(one)
+                inputs.append(one)
             elif one in makers:
                 waiting.extend(makers[one].input)
-        return found
+        return inputs
 
     def note(self, tensor: onnx.TensorProto, name: str) -> None:
         """Note type and, where it is small, value of an initializer that stays in the graph."""
@@ -220,13 +220,13 @@ class Emission:
         self._known[name] = self._made[name] = array
 
     def _infer(self, node: onnx.NodeProto) -> None:
-        given = [name for name in node.input if name]
-        types = {name: self._types[name] for name in given if name in self._types}
-        if any(name not in types for name in given):
+        read = [name for name in node.input if name]
+        types = {name: self._types[name] for name in read if name in self._types}
+        if any(name not in types for name in read):
             return
         data = {
             name: numpy_helper.from_array(self._known[name], name)
-            for name in given
+            for name in read
             if name in self._known and self._known[name].size <= _MAX_SHAPE_DATA
         }
         try:

@@ -182,10 +182,10 @@ class Expander:
         """Let every output of the graph be computed under its name; gives the renamings for it."""
         names: dict[str, str] = {}
         for value in graph.output:
-            found = scope.find(value.name)
-            if found is None or found == value.name:
+            held = scope.find(value.name)
+            if held is None or held == value.name:
                 continue  # the checker tells of an output that nothing computes
-            name = self.as_tensor(found, f"the output {sanitize(value.name, 100)!r}")
+            name = self.as_tensor(held, f"the output {sanitize(value.name, 100)!r}")
             if name in self.emission.fresh and name not in names:
                 names[name] = value.name
             else:
@@ -232,7 +232,7 @@ class Expander:
             for index, name in enumerate(node.output):
                 copy.output[index] = self.emission.claim(name) if name else ""
             copy.name = "/".join([*(outer.name for outer in self._path), node.name or node.op_type])
-        made = self.emission.add(copy, inner=inner)
+        outputs = self.emission.add(copy, inner=inner)
         if self._guards and self.emission.nodes and self.emission.nodes[-1] is copy:
             why = fault(self.emission, copy)
             if why:
@@ -241,7 +241,7 @@ class Expander:
                     "whether it is run depends on data, and it holds "
                     f"{node.op_type} ({sanitize(node.name, 100)!r}): {why}",
                 )
-        return made
+        return outputs
 
     # -- what handlers use -------------------------------------------------------------------
 
@@ -260,13 +260,13 @@ class Expander:
         """What a name stands for; the empty name stands for itself."""
         if not name:
             return ""
-        found = scope.find(name)
-        if found is None:
+        held = scope.find(name)
+        if held is None:
             raise self.refusal(
                 self._path[-1] if self._path else None,
                 f"it reads {sanitize(name, 100)!r}, which nothing computes",
             )
-        return found
+        return held
 
     def tensor(self, node: onnx.NodeProto, index: int, scope: Scope) -> str:
         """The tensor that an input of ``node`` stands for; empty where it is left out."""

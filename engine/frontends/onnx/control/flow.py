@@ -60,8 +60,8 @@ def _if(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
 def _switches(ex: Expander, condition: str) -> list[str]:
     """The inputs of one element that a condition is made of; none where it takes others too."""
     sizes = {name: ex.emission.shape(name) for name in ex.emission.inputs_behind(condition)}
-    found = [name for name, shape in sizes.items() if shape is not None and math.prod(shape) == 1]
-    return sorted(found) if len(found) == len(sizes) else []
+    single = [name for name, shape in sizes.items() if shape is not None and math.prod(shape) == 1]
+    return sorted(single) if len(single) == len(sizes) else []
 
 
 def _with_values(
@@ -124,15 +124,15 @@ class _Loop:
 
     def proceed(self, condition: str) -> bool:
         """Take the condition for the next iteration; gives whether it may follow."""
-        found = truth(self.ex, condition)
-        if isinstance(found, bool):
-            return found
+        going = truth(self.ex, condition)
+        if isinstance(going, bool):
+            return going
         if self.active is not None:
-            found = self.ex.emission.op("And", [self.active, found], f"{found}_still")
-            constant = self.ex.emission.known(found)
+            going = self.ex.emission.op("And", [self.active, going], f"{going}_still")
+            constant = self.ex.emission.known(going)
             if constant is not None:
                 return bool(constant)
-        self.active = found
+        self.active = going
         return True
 
 

@@ -187,8 +187,8 @@ def _optional_get_element(ex: Expander, node: onnx.NodeProto, scope: Scope) -> S
 @handles("TensorListReserve")
 def _list_reserve(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
     length = ex.number(node, 1, scope, "length")
-    given = ex.emission.known(ex.tensor(node, 0, scope))
-    shape = None if given is None else tuple(int(dim) for dim in given.ravel())
+    dims = ex.emission.known(ex.tensor(node, 0, scope))
+    shape = None if dims is None else tuple(int(dim) for dim in dims.ravel())
     if length is None or length < 0:
         raise ex.refusal(node, "its length is not given")
     _count(ex, length)
