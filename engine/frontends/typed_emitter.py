@@ -102,9 +102,9 @@ class TypedEmitter(Emitter):
             self.shape(name)
         return names
 
-    def enlarged(self, x: str, scale: int, output: str = "") -> str:
-        """Pictures with every element copied ``scale`` times along height and width."""
-        scales = self.constant(np.array([1, 1, scale, scale], np.float32), "constant:scales")
+    def enlarged(self, x: str, scale: int, output: str = "", hint: str = "scales") -> str:
+        """Pictures with every element copied ``scale`` times; ``hint`` names the factors."""
+        scales = self.constant(np.array([1, 1, scale, scale], np.float32), hint)
         return self.node("Resize", [x, "", scales], output, **COPIED)
 
     def shape(self, name: str) -> tuple[int, ...]:

@@ -209,7 +209,7 @@ def _upsample(at: Layer, param: Fields) -> Tensor:
     scale = param.integer("scale", 1)
     if not 1 <= scale <= 1 << 10:
         raise at.fault(f"scale is {scale}")
-    return at.written(at.writer.enlarged(at.x.name, scale, at.spec.makes[0]))
+    return at.written(at.writer.enlarged(at.x.name, scale, at.spec.makes[0], "constant:scales"))
 
 
 def _unpooled(at: Layer, param: Fields) -> Tensor:
