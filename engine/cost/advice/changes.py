@@ -246,6 +246,12 @@ class Model:
         """Indexes of the layers that a test holds for."""
         return tuple(at for at, each in enumerate(self.lowered.layers) if test(each))
 
+    def on_npu(
+        self, kind: str, test: Callable[[LoweredLayer], bool] = lambda layer: True
+    ) -> tuple[int, ...]:
+        """Those of a kind on the NPU alone."""
+        return self.where(lambda each: each.kind == kind and each.target == "NPU" and test(each))
+
     def ms(self, layers: Iterable[int]) -> float:
         """Milliseconds of some layers."""
         return sum(self.times[at] for at in layers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 
 from engine.cost.advice.changes import (
     RATES,
@@ -54,22 +55,20 @@ def _channels(model: Model) -> Iterator[Found]:
     tile = npu.macs_out[dtype] if npu is not None else 0
     if tile == 0:
         return
-    layers = model.where(
-        lambda each: (
-            each.kind == "Conv"
-            and not each.depthwise
-            and each.target == "NPU"
-            and bool(each.outputs)
-            and _unused(model.shape(each.outputs[0]), tile) > 0.1
-        )
-    )
+
+    def unused(layer: LoweredLayer) -> float:
+        """Share of the MAC array that output channels leave unused; 0 where one tile has them."""
+        channels = prod(model.shape(layer.outputs[0])[1:2]) if layer.outputs else 0
+        return 1.0 - channels / (-(-channels // tile) * tile) if channels > tile else 0.0
+
+    layers = model.on_npu("Conv", lambda each: not each.depthwise and unused(each) > 0.1)
     if layers:
-        worst = max(layers, key=lambda at: _unused(model.shape(_out(model, at)), tile))
-        channels = model.shape(_out(model, worst))[1]
+        worst = max((model.lowered.layers[at] for at in layers), key=unused)
+        channels = model.shape(worst.outputs[0])[1]
         yield Found(
             f"Make the output channels of convolutions multiples of {tile}",
             f"The NPU computes {tile} output channels at once: {len(layers)} convolutions leave"
-            f" part of it unused, most {model.lowered.layers[worst].name} with {channels} channels."
+            f" part of it unused, most {worst.name} with {channels} channels."
             " The gain is that of the next lower multiple.",
             layers,
             f"{TIPS1}, 4",
@@ -139,13 +138,9 @@ def _depthwise(model: Model) -> Iterator[Found]:
 
 
 def _averages(model: Model) -> Iterator[Found]:
-    layers = model.where(
-        lambda each: (
-            each.kind == "AveragePool"
-            and each.target == "NPU"
-            and each.window is not None
-            and len(model.shape(each.inputs[0])) == 4
-        )
+    layers = model.on_npu(
+        "AveragePool",
+        lambda each: each.window is not None and len(model.shape(each.inputs[0])) == 4,
     )
     if not layers or model.generation != 2:
         return
@@ -198,17 +193,6 @@ CONVOLUTIONS: tuple[Callable[[Model], Iterator[Found]], ...] = (
 """Detectors, each over a whole model."""
 
 
-def _out(model: Model, at: int) -> str:
-    return model.lowered.layers[at].outputs[0]
-
-
-def _unused(shape: tuple[int, ...], tile: int) -> float:
-    """Share of the MAC array that output channels leave unused; 0 where they fit in one tile."""
-    if len(shape) < 2 or shape[1] <= tile:
-        return 0.0
-    return 1.0 - shape[1] / (-(-shape[1] // tile) * tile)
-
-
 def _kernel(layer: LoweredLayer) -> tuple[int, int]:
     return layer.window.kernel if layer.window is not None else (1, 1)
 
@@ -216,13 +200,8 @@ def _kernel(layer: LoweredLayer) -> tuple[int, int]:
 def _dense(layer: LoweredLayer, model: Model) -> bool:
     """A convolution of features; one of the image is another matter."""
     shape = model.shape(layer.inputs[0]) if layer.inputs else ()
-    return (
-        layer.kind == "Conv"
-        and not layer.depthwise
-        and layer.target == "NPU"
-        and len(shape) == 4
-        and shape[1] > 4
-    )
+    plain = layer.kind == "Conv" and not layer.depthwise and layer.target == "NPU"
+    return plain and len(shape) == 4 and shape[1] > 4
 
 
 def _outside(layer: LoweredLayer) -> bool:

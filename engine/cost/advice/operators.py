@@ -18,7 +18,7 @@ from engine.cost.advice.changes import (
     writes_output,
 )
 from engine.cost.limits.remedies import MULTIPLIES
-from engine.cost.lowered import ENDS
+from engine.cost.lowered import ENDS, LoweredLayer
 from engine.facts.npu import npu_profile
 
 __all__ = ["OPERATORS_AND_SIZES"]
@@ -51,14 +51,13 @@ def _joins(model: Model) -> Iterator[Found]:
     if npu is None:
         return
     group = npu.atom(model.lowered.dtype)
-    joins = model.where(
-        lambda each: (
-            each.kind == "Concat"
-            and each.target == "NPU"
-            and all(len(model.shape(name)) == 4 for name in (*each.inputs, *each.outputs))
-            and any(model.shape(name)[1] % group for name in each.inputs)
-        )
-    )
+
+    def breaks(layer: LoweredLayer) -> bool:
+        shapes = [model.shape(name) for name in (*layer.inputs, *layer.outputs)]
+        maps = all(len(each) == 4 for each in shapes)
+        return maps and any(each[1] % group for each in shapes[: len(layer.inputs)])
+
+    joins = model.on_npu("Concat", breaks)
     even = model.time_of(with_whole_groups(model.lowered, joins, group)) if joins else ()
     slow = tuple(at for at, ms in zip(joins, even, strict=True) if ms < _CLEARLY * model.times[at])
     if not slow:
