@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
@@ -86,8 +86,7 @@ class Needed:
 
 def shared_tensors(lowered: Lowered) -> frozenset[str]:
     """Features that more than one layer reads: none of them can be changed in place."""
-    readers = Counter(name for layer in lowered.layers for name in set(layer.inputs))
-    return frozenset(name for name, count in readers.items() if count > 1)
+    return frozenset(name for name, readers in lowered.readers.items() if len(readers) > 1)
 
 
 def needed(lowered: Lowered, npu: NpuProfile) -> Needed:
@@ -108,16 +107,9 @@ class _Collector:
         self._shared = shared_tensors(lowered)
         self._recurrent = any(layer.kind in RECURRENT for layer in lowered.layers)
         self._last: dict[str, int] = {}
-        self._inputs_read: dict[str, list[int]] = {name: [] for name in lowered.inputs}
-        self._readers: dict[str, list[LoweredLayer]] = defaultdict(list)
         for index, layer in enumerate(lowered.layers):
-            for name in layer.inputs:
-                self._last[name] = index
-                self._readers[name].append(layer)
-                if name in self._inputs_read:
-                    self._inputs_read[name].append(index)
-        for name in lowered.outputs:
-            self._last[name] = self._end
+            self._last.update(dict.fromkeys(layer.inputs, index))
+        self._last.update(dict.fromkeys(lowered.outputs, self._end))
         self._buffers: list[Buffer] = []
         self._later: dict[int, list[Buffer]] = defaultdict(list)
         self._views: list[tuple[Buffer, int]] = []
@@ -177,7 +169,7 @@ class _Collector:
     def _size(self, tensor: LoweredTensor, writer: LoweredLayer | None) -> int:
         """Beside recurrent layers a feature of three axes is in rows or in groups."""
         shape, size = tensor.shape, element_bytes(tensor.dtype)
-        readers = self._readers.get(tensor.name, [])
+        readers = self._lowered.readers.get(tensor.name, ())
         if len(shape) != 3 or not self._recurrent or not beside(writer, readers):
             return feature_bytes(tensor, self._npu, writer, self._lowered)
         if in_rows(writer, readers, self._npu):
@@ -186,8 +178,8 @@ class _Collector:
 
     def _image(self, index: int, tensor: LoweredTensor) -> None:
         """An image is read as it is by convolutions; for others one turns it into channels."""
-        reads = self._inputs_read.get(tensor.name, [])
         layers = self._lowered.layers
+        reads = [at for at, layer in enumerate(layers) if tensor.name in layer.inputs]
         others = [at for at in reads if layers[at].kind not in _CONVOLUTIONS]
         plain = [at for at in reads if layers[at].kind in _CONVOLUTIONS] + others[:1]
         size = image_bytes(tensor, self._npu)
