@@ -280,6 +280,8 @@ def test_an_empty_and_an_unknown_operator_are_answered() -> None:
     found = figures(net, "rv1126")
     assert found.layers[0].op == "MyOperator"
     assert found.layers[0].time_ms > 0
+    assert found.refused_layers == 1
+    assert any("1 layers are in no operator list" in each for each in found.notes)
     empty = figures(Net((1, 8, 4, 4)), "rv1126")
     assert empty.fps is None
     with pytest.raises(KeyError):
