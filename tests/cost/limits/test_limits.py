@@ -89,6 +89,7 @@ def test_a_window_beyond_a_limit_is_told_its_number(
     assert number in broken.words
     assert most in broken.words
     assert "2.3.2, 3.2." in broken.source
+    assert ("pad (left)" in broken.words) == (window.pads[1] > 0)
     placed = check_layer(layer, lowered, "rk3588", judged=False)
     assert placed.target == "CPU"
     assert number in placed.reason
