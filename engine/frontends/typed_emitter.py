@@ -22,6 +22,35 @@ _SMALL_BYTES = 1024
 """What inference may read of a constant: sizes, axes, indices, and a factor for each axis."""
 
 
+_UNCHANGED = frozenset(
+    [
+        "Abs",
+        "Ceil",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Floor",
+        "HardSigmoid",
+        "HardSwish",
+        "Identity",
+        "LeakyRelu",
+        "Log",
+        "LogSoftmax",
+        "Mish",
+        "Neg",
+        "Relu",
+        "Selu",
+        "Sigmoid",
+        "Softmax",
+        "Softplus",
+        "Softsign",
+        "Sqrt",
+        "Tanh",
+    ]
+)
+"""Operators whose output is what their first input is; a half of most networks."""
+
+
 class MisfitError(UnsupportedOperatorError):
     """A node whose inputs do not fit it, or whose output has no fixed size."""
 
@@ -36,11 +65,18 @@ def refuse(why: str) -> NoReturn:
 
 
 class TypedEmitter(Emitter):
-    """An emitter that knows shape and dtype of every tensor at once, by ONNX's inference."""
+    """An emitter that knows shape and dtype of every tensor at once, by ONNX's inference.
 
-    def __init__(self, title: str) -> None:
+    Args:
+        title: of the graph.
+        known: another one, which was given these layers before: its types are not inferred again.
+    """
+
+    def __init__(self, title: str, known: TypedEmitter | None = None) -> None:
         super().__init__(title)
+        self._before = {} if known is None else known._types
         self._types: dict[str, onnx.TypeProto] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
         self._small: dict[str, onnx.TensorProto] = {}
         self._imports = [onnx.helper.make_opsetid("", OPSET)]
 
@@ -80,10 +116,25 @@ class TypedEmitter(Emitter):
             MisfitError: ONNX's inference says why, or an output is absurdly large.
         """
         names = super().nodes(op, inputs, outputs, domain=domain, **attributes)
-        node = self._proto.graph.node[-1]
+        self._types.update(self._inferred(self._proto.graph.node[-1]))
+        for name in filter(None, names):
+            self.shape(name)
+        return names
+
+    def _inferred(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+        """The type of each output of a node whose inputs have theirs."""
+        if all(name in self._before for name in node.output):
+            return {name: self._before[name] for name in node.output}
+        if node.op_type in _UNCHANGED:
+            return {node.output[0]: self._types[node.input[0]]}
+        if node.op_type == "MaxUnpool":  # inference does not read the shape that is given
+            size = onnx.numpy_helper.to_array(self._small[node.input[2]])
+            element = self._types[node.input[0]].tensor_type.elem_type
+            kind = onnx.helper.make_tensor_type_proto(element, size.tolist())
+            return {node.output[0]: kind}
         try:
-            types = onnx.shape_inference.infer_node_outputs(
-                onnx.defs.get_schema(op, OPSET),
+            return onnx.shape_inference.infer_node_outputs(
+                onnx.defs.get_schema(node.op_type, OPSET),
                 node,
                 {name: self._types[name] for name in node.input if name},
                 {name: self._small[name] for name in node.input if name in self._small},
@@ -93,14 +144,6 @@ class TypedEmitter(Emitter):
         except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
             text = sanitize(str(error).split(")", 1)[-1].strip(), 160)
             raise MisfitError(f"its inputs do not fit ({text})") from error
-        self._types.update(types)
-        if op == "MaxUnpool":  # inference does not read the shape that is given
-            size = onnx.numpy_helper.to_array(self._small[node.input[2]])
-            element = self._types[node.input[0]].tensor_type.elem_type
-            self._types[names[0]] = onnx.helper.make_tensor_type_proto(element, size.tolist())
-        for name in filter(None, names):
-            self.shape(name)
-        return names
 
     def enlarged(self, x: str, scale: int, output: str = "", hint: str = "scales") -> str:
         """Pictures with every element copied ``scale`` times; ``hint`` names the factors."""
@@ -113,11 +156,14 @@ class TypedEmitter(Emitter):
         Raises:
             MisfitError: it depends on data, or is absurdly large.
         """
+        if name in self._shapes:
+            return self._shapes[name]
         shape = static_shape(self._types.get(name))
         if shape is None:
             raise MisfitError("the shape of its output depends on data")
         if min(shape, default=0) < 0 or prod(shape) > _MAX_ELEMENTS:
             raise MisfitError(f"an output of the shape {shape_text(shape)} is too large")
+        self._shapes[name] = shape
         return shape
 
     def dtype(self, name: str) -> np.dtype:

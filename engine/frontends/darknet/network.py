@@ -94,7 +94,7 @@ class Network:
         self, title: str, weights: Mapping[int, Mapping[str, np.ndarray]], needed: set[int]
     ) -> Net:
         """The graph of the layers that are needed, with their weights."""
-        e = TypedEmitter(title)
+        e = TypedEmitter(title, known=self.net.e)
         net = replace(self.net, e=e, data=e.input(INPUT_NAME, self.input_shape), weights=weights)
         net.layers = []
         for index, section in enumerate(self.sections):
