@@ -104,4 +104,5 @@ def test_an_output_says_for_which_shapes_it_is() -> None:
         OutputAgreement(name="y", samples=1, cosine=1.0, equal=1.0, shapes="1x3x192x192"),
         OutputAgreement(name="z", samples=1, cosine=1.0, equal=1.0),
     )
+    assert AGREEMENT.column("equal").show(rows[0]) == "-", "few values of a float are equal"
     assert [AGREEMENT.column("name").show(row) for row in rows] == ["y at 1x3x192x192", "z"]

@@ -99,8 +99,8 @@ def test_each_number_has_a_format_that_reads_back() -> None:
         ("SIZE", (1000, 1536, 10 << 20), ("1000 B", "1.50 KiB", "10.00 MiB")),
         (
             "MILLISECONDS",
-            (0, 0.03384, 1.77, 12.345, 999.97, 1234.5),
-            ("0", "0.0338", "1.770", "12.35", "1000", "1234"),
+            (0, 0.03384, 1.77, 12.345, 123.46, 999.97, 1234.5),
+            ("0", "0.0338", "1.770", "12.35", "123.5", "1000", "1234"),
         ),
         (
             "RATE",
@@ -217,6 +217,7 @@ def test_a_column_that_is_added_is_everywhere() -> None:
 
 def test_a_column_hides_where_it_says_nothing() -> None:
     assert "reaches" not in table_lines(CHIPS, ROWS)[0]
+    assert "FPS" in table_lines(CHIPS, [REFUSED])[0], "it is always there"
     asked = [replace(KNOWN, reaches="yes"), REFUSED]
     assert "reaches" in table_lines(CHIPS, asked)[0]
     same = Column("name", "also", help="x.", unlike="chip", from_width=1)
