@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.base.plain import JsonValue
-from engine.cost.lowered import Lowered, LoweredTensor, Window
-from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.lower import frozen_layer
+from engine.cost.lowered import Lowered, Window
+from engine.cost.lowering.graph import LoweringGraph, Node, Tensor
+from engine.cost.lowering.lower import frozen_graph, frozen_layer
 from engine.facts.npu import NpuDtype
 
 __all__ = ["FREE", "fuses_pool", "lower_generation1"]
@@ -55,21 +55,14 @@ def lower_generation1(
             _fuse_followers(work, node, 8 if dtype == "int8" else 16)
         elif node.op in _GATES:
             _fuse_gate(work, node)
-    layers = tuple(
-        frozen_layer(node, work, layer_dtypes or {}, dtype, _window(work, node))
-        for node in work.nodes
-    )
-    used = {n for each in layers for n in (*each.inputs, *each.consts, *each.outputs)}
-    used.update(work.inputs, work.outputs)
-    return Lowered(
-        family=design,
-        dtype=dtype,
-        layers=layers,
-        tensors={name: _tensor(work, name, dtype) for name in used if name in work.tensors},
-        inputs=tuple(work.inputs),
-        outputs=tuple(work.outputs),
-        rewrites=dict(work.rewrites),
-    )
+    own = layer_dtypes or {}
+    layers = [frozen_layer(node, work, own, dtype, _window(work, node)) for node in work.nodes]
+
+    def dtype_of(tensor: Tensor) -> str:
+        computed = tensor.dtype.startswith("float") and not tensor.const
+        return dtype if computed else tensor.dtype
+
+    return frozen_graph(work, design, dtype, layers, dtype_of)
 
 
 def fuses_pool(pool: Window, height: int, width: int, bits: int) -> bool:
@@ -92,12 +85,6 @@ def _constant(graph: LoweringGraph, node: Node) -> bool:
     return node.op in ("Shape", "Constant", "ConstantOfShape") or (
         bool(node.inputs) and not graph.features(node)
     )
-
-
-def _tensor(graph: LoweringGraph, name: str, dtype: NpuDtype) -> LoweredTensor:
-    tensor = graph.tensors[name]
-    computed = tensor.dtype.startswith("float") and not tensor.const
-    return LoweredTensor(name, tensor.shape, dtype if computed else tensor.dtype, tensor.const)
 
 
 def _fuse_followers(graph: LoweringGraph, node: Node, bits: int) -> None:

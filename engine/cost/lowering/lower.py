@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Window
 from engine.cost.lowering.activations import (
@@ -38,7 +37,7 @@ from engine.cost.lowering.conversions import convert_types
 from engine.cost.lowering.ends import hold_ends, make_recurrent, release_ends
 from engine.cost.lowering.fours import restore_softmax, widen, widen_rows
 from engine.cost.lowering.fuse import fuse_activations, fuse_sums, has_int4, scale_images
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph, Node, Tensor
 from engine.cost.lowering.groups import rewrite_groups, write_groups
 from engine.cost.lowering.heads import split_heads, split_packed
 from engine.cost.lowering.instances import spell_instance_norms, turn_whole_maps
@@ -95,7 +94,7 @@ from engine.cost.lowering.tiles import halve_filters, tile_filters
 from engine.cost.memory.layout import settled
 from engine.facts.npu import NpuDtype, NpuProfile
 
-__all__ = ["frozen_layer", "lower"]
+__all__ = ["frozen_graph", "frozen_layer", "lower"]
 
 RULES: tuple[Rule, ...] = (
     drop_idle,
@@ -232,20 +231,38 @@ def _frozen(work: LoweringGraph, context: Context) -> Lowered:
         for node in work.nodes
     ]
     layers += [_end("OutputOperator", name, work, context) for name in work.outputs]
-    used = {name for layer in layers for name in (*layer.inputs, *layer.consts, *layer.outputs)}
-    tensors = {
-        name: LoweredTensor(name, found.shape, found.dtype, found.const)
-        for name in used
-        if (found := work.tensors.get(name)) is not None
-    }
-    for name in (*work.inputs, *work.outputs):
-        if name in tensors and tensors[name].dtype == "float32":
-            tensors[name] = replace(tensors[name], dtype=context.dtype)
+    ends = (*work.inputs, *work.outputs)
+    return frozen_graph(
+        work,
+        context.family,
+        context.dtype,
+        layers,
+        lambda each: context.dtype if each.name in ends and each.dtype == "float32" else each.dtype,
+    )
+
+
+def frozen_graph(
+    work: LoweringGraph,
+    family: str,
+    dtype: NpuDtype,
+    layers: Sequence[LoweredLayer],
+    dtype_of: Callable[[Tensor], str],
+) -> Lowered:
+    """A graph of either generation as it is laid out, with the tensors that its layers name.
+
+    Args:
+        work: after all rewrites.
+        family, dtype, layers: as of :class:`engine.cost.lowered.Lowered`.
+        dtype_of: what a tensor has on the chip.
+    """
+    used = {name for each in layers for name in (*each.inputs, *each.consts, *each.outputs)}
+    used.update(work.inputs, work.outputs)
+    kept = [work.tensors[name] for name in used if name in work.tensors]
     return Lowered(
-        family=context.family,
-        dtype=context.dtype,
+        family=family,
+        dtype=dtype,
         layers=tuple(layers),
-        tensors=tensors,
+        tensors={t.name: LoweredTensor(t.name, t.shape, dtype_of(t), t.const) for t in kept},
         inputs=tuple(work.inputs),
         outputs=tuple(work.outputs),
         rewrites=dict(work.rewrites),
