@@ -58,7 +58,7 @@ def lower_generation1(
     own = layer_dtypes or {}
     layers = [frozen_layer(node, work, own, dtype, _window(work, node)) for node in work.nodes]
 
-    def dtype_of(tensor: Tensor) -> str:
+    def dtype_of(name: str, tensor: Tensor) -> str:
         computed = tensor.dtype.startswith("float") and not tensor.const
         return dtype if computed else tensor.dtype
 

@@ -232,13 +232,12 @@ def _frozen(work: LoweringGraph, context: Context) -> Lowered:
     ]
     layers += [_end("OutputOperator", name, work, context) for name in work.outputs]
     ends = (*work.inputs, *work.outputs)
-    return frozen_graph(
-        work,
-        context.family,
-        context.dtype,
-        layers,
-        lambda each: context.dtype if each.name in ends and each.dtype == "float32" else each.dtype,
-    )
+
+    def dtype_of(name: str, tensor: Tensor) -> str:
+        float32 = name in ends and tensor.dtype == "float32"
+        return context.dtype if float32 else tensor.dtype
+
+    return frozen_graph(work, context.family, context.dtype, layers, dtype_of)
 
 
 def frozen_graph(
@@ -246,23 +245,27 @@ def frozen_graph(
     family: str,
     dtype: NpuDtype,
     layers: Sequence[LoweredLayer],
-    dtype_of: Callable[[Tensor], str],
+    dtype_of: Callable[[str, Tensor], str],
 ) -> Lowered:
     """A graph of either generation as it is laid out, with the tensors that its layers name.
 
     Args:
         work: after all rewrites.
         family, dtype, layers: as of :class:`engine.cost.lowered.Lowered`.
-        dtype_of: what a tensor has on the chip.
+        dtype_of: name and tensor -> what it has on the chip. Without Q/DQ an output may be a
+            tensor of another name.
     """
     used = {name for each in layers for name in (*each.inputs, *each.consts, *each.outputs)}
     used.update(work.inputs, work.outputs)
-    kept = [work.tensors[name] for name in used if name in work.tensors]
+    kept = {name: work.tensors[name] for name in used if name in work.tensors}
     return Lowered(
         family=family,
         dtype=dtype,
         layers=tuple(layers),
-        tensors={t.name: LoweredTensor(t.name, t.shape, dtype_of(t), t.const) for t in kept},
+        tensors={
+            name: LoweredTensor(name, tensor.shape, dtype_of(name, tensor), tensor.const)
+            for name, tensor in kept.items()
+        },
         inputs=tuple(work.inputs),
         outputs=tuple(work.outputs),
         rewrites=dict(work.rewrites),
