@@ -52,7 +52,7 @@ def _add_up(graph: LoweringGraph, node: Node) -> None:
     graph.remove(node)
     for at, each in enumerate(others, 1):
         name = graph.fresh(f"{node.name}_2add{at}")
-        added = found.name
+        added = node.outputs[0]
         if at < len(others):
             added = graph.add_tensor(f"{name}_o", found.shape, found.dtype)
         graph.put("Add", name, [total, each], [added], before=following, sources=node.sources)
