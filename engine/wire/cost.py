@@ -105,7 +105,14 @@ class WhatIf:
     chips: EstimatedChips = ()
     dtype: EstimatedDtype = None
     input_sizes: OtherSizes = ()
-    batch: Annotated[int, Whole(1, 1024)] | None = None
+    batch: Annotated[
+        Annotated[int, Whole(1, 1024)] | None,
+        Flag(
+            name="--rknn-batch-size",
+            help="Of an estimate: inferences at once. Default: the recipe's, else 1.",
+            option="rknn_batch_size",
+        ),
+    ] = None
     npu_mhz: NpuClock = None
     cores: Annotated[
         int,

@@ -63,6 +63,7 @@ class Flag:
             raises ValueError with what it should be; of a mapping both are of one (key, value).
         whole: ``read`` makes a list of one text, ``10,13,16``; else the flag is repeated.
         otherwise: what the command line takes where it is not given.
+        option: the option of the recipe that it stands for; the command line has that one's flag.
     """
 
     help: str
@@ -74,6 +75,7 @@ class Flag:
     write: Callable[[Any], str] | None = None
     whole: bool = False
     otherwise: str = ""
+    option: str = ""
 
 
 Force = Annotated[bool, Flag(help="Overwrite files that exist.")]

@@ -69,7 +69,7 @@ def request_flags(
 
     def add(command: Command) -> Command:
         for param in reversed(params_of(method.params)):
-            if param.path[0] not in without:
+            if param.path[0] not in without and not param.flag.option:
                 required = param.required and not optional
                 command = flag_option(param, param.key, required=required)(command)
         return command

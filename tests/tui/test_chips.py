@@ -265,7 +265,7 @@ async def test_a_report_is_written_and_commands_say_the_same(
         assert "--optimization-level" in words
         assert words[-12:] == [
             *("--chip", "rk3588", "--dtype", "float16", "--input-size", "image=1,1,16,16"),
-            *("--npu-mhz", "500", "--cores", "3", "--rknn-batch-size", "2"),
+            *("--rknn-batch-size", "2", "--npu-mhz", "500", "--cores", "3"),
         ]
 
 

@@ -130,12 +130,14 @@ def test_the_command_line_of_a_request_parses_back_to_it(
     }
     assert read_request(method.params, encode(asked)) == asked
     if "recipe" in left and method.options:
-        assert values_of(parsed) == {"do_quantization": False}
+        options = {p.flag.option: getattr(asked, p.path[0]) for p in params_of(method.params)}
+        given = {name: value for name, value in options.items() if name and value is not None}
+        assert values_of(parsed) == {"do_quantization": False} | given
 
 
 def _needed(method: Method[Any, Any], asked: Any) -> dict[str, Any]:
     """What no flag gives: the recipe and the arguments."""
-    flagged = {param.path[0] for param in params_of(method.params)}
+    flagged = {param.path[0] for param in params_of(method.params) if not param.flag.option}
     return {f.name: getattr(asked, f.name) for f in fields(asked) if f.name not in flagged}
 
 

@@ -42,7 +42,7 @@ SORTS: dict[str, Callable[[ChipEstimate], float]] = {
     epilog="Example: rknntui chips model.onnx --chip rk3566 --chip rk3588 --report chips.html",
 )
 @click.argument("model", required=False, type=click.Path(path_type=Path))
-@request_flags(COST_ESTIMATE, without=("batch",))
+@request_flags(COST_ESTIMATE)
 @click.option(
     "--sort",
     type=click.Choice(list(SORTS)),

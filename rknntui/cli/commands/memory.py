@@ -30,7 +30,7 @@ from rknntui.cli.verb import board_target
 )
 @click.argument("model", type=click.Path(path_type=Path))
 @request_flags(BOARD_MEMORY)
-@request_flags(COST_ESTIMATE, without=("batch", "cores"))
+@request_flags(COST_ESTIMATE, without=("cores",))
 @report_flag
 @force_flag
 @fail_memory_flag

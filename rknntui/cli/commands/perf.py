@@ -99,7 +99,7 @@ def run(found: Performance, limits: Limits) -> Printed:
     epilog="Example: rknntui perf estimate model.onnx --chip rk3588 --fail-over 20ms",
 )
 @target
-@request_flags(COST_ESTIMATE, without=("batch",))
+@request_flags(COST_ESTIMATE)
 @click.option("--advice", is_flag=True, help="Also say what would make it faster.")
 @report_flag
 @force_flag
