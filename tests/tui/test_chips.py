@@ -194,7 +194,7 @@ async def test_check_and_advice_say_what_to_do(app: Workbench, answers: CostAnsw
         await pilot.press("right_square_bracket")
         await to_view(pilot, workspace, "Advice", "multiple of 16")
         text = screen_text(app)
-        assert "0.25    25.0" in text
+        assert "0.2500   25.00" in text
         assert "Source: RKNN-T2 2.3.2, 5.1" in text
         assert workspace.views.layer_id == LAYERS[0]
         await pilot.press("j")
@@ -219,10 +219,10 @@ async def test_what_if_shows_the_change(app: Workbench, answers: CostAnswers) ->
         await until(pilot, lambda: "FPS Δ" in screen_text(app), "the change")
         asked = answers.asked[-1][1]
         assert (asked.dtype, asked.cores, asked.batch) == ("float16", 2, None)
-        assert "278 FPS (+25 %)" in screen_text(app)
+        assert "277.8 FPS (+25.0 %)" in screen_text(app)
         await pilot.press("enter")
         await until(pilot, lambda: "ms Δ" in screen_text(app), "of the layers")
-        assert "-20 %" in screen_text(app)
+        assert "-20.0 %" in screen_text(app)
         await pilot.press("W")
         await until(pilot, lambda: "what if" not in screen_text(app), "the recipe's own")
         assert workspace.scenario == AS_IS
