@@ -129,21 +129,21 @@ def float16_overflows(
         weights: node -> its constants.
         layers: of the quantized graph.
     """
-    found = []
+    findings = []
     for name, params in activations.items():
         seen = (params.observed_minimum or 0.0, params.observed_maximum or 0.0)
         largest = max(abs(value) for value in seen)
         if params.is_float and largest > HALF_LIMIT:
             place = layers.stored.get(name)
             tensor = name if place is None else place.tensor
-            found.append(overflow_finding(layers.id_of(tensor), largest))
+            findings.append(overflow_finding(layers.id_of(tensor), largest))
     for node, layer in weights.items():
         if layer.params.is_float and not np.isfinite(layer.integers).all():
             largest = max(
                 abs(layer.params.observed_minimum or 0.0), abs(layer.params.observed_maximum or 0.0)
             )
-            found.append(overflow_finding(layers.by_node[node].id, largest))
-    return tuple(found)
+            findings.append(overflow_finding(layers.by_node[node].id, largest))
+    return tuple(findings)
 
 
 def overflow_finding(where: str, largest: float) -> Finding:

@@ -72,9 +72,9 @@ def quantize(
     if is_quantized_source(graph):
         table = QuantTable(read_qdq_params(graph))
         return Quantized(graph, table, graph, (_kept(graph),), layers_of(graph))
-    found = check_dtype(settings.dtype)
+    findings = check_dtype(settings.dtype)
     for dtype in dict.fromkeys(settings.layers.values()):
-        found += check_layer_dtype(dtype)
+        findings += check_layer_dtype(dtype)
     decided = plan(graph, settings.dtype, settings.layers)
     if not decided.formats:
         raise QuantizationError(
@@ -85,7 +85,7 @@ def quantize(
     settings = resolve_shared_ranges(settings, decided)
     # without integers there is nothing that an algorithm could choose
     algorithm = settings.algorithm if decided.tensors else ""
-    found += () if algorithm else ineffective_algorithm(settings)
+    findings += () if algorithm else ineffective_algorithm(settings)
     prepare = _PREPARE.get(algorithm, by_ranges.prepare)
     ready = prepare(graph, decided, observations, settings, feeds, reporter)
     if algorithm in _PREPARE:
@@ -94,10 +94,10 @@ def quantize(
     quantized, params, layers = insert_qdq(
         ready.graph, ready.plan, ready.activations, ready.weights
     )
-    found += (*ready.findings, *float16_overflows(ready.activations, ready.weights, layers))
+    findings += (*ready.findings, *float16_overflows(ready.activations, ready.weights, layers))
     how = ", ".join(part for part in (settings.dtype, algorithm, settings.granularity) if part)
     reporter.emit(LogLine(f"{len(params)} tensors quantized to {how}"))
-    done = Quantized(quantized, QuantTable(params), ready.graph, found, layers)
+    done = Quantized(quantized, QuantTable(params), ready.graph, findings, layers)
     _verify(settings, done)
     return done
 

@@ -48,20 +48,20 @@ def quantize_weights(
     Returns:
         node name -> its quantized constants, in the order of the graph.
     """
-    found: dict[str, LayerWeights] = {}
+    layer_weights: dict[str, LayerWeights] = {}
     for node in graph.nodes:
-        wanted = plan.weights.get(node.name or "")
-        if wanted is None:
+        weight_plan = plan.weights.get(node.name or "")
+        if weight_plan is None:
             continue
-        data = next(v for v in data_inputs(node) if v.name != wanted.weight)
-        weight = graph.constant(wanted.weight)
+        data = next(v for v in data_inputs(node) if v.name != weight_plan.weight)
+        weight = graph.constant(weight_plan.weight)
         if weight is None:
-            raise ValueError(f"{wanted.weight} is not a constant")
-        bias = None if wanted.bias is None else graph.constant(wanted.bias)
-        scheme = plan.schemes[wanted.node]
-        axis = wanted.axis if granularity == "channel" and scheme.per_channel else None
-        read = activations[plan.read_as(data.name or "", wanted.node)]
+            raise ValueError(f"{weight_plan.weight} is not a constant")
+        bias = None if weight_plan.bias is None else graph.constant(weight_plan.bias)
+        scheme = plan.schemes[weight_plan.node]
+        axis = weight_plan.axis if granularity == "channel" and scheme.per_channel else None
+        read = activations[plan.read_as(data.name or "", weight_plan.node)]
         bounded = bias if scheme.bias == "int32" else None
         params = weight_params(weight, axis, bounded, read.scale[0], scheme.weight)
-        found[wanted.node] = LayerWeights(params, params.quantize(weight), bias)
-    return found
+        layer_weights[weight_plan.node] = LayerWeights(params, params.quantize(weight), bias)
+    return layer_weights

@@ -81,8 +81,8 @@ class Divergence:
         held = inside > 0
         grouped = inside.reshape(-1, _BINS_PER_STEP)
         share = held.reshape(-1, _BINS_PER_STEP)
-        each = grouped.sum(axis=1) / np.maximum(share.sum(axis=1), 1)
-        quantized = (each[:, None] * share).reshape(-1)
+        average = grouped.sum(axis=1) / np.maximum(share.sum(axis=1), 1)
+        quantized = (average[:, None] * share).reshape(-1)
         return _relative_entropy(real, quantized)
 
 

@@ -62,12 +62,12 @@ def prepare(
     over = f"{samples} calibration sample{'' if samples == 1 else 's'}"
     text = ", ".join(f"{sanitize(name, 60)} {gain_text(-loss)}" for name, loss in lost.items())
     reporter.emit(LogLine(f"kl_divergence against normal, over {over}: {text}"))
-    found = tuple(
+    findings = tuple(
         _finding(name, gain_text(-loss), over, _clipped(ranges, usual, observations))
         for name, loss in lost.items()
         if loss > LOSS_LIMIT
     )
-    return replace(ready, findings=found)
+    return replace(ready, findings=findings)
 
 
 def sqnr_losses(
@@ -90,9 +90,9 @@ def sqnr_losses(
     sums = {name: (ErrorSums(), ErrorSums()) for name in names}
     for feed in feeds:
         expected = golden.run(feed)
-        found = [session.run(feed) for session in quantized]
+        outputs = [session.run(feed) for session in quantized]
         for name in names:
-            new = error_sums(expected[name], *(one[name] for one in found))
+            new = error_sums(expected[name], *(one[name] for one in outputs))
             sums[name] = sums[name][0] + new[0], sums[name][1] + new[1]
     lost = {name: _loss(first.noise, second.noise) for name, (first, second) in sums.items()}
     return lost, max((first.samples for first, _ in sums.values()), default=0)

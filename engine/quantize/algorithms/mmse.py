@@ -135,15 +135,15 @@ def scaled_means(
     observations: Observations,
 ) -> dict[str, MeanInput]:
     """The mean inputs of weighted layers where every channel is divided by its factor."""
-    found = dict(observations.inputs)
-    for node, wanted in input_sums(graph, plan).items():
-        groups, seen = channels.groups.get(wanted.tensor), found.get(node)
+    means = dict(observations.inputs)
+    for node, input_sum in input_sums(graph, plan).items():
+        groups, seen = channels.groups.get(input_sum.tensor), means.get(node)
         if groups is None or seen is None:
             continue
         own = factors[groups]
         total = seen.total.reshape(own.size, -1) / own[:, None]
-        found[node] = MeanInput(total.reshape(seen.total.shape), seen.positions)
-    return found
+        means[node] = MeanInput(total.reshape(seen.total.shape), seen.positions)
+    return means
 
 
 class _SecondPass:

@@ -61,8 +61,8 @@ class _End:
         total = self._sums[0][0]
         if total == 0:
             return 0.0, 0.0, 0.0
-        wanted = max(_TAIL * total, min(_TAIL_VALUES, total))
-        index = max(int(np.searchsorted(-self._sums[0], -wanted, side="right")) - 1, 0)
+        count = max(_TAIL * total, min(_TAIL_VALUES, total))
+        index = max(int(np.searchsorted(-self._sums[0], -count, side="right")) - 1, 0)
         index = min(index, weight.size - 1)
         start, mass = float(self._size[index]), float(self._sums[0][index])
         return start, mass, float(self._sums[1][index]) / mass - start

@@ -61,20 +61,20 @@ def choose_ranges(
     search = _SEARCHES.get(settings.algorithm)
     inputs = {spec.name for spec in graph.inputs}
     whole = unclipped_tensors(graph, plan) if search is not None else frozenset[str]()
-    found: dict[str, tuple[float, float]] = {}
+    limits: dict[str, tuple[float, float]] = {}
     for name in plan.tensors:
         if name in plan.sources:
             continue
         seen, form = observations[name], plan.formats.get(name)
         if name in settings.ranges:
-            found[name] = settings.ranges[name]
+            limits[name] = settings.ranges[name]
         elif search is None or name in inputs or not has_arbitrary_scale(form):
             # an input's limits are those of pixels
-            found[name] = (seen.minimum, seen.maximum)
+            limits[name] = (seen.minimum, seen.maximum)
         else:
             steps = 255 if form is None else form.high - form.low
-            found[name] = search(seen, steps, plan.clamps.get(name, ()), name in whole)
-    return found
+            limits[name] = search(seen, steps, plan.clamps.get(name, ()), name in whole)
+    return limits
 
 
 def has_arbitrary_scale(form: Format | None) -> bool:

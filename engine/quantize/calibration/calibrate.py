@@ -134,8 +134,8 @@ class _Accumulator:
         self._sources = _copied_from(graph, plan)
         watched = [name for name, source in self._sources.items() if name == source]
         self._readers: dict[InputSum, list[str]] = {}
-        for node, wanted in input_sums(graph, plan).items():
-            self._readers.setdefault(wanted, []).append(node)
+        for node, input_sum in input_sums(graph, plan).items():
+            self._readers.setdefault(input_sum, []).append(node)
         self._watch = ActivationObserver(graph, watched, list(self._readers), threads, brief)
         self._tensors = {name: _TensorAccumulator() for name in watched}
         self._sums = Sums(self._readers)
@@ -158,8 +158,8 @@ class _Accumulator:
         self.samples = seen.samples
         for name, growing in self._tensors.items():
             growing.resume(seen[name])
-        for wanted, nodes in self._readers.items():
-            self._sums.add(wanted, seen.inputs[nodes[0]])
+        for input_sum, nodes in self._readers.items():
+            self._sums.add(input_sum, seen.inputs[nodes[0]])
 
     def add(self, feed: Mapping[str, np.ndarray]) -> None:
         """Take one more sample; raises as :func:`calibrate`."""
@@ -187,13 +187,13 @@ class _Accumulator:
         """What was seen so far, frozen; later samples must not follow a part of a block."""
         self._sums.flush()
         self._count()
-        found = {name: growing.observation() for name, growing in self._tensors.items()}
-        tensors = {name: found[source] for name, source in self._sources.items()}
+        observed = {name: growing.observation() for name, growing in self._tensors.items()}
+        tensors = {name: observed[source] for name, source in self._sources.items()}
         # in the order of the graph, also where a run went on from another's
         means = {
-            node: self._sums.means[wanted]
-            for wanted, nodes in self._readers.items()
-            if wanted in self._sums.means
+            node: self._sums.means[input_sum]
+            for input_sum, nodes in self._readers.items()
+            if input_sum in self._sums.means
             for node in nodes
         }
         return Observations(self.samples, tensors, means)
@@ -201,10 +201,10 @@ class _Accumulator:
 
 def _copied_from(graph: Graph, plan: Plan) -> dict[str, str]:
     """Tensor of the plan -> the one of them, maybe itself, that holds the same values first."""
-    copies, found = _layout_outputs(graph), dict[str, str]()
+    copies, sources = _layout_outputs(graph), dict[str, str]()
     for name in plan.tensors:
-        found[name] = found.get(copies.get(name, ""), name)
-    return found
+        sources[name] = sources.get(copies.get(name, ""), name)
+    return sources
 
 
 class _TensorAccumulator:

@@ -114,11 +114,11 @@ class InputSum:
         batch, _, *sizes = array.shape
         places = [self.window.places(axis, size) for axis, size in enumerate(sizes)]
         # the first axis first: what lies outside of a window is whole rows then, and little is left
-        found = (lines or Lines(array)).over(places[0][0])
+        sums = (lines or Lines(array)).over(places[0][0])
         for axis in range(1, len(sizes)):
-            found = Lines(found, 2 + axis).over(places[axis][0])
+            sums = Lines(sums, 2 + axis).over(places[axis][0])
         outputs = float(batch * np.prod([count for _, count in places]))
-        return MeanInput(found.sum(axis=0), outputs)
+        return MeanInput(sums.sum(axis=0), outputs)
 
 
 class Sums:
@@ -144,8 +144,8 @@ class Sums:
         """Take a layer's input on one more sample; it is not changed, and not kept."""
         if array.size > _PILED_VALUES:
             lines = Lines(array)
-            for wanted in self._of[tensor]:
-                self.add(wanted, wanted.of(array, lines))
+            for input_sum in self._of[tensor]:
+                self.add(input_sum, input_sum.of(array, lines))
             return
         pile, count = self._piles.get(tensor, (None, 0))
         if pile is not None and pile.shape != array.shape:
@@ -165,9 +165,9 @@ class Sums:
     def _settle(self, tensor: str) -> None:
         pile, count = self._piles.pop(tensor)
         lines = Lines(pile)
-        for wanted in self._of[tensor]:
-            summed = wanted.of(pile, lines)
-            self.add(wanted, MeanInput(summed.total, summed.positions * count))
+        for input_sum in self._of[tensor]:
+            summed = input_sum.of(pile, lines)
+            self.add(input_sum, MeanInput(summed.total, summed.positions * count))
 
 
 class Lines:
@@ -193,21 +193,21 @@ class Lines:
             return self._of(place)
         # few values lie outside of a window that moves along: take them off all that it could meet
         first = place.start % step
-        found = self._from(first, step)
+        total = self._from(first, step)
         if place.start > first:
-            found = found - self._of(slice(first, place.start, step))
+            total = total - self._of(slice(first, place.start, step))
         after = place.start + count * step
         if after < size:
-            found = found - self._of(slice(after, size, step))
-        return found
+            total = total - self._of(slice(after, size, step))
+        return total
 
     def _from(self, first: int, step: int) -> np.ndarray:
         """The sums of every ``step``-th value."""
-        found = self._every.get((first, step))
-        if found is None:
+        total = self._every.get((first, step))
+        if total is None:
             every = slice(first, None, step)
-            found = self._every[first, step] = self._of(every)
-        return found
+            total = self._every[first, step] = self._of(every)
+        return total
 
     def _of(self, place: slice) -> np.ndarray:
         letters = "abcdefgh"[: self._array.ndim]
@@ -223,20 +223,22 @@ def input_sums(graph: Graph, plan: Plan) -> dict[str, InputSum]:
 
     MatMul has none, and a ConvTranspose that only names the size of its output is left out.
     """
-    found: dict[str, InputSum] = {}
+    sums: dict[str, InputSum] = {}
     for node in graph.nodes:
-        wanted = plan.weights.get(node.name or "")
-        if wanted is None or node.op_type == "MatMul":
+        weight_plan = plan.weights.get(node.name or "")
+        if weight_plan is None or node.op_type == "MatMul":
             continue
-        data = name_of(next(v for v in data_inputs(node) if v.name != wanted.weight))
+        data = name_of(next(v for v in data_inputs(node) if v.name != weight_plan.weight))
         if node.op_type == "Gemm":
-            found[wanted.node] = InputSum(data, None, bool(node.attributes.get_int("transA", 0)))
+            sums[weight_plan.node] = InputSum(
+                data, None, bool(node.attributes.get_int("transA", 0))
+            )
             continue
-        weight = graph.constant(wanted.weight)
+        weight = graph.constant(weight_plan.weight)
         window = None if weight is None else _window(node, weight.shape[2:])
         if window is not None:
-            found[wanted.node] = InputSum(data, window)
-    return found
+            sums[weight_plan.node] = InputSum(data, window)
+    return sums
 
 
 def _window(node: ir.Node, kernel: tuple[int, ...]) -> Window | None:

@@ -48,7 +48,7 @@ def rising_function(graph: Graph, node: ir.Node) -> tuple[str, Rising] | None:
 
 def composed(steps: Sequence[Rising]) -> Rising:
     """One function after the other."""
-    return lambda values: reduce(lambda given, step: step(given), steps, values)
+    return lambda values: reduce(lambda array, step: step(array), steps, values)
 
 
 def _sigmoid(values: np.ndarray) -> np.ndarray:

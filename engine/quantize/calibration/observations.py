@@ -93,14 +93,14 @@ class Observations:
     inputs: Mapping[str, MeanInput] = field(default_factory=dict)
 
     def __getitem__(self, tensor: str) -> Observation:
-        found = self.tensors.get(tensor)
-        if found is None:
+        observation = self.tensors.get(tensor)
+        if observation is None:
             raise QuantizationError(
                 f"Tensor {sanitize(tensor)!r} was not watched during calibration.",
                 cause="The observations belong to another graph.",
                 remedy=did_you_mean(tensor, self.tensors) or "Calibrate again.",
             )
-        return found
+        return observation
 
     def to_json(self) -> dict[str, JsonValue]:
         """Ranges as plain data: ``{"samples": n, "tensors": {name: [minimum, maximum]}}``."""

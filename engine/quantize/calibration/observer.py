@@ -73,11 +73,11 @@ class ActivationObserver:
         threads: int,
         whole: bool = False,
     ) -> None:
-        self._summed = dict.fromkeys(wanted.tensor for wanted in sums)
+        self._summed = dict.fromkeys(input_sum.tensor for input_sum in sums)
         names = dict.fromkeys([*tensors, *self._summed])
         self._inputs = [spec.name for spec in graph.inputs if spec.name in names]
         self._derived = _derived(graph, names, self._summed)
-        derived = {name for found in self._derived.values() for name, _ in found}
+        derived = {name for pairs in self._derived.values() for name, _ in pairs}
         inner = [name for name in names if name not in self._inputs and name not in derived]
         own = [spec.name for spec in graph.outputs]
         self._wanted = set(inner)
@@ -141,7 +141,7 @@ def _derived(
     They need not leave the runtime, and what they hold is not read: a quarter of the values of a
     network with SiLU are such, and half of those of an exported GELU. One may follow from another.
     """
-    found: dict[str, list[tuple[str, Rising]]] = {}
+    derived: dict[str, list[tuple[str, Rising]]] = {}
     known = set(names)
     for name in names:
         source, steps = name, list[Rising]()
@@ -153,8 +153,8 @@ def _derived(
             source, step = rising
             steps.insert(0, step)
         if source != name and source in known:
-            found.setdefault(source, []).append((name, composed(steps)))
-    return found
+            derived.setdefault(source, []).append((name, composed(steps)))
+    return derived
 
 
 def _stride(size: int) -> int:
@@ -186,13 +186,13 @@ def _channelled(graph: Graph, names: Iterable[str]) -> set[str]:
             kernel = node.inputs[1].shape if node.inputs[1] is not None else None
             lines |= kernel is not None and kernel.rank() == 3
     batches = {spec.shape[0] for spec in graph.inputs if spec.shape}
-    found = set()
+    channelled = set()
     for name in names:
         shape = graph.spec(name).shape
         spatial = len(shape) > 3 or (lines and len(shape) == 3)
         if name in around or len(shape) == 2 or (spatial and shape[0] in batches):
-            found.add(name)
-    return found
+            channelled.add(name)
+    return channelled
 
 
 def _reduced(array: np.ndarray, channels: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

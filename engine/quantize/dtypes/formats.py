@@ -275,21 +275,21 @@ def layer_dtype(name: str) -> LayerDtype:
 
 
 def _named(known: Mapping[str, T], name: str, what: str, there_are: str, usual: str) -> T:
-    found = known.get(name)
-    if found is None:
+    value = known.get(name)
+    if value is None:
         raise QuantizationError(
             what,
             cause=f"{there_are} {', '.join(known)}.",
             remedy=did_you_mean(name, known) or f"Choose {usual}.",
         )
-    return found
+    return value
 
 
 def resolve_dtype(dtype: str, target: str | None = None) -> str:
     """The name of a dtype on a chip: ``asymmetric_quantized-8`` is ``w8a8`` on newer chips."""
-    found = _target(target)
+    capabilities = _target(target)
     renamed = _RENAMED.get(dtype)
-    if found is None or renamed is None or dtype in found.dtypes:
+    if capabilities is None or renamed is None or dtype in capabilities.dtypes:
         return dtype
     return renamed
 
@@ -309,11 +309,11 @@ def check_dtype(dtype: str, target: str | None = None) -> tuple[Finding, ...]:
     """
     scheme_of(dtype)
     having = _having(lambda one: dtype in one.dtypes)
-    found = _target(target)
-    if found is None:
+    capabilities = _target(target)
+    if capabilities is None:
         return () if having else (_nowhere("quantized_dtype", dtype),)
-    if resolve_dtype(dtype, target) not in found.dtypes:
-        raise _refused(dtype, found, having, found.dtypes)
+    if resolve_dtype(dtype, target) not in capabilities.dtypes:
+        raise _refused(dtype, capabilities, having, capabilities.dtypes)
     return ()
 
 
@@ -325,30 +325,30 @@ def check_layer_dtype(dtype: str, target: str | None = None) -> tuple[Finding, .
         return one.generation == layer.generation and layer.listed in one.dtypes
 
     having = _having(has)
-    found = _target(target)
-    if found is None:
+    capabilities = _target(target)
+    if capabilities is None:
         return () if having else (_nowhere("layers", dtype),)
-    if not has(found):
+    if not has(capabilities):
         known = [
             other.name
             for other in LAYER_DTYPES.values()
-            if other.generation == found.generation and other.listed in found.dtypes
+            if other.generation == capabilities.generation and other.listed in capabilities.dtypes
         ]
-        raise _refused(dtype, found, having, known)
+        raise _refused(dtype, capabilities, having, known)
     return ()
 
 
 def _target(name: str | None) -> Chip | None:
     if name is None:
         return None
-    found = chip(name)
-    if found is None:
+    capabilities = chip(name)
+    if capabilities is None:
         names = [one.name for one in chips()]
         raise QuantizationError(
             f"There is no chip {sanitize(name, 60)!r}.",
             remedy=did_you_mean(name, names) or f"Chips: {', '.join(names)}.",
         )
-    return found
+    return capabilities
 
 
 def _having(has: Callable[[Chip], bool]) -> list[str]:

@@ -116,20 +116,20 @@ def assign_schemes(
     }
     chosen: dict[str, tuple[str, str]] = {}
     for name, dtype in dtypes.items():
-        wanted = layer_dtype(dtype)
+        own_dtype = layer_dtype(dtype)
         layer = layers.find(name)
         if layer is None:
             raise _no_layer(name, layers.names)
-        if not layer.can_promote and not wanted.scheme.activation.is_float:
+        if not layer.can_promote and not own_dtype.scheme.activation.is_float:
             raise _only_float(name, dtype, reasons.get(layer.node, ""))
-        other, given = chosen.setdefault(layer.id, (name, dtype))
-        if given != dtype:
+        other, earlier = chosen.setdefault(layer.id, (name, dtype))
+        if earlier != dtype:
             raise QuantizationError(
                 f"{sanitize(other, 120)!r} and {sanitize(name, 120)!r} belong to one layer "
-                f"and are given two dtypes, {given} and {dtype}.",
+                f"and are given two dtypes, {earlier} and {dtype}.",
                 remedy="Give the layer one dtype.",
             )
-        schemes.update(dict.fromkeys(layer.nodes, wanted.scheme))
+        schemes.update(dict.fromkeys(layer.nodes, own_dtype.scheme))
     return schemes
 
 
@@ -166,7 +166,7 @@ def data_flow(
     """
     nodes = list(nodes)
     written: dict[str, Format] = {}
-    wanted: dict[str, list[Format]] = {}
+    formats_read: dict[str, list[Format]] = {}
     for node in nodes:
         scheme = schemes.get(node.name or "")
         if scheme is None:
@@ -176,19 +176,19 @@ def data_flow(
             # a float kernel takes float constants: a small divisor must not become 0
             whole = role is Role.INTEGER or scheme.activation.is_float
             if name_of(value) not in absorbed and (whole or not is_constant(value)):
-                readers = wanted.setdefault(name_of(value), [])
+                readers = formats_read.setdefault(name_of(value), [])
                 if scheme.activation not in readers:
                     readers.append(scheme.activation)
         for value in node.outputs:
             used = bool(value.uses()) or value.is_graph_output()
             if value.name and is_float(value) and used and value.name not in absorbed:
                 written[value.name] = scheme.activation
-                wanted.setdefault(value.name, [])
+                formats_read.setdefault(value.name, [])
     taken = {name_of(v) for node in nodes for v in (*node.inputs, *node.outputs) if v}
     names = UniqueNames(taken | {node.name or "" for node in nodes})
     formats: dict[str, Format] = {}
     boundaries: dict[str, tuple[DtypeBoundary, ...]] = {}
-    for tensor, readers in wanted.items():
+    for tensor, readers in formats_read.items():
         own = written.get(tensor)
         if own is None:
             own = base.activation if base.activation in readers else readers[0]

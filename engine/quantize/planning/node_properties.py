@@ -124,10 +124,11 @@ def interpolates_within(node: ir.Node) -> bool:
     The NPU then keeps the scale of its input [seen with toolkit 2.3.2, which converts afterwards
     where a file wants another one].
     """
-    given = node.attributes
+    attributes = node.attributes
     return (
-        given.get_string("mode", "nearest") == "linear"
-        and given.get_string("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize"
+        attributes.get_string("mode", "nearest") == "linear"
+        and attributes.get_string("coordinate_transformation_mode", "half_pixel")
+        != "tf_crop_and_resize"
     )
 
 

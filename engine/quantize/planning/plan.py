@@ -375,7 +375,7 @@ class _Planner:
         groups: dict[str, list[ir.Value]] = {}
         for name in sources:
             groups.setdefault(root_of(name, sources), []).append(self._values[name])
-        found = []
+        concats = []
         for node in nodes:
             output = name_of(node.outputs[0])
             roots = dict.fromkeys(
@@ -389,8 +389,8 @@ class _Planner:
                     for v in (self._values[root], *groups.get(root, ()))
                 )
             )
-            found.append(ConcatPlan(output, sharing))
-        return tuple(found)
+            concats.append(ConcatPlan(output, sharing))
+        return tuple(concats)
 
     def _only_for(self, value: ir.Value, concat: ir.Node) -> bool:
         return not value.is_graph_output() and all(

@@ -50,7 +50,7 @@ def layers_of(graph: Graph) -> LayerMap:
     """
     stored = {one.tensor: one for one in _stored(graph)}
     rounded = {one.computed: one for one in stored.values()}
-    found: list[Layer] = []
+    layers: list[Layer] = []
     absorbed: set[str] = set()
     for node in graph.nodes:
         if node.op_type in _NO_LAYER or ADDED in node.metadata_props or node.name in absorbed:
@@ -65,7 +65,7 @@ def layers_of(graph: Graph) -> LayerMap:
             continue
         nodes = tuple(part.name or "" for part in parts or [node])
         absorbed.update(nodes)
-        found.append(
+        layers.append(
             Layer(
                 nodes[0],
                 node.op_type,
@@ -77,7 +77,7 @@ def layers_of(graph: Graph) -> LayerMap:
                 "float32" if end is None else end.dtype,
             )
         )
-    return LayerMap(with_own_ids(found, graph.values), stored)
+    return LayerMap(with_own_ids(layers, graph.values), stored)
 
 
 def _stored(graph: Graph) -> Iterator[StoredTensor]:

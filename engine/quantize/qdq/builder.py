@@ -38,19 +38,19 @@ class Builder:
     def parameter(self, hint: str, array: np.ndarray) -> ir.Value:
         """A constant; equal ones are made once, as many tensors share their scale."""
         key = (f"{array.dtype}{array.shape}", array.tobytes())
-        found = self._parameters.get(key)
-        if found is None:
-            found = self._parameters[key] = self.initializer(hint, array)
-        return found
+        value = self._parameters.get(key)
+        if value is None:
+            value = self._parameters[key] = self.initializer(hint, array)
+        return value
 
     def node(
         self, op: str, inputs: list[ir.Value], out: ir.Value, name: str, **attributes: int
     ) -> ir.Node:
         """A node that is in no place yet."""
-        made = ir.node(op, inputs, attributes, outputs=[out], name=self.names.claim(name))
+        node = ir.node(op, inputs, attributes, outputs=[out], name=self.names.claim(name))
         if op not in ("QuantizeLinear", "DequantizeLinear"):
-            made.metadata_props[ADDED] = op
-        return made
+            node.metadata_props[ADDED] = op
+        return node
 
     def insert_after(self, node: ir.Node, after: ir.Node | None) -> ir.Node:
         """Put a node behind another, at the very start without one."""

@@ -111,13 +111,13 @@ class _Writer:
 
     def _store_weight(self, node: ir.Node, plan: WeightPlan) -> None:
         data = next(v for v in data_inputs(node) if v.name != plan.weight)
-        given = self._weights[plan.node]
-        value = self._constant(plan.weight, given.integers, given.params, node)
+        layer_weights = self._weights[plan.node]
+        value = self._constant(plan.weight, layer_weights.integers, layer_weights.params, node)
         node.replace_input_with(1, value)
-        if given.bias is None:
+        if layer_weights.bias is None:
             return
         name = plan.bias or self._build.names.claim(f"{plan.node}/bias")
-        bias = given.bias.reshape(-1)
+        bias = layer_weights.bias.reshape(-1)
         kind = self._plan.schemes[plan.node].bias
         if kind == "float32":
             value = self._build.initializer(f"{name}/float32", bias.astype(np.float32))
@@ -126,7 +126,7 @@ class _Writer:
             value = self._constant(name, half.quantize(bias), half, node)
         else:
             scale = self._params[self._plan.read_as(name_of(data), plan.node)].scale[0]
-            params = bias_params(scale, given.params)
+            params = bias_params(scale, layer_weights.params)
             value = self._constant(name, quantize_bias(bias, params), params, node)
         if len(node.inputs) < 3:
             node.resize_inputs(3)

@@ -162,10 +162,10 @@ def _write_gelu_in_parts(edit: Editor, node: ir.Node) -> None:
 
 def _write_bias_as_vector(edit: Editor, node: ir.Node) -> None:
     """The bias of a product of matrices with a scale for each of its numbers, all of them equal."""
-    found = _bias_to_write(node)
-    if found is None:
+    bias_parts = _bias_to_write(node)
+    if bias_parts is None:
         return
-    add, old, scale, zero = found
+    add, old, scale, zero = bias_parts
     bias = old.outputs[0]
     shape = (0,) if bias.shape is None else bias.shape.numpy()
     count, last = int(shape[-1]), len(shape) - 1
@@ -181,7 +181,7 @@ def _write_bias_as_vector(edit: Editor, node: ir.Node) -> None:
         like=bias,
         name=f"{node.name}/bias/DequantizeLinear",
     )
-    edit.set_inputs(add, [read.outputs[0] if each is bias else each for each in add.inputs])
+    edit.set_inputs(add, [read.outputs[0] if value is bias else value for value in add.inputs])
 
 
 def _bias_to_write(node: ir.Node) -> tuple[ir.Node, ir.Node, np.ndarray, np.ndarray] | None:
@@ -240,7 +240,7 @@ def _dequantized(
 ) -> ir.Value:
     """A constant of a node as integers with one scale, and what dequantizes them before it."""
     name = f"{node.name}/{role}"
-    made = edit.insert(
+    dequantizer = edit.insert(
         "DequantizeLinear",
         [
             edit.constant(integers, f"{name}/quantized"),
@@ -252,7 +252,7 @@ def _dequantized(
         shape=integers.shape,
         name=f"{name}/DequantizeLinear",
     )
-    return made.outputs[0]
+    return dequantizer.outputs[0]
 
 
 def _write_pad_as_convolution(edit: Editor, node: ir.Node) -> None:
@@ -279,12 +279,12 @@ def _is_pad_of_pool(node: ir.Node) -> bool:
     quantized = [use.node for use in node.outputs[0].uses()]
     if len(quantized) != 1 or quantized[0].op_type != "QuantizeLinear":
         return False
-    given = params_of(quantized[0])
-    if given is None or given.dtype != "int8" or len(given.scale) != 1:
+    params = params_of(quantized[0])
+    if params is None or params.dtype != "int8" or len(params.scale) != 1:
         return False
     read = [use.node for use in quantized[0].outputs[0].uses()]
-    pools = [use.node.op_type for each in read for use in each.outputs[0].uses()]
-    return given.zero_point[0] > np.iinfo(np.int8).min and "MaxPool" in pools
+    pools = [use.node.op_type for reader in read for use in reader.outputs[0].uses()]
+    return params.zero_point[0] > np.iinfo(np.int8).min and "MaxPool" in pools
 
 
 def _zeros_around(node: ir.Node) -> list[int] | None:
@@ -301,9 +301,9 @@ def _zeros_around(node: ir.Node) -> list[int] | None:
         return None
     if filled and (value is None or value.numpy().any()):
         return None
-    found = [int(each) for each in sides.numpy()]
-    outer = [found[at] for at in (0, 1, rank, rank + 1)]
-    return found if min(found) >= 0 < max(found) and not any(outer) else None
+    pads = [int(side) for side in sides.numpy()]
+    outer = [pads[at] for at in (0, 1, rank, rank + 1)]
+    return pads if min(pads) >= 0 < max(pads) and not any(outer) else None
 
 
 def _is_plain_mean(node: ir.Node) -> bool:
@@ -318,18 +318,18 @@ def _is_plain_pool(node: ir.Node) -> bool:
         return False
     before = source.producer()
     readers = [use.node.op_type for use in node.outputs[0].uses()]
-    given = node.attributes
-    padded = any(given.get_ints("pads", ())) and not given.get_int("count_include_pad", 0)
+    attributes = node.attributes
+    padded = any(attributes.get_ints("pads", ())) and not attributes.get_int("count_include_pad", 0)
     return (
         before is not None
         and before.op_type == "DequantizeLinear"
         and before.inputs[0] is not None
         and before.inputs[0].dtype == ir.DataType.INT8
         and readers == ["QuantizeLinear"]
-        and max(given.get_ints("kernel_shape")) <= LARGEST_WINDOW
-        and given.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
-        and not given.get_int("ceil_mode", 0)
-        and all(side == 1 for side in given.get_ints("dilations", ()))
+        and max(attributes.get_ints("kernel_shape")) <= LARGEST_WINDOW
+        and attributes.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+        and not attributes.get_int("ceil_mode", 0)
+        and all(side == 1 for side in attributes.get_ints("dilations", ()))
         and not padded
     )
 
@@ -370,9 +370,9 @@ def _is_plain_hard_sigmoid(node: ir.Node) -> bool:
         return False
     if source.shape.is_dynamic() or before.op_type != "DequantizeLinear":
         return False
-    given = params_of(before)
+    params = params_of(before)
     readers = [use.node for use in node.outputs[0].uses()]
-    if given is None or given.dtype != "int8" or len(given.scale) != 1:
+    if params is None or params.dtype != "int8" or len(params.scale) != 1:
         return False
     if len(readers) != 1 or readers[0].op_type != "QuantizeLinear":
         return False
@@ -383,7 +383,7 @@ def _is_plain_hard_sigmoid(node: ir.Node) -> bool:
     gated = {use.node for use in source.uses()} & {
         after.node for pair in readers[0].outputs[0].uses() for after in pair.node.outputs[0].uses()
     }
-    return ends and not any(each.op_type == "Mul" for each in gated)
+    return ends and not any(reader.op_type == "Mul" for reader in gated)
 
 
 def _is_output_and_read(node: ir.Node) -> bool:
@@ -434,8 +434,8 @@ def _give_float_readers_their_own(edit: Editor, node: ir.Node) -> None:
         "DequantizeLinear", list(node.inputs), before=node, like=value, name=f"{node.name}/float"
     )
     for reader in _float_readers(node):
-        for index, each in enumerate(reader.inputs):
-            if each is value:
+        for index, operand in enumerate(reader.inputs):
+            if operand is value:
                 reader.replace_input_with(index, again.outputs[0])
 
 
@@ -444,8 +444,8 @@ def _float_readers(node: ir.Node) -> list[ir.Node]:
     if node.op_type != "DequantizeLinear" or node.attributes.get_int("axis", -1) >= 0:
         return []
     readers = list(dict.fromkeys(use.node for use in node.outputs[0].uses()))
-    found = [reader for reader in readers if not _is_rounded(reader)]
-    return found if len(found) < len(readers) else []
+    float_readers = [reader for reader in readers if not _is_rounded(reader)]
+    return float_readers if len(float_readers) < len(readers) else []
 
 
 def _is_rounded(node: ir.Node) -> bool:
@@ -469,7 +469,7 @@ def _alone_in_float16(node: ir.Node) -> list[int]:
         if any(end.op_type != "Cast" for end in ends):
             return []
         readers = [last.node for end in ends for last in end.outputs[0].uses()]
-        if not readers or any(each.op_type != "QuantizeLinear" for each in readers):
+        if not readers or any(reader.op_type != "QuantizeLinear" for reader in readers):
             return []
     features = [at for at, value in enumerate(node.inputs) if value and _is_feature(value)]
     return features if all(_is_halved(node.inputs[at]) for at in features) else []

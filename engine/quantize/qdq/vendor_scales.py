@@ -45,12 +45,12 @@ def span_of(chip: str) -> int:
 
 def wide_layers(graph: Graph, span: int) -> dict[str, int]:
     """Layers whose scales are farther apart -> how many of their channels get a coarser one."""
-    found = {}
+    counts = {}
     for node in graph.nodes:
         floor = _floor(node, span)
         if floor is not None:
-            found[node.name or ""] = int(np.sum(_scales(node) < floor))
-    return found
+            counts[node.name or ""] = int(np.sum(_scales(node) < floor))
+    return counts
 
 
 def narrow_scales(graph: Graph, span: int) -> Graph:
@@ -78,22 +78,24 @@ def _coarse(edit: Editor, node: ir.Node, index: int, factors: np.ndarray) -> ir.
     """A constant of a node, rounded anew to scales that are ``factors`` as large."""
     value = node.inputs[index]
     read = None if value is None else value.producer()
-    given = None if read is None else params_of(read)
+    params = None if read is None else params_of(read)
     stored = None if read is None else constant_of(read.inputs[0])
-    if value is None or read is None or given is None or stored is None:
+    if value is None or read is None or params is None or stored is None:
         return value
-    if len(given.scale) != len(factors):
+    if len(params.scale) != len(factors):
         return value
-    old = np.array(given.scale, np.float32)
+    old = np.array(params.scale, np.float32)
     scales = (old * factors).astype(np.float32)
     integers = stored.numpy()
-    axis = given.axis or 0
+    axis = params.axis or 0
     shape = [-1 if at == axis else 1 for at in range(integers.ndim)]
     ratio = (old.astype(np.float64) / scales).reshape(shape)
-    zero = np.array(given.zero_point, np.int64).reshape(shape if len(given.zero_point) > 1 else -1)
+    zero = np.array(params.zero_point, np.int64).reshape(
+        shape if len(params.zero_point) > 1 else -1
+    )
     rounded = np.rint((integers.astype(np.int64) - zero) * ratio) + zero
     name = f"{node.name}/{'weight' if index == 1 else 'bias'}/coarse"
-    made = edit.insert(
+    inserted = edit.insert(
         "DequantizeLinear",
         [
             edit.constant(rounded.astype(integers.dtype), f"{name}/quantized"),
@@ -105,7 +107,7 @@ def _coarse(edit: Editor, node: ir.Node, index: int, factors: np.ndarray) -> ir.
         like=value,
         name=f"{name}/DequantizeLinear",
     )
-    return made.outputs[0]
+    return inserted.outputs[0]
 
 
 def _scales(node: ir.Node) -> np.ndarray:
@@ -114,10 +116,10 @@ def _scales(node: ir.Node) -> np.ndarray:
     read = None if value is None else value.producer()
     if node.op_type not in _WEIGHTED or read is None or read.op_type != "DequantizeLinear":
         return np.zeros(0, np.float32)
-    given = params_of(read)
-    if given is None or given.axis is None or constant_of(read.inputs[0]) is None:
+    params = params_of(read)
+    if params is None or params.axis is None or constant_of(read.inputs[0]) is None:
         return np.zeros(0, np.float32)
-    return np.array(given.scale, np.float32)
+    return np.array(params.scale, np.float32)
 
 
 def _floor(node: ir.Node, span: int) -> np.float32 | None:

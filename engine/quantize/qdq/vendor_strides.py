@@ -68,9 +68,9 @@ def is_of_large_stride(node: ir.Node) -> bool:
 
 def write_small_stride(edit: Editor, node: ir.Node) -> None:
     """Have such a convolution read every few values as channels."""
-    found = _wide(node)
-    if found is not None:
-        _rewrite(edit, node, found)
+    wide = _wide(node)
+    if wide is not None:
+        _rewrite(edit, node, wide)
 
 
 def is_of_all_rows(node: ir.Node) -> bool:
@@ -80,12 +80,12 @@ def is_of_all_rows(node: ir.Node) -> bool:
 
 def write_rows_as_channels(edit: Editor, node: ir.Node) -> None:
     """Have such a convolution read the rows as channels, in one row."""
-    found = _rows(node)
-    if found is None:
+    parts = _rows(node)
+    if parts is None:
         return
-    source, given, weight, integers, shape = found
+    source, quantizer, weight, integers, shape = parts
     outs, channels, rows, columns = integers.shape
-    moves = _Moves(edit, node, source, given, shape)
+    moves = _Moves(edit, node, source, quantizer, shape)
     moves.rows()
     sizes = (outs, channels * rows, 1, columns)
     read = _read_again(edit, node, weight, integers.reshape(sizes), "rows")
@@ -102,15 +102,19 @@ def _rows(node: ir.Node) -> tuple[ir.Value, ir.Node, ir.Node, np.ndarray, list[i
     """Its input, what dequantizes that and the weight, the weight's integers, the input's sizes."""
     if not _is_single(node):
         return None
-    source, given, weight = node.inputs[0], _quantizer(node.inputs[0]), _quantizer(node.inputs[1])
+    source, quantizer, weight = (
+        node.inputs[0],
+        _quantizer(node.inputs[0]),
+        _quantizer(node.inputs[1]),
+    )
     shape, integers = _sizes(source), None if weight is None else _integers(weight)
-    if source is None or given is None or weight is None or integers is None or shape is None:
+    if source is None or quantizer is None or weight is None or integers is None or shape is None:
         return None
     pads = node.attributes.get_ints("pads", (0, 0, 0, 0))
     if len(shape) != 4 or pads[0] or pads[2] or integers.shape[2] != shape[2]:
         return None
     fits = shape[2] > _MOST_ROWS and shape[1] * shape[2] <= _MOST_CHANNELS
-    return (source, given, weight, integers, shape) if fits else None
+    return (source, quantizer, weight, integers, shape) if fits else None
 
 
 def _wide(node: ir.Node) -> _Wide | None:
@@ -120,18 +124,18 @@ def _wide(node: ir.Node) -> _Wide | None:
         return None
     stride = max(node.attributes.get_ints("strides"))
     source, out = node.inputs[0], _sizes(node.outputs[0])
-    shape, given = _sizes(source), _quantizer(source)
+    shape, quantizer = _sizes(source), _quantizer(source)
     weight = _quantizer(node.inputs[1])
     integers = None if weight is None else _integers(weight)
-    if source is None or given is None or weight is None or integers is None:
+    if source is None or quantizer is None or weight is None or integers is None:
         return None
     if shape is None or out is None:
         return None
     rank = len(shape) - 2
     block = next(
-        each
-        for each in range(2, stride + 1)
-        if stride % each == 0 and stride // each <= LARGEST_STRIDE
+        divisor
+        for divisor in range(2, stride + 1)
+        if stride % divisor == 0 and stride // divisor <= LARGEST_STRIDE
     )
     pads = tuple(node.attributes.get_ints("pads", ())) or (0,) * 2 * rank
     kernel = tuple(math.ceil(side / block) for side in integers.shape[2:])
@@ -140,18 +144,18 @@ def _wide(node: ir.Node) -> _Wide | None:
         for count, side, size, first in zip(out[2:], kernel, shape[2:], pads, strict=False)
     )
     begins = pads[:rank]
-    return _Wide(source, shape, given, weight, integers, stride, block, kernel, begins, ends)
+    return _Wide(source, shape, quantizer, weight, integers, stride, block, kernel, begins, ends)
 
 
 def _is_single(node: ir.Node) -> bool:
     """Whether a node is a convolution of one group, without gaps, whose pads are written."""
-    given = node.attributes
+    attributes = node.attributes
     return (
         node.op_type == "Conv"
         and not node.domain
-        and given.get_int("group", 1) == 1
-        and all(each == 1 for each in given.get_ints("dilations", ()))
-        and given.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+        and attributes.get_int("group", 1) == 1
+        and all(dilation == 1 for dilation in attributes.get_ints("dilations", ()))
+        and attributes.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
     )
 
 
@@ -172,10 +176,10 @@ def _quantizer(value: ir.Value | None) -> ir.Node | None:
 
 def _integers(weight: ir.Node) -> np.ndarray | None:
     """Those of a constant with scales of its first axis or of all, and without zero points."""
-    found, zero = constant_of(weight.inputs[0]), constant_of(weight.inputs[2])
-    if found is None or zero is None or weight.attributes.get_int("axis", 0) != 0:
+    integers, zero = constant_of(weight.inputs[0]), constant_of(weight.inputs[2])
+    if integers is None or zero is None or weight.attributes.get_int("axis", 0) != 0:
         return None
-    return None if np.any(zero.numpy()) else found.numpy()
+    return None if np.any(zero.numpy()) else integers.numpy()
 
 
 def _rewrite(edit: Editor, node: ir.Node, wide: _Wide) -> None:
@@ -207,14 +211,15 @@ def _blocks_of(wide: _Wide) -> np.ndarray:
     """The weights by the channels that :meth:`_Moves.blocks` makes, with zeros where none were."""
     outs, channels, *sides = wide.integers.shape
     more = [
-        (0, wide.block * wanted - side) for wanted, side in zip(wide.kernel, sides, strict=True)
+        (0, wide.block * kernel_size - side)
+        for kernel_size, side in zip(wide.kernel, sides, strict=True)
     ]
     full = np.pad(wide.integers, [(0, 0), (0, 0), *more])
-    parts = [size for wanted in wide.kernel for size in (wanted, wide.block)]
+    parts = [size for kernel_size in wide.kernel for size in (kernel_size, wide.block)]
     # SpaceToDepth puts rows, then columns, then channels; of one axis, channels come first
     order = (0, 3, 5, 1, 2, 4) if len(sides) == 2 else (0, 1, 3, 2)
-    found = full.reshape(outs, channels, *parts).transpose(order)
-    return np.ascontiguousarray(found.reshape(outs, -1, *wide.kernel))
+    blocks = full.reshape(outs, channels, *parts).transpose(order)
+    return np.ascontiguousarray(blocks.reshape(outs, -1, *wide.kernel))
 
 
 class _Moves:
@@ -243,7 +248,7 @@ class _Moves:
         rank = len(begins)
         cut = [min(end, 0) for end in ends]
         if any(cut):
-            sizes = [size + each for size, each in zip(self._shape[2:], cut, strict=True)]
+            sizes = [size + extent for size, extent in zip(self._shape[2:], cut, strict=True)]
             axes = np.arange(2, 2 + rank, dtype=np.int64)
             bounds = [np.zeros(rank, np.int64), np.array(sizes, np.int64), axes]
             self._move("Slice", bounds, [*self._shape[:2], *sizes])
@@ -277,8 +282,8 @@ class _Moves:
         attributes: dict[str, int | list[int]] | None = None,
     ) -> None:
         hint = f"{self._node.name}/{op}"
-        given = [self._edit.constant(each, f"{hint}/{op.lower()}") for each in constants]
-        self._write(op, given, self._scale, shape, hint, attributes)
+        operands = [self._edit.constant(array, f"{hint}/{op.lower()}") for array in constants]
+        self._write(op, operands, self._scale, shape, hint, attributes)
         pair = [self._scale, self._zero]
         self._write("QuantizeLinear", pair, self._zero, shape, f"{hint}/QuantizeLinear")
         self._write("DequantizeLinear", pair, self._scale, shape, f"{hint}/DequantizeLinear")
@@ -293,7 +298,7 @@ class _Moves:
         name: str,
         attributes: dict[str, int | list[int]] | None = None,
     ) -> None:
-        made = self._edit.insert(
+        node = self._edit.insert(
             op,
             [self.value, *reads],
             attributes,
@@ -302,4 +307,4 @@ class _Moves:
             shape=shape,
             name=name,
         )
-        self.value = made.outputs[0]
+        self.value = node.outputs[0]

@@ -44,11 +44,11 @@ def enforce_formats(ready: Prepared, granularity: str) -> Prepared:
     activations: dict[str, QuantParams] = {}
     boundaries: dict[str, QuantParams] = {}
     for name, form in ready.plan.formats.items():
-        given = ready.activations.get(name)
-        activations[name] = _tensor(given, form)
+        params = ready.activations.get(name)
+        activations[name] = _tensor(params, form)
         for boundary in ready.plan.boundaries.get(name, ()):
             other = ready.activations.get(boundary.name)
-            boundaries[boundary.name] = _tensor(given if other is None else other, boundary.form)
+            boundaries[boundary.name] = _tensor(params if other is None else other, boundary.form)
     activations |= boundaries
     weights = dict(ready.weights)
     others = [
@@ -63,22 +63,22 @@ def enforce_formats(ready: Prepared, granularity: str) -> Prepared:
     return replace(ready, activations=activations, weights=weights)
 
 
-def _tensor(given: QuantParams | None, form: Format) -> QuantParams:
-    if given is not None and has_format(given, form):
-        return given
-    low, high = _range(given)
+def _tensor(params: QuantParams | None, form: Format) -> QuantParams:
+    if params is not None and has_format(params, form):
+        return params
+    low, high = _range(params)
     observed = None
-    if given is not None and given.observed_minimum is not None:
-        observed = (given.observed_minimum, given.observed_maximum or 0.0)
+    if params is not None and params.observed_minimum is not None:
+        observed = (params.observed_minimum, params.observed_maximum or 0.0)
     return activation_params(low, high, observed, form)
 
 
-def _range(given: QuantParams | None) -> tuple[float, float]:
-    if given is None:
+def _range(params: QuantParams | None) -> tuple[float, float]:
+    if params is None:
         return 0.0, 0.0
-    if given.minimum is not None and given.maximum is not None:
-        return given.minimum[0], given.maximum[0]
-    return given.observed_minimum or 0.0, given.observed_maximum or 0.0
+    if params.minimum is not None and params.maximum is not None:
+        return params.minimum[0], params.maximum[0]
+    return params.observed_minimum or 0.0, params.observed_maximum or 0.0
 
 
 def applied_dtypes(layers: Mapping[str, str], quantized: Quantized) -> dict[str, str]:
@@ -113,8 +113,8 @@ def _obtained(layer: Layer | None, asked: str, quantized: Quantized) -> str:
     ]
     if asked in names:
         return asked
-    found = params.dtype + (f" with weights in {weight}" if weight else "")
-    return names[0] if names else found
+    obtained = params.dtype + (f" with weights in {weight}" if weight else "")
+    return names[0] if names else obtained
 
 
 def _stands(value: ir.Value | None, params: QuantParams) -> bool:
@@ -124,11 +124,11 @@ def _stands(value: ir.Value | None, params: QuantParams) -> bool:
         return False
     if params.is_float:
         return _is_half(value)
-    found = params_of(producer) if producer.op_type == "DequantizeLinear" else None
+    stored = params_of(producer) if producer.op_type == "DequantizeLinear" else None
     return (
-        found is not None
-        and found.dtype == params.dtype
-        and found.scale == tuple(np.asarray(params.scale, np.float32).tolist())
+        stored is not None
+        and stored.dtype == params.dtype
+        and stored.scale == tuple(np.asarray(params.scale, np.float32).tolist())
     )
 
 

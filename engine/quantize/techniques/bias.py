@@ -47,21 +47,21 @@ def correct_biases(
     Returns:
         node name -> its constants, in the order of ``weights``.
     """
-    found = dict(weights)
+    corrected = dict(weights)
     for node in graph.nodes:
         name = node.name or ""
-        wanted, given = plan.weights.get(name), weights.get(name)
+        weight_plan, layer_weights = plan.weights.get(name), weights.get(name)
         seen = observations.inputs.get(name)
-        if wanted is None or given is None or seen is None:
+        if weight_plan is None or layer_weights is None or seen is None:
             continue
-        weight = graph.constant(wanted.weight)
+        weight = graph.constant(weight_plan.weight)
         if weight is None:
             continue
-        error = weight.astype(np.float64) - given.params.dequantize(given.integers)
+        error = weight.astype(np.float64) - layer_weights.params.dequantize(layer_weights.integers)
         shift = mean_output(node, error, seen.mean)
-        bias = shift if given.bias is None else given.bias.reshape(-1) + shift
-        found[name] = replace(given, bias=bias.astype(np.float32))
-    return found
+        bias = shift if layer_weights.bias is None else layer_weights.bias.reshape(-1) + shift
+        corrected[name] = replace(layer_weights, bias=bias.astype(np.float32))
+    return corrected
 
 
 def mean_output(node: ir.Node, weight: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -74,8 +74,8 @@ def mean_output(node: ir.Node, weight: np.ndarray, mean: np.ndarray) -> np.ndarr
     """
     if node.op_type == "Gemm":
         matrix = weight if node.attributes.get_int("transB", 0) else weight.T
-        found: np.ndarray = matrix.astype(np.float64) @ mean
-        return found
+        output: np.ndarray = matrix.astype(np.float64) @ mean
+        return output
     groups = node.attributes.get_int("group", 1)
     inputs = mean.reshape(groups, mean.shape[0] // groups, -1)
     parts = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)

@@ -93,8 +93,8 @@ class _Finder:
         self._producers: dict[str, str] = {}
         self._consumers: list[Consumer] = []
         uses: dict[str, int] = {}
-        for wanted in plan.weights.values():
-            for name in (wanted.weight, wanted.bias):
+        for weight_plan in plan.weights.values():
+            for name in (weight_plan.weight, weight_plan.bias):
                 if name:
                     uses[name] = uses.get(name, 0) + 1
         self._shared = {
@@ -144,10 +144,10 @@ class _Finder:
     # -- operators: True where the factors of all inputs are handled ---------------------------
 
     def weighted(self, node: ir.Node) -> bool:
-        wanted = self._plan.weights.get(node.name or "")
-        if wanted is None or node.op_type not in _WEIGHT_AXES:
+        weight_plan = self._plan.weights.get(node.name or "")
+        if weight_plan is None or node.op_type not in _WEIGHT_AXES:
             return False
-        if wanted.weight in self._shared or (wanted.bias or "") in self._shared:
+        if weight_plan.weight in self._shared or (weight_plan.bias or "") in self._shared:
             return False
         weight = array_of(node.inputs[1])
         data = node.inputs[0]
@@ -159,7 +159,7 @@ class _Finder:
             if len(source) != inputs:
                 return False
             depthwise = _group(node) == inputs > 1
-            self._consumers.append(Consumer(node.name or "", name_of(data), wanted, depthwise))
+            self._consumers.append(Consumer(node.name or "", name_of(data), weight_plan, depthwise))
         out = name_of(node.outputs[0])
         self._ids[out] = self._new(outputs)
         self._producers[node.name or ""] = out
@@ -290,9 +290,9 @@ def input_axis_scaled(node: ir.Node, weight: np.ndarray, factors: np.ndarray) ->
         scaled: np.ndarray = weight * factors.reshape(shape)
     else:
         # (M, C/g, ...): rows of one group read C/g neighbouring channels
-        each = weight.reshape(group, weight.shape[0] // group, *weight.shape[1:])
+        grouped = weight.reshape(group, weight.shape[0] // group, *weight.shape[1:])
         column = factors.reshape(group, 1, weight.shape[1], *[1] * (weight.ndim - 2))
-        scaled = (each * column).reshape(weight.shape)
+        scaled = (grouped * column).reshape(weight.shape)
     return scaled.astype(np.float32)
 
 

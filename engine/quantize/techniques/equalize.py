@@ -129,11 +129,11 @@ def equalization_factors(
             for reader in readers
             if np.isin(reader.groups, labels).all()
         ]
-        wanted = np.stack(
+        group_ranges = np.stack(
             [_needed(ranges[name], channels.groups[name], labels, gain) for name in tensors]
         )
         share = np.array([shares.get(name, 1.0) for name in tensors])
-        factors[labels[free]] = _best(wanted, share, gain, own, free)[free]
+        factors[labels[free]] = _best(group_ranges, share, gain, own, free)[free]
     return factors
 
 
@@ -184,7 +184,7 @@ def _needed(
 
 
 def _best(
-    wanted: np.ndarray,
+    ranges: np.ndarray,
     share: np.ndarray,
     gain: np.ndarray,
     readers: list[_Local],
@@ -199,27 +199,27 @@ def _best(
         readers: of the component.
         free: (labels,): which may have a factor.
     """
-    largest = wanted.max(axis=1, keepdims=True)
-    relative = wanted / np.where(largest > 0, largest, 1.0)
-    present = np.maximum((wanted > 0).sum(axis=0), 1)
+    largest = ranges.max(axis=1, keepdims=True)
+    relative = ranges / np.where(largest > 0, largest, 1.0)
+    present = np.maximum((ranges > 0).sum(axis=0), 1)
     bases = [*relative]
     if len(relative) > 1:
         bases += [relative.max(axis=0), np.sqrt((relative**2).sum(axis=0) / present)]
-    weight = np.zeros(wanted.shape[1])
+    weight = np.zeros(ranges.shape[1])
     for local in readers:
         reader = local.reader
         if not reader.per_channel:
             rows = reader.largest / np.maximum(reader.largest.max(axis=1, keepdims=True), 1e-30)
             np.maximum.at(weight, local.local, rows.max(axis=0))
-    unit = np.ones(wanted.shape[1])
-    best, least = unit, _noise(unit, wanted, share, gain, readers)
+    unit = np.ones(ranges.shape[1])
+    best, least = unit, _noise(unit, ranges, share, gain, readers)
     for base in bases:
         for exponent in _EXPONENTS if weight.any() else (1.0,):
             factors = _floored(base) ** exponent
             if exponent < 1.0:
                 factors = factors / _floored(weight) ** (1.0 - exponent)
-            factors = _anchored(factors, wanted, free)
-            noise = _noise(factors, wanted, share, gain, readers)
+            factors = _anchored(factors, ranges, free)
+            noise = _noise(factors, ranges, share, gain, readers)
             if noise < least:
                 best, least = factors, noise
     return best
@@ -234,12 +234,12 @@ def _floored(values: np.ndarray) -> np.ndarray:
     return floored
 
 
-def _anchored(factors: np.ndarray, wanted: np.ndarray, free: np.ndarray) -> np.ndarray:
+def _anchored(factors: np.ndarray, ranges: np.ndarray, free: np.ndarray) -> np.ndarray:
     """The factors times a constant that keeps the tensors' largest range, with 1 where frozen."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        now = (wanted / factors).max(axis=1)
-        frozen = wanted[:, ~free].max(axis=1, initial=0.0)
-    goal = np.where(frozen > 0, frozen, wanted.max(axis=1))
+        now = (ranges / factors).max(axis=1)
+        frozen = ranges[:, ~free].max(axis=1, initial=0.0)
+    goal = np.where(frozen > 0, frozen, ranges.max(axis=1))
     known = (now > 0) & (goal > 0)
     if known.any():
         factors = factors * np.exp(np.log(now[known] / goal[known]).mean())
@@ -248,7 +248,7 @@ def _anchored(factors: np.ndarray, wanted: np.ndarray, free: np.ndarray) -> np.n
 
 def _noise(
     factors: np.ndarray,
-    wanted: np.ndarray,
+    ranges: np.ndarray,
     share: np.ndarray,
     gain: np.ndarray,
     readers: list[_Local],
@@ -257,7 +257,7 @@ def _noise(
 
     A step s makes noise s^2 / 12 (Widrow, Kollar 2008).
     """
-    steps = (wanted / factors).max(axis=1) / 255.0
+    steps = (ranges / factors).max(axis=1) / 255.0
     total = float((share * steps**2).sum() / 12 * (gain * factors**2).sum())
     for local in readers:
         reader, own = local.reader, factors[local.local]
@@ -331,15 +331,15 @@ def _output_power(
 ) -> np.ndarray:
     """(outputs,): mean square of a layer's results, as its tensor or the Relu behind has it."""
     name = channels.producers.get(node, "")
-    found = power.get(name)
-    if found is None and name:
+    channel_power = power.get(name)
+    if channel_power is None and name:
         for reader in graph.consumers(name):
-            found = power.get(reader.outputs[0].name or "")
-            if found is not None:
+            channel_power = power.get(reader.outputs[0].name or "")
+            if channel_power is not None:
                 break
-    if found is None or found.size != kernel.shape[0]:
+    if channel_power is None or channel_power.size != kernel.shape[0]:
         return np.ones(kernel.shape[0])
-    floored: np.ndarray = np.maximum(found, 1e-6 * found.max())
+    floored: np.ndarray = np.maximum(channel_power, 1e-6 * channel_power.max())
     return floored
 
 
@@ -349,8 +349,8 @@ def scaled_graph(graph: Graph, channels: Channels, factors: np.ndarray) -> Graph
     into = {consumer.node: channels.groups[consumer.tensor] for consumer in channels.consumers}
     for node in copy.nodes:
         name = node.name or ""
-        made = channels.producers.get(name)
-        if made is None:
+        produced = channels.producers.get(name)
+        if produced is None:
             continue
         weight = array_of(node.inputs[1])
         if weight is None:
@@ -358,7 +358,7 @@ def scaled_graph(graph: Graph, channels: Channels, factors: np.ndarray) -> Graph
         scaled = weight
         if name in into:
             scaled = input_axis_scaled(node, scaled, factors[into[name]])
-        out = 1.0 / factors[channels.groups[made]]
+        out = 1.0 / factors[channels.groups[produced]]
         scaled = output_axis_scaled(node, scaled, out)
         _replace(node.inputs[1], scaled)
         bias = node.inputs[2] if len(node.inputs) > 2 else None

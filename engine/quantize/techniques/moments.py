@@ -145,8 +145,8 @@ class Moments:
             ),
             writeable=False,
         )
-        found: np.ndarray = every[(batch, *places)]
-        return found
+        gathered: np.ndarray = every[(batch, *places)]
+        return gathered
 
     def _padded(self, array: np.ndarray) -> np.ndarray:
         rank = len(self._kernel)
@@ -184,21 +184,21 @@ def make_moments(graph: Graph, plan: Plan, rows: int, samples: int) -> dict[str,
         rows: columns of a layer over all samples.
         samples: number of samples.
     """
-    each = max(-(-rows // max(samples, 1)), 1)
-    found: dict[str, Moments] = {}
+    rows_per_sample = max(-(-rows // max(samples, 1)), 1)
+    moments: dict[str, Moments] = {}
     for node in graph.nodes:
-        wanted = plan.weights.get(node.name or "")
-        if wanted is None or not _is_known(node, wanted):
+        weight_plan = plan.weights.get(node.name or "")
+        if weight_plan is None or not _is_known(node, weight_plan):
             continue
-        weight = graph.constant(wanted.weight)
+        weight = graph.constant(weight_plan.weight)
         if weight is None:
             continue
-        tensor = next(name_of(v) for v in data_inputs(node) if v.name != wanted.weight)
-        found[wanted.node] = Moments(node, tensor, weight, each)
-    return found
+        tensor = next(name_of(v) for v in data_inputs(node) if v.name != weight_plan.weight)
+        moments[weight_plan.node] = Moments(node, tensor, weight, rows_per_sample)
+    return moments
 
 
-def _is_known(node: ir.Node, wanted: WeightPlan) -> bool:
+def _is_known(node: ir.Node, weight_plan: WeightPlan) -> bool:
     if node.op_type == "Gemm":
         return not node.attributes.get_int("transA", 0)
-    return node.op_type == "Conv" or (node.op_type == "MatMul" and wanted.axis is not None)
+    return node.op_type == "Conv" or (node.op_type == "MatMul" and weight_plan.axis is not None)

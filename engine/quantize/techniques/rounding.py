@@ -52,9 +52,9 @@ def round_with_feedback(
         fed = np.matmul(factor[:, k, None, k + 1 :], errors[:, k + 1 :])[:, 0]
         rounded = np.clip(np.rint(work[:, k] + fed), -limit, limit)
         errors[:, k] = work[:, k] - rounded
-    found = np.empty_like(work)
-    found[rows, order] = np.rint(work - errors)
-    integers: np.ndarray = found.transpose(0, 2, 1)
+    levels = np.empty_like(work)
+    levels[rows, order] = np.rint(work - errors)
+    integers: np.ndarray = levels.transpose(0, 2, 1)
     return integers
 
 

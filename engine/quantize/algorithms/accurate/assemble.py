@@ -81,7 +81,7 @@ class CalibrationStats:
     def ranges(self, candidate: Candidate, rows: Sequence[int]) -> dict[str, ChannelRange]:
         """The range of every watched tensor's channels, judged by some of the samples."""
         index = np.asarray(rows)
-        found: dict[str, ChannelRange] = {}
+        ranges: dict[str, ChannelRange] = {}
         for name, seen in self.statistics.tensors.items():
             least = np.minimum(seen.low[index].min(axis=0), 0.0)
             most = np.maximum(seen.high[index].max(axis=0), 0.0)
@@ -93,8 +93,8 @@ class CalibrationStats:
                     most = np.minimum(self._end(name, self.above[name], index, candidate), top)
                 if name in self.below:
                     least = np.maximum(-self._end(name, self.below[name], index, candidate), bottom)
-            found[name] = ChannelRange(np.minimum(least, 0.0), np.maximum(most, 0.0))
-        return found
+            ranges[name] = ChannelRange(np.minimum(least, 0.0), np.maximum(most, 0.0))
+        return ranges
 
     def _end(
         self, name: str, tail_stats: TailStats, index: np.ndarray, candidate: Candidate
@@ -128,8 +128,10 @@ def assemble(stats: CalibrationStats, candidate: Candidate, rows: Sequence[int])
     activations = activation_table(graph, plan, seen, ranges)
     weights = quantize_weights(graph, plan, activations, stats.settings.granularity)
     if candidate.feedback or candidate.bias:
-        for name, given in weights.items():
-            weights[name] = _rounded(stats, graph, name, given, factors, candidate, activations)
+        for name, layer_weights in weights.items():
+            weights[name] = _rounded(
+                stats, graph, name, layer_weights, factors, candidate, activations
+            )
     return Prepared(graph, plan, activations, weights)
 
 
@@ -150,7 +152,7 @@ def _with_own_scale(plan: Plan, spans: Mapping[str, ChannelRange]) -> dict[str, 
 
 def noise_shares(graph: Graph) -> dict[str, float]:
     """Tensors that only averages read -> 1 / window: so much of their noise power is left."""
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     for name, value in graph.values.items():
         readers = [use.node for use in value.uses()]
         if not readers or value.is_graph_output() or value.shape is None:
@@ -165,8 +167,8 @@ def noise_shares(graph: Graph) -> dict[str, float]:
                 window = int(np.prod(node.attributes.get_ints("kernel_shape", (1,))))
             windows.append(window)
         if min(windows) > 1:
-            found[name] = 1.0 / min(windows)
-    return found
+            shares[name] = 1.0 / min(windows)
+    return shares
 
 
 def _tensor_ranges(
@@ -221,47 +223,47 @@ def _rounded(
     stats: CalibrationStats,
     graph: Graph,
     name: str,
-    given: LayerWeights,
+    layer_weights: LayerWeights,
     factors: np.ndarray,
     candidate: Candidate,
     activations: Mapping[str, QuantParams],
 ) -> LayerWeights:
     """One layer with error feedback and a corrected bias, as far as its form has them."""
     moments = stats.statistics.moments.get(name)
-    wanted = stats.plan.weights[name]
-    weight = graph.constant(wanted.weight)
+    weight_plan = stats.plan.weights[name]
+    weight = graph.constant(weight_plan.weight)
     if moments is None or weight is None or moments.is_empty:
-        return given
+        return layer_weights
     column = _column_factors(stats, moments.tensor, moments.groups, moments.length, factors)
     matrix = _as_matrix(graph, name, weight, moments.groups)
     mean = moments.mean / column
-    integers = given.integers
+    integers = layer_weights.integers
     # integers with a zero point, powers of two and half precision stay the nearest ones
     symmetric = stats.plan.schemes[name].weight.kind == "symmetric"
     second = moments.second if candidate.feedback and symmetric else None
     if second is not None:
-        scale = np.asarray(given.params.scale, dtype=np.float64)
-        own = scale.reshape((1, 1) if given.params.axis is None else (moments.groups, -1))
+        scale = np.asarray(layer_weights.params.scale, dtype=np.float64)
+        own = scale.reshape((1, 1) if layer_weights.params.axis is None else (moments.groups, -1))
         steps = np.broadcast_to(own, matrix.shape[:2])
         scaled = second / (column[:, :, None] * column[:, None, :])
         whole = round_with_feedback(matrix, steps, scaled)
         integers = _from_matrix(graph, name, whole, integers)
-    bias = given.bias
+    bias = layer_weights.bias
     node = graph.node(name)
     if candidate.bias and stats.settings.bias_correction and node.op_type != "MatMul":
-        rounded = _as_matrix(graph, name, given.params.dequantize(integers), moments.groups)
+        rounded = _as_matrix(graph, name, layer_weights.params.dequantize(integers), moments.groups)
         bias = corrected_bias(matrix, rounded, bias, mean)
-    return replace(given, integers=integers, bias=bias)
+    return replace(layer_weights, integers=integers, bias=bias)
 
 
 def _column_factors(
     stats: CalibrationStats, tensor: str, groups: int, length: int, factors: np.ndarray
 ) -> np.ndarray:
     """(G, K): by what each row of a column is divided in the equalized graph."""
-    found = stats.channels.groups.get(tensor)
-    if found is None:
+    group = stats.channels.groups.get(tensor)
+    if group is None:
         return np.ones((groups, length))
-    own = factors[found].reshape(groups, -1)
+    own = factors[group].reshape(groups, -1)
     return np.repeat(own, length // own.shape[1], axis=1)
 
 

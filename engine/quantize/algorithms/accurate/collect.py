@@ -138,15 +138,15 @@ def collect_statistics(
     gains, shares = noise_gains(channels, readers), noise_shares(graph)
 
     def rules(ends: Mapping[str, TailStats]) -> dict[str, dict[str, MarginRules]]:
-        found = {}
+        margin_rules = {}
         for name, tail_stats in ends.items():
             gain = np.ones(tail_stats.threshold.size)
             groups = channels.groups.get(name)
             if groups is not None and gains[groups].any():
                 gain = gains[groups]
             share = shares.get(name, 1.0) * (0.5 if plan.clamps.get(name) else 1.0)
-            found[name] = best_margin_rules(tail_stats, samples, gain, share)
-        return found
+            margin_rules[name] = best_margin_rules(tail_stats, samples, gain, share)
+        return margin_rules
 
     return CalibrationStats(
         graph=graph,

@@ -47,8 +47,8 @@ class CandidateEvaluator:
         values = dict(work.values)
         self._names = UniqueNames(set(values) | {node.name or "" for node in work.nodes})
         self.outputs = [spec.name for spec in graph.outputs]
-        wanted = plan.tensors if tensors is None else [t for t in plan.tensors if t in tensors]
-        self._tensors = {name: self._round(values[name]) for name in wanted}
+        names = plan.tensors if tensors is None else [t for t in plan.tensors if t in tensors]
+        self._tensors = {name: self._round(values[name]) for name in names}
         self._weights = {
             name: (self._weight(work.node(name)), self._bias(work.node(name)))
             for name in plan.weights
@@ -71,8 +71,8 @@ class CandidateEvaluator:
             fed[weight] = own.params.dequantize(own.integers).astype(np.float32)
             if bias:
                 size = _count_outputs(self._nodes[name], fed[weight])
-                given = np.zeros(size) if own.bias is None else own.bias
-                fed[bias] = given.reshape(-1).astype(np.float32)
+                bias_values = np.zeros(size) if own.bias is None else own.bias
+                fed[bias] = bias_values.reshape(-1).astype(np.float32)
         return fed
 
     def run(
@@ -80,8 +80,8 @@ class CandidateEvaluator:
     ) -> dict[str, np.ndarray]:
         """The graph's outputs."""
         with simulation_errors():
-            found = self._session.run(self._fetched, {**feed, **inputs})
-        return dict(zip(self.outputs, found, strict=True))
+            arrays = self._session.run(self._fetched, {**feed, **inputs})
+        return dict(zip(self.outputs, arrays, strict=True))
 
     def _input(self, hint: str, dtype: ir.DataType) -> ir.Value:
         value = ir.Value(name=self._names.claim(hint), type=ir.TensorType(dtype))
@@ -117,19 +117,19 @@ class CandidateEvaluator:
         return scale.name or "", zero.name or ""
 
     def _weight(self, node: ir.Node) -> str:
-        given = self._input(f"{node.name}/weight", ir.DataType.FLOAT)
-        given.shape = None if node.inputs[1] is None else node.inputs[1].shape
-        node.replace_input_with(1, given)
-        return given.name or ""
+        value = self._input(f"{node.name}/weight", ir.DataType.FLOAT)
+        value.shape = None if node.inputs[1] is None else node.inputs[1].shape
+        node.replace_input_with(1, value)
+        return value.name or ""
 
     def _bias(self, node: ir.Node) -> str:
         if node.op_type == "MatMul":
             return ""
-        given = self._input(f"{node.name}/bias", ir.DataType.FLOAT)
+        value = self._input(f"{node.name}/bias", ir.DataType.FLOAT)
         if len(node.inputs) < 3:
             node.resize_inputs(3)
-        node.replace_input_with(2, given)
-        return given.name or ""
+        node.replace_input_with(2, value)
+        return value.name or ""
 
 
 def _count_outputs(node: ir.Node, weight: np.ndarray) -> int:

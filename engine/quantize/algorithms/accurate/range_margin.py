@@ -63,8 +63,8 @@ def tail_thresholds(peaks: np.ndarray) -> np.ndarray:
     middle = np.median(peaks, axis=0)
     largest = peaks.max(axis=0)
     # with one sample, or where all reach the same, half of the peak stands in
-    found: np.ndarray = np.where(middle < largest, middle, 0.5 * largest)
-    return found
+    thresholds: np.ndarray = np.where(middle < largest, middle, 0.5 * largest)
+    return thresholds
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ def best_margin_rules(
     same = losses.copy()
     same[..., :-1] = np.inf
     return {
-        weighing: MarginRules(_least(each), _least(one))
-        for weighing, each, one in zip(WEIGHINGS, losses, same, strict=True)
+        weighing: MarginRules(_least(row), _least(one))
+        for weighing, row, one in zip(WEIGHINGS, losses, same, strict=True)
     }
 
 

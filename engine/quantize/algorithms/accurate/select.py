@@ -95,11 +95,11 @@ def _runner(stats: CalibrationStats) -> Callable[[Prepared], Run]:
 
 
 def _outputs(run: Run, judges: Iterable[Mapping[str, np.ndarray]]) -> Outputs:
-    found: dict[str, list[np.ndarray]] = {}
+    outputs: dict[str, list[np.ndarray]] = {}
     for feed in judges:
         for name, array in run(feed).items():
-            found.setdefault(name, []).append(array)
-    return found
+            outputs.setdefault(name, []).append(array)
+    return outputs
 
 
 def noise_level(exact: Outputs, found: Outputs) -> float:
@@ -113,10 +113,10 @@ def noise_level(exact: Outputs, found: Outputs) -> float:
     levels = []
     for name, arrays in exact.items():
         sums = [error_sums(a, b)[0] for a, b in zip(arrays, found[name], strict=True)]
-        told = [one for one in sums if one.signal > 0]
-        if told:
-            single = np.mean([_level(one) for one in told])
-            levels.append((float(single) + _level(sum(told, ErrorSums()))) / 2)
+        audible = [one for one in sums if one.signal > 0]
+        if audible:
+            single = np.mean([_level(one) for one in audible])
+            levels.append((float(single) + _level(sum(audible, ErrorSums()))) / 2)
     return float(np.mean(levels)) if levels else -_EXACT
 
 

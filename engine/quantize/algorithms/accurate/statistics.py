@@ -151,9 +151,9 @@ def observe(
     gathered, positions, values = _Rows(), dict[str, int](), _Rows()
     inputs = {spec.name for spec in runs.graph.inputs}
     came = 0
-    for count, found, needed in runs.over(feeds, samples, "statistics", reporter):
+    for count, arrays, needed in runs.over(feeds, samples, "statistics", reporter):
         came = count + 1
-        for name, array in found.items():
+        for name, array in arrays.items():
             for reader in readers.get(name, ()):
                 reader.add(array, count)
         for name, array in needed.items():
@@ -229,7 +229,7 @@ def residual_terms(graph: Graph, plan: Plan) -> dict[str, tuple[str, str]]:
     hold is ``relu(a + b) - b``, which is never below a, and equal to it where the sum is not cut.
     Both terms may be limited so: where both are, the sum is still negative.
     """
-    found: dict[str, tuple[str, str]] = {}
+    residuals: dict[str, tuple[str, str]] = {}
     for clamped, clamps in plan.clamps.items():
         first = graph.node(clamps[0].node).inputs[0]
         node = None if first is None else first.producer()
@@ -241,8 +241,8 @@ def residual_terms(graph: Graph, plan: Plan) -> dict[str, tuple[str, str]]:
             names = (term.name or "", other.name or "")
             alone = len(term.uses()) == 1 and not term.is_graph_output()
             if alone and all(n in plan.tensors and n not in plan.sources for n in names):
-                found[names[0]] = (clamped, names[1])
-    return found
+                residuals[names[0]] = (clamped, names[1])
+    return residuals
 
 
 def _excess(flat: np.ndarray, threshold: np.ndarray, sign: int) -> np.ndarray:
@@ -256,8 +256,8 @@ def _excess(flat: np.ndarray, threshold: np.ndarray, sign: int) -> np.ndarray:
     else:
         edge = -flat.min(axis=1, initial=np.inf) - limit
     positions = max(flat.shape[1], 1)
-    found = np.zeros((3, len(flat)), np.float32)
-    found[0] = edge + limit
+    excess = np.zeros((3, len(flat)), np.float32)
+    excess[0] = edge + limit
     over = np.flatnonzero(edge > 0)
     step = max(_BLOCK // positions, 1)
     for start in range(0, len(over), step):
@@ -265,10 +265,10 @@ def _excess(flat: np.ndarray, threshold: np.ndarray, sign: int) -> np.ndarray:
         own = limit[rows, None]
         beyond = flat[rows] - own if sign > 0 else -own - flat[rows]
         np.maximum(beyond, 0, out=beyond)
-        found[1, rows] = beyond.sum(axis=1)
-        found[2, rows] = np.einsum("cp,cp->c", beyond, beyond)
-    found[1:] /= positions
-    return found.astype(np.float64)
+        excess[1, rows] = beyond.sum(axis=1)
+        excess[2, rows] = np.einsum("cp,cp->c", beyond, beyond)
+    excess[1:] /= positions
+    return excess.astype(np.float64)
 
 
 def _by_channel(array: np.ndarray, channels: int | None) -> np.ndarray:
@@ -315,12 +315,12 @@ class StatisticsRunner:
                 break
             reporter.check_cancelled()
             if self._inputs:
-                given = {name: np.asarray(feed[name]) for name in self._inputs}
-                yield index, given, given
+                fed = {name: np.asarray(feed[name]) for name in self._inputs}
+                yield index, fed, fed
             terms = _Terms(self._sums)
-            for found in self._run.run(feed):
-                wanted = {name: array for name, array in found.items() if name in self._names}
-                yield index, wanted, terms.take(wanted)
+            for arrays in self._run.run(feed):
+                observed = {name: array for name, array in arrays.items() if name in self._names}
+                yield index, observed, terms.take(observed)
             reporter.emit(Progress(phase, index + 1, total))
 
 

@@ -106,7 +106,9 @@ def _as_vendor(graph: Graph, decided: Plan) -> Plan:
         decided,
         tensors=tuple(name for name in decided.tensors if name not in gone),
         formats={name: form for name, form in decided.formats.items() if name not in gone},
-        boundaries={name: found for name, found in decided.boundaries.items() if name not in gone},
+        boundaries={
+            name: boundary for name, boundary in decided.boundaries.items() if name not in gone
+        },
         sources=sources,
         concats=tuple(replace(concat, sharing=()) for concat in decided.concats),
         constants=(),
@@ -120,7 +122,7 @@ def _as_vendor(graph: Graph, decided: Plan) -> Plan:
 
 def _unrounded(graph: Graph, decided: Plan) -> set[str]:
     """Tensors inside what the toolkit fuses: no 8 bits between the operators."""
-    found: set[str] = set()
+    names: set[str] = set()
     joined: set[str] = set()
     for node in graph.nodes:
         if not node.outputs or node.outputs[0].name not in decided.tensors:
@@ -131,18 +133,18 @@ def _unrounded(graph: Graph, decided: Plan) -> set[str]:
             continue
         dense = node.op_type == "Conv" and node.attributes.get_int("group", 1) == 1
         if node.op_type == "Sigmoid" and _is_swish(node):
-            found.add(name_of(value))
+            names.add(name_of(value))
         elif dense and len(readers) == 1:
             reader = readers[0]
             if reader.op_type in _FUSED and not _is_swish(reader):
-                found.add(name_of(value))
+                names.add(name_of(value))
             # of two convolutions the first in the graph's order hands its sum to the Add
             elif _adds(reader) and (reader.name or "") not in joined:
-                found.add(name_of(value))
+                names.add(name_of(value))
                 joined.add(reader.name or "")
         elif dense and len(readers) == 2 and any(_is_swish(reader) for reader in readers):
-            found.add(name_of(value))
-    return found
+            names.add(name_of(value))
+    return names
 
 
 def _is_swish(node: ir.Node) -> bool:
@@ -165,7 +167,7 @@ def _narrowed(
     graph: Graph, decided: Plan, seen: Observations, settings: QuantizeSettings
 ) -> dict[str, tuple[float, float]]:
     """Ranges of tensors that only a MaxPool or a Slice reads: they take what is left behind it."""
-    found = {}
+    narrowed = {}
     for node in graph.nodes:
         source = node.inputs[0] if node.inputs else None
         if node.op_type not in _NARROWING or name_of(source) not in decided.tensors:
@@ -174,8 +176,8 @@ def _narrowed(
         root = name_of(source)
         if alone and root not in decided.sources and root not in settings.ranges:
             after = seen[name_of(node.outputs[0])]
-            found[root] = (after.minimum, after.maximum)
-    return found
+            narrowed[root] = (after.minimum, after.maximum)
+    return narrowed
 
 
 def _exact_zero(params: QuantParams) -> QuantParams:
@@ -194,17 +196,21 @@ def _weights(
     graph: Graph, decided: Plan, activations: Mapping[str, QuantParams], granularity: str
 ) -> dict[str, LayerWeights]:
     """Weights rounded to nearest, with biases in the toolkit's whole steps."""
-    found = quantize_weights(graph, decided, activations, granularity)
+    weights = quantize_weights(graph, decided, activations, granularity)
     for node in graph.nodes:
-        given = found.get(node.name or "")
-        if given is None or given.bias is None or decided.schemes[node.name or ""].bias != "int32":
+        layer_weights = weights.get(node.name or "")
+        if (
+            layer_weights is None
+            or layer_weights.bias is None
+            or decided.schemes[node.name or ""].bias != "int32"
+        ):
             continue
-        wanted = decided.weights[node.name or ""]
-        data = next(v for v in data_inputs(node) if v.name != wanted.weight)
-        read = activations[decided.read_as(name_of(data), wanted.node)]
-        bias = _rounded_bias(given.bias, read.scale[0], given.params)
-        found[wanted.node] = replace(given, bias=bias)
-    return found
+        weight_plan = decided.weights[node.name or ""]
+        data = next(v for v in data_inputs(node) if v.name != weight_plan.weight)
+        read = activations[decided.read_as(name_of(data), weight_plan.node)]
+        bias = _rounded_bias(layer_weights.bias, read.scale[0], layer_weights.params)
+        weights[weight_plan.node] = replace(layer_weights, bias=bias)
+    return weights
 
 
 def _rounded_bias(bias: np.ndarray, input_scale: float, params: QuantParams) -> np.ndarray:

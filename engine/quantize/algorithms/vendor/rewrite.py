@@ -120,8 +120,8 @@ class _Interval:
     @property
     def constant(self) -> np.ndarray:
         """Channels that have one value only."""
-        found: np.ndarray = self.low == self.high
-        return found
+        equal: np.ndarray = self.low == self.high
+        return equal
 
 
 class _Channels:
@@ -177,12 +177,12 @@ class _Channels:
                 offset += parts[:, folds] @ seen.low[folds]
                 new[:, folds] = 0
         new[_largest(new) < _NOTHING] = 0
-        found = _bounds(new, offset, seen, depthwise, padded)
+        bounds = _bounds(new, offset, seen, depthwise, padded)
         if _ends_in_relu(node):
-            dead = found.high <= 0
+            dead = bounds.high <= 0
             new[dead], offset[dead] = 0, 0
-            found.low[dead], found.high[dead] = 0, 0
-        self._known[name_of(node.outputs[0])] = found
+            bounds.low[dead], bounds.high[dead] = 0, 0
+        self._known[name_of(node.outputs[0])] = bounds
         self._store(node, weight, new, bias, offset)
 
     def _store(
@@ -205,8 +205,8 @@ class _Channels:
 
 def _largest(weight: np.ndarray) -> np.ndarray:
     """The largest absolute weight of each output channel."""
-    found: np.ndarray = np.abs(weight).reshape(len(weight), -1).max(axis=1)
-    return found
+    largest: np.ndarray = np.abs(weight).reshape(len(weight), -1).max(axis=1)
+    return largest
 
 
 def _bounds(
