@@ -198,14 +198,14 @@ class LayerMap:
         for names in (self.by_tensor, self.by_node):
             if name in names:
                 return names[name]
-        found = [layer for layer in self.layers if name in layer.sources]
-        if len(found) > 1:
+        matching = [layer for layer in self.layers if name in layer.sources]
+        if len(matching) > 1:
             raise RecipeError(
-                f"{sanitize(name, 120)!r} is {len(found)} layers of the optimised graph.",
+                f"{sanitize(name, 120)!r} is {len(matching)} layers of the optimised graph.",
                 cause="A layer of the source model became several.",
-                remedy=f"Name one of them: {', '.join(sanitize(one.id, 120) for one in found)}.",
+                remedy=f"Name one of them: {', '.join(sanitize(one.id, 120) for one in matching)}.",
             )
-        return found[0] if found else None
+        return matching[0] if matching else None
 
     def named(self, name: str) -> Layer:
         """As :meth:`find`.
@@ -213,14 +213,14 @@ class LayerMap:
         Raises:
             RecipeError: no layer has this name, or several; the message has the nearest names.
         """
-        found = self.find(name)
-        if found is None:
+        layer = self.find(name)
+        if layer is None:
             raise RecipeError(
                 f"The model has no layer {sanitize(name, 120)!r}.",
                 cause="The graph's passes may have merged it into another layer.",
                 remedy=did_you_mean(name, self.names) or "Look its name up in the hybrid table.",
             )
-        return found
+        return layer
 
     @property
     def names(self) -> list[str]:

@@ -45,35 +45,35 @@ def cut_points(uids: Iterable[object], layers: LayerMap) -> tuple[tuple[int, str
     Raises:
         UsageError: no layer has such a uid or name; says which there are.
     """
-    found: dict[int, str] = {}
+    points: dict[int, str] = {}
     last = len(layers.layers) - 1
-    for given in uids:
-        uid = _uid(given, layers)
+    for cut in uids:
+        uid = _uid(cut, layers)
         if uid != last:
-            found[uid] = layers.layers[uid].id
-    return tuple(sorted(found.items()))
+            points[uid] = layers.layers[uid].id
+    return tuple(sorted(points.items()))
 
 
-def _uid(given: object, layers: LayerMap) -> int:
+def _uid(cut: object, layers: LayerMap) -> int:
     count = len(layers.layers)
-    if isinstance(given, str) and not given.strip().lstrip("-").isdecimal():
-        layer = layers.find(given)
+    if isinstance(cut, str) and not cut.strip().lstrip("-").isdecimal():
+        layer = layers.find(cut)
         if layer is None:
             raise UsageError(
-                f"The model has no layer {sanitize(given, 120)!r}.",
-                remedy=did_you_mean(given, layers.names)
+                f"The model has no layer {sanitize(cut, 120)!r}.",
+                remedy=did_you_mean(cut, layers.names)
                 or "`rknntui segment MODEL` lists the layers and their uids.",
             )
         return layers.layers.index(layer)
     try:
-        if isinstance(given, bool | float):
+        if isinstance(cut, bool | float):
             raise ValueError
-        uid = int(cast("int | str", given))
+        uid = int(cast("int | str", cut))
     except (TypeError, ValueError):
         uid = -1
     if not 0 <= uid < count:
         raise UsageError(
-            f"The model has no layer with the uid {sanitize(str(given), 60)}.",
+            f"The model has no layer with the uid {sanitize(str(cut), 60)}.",
             cause=f"Its {count} layers have the uids 0 to {count - 1}."
             if count
             else "It has no layers.",
@@ -115,7 +115,7 @@ def segment_crossings(
 ) -> tuple[Crossing, ...]:
     """What crosses behind each layer of ``after`` (uids, in order); None: behind every layer."""
     places = places_of(graph, layers).values
-    wanted = list(range(len(layers.layers))) if after is None else list(after)
+    cuts = list(range(len(layers.layers))) if after is None else list(after)
     stored = _stored(graph)
     spans: dict[str, tuple[int, int, int]] = {}
     for node in graph.nodes:
@@ -129,15 +129,15 @@ def segment_crossings(
                 key = value.name or ""
                 _, until, size = spans.get(key, (begun, -1, 0))
                 spans[key] = begun, max(until, reader), size or _bytes(value)
-    names: dict[int, list[str]] = {uid: [] for uid in wanted}
-    sizes = dict.fromkeys(wanted, 0)
+    names: dict[int, list[str]] = {uid: [] for uid in cuts}
+    sizes = dict.fromkeys(cuts, 0)
     # a tensor lives behind the layers from the one that writes it to the one before its last reader
     ordered = sorted(names)
     for name, (begun, until, size) in spans.items():
         for uid in _between(ordered, begun, until):
             names[uid].append(name)
             sizes[uid] += size
-    return tuple(Crossing(tuple(names[uid]), sizes[uid]) for uid in wanted)
+    return tuple(Crossing(tuple(names[uid]), sizes[uid]) for uid in cuts)
 
 
 def _between(ordered: Sequence[int], begun: int, until: int) -> Sequence[int]:
@@ -146,14 +146,14 @@ def _between(ordered: Sequence[int], begun: int, until: int) -> Sequence[int]:
 
 def _stored(graph: Graph) -> dict[str, ir.Value]:
     """What is read dequantized -> the integers that it lies in memory as."""
-    found: dict[str, ir.Value] = {}
+    stored: dict[str, ir.Value] = {}
     for node in graph.nodes:
         source = node.inputs[0] if node.inputs else None
         if node.op_type == "DequantizeLinear" and source is not None:
             for value in node.outputs:
                 if value.name:
-                    found[value.name] = source
-    return found
+                    stored[value.name] = source
+    return stored
 
 
 def _bytes(value: ir.Value) -> int:
@@ -168,5 +168,10 @@ def _read(node: ir.Node) -> list[str]:
         if attribute.type == ir.AttributeType.GRAPH:
             names += [name for inner in attribute.as_graph() for name in _read(inner)]
         elif attribute.type == ir.AttributeType.GRAPHS:
-            names += [n for graph in attribute.as_graphs() for each in graph for n in _read(each)]
+            names += [
+                n
+                for graph in attribute.as_graphs()
+                for inner_node in graph
+                for n in _read(inner_node)
+            ]
     return names

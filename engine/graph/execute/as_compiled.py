@@ -87,7 +87,7 @@ def as_compiled(graph: Graph) -> Graph:
         return graph
     copy = graph.copy()
     inner = copy.model.graph
-    given = UniqueNames(set(copy.values) | {node.name or "" for node in copy.nodes})
+    unique_names = UniqueNames(set(copy.values) | {node.name or "" for node in copy.nodes})
     for name, scale in sigmoids:
         _give_scale(copy, copy.node(name), scale)
     for name in names:
@@ -99,7 +99,7 @@ def as_compiled(graph: Graph) -> Graph:
         for use in tuple(dequantize.outputs[0].uses()):
             if name in biases:
                 add = use.node
-                whole = add_constant(inner, given.claim(f"{add.name}/bias"), biases[name])
+                whole = add_constant(inner, unique_names.claim(f"{add.name}/bias"), biases[name])
                 add.replace_input_with(1 - use.idx, whole)
             use.node.replace_input_with(use.idx, source)
         inner.remove(dequantize, safe=True)
@@ -107,14 +107,14 @@ def as_compiled(graph: Graph) -> Graph:
     for name, params in tables.items():
         quantize = copy.node(name)
         for hint, index, array in zip(("scale", "zero_point"), (1, 2), params, strict=True):
-            changed = add_constant(inner, given.claim(f"{name}/table_{hint}"), array)
+            changed = add_constant(inner, unique_names.claim(f"{name}/table_{hint}"), array)
             for node in (quantize, *(use.node for use in tuple(quantize.outputs[0].uses()))):
                 node.replace_input_with(index, changed)
     for name, weights, _ in folded:
-        constant = add_constant(inner, given.claim(f"{name}/asymmetric"), weights)
+        constant = add_constant(inner, unique_names.claim(f"{name}/asymmetric"), weights)
         copy.node(name).replace_input_with(1, constant)
     for name in products:
-        _round_operand(inner, copy.node(name), given)
+        _round_operand(inner, copy.node(name), unique_names)
     return Graph(copy.model)
 
 
@@ -137,12 +137,12 @@ def _bias_as_sum(quantize: ir.Node, steps: Mapping[str, np.ndarray]) -> np.ndarr
     if len(params) < len(nodes) or None in params or old is None:
         return None
     source_scale, scales, bias_scales = (
-        np.array(each.scale, np.float32) for each in params if each
+        np.array(param.scale, np.float32) for param in params if param
     )
     zeros = np.array(params[2].zero_point if params[2] else (0,), np.float32)
     step = source_scale * steps.get(product.name or "", scales)
-    wanted = (old.numpy().astype(np.float32) - zeros) * bias_scales
-    return np.asarray(np.rint(wanted / step) * step, np.float32)
+    sums = (old.numpy().astype(np.float32) - zeros) * bias_scales
+    return np.asarray(np.rint(sums / step) * step, np.float32)
 
 
 def _folded_factor(quantize: ir.Node) -> tuple[str, np.ndarray, np.ndarray] | None:
@@ -204,10 +204,10 @@ def _round_operand(graph: ir.Graph, product: ir.Node, names: UniqueNames) -> Non
     """Put a symmetric pair before an operand of a product."""
     operand = 0 if _is_turned(product) else 1
     value = product.inputs[operand]
-    found = _int8_step(value)
-    if value is None or found is None:
+    int8_step = _int8_step(value)
+    if value is None or int8_step is None:
         return
-    scale, zero = found
+    scale, zero = int8_step
     step = np.float32(max(127 - zero, 128 + zero) * scale / 127)
     name = f"{product.name}/symmetric"
     params = [
@@ -221,8 +221,10 @@ def _round_operand(graph: ir.Graph, product: ir.Node, names: UniqueNames) -> Non
         out = ir.Value(
             name=names.claim(f"{name}/{op}_output"), type=ir.TensorType(dtype), shape=value.shape
         )
-        made = ir.Node("", op, [value, *params], outputs=[out], name=names.claim(f"{name}/{op}"))
-        graph.insert_before(product, made)
+        rounding = ir.Node(
+            "", op, [value, *params], outputs=[out], name=names.claim(f"{name}/{op}")
+        )
+        graph.insert_before(product, rounding)
         value = out
     product.replace_input_with(operand, value)
 
@@ -244,7 +246,7 @@ def _is_turned(product: ir.Node) -> bool:
 
 def fused_roundings(graph: Graph) -> list[ir.Node]:
     """The QuantizeLinear nodes, each with one DequantizeLinear behind it, that are left out."""
-    found = []
+    roundings = []
     joined: set[ir.Node] = set()
     parts = gelus(graph)
     for node in _depth_first(graph):
@@ -260,18 +262,18 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
         readers = [use.node for use in value.uses()]
         if node.op_type == "Sigmoid":
             if _gates(node, value):
-                found.append(quantize)
+                roundings.append(quantize)
         elif node.op_type == "Conv" and len(readers) == 1 and readers[0].op_type in _ACTIVATIONS:
             if not _is_depthwise(node):
-                found.append(quantize)  # of groups of channels, too
+                roundings.append(quantize)  # of groups of channels, too
         elif not _is_dense(node):
             continue
         elif len(readers) == 1 and (
             readers[0].op_type in _ACTIVATIONS or bias_of(node, readers[0]) is not None
         ):
-            found.append(quantize)
+            roundings.append(quantize)
         elif node.op_type in ("Add", "MatMul") and len(readers) == 1 and _scales(readers[0]):
-            found.append(quantize)  # the weights take the factor of an attention
+            roundings.append(quantize)  # the weights take the factor of an attention
         elif (
             node.op_type in ("Conv", "Gemm")
             and len(readers) == 1
@@ -280,10 +282,10 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
         ):
             # of two convolutions the first hands over its sum
             joined.add(readers[0])
-            found.append(quantize)
+            roundings.append(quantize)
         elif _are_of_one(readers, parts.get(dequantize)):
-            found.append(quantize)
-    return found
+            roundings.append(quantize)
+    return roundings
 
 
 def _are_of_one(readers: list[ir.Node], gelu: set[ir.Node] | None) -> bool:
@@ -351,7 +353,7 @@ def coarse_sigmoids(graph: Graph) -> list[ir.Node]:
 
 def _other_sigmoids(graph: Graph) -> list[tuple[ir.Node, float]]:
     """Sigmoids of int8 whose results have another scale in the compiled model, and that."""
-    found = []
+    sigmoids = []
     for node in graph.nodes:
         source = node.inputs[0].producer() if node.op_type == "Sigmoid" and node.inputs[0] else None
         after = _only_reader(node.outputs[0]) if source is not None else None
@@ -365,20 +367,20 @@ def _other_sigmoids(graph: Graph) -> list[tuple[ir.Node, float]]:
             continue
         scale = params.scale[0]
         if scale < FINEST_SIGMOID:
-            found.append((node, FINEST_SIGMOID))
+            sigmoids.append((node, FINEST_SIGMOID))
         elif _WHOLE_SIGMOID / 255 <= scale < 1 / 255 and params.zero_point[0] == -128:
-            found.append((node, 1 / 255))
-    return found
+            sigmoids.append((node, 1 / 255))
+    return sigmoids
 
 
-def _give_scale(graph: Graph, sigmoid: ir.Node, found: float) -> None:
+def _give_scale(graph: Graph, sigmoid: ir.Node, factors: float) -> None:
     """Give the results of a Sigmoid the compiler's scale, also behind what only moves them."""
     first = _only_reader(sigmoid.outputs[0])
     old = None if first is None else _scale(first)
     if first is None or old is None:
         return
     name = f"{sigmoid.name}/compiled_scale"
-    tensor = ir.Tensor(np.array(found, np.float32), name=name)
+    tensor = ir.Tensor(np.array(factors, np.float32), name=name)
     scale = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape([]))
     scale.const_value = tensor
     graph.model.graph.register_initializer(scale)
@@ -390,7 +392,7 @@ def _give_scale(graph: Graph, sigmoid: ir.Node, found: float) -> None:
             if use.node.op_type != "DequantizeLinear":
                 continue
             use.node.replace_input_with(1, scale)
-            for reader in (each.node for each in use.node.outputs[0].uses()):
+            for reader in (dequantize_use.node for dequantize_use in use.node.outputs[0].uses()):
                 after = _only_reader(reader.outputs[0]) if reader.op_type in _MOVES else None
                 if after is not None and after.op_type == "QuantizeLinear" and _scale(after) == old:
                     waiting.append(after)
@@ -415,16 +417,16 @@ def _depth_first(graph: Graph) -> list[ir.Node]:
         sources = {value.producer() for value in node.inputs if value is not None}
         waits[node] = len(sources & place.keys())
     stack = [node for node in reversed(nodes) if not waits[node]]
-    found = []
+    ordered = []
     while stack:
         node = stack.pop()
-        found.append(node)
+        ordered.append(node)
         readers = {use.node for out in node.outputs for use in out.uses()} & place.keys()
         for reader in sorted(readers, key=place.__getitem__, reverse=True):
             waits[reader] -= 1
             if not waits[reader]:
                 stack.append(reader)
-    return found
+    return ordered
 
 
 def _is_dense(node: ir.Node) -> bool:
@@ -454,12 +456,12 @@ def bias_of(node: ir.Node, reader: ir.Node) -> ir.Value | None:
     out = node.outputs[0].shape
     if out is None or len(out) < 3:
         return None  # of two axes the optimiser makes a Gemm
-    found = [value for value in reader.inputs if _is_constant(value)]
-    shape = found[0].shape if len(found) == 1 and found[0] is not None else None
+    constants = [value for value in reader.inputs if _is_constant(value)]
+    shape = constants[0].shape if len(constants) == 1 and constants[0] is not None else None
     if shape is None or len(shape) > len(out):
         return None
     row = [*(1 for _ in list(shape)[:-1]), out[-1]]
-    return found[0] if list(shape) == row else None
+    return constants[0] if list(shape) == row else None
 
 
 def _only_reader(value: ir.Value) -> ir.Node | None:

@@ -89,13 +89,13 @@ class CustomCall:
         """
         node = onnx.NodeProto()
         node.CopyFrom(self._node)
-        given = [np.array(arrays[name]) if name else None for name in self.inputs]
+        inputs = [np.array(arrays[name]) if name else None for name in self.inputs]
         with user_code_errors(self._operator, node, "compute", SimulationError):
-            found: Any = self._compute(node, given)
-            listed = isinstance(found, tuple | list)
-            arrays_given = [np.asarray(one) for one in found] if listed else []
+            result: Any = self._compute(node, inputs)
+            listed = isinstance(result, tuple | list)
+            arrays_given = [np.asarray(one) for one in result] if listed else []
         if not listed:
-            raise self._wrong(f"it gave {_kind(found)}, not a list of arrays")
+            raise self._wrong(f"it gave {_kind(result)}, not a list of arrays")
         if len(arrays_given) != len(self._outputs):
             raise self._wrong(
                 f"it gave {len(arrays_given)} arrays for {len(self._outputs)} outputs"
@@ -107,7 +107,7 @@ class CustomCall:
         }
 
     def _fitted(
-        self, array: np.ndarray, spec: TensorSpec, wanted: np.dtype[Any] | None
+        self, array: np.ndarray, spec: TensorSpec, dtype: np.dtype[Any] | None
     ) -> np.ndarray:
         """One output in its declared dtype.
 
@@ -120,15 +120,15 @@ class CustomCall:
                 f"{where} has the shape {shape_text(array.shape)}; shape_infer said "
                 f"{shape_text(spec.shape)}"
             )
-        if wanted is None or array.dtype == wanted:
+        if dtype is None or array.dtype == dtype:
             return np.ascontiguousarray(array).reshape(array.shape)
-        if array.dtype.kind in "iu" and wanted.kind in "iu":
-            limits = np.iinfo(wanted)
+        if array.dtype.kind in "iu" and dtype.kind in "iu":
+            limits = np.iinfo(dtype)
             if array.size and (array.min() < limits.min or array.max() > limits.max):
                 raise self._wrong(f"{where} has values that do not fit {spec.dtype}")
-        elif array.dtype.kind not in "biuf" or not np.can_cast(array.dtype, wanted, "same_kind"):
+        elif array.dtype.kind not in "biuf" or not np.can_cast(array.dtype, dtype, "same_kind"):
             raise self._wrong(f"{where} is {array.dtype.name}; shape_infer said {spec.dtype}")
-        return np.ascontiguousarray(array.astype(wanted)).reshape(array.shape)
+        return np.ascontiguousarray(array.astype(dtype)).reshape(array.shape)
 
     def _wrong(self, what: str) -> SimulationError:
         return SimulationError(

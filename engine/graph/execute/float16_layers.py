@@ -42,7 +42,7 @@ def half_precision(graph: Graph) -> list[ir.Node]:
         return []
     whole: set[ir.Node] = set()
     parts = {part for group in gelus(graph).values() for part in group}
-    found = []
+    layers = []
     for node in graph.nodes:
         if node.op_type in _FREE or node in parts or not _gives_float(node):
             continue
@@ -51,8 +51,8 @@ def half_precision(graph: Graph) -> list[ir.Node]:
         if whole_inputs and not weighted and _is_rounded(node):
             whole.add(node)
         else:
-            found.append(node)
-    return found
+            layers.append(node)
+    return layers
 
 
 def gelus(graph: Graph) -> dict[ir.Node, set[ir.Node]]:
@@ -62,7 +62,7 @@ def gelus(graph: Graph) -> dict[ir.Node, set[ir.Node]]:
     a quotient by the root of 2, as float32 has it, is one: by 1.414214, or as a product, the parts
     are float16. Asked on RK3588, toolkit 2.3.2.
     """
-    found = {}
+    gelus_by_end = {}
     for node in graph.nodes:
         half = constant_of(node.inputs[1]) if node.op_type == "Mul" else None
         if half is None or half.size != 1 or half.numpy().item() != 0.5 or not _is_rounded(node):
@@ -84,8 +84,8 @@ def gelus(graph: Graph) -> dict[ir.Node, set[ir.Node]]:
         if end is None or end.op_type != "DequantizeLinear" or waiting:
             continue
         if sorted(part.op_type for part in parts) == _OF_GELU and any(map(_by_root, parts)):
-            found[end] = parts
-    return found
+            gelus_by_end[end] = parts
+    return gelus_by_end
 
 
 def _by_root(part: ir.Node) -> bool:
@@ -164,19 +164,19 @@ def _normalization(node: ir.Node) -> list[ir.Node]:
     mean = _only(away.inputs[1], "ReduceMean")
     if mean is None or mean.inputs[0] is not away.inputs[0]:
         return []
-    found = [*parts, away, mean, node]
+    members = [*parts, away, mean, node]
     for op in ("Mul", "Add"):
-        last = found[-1].outputs[0]
+        last = members[-1].outputs[0]
         readers = [use.node for use in last.uses()]
-        behind = readers[0] if readers and _only(last, found[-1].op_type) else None
+        behind = readers[0] if readers and _only(last, members[-1].op_type) else None
         if (
             behind is None
             or behind.op_type != op
             or not any(map(_is_float_constant, behind.inputs))
         ):
             break
-        found.append(behind)
-    return found
+        members.append(behind)
+    return members
 
 
 def _only(value: ir.Value | None, *ops: str) -> ir.Node | None:
@@ -274,8 +274,8 @@ class _Halves:
     ) -> ir.Value:
         name = self._names.claim(f"{before.name}/{op}")
         out = ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=shape)
-        made = ir.Node("", op, inputs, outputs=[out], name=self._names.claim(f"{name}/node"))
-        self._graph.insert_before(before, made)
+        node = ir.Node("", op, inputs, outputs=[out], name=self._names.claim(f"{name}/node"))
+        self._graph.insert_before(before, node)
         return out
 
     def read(self, value: ir.Value, reader: ir.Node) -> ir.Value:
@@ -296,22 +296,22 @@ class _Halves:
         out = pair[-1].outputs[0]
         for user, index in uses:
             user.replace_input_with(index, out)
-        for index, each in enumerate(self._graph.outputs):
-            if each is value:
+        for index, output in enumerate(self._graph.outputs):
+            if output is value:
                 self._graph.outputs[index] = out
         value.name, out.name = out.name, value.name
         self._graph.insert_after(node, pair)
         self._made[out] = out  # it has such numbers
 
     def _pair(self, value: ir.Value) -> list[ir.Node]:
-        made: list[ir.Node] = []
+        nodes: list[ir.Node] = []
         for dtype in (ir.DataType.FLOAT16, ir.DataType.FLOAT):
             hint = f"{value.name}/{dtype.name.lower()}"
-            made.append(
+            nodes.append(
                 ir.Node(
                     "",
                     "Cast",
-                    [made[-1].outputs[0] if made else value],
+                    [nodes[-1].outputs[0] if nodes else value],
                     ir.convenience.convert_attributes({"to": dtype.value}),
                     outputs=[
                         ir.Value(
@@ -323,4 +323,4 @@ class _Halves:
                     name=self._names.claim(f"{hint}/Cast"),
                 )
             )
-        return made
+        return nodes

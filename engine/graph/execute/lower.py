@@ -127,8 +127,8 @@ def _gives_int8(node: ir.Node) -> bool:
     zero = _constant(_zero_point(node))
     if zero is not None:
         return zero.dtype == np.int8
-    wanted = node.attributes.get("output_dtype")
-    return wanted is not None and wanted.as_int() == ir.DataType.INT8.value
+    output_dtype = node.attributes.get("output_dtype")
+    return output_dtype is not None and output_dtype.as_int() == ir.DataType.INT8.value
 
 
 def _reads_int8_constant(node: ir.Node) -> bool:
@@ -238,10 +238,10 @@ class _Lowering:
 
     def activation(self, node: ir.Node) -> None:
         """Lower the output of a QuantizeLinear, where every reader can take it."""
-        found = self._readers(node.outputs[0])
-        if found is None:
+        reading = self._readers(node.outputs[0])
+        if reading is None:
             return
-        tensors, readers, bounds = found
+        tensors, readers, bounds = reading
         for bound in bounds:
             limit = bound.inputs[1]
             if limit is not None:

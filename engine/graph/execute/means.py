@@ -44,11 +44,11 @@ def means_in_stages(graph: Graph) -> Graph:
     if not names:
         return graph
     copy = graph.copy()
-    given = UniqueNames(set(copy.values) | {node.name or "" for node in copy.nodes})
+    unique_names = UniqueNames(set(copy.values) | {node.name or "" for node in copy.nodes})
     for name in names:
         node = copy.node(name)
         while max(_sizes(node)) > LARGEST_WINDOW:
-            _add_stage(copy.model.graph, node, given)
+            _add_stage(copy.model.graph, node, unique_names)
     return Graph(copy.model)
 
 
@@ -118,7 +118,7 @@ def _add_stage(graph: ir.Graph, node: ir.Node, names: UniqueNames) -> None:
     def added(
         op: str, inputs: list[ir.Value], out: ir.Value, **attributes: int | list[int]
     ) -> None:
-        made = ir.Node(
+        stage = ir.Node(
             "",
             op,
             inputs,
@@ -126,7 +126,7 @@ def _add_stage(graph: ir.Graph, node: ir.Node, names: UniqueNames) -> None:
             outputs=[out],
             name=names.claim(f"{name}/{op}"),
         )
-        graph.insert_before(node, made)
+        graph.insert_before(node, stage)
 
     kernel = [channels, 1, *blocks]
     weight = tensor("weight", ir.DataType.FLOAT, kernel)

@@ -125,9 +125,9 @@ class _Exposure:
             self._outputs.add(name)
         return name
 
-    def _twin(self, wanted: ir.Value) -> ir.Value:
+    def _twin(self, source: ir.Value) -> ir.Value:
         """The value, computed again by copies of its float producers."""
-        waiting = [wanted]
+        waiting = [source]
         while waiting:
             value = waiting[-1]
             node = value.producer()
@@ -140,7 +140,7 @@ class _Exposure:
                 continue
             self._copy_node(node)
             waiting.pop()
-        return self._beside[wanted]
+        return self._beside[source]
 
     def _needs_twin(self, value: ir.Value) -> bool:
         if value in self._beside or not _is_float(value):

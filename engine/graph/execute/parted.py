@@ -70,14 +70,14 @@ class PartedRun:
         if self._constants:
             yield dict(self._constants)
         for number, (names, part) in enumerate(zip(self.groups, self._parts, strict=True)):
-            found = part.run(known)
-            given = {name: found[name] if name in found else known[name] for name in names}
+            outputs = part.run(known)
+            named = {name: outputs[name] if name in outputs else known[name] for name in names}
             for name in part.inputs:
                 if self._last[name] == number:
                     del known[name]
-            known.update({n: array for n, array in found.items() if n in self._last})
-            del found
-            yield given
+            known.update({n: array for n, array in outputs.items() if n in self._last})
+            del outputs
+            yield named
 
 
 def _groups(graph: Graph, positions: Mapping[str, int]) -> list[list[str]]:

@@ -119,14 +119,14 @@ def _bounds(node: ir.Node) -> tuple[float | None, float | None] | None:
         return 0.0, None
     if node.op_type != "Clip":
         return None
-    found: list[float | None] = []
+    bounds: list[float | None] = []
     for index in (1, 2):
         value = node.inputs[index] if len(node.inputs) > index else None
         limit = constant_of(value)
         if value is not None and limit is None:
             return None
-        found.append(None if limit is None else float(limit.numpy().reshape(-1)[0]))
-    return found[0], found[1]
+        bounds.append(None if limit is None else float(limit.numpy().reshape(-1)[0]))
+    return bounds[0], bounds[1]
 
 
 @dataclass(frozen=True)
@@ -165,10 +165,10 @@ def _exact(tables: list[_Table]) -> list[_Table]:
             dtype.name: np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1).astype(dtype)
             for dtype in {table.before.zero_point.dtype for table in tables}
         }
-        found = session.run(None, every)
+        arrays = session.run(None, every)
     except RUNTIME_ERRORS:
         return []  # no such kernel here: the float operators run
-    pairs = zip(found[::2], found[1::2], strict=True)
+    pairs = zip(arrays[::2], arrays[1::2], strict=True)
     return [
         table
         for table, (plain, fused) in zip(tables, pairs, strict=True)
@@ -224,7 +224,7 @@ def _look_up(graph: Graph, table: _Table) -> None:
     result = quantizer.outputs[0]
     name = result.name or ""
     names = UniqueNames(set(graph.values))
-    made = ir.Node(
+    lookup = ir.Node(
         _DOMAIN,
         "QLinearLeakyRelu",
         [*source.inputs[:3], *quantizer.inputs[1:3]],
@@ -232,10 +232,10 @@ def _look_up(graph: Graph, table: _Table) -> None:
         outputs=[ir.Value(name=names.claim(f"{name}_table"), type=result.type, shape=result.shape)],
         name=table.node,
     )
-    inner.insert_before(quantizer, made)
-    made.outputs[0].name, result.name = name, made.outputs[0].name
+    inner.insert_before(quantizer, lookup)
+    lookup.outputs[0].name, result.name = name, lookup.outputs[0].name
     for use in tuple(result.uses()):
-        use.node.replace_input_with(use.idx, made.outputs[0])
+        use.node.replace_input_with(use.idx, lookup.outputs[0])
     inner.remove([quantizer, node], safe=True)
     if not real.uses() and not real.is_graph_output():
         inner.remove(source, safe=True)

@@ -136,8 +136,8 @@ class SegmentedSession:
             if segment.session is not None:
                 fed = {name: known[name] for name in segment.inputs}
                 with simulation_errors():
-                    found = segment.session.run(segment.outputs, fed)
-                known.update(zip(segment.outputs, found, strict=True))
+                    arrays = segment.session.run(segment.outputs, fed)
+                known.update(zip(segment.outputs, arrays, strict=True))
             for name in segment.done_with:
                 known.pop(name, None)
         return {spec.name: known[spec.name] for spec in self._outputs}
@@ -201,10 +201,10 @@ class _Parts:
 
     def model(self, number: int) -> onnx.ModelProto:
         """A segment as a model."""
-        made = onnx.ModelProto(ir_version=self._model.ir_version)
-        made.opset_import.extend(self._model.opset_import)
-        made.functions.extend(self._model.functions)
-        graph = made.graph
+        model = onnx.ModelProto(ir_version=self._model.ir_version)
+        model.opset_import.extend(self._model.opset_import)
+        model.functions.extend(self._model.functions)
+        graph = model.graph
         graph.name = f"segment{number}"
         graph.node.extend(self._nodes[number])
         read = dict.fromkeys(name for node in self._nodes[number] for name in _read(node))
@@ -220,28 +220,28 @@ class _Parts:
             for name in sorted(own)
             if name in self._kept or self._last.get(name, -1) > number
         )
-        return made
+        return model
 
     def learn(self, session: SessionLike) -> None:
         """Note the types of what a segment gives."""
-        given: Any = session
-        for output in given.get_outputs():
-            found = _TYPE.fullmatch(output.type)
-            element = _ELEMENTS.get(found[1]) if found else None
+        ort_session: Any = session
+        for output in ort_session.get_outputs():
+            match = _TYPE.fullmatch(output.type)
+            element = _ELEMENTS.get(match[1]) if match else None
             if element is not None and output.name not in self._types:
                 self._types[output.name] = onnx.helper.make_tensor_value_info(
                     output.name, element, output.shape
                 )
 
     def _type(self, name: str) -> onnx.ValueInfoProto:
-        found = self._types.get(name)
-        if found is None:
+        info = self._types.get(name)
+        if info is None:
             raise SimulationError(
                 f"The type of tensor {sanitize(name, 120)!r} between two segments is not known.",
                 cause="ONNX Runtime made it and does not say what it is.",
                 remedy="Cut after another layer.",
             )
-        return found
+        return info
 
 
 # what ONNX Runtime puts behind the name of a node that it takes the place of, or of its output
@@ -251,9 +251,9 @@ _BLOCKED = "_nchwc"
 
 def _place(node: onnx.NodeProto, places: Places) -> int | None:
     """The layer that a kernel completes; None where its names do not tell."""
-    found = [places.values[name] for name in node.output if name in places.values]
-    if found:
-        return max(found)
+    ranks = [places.values[name] for name in node.output if name in places.values]
+    if ranks:
+        return max(ranks)
     if node.name.endswith(_BLOCKED):
         return places.values.get(node.name.removesuffix(_BLOCKED))
     if node.op_type == "Transpose":  # ONNX Runtime puts its own between layouts, and calls them so

@@ -103,16 +103,16 @@ class SegmentExecutor:
                 values.pop(name, None)
         return [values[name] for name in outputs]
 
-    def _plan(self, wanted: Iterable[str]) -> tuple[_Planned, ...]:
+    def _plan(self, names: Iterable[str]) -> tuple[_Planned, ...]:
         """The steps that the wanted tensors need, found from the end."""
-        needed = set(wanted)
+        needed = set(names)
         planned: list[_Planned] = []
         for step in reversed(self._steps):
-            given = tuple(name for name in step.outputs if name in needed)
-            if not given:
+            outputs = tuple(name for name in step.outputs if name in needed)
+            if not outputs:
                 continue
             last = tuple(name for name in dict.fromkeys(step.inputs) if name not in needed)
-            planned.append(_Planned(step, given, last))
+            planned.append(_Planned(step, outputs, last))
             needed.update(step.inputs)
         return tuple(reversed(planned))
 
@@ -133,8 +133,8 @@ def _session_step(model: onnx.ModelProto, session: SessionLike) -> _Step:
     inputs = tuple(value.name for value in model.graph.input)
 
     def run(outputs: Sequence[str], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        found = session.run(outputs, {name: arrays[name] for name in inputs})
-        return dict(zip(outputs, found, strict=True))
+        results = session.run(outputs, {name: arrays[name] for name in inputs})
+        return dict(zip(outputs, results, strict=True))
 
     return _Step(inputs, tuple(value.name for value in model.graph.output), run)
 
@@ -222,14 +222,14 @@ class _Parts:
         return model
 
     def _type(self, name: str) -> onnx.ValueInfoProto:
-        found: onnx.ValueInfoProto | None = self._types.get(name)
-        if found is None:
+        info: onnx.ValueInfoProto | None = self._types.get(name)
+        if info is None:
             raise SimulationError(
                 f"The type of tensor {sanitize(name, 120)!r} is not known.",
                 cause="A custom operator before it does not say what it gives.",
                 remedy="Register a class with shape_infer for every custom operator.",
             )
-        return found
+        return info
 
 
 def _is_repeated(node: ir.Node) -> bool:
@@ -238,15 +238,15 @@ def _is_repeated(node: ir.Node) -> bool:
 
 
 def _ancestors(outputs: Iterable[ir.Value], allowed: set[ir.Node]) -> set[ir.Node]:
-    found: set[ir.Node] = set()
+    ancestors: set[ir.Node] = set()
     waiting = list(outputs)
     while waiting:
         maker = waiting.pop().producer()
-        if maker is None or maker in found or maker not in allowed:
+        if maker is None or maker in ancestors or maker not in allowed:
             continue
-        found.add(maker)
+        ancestors.add(maker)
         waiting.extend(value for value in maker.inputs if value is not None)
-    return found
+    return ancestors
 
 
 def _joined(graph: Graph, parts: Sequence[onnx.ModelProto]) -> onnx.ModelProto:

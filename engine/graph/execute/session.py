@@ -168,8 +168,8 @@ class Session:
             return dict(zip(self._names, results, strict=True))
         names = self._names if outputs is None else list(dict.fromkeys(outputs))
         plan = self._plan(names)
-        wanted = {name: plan.fetches[name] for name in names}
-        sources = list(dict.fromkeys(f.source for f in wanted.values() if f.source))
+        fetches = {name: plan.fetches[name] for name in names}
+        sources = list(dict.fromkeys(f.source for f in fetches.values() if f.source))
         fed = {source: arrays[source] for source in sources if source in arrays}
         asked = [source for source in sources if source not in arrays]
         got = dict(fed)
@@ -178,20 +178,20 @@ class Session:
                 got.update(zip(asked, plan.session.run(asked, arrays), strict=True))
         return {
             name: fetch.constant if fetch.constant is not None else fetch.finish(got[fetch.source])
-            for name, fetch in wanted.items()
+            for name, fetch in fetches.items()
         }
 
     def _plan(self, names: Sequence[str]) -> _Plan:
         if all(name in self._plain.fetches for name in names):
             return self._plain
         key = frozenset(names)
-        found = self._plans.get(key)
-        if found is None:
-            found = self._plans[key] = self._open(names, None)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = self._open(names, None)
             while len(self._plans) > _KEPT_PLANS:
                 self._plans.popitem(last=False)
         self._plans.move_to_end(key)
-        return found
+        return plan
 
     def _open(self, names: Sequence[str], optimised_model: Path | None) -> _Plan:
         graph, fetches = self._lowered, {name: Fetch(name) for name in names}
@@ -254,9 +254,11 @@ def open_model(
     keep_sums_exact(options)
     if pooled:
         share_pool(options)
-    given = {n: ort.OrtValue.ortvalue_from_numpy(array) for n, array in (weights or {}).items()}
-    if given:
-        options.add_external_initializers(list(given), list(given.values()))
+    initializers = {
+        n: ort.OrtValue.ortvalue_from_numpy(array) for n, array in (weights or {}).items()
+    }
+    if initializers:
+        options.add_external_initializers(list(initializers), list(initializers.values()))
     if optimised_model is not None:
         options.optimized_model_filepath = str(optimised_model)
     with simulation_errors():
@@ -330,9 +332,9 @@ def simulation_errors() -> Iterator[None]:
         text = str(error)
         where = "The graph"
         for pattern in _NODE:
-            found = pattern.search(text)
-            if found:
-                where = f"Node {sanitize(found['name'], 120)!r} ({sanitize(found['op'], 40)})"
+            match = pattern.search(text)
+            if match:
+                where = f"Node {sanitize(match['name'], 120)!r} ({sanitize(match['op'], 40)})"
                 break
         reason = text.rsplit("Status Message: ", 1)[-1].split("\n")[0]
         if "element out of data bounds" in reason:

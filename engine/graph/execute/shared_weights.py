@@ -56,14 +56,14 @@ def duplicate_shared_weights(graph: Graph) -> Graph:
 
 def _fixed(graph: ir.Graph) -> set[ir.Value]:
     """Tensors that nodes compute from constants and shapes alone."""
-    found: set[ir.Value] = set()
+    fixed: set[ir.Value] = set()
     for node in graph:
         if node.op_type in ("Constant", "Shape", "Size") or (
             node.inputs
-            and all(v is None or v in found or v.const_value is not None for v in node.inputs)
+            and all(v is None or v in fixed or v.const_value is not None for v in node.inputs)
         ):
-            found.update(node.outputs)
-    return found
+            fixed.update(node.outputs)
+    return fixed
 
 
 def _reads_int8_weight(node: ir.Node, fixed: set[ir.Value]) -> bool:
@@ -238,9 +238,9 @@ def prepare_for_ort(graph: Graph) -> RuntimeModel:
     alone, the simulator), and making the form takes as long as ONNX Runtime takes to load it. A
     graph that runs as it is has nothing to keep: its bytes would hold all float weights again.
     """
-    found = _FORMS.get(graph)
-    if found is None:
-        found = RuntimeModel(graph)
-        if found.graph is not graph:
-            _FORMS[graph] = found
-    return found
+    form = _FORMS.get(graph)
+    if form is None:
+        form = RuntimeModel(graph)
+        if form.graph is not graph:
+            _FORMS[graph] = form
+    return form

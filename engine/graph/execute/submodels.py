@@ -132,26 +132,26 @@ class SubmodelBuilder:
         weight = self._weights.get(tensor)
         if weight is not None:
             return weight.numpy()
-        found = self._constants.get(tensor)
-        if found is None:
+        proto = self._constants.get(tensor)
+        if proto is None:
             return None
-        array: np.ndarray = numpy_helper.to_array(found)
+        array: np.ndarray = numpy_helper.to_array(proto)
         return array
 
     def type_of(self, tensor: str, name: str = "") -> onnx.ValueInfoProto:
         """Type and shape of a tensor, under its own name or another one."""
-        found = self._types.get(tensor)
-        if not name and found is not None:
-            return found
+        info = self._types.get(tensor)
+        if not name and info is not None:
+            return info
         value = onnx.ValueInfoProto(name=name or tensor)
-        if found is not None:
-            value.type.CopyFrom(found.type)
+        if info is not None:
+            value.type.CopyFrom(info.type)
         return value
 
     def element_type(self, tensor: str) -> int:
         """ONNX's number of a tensor's type; 0 where it is not known."""
-        found = self._types.get(tensor)
-        return 0 if found is None else int(found.type.tensor_type.elem_type)
+        info = self._types.get(tensor)
+        return 0 if info is None else int(info.type.tensor_type.elem_type)
 
     def is_input(self, tensor: str) -> bool:
         """Whether the graph is fed with it."""
@@ -202,13 +202,13 @@ class SubmodelBuilder:
                 elif index not in nodes[number]:
                     nodes[number].add(index)
                     waiting.extend(_read(self.nodes[index]))
-        found = []
-        for inner, given, taken in zip(nodes, gives, takes, strict=True):
+        models = []
+        for inner, produced, taken in zip(nodes, gives, takes, strict=True):
             inputs = [self.type_of(n) for n in taken if n in self._writers or n in self._inputs]
-            outputs = [self.type_of(n) for n in given if n not in taken]
+            outputs = [self.type_of(n) for n in produced if n not in taken]
             members = [self.nodes[index] for index in sorted(inner)]
-            found.append(self.assemble(members, inputs, outputs, taken, threads, fast=True))
-        return found
+            models.append(self.assemble(members, inputs, outputs, taken, threads, fast=True))
+        return models
 
     def submodel(
         self, outputs: Sequence[str], stops: Collection[str], threads: int, *, fast: bool = False
@@ -221,8 +221,8 @@ class SubmodelBuilder:
         # a node of several outputs may be needed for one and write another that is fed
         nodes = [renamed(self.nodes[index], stops) for index in walk.nodes]
         inputs = [self.type_of(n) for n in walk.ends if n in stops or n in self._inputs]
-        wanted = [self.type_of(name) for name in dict.fromkeys(outputs)]
-        return self.assemble(nodes, inputs, wanted, walk.ends, threads, fast=fast)
+        output_types = [self.type_of(name) for name in dict.fromkeys(outputs)]
+        return self.assemble(nodes, inputs, output_types, walk.ends, threads, fast=fast)
 
     def assemble(
         self,

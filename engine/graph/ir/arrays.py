@@ -60,19 +60,19 @@ def read_npz(path: Path, names: Iterable[str] | None, limit: int) -> dict[str, n
         ValueError: it is no npz, a member is damaged or holds something else than numbers, or it
             holds more than ``limit`` bytes.
     """
-    wanted = None if names is None else set(names)
+    selected = None if names is None else set(names)
     with open_regular(path) as stream, reading(), zipfile.ZipFile(stream) as archive:
         members = archive.infolist()
         if sum(member.file_size for member in members) > limit:
             raise ValueError(f"it holds more than {limit >> 20} MiB")
-        found = {}
+        arrays = {}
         for member in members:
             name = member.filename.removesuffix(".npy")
-            if wanted is None or name in wanted:
+            if selected is None or name in selected:
                 with archive.open(member) as packed:
                     content = packed.read(member.file_size + 1)
-                found[name] = read_npy(content)
-        return found
+                arrays[name] = read_npy(content)
+        return arrays
 
 
 def _array(stream: BinaryIO, size: int) -> np.ndarray:

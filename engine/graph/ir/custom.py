@@ -145,34 +145,34 @@ def from_class(given: Any, origin: str = "") -> CustomOperator:
             remedy="Give operator and nodes a name of their own; the vendor recommends one that "
             f"begins with cst, as cst{sanitize(op_type)}.",
         )
-    made = _made(given, name)
-    return CustomOperator(op_type, made.shape_infer, made.compute, name)
+    instance = _made(given, name)
+    return CustomOperator(op_type, instance.shape_infer, instance.compute, name)
 
 
 def _check_method(cls: type, method: str, arguments: Sequence[str], name: str) -> None:
-    wanted = f"{method}(self, {', '.join(arguments)})"
-    found = inspect.getattr_static(cls, method, None)
-    bound = isinstance(found, staticmethod | classmethod)
+    signature = f"{method}(self, {', '.join(arguments)})"
+    attribute = inspect.getattr_static(cls, method, None)
+    bound = isinstance(attribute, staticmethod | classmethod)
     function = getattr(cls, method, None)
     if not callable(function):
         raise UsageError(
-            f"{name} has no method {method}.", remedy=f"Write def {wanted} in the class."
+            f"{name} has no method {method}.", remedy=f"Write def {signature} in the class."
         )
     try:
         inspect.signature(function).bind(*([None] * (len(arguments) + (not bound))))
     except (TypeError, ValueError) as error:
         raise UsageError(
             f"{name}: {method} does not take the arguments that it is called with.",
-            cause=f"It is called as {wanted}.",
-            remedy=f"Write def {wanted} in the class.",
+            cause=f"It is called as {signature}.",
+            remedy=f"Write def {signature} in the class.",
         ) from error
 
 
-def _made(given: Any, name: str) -> Any:
-    if not inspect.isclass(given):
-        return given
+def _made(cls: Any, name: str) -> Any:
+    if not inspect.isclass(cls):
+        return cls
     try:
-        return given()
+        return cls()
     except (Exception, SystemExit) as error:
         raise UsageError(
             f"No object of {name} could be made: {type(error).__name__}: "
@@ -210,5 +210,5 @@ def bind_ops(model: ir.Model, operators: CustomOperators | None) -> None:
 
 def custom_ops_in(model: ir.Model) -> CustomOperators:
     """The operators that a model knows; none for one that was read from a file."""
-    found: CustomOperators | None = model.meta.get(_META)
-    return found if found is not None else CustomOperators()
+    operators: CustomOperators | None = model.meta.get(_META)
+    return operators if operators is not None else CustomOperators()

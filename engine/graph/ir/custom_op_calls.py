@@ -75,18 +75,18 @@ def inferred_types(
             cause="The operator is opaque: only its name is known.",
             remedy="Register a class with shape_infer and compute for it.",
         )
-    given = [list(shape) for shape in shapes]
+    input_shapes = [list(shape) for shape in shapes]
     kinds = [None if d is ir.DataType.UNDEFINED else np.dtype(d.numpy()) for d in dtypes]
     with user_code_errors(operator, node, "shape_infer", GraphError):
-        found: Any = operator.shape_infer(_copy(node), given, kinds)
-    told = _Answer(operator, node)
-    if not isinstance(found, tuple | list) or len(found) != 2:
-        raise told.wrong(f"it gave {_shown(found)}, not (out_shapes, out_dtypes)")
-    out_shapes = told.listed(found[0], "shapes")
-    out_dtypes = told.listed(found[1], "dtypes")
+        returned: Any = operator.shape_infer(_copy(node), input_shapes, kinds)
+    answer = _Answer(operator, node)
+    if not isinstance(returned, tuple | list) or len(returned) != 2:
+        raise answer.wrong(f"it gave {_shown(returned)}, not (out_shapes, out_dtypes)")
+    out_shapes = answer.listed(returned[0], "shapes")
+    out_dtypes = answer.listed(returned[1], "dtypes")
     open_sizes = any(-1 in shape for shape in shapes)
     return [
-        (told.shape(shape, index, open_sizes=open_sizes), told.dtype(dtype, index))
+        (answer.shape(shape, index, open_sizes=open_sizes), answer.dtype(dtype, index))
         for index, (shape, dtype) in enumerate(zip(out_shapes, out_dtypes, strict=True))
     ]
 
@@ -119,11 +119,11 @@ class _Answer:
 
     def listed(self, value: Any, what: str) -> list[Any]:
         """A list with an entry per output."""
-        wanted = len(self._node.output)
+        count = len(self._node.output)
         if not isinstance(value, list | tuple):
             raise self.wrong(f"its {what} are {_shown(value)}, no list")
-        if len(value) != wanted:
-            raise self.wrong(f"it gave {len(value)} {what} for {wanted} outputs")
+        if len(value) != count:
+            raise self.wrong(f"it gave {len(value)} {what} for {count} outputs")
         return list(value)
 
     def shape(self, value: Any, index: int, *, open_sizes: bool) -> tuple[int, ...]:
@@ -146,13 +146,13 @@ class _Answer:
         """One type: what numpy takes as one, or a number of ``onnx.TensorProto``."""
         try:
             if isinstance(value, int) and not isinstance(value, bool):
-                found = ir.DataType(value)
+                dtype = ir.DataType(value)
             else:
                 if value is None:  # float64 to numpy
                     raise TypeError
-                found = ir.DataType.from_numpy(np.dtype(value))
+                dtype = ir.DataType.from_numpy(np.dtype(value))
         except (TypeError, ValueError) as error:
             raise self.wrong(f"dtype {index} is {_shown(value)}, no type of a tensor") from error
-        if found in (ir.DataType.UNDEFINED, ir.DataType.STRING):
+        if dtype in (ir.DataType.UNDEFINED, ir.DataType.STRING):
             raise self.wrong(f"dtype {index} is {_shown(value)}, no type of numbers")
-        return found
+        return dtype

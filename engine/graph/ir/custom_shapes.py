@@ -100,11 +100,11 @@ def _ask(
         if operator is None or operator.shape_infer is None:
             continue
         inputs = [known.get(name) if name else _LEFT_OUT for name in node.input]
-        typed = [found for found in inputs if found is not None]
+        typed = [types for types in inputs if types is not None]
         if len(typed) < len(inputs):
             continue
-        found = inferred_types(operator, node, [s for s, _ in typed], [d for _, d in typed])
-        named = {n: t for n, t in zip(outputs, found, strict=True) if n}
+        types = inferred_types(operator, node, [s for s, _ in typed], [d for _, d in typed])
+        named = {n: t for n, t in zip(outputs, types, strict=True) if n}
         _compare(graph, node, named)
         asked.add(outputs)
         answers |= named
@@ -133,14 +133,14 @@ def _known(graph: onnx.GraphProto) -> dict[str, Typed]:
     return known
 
 
-def _compare(graph: onnx.GraphProto, node: onnx.NodeProto, found: dict[str, Typed]) -> None:
+def _compare(graph: onnx.GraphProto, node: onnx.NodeProto, types: dict[str, Typed]) -> None:
     """Whether the types of the model's outputs are those that user code tells of them."""
     for value in graph.output:
         said = value.type.tensor_type.elem_type
-        if value.name in found and said and found[value.name][1] != said:
+        if value.name in types and said and types[value.name][1] != said:
             raise GraphError(
                 f"shape_infer says that {node_label(node)} gives "
-                f"{dtype_name(found[value.name][1])}; the model says "
+                f"{dtype_name(types[value.name][1])}; the model says "
                 f"{dtype_name(ir.DataType(said))} of its output {value.name!r}.",
                 cause="The class and the model do not belong together.",
                 remedy="Correct shape_infer of the custom operator.",

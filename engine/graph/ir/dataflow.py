@@ -105,7 +105,7 @@ def _infer(
     }
     try:
         schema = onnx.defs.get_schema(node.op_type, OPSET, node.domain)
-        found = onnx.shape_inference.infer_node_outputs(
+        inferred = onnx.shape_inference.infer_node_outputs(
             schema, node, inputs, data, opset_imports=imports, ir_version=ir_version
         )
     except (
@@ -115,7 +115,7 @@ def _infer(
         ValueError,
     ):
         return  # the whole graph was checked before; a shape that stays open is not an error
-    for name, kind in found.items():
+    for name, kind in inferred.items():
         if name not in types or _is_open(types[name]):
             types[name] = kind
 

@@ -98,8 +98,8 @@ def _input(arrays: _Arrays, index: int) -> np.ndarray | None:
 
 def _axes(arrays: _Arrays, attributes: _Attributes) -> tuple[int, ...]:
     """Axes as an input, or as older opsets have them, as an attribute."""
-    given = _input(arrays, 1)
-    return tuple(attributes.get("axes", ()) if given is None else _whole(given))
+    axes = _input(arrays, 1)
+    return tuple(attributes.get("axes", ()) if axes is None else _whole(axes))
 
 
 # --------------------------------------------------------------------------- element by element
@@ -150,7 +150,9 @@ _ELEMENTWISE: Mapping[str, Callable[..., np.ndarray]] = {
 
 
 def _remainder(x: np.ndarray, arrays: _Arrays, a: _Attributes, largest: int) -> np.ndarray:
-    _bounded(np.broadcast_shapes(*(each.shape for each in arrays if each is not None)), largest)
+    _bounded(
+        np.broadcast_shapes(*(operand.shape for operand in arrays if operand is not None)), largest
+    )
     return np.asarray((np.fmod if a.get("fmod") else np.mod)(x, np.asarray(arrays[1])))
 
 

@@ -201,11 +201,11 @@ class Graph:
         """All named values: inputs, initializers, outputs of nodes."""
         if self._values is None:
             graph = self.model.graph
-            found = {value.name: value for value in graph.inputs if value.name}
-            found.update(graph.initializers)
+            values = {value.name: value for value in graph.inputs if value.name}
+            values.update(graph.initializers)
             for node in graph:
-                found.update((value.name, value) for value in node.outputs if value.name)
-            self._values = found
+                values.update((value.name, value) for value in node.outputs if value.name)
+            self._values = values
         return self._values
 
     def computed(self) -> frozenset[str]:
@@ -215,7 +215,7 @@ class Graph:
         and sizes of tensors whose sizes are fixed.
         """
         moving = set(self.model.graph.inputs)
-        found: set[str] = set()
+        names: set[str] = set()
         for node in self.nodes:
             source = node.inputs[0] if node.inputs else None
             sized = node.op_type in ("Shape", "Size") and source is not None
@@ -223,8 +223,8 @@ class Graph:
                 continue
             if any(value in moving for value in node.inputs if value is not None):
                 moving.update(node.outputs)
-                found.update(value.name for value in node.outputs if value.name)
-        return frozenset(found)
+                names.update(value.name for value in node.outputs if value.name)
+        return frozenset(names)
 
     def value(self, tensor: str) -> ir.Value:
         """A value by its name.
@@ -232,13 +232,13 @@ class Graph:
         Raises:
             GraphError: no value has this name; the message has the nearest names.
         """
-        found = self.values.get(tensor)
-        if found is None:
+        value = self.values.get(tensor)
+        if value is None:
             raise GraphError(
                 f"The graph has no tensor {sanitize(tensor)!r}.",
                 remedy=did_you_mean(tensor, self.values) or "Look the name up in the graph view.",
             )
-        return found
+        return value
 
     def node(self, name: str) -> ir.Node:
         """A node by its name.
@@ -248,13 +248,13 @@ class Graph:
         """
         if self._nodes is None:
             self._nodes = {node.name: node for node in self.model.graph if node.name}
-        found = self._nodes.get(name)
-        if found is None:
+        named_node = self._nodes.get(name)
+        if named_node is None:
             raise GraphError(
                 f"The graph has no node {sanitize(name)!r}.",
                 remedy=did_you_mean(name, self._nodes) or "Look the name up in the graph view.",
             )
-        return found
+        return named_node
 
     def spec(self, tensor: str) -> TensorSpec:
         """Name, shape and dtype of any value; raises :class:`GraphError` for an unknown name."""

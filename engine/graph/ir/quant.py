@@ -183,11 +183,11 @@ class QuantParams:
             QuantizationError: a field is missing, of the wrong type or inconsistent.
         """
         try:
-            found = typed(cls, data)
-            seen = (found.observed_minimum or 0.0, found.observed_maximum or 0.0)
-            for number in (*found.scale, *(found.minimum or ()), *(found.maximum or ()), *seen):
+            params = typed(cls, data)
+            seen = (params.observed_minimum or 0.0, params.observed_maximum or 0.0)
+            for number in (*params.scale, *(params.minimum or ()), *(params.maximum or ()), *seen):
                 float(number)  # a whole number of JSON may be larger than any float
-            return found
+            return params
         except (TypeError, OverflowError) as error:
             raise QuantizationError(
                 f"Quantization parameters are malformed: {sanitize(repr(error), 200)}.",
@@ -227,13 +227,13 @@ class QuantTable(Mapping[str, QuantParams]):
 
     def params(self, tensor: str) -> QuantParams:
         """Like ``table[tensor]``, but raises :class:`QuantizationError` with the nearest names."""
-        found = self._entries.get(tensor)
-        if found is None:
+        params = self._entries.get(tensor)
+        if params is None:
             raise QuantizationError(
                 f"Tensor {sanitize(tensor)!r} is not quantized in this build.",
                 remedy=did_you_mean(tensor, self._entries),
             )
-        return found
+        return params
 
     def to_json(self) -> JsonObject:
         """Plain data in the table's order; floats survive JSON unchanged (they are doubles)."""

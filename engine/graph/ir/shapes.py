@@ -91,14 +91,14 @@ def carries_little(proto: onnx.ModelProto) -> bool:
     carried = 0
     read: set[str] = set()
     for node in _nodes(proto.graph):
-        made = [name for name in node.output if name and name not in several]
-        count = _count(node, counts) if made else None
+        outputs = [name for name in node.output if name and name not in several]
+        count = _count(node, counts) if outputs else None
         if count is None:
             continue
         new = {name for name in node.input if name in counts and name not in read}
         read |= new
         carried += sum(counts[name] for name in new)
-        for name in made:
+        for name in outputs:
             counts[name] = max(count, counts.get(name, 0))
         if carried > MAX_CARRIED:
             return False
@@ -220,10 +220,10 @@ _NODE = re.compile(r"\(op_type:\s*(\S+?)(?:,\s*node name:\s*(.*?))?\):\s*(.*)", 
 
 def inference_message(text: str) -> str:
     """One readable line from ONNX's: the node, its operator, what does not fit."""
-    found = _NODE.search(text)
-    if not found:
+    match = _NODE.search(text)
+    if not match:
         return sanitize(text.split("\n")[0], 400)
-    op, name, rest = found.groups()
+    op, name, rest = match.groups()
     where = f"node {name!r} ({op})" if name else f"an operator {op}"
     detail = re.sub(r"\[\w+\]\s*", "", rest.split("\n")[0])
     detail = re.sub(r"\(op_type.*?\):?", "", detail)

@@ -169,11 +169,11 @@ def check_channels(model: ir.Model) -> None:
         if have is None or size is None or len(have) < 2 or len(size) < 2:
             continue
         group = node.attributes["group"].as_int() if "group" in node.attributes else 1
-        wanted = size[1] * group if node.op_type == "Conv" else size[0]
-        if have[1] >= 0 and wanted >= 0 and have[1] != wanted:
+        channels = size[1] * group if node.op_type == "Conv" else size[0]
+        if have[1] >= 0 and channels >= 0 and have[1] != channels:
             raise GraphError(
                 f"Node {_name(node.name)} ({node.op_type}) gets {have[1]} channels; its weights "
-                f"are for {wanted}.",
+                f"are for {channels}.",
                 cause="An input has another size than the model was made for, or another layout.",
                 remedy="Check 'input_size_list': the layout is batch, channels, height, width.",
             )
@@ -217,8 +217,8 @@ def check_proto(proto: onnx.ModelProto) -> None:
         onnx.checker.check_model(proto)
     except (onnx.checker.ValidationError, ValueError) as error:
         text = str(error)
-        found = _CONTEXT.search(text)
-        where = f"Node {_name(found['name'])} ({found['op']})" if found else "The graph"
+        match = _CONTEXT.search(text)
+        where = f"Node {_name(match['name'])} ({match['op']})" if match else "The graph"
         rule = sanitize(text.split("\n")[0].strip(), 300)
         raise GraphError(
             f"{where} breaks a rule of ONNX: {rule}",

@@ -40,16 +40,16 @@ def clamp_bounds(node: ir.Node) -> tuple[float, float] | None:
         return 0.0, float("inf")
     if node.op_type != "Clip":
         return None
-    found = []
+    bounds = []
     for index, default in ((1, -np.inf), (2, np.inf)):
-        given = input_at(node, index)
-        number = float(default) if given is None else uniform_value(given)
+        limit = input_at(node, index)
+        number = float(default) if limit is None else uniform_value(limit)
         if number is None:
             return None
-        found.append(
+        bounds.append(
             float(default) if abs(number) >= _INFINITE and number * default > 0 else number
         )
-    return (found[0], found[1]) if found[0] <= found[1] else None
+    return (bounds[0], bounds[1]) if bounds[0] <= bounds[1] else None
 
 
 def _become_clamp(edit: Editor, node: ir.Node, source: ir.Value, low: float, high: float) -> None:
@@ -86,11 +86,11 @@ class CanonicalClamps(NodePass):
             return self._extremum(node, edit)
         if node.op_type in ("PRelu", "LeakyRelu"):
             return self._leaky(node, source, edit)
-        found = clamp_bounds(node)
-        if found is None:
+        bounds = clamp_bounds(node)
+        if bounds is None:
             return self.near(node, "its bounds are computed or not in order")
-        low, high = found
-        if node.op_type == "Clip" and found == (0.0, float("inf")):
+        low, high = bounds
+        if node.op_type == "Clip" and bounds == (0.0, float("inf")):
             _become_clamp(edit, node, source, low, high)
             return self.did("Clip to Relu")
         before = source.producer()
@@ -192,10 +192,10 @@ class HardActivations(NodePass):
         product = clipped.producer()
         if product is not None and product.op_type == "Mul":
             return self._product_sixth(node, product, edit)
-        found = _shifted(clipped)
-        if found is None or only_reader(clipped) is not node:
+        shifted = _shifted(clipped)
+        if shifted is None or only_reader(clipped) is not node:
             return False
-        source, steps = found
+        source, steps = shifted
         edit.replace_with(
             node, "HardSigmoid", [source], {"alpha": 1 / 6, "beta": 0.5}, origin=steps
         )
@@ -207,12 +207,12 @@ class HardActivations(NodePass):
             return False
         for index in (0, 1):
             clipped, source = product.inputs[index], product.inputs[1 - index]
-            found = None if clipped is None else _shifted(clipped)
-            if clipped is None or found is None or found[0] is not source:
+            shifted = None if clipped is None else _shifted(clipped)
+            if clipped is None or shifted is None or shifted[0] is not source:
                 continue
             if only_reader(clipped) is not product:
                 return False
-            edit.replace_with(node, "HardSwish", [source], origin=[*found[1], product])
+            edit.replace_with(node, "HardSwish", [source], origin=[*shifted[1], product])
             return self.did("Add, Clip, Mul, Div to HardSwish")
         return False
 

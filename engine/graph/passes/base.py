@@ -176,8 +176,8 @@ def constant_input(node: ir.Node, index: int) -> np.ndarray | None:
 
 def integers(node: ir.Node, index: int) -> list[int] | None:
     """A constant input as a list of integers."""
-    found = constant_input(node, index)
-    return None if found is None else [int(v) for v in found.ravel()]
+    numbers = constant_input(node, index)
+    return None if numbers is None else [int(v) for v in numbers.ravel()]
 
 
 def shape(value: ir.Value | None) -> tuple[int, ...] | None:
@@ -198,8 +198,8 @@ def only_reader(value: ir.Value) -> ir.Node | None:
 
 def uniform_value(value: ir.Value | None) -> float | None:
     """The number that a constant holds in all its elements; None where they differ or are NaN."""
-    found = array(value)
-    if found is None or found.size == 0 or found.dtype.kind not in "fiub":
+    numbers = array(value)
+    if numbers is None or numbers.size == 0 or numbers.dtype.kind not in "fiub":
         return None
-    first = found.flat[0]
-    return float(first) if bool((found == first).all()) else None
+    first = numbers.flat[0]
+    return float(first) if bool((numbers == first).all()) else None

@@ -102,12 +102,12 @@ def _mixing(graph: Graph, wide: Graph, size: int) -> str:
         for spec in wide.inputs
     }
     alone, together = Session(graph), Session(wide)
-    found = together.run(feeds)
+    outputs = together.run(feeds)
     # the first and the last: what mixes neighbours shows at either end
     for index in (0, size - 1):
         single = alone.run({name: array[index : index + 1] for name, array in feeds.items()})
         for spec in graph.outputs:
-            if not _same(single, found, spec.name, index, size):
+            if not _same(single, outputs, spec.name, index, size):
                 return spec.name
     return ""
 

@@ -47,26 +47,28 @@ def weighted_op(node: ir.Node) -> WeightedOp | None:
         if node.attributes.get_int("group", 1) != 1:
             return None
         axes = (1, 0) if node.op_type == "Conv" else (0, 1)
-        found = WeightedOp(1, *axes, 2)
+        weighted = WeightedOp(1, *axes, 2)
     elif node.op_type == "Gemm":
         if node.attributes.get_int("transA", 0):
             return None
         axes = (1, 0) if node.attributes.get_int("transB", 0) else (0, 1)
-        found = WeightedOp(1, *axes, 2)
+        weighted = WeightedOp(1, *axes, 2)
     elif node.op_type == "MatMul":
         if len(shape(node.inputs[0]) or ()) != 2:
             return None
-        found = WeightedOp(1, 0, 1, 2)
+        weighted = WeightedOp(1, 0, 1, 2)
     else:
         return None
-    weight = constant_input(node, found.weight)
+    weight = constant_input(node, weighted.weight)
     if weight is None or weight.ndim < 2:
         return None
-    bias = input_at(node, found.bias)
+    bias = input_at(node, weighted.bias)
     numbers = array(bias)
-    if bias is not None and (numbers is None or numbers.size not in (1, weight.shape[found.out])):
+    if bias is not None and (
+        numbers is None or numbers.size not in (1, weight.shape[weighted.out])
+    ):
         return None
-    return found
+    return weighted
 
 
 @dataclass(frozen=True)

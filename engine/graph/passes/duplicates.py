@@ -80,8 +80,8 @@ def _content(value: ir.Value) -> Hashable:
     tensor = value.const_value if value.is_initializer() else None
     if tensor is None or tensor.nbytes > _BY_CONTENT:
         return value
-    found = tensor.numpy()
-    return (int(tensor.dtype), found.shape, found.tobytes())
+    numbers = tensor.numpy()
+    return (int(tensor.dtype), numbers.shape, numbers.tobytes())
 
 
 class DuplicateConstants(Pass):

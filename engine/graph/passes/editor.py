@@ -59,11 +59,11 @@ class Editor:
 
     def origins(self, node: ir.Node) -> dict[str, None]:
         """The source nodes that a node came from, as ordered keys; the node itself by default."""
-        found = self._origins.get(node)
-        if found is None:
+        names = self._origins.get(node)
+        if names is None:
             text = node.metadata_props.get(ORIGIN, "")
-            found = dict.fromkeys(text.split("\n") if text else [node.name or ""])
-        return found
+            names = dict.fromkeys(text.split("\n") if text else [node.name or ""])
+        return names
 
     def add_origin(self, node: ir.Node, sources: Iterable[ir.Node]) -> None:
         """Note that ``node`` does the work of ``sources`` from now on, beside its own."""

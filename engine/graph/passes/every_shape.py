@@ -38,23 +38,23 @@ def for_every_shape(graph: Graph, others: Sequence[Graph]) -> Graph:
     Raises:
         GraphError: a constant cannot be written for every set; names its operator.
     """
-    held = [each.model.graph.initializers for each in (graph, *others)]
+    held = [form.model.graph.initializers for form in (graph, *others)]
     names = {
         name
         for name, value in held[0].items()
-        if any(not _equal(array(value), array(each.get(name))) for each in held[1:])
+        if any(not _equal(array(value), array(form.get(name))) for form in held[1:])
     }
     if not names:
         return graph
     copy = graph.copy()
     edit = Editor(copy.model)
-    found = [(node, index) for node in edit.nodes() for index in _reads(node, names)]
-    for node, index in found:
+    reads = [(node, index) for node in edit.nodes() for index in _reads(node, names)]
+    for node, index in reads:
         at = node.inputs[index]
-        values = [array(each.get((at.name or "") if at else "")) for each in held]
-        nodes = [each.node(node.name or "") for each in (graph, *others)]
+        values = [array(form.get((at.name or "") if at else "")) for form in held]
+        nodes = [form.node(node.name or "") for form in (graph, *others)]
         rewrite = _REWRITES.get((node.op_type, index))
-        known = [each for each in values if each is not None]
+        known = [form for form in values if form is not None]
         if rewrite is None or len(known) < len(values) or not rewrite(edit, node, known, nodes):
             raise _no_form(node, known, (graph, *others))
     return Graph(copy.model)
@@ -66,23 +66,23 @@ def _reads(node: ir.Node, names: set[str]) -> list[int]:
 
 def _reshape(edit: Editor, node: ir.Node, values: list[np.ndarray], nodes: list[ir.Node]) -> bool:
     """Sizes that are an axis of the input for every set become 0, one more may become -1."""
-    if node.attributes.get_int("allowzero", 0) or len({each.size for each in values}) > 1:
+    if node.attributes.get_int("allowzero", 0) or len({form.size for form in values}) > 1:
         return False
-    sources = [_dims(each, 0) for each in nodes]
-    wanted: list[int] = []
-    for axis, sizes in enumerate(zip(*(each.tolist() for each in values), strict=True)):
+    sources = [_dims(form, 0) for form in nodes]
+    target: list[int] = []
+    for axis, sizes in enumerate(zip(*(form.tolist() for form in values), strict=True)):
         if len(set(sizes)) == 1:
-            wanted.append(sizes[0])
+            target.append(sizes[0])
         elif all(
             dims is not None and axis < len(dims) and dims[axis] == size
             for dims, size in zip(sources, sizes, strict=True)
         ):
-            wanted.append(0)
+            target.append(0)
         else:
-            wanted.append(-1)
-    if wanted.count(-1) > 1:
+            target.append(-1)
+    if target.count(-1) > 1:
         return False
-    edit.set_constant(node, 1, np.array(wanted, np.int64))
+    edit.set_constant(node, 1, np.array(target, np.int64))
     return True
 
 
@@ -91,8 +91,8 @@ def _resize(edit: Editor, node: ir.Node, values: list[np.ndarray], nodes: list[i
     if "axes" in node.attributes:
         return False
     factors = set()
-    for sizes, each in zip(values, nodes, strict=True):
-        dims = _dims(each, 0)
+    for sizes, form in zip(values, nodes, strict=True):
+        dims = _dims(form, 0)
         if dims is None or len(dims) != sizes.size:
             return False
         factors.add(tuple(float(a) / b for a, b in zip(sizes.tolist(), dims, strict=True)))
@@ -106,20 +106,20 @@ def _resize(edit: Editor, node: ir.Node, values: list[np.ndarray], nodes: list[i
 def _slice(edit: Editor, node: ir.Node, values: list[np.ndarray], nodes: list[ir.Node]) -> bool:
     """Ends of a Slice that are the end of the axis, or as far from it for every set."""
     axes = array(node.inputs[3]) if len(node.inputs) > 3 else np.arange(values[0].size)
-    if axes is None or len({each.size for each in values}) > 1:
+    if axes is None or len({form.size for form in values}) > 1:
         return False
-    wanted = []
+    new_ends = []
     for place, axis in enumerate(axes.tolist()):
-        ends = [int(each[place]) for each in values]
+        ends = [int(form[place]) for form in values]
         if len(set(ends)) == 1:
-            wanted.append(ends[0])
+            new_ends.append(ends[0])
             continue
-        sizes = [dims[axis] for dims in (_dims(each, 0) for each in nodes) if dims is not None]
+        sizes = [dims[axis] for dims in (_dims(form, 0) for form in nodes) if dims is not None]
         left = {end - size for end, size in zip(ends, sizes, strict=False)}
         if len(sizes) < len(ends) or len(left) > 1 or max(left) > 0:
             return False
-        wanted.append(left.pop() or _END)
-    edit.set_constant(node, 2, np.array(wanted, np.int64))
+        new_ends.append(left.pop() or _END)
+    edit.set_constant(node, 2, np.array(new_ends, np.int64))
     return True
 
 
@@ -147,8 +147,8 @@ def _equal(one: np.ndarray | None, two: np.ndarray | None) -> bool:
 def _no_form(node: ir.Node, values: list[np.ndarray], graphs: Sequence[Graph]) -> GraphError:
     shown = " and ".join(
         f"{sanitize(str(value.ravel().tolist()), 80)} for "
-        f"{', '.join(shape_text(spec.shape) for spec in each.inputs)}"
-        for value, each in list(zip(values, graphs, strict=False))[:2]
+        f"{', '.join(shape_text(spec.shape) for spec in form.inputs)}"
+        for value, form in list(zip(values, graphs, strict=False))[:2]
     )
     return GraphError(
         f"{node.op_type} {sanitize(node.name or '', 80)} has a constant of its own for each set of "

@@ -94,12 +94,12 @@ class StaticShapes(NodePass):
         if node.outputs[0].is_graph_output():
             return self.near(node, "its result is an output of the graph")
         if node.op_type == "Size":
-            found = np.array(prod(dims), dtype=np.int64)
+            constant = np.array(prod(dims), dtype=np.int64)
         else:
             start = node.attributes.get_int("start", 0)
             end = node.attributes.get_int("end", len(dims))
-            found = np.array(dims[start:end], dtype=np.int64)
-        _replace_by_constant(edit, node.outputs[0], found)
+            constant = np.array(dims[start:end], dtype=np.int64)
+        _replace_by_constant(edit, node.outputs[0], constant)
         return self.did(f"{node.op_type} to constant")
 
 
@@ -119,21 +119,21 @@ class ConstantSubgraphs(Pass):
 
         The nodes are in order, so one walk finds whole chains.
         """
-        found: dict[ir.Node, None] = {}
+        foldable: dict[ir.Node, None] = {}
         sizes: dict[ir.Value, int] = {}
         for node in edit.graph:
-            if self._foldable(node, found, sizes):
-                found[node] = None
-        if not found:
+            if self._foldable(node, foldable, sizes):
+                foldable[node] = None
+        if not foldable:
             return
-        wanted = [
+        results_needed = [
             value
-            for node in found
+            for node in foldable
             for value in node.outputs
-            if any(use.node not in found for use in value.uses())
+            if any(use.node not in foldable for use in value.uses())
         ]
-        results = _compute(list(found), wanted)
-        for value in wanted:
+        results = _compute(list(foldable), results_needed)
+        for value in results_needed:
             computed = results.get(value.name or "")
             producer = value.producer()
             if computed is None:
@@ -145,7 +145,7 @@ class ConstantSubgraphs(Pass):
             self.did(f"{op} computed")
 
     def _foldable(
-        self, node: ir.Node, found: dict[ir.Node, None], sizes: dict[ir.Value, int]
+        self, node: ir.Node, foldable: dict[ir.Node, None], sizes: dict[ir.Value, int]
     ) -> bool:
         if node.domain not in STANDARD_DOMAINS or not node.inputs:
             return False
@@ -235,16 +235,16 @@ _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataTy
 _SUBGRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
-def _compute(nodes: list[ir.Node], wanted: list[ir.Value]) -> dict[str, np.ndarray]:
-    """The values of ``wanted``; all in one session, or where that fails node by node."""
+def _compute(nodes: list[ir.Node], values: list[ir.Value]) -> dict[str, np.ndarray]:
+    """The values of ``values``; all in one session, or where that fails node by node."""
     try:
-        return _run(nodes, wanted)
+        return _run(nodes, values)
     except RUNTIME_ERRORS as error:
         refuse_shortage(error)
         if len(nodes) == 1:
             return {}
     results: dict[str, np.ndarray] = {}
-    for value in wanted:
+    for value in values:
         needed = _ancestors(value)
         try:
             results.update(_run([node for node in nodes if node in needed], [value]))
@@ -266,7 +266,7 @@ def _ancestors(value: ir.Value) -> set[ir.Node]:
     return seen
 
 
-def _run(nodes: list[ir.Node], wanted: list[ir.Value]) -> dict[str, np.ndarray]:
+def _run(nodes: list[ir.Node], values: list[ir.Value]) -> dict[str, np.ndarray]:
     proto = onnx.ModelProto(ir_version=IR_VERSION)
     graph = nodes[0].graph
     opsets = getattr(graph, "opset_imports", {"": 21})
@@ -293,8 +293,8 @@ def _run(nodes: list[ir.Node], wanted: list[ir.Value]) -> dict[str, np.ndarray]:
                     onnx.helper.make_tensor_value_info(value.name, int(tensor.dtype), dims)
                 )
                 feeds[value.name] = tensor.numpy()
-    for value in wanted:
+    for value in values:
         proto.graph.output.append(serde.serialize_value(value))
-    names = [value.name or "" for value in wanted]
+    names = [value.name or "" for value in values]
     session = plain_session(proto.SerializeToString())
     return dict(zip(names, session.run(names, feeds), strict=True))

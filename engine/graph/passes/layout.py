@@ -238,8 +238,8 @@ class Region:
             axes = [self.perm[axis % rank] for axis in integers(node, 3) or []]
             inputs[3] = edit.constant(np.array(axes, np.int64), f"{node.name}_axes")
         elif op == "Pad":
-            given = input_at(node, 3)
-            chosen = list(range(rank)) if given is None else integers(node, 3)
+            axes_input = input_at(node, 3)
+            chosen = list(range(rank)) if axes_input is None else integers(node, 3)
             moved = [self.perm[axis % rank] for axis in chosen or []]
             inputs.extend([None] * (4 - len(inputs)))
             inputs[3] = edit.constant(np.array(moved, np.int64), f"{node.name}_axes")

@@ -108,12 +108,12 @@ def _per_channel(
 def _normalization(node: ir.Node) -> Affine | None:
     """BatchNormalization of inference: scale / sqrt(var + epsilon) * (x - mean) + bias."""
     source = input_at(node, 0)
-    found = [constant_input(node, index) for index in range(1, 5)]
+    parameters = [constant_input(node, index) for index in range(1, 5)]
     if source is None or node.attributes.get_int("training_mode", 0) != 0:
         return None
-    if any(numbers is None for numbers in found):
+    if any(numbers is None for numbers in parameters):
         return None
-    scale, bias, mean, variance = (n.astype(np.float64) for n in found if n is not None)
+    scale, bias, mean, variance = (n.astype(np.float64) for n in parameters if n is not None)
     epsilon = node.attributes.get_float("epsilon", 1e-5)
     with np.errstate(all="ignore"):
         factor = scale / np.sqrt(variance + epsilon)

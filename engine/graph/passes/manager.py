@@ -142,7 +142,7 @@ def optimise(graph: Graph, level: int = 3, reporter: Reporter | None = None) -> 
 
 def run_pipeline(graph: Graph, pipeline: Pipeline, reporter: Reporter | None = None) -> Optimised:
     """Run a pipeline on a copy of the graph; as :func:`optimise` otherwise."""
-    told = reporter or NullReporter()
+    events = reporter or NullReporter()
     model = graph.copy().model
     infer_missing(model)
     edit = Editor(model)
@@ -150,12 +150,12 @@ def run_pipeline(graph: Graph, pipeline: Pipeline, reporter: Reporter | None = N
     last = [cls() for cls in pipeline.last if cls.keeps_bits or not edit.quantized]
     ran: list[str] = []
     for _ in range(pipeline.rounds):
-        changes = [_run_one(one, edit, ran, told) for one in repeated]
+        changes = [_run_one(one, edit, ran, events) for one in repeated]
         if not any(changes):
             break
         _close_shapes(edit)
     for one in last:
-        _run_one(one, edit, ran, told)
+        _run_one(one, edit, ran, events)
     edit.write_origins()
     done = [one.result(edit) for one in (*repeated, *last)]
     try:
@@ -172,7 +172,7 @@ def run_pipeline(graph: Graph, pipeline: Pipeline, reporter: Reporter | None = N
     for record in done:
         if record.modified:
             what = ", ".join(f"{count} x {text}" for text, count in record.counts.items())
-            told.emit(LogLine(f"{record.name}: {what}", "debug"))
+            events.emit(LogLine(f"{record.name}: {what}", "debug"))
     return Optimised(result, tuple(done))
 
 

@@ -86,7 +86,7 @@ def _of_normalization(node: ir.Node, source: ir.Value) -> bool:
     if square is not None and square.op_type == "Pow":
         return True
     readers = [use.node for use in node.outputs[0].uses()]
-    return any(each.op_type == "Sub" and each.inputs[0] is source for each in readers)
+    return any(reader.op_type == "Sub" and reader.inputs[0] is source for reader in readers)
 
 
 class PadIntoWindow(NodePass):
@@ -135,8 +135,8 @@ def _spatial_pads(node: ir.Node) -> tuple[list[int] | None, str]:
     """Begins and ends of a constant padding of the spatial axes alone, or why there are none."""
     if node.attributes.get_string("mode", "constant") != "constant":
         return None, "it repeats or mirrors the image"
-    dims, given = shape(node.inputs[0]), integers(node, 1)
-    if dims is None or given is None:
+    dims, pads = shape(node.inputs[0]), integers(node, 1)
+    if dims is None or pads is None:
         return None, "its sizes are computed"
     axes = list(range(len(dims)))
     if input_at(node, 3) is not None:
@@ -146,7 +146,7 @@ def _spatial_pads(node: ir.Node) -> tuple[list[int] | None, str]:
         axes = [axis % len(dims) for axis in chosen]
     begins, ends = [0] * len(dims), [0] * len(dims)
     for index, axis in enumerate(axes):
-        begins[axis], ends[axis] = given[index], given[index + len(axes)]
+        begins[axis], ends[axis] = pads[index], pads[index + len(axes)]
     if any(pad < 0 for pad in (*begins, *ends)):
         return None, "it crops"
     if any((*begins[:2], *ends[:2])):
@@ -163,8 +163,8 @@ def _window_pads(node: ir.Node, value: float | None) -> tuple[list[int] | None, 
     mode = node.attributes.get_string("auto_pad", "NOTSET")
     if mode not in ("NOTSET", "VALID"):
         return None, f"{node.name} chooses its padding itself"
-    found = node.attributes.get_ints("pads", None)
-    pads = list(found) if mode == "NOTSET" and found else [0] * (2 * spatial)
+    pad_sizes = node.attributes.get_ints("pads", None)
+    pads = list(pad_sizes) if mode == "NOTSET" and pad_sizes else [0] * (2 * spatial)
     if node.op_type == "MaxPool":
         if value is None or value > np.finfo(np.float32).min:
             return None, "its value may exceed that of the image"

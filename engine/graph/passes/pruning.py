@@ -105,8 +105,8 @@ def _cut_carrier(
         node.attributes["group"] = ir.AttrInt64("group", int(keep.sum()))
     if node.op_type == "Reshape":
         dims = shape(node.outputs[0]) or ()
-        wanted = np.array([dims[0], int(keep.sum()) * block], dtype=np.int64)
-        edit.set_constant(node, 1, wanted)
+        target = np.array([dims[0], int(keep.sum()) * block], dtype=np.int64)
+        edit.set_constant(node, 1, target)
 
 
 def _blocks(nodes: list[ir.Node], channelwise: dict[ir.Node, ChannelwiseOp]) -> dict[ir.Value, int]:

@@ -36,8 +36,8 @@ def rebind_input_shapes(built: Graph, base: Graph, other: Graph) -> Graph:
     for value in edit.graph.inputs:
         value.shape = ir.Shape(shapes[value.name or ""])
     held = edit.graph.initializers
-    for name, wanted in other.model.graph.initializers.items():
-        new, old = array(wanted), array(base.model.graph.initializers.get(name))
+    for name, initializer in other.model.graph.initializers.items():
+        new, old = array(initializer), array(base.model.graph.initializers.get(name))
         if new is None or old is None or _equal(new, old):
             continue
         if new.dtype.kind not in "iu" or name not in held:
@@ -76,9 +76,13 @@ def _settings(node: ir.Node) -> dict[str, object]:
     """Attributes that a size of the input may be in."""
     kinds = (ir.AttributeType.INT, ir.AttributeType.INTS)
     return {
-        name: (tuple(each.as_ints()) if each.type == ir.AttributeType.INTS else each.as_int())
-        for name, each in node.attributes.items()
-        if each.type in kinds
+        name: (
+            tuple(attribute.as_ints())
+            if attribute.type == ir.AttributeType.INTS
+            else attribute.as_int()
+        )
+        for name, attribute in node.attributes.items()
+        if attribute.type in kinds
     }
 
 

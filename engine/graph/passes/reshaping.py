@@ -141,9 +141,9 @@ class CanonicalSlice(NodePass):
         return self.did("Split written out")
 
     def _slice(self, node: ir.Node, dims: tuple[int, ...], edit: Editor) -> bool:
-        given = [constant_input(node, index) for index in range(1, 5)]
+        settings = [constant_input(node, index) for index in range(1, 5)]
         present = [input_at(node, index) is not None for index in range(1, 5)]
-        if any(here and numbers is None for here, numbers in zip(present, given, strict=True)):
+        if any(here and numbers is None for here, numbers in zip(present, settings, strict=True)):
             return self.near(node, "its bounds are computed")
         starts, ends = integers(node, 1) or [], integers(node, 2) or []
         axes = integers(node, 3) or list(range(len(starts)))
@@ -157,13 +157,13 @@ class CanonicalSlice(NodePass):
         rows = [row for row in rows if row[1:] != (0, dims[row[0]], 1)]
         if not rows:
             return False  # the whole: removed as a node without effect
-        wanted = [[row[i] for row in rows] for i in (1, 2, 0, 3)]
-        if all(present) and wanted == [starts, ends, axes, steps]:
+        canonical = [[row[i] for row in rows] for i in (1, 2, 0, 3)]
+        if all(present) and canonical == [starts, ends, axes, steps]:
             return False
         names = ("starts", "ends", "axes", "steps")
         constants = [
             edit.constant(np.array(numbers, dtype=np.int64), f"{node.name}_{name}")
-            for name, numbers in zip(names, wanted, strict=True)
+            for name, numbers in zip(names, canonical, strict=True)
         ]
         edit.set_inputs(node, [node.inputs[0], *constants])
         return self.did("Slice written out")
