@@ -56,18 +56,18 @@ def encrypt_compiled(
     """
     require_fit(path)
     with one_run(environment or find(2, toolkit), reporter) as run:
-        given, made = run.toolkit.work / "model.rknn", run.toolkit.work / "model.crypt.rknn"
-        shutil.copyfile(path, given)
-        run.do("export_encrypted_rknn_model", str(given), str(made), level, seconds=_SECONDS)
-        found = _level(made)
-        if found != level:
+        plain, encrypted = run.toolkit.work / "model.rknn", run.toolkit.work / "model.crypt.rknn"
+        shutil.copyfile(path, plain)
+        run.do("export_encrypted_rknn_model", str(plain), str(encrypted), level, seconds=_SECONDS)
+        obtained = _level(encrypted)
+        if obtained != level:
             raise CompilerError(
                 "The vendor's toolkit said that it encrypted the model, and did not.",
                 cause="What it wrote is missing, or "
-                + ("no encrypted model." if found is None else f"of level {found}."),
+                + ("no encrypted model." if obtained is None else f"of level {obtained}."),
                 remedy="Check the toolkit with `rknntui vendor check`.",
             )
-        return run.keep(made, output, overwrite=overwrite), run.name
+        return run.keep(encrypted, output, overwrite=overwrite), run.name
 
 
 def _level(path: Path) -> int | None:

@@ -52,34 +52,34 @@ def encrypt_model(
         OutputError: the file cannot be written.
     """
     check_level(level)
-    told = reporter or NullReporter()
+    events = reporter or NullReporter()
     target = output or encrypted_name(path)
     refuse_existing(target, overwrite=overwrite)
-    made = Encrypted(path=str(target), size=0, sha256="", level=level, ours=not _kind(path))
-    if made.ours:
+    encrypted = Encrypted(path=str(target), size=0, sha256="", level=level, ours=not _kind(path))
+    if encrypted.ours:
         known = key or needed_key(f"What becomes of {sanitize(path.name, 200)}")
         size = encrypt_file(
-            path, target, known, level, overwrite=overwrite, told=progress_teller(told, "encrypt")
+            path, target, known, level, overwrite=overwrite, told=progress_teller(events, "encrypt")
         )
-        made = replace(made, size=size, findings=key_findings(known))
-        return _after(made, path, known, wipe_plain)
+        encrypted = replace(encrypted, size=size, findings=key_findings(known))
+        return _after(encrypted, path, known, wipe_plain)
     from engine.export.encrypt_compiled import encrypt_compiled
 
     size, name = encrypt_compiled(
-        path, target, level, toolkit=toolkit, overwrite=overwrite, reporter=told
+        path, target, level, toolkit=toolkit, overwrite=overwrite, reporter=events
     )
-    return _after(replace(made, size=size, toolkit=name), path, None, wipe_plain)
+    return _after(replace(encrypted, size=size, toolkit=name), path, None, wipe_plain)
 
 
-def _after(made: Encrypted, path: Path, key: Key | None, wipe_plain: bool) -> Encrypted:
+def _after(encrypted: Encrypted, path: Path, key: Key | None, wipe_plain: bool) -> Encrypted:
     """With its hash, and what stays of the model in plain form or is wiped."""
     from engine.export.plain_copies import plain_copies, wipe
 
-    target, wiped = Path(made.path), made.wiped
-    stays = plain_copies(path, target, ours=made.ours)
+    target, wiped = Path(encrypted.path), encrypted.wiped
+    stays = plain_copies(path, target, ours=encrypted.ours)
     if wipe_plain:
         wiped, stays = wipe(stays, target, key)
-    return replace(made, sha256=sha256_of(target), stays=stays, wiped=wiped)
+    return replace(encrypted, sha256=sha256_of(target), stays=stays, wiped=wiped)
 
 
 def progress_teller(reporter: Reporter, stage: str) -> Callable[[int, int], None]:

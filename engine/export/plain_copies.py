@@ -36,15 +36,15 @@ def plain_copies(path: Path, encrypted: Path, *, ours: bool) -> tuple[PlainCopy,
         encrypted: the file that was made; may be ``path``, which then is none.
         ours: whether it is a container of ours.
     """
-    found = []
+    copies = []
     if not (encrypted.exists() and path.exists() and encrypted.samefile(path)):
-        found = list(_of_container(path) if ours else _of_compiled(path))
+        copies = list(_of_container(path) if ours else _of_compiled(path))
     results = [cache.size() for cache in _caches()]
-    count, size = (sum(each) for each in zip(*results, strict=True))
+    count, size = (sum(column) for column in zip(*results, strict=True))
     if count:
         place = _caches()[0].folder.parent
-        found.append(PlainCopy("cache", str(place), size, ours=True))
-    return tuple(found)
+        copies.append(PlainCopy("cache", str(place), size, ours=True))
+    return tuple(copies)
 
 
 def _caches() -> tuple[StageCache, StageCache]:
@@ -57,13 +57,13 @@ def _of_container(path: Path) -> Iterator[PlainCopy]:
     if size > _READ_BYTES:
         return
     try:
-        told = read_container(path).provenance
+        provenance = read_container(path).provenance
     except EngineError:
         return  # a custom operator that is not there, for instance: its sources are not known
-    for name, _ in told.source:
+    for name, _ in provenance.source:
         yield PlainCopy("source", sanitize(name, 200))
-    if told.dataset is not None:
-        yield PlainCopy("dataset", sanitize(told.dataset[0], 200))
+    if provenance.dataset is not None:
+        yield PlainCopy("dataset", sanitize(provenance.dataset[0], 200))
 
 
 def _of_compiled(path: Path) -> Iterator[PlainCopy]:
@@ -73,9 +73,9 @@ def _of_compiled(path: Path) -> Iterator[PlainCopy]:
     if facts:
         yield PlainCopy("side file", str(side), side.stat().st_size, ours=True)
     source = facts.get("source")
-    for each in source if isinstance(source, list) else ():
-        if each:
-            yield PlainCopy("source", str(each))
+    for name in source if isinstance(source, list) else ():
+        if name:
+            yield PlainCopy("source", str(name))
     if facts.get("dataset"):
         yield PlainCopy("dataset", str(facts["dataset"]))
 
@@ -98,25 +98,25 @@ def wipe(
         ContainerError: the encrypted file is not what it was made from; nothing is removed.
         OutputError: something cannot be removed.
     """
-    plain = next((Path(each.name) for each in copies if each.what == "model"), None)
+    plain = next((Path(copy.name) for copy in copies if copy.what == "model"), None)
     if plain is not None and key is not None and not opens_as(encrypted, plain, key):
         raise ContainerError(
             f"{sanitize(str(encrypted), 300)} does not hold what {plain.name} does.",
             cause="Another program wrote to one of them meanwhile.",
             remedy="Nothing was removed. Encrypt it again.",
         )
-    for each in copies:
-        if not each.ours:
+    for copy in copies:
+        if not copy.ours:
             continue
         try:
-            if each.what == "cache":
+            if copy.what == "cache":
                 for cache in _caches():
                     cache.clear()
             else:
-                Path(each.name).unlink()
+                Path(copy.name).unlink()
         except OSError as error:
             raise OutputError(
-                f"{sanitize(str(error.filename or each.name), 300)} could not be removed: "
+                f"{sanitize(str(error.filename or copy.name), 300)} could not be removed: "
                 f"{error.strerror or error}.",
                 cause="The encrypted file is made; it and others still hold the model.",
                 remedy="Remove it yourself.",

@@ -50,10 +50,10 @@ def _flag(value: bool) -> str:
 
 def model_header(project: Project, model_file: str) -> str:
     """``model.h``: inputs, outputs and how many golden samples there are."""
-    inputs = ",\n".join(f"      {_input(each)}" for each in project.inputs)
+    inputs = ",\n".join(f"      {_input(spec)}" for spec in project.inputs)
     outputs = ",\n".join(
-        f"      OutputSpec{{{c_string(each.name)}, {_braces(map(str, each.shape))}}}"
-        for each in project.outputs
+        f"      OutputSpec{{{c_string(spec.name)}, {_braces(map(str, spec.shape))}}}"
+        for spec in project.outputs
     )
     return f"""/* What this project is for: {_comment(project.model)}. */
 #pragma once
@@ -83,23 +83,23 @@ def _comment(text: str) -> str:
     return plain_line(text).replace("*/", "* /").replace("\\", "/").replace("??", "? ?")
 
 
-def _input(given: ProjectInput) -> str:
+def _input(spec: ProjectInput) -> str:
     return "InputSpec" + _braces(
         (
-            c_string(given.name),
-            _braces(map(str, given.shape)),
-            _flag(given.nhwc),
-            _flag(given.picture),
-            str(given.width),
-            str(given.height),
-            str(given.channels),
-            _braces(map(str, given.order)),
-            c_string(given.filter),
-            c_string(given.fit),
-            _numbers(given.pad),
-            _flag(given.normalise),
-            _numbers(given.mean),
-            _numbers(given.std),
+            c_string(spec.name),
+            _braces(map(str, spec.shape)),
+            _flag(spec.nhwc),
+            _flag(spec.picture),
+            str(spec.width),
+            str(spec.height),
+            str(spec.channels),
+            _braces(map(str, spec.order)),
+            c_string(spec.filter),
+            c_string(spec.fit),
+            _numbers(spec.pad),
+            _flag(spec.normalise),
+            _numbers(spec.mean),
+            _numbers(spec.std),
         )
     )
 

@@ -55,10 +55,10 @@ def check_target(path: Path, *, overwrite: bool) -> None:
 def _marked(path: Path) -> list[str] | None:
     """The files that were generated in a folder; None where it is none of ours."""
     try:
-        told = json.loads(read_regular(path / MARK, _MARK_LIMIT))
+        mark = json.loads(read_regular(path / MARK, _MARK_LIMIT))
     except (OSError, ValueError):
         return None
-    files = told.get("files") if isinstance(told, dict) else None
+    files = mark.get("files") if isinstance(mark, dict) else None
     if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
         return None
     return files
@@ -95,15 +95,15 @@ def write_folder(
         path.parent.mkdir(exist_ok=True)
         own = make_owned("project", path.parent.resolve(), path.name)
         try:
-            made = own / "project"
-            made.mkdir()
+            folder = own / "project"
+            folder.mkdir()
             for name in names:
                 reporter.check_cancelled()
-                _write(made / name, files[name], program=name in programs)
+                _write(folder / name, files[name], program=name in programs)
             mark = {"made_by": f"rknntui {__version__}", "files": [*names, MARK]}
-            _write(made / MARK, json.dumps(mark, indent=1).encode(), program=False)
+            _write(folder / MARK, json.dumps(mark, indent=1).encode(), program=False)
             reporter.check_cancelled()
-            _put(made, path, own / "before")
+            _put(folder, path, own / "before")
         finally:
             let_go(own)
     return names
@@ -120,14 +120,14 @@ def _write(path: Path, content: bytes | Path, *, program: bool) -> None:
         path.chmod(mode | (mode & 0o444) >> 2)  # who may read it may run it
 
 
-def _put(made: Path, path: Path, before: Path) -> None:
+def _put(folder: Path, path: Path, before: Path) -> None:
     if not os.path.lexists(path):
-        made.rename(path)
+        folder.rename(path)
         return
     generated = {Path(name) for name in _marked(path) or ()}
     path.rename(before)
     try:
-        made.rename(path)
+        folder.rename(path)
     except OSError:
         before.rename(path)
         raise
@@ -140,7 +140,7 @@ def _carry_over(before: Path, path: Path, generated: set[Path]) -> None:
         inside = Path(folder).relative_to(before)
         for name in list(folders):
             if not (path / inside / name).exists() and not any(
-                each.is_relative_to(inside / name) for each in generated
+                file.is_relative_to(inside / name) for file in generated
             ):
                 (before / inside / name).rename(path / inside / name)
                 folders.remove(name)

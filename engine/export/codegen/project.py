@@ -46,13 +46,13 @@ class Board:
         Raises:
             UsageError: there is no such chip.
         """
-        found = chip_facts(name)
-        if found is None:
+        facts = chip_facts(name)
+        if facts is None:
             raise UsageError(
                 f"There is no chip {name!r}.", remedy="`rknntui chips` lists those there are."
             )
-        name = found.name
-        if found.generation == 1:
+        name = facts.name
+        if facts.generation == 1:
             # RK3399Pro's processor reaches its NPU through a library of another name
             library = "librknn_api.so" if name == "rk3399pro" else "librknn_runtime.so"
             return cls(name, 1, "generation1", library, "armhf" if name[:2] == "rv" else "arm64")
@@ -133,4 +133,4 @@ class Project:
     @property
     def picture(self) -> ProjectInput | None:
         """The first input that takes pictures."""
-        return next((each for each in self.inputs if each.picture), None)
+        return next((spec for spec in self.inputs if spec.picture), None)

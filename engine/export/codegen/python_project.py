@@ -15,8 +15,8 @@ __all__ = ["model_module"]
 
 def model_module(project: Project, plan: TaskPlan, model_file: str) -> str:
     """``model.py``: inputs, outputs, samples, and the constants of the post-processing."""
-    inputs = [_plain(asdict(each)) for each in project.inputs]
-    outputs = [_plain(asdict(each)) for each in project.outputs]
+    inputs = [_plain(asdict(spec)) for spec in project.inputs]
+    outputs = [_plain(asdict(spec)) for spec in project.outputs]
     task: dict[str, Any] = dict(plan.constants)
     if plan.heads:
         task["heads"] = [_plain(asdict(head)) for head in plan.heads]
@@ -46,7 +46,7 @@ def _ascii(text: str) -> str:
 def _plain(value: Any) -> Any:
     """Tuples as lists, as JSON has them."""
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value

@@ -115,8 +115,8 @@ def _words(
     project: Project, plan: TaskPlan, name: str, model_file: str, language: Language
 ) -> dict[str, str]:
     board = project.board
-    sources = [f"src/{each}.cpp" for each in (*CPP_SOURCES, "postprocess")]
-    sources += [f"src/{each}.cpp" for each in _CPP_PARTS[plan.family][0]]
+    sources = [f"src/{stem}.cpp" for stem in (*CPP_SOURCES, "postprocess")]
+    sources += [f"src/{stem}.cpp" for stem in _CPP_PARTS[plan.family][0]]
     arch = board.architecture
     if language == "cpp":
         run_files = f'"$program" "$here/model/{model_file}" "$here/data"'
@@ -124,7 +124,7 @@ def _words(
         push = '"$@" push "$program" "$folder/"'
         copy = 'scp -- "$program" "$address:$folder/"'
     else:
-        modules = [f'"$here/{each}.py"' for each in _python_modules(plan)]
+        modules = [f'"$here/{stem}.py"' for stem in _python_modules(plan)]
         run_files = f'"$here/model/{model_file}" "$here/data"'
         command = "python3 main.py"
         push = f'"$@" push {" ".join(modules)} "$folder/"'
@@ -153,7 +153,7 @@ def _words(
 
 
 def _normalise_text(project: Project) -> str:
-    if any(each.normalise for each in project.inputs):
+    if any(spec.normalise for spec in project.inputs):
         return (
             "This project subtracts the mean and divides by the standard deviation itself: the "
             "model has to be compiled without them."
@@ -167,17 +167,17 @@ def _normalise_text(project: Project) -> str:
 def _filled(template: str, words: Mapping[str, str]) -> bytes:
     """A template with its words; a word that is not known is a fault of the template."""
     text = (_TEMPLATES / template).read_text("utf-8")
-    return _WORD.sub(lambda found: words[found[1]], text).encode()
+    return _WORD.sub(lambda match: words[match[1]], text).encode()
 
 
 def _cpp_files(
     project: Project, plan: TaskPlan, words: Mapping[str, str], model_file: str
 ) -> dict[str, bytes | Path]:
     sources, headers = _CPP_PARTS[plan.family]
-    names = [f"src/{each}.cpp" for each in (*CPP_SOURCES, *sources)]
-    names += [f"src/{each}.h" for each in (*_CPP_HEADERS, *headers)]
+    names = [f"src/{stem}.cpp" for stem in (*CPP_SOURCES, *sources)]
+    names += [f"src/{stem}.h" for stem in (*_CPP_HEADERS, *headers)]
     names += ["include/rknn_minimal.h", "stub/rknn_stub.c", "CMakeLists.txt", "build.sh"]
-    files: dict[str, bytes | Path] = {each: _filled(f"cpp/{each}.in", words) for each in names}
+    files: dict[str, bytes | Path] = {stem: _filled(f"cpp/{stem}.in", words) for stem in names}
     files["src/postprocess.cpp"] = _filled(f"cpp/src/postprocess_{plan.family}.cpp.in", words)
     files["src/model.h"] = model_header(project, model_file).encode()
     if plan.family != "none":
@@ -193,8 +193,8 @@ def _python_files(
     project: Project, plan: TaskPlan, words: Mapping[str, str], model_file: str
 ) -> dict[str, bytes | Path]:
     files: dict[str, bytes | Path] = {
-        f"{each}.py": _filled(f"python/{each}.py.in", words)
-        for each in (*_PYTHON, *_PYTHON_PARTS[plan.family])
+        f"{stem}.py": _filled(f"python/{stem}.py.in", words)
+        for stem in (*_PYTHON, *_PYTHON_PARTS[plan.family])
     }
     files["postprocess.py"] = _filled(f"python/postprocess_{plan.family}.py.in", words)
     files["model.py"] = model_module(project, plan, model_file).encode()
@@ -207,12 +207,12 @@ def _data(project: Project, plan: TaskPlan) -> dict[str, bytes | Path]:
     lines = ["file\tname\tshape\tdtype"]
     for number, sample in enumerate(project.samples):
         rows = [
-            (f"sample{number}/input{i}.npy", each.name, array)
-            for i, (each, array) in enumerate(zip(project.inputs, sample.inputs, strict=True))
+            (f"sample{number}/input{i}.npy", spec.name, array)
+            for i, (spec, array) in enumerate(zip(project.inputs, sample.inputs, strict=True))
         ]
         rows += [
-            (f"sample{number}/output{i}.npy", each.name, array)
-            for i, (each, array) in enumerate(zip(project.outputs, sample.outputs, strict=True))
+            (f"sample{number}/output{i}.npy", spec.name, array)
+            for i, (spec, array) in enumerate(zip(project.outputs, sample.outputs, strict=True))
         ]
         for file, name, array in rows:
             files[f"data/{file}"] = npy_bytes(np.ascontiguousarray(array))  # read in C order
@@ -220,6 +220,6 @@ def _data(project: Project, plan: TaskPlan) -> dict[str, bytes | Path]:
     if plan.priors is not None:
         files["data/priors.npy"] = npy_bytes(plan.priors)
     if plan.labels:
-        files["data/labels.txt"] = "".join(f"{plain_line(each)}\n" for each in plan.labels).encode()
+        files["data/labels.txt"] = "".join(f"{plain_line(spec)}\n" for spec in plan.labels).encode()
     files["data/index.tsv"] = ("\n".join(lines) + "\n").encode()
     return files

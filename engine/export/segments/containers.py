@@ -109,9 +109,9 @@ def segments_told(
     """The segments of a container that is cut after layers of these uids."""
     layers = container_layers(found)
     ends = sorted({*after, len(layers.layers) - 1}) if layers.layers else []
-    told, first = [], 0
+    segments, first = [], 0
     for last, crossing in zip(ends, segment_crossings(found.graph, layers, ends), strict=True):
-        told.append(
+        segments.append(
             Segment(
                 first=first,
                 last=last,
@@ -123,4 +123,4 @@ def segments_told(
             )
         )
         first = last + 1
-    return tuple(told)
+    return tuple(segments)

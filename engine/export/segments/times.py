@@ -40,15 +40,15 @@ def layer_times(found: Container, layers: LayerMap, chip: str) -> LayerTimes:
         UsageError: there is no such chip, or it cannot have the model.
     """
     name = chips_named((chip,))[0].name
-    told = estimate_chip(found.graph, name, _settings(found, layers), layers)
-    if told.problem:
-        raise UsageError(told.problem, remedy=told.remedy)
+    estimate = estimate_chip(found.graph, name, _settings(found, layers), layers)
+    if estimate.problem:
+        raise UsageError(estimate.problem, remedy=estimate.remedy)
     places = {layer.id: place for place, layer in enumerate(layers.layers)}
     ms = [0.0] * len(places)
     joined = [False] * len(places)
     last = 0
-    for row in told.layers:
-        own = sorted(places[each] for each in row.layers if each in places)
+    for row in estimate.layers:
+        own = sorted(places[layer_id] for layer_id in row.layers if layer_id in places)
         if own:
             last = own[-1]
             joined[own[0] : last] = (
@@ -64,17 +64,17 @@ def _follows(own: Sequence[int]) -> bool:
     return own[-1] - own[0] == len(own) - 1
 
 
-def _settings(found: Container, layers: LayerMap) -> CostSettings:
-    values = portable_values(found.recipe)
+def _settings(container: Container, layers: LayerMap) -> CostSettings:
+    values = portable_values(container.recipe)
     recipe = Recipe.from_values({k: v for k, v in values.items() if k not in ("model", "dataset")})
     options = recipe.quantization
     dtypes: dict[str, str] = {}
-    for named, dtype in (options.quantized_layers or {}).items() if found.quantized else ():
+    for named, dtype in (options.quantized_layers or {}).items() if container.quantized else ():
         layer = layers.find(named)
         if layer is not None:
             dtypes[layer.id] = str(dtype)
     return CostSettings(
-        quantized_dtype=options.quantized_dtype if found.quantized else "float16",
+        quantized_dtype=options.quantized_dtype if container.quantized else "float16",
         layer_dtypes=dtypes,
         batch=options.rknn_batch_size or 1,
     )

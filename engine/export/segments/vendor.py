@@ -43,27 +43,27 @@ def vendor_layers(path: Path) -> tuple[SegmentLayer, ...]:
     return _layers(path, inspect_vendor(path))
 
 
-def _layers(path: Path, found: VendorModel) -> tuple[SegmentLayer, ...]:
+def _layers(path: Path, model: VendorModel) -> tuple[SegmentLayer, ...]:
     name = sanitize(path.name, 200)
-    if found.generation != 1 or found.kind == "op-package":
+    if model.generation != 1 or model.kind == "op-package":
         raise UsageError(
-            f"{name} is {found.form}, which has no segments.",
+            f"{name} is {model.form}, which has no segments.",
             cause="Segments are of the vendor's generation 1 (RK1808, RK3399Pro, RV1109, RV1126).",
             remedy="Cut a container of this program, or a model of generation 1.",
         )
-    layers = found.graphs[0].layers if found.graphs else ()
-    told = tuple(
+    layers = model.graphs[0].layers if model.graphs else ()
+    with_uid = tuple(
         SegmentLayer(uid=layer.uid, id=layer.name, op=layer.op)
         for layer in layers
         if layer.uid is not None
     )
-    if not told:
+    if not with_uid:
         raise UsageError(
             f"The file of {name} tells no uids of layers.",
             cause="A precompiled model is one layer for the toolkit; it cannot be cut any more.",
             remedy="Cut the model before it is precompiled.",
         )
-    return told
+    return with_uid
 
 
 def cut_vendor_model(
@@ -101,22 +101,22 @@ def cut_vendor_model(
     place = environment or find(1, toolkit)
     before = sha256_of(path)
     with one_run(place, reporter) as run:
-        given, made = run.toolkit.work / "model.rknn", run.toolkit.work / "segments.rknn"
-        shutil.copyfile(path, given)
+        plain, segmented = run.toolkit.work / "model.rknn", run.toolkit.work / "segments.rknn"
+        shutil.copyfile(path, plain)
         run.do(
             "export_rknn_sync_model",
-            input_model=str(given),
+            input_model=str(plain),
             sync_uids=[int(uid) for uid in uids],
-            output_model=str(made),
+            output_model=str(segmented),
             seconds=_SECONDS,
         )
-        if not made.is_file() or not _is_cut(made, before):
+        if not segmented.is_file() or not _is_cut(segmented, before):
             raise CompilerError(
                 "The vendor's toolkit said that it cut the model, and did not.",
                 cause="What it wrote is missing, the same as before, or no model of generation 1.",
                 remedy="Try another version of the toolkit.",
             )
-        size = run.keep(made, output, overwrite=overwrite)
+        size = run.keep(segmented, output, overwrite=overwrite)
         return CutModel(output, size, sha256_of(output), run.name)
 
 
@@ -135,8 +135,8 @@ def _check_uids(path: Path, uids: Sequence[int]) -> None:
         )
 
 
-def _is_cut(made: Path, before: str) -> bool:
+def _is_cut(model: Path, before: str) -> bool:
     try:
-        return sha256_of(made) != before and inspect_vendor(made).generation == 1
+        return sha256_of(model) != before and inspect_vendor(model).generation == 1
     except ContainerError:
         return False

@@ -213,10 +213,10 @@ def _input(
     real = quant is not None or kind == "float32"
     turned = turn and real and len(shape) == 4 and not _is_turned_behind(stored)
     form: Form = LAST if turned else PLAIN
-    made = emitter.writer.tensor(name, in_form(shape, form), kind, quant)
-    emitter.given(stored, form, made)
-    emitter.writer.inputs.append(made)
-    return Port(name, value.name or "", emitter.writer.shape(made), quant, form)
+    tensor = emitter.writer.tensor(name, in_form(shape, form), kind, quant)
+    emitter.given(stored, form, tensor)
+    emitter.writer.inputs.append(tensor)
+    return Port(name, value.name or "", emitter.writer.shape(tensor), quant, form)
 
 
 def _is_turned_behind(value: ir.Value) -> bool:
@@ -224,11 +224,11 @@ def _is_turned_behind(value: ir.Value) -> bool:
     in no other order.
     """
     readers = [use.node for use in value.uses()]
-    if readers and all(each.op_type in _PAIRS for each in readers):
-        return all(_is_turned_behind(each.outputs[0]) for each in readers)
+    if readers and all(reader.op_type in _PAIRS for reader in readers):
+        return all(_is_turned_behind(reader.outputs[0]) for reader in readers)
     perms = [
-        tuple(each.attributes.get_ints("perm", ())) if each.op_type == "Transpose" else ()
-        for each in readers
+        tuple(reader.attributes.get_ints("perm", ())) if reader.op_type == "Transpose" else ()
+        for reader in readers
     ]
     return bool(perms) and all(perm == (0, 3, 1, 2) for perm in perms)
 
@@ -253,11 +253,11 @@ def _quantize(node: ir.Node, emitter: Emitter, known: Known) -> None:
         return
     name = (stored.name or "tensor").removesuffix("/quantized")
     if operand.quant is not None:
-        made = emitter.requantized(source, quant, name)
+        tensor = emitter.requantized(source, quant, name)
     else:
-        made = emitter.writer.tensor(name, emitter.writer.shape(source), "int8", quant)
-        emitter.emit("QUANTIZE", [source], [made])
-    emitter.given(stored, form, made)
+        tensor = emitter.writer.tensor(name, emitter.writer.shape(source), "int8", quant)
+        emitter.emit("QUANTIZE", [source], [tensor])
+    emitter.given(stored, form, tensor)
 
 
 def _output(value: ir.Value, emitter: Emitter, known: Known, *, turn: bool) -> Port:

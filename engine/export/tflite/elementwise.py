@@ -186,8 +186,8 @@ def binary(layer: Layer, emitter: Emitter) -> None:
     type_ = layer.target.computed_kind
     integers = layer.quantized and layer.node.op_type not in _FLOAT_ONLY and len(layer.inputs) == 2
     sources = [
-        input_tensor(each, layer, emitter, form, integers=integers, kind=type_)
-        for each in layer.inputs
+        input_tensor(operand, layer, emitter, form, integers=integers, kind=type_)
+        for operand in layer.inputs
     ]
     options: dict[str, Option] = {}
     if kind in ("ADD", "SUB", "MUL", "DIV"):
@@ -196,27 +196,27 @@ def binary(layer: Layer, emitter: Emitter) -> None:
         raise refused(layer.node, "TFLite's remainder has the sign of the divisor")
     if integers:
         if kind in ("MAXIMUM", "MINIMUM"):
-            sources = [emitter.in_params(each, layer.target.quant) for each in sources]
+            sources = [emitter.in_params(operand, layer.target.quant) for operand in sources]
         emitter.write(layer.target, form, kind, sources, None, **options)
         return
     narrow = kind == "DIV" and type_ == "int64"
     if narrow:
-        sources = [emitter.cast(each, "int32") for each in sources]
+        sources = [emitter.cast(operand, "int32") for operand in sources]
         type_ = "int32"
-    made = sources[0]
+    result = sources[0]
     for other in sources[1:]:
-        shape = np.broadcast_shapes(emitter.writer.shape(made), emitter.writer.shape(other))
+        shape = np.broadcast_shapes(emitter.writer.shape(result), emitter.writer.shape(other))
         label = f"{layer.target.value.name}/{type_}"
-        made = emitter.compute(kind, [made, other], label, shape, type_, **options)
+        result = emitter.compute(kind, [result, other], label, shape, type_, **options)
     if layer.node.op_type == "Mean":
         share = emitter.constant("share", np.array([1 / len(sources)], np.float32))
-        made = emitter.compute("MUL", [made, share], "mean")
-    emitter.finish(layer.target, form, emitter.cast(made, "int64") if narrow else made)
+        result = emitter.compute("MUL", [result, share], "mean")
+    emitter.finish(layer.target, form, emitter.cast(result, "int64") if narrow else result)
 
 
 def same_form(layer: Layer, emitter: Emitter) -> Form:
     """The form for inputs that are broadcast: what has fewer dimensions is as ONNX has it."""
-    computed = [each for each in layer.inputs if isinstance(each, Operand)]
+    computed = [source for source in layer.inputs if isinstance(source, Operand)]
     rank = len(layer.target.shape)
     alike = all(len(operand.shape) == rank for operand in computed)
     return emitter.form_of(computed) if alike else PLAIN
@@ -335,11 +335,11 @@ def softmax(layer: Layer, emitter: Emitter) -> None:
         return
     label = f"{layer.target.value.name}/softmax"
     if integers:
-        made = emitter.writer.tensor(label, emitter.writer.shape(source), "int8", _SOFTMAX)
-        emitter.emit(kind, [source], [made], **options)
+        result = emitter.writer.tensor(label, emitter.writer.shape(source), "int8", _SOFTMAX)
+        emitter.emit(kind, [source], [result], **options)
     else:
-        made = emitter.compute(kind, [source], label, None, "float32", **options)
+        result = emitter.compute(kind, [source], label, None, "float32", **options)
     if turned:
         back = [perm.index(at) for at in range(rank)]
-        made = emitter.transpose(made, back, f"{label}/back")
-    emitter.finish(layer.target, form, made)
+        result = emitter.transpose(result, back, f"{label}/back")
+    emitter.finish(layer.target, form, result)

@@ -190,16 +190,16 @@ class Emitter:
 
     def form_of(self, operands: Sequence[Operand]) -> Form:
         """The form in which most is there already; channels last only where all have one rank."""
-        ranks = {len(each.shape) for each in operands}
+        ranks = {len(operand.shape) for operand in operands}
         if len(ranks) != 1 or ranks.pop() < 3:
             return PLAIN
         return any(self.has(o.value, LAST) and not self.has(o.value, PLAIN) for o in operands)
 
     def read(self, operand: Operand, form: Form) -> int:
         """The tensor of an operand in a form; transposed where it is there in the other only."""
-        found = self._made.get((operand.value, form))
-        if found is not None:
-            return found
+        tensor = self._made.get((operand.value, form))
+        if tensor is not None:
+            return tensor
         source = self._made[operand.value, not form]
         if len(operand.shape) < 3:
             self._made[operand.value, form] = source
@@ -207,9 +207,9 @@ class Emitter:
         perm = channels_last(len(operand.shape))
         if form is PLAIN:
             perm = tuple(int(axis) for axis in np.argsort(perm))
-        made = self.transpose(source, perm, self._name(operand.value, form))
-        self._made[operand.value, form] = made
-        return made
+        moved = self.transpose(source, perm, self._name(operand.value, form))
+        self._made[operand.value, form] = moved
+        return moved
 
     def as_float(self, operand: Operand, form: Form) -> int:
         """The tensor of an operand as float32."""
@@ -219,9 +219,9 @@ class Emitter:
     def dequantized(self, source: int) -> int:
         """A tensor of 8 bits as float32."""
         name = f"{self.writer.name(source)}/float"
-        made = self.writer.tensor(name, self.writer.shape(source), "float32")
-        self.emit("DEQUANTIZE", [source], [made])
-        return made
+        tensor = self.writer.tensor(name, self.writer.shape(source), "float32")
+        self.emit("DEQUANTIZE", [source], [tensor])
+        return tensor
 
     def in_params(self, tensor: int, quant: Quant | None) -> int:
         """A tensor of 8 bits with other parameters; itself where they are the same."""
@@ -236,9 +236,9 @@ class Emitter:
         value in 3000 was a step off, which layers behind it made six.
         """
         source = self.dequantized(tensor)
-        made = self.writer.tensor(name, self.writer.shape(tensor), "int8", quant)
-        self.emit("QUANTIZE", [source], [made])
-        return made
+        output = self.writer.tensor(name, self.writer.shape(tensor), "int8", quant)
+        self.emit("QUANTIZE", [source], [output])
+        return output
 
     def constant(self, name: str, array: np.ndarray, quant: Quant | None = None) -> int:
         """A constant tensor."""
@@ -271,19 +271,19 @@ class Emitter:
             label: of the output.
             shape: of the output; None: that of the first input.
         """
-        made = self.writer.tensor(
+        output = self.writer.tensor(
             label, self.writer.shape(inputs[0]) if shape is None else shape, kind
         )
-        self.emit(name, inputs, [made], **options)
-        return made
+        self.emit(name, inputs, [output], **options)
+        return output
 
     def move(
         self, name: str, inputs: Sequence[int], shape: Sequence[int], label: str, **options: Option
     ) -> int:
         """Add an operator whose output has type and parameters of its first input; its number."""
-        made = self.writer.like(inputs[0], label, shape)
-        self.emit(name, inputs, [made], **options)
-        return made
+        output = self.writer.like(inputs[0], label, shape)
+        self.emit(name, inputs, [output], **options)
+        return output
 
     def write(
         self,
@@ -299,9 +299,9 @@ class Emitter:
         Args:
             quant: parameters that the operator asks for; see :meth:`output`.
         """
-        made = self.output(target, form, quant)
-        self.emit(name, inputs, [made], **options)
-        self.settle(target, form, made)
+        output = self.output(target, form, quant)
+        self.emit(name, inputs, [output], **options)
+        self.settle(target, form, output)
 
     def cast(self, source: int, kind: str) -> int:
         """A tensor, as it is stored, in another type; itself where it has it."""
@@ -322,9 +322,9 @@ class Emitter:
         where the target is.
         """
         if target.quant is not None and self.writer.quant(tensor) is None:
-            made = self.output(target, form)
-            self.emit("QUANTIZE", [tensor], [made])
-            tensor = made
+            output = self.output(target, form)
+            self.emit("QUANTIZE", [tensor], [output])
+            tensor = output
         self.settle(target, form, tensor)
 
     def transpose(self, source: int, perm: Sequence[int], name: str) -> int:
@@ -373,5 +373,5 @@ class Emitter:
 
 def constant_array(value: ir.Value | None) -> np.ndarray | None:
     """The values of a constant; None where it is none."""
-    found = constant_of(value)
-    return None if found is None else np.asarray(found.numpy())
+    tensor = constant_of(value)
+    return None if tensor is None else np.asarray(tensor.numpy())

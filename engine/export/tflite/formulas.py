@@ -51,8 +51,8 @@ class Formula:
 def by_formula(layer: Layer, emitter: Emitter, form: Form) -> None:
     """A function of one value that is in :data:`FORMULAS`, in float32."""
     formula = Formula(emitter, layer.target.value.name or layer.node.op_type)
-    made = FORMULAS[layer.node.op_type](layer, formula, emitter.as_float(layer.data, form))
-    emitter.finish(layer.target, form, made)
+    result = FORMULAS[layer.node.op_type](layer, formula, emitter.as_float(layer.data, form))
+    emitter.finish(layer.target, form, result)
 
 
 def _reciprocal(layer: Layer, f: Formula, x: int) -> int:

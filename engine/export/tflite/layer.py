@@ -82,31 +82,31 @@ class Layer:
         Raises:
             UnsupportedOperatorError: it is computed.
         """
-        found = self.inputs[index] if index < len(self.inputs) else None
-        if isinstance(found, Operand):
+        operand = self.inputs[index] if index < len(self.inputs) else None
+        if isinstance(operand, Operand):
             raise refused(self.node, f"its input {index} is computed, not a constant")
-        return found
+        return operand
 
     def ints(self, index: int) -> list[int] | None:
         """The values of a constant input of integers."""
-        found = self.constant(index)
-        return None if found is None else [int(v) for v in found.array.reshape(-1)]
+        constant = self.constant(index)
+        return None if constant is None else [int(v) for v in constant.array.reshape(-1)]
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute of the node; text as ``str``."""
-        found = self.node.attributes.get(name)
-        value = default if found is None else found.value
+        attribute = self.node.attributes.get(name)
+        value = default if attribute is None else attribute.value
         return value.decode() if isinstance(value, bytes) else value
 
     @property
     def axes(self) -> list[int]:
         """The axes of a reduction: its second input, or its attribute; all where there are none."""
-        given = self.ints(1)
-        if given is None:
-            given = [int(axis) for axis in self.attribute("axes", ())]
-        if not given and self.attribute("noop_with_empty_axes", 0):
+        axes = self.ints(1)
+        if axes is None:
+            axes = [int(axis) for axis in self.attribute("axes", ())]
+        if not axes and self.attribute("noop_with_empty_axes", 0):
             return []
-        return given or list(range(len(self.data.shape)))
+        return axes or list(range(len(self.data.shape)))
 
     @property
     def computes_float(self) -> bool:
@@ -166,27 +166,27 @@ class Known:
         self.outputs = frozenset(graph.model.graph.outputs)
         self.constant: set[ir.Node] = set()
         for node in nodes:
-            given = [value for value in node.inputs if value is not None]
-            fixed = all(v.const_value is not None or v.producer() in self.constant for v in given)
-            inner = any(each.type in _SUBGRAPHS for each in node.attributes.values())
-            if fixed and not inner and (given or node.op_type == "Constant"):
+            values = [value for value in node.inputs if value is not None]
+            fixed = all(v.const_value is not None or v.producer() in self.constant for v in values)
+            inner = any(attribute.type in _SUBGRAPHS for attribute in node.attributes.values())
+            if fixed and not inner and (values or node.op_type == "Constant"):
                 self.constant.add(node)
         self.quants = _quants([node for node in nodes if node not in self.constant])
         self._computed: dict[ir.Node, list[np.ndarray]] = {}
 
     def array(self, value: ir.Value | None) -> np.ndarray | None:
         """The values of a constant, computed where a node gives it; None of anything else."""
-        found = constant_array(value)
-        if found is not None or value is None:
-            return found
+        array = constant_array(value)
+        if array is not None or value is None:
+            return array
         producer = value.producer()
         if producer is None or producer not in self.constant:
             return None
         if producer not in self._computed:
-            given = [self.array(each) for each in producer.inputs if each is not None]
-            if any(each is None for each in given):
+            operands = [self.array(operand) for operand in producer.inputs if operand is not None]
+            if any(operand is None for operand in operands):
                 return None
-            self._computed[producer] = evaluated(producer, [g for g in given if g is not None])
+            self._computed[producer] = evaluated(producer, [g for g in operands if g is not None])
         return self._computed[producer][list(producer.outputs).index(value)]
 
 
@@ -201,24 +201,24 @@ _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 
 
 def _quants(nodes: list[ir.Node]) -> dict[ir.Value, Quant]:
-    found: dict[ir.Value, Quant] = {}
+    quants: dict[ir.Value, Quant] = {}
     for node in nodes:
         if node.op_type not in ("QuantizeLinear", "DequantizeLinear"):
             continue
         value = node.outputs[0] if node.op_type == "QuantizeLinear" else node.inputs[0]
         if value is not None and value.dtype in _BYTES:
-            found[value] = quant_of(node)
+            quants[value] = quant_of(node)
     moved = [node for node in nodes if node.op_type in _MOVED]
     for nodes_in_order, known, new in (
         (reversed(moved), "outputs", "inputs"),
         (moved, "inputs", "outputs"),
     ):
         for node in nodes_in_order:
-            quant = next((found[value] for value in getattr(node, known) if value in found), None)
+            quant = next((quants[value] for value in getattr(node, known) if value in quants), None)
             for value in getattr(node, new):
                 if quant is not None and value is not None and value.dtype in _BYTES:
-                    found.setdefault(value, quant)
-    return found
+                    quants.setdefault(value, quant)
+    return quants
 
 
 def layer_of(node: ir.Node, known: Known) -> Layer:
@@ -238,10 +238,10 @@ def layer_of(node: ir.Node, known: Known) -> Layer:
         targets.append(target)
         done += taken
     # conditions and indices have no parameters, and a layer with such results computes in float
-    computed = [each for each in inputs if isinstance(each, Operand) and each.is_real]
+    computed = [operand for operand in inputs if isinstance(operand, Operand) and operand.is_real]
     quantized = (
         bool(computed)
-        and all(each.quant is not None for each in computed)
+        and all(operand.quant is not None for operand in computed)
         and all(target.quant is not None for target in targets)
     )
     if not quantized:  # nothing behind it is taken in: activations and Q are layers of their own
@@ -263,9 +263,9 @@ def _input(value: ir.Value | None, node: ir.Node, known: Known) -> Operand | Con
     producer = value.producer()
     kind = "" if producer is None else producer.op_type
     if kind == "Cast" and producer in known.constant:  # a weight of a float16 layer
-        found = _input(producer.inputs[0], producer, known)
-        if isinstance(found, Constant) and found.array.dtype.kind in "fiu" and _is_real(value):
-            return found
+        operand = _input(producer.inputs[0], producer, known)
+        if isinstance(operand, Constant) and operand.array.dtype.kind in "fiu" and _is_real(value):
+            return operand
     if producer is None or kind != "DequantizeLinear":
         array = known.array(value)
         return operand_of(value, node, known) if array is None else Constant(array, None)
@@ -291,24 +291,24 @@ def evaluated(node: ir.Node, given: Sequence[np.ndarray]) -> list[np.ndarray]:
     import onnx
     from onnx.reference import ReferenceEvaluator
 
-    made = ir.serde.serialize_node(node)
+    proto = ir.serde.serialize_node(node)
     feeds = {f"i{at}": array for at, array in enumerate(given)}
     names = iter(feeds)
     for at, value in enumerate(node.inputs):
-        made.input[at] = "" if value is None else next(names)
+        proto.input[at] = "" if value is None else next(names)
     opset = getattr(node.graph, "opset_imports", {}).get("", _OPSET)
     kinds = onnx.helper.np_dtype_to_tensor_dtype
     graph = onnx.helper.make_graph(
-        [made],
+        [proto],
         "constant",
         [
             onnx.helper.make_tensor_value_info(name, kinds(array.dtype), array.shape)
             for name, array in feeds.items()
         ],
-        [onnx.helper.make_empty_tensor_value_info(name) for name in made.output],
+        [onnx.helper.make_empty_tensor_value_info(name) for name in proto.output],
     )
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
-    return [np.asarray(each) for each in ReferenceEvaluator(model).run(None, feeds)]
+    return [np.asarray(output) for output in ReferenceEvaluator(model).run(None, feeds)]
 
 
 def _target(value: ir.Value, node: ir.Node, known: Known) -> tuple[Target, list[ir.Node]]:
@@ -317,9 +317,9 @@ def _target(value: ir.Value, node: ir.Node, known: Known) -> tuple[Target, list[
     activation, taken, last = "NONE", [], value
     reader = _only_reader(last, outputs)
     if reader is not None and node.op_type in _FUSED:
-        found = _activation(reader)
-        if found:
-            activation, last = found, reader.outputs[0]
+        fused = _activation(reader)
+        if fused:
+            activation, last = fused, reader.outputs[0]
             taken.append(reader)
             reader = _only_reader(last, outputs)
     if reader is not None and reader.op_type == "QuantizeLinear":

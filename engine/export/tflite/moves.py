@@ -101,16 +101,18 @@ def _between(perm: Sequence[int], before: Form, after: Form) -> list[int]:
 
 def concat(layer: Layer, emitter: Emitter) -> None:
     """Concat; inputs in other parameters than the output's are converted before it."""
-    operands = [each for each in layer.inputs if isinstance(each, Operand)]
+    operands = [operand for operand in layer.inputs if isinstance(operand, Operand)]
     rank = len(layer.target.shape)
     form = emitter.form_of(operands)
     sources = []
-    for each in layer.inputs:
-        if isinstance(each, Operand):
-            source = emitter.read(each, form) if layer.quantized else emitter.as_float(each, form)
-        elif isinstance(each, Constant):
+    for operand in layer.inputs:
+        if isinstance(operand, Operand):
+            source = (
+                emitter.read(operand, form) if layer.quantized else emitter.as_float(operand, form)
+            )
+        elif isinstance(operand, Constant):
             out = layer.target.quant if layer.quantized else None
-            held = each.of_stored(out).in_params(out) if out is not None else each
+            held = operand.of_stored(out).in_params(out) if out is not None else operand
             array = held.as_kind(layer.target.computed_kind) if out is None else held.array
             if form is LAST:
                 array = np.ascontiguousarray(array.transpose(channels_last(rank)))
@@ -133,16 +135,16 @@ def split(layer: Layer, emitter: Emitter) -> None:
     for at, value in enumerate(layer.node.outputs):
         if not value.uses() and not value.is_graph_output():
             read.insert(at, Target(value, quant, shape_of(value, layer.node)))
-    made = [emitter.output(target, form, quant) for target in read]
-    sizes = [emitter.writer.shape(each)[axis] for each in made]
+    outputs = [emitter.output(target, form, quant) for target in read]
+    sizes = [emitter.writer.shape(output)[axis] for output in outputs]
     where = emitter.constant("axis", np.array(axis, np.int32))
     if len(set(sizes)) == 1:
-        emitter.emit("SPLIT", [where, source], made, count=len(made))
+        emitter.emit("SPLIT", [where, source], outputs, count=len(outputs))
     else:
         inputs = [source, emitter.ints("sizes", sizes), where]
-        emitter.emit("SPLIT_V", inputs, made, count=len(made))
-    for target, each in zip(read, made, strict=True):
-        emitter.settle(target, form, each)
+        emitter.emit("SPLIT_V", inputs, outputs, count=len(outputs))
+    for target, output in zip(read, outputs, strict=True):
+        emitter.settle(target, form, output)
 
 
 def slices(layer: Layer, emitter: Emitter) -> None:
@@ -166,11 +168,11 @@ def slices(layer: Layer, emitter: Emitter) -> None:
             end[place] = 0
     if form is LAST:
         begin, end, step = (
-            [each[axis] for axis in channels_last(rank)] for each in (begin, end, step)
+            [cut[axis] for axis in channels_last(rank)] for cut in (begin, end, step)
         )
     source = layer.read(emitter, form)
     quant = emitter.writer.quant(source)
-    cuts = [emitter.ints("cut", each) for each in (begin, end, step)]
+    cuts = [emitter.ints("cut", cut) for cut in (begin, end, step)]
     inputs = [source, *cuts]
     emitter.write(layer.target, form, "STRIDED_SLICE", inputs, quant, end_mask=open_ends)
 
@@ -185,7 +187,7 @@ def pad(layer: Layer, emitter: Emitter) -> None:
     amounts = [[0, 0] for _ in range(rank)]
     for at, axis in enumerate(axes):
         amounts[axis] = [pads[at], pads[at + len(axes)]]
-    if any(each < 0 for pair in amounts for each in pair):
+    if any(amount < 0 for pair in amounts for amount in pair):
         raise refused(layer.node, "it cuts off")
     form = emitter.form_of([layer.data])
     if form is LAST:
@@ -260,8 +262,8 @@ def reduce(layer: Layer, emitter: Emitter) -> None:
     if kind == "REDUCE_PROD" and layer.quantized:
         shape = in_form(layer.target.shape, after)
         label = f"{layer.target.value.name}/product"
-        made = emitter.compute(kind, [source, where], label, shape, keep_dims=keep)
-        emitter.finish(layer.target, after, made)
+        result = emitter.compute(kind, [source, where], label, shape, keep_dims=keep)
+        emitter.finish(layer.target, after, result)
         return
     emitter.write(layer.target, after, kind, [source, where], quant, keep_dims=keep)
 
@@ -307,7 +309,7 @@ def _linear(layer: Layer, emitter: Emitter, place: str) -> None:
     source = emitter.as_float(layer.data, LAST)
     batch, _, _, channels = emitter.writer.shape(source)
     size = layer.target.shape[2:]
-    made = emitter.compute(
+    result = emitter.compute(
         "RESIZE_BILINEAR",
         [source, emitter.ints("size", size)],
         f"{layer.target.value.name}/resized",
@@ -315,7 +317,7 @@ def _linear(layer: Layer, emitter: Emitter, place: str) -> None:
         align_corners=place == "align_corners",
         half_pixel_centers=place.endswith("half_pixel"),
     )
-    emitter.finish(layer.target, LAST, made)
+    emitter.finish(layer.target, LAST, result)
 
 
 def _is_known(place: str, before: Sequence[int], after: Sequence[int]) -> bool:
@@ -330,9 +332,9 @@ def _pairs(before: Sequence[int], after: Sequence[int]) -> list[tuple[int, int]]
 
 
 def _scales(layer: Layer) -> list[float]:
-    given = layer.constant(2)
-    if given is not None and given.array.size == 4:
-        return [float(v) for v in given.array]
+    scales = layer.constant(2)
+    if scales is not None and scales.array.size == 4:
+        return [float(v) for v in scales.array]
     return [a / b for a, b in zip(layer.target.shape, layer.data.shape, strict=True)]
 
 

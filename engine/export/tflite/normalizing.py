@@ -39,8 +39,8 @@ def batch_normalization(layer: Layer, emitter: Emitter) -> None:
     factor = scale / np.sqrt(variance + layer.attribute("epsilon", 1e-5))
     form = emitter.form_of([layer.data])
     factor, added = (
-        _by_channel(each.astype(np.float32), layer, form)
-        for each in (factor, offset - mean * factor)
+        _by_channel(values.astype(np.float32), layer, form)
+        for values in (factor, offset - mean * factor)
     )
     lines = list(zip(factor.reshape(-1), added.reshape(-1), strict=True))
     if by_tables(layer, emitter, form, factor.shape, lambda at, x: x * lines[at][0] + lines[at][1]):
@@ -56,11 +56,11 @@ def instance_normalization(layer: Layer, emitter: Emitter) -> None:
     form = emitter.form_of([layer.data])
     axes = range(1, rank - 1) if form is LAST else range(2, rank)
     f = _formula(layer, emitter)
-    made = _normalized(layer, f, emitter.as_float(layer.data, form), list(axes))
+    result = _normalized(layer, f, emitter.as_float(layer.data, form), list(axes))
     for kind, at in (("MUL", 1), ("ADD", 2)):
         values = _by_channel(_real(layer, at), layer, form)
-        made = f(kind, made, emitter.constant("channels", values))
-    emitter.finish(layer.target, form, made)
+        result = f(kind, result, emitter.constant("channels", values))
+    emitter.finish(layer.target, form, result)
 
 
 def layer_normalization(layer: Layer, emitter: Emitter) -> None:
@@ -71,11 +71,11 @@ def layer_normalization(layer: Layer, emitter: Emitter) -> None:
     axes = list(range(int(layer.attribute("axis", -1)) % rank, rank))
     f = _formula(layer, emitter)
     centred = layer.node.op_type == "LayerNormalization"
-    made = _normalized(layer, f, emitter.as_float(layer.data, PLAIN), axes, centred=centred)
+    result = _normalized(layer, f, emitter.as_float(layer.data, PLAIN), axes, centred=centred)
     for kind, at in (("MUL", 1), ("ADD", 2)):
         if layer.constant(at) is not None:
-            made = f(kind, made, emitter.constant("values", _real(layer, at)))
-    emitter.finish(layer.target, PLAIN, made)
+            result = f(kind, result, emitter.constant("values", _real(layer, at)))
+    emitter.finish(layer.target, PLAIN, result)
 
 
 def group_normalization(layer: Layer, emitter: Emitter) -> None:
@@ -86,14 +86,14 @@ def group_normalization(layer: Layer, emitter: Emitter) -> None:
     source = emitter.as_float(layer.data, PLAIN)
     name = f"{layer.node.name}/groups"
     parts = emitter.reshape(source, (batch, groups, channels // groups * int(np.prod(rest))), name)
-    made = _normalized(layer, f, parts, [2])
-    made = emitter.reshape(made, layer.data.shape, f"{layer.node.name}/whole")
+    result = _normalized(layer, f, parts, [2])
+    result = emitter.reshape(result, layer.data.shape, f"{layer.node.name}/whole")
     for kind, at in (("MUL", 1), ("ADD", 2)):
         values = _real(layer, at)
         if values.size == groups:  # before opset 21
             values = np.repeat(values.reshape(-1), channels // groups)
-        made = f(kind, made, emitter.constant("channels", _by_channel(values, layer, PLAIN)))
-    emitter.finish(layer.target, PLAIN, made)
+        result = f(kind, result, emitter.constant("channels", _by_channel(values, layer, PLAIN)))
+    emitter.finish(layer.target, PLAIN, result)
 
 
 def lp_normalization(layer: Layer, emitter: Emitter) -> None:
@@ -105,8 +105,8 @@ def lp_normalization(layer: Layer, emitter: Emitter) -> None:
         norm = f.over("SUM", f("ABS", source), axes)
     else:
         norm = f("SQRT", f.over("SUM", f("MUL", source, source), axes))
-    made = f("DIV", source, f("MAXIMUM", norm, f.number(_NOTHING)))
-    emitter.finish(layer.target, PLAIN, made)
+    result = f("DIV", source, f("MAXIMUM", norm, f.number(_NOTHING)))
+    emitter.finish(layer.target, PLAIN, result)
 
 
 def local_response(layer: Layer, emitter: Emitter) -> None:
@@ -115,7 +115,7 @@ def local_response(layer: Layer, emitter: Emitter) -> None:
     if size % 2 == 0 or len(layer.data.shape) != 4:
         raise refused(layer.node, "TFLite has it over an odd number of channels of a picture")
     source = emitter.as_float(layer.data, LAST)
-    made = emitter.compute(
+    result = emitter.compute(
         "LOCAL_RESPONSE_NORMALIZATION",
         [source],
         f"{layer.target.value.name}/response",
@@ -124,7 +124,7 @@ def local_response(layer: Layer, emitter: Emitter) -> None:
         alpha=float(layer.attribute("alpha", 1e-4)) / size,
         beta=float(layer.attribute("beta", 0.75)),
     )
-    emitter.finish(layer.target, LAST, made)
+    emitter.finish(layer.target, LAST, result)
 
 
 def composed_reduction(layer: Layer, emitter: Emitter) -> None:
@@ -140,20 +140,20 @@ def composed_reduction(layer: Layer, emitter: Emitter) -> None:
     if kind == "ReduceLogSumExp":  # less the largest, so that no exponential overflows
         top = f.over("REDUCE_MAX", source, axes)
         total = f("LOG", f.over("SUM", f("EXP", f("SUB", source, top)), axes))
-        made = f("ADD", total, top)
+        result = f("ADD", total, top)
         if not keep:
             gone = {axis % rank for axis in axes}
             rest = [size for at, size in enumerate(layer.data.shape) if at not in gone]
-            made = emitter.reshape(made, rest, f"{layer.node.name}/less")
+            result = emitter.reshape(result, rest, f"{layer.node.name}/less")
     else:
         if kind == "ReduceL1":
             source = f("ABS", source)
         elif kind in ("ReduceL2", "ReduceSumSquare"):
             source = f("MUL", source, source)
-        made = f.over("SUM", source, axes, keep=keep)
+        result = f.over("SUM", source, axes, keep=keep)
         if kind in ("ReduceL2", "ReduceLogSum"):
-            made = f("SQRT" if kind == "ReduceL2" else "LOG", made)
-    emitter.finish(layer.target, PLAIN, made)
+            result = f("SQRT" if kind == "ReduceL2" else "LOG", result)
+    emitter.finish(layer.target, PLAIN, result)
 
 
 def _formula(layer: Layer, emitter: Emitter) -> Formula:
@@ -172,10 +172,10 @@ def _normalized(
 
 
 def _real(layer: Layer, index: int) -> np.ndarray:
-    found = layer.constant(index)
-    if found is None:
+    constant = layer.constant(index)
+    if constant is None:
         raise refused(layer.node, "an input is left out")
-    return found.real()
+    return constant.real()
 
 
 def _by_channel(values: np.ndarray, layer: Layer, form: Form) -> np.ndarray:

@@ -72,18 +72,18 @@ def recurrent(layer: Layer, emitter: Emitter) -> None:
     ways = ("forward", "reverse") if way == "bidirectional" else (way,)
     source = emitter.as_float(layer.data, PLAIN)
     cells = [_cell(layer, emitter, at) for at in range(len(ways))]
-    wanted = {target.value: target for target in layer.outputs}
-    asked = [bool(value.name) and value in wanted for value in node.outputs]
+    targets = {target.value: target for target in layer.outputs}
+    asked = [bool(value.name) and value in targets for value in node.outputs]
     last_cell = len(asked) > 2 and asked[2]
     runs: list[tuple[int, tuple[int, ...]]] = []
-    for each, where in zip(cells, ways, strict=True):
+    for cell, where in zip(cells, ways, strict=True):
         backwards = where == "reverse"
-        if steps > _WRITTEN_OUT and _has_operator(node.op_type, each) and not last_cell:
-            runs.append(_operator(layer, emitter, source, each, backwards=backwards))
+        if steps > _WRITTEN_OUT and _has_operator(node.op_type, cell) and not last_cell:
+            runs.append(_operator(layer, emitter, source, cell, backwards=backwards))
         elif steps > _MOST:
             raise refused(node, f"it has more than {_MOST} steps and is written out")
         else:
-            runs.append(_steps(layer, emitter, source, each, backwards=backwards))
+            runs.append(_steps(layer, emitter, source, cell, backwards=backwards))
     label = node.name or node.op_type
     units = cells[0].units
     parts: list[list[int]] = [
@@ -93,9 +93,9 @@ def recurrent(layer: Layer, emitter: Emitter) -> None:
         ends = [end[at] for _, end in runs]
         parts.append([emitter.reshape(end, (1, batch, units), f"{label}/end") for end in ends])
     for at, value in enumerate(node.outputs):
-        if value in wanted:
+        if value in targets:
             whole = _joined(emitter, parts[at], 1 if at == 0 else 0, f"{label}/both")
-            emitter.finish(wanted[value], PLAIN, whole)
+            emitter.finish(targets[value], PLAIN, whole)
 
 
 def _cell(layer: Layer, emitter: Emitter, way: int) -> _Cell:
@@ -129,12 +129,12 @@ def _cell(layer: Layer, emitter: Emitter, way: int) -> _Cell:
 
 def _initial(layer: Layer, emitter: Emitter, index: int, way: int) -> int | None:
     """An initial state (batch, units) of one direction; None: zeros."""
-    given = layer.inputs[index] if index < len(layer.inputs) else None
-    if given is None:
+    state = layer.inputs[index] if index < len(layer.inputs) else None
+    if state is None:
         return None
-    if isinstance(given, Constant) and not np.any(given.real()):
+    if isinstance(state, Constant) and not np.any(state.real()):
         return None
-    whole = input_tensor(given, layer, emitter, PLAIN, integers=False)
+    whole = input_tensor(state, layer, emitter, PLAIN, integers=False)
     ways, *shape = emitter.writer.shape(whole)
     if ways > 1:
         whole = _cut(emitter, whole, way, f"{layer.node.name}/initial")
@@ -145,7 +145,7 @@ def _cut(emitter: Emitter, source: int, at: int, label: str) -> int:
     """One entry of the first axis, which stays."""
     shape = emitter.writer.shape(source)
     cuts = [[at, *[0] * (len(shape) - 1)], [1, *shape[1:]]]
-    inputs = [source, *(emitter.ints("cut", each) for each in cuts)]
+    inputs = [source, *(emitter.ints("cut", cut) for cut in cuts)]
     return emitter.compute("SLICE", inputs, label, (1, *shape[1:]))
 
 
@@ -153,7 +153,7 @@ def _joined(emitter: Emitter, parts: Sequence[int], axis: int, label: str) -> in
     if len(parts) == 1:
         return parts[0]
     shape = list(emitter.writer.shape(parts[0]))
-    shape[axis] = sum(emitter.writer.shape(each)[axis] for each in parts)
+    shape[axis] = sum(emitter.writer.shape(part)[axis] for part in parts)
     return emitter.compute("CONCATENATION", parts, label, shape, axis=axis)
 
 
@@ -164,21 +164,21 @@ def _steps(
     steps, batch, features = emitter.writer.shape(source)
     label = layer.node.name or layer.node.op_type
     zeros = emitter.constant("zeros", np.zeros((batch, cell.units), np.float32))
-    states = tuple(zeros if each is None else each for each in cell.before)
+    states = tuple(zeros if state is None else state for state in cell.before)
     rows = emitter.reshape(source, (steps * batch, features), f"{label}/rows")
     split = layer.node.op_type == "GRU"
     bias = cell.bias if split else cell.bias + cell.recurrent_bias
     inputs = _dense(emitter, rows, cell.weights, bias, label)
     inputs = emitter.reshape(inputs, (steps, batch, len(cell.weights)), f"{label}/inputs")
-    found: list[int] = [0] * steps
+    outputs: list[int] = [0] * steps
     compute = _COMPUTED[layer.node.op_type]
     f = Formula(emitter, label)
     for at in reversed(range(steps)) if backwards else range(steps):
         row = inputs if steps == 1 else _cut(emitter, inputs, at, f"{label}/step")
         row = emitter.reshape(row, (batch, len(cell.weights)), f"{label}/step")
         states = compute(layer, emitter, f, cell, row, states)
-        found[at] = emitter.reshape(states[0], (1, batch, cell.units), f"{label}/output")
-    return _joined(emitter, found, 0, f"{label}/outputs"), states
+        outputs[at] = emitter.reshape(states[0], (1, batch, cell.units), f"{label}/output")
+    return _joined(emitter, outputs, 0, f"{label}/outputs"), states
 
 
 def _dense(emitter: Emitter, source: int, weights: np.ndarray, bias: np.ndarray, label: str) -> int:
@@ -196,13 +196,13 @@ def _gates(emitter: Emitter, source: int, count: int, label: str) -> list[int]:
     if count == 1:
         return [source]
     rows, columns = emitter.writer.shape(source)
-    made = [
+    gates = [
         emitter.writer.tensor(f"{label}/gate", (rows, columns // count), "float32")
         for _ in range(count)
     ]
     axis = emitter.constant("axis", np.array(1, np.int32))
-    emitter.emit("SPLIT", [axis, source], made, count=count)
-    return made
+    emitter.emit("SPLIT", [axis, source], gates, count=count)
+    return gates
 
 
 def _lstm(
@@ -218,7 +218,7 @@ def _lstm(
     i, o, g, c = _gates(emitter, sums, 4, label)
     first, second, third = cell.functions
     if cell.peepholes is not None:
-        seen = [emitter.constant("peephole", each) for each in cell.peepholes]
+        seen = [emitter.constant("peephole", weights) for weights in cell.peepholes]
         i, g = f("ADD", i, f("MUL", seen[0], memory)), f("ADD", g, f("MUL", seen[2], memory))
     kept = f("MUL", f(first, g), memory)
     memory = f("ADD", kept, f("MUL", f(first, i), f(second, c)))
@@ -264,7 +264,7 @@ _COMPUTED: Mapping[
 
 def _has_operator(kind: str, cell: _Cell) -> bool:
     plain = cell.functions == ("LOGISTIC", "TANH", "TANH") and cell.peepholes is None
-    return kind == "LSTM" and plain and all(each is None for each in cell.before)
+    return kind == "LSTM" and plain and all(state is None for state in cell.before)
 
 
 def _operator(
@@ -291,7 +291,7 @@ def _operator(
         *(emitter.writer.variable(f"{label}/state", (batch, units)) for _ in range(2)),
         *[-1] * 4,
     ]
-    made = emitter.compute(
+    output = emitter.compute(
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
         inputs,
         f"{label}/outputs",
@@ -300,11 +300,11 @@ def _operator(
         time_major=True,
     )
     emitter.stateful.append(label)
-    end = _cut(emitter, made, steps - 1, f"{label}/last")
+    end = _cut(emitter, output, steps - 1, f"{label}/last")
     end = emitter.reshape(end, (batch, units), f"{label}/last")
     if backwards:
-        made = _backwards(emitter, made, f"{label}/forwards")
-    return made, (end,)
+        output = _backwards(emitter, output, f"{label}/forwards")
+    return output, (end,)
 
 
 def _backwards(emitter: Emitter, source: int, label: str) -> int:

@@ -85,7 +85,7 @@ def picked(layer: Layer, emitter: Emitter) -> None:
     if layer.attribute("reduction", "none") != "none":
         raise refused(layer.node, "it adds to what is there")
     moved = (0, 2) if kind.startswith("Scatter") else (0,)
-    given: list[np.ndarray] = []
+    positions: list[np.ndarray] = []
     sources, count = [], 0
     for at, value in enumerate(layer.node.inputs):
         if value is None:
@@ -94,38 +94,38 @@ def picked(layer: Layer, emitter: Emitter) -> None:
             source = _moved(layer.inputs[at], layer, emitter)
             shape = emitter.writer.shape(source)
             size = int(np.prod(shape))
-            given.append(np.arange(count, count + size).reshape(shape))
+            positions.append(np.arange(count, count + size).reshape(shape))
             count += size
             sources.append(emitter.reshape(source, (size,), f"{layer.node.name}/row"))
         else:
-            found = layer.constant(at)
-            if found is None:
+            constant = layer.constant(at)
+            if constant is None:
                 raise refused(layer.node, "its indices are left out")
-            given.append(found.array)
+            positions.append(constant.array)
     quant = layer.target.quant if layer.quantized else None
     whole = sources[0]
     if len(sources) > 1:
-        sources = [emitter.in_params(each, quant) for each in sources]
+        sources = [emitter.in_params(tensor, quant) for tensor in sources]
         label = f"{layer.node.name}/both"
         whole = emitter.move("CONCATENATION", sources, (count,), label, axis=0)
-    where = emitter.ints("index", evaluated(layer.node, given)[0])
+    where = emitter.ints("index", evaluated(layer.node, positions)[0])
     quant = emitter.writer.quant(whole)
     emitter.write(layer.target, PLAIN, "GATHER", [whole, where], quant, axis=0)
 
 
-def _constant(layer: Layer, given: Operand | Constant | None) -> Constant:
-    if not isinstance(given, Constant):
+def _constant(layer: Layer, operand: Operand | Constant | None) -> Constant:
+    if not isinstance(operand, Constant):
         raise refused(layer.node, "an input is left out")
-    return given
+    return operand
 
 
-def _moved(given: Operand | Constant | None, layer: Layer, emitter: Emitter) -> int:
+def _moved(operand: Operand | Constant | None, layer: Layer, emitter: Emitter) -> int:
     """What is chosen from; a constant is in the parameters of the output."""
     out: Quant | None = layer.target.quant if layer.quantized else None
-    if out is not None and isinstance(given, Constant):
-        given = given.in_params(out)
+    if out is not None and isinstance(operand, Constant):
+        operand = operand.in_params(out)
     return input_tensor(
-        given, layer, emitter, PLAIN, integers=out is not None, kind=layer.target.computed_kind
+        operand, layer, emitter, PLAIN, integers=out is not None, kind=layer.target.computed_kind
     )
 
 
@@ -140,10 +140,10 @@ def arg_extreme(layer: Layer, emitter: Emitter) -> None:
     name = layer.target.value.name or "index"
     kind = "ARG_MAX" if layer.node.op_type == "ArgMax" else "ARG_MIN"
     inputs = [source, emitter.constant("axis", np.array(axis, np.int32))]
-    made = emitter.compute(kind, inputs, name, shape, "int64", output_type=type_number("int64"))
+    result = emitter.compute(kind, inputs, name, shape, "int64", output_type=type_number("int64"))
     if layer.attribute("keepdims", 1):
-        made = emitter.reshape(made, layer.target.shape, f"{name}/kept")
-    emitter.settle(layer.target, PLAIN, made)
+        result = emitter.reshape(result, layer.target.shape, f"{name}/kept")
+    emitter.settle(layer.target, PLAIN, result)
 
 
 def top(layer: Layer, emitter: Emitter) -> None:
@@ -177,7 +177,7 @@ def cumulative_sum(layer: Layer, emitter: Emitter) -> None:
     if axis is None:
         raise refused(layer.node, "its axis is left out")
     source = emitter.as_float(layer.data, PLAIN)
-    made = emitter.compute(
+    result = emitter.compute(
         "CUMSUM",
         [source, emitter.constant("axis", np.array(axis[0], np.int32))],
         f"{layer.target.value.name}/sum",
@@ -185,7 +185,7 @@ def cumulative_sum(layer: Layer, emitter: Emitter) -> None:
         exclusive=bool(layer.attribute("exclusive", 0)),
         reverse=bool(layer.attribute("reverse", 0)),
     )
-    emitter.finish(layer.target, PLAIN, made)
+    emitter.finish(layer.target, PLAIN, result)
 
 
 def one_hot(layer: Layer, emitter: Emitter) -> None:
@@ -199,15 +199,15 @@ def one_hot(layer: Layer, emitter: Emitter) -> None:
     index = _counted(emitter, emitter.cast(emitter.read(layer.data, PLAIN), "int64"), depth)
     numbers = [np.array(depth[0], np.int32), np.array(on), np.array(off)]
     axis = int(layer.attribute("axis", -1)) % rank
-    made = emitter.compute(
+    result = emitter.compute(
         "ONE_HOT",
-        [index, *(emitter.constant("number", each) for each in numbers)],
+        [index, *(emitter.constant("number", number) for number in numbers)],
         f"{layer.target.value.name}/hot",
         layer.target.shape,
         kind,
         axis=-1 if axis == rank - 1 else axis,
     )
-    emitter.finish(layer.target, PLAIN, made)
+    emitter.finish(layer.target, PLAIN, result)
 
 
 # ------------------------------------------------------------------------ conditions, types
@@ -227,8 +227,8 @@ LOGICAL = {"And": "LOGICAL_AND", "Or": "LOGICAL_OR", "Xor": "NOT_EQUAL", "Not": 
 
 def compare(layer: Layer, emitter: Emitter) -> None:
     """Equal, Greater and so on; what is quantized is compared as the real values that it is."""
-    computed = [each for each in layer.inputs if isinstance(each, Operand)]
-    kind = "float32" if any(each.quant is not None for each in computed) else computed[0].kind
+    computed = [operand for operand in layer.inputs if isinstance(operand, Operand)]
+    kind = "float32" if any(operand.quant is not None for operand in computed) else computed[0].kind
     if kind == "bool" and layer.node.op_type != "Equal":
         raise refused(layer.node, "TFLite orders numbers only")
     _broadcast(layer, emitter, COMPARED[layer.node.op_type], kind)
@@ -255,8 +255,8 @@ def where(layer: Layer, emitter: Emitter) -> None:
     out = layer.target.quant if layer.quantized else None
     sources = []
     for side in sides:
-        given = side.in_params(out) if isinstance(side, Constant) and out is not None else side
-        source = input_tensor(given, layer, emitter, form, integers=layer.quantized, kind=kind)
+        operand = side.in_params(out) if isinstance(side, Constant) and out is not None else side
+        source = input_tensor(operand, layer, emitter, form, integers=layer.quantized, kind=kind)
         sources.append(emitter.in_params(source, out))
     emitter.write(layer.target, form, "SELECT_V2", [chosen, *sources])
 
@@ -271,6 +271,7 @@ def cast(layer: Layer, emitter: Emitter) -> None:
 def _broadcast(layer: Layer, emitter: Emitter, name: str, kind: str) -> None:
     form = same_form(layer, emitter)
     sources = [
-        input_tensor(each, layer, emitter, form, integers=False, kind=kind) for each in layer.inputs
+        input_tensor(operand, layer, emitter, form, integers=False, kind=kind)
+        for operand in layer.inputs
     ]
     emitter.write(layer.target, form, name, sources)

@@ -41,9 +41,9 @@ def conv(layer: Layer, emitter: Emitter) -> None:
         kind, stored, axis = "DEPTHWISE_CONV_2D", array.transpose(1, 2, 3, 0), 3
         options["depth_multiplier"] = array.shape[0] // channels
     inputs = [source, *_parameters(layer, emitter, weight, stored, axis, array.shape[0])]
-    made = four_dimensions(layer, emitter)
-    emitter.emit(kind, inputs, [made], **options)
-    finish(layer, emitter, made)
+    output = four_dimensions(layer, emitter)
+    emitter.emit(kind, inputs, [output], **options)
+    finish(layer, emitter, output)
 
 
 def conv_transpose(layer: Layer, emitter: Emitter) -> None:
@@ -57,36 +57,36 @@ def conv_transpose(layer: Layer, emitter: Emitter) -> None:
     row = len(layer.target.shape) == 3
     strides = sizes_of(layer.attribute("strides"), 2 - row)
     source = layer.read(emitter, LAST)
-    sizes, wanted = layer.data.shape[2:], list(layer.target.shape[2:])
+    sizes, target_sizes = layer.data.shape[2:], list(layer.target.shape[2:])
     if row:
         shape = emitter.writer.shape(source)
         name = f"{emitter.writer.name(source)}/row"
         source = emitter.reshape(source, (shape[0], 1, *shape[1:]), name)
-        strides, sizes, wanted = [1, *strides], (1, *sizes), [1, *wanted]
+        strides, sizes, target_sizes = [1, *strides], (1, *sizes), [1, *target_sizes]
     full = [(size - 1) * s + k for size, s, k in zip(sizes, strides, kernel, strict=True)]
-    pads = _transposed_pads(layer, full, wanted)
-    cut = [f - w for f, w in zip(full, wanted, strict=True)]
+    pads = _transposed_pads(layer, full, target_sizes)
+    cut = [f - w for f, w in zip(full, target_sizes, strict=True)]
     same = all(
         c >= 0 and c // 2 == p and ceil(w / s) == size
-        for c, p, w, s, size in zip(cut, pads, wanted, strides, sizes, strict=True)
+        for c, p, w, s, size in zip(cut, pads, target_sizes, strides, sizes, strict=True)
     )
     # behind its window there is the bias alone
-    full = [max(f, p + w) for f, p, w in zip(full, pads, wanted, strict=True)]
+    full = [max(f, p + w) for f, p, w in zip(full, pads, target_sizes, strict=True)]
     stored = weight.array.transpose(1, 2, 3, 0)
     parameters = _parameters(layer, emitter, weight, stored, 0, stored.shape[0])
     batch, channels = layer.target.shape[:2]
     quant = layer.target.quant
-    size = wanted if same else full
-    made = four_dimensions(layer, emitter)
+    size = target_sizes if same else full
+    output = four_dimensions(layer, emitter)
     shape = (batch, *size, channels)
     if not same:
-        name = f"{emitter.writer.name(made)}/uncut"
+        name = f"{emitter.writer.name(output)}/uncut"
         whole = emitter.writer.tensor(name, shape, "int8" if quant else "float32", quant)
     inputs = [emitter.ints("shape", shape), parameters[0], source, parameters[1]]
     emitter.emit(
         "TRANSPOSE_CONV",
         inputs,
-        [made if same else whole],
+        [output if same else whole],
         padding=SAME if same else VALID,
         stride_h=strides[0],
         stride_w=strides[1],
@@ -94,18 +94,18 @@ def conv_transpose(layer: Layer, emitter: Emitter) -> None:
     )
     if not same:
         begin = [0, *pads, 0]
-        end = [batch, pads[0] + wanted[0], pads[1] + wanted[1], channels]
-        cuts = [emitter.ints("cut", each) for each in (begin, end, [1, 1, 1, 1])]
-        emitter.emit("STRIDED_SLICE", [whole, *cuts], [made])
-    finish(layer, emitter, made)
+        end = [batch, pads[0] + target_sizes[0], pads[1] + target_sizes[1], channels]
+        cuts = [emitter.ints("cut", corner) for corner in (begin, end, [1, 1, 1, 1])]
+        emitter.emit("STRIDED_SLICE", [whole, *cuts], [output])
+    finish(layer, emitter, output)
 
 
-def _transposed_pads(layer: Layer, full: Sequence[int], wanted: Sequence[int]) -> list[int]:
+def _transposed_pads(layer: Layer, full: Sequence[int], target_sizes: Sequence[int]) -> list[int]:
     """What is cut off before the output along each axis of the picture (ONNX, ConvTranspose)."""
     rule = layer.attribute("auto_pad", "NOTSET")
     dims = len(layer.target.shape) - 2
     if rule in ("SAME_UPPER", "SAME_LOWER") or layer.attribute("output_shape"):
-        totals = [max(f - w, 0) for f, w in zip(full, wanted, strict=True)]
+        totals = [max(f - w, 0) for f, w in zip(full, target_sizes, strict=True)]
         return [total - total // 2 if rule == "SAME_LOWER" else total // 2 for total in totals]
     pads = sizes_of(layer.attribute("pads"), 2 * dims, 0)[:dims]
     return [0] * (2 - dims) + ([0] * dims if rule == "VALID" else pads)
@@ -184,8 +184,10 @@ def gemm(layer: Layer, emitter: Emitter) -> None:
             _dense(layer, emitter, weight, turned=not turned, bias=bias)
             return
     f = Formula(emitter, layer.node.name or "Gemm")
-    sides = [input_tensor(each, layer, emitter, PLAIN, integers=False) for each in layer.inputs[:2]]
-    made = emitter.compute(
+    sides = [
+        input_tensor(operand, layer, emitter, PLAIN, integers=False) for operand in layer.inputs[:2]
+    ]
+    result = emitter.compute(
         "BATCH_MATMUL",
         sides,
         f"{layer.node.name}/product",
@@ -194,13 +196,13 @@ def gemm(layer: Layer, emitter: Emitter) -> None:
         adj_y=turned,
     )
     if alpha != 1.0:
-        made = f("MUL", made, f.number(alpha))
+        result = f("MUL", result, f.number(alpha))
     if added is not None:
         other = input_tensor(added, layer, emitter, PLAIN, integers=False)
-        made = f("ADD", made, other if beta == 1.0 else f("MUL", other, f.number(beta)))
+        result = f("ADD", result, other if beta == 1.0 else f("MUL", other, f.number(beta)))
     if layer.activation:
-        made = f({RELU: "RELU", RELU6: "RELU6"}[layer.activation], made)
-    emitter.finish(layer.target, PLAIN, made)
+        result = f({RELU: "RELU", RELU6: "RELU6"}[layer.activation], result)
+    emitter.finish(layer.target, PLAIN, result)
 
 
 def matmul(layer: Layer, emitter: Emitter) -> None:
@@ -210,10 +212,10 @@ def matmul(layer: Layer, emitter: Emitter) -> None:
         _dense(layer, emitter, second, turned=True, bias=None)
         return
     sides = []
-    for each in layer.inputs:
-        if isinstance(each, Constant) and layer.quantized and each.quant is None:
+    for operand in layer.inputs:
+        if isinstance(operand, Constant) and layer.quantized and operand.quant is None:
             raise refused(layer.node, "its weights are not quantized, its input is")
-        sides.append(input_tensor(each, layer, emitter, PLAIN, integers=layer.quantized))
+        sides.append(input_tensor(operand, layer, emitter, PLAIN, integers=layer.quantized))
     emitter.write(layer.target, PLAIN, "BATCH_MATMUL", sides)
 
 
@@ -249,9 +251,9 @@ def _dense(
     rows = int(np.prod(shape[:-1]))
     picture = emitter.reshape(source, (rows, 1, 1, shape[-1]), f"{layer.node.name}/points")
     whole = emitter.constant(name, array.reshape(outputs, 1, 1, -1), quant)
-    made = emitter.output(layer.target, PLAIN)
+    output = emitter.output(layer.target, PLAIN)
     between = emitter.writer.tensor(
-        f"{emitter.writer.name(made)}/points", (rows, 1, 1, outputs), "int8", layer.target.quant
+        f"{emitter.writer.name(output)}/points", (rows, 1, 1, outputs), "int8", layer.target.quant
     )
     emitter.emit(
         "CONV_2D",
@@ -262,8 +264,8 @@ def _dense(
         stride_h=1,
         stride_w=1,
     )
-    emitter.emit("RESHAPE", [between, emitter.ints("shape", layer.target.shape)], [made])
-    emitter.settle(layer.target, PLAIN, made)
+    emitter.emit("RESHAPE", [between, emitter.ints("shape", layer.target.shape)], [output])
+    emitter.settle(layer.target, PLAIN, output)
 
 
 def _fully_connected(layer: Layer, emitter: Emitter, inputs: Sequence[int]) -> None:

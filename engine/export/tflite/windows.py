@@ -217,20 +217,22 @@ def pool(layer: Layer, emitter: Emitter) -> None:
     if between:  # rounded once, not at the pool and at the conversion behind it
         source = emitter.dequantized(source)
     source, padding = padded(emitter, source, window, lowest=maximum)
-    made = four_dimensions(layer, emitter, emitter.writer.quant(source))
-    name, shape = emitter.writer.name(made), emitter.writer.shape(made)
-    pooled = emitter.writer.tensor(f"{name}/float", shape, "float32") if between or uneven else made
+    output = four_dimensions(layer, emitter, emitter.writer.quant(source))
+    name, shape = emitter.writer.name(output), emitter.writer.shape(output)
+    pooled = (
+        emitter.writer.tensor(f"{name}/float", shape, "float32") if between or uneven else output
+    )
     filters = {"filter_h": window.kernel[0], "filter_w": window.kernel[1]}
     kind = "MAX_POOL_2D" if maximum else "AVERAGE_POOL_2D"
     emitter.emit(kind, [source], [pooled], **window.strided(padding), **filters)
     if uneven:
         share = _inside(layer.data.shape[2:], window, counted=counts_pads)
         inputs = [pooled, emitter.constant(f"{layer.node.name}/inside", share)]
-        pooled = emitter.writer.tensor(f"{name}/mean", shape, "float32") if between else made
+        pooled = emitter.writer.tensor(f"{name}/mean", shape, "float32") if between else output
         emitter.emit("MUL", inputs, [pooled])
     if between:
-        emitter.emit("QUANTIZE", [pooled], [made])
-    finish(layer, emitter, made)
+        emitter.emit("QUANTIZE", [pooled], [output])
+    finish(layer, emitter, output)
 
 
 def _inside(sizes: Sequence[int], window: Window, *, counted: bool) -> np.ndarray:
@@ -267,7 +269,7 @@ def _average(layer: Layer, emitter: Emitter, source: int, window: Window) -> Non
     weight = emitter.constant("average", stored, Quant((scale,), (0,)))
     quant = Quant((scale * input_scale(layer),), (0,))
     bias = emitter.constant("average/bias", np.zeros(channels, np.int32), quant)
-    made = four_dimensions(layer, emitter)
+    output = four_dimensions(layer, emitter)
     options = {**window.dilated(padding), "depth_multiplier": 1}
-    emitter.emit("DEPTHWISE_CONV_2D", [source, weight, bias], [made], **options)
-    finish(layer, emitter, made)
+    emitter.emit("DEPTHWISE_CONV_2D", [source, weight, bias], [output], **options)
+    finish(layer, emitter, output)

@@ -187,8 +187,8 @@ class TfliteWriter:
         builder = flatbuffers.Builder(1 << 16)
         buffers = [self._buffer(builder, raw) for raw in self._buffers]
         codes = [self._code(builder, *key) for key in self._codes]
-        tensors = [self._tensor(builder, each) for each in self._tensors]
-        operators = [self._operator(builder, each) for each in self._operators]
+        tensors = [self._tensor(builder, item) for item in self._tensors]
+        operators = [self._operator(builder, item) for item in self._operators]
         subgraph = _table(
             builder,
             "SubGraph",
@@ -277,12 +277,12 @@ def _options(builder: flatbuffers.Builder, operator: _Operator) -> int:
 
 def _table(builder: flatbuffers.Builder, name: str, fields: Mapping[str, Any]) -> int:
     """A table of the schema; offsets of what it holds are made before."""
-    made = import_module(f"tflite.{name}")
-    add: Callable[[str], Any] = lambda field: getattr(made, f"{name}Add{field}")  # noqa: E731
-    getattr(made, f"{name}Start")(builder)
+    module = import_module(f"tflite.{name}")
+    add: Callable[[str], Any] = lambda field: getattr(module, f"{name}Add{field}")  # noqa: E731
+    getattr(module, f"{name}Start")(builder)
     for field, value in fields.items():
         add(field)(builder, value)
-    end: int = getattr(made, f"{name}End")(builder)
+    end: int = getattr(module, f"{name}End")(builder)
     return end
 
 

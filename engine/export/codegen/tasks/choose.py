@@ -91,15 +91,15 @@ def _labels(path: Path) -> tuple[str, ...]:
 
 
 def _classification(project: Project, details: TaskDetails, labels: tuple[str, ...]) -> TaskPlan:
-    wanted = details.classes or len(labels) or None
+    class_count = details.classes or len(labels) or None
     sizes = {
-        number: int(np.prod(each.shape))
-        for number, each in enumerate(project.outputs)
-        if sum(size > 1 for size in each.shape) == 1
+        number: int(np.prod(spec.shape))
+        for number, spec in enumerate(project.outputs)
+        if sum(size > 1 for size in spec.shape) == 1
     }
-    fits = [number for number, size in sizes.items() if wanted in (None, size)]
+    fits = [number for number, size in sizes.items() if class_count in (None, size)]
     if not fits:
-        count = "classes" if wanted is None else f"{wanted} classes"
+        count = "classes" if class_count is None else f"{class_count} classes"
         raise misfit(project, "a classification", f"(1, {count}) or (1, {count}, 1, 1)")
     output = fits[0]
     golden = [sample.outputs[output] for sample in project.samples]
@@ -114,8 +114,8 @@ def _classification(project: Project, details: TaskDetails, labels: tuple[str, .
 
 
 def _segmentation(project: Project, details: TaskDetails) -> TaskPlan:
-    for number, each in enumerate(project.outputs):
-        shape = each.shape
+    for number, spec in enumerate(project.outputs):
+        shape = spec.shape
         if len(shape) == 3 and shape[0] == 1:
             shape = (1, *shape)
         if len(shape) != 4 or shape[0] != 1 or min(shape[2:]) < 2:

@@ -68,11 +68,11 @@ class TaskPlan:
 
 def misfit(project: Project, task: str, wanted: str, remedy: str = "") -> UsageError:
     """The error for a model that does not look like its task."""
-    found = ", ".join(
-        f"{sanitize(each.name, 40)} {shape_text(each.shape)}" for each in project.outputs[:12]
+    outputs = ", ".join(
+        f"{sanitize(spec.name, 40)} {shape_text(spec.shape)}" for spec in project.outputs[:12]
     )
     return UsageError(
-        f"The model does not look like {task}: its outputs are {found}.",
+        f"The model does not look like {task}: its outputs are {outputs}.",
         cause=f"Expected: {wanted}.",
         remedy=remedy or "Choose another task, or none, and interpret the outputs yourself.",
     )
@@ -84,14 +84,14 @@ def picture_of(project: Project, task: str) -> ProjectInput:
     Raises:
         UsageError: there is none.
     """
-    found = project.picture
-    if found is None:
+    picture = project.picture
+    if picture is None:
         raise UsageError(
             f"The model does not look like {task}: no input takes a picture.",
             cause="Expected: an input of four dimensions with 1 or 3 channels.",
             remedy="Choose the task none.",
         )
-    return found
+    return picture
 
 
 def value_range(arrays: Sequence[Array]) -> tuple[float, float] | None:

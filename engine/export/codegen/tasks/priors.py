@@ -89,7 +89,7 @@ def plan_priors(project: Project, task: str, details: TaskDetails, classes: int 
 
 def _outputs(project: Project, task: str, classes: int | None) -> tuple[int, int, int, int]:
     """Numbers of boxes, scores and landmarks (-1: none), and how many boxes there are."""
-    shapes = [tuple(size for size in each.shape[1:] if size != 1) for each in project.outputs]
+    shapes = [tuple(size for size in spec.shape[1:] if size != 1) for spec in project.outputs]
     rows = {i: shape for i, shape in enumerate(shapes) if len(shape) == 2}
     boxes = next((i for i, shape in rows.items() if shape[1] == 4), None)
     refused = misfit(project, task, _WANTED[task])
@@ -118,7 +118,7 @@ def _are_placed(boxes: Sequence[Array]) -> bool | None:
     """Whether boxes are corners already: then none ends before it begins. None: not known."""
     if not boxes:
         return None
-    rows = np.concatenate([each.reshape(-1, 4) for each in boxes])
+    rows = np.concatenate([array.reshape(-1, 4) for array in boxes])
     right = (rows[:, 2] >= rows[:, 0]) & (rows[:, 3] >= rows[:, 1])
     return bool(right.mean() >= 0.99)
 
@@ -138,26 +138,26 @@ def _priors(
 ) -> tuple[Array, bool]:
     """(N, 4) float32, and whether the model gives y before x."""
     if details.priors is not None:
-        found = np.asarray(open_array(Path(details.priors)), np.float32)
-        if found.shape != (count, 4):
+        own_priors = np.asarray(open_array(Path(details.priors)), np.float32)
+        if own_priors.shape != (count, 4):
             raise UsageError(
-                f"The priors have the shape {found.shape}, the model has {count} boxes.",
+                f"The priors have the shape {own_priors.shape}, the model has {count} boxes.",
                 remedy="Give an npy of (boxes, 4): centre x and y, width and height, in parts of "
                 "the picture.",
             )
-        return found, False
+        return own_priors, False
     if task == "ssd":
-        made, y_first = _ssd_mobilenet(), True
+        priors, y_first = _ssd_mobilenet(), True
         remedy = (
             "Give the priors as an npy of (N, 4) with --priors: centre x and y, width and height, "
             "in parts of the picture."
         )
     else:
-        made, y_first, remedy = _sized(_SIZES[task], picture), False, ""
-    if len(made) != count:
-        wanted = f"{_WANTED[task]}; N is {len(made)} for this input"
-        raise misfit(project, task, wanted, remedy)
-    return made, y_first
+        priors, y_first, remedy = _sized(_SIZES[task], picture), False, ""
+    if len(priors) != count:
+        expected = f"{_WANTED[task]}; N is {len(priors)} for this input"
+        raise misfit(project, task, expected, remedy)
+    return priors, y_first
 
 
 def _sized(levels: Sequence[tuple[int, tuple[int, ...]]], picture: ProjectInput) -> Array:

@@ -91,7 +91,7 @@ def plan_yolo(
         UsageError: the outputs do not look like it.
     """
     asked = _Asked(project, task, details, picture_of(project, task), classes)
-    shapes = [each.shape for each in project.outputs]
+    shapes = [spec.shape for spec in project.outputs]
     if task in ("yolov8", "yolov11"):
         return _with_sides(asked, shapes)
     tables = [
@@ -112,15 +112,17 @@ def _finish(
     default: bool,
 ) -> TaskPlan:
     """The plan; whether the scores lack their sigmoid is seen in those of the golden samples."""
-    found: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     logits = asked.details.logits
     if logits is None:
         extent = value_range(scores)
         logits = default if extent is None else extent[0] < -0.01 or extent[1] > 1.01
         if extent is None:
             state = "lack" if default else "have"
-            found = (assumed(f"The scores are taken to {state} their sigmoid.", "Set --logits."),)
-    given = asked.details
+            findings = (
+                assumed(f"The scores are taken to {state} their sigmoid.", "Set --logits."),
+            )
+    details = asked.details
     all_constants: dict[str, Constant] = {
         "box": "placed",
         "form": "planes",
@@ -132,13 +134,13 @@ def _finish(
         "unit_y": 1.0,
         **constants,
         "logits": logits,
-        "score": _SCORE if given.score is None else given.score,
-        "overlap": _OVERLAP if given.overlap is None else given.overlap,
+        "score": _SCORE if details.score is None else details.score,
+        "overlap": _OVERLAP if details.overlap is None else details.overlap,
         "most": _MOST,
         "width": asked.picture.width,
         "height": asked.picture.height,
     }
-    return TaskPlan("yolo", all_constants, tuple(heads), findings=found)
+    return TaskPlan("yolo", all_constants, tuple(heads), findings=findings)
 
 
 def _places(picture: ProjectInput) -> int:
@@ -216,8 +218,8 @@ def _with_anchors(
 
 def _scores_of(array: Array, anchors: int, channels: int, *, last: bool) -> Array:
     if last:
-        found: Array = array[..., 4:]
-        return found
+        scores: Array = array[..., 4:]
+        return scores
     table: Array = array.reshape(anchors, channels, -1)[:, 4:]
     return table
 
@@ -227,19 +229,19 @@ def _anchors_per_head(asked: _Asked, known: Mapping[int, tuple[int, ...]], own: 
         return 1
     if isinstance(own, Mapping) and own:
         return len(next(iter(own.values()))) // 2
-    given = asked.details.anchors
-    if len(given) % 2:
+    anchors = asked.details.anchors
+    if len(anchors) % 2:
         raise UsageError(
-            f"{len(given)} numbers were given as anchors.",
+            f"{len(anchors)} numbers were given as anchors.",
             remedy="Give width and height of each, those of the finest grid first.",
         )
-    if not given:
+    if not anchors:
         return 3
     grids = {shape[2:4] for shape in known.values()}
     heads = max(1, len(grids))
-    if len(given) // 2 % heads and len(given) // 2 % 3 == 0:
+    if len(anchors) // 2 % heads and len(anchors) // 2 % 3 == 0:
         return 3
-    return max(1, len(given) // 2 // heads)
+    return max(1, len(anchors) // 2 // heads)
 
 
 def _anchor_rows(asked: _Asked, heads: int, per_head: int) -> list[tuple[float, ...]]:
@@ -267,14 +269,14 @@ def _anchor_rows(asked: _Asked, heads: int, per_head: int) -> list[tuple[float, 
 def _of_tables(asked: _Asked, shapes: Sequence[tuple[int, ...]], tables: Sequence[int]) -> TaskPlan:
     """Tables of boxes: rows of a box, whether something is there, and its classes."""
     size = shapes[tables[0]][-1]
-    wanted = size if asked.classes is None else 5 + asked.classes
-    tables = [i for i in tables if shapes[i][-1] == wanted]
+    channels = size if asked.classes is None else 5 + asked.classes
+    tables = [i for i in tables if shapes[i][-1] == channels]
     if not tables:
         raise asked.refuse()
     constants: dict[str, Constant] = {
         "form": "rows",
-        "channels": wanted,
-        "classes": wanted - 5,
+        "channels": channels,
+        "classes": channels - 5,
         "box": "placed",
     }
     scores = [a[..., 4:] for i in tables for a in _golden(asked.project, i)]
@@ -311,19 +313,19 @@ def _with_sides(asked: _Asked, shapes: Sequence[tuple[int, ...]]) -> TaskPlan:
             grids.setdefault((shape[2], shape[3]), []).append(number)
     if not grids and tables:
         return _of_columns(asked, shapes, tables)
-    found = []
+    candidates = []
     for (height, width), numbers in sorted(grids.items(), reverse=True):
         head = _head_of(asked, shapes, numbers)
         if head is not None:
             boxes, bins, classes, first, count = head
             across, down = asked.strides(height, width)
-            made = Head(boxes, classes, first, 0, height, width, across, down)
-            found.append((made, bins, count))
-    kinds = {(bins, count) for _, bins, count in found}
+            sided_head = Head(boxes, classes, first, 0, height, width, across, down)
+            candidates.append((sided_head, bins, count))
+    kinds = {(bins, count) for _, bins, count in candidates}
     if len(kinds) != 1:
         raise asked.refuse("Say how many classes there are (--classes).")
     ((bins, count),) = kinds
-    heads = [head for head, _, _ in found]
+    heads = [head for head, _, _ in candidates]
     scores = [
         array[:, head.class_channel : head.class_channel + count]
         for head in heads
