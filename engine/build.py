@@ -7,17 +7,6 @@ from typing import ClassVar, Literal
 
 from engine.base.findings import Finding
 
-__all__ = [
-    "BuildSummary",
-    "ErrorFigure",
-    "LayerCoverage",
-    "LayerError",
-    "OutputFidelity",
-    "Provenance",
-    "SingleError",
-    "StageTime",
-]
-
 
 @dataclass(frozen=True)
 class LayerCoverage:

@@ -17,19 +17,6 @@ if TYPE_CHECKING:
     from engine.wire.build import Analysis
     from engine.wire.rounding import RoundingSensitivity
 
-__all__ = [
-    "CONTAINER_NOTE",
-    "Section",
-    "gain_text",
-    "layers_counted",
-    "rounding_lines",
-    "samples_text",
-    "sqnr_rank",
-    "sqnr_text",
-    "summary_sections",
-    "summary_text",
-]
-
 CONTAINER_NOTE = (
     "This .rknn file is for simulation and inspection; it runs on no NPU. For a real NPU compile "
     "the build with `rknntui compile`, or export QDQ ONNX and load it with rknn-toolkit2 and "

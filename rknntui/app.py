@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.messages import JobEnded, SourceChanged
 
-__all__ = ["Workbench"]
-
 P = TypeVar("P")
 R = TypeVar("R")
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from engine import Option
 
-__all__ = ["absolute", "given_options", "source_names", "source_options"]
-
 
 def source_names() -> frozenset[str]:
     """The names of the options that say what is loaded and how."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from engine.wire.method import Query, Task
     from rknntui.session.state import Session
 
-__all__ = ["Bridge"]
-
 P = TypeVar("P")
 R = TypeVar("R")
 

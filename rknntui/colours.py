@@ -12,8 +12,6 @@ from textual.theme import Theme
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DEFAULT", "FEW_COLOURS", "ThemeError", "read_theme", "theme_files"]
-
 DEFAULT = "dark"
 FEW_COLOURS = "ansi"
 """Stands in for every theme where the terminal has 16 colours."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from textual.filter import LineFilter
     from textual.screen import Screen
 
-__all__ = ["QuietCrashApp", "bindings_in_reach"]
-
 
 class QuietCrashApp(App[None]):
     """Keeps the exception that ended it instead of printing a traceback on the terminal.

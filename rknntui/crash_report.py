@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from textual.screen import ModalScreen
 
-__all__ = ["crash_line", "error_screen"]
-
 
 def error_screen(error: Exception) -> ModalScreen:
     """The dialog of an error."""

@@ -13,8 +13,6 @@ from pathlib import Path
 from engine import install_line, requirements, user_dirs
 from engine.wire.doctor import Check
 
-__all__ = ["local_checks"]
-
 GLIBC = (2, 28)
 """The oldest glibc that onnxruntime's wheels run on (their platform tag)."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["open_workbench"]
-
 
 def open_workbench(
     path: str | None = None,

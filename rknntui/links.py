@@ -13,19 +13,6 @@ from textual.message import Message
 if TYPE_CHECKING:
     from engine.wire.graph import Which
 
-__all__ = [
-    "GoTo",
-    "GoToCompiled",
-    "GoToCost",
-    "GoToDeploy",
-    "GoToDtype",
-    "GoToLayer",
-    "GoToNode",
-    "GoToOption",
-    "Link",
-    "RunAction",
-]
-
 
 class Link(Message):
     """Leads to ``workspace``."""

@@ -11,8 +11,6 @@ from engine import human_bytes, sanitize, shape_text
 if TYPE_CHECKING:
     from engine.wire.graph import Tensor, TensorQuant
 
-__all__ = ["fact_rows", "port_text", "quant_text"]
-
 _BYTES = ("size", "weights", "internal", "copies")
 """Facts that are counts of bytes."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from rknntui.session.messages import SourceChanged
     from rknntui.shell import Shell
 
-__all__ = ["Opener"]
-
 
 class Opener:
     """Opens models, recipes and containers, with what has to be asked before.

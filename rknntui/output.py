@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from textual.app import App
 
-__all__ = ["Output"]
-
 CLIPBOARD_LIMIT = 74_000
 """Bytes that terminals and tmux still take in one OSC 52 sequence (100,000 of base64)."""
 

@@ -18,8 +18,6 @@ from textual.filter import LineFilter
 if TYPE_CHECKING:
     from textual.color import Color as Background
 
-__all__ = ["XtermPalette", "nearest", "xterm_colour"]
-
 Triplet = tuple[int, int, int]
 
 _LEVELS = (0, 95, 135, 175, 215, 255)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from textual.geometry import Size
 
-__all__ = ["Changes", "Sent"]
-
 Cell = tuple[str, Style | None]
 """A character with its style; an empty one is the right half of the character before it."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from rknntui.stopping import Stopping
     from rknntui.theming import Theming
 
-__all__ = ["Shell"]
-
 P = TypeVar("P")
 R = TypeVar("R")
 

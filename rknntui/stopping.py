@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
 
-__all__ = ["Stopping"]
-
 
 class Stopping:
     """Stops jobs, after a yes.

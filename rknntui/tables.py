@@ -13,8 +13,6 @@ from engine import sanitize
 if TYPE_CHECKING:
     from engine.wire.table import Table
 
-__all__ = ["csv_lines", "delimited", "html_table"]
-
 _CELL = 500
 """Characters of a text in a file."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from textual.app import App
 
-__all__ = ["Guard", "shell_waits", "stop_until_fg"]
-
 GRACE_SECONDS = 0.6
 """An orderly end gets so long before the guard ends the process itself."""
 

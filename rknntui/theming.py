@@ -9,8 +9,6 @@ from rknntui.colours import DEFAULT, FEW_COLOURS, ThemeError, read_theme
 if TYPE_CHECKING:
     from rknntui.compat import QuietCrashApp
 
-__all__ = ["Theming"]
-
 
 class Theming:
     """Shows themes.

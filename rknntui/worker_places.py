@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["MAIN", "Place", "in_background", "place_of"]
-
 Place = Literal["main", "look", "boards", "live", "toolkits"]
 
 MAIN: Place = "main"

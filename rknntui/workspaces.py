@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-__all__ = ["CLASSES", "WORKSPACES", "Place", "keys_of", "load", "load_all"]
-
 
 @dataclass(frozen=True)
 class Place:

@@ -25,8 +25,6 @@ from engine.simulate import (
     unrounded_layer,
 )
 
-__all__ = ["Held", "hold_kernels"]
-
 
 @dataclass
 class Held:

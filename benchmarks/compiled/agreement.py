@@ -22,8 +22,6 @@ from tests.vendor.layers import Difference, cut, cut_for_toolkit, tensors_of
 from tests.vendor.nets import cosine
 from tests.vendor.toolkit import Toolkit
 
-__all__ = ["Output", "compare_layers", "compare_whole", "equal_share", "simulated", "sqnr"]
-
 Feeds = Sequence[Mapping[str, np.ndarray]]
 
 

@@ -21,8 +21,6 @@ from engine.graph.ir import Graph
 from engine.pipeline.pipeline import Pipeline
 from engine.recipe import Recipe
 
-__all__ = ["CASES", "Case", "Loaded", "load_case"]
-
 
 @dataclass(frozen=True)
 class Case:

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.clock import Figures
 
-__all__ = ["report"]
-
 Rows = Sequence[Figures]
 
 

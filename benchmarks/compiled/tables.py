@@ -13,8 +13,6 @@ from engine.cost.printed import Printed, PrintedLayer
 from engine.facts.npu import npu_profile
 from engine.graph.ir import Graph
 
-__all__ = ["Totals", "beside_plan", "convolutions", "not_in_integers"]
-
 
 def convolutions(printed: Printed) -> list[PrintedLayer]:
     """The layers that are convolutions, with what is fused into them."""

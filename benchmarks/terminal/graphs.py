@@ -8,8 +8,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["residual_model"]
-
 WIDTH = 8
 BLOCK = 5
 """Nodes of one block."""

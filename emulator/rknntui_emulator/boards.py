@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BOARDS", "LABEL", "Board", "elf_header"]
-
 LABEL = "emulated"
 """Stands in every model string, so that nobody takes a figure of it for a measured one."""
 

@@ -14,8 +14,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Connection", "Greeting", "Packet", "Service", "Stream"]
-
 CNXN, OPEN, OKAY, CLSE, WRTE = (
     int.from_bytes(name, "little") for name in (b"CNXN", b"OPEN", b"OKAY", b"CLSE", b"WRTE")
 )

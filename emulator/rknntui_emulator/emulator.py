@@ -24,8 +24,6 @@ from rknntui_emulator.shell import ShellService
 from rknntui_emulator.simulated.desk import AnswerDesk
 from rknntui_emulator.sync import SyncService
 
-__all__ = ["BoardEmulator", "same_user"]
-
 _HOST = "127.0.0.1"
 _START_SECONDS = 60.0
 _CLOCKS_SECONDS = 0.1

@@ -13,8 +13,6 @@ from rknntui_emulator.kernel import Clocks, tell_npu
 from rknntui_emulator.programs import LOADERS, links, stand_ins
 from rknntui_emulator.sandbox import Sandbox
 
-__all__ = ["BoardImage"]
-
 _LABEL_FILE = "/etc/rknntui-emulated"
 
 _MOUNTS = {

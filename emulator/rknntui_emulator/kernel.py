@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from rknntui_emulator.boards import Board
 from rknntui_emulator.sandbox import Sandbox
 
-__all__ = ["Clocks", "LoadMeter", "tell_npu"]
-
 _DEVFREQ = "/sys/class/devfreq"
 _CPUFREQ = "/sys/devices/system/cpu/cpufreq"
 _LOAD_SECONDS = 1.0

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from rknntui_emulator.boards import Board
 
-__all__ = ["LOADERS", "links", "stand_ins"]
-
 LOADERS = (
     "/lib64/ld-linux-x86-64.so.2",
     "/lib/ld-linux-aarch64.so.1",

@@ -13,8 +13,6 @@ from typing import BinaryIO
 
 from engine.base.leftovers import let_go, make_owned
 
-__all__ = ["Sandbox"]
-
 _TOP = [
     "bin", "data", "etc", "lib", "lib64", "media", "mnt", "oem", "proc", "root",
     "rockchip_test", "run", "sbin", "sdcard", "sys", "system", "tmp", "userdata", "usr",

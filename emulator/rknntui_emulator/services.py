@@ -11,8 +11,6 @@ from rknntui_emulator.sandbox import Sandbox
 from rknntui_emulator.shell import ShellService
 from rknntui_emulator.sync import SyncService
 
-__all__ = ["Services"]
-
 _SOCKETS = ("tcp", "localabstract", "localfilesystem", "localreserved", "local")
 
 

@@ -22,8 +22,6 @@ from typing import Any, Literal
 from rknntui_emulator.connection import Stream
 from rknntui_emulator.sandbox import Sandbox
 
-__all__ = ["Framing", "ShellService"]
-
 Framing = Literal["packets", "terminal packets", "raw", "terminal"]
 """How a program's streams travel: framed or not, over pipes or a terminal."""
 

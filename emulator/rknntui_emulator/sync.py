@@ -17,8 +17,6 @@ from typing import BinaryIO
 from rknntui_emulator.connection import Stream
 from rknntui_emulator.sandbox import Sandbox
 
-__all__ = ["SyncService"]
-
 _PIECE = 64 << 10
 _LONGEST_PATH = 1024
 _WIDE = struct.Struct("<IQQIIIIQqqq")

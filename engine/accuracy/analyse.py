@@ -18,15 +18,6 @@ from engine.quantize import Quantized
 from engine.wire.build import LayerAccuracy
 from engine.wire.rounding import RoundingSensitivity
 
-__all__ = [
-    "AccuracyReport",
-    "Runner",
-    "Sink",
-    "analyse",
-    "chunks",
-    "noisiest",
-]
-
 CHUNK_BYTES = 16 << 20
 """Tensors of one side that are held at the same time; larger graphs are taken in parts."""
 LAYERS = 128

@@ -18,8 +18,6 @@ from engine.graph.metrics import ErrorSums, error_sums
 from engine.wire.build import Distance
 from engine.wire.compare import Difference
 
-__all__ = ["Deviation", "deviation", "difference_of"]
-
 FAR = 0.001
 """Share of the values that may be more than one step off: of sums that are rounded twice."""
 MOVED = 0.5

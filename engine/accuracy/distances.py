@@ -11,8 +11,6 @@ from engine.graph.metrics import ErrorSums, error_sums
 from engine.wire.build import Distance
 from engine.wire.graph import Saturation
 
-__all__ = ["Outside", "RowSums", "mean_distance"]
-
 
 @dataclass
 class Outside:

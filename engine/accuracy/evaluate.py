@@ -21,8 +21,6 @@ from engine.quantize import Quantized
 if TYPE_CHECKING:
     from engine.quantize import Quantized
 
-__all__ = ["EntireRun", "Samples", "compared_rows", "evaluate", "stored_sums"]
-
 # The error of every layer's output, with those of all layers before it, pooled over samples.
 
 # Values at a time: what stays in the cache is read five times for the price of once

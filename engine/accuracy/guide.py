@@ -13,19 +13,6 @@ from typing import Literal
 from engine.base.plain import Values
 from engine.wire.guide import StepFinding, Verdict
 
-__all__ = [
-    "FAIR",
-    "GOOD",
-    "STAGES",
-    "STEPS",
-    "Step",
-    "StepFinding",
-    "StepResult",
-    "cosine_verdict",
-    "next_step",
-    "worst_verdict",
-]
-
 Fact = Literal[
     "always",
     "float wrong",

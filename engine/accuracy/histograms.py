@@ -18,8 +18,6 @@ from engine.quantize import Quantized
 from engine.quantize.prepared import Feeds
 from engine.wire.graph import LayerSpread, TensorRange
 
-__all__ = ["tensor_histograms"]
-
 
 def tensor_histograms(build: Quantized, feeds: Feeds, tensor: str, bins: int) -> LayerSpread:
     """Run a layer of both graphs of a build and count its values.

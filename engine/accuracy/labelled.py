@@ -23,8 +23,6 @@ from engine.dataset import Dataset, Preprocess, read_dataset, samples
 from engine.graph.ir import TensorSpec
 from engine.graph.ir.arrays import read_npz
 
-__all__ = ["Label", "LabelledDataset", "read_labelled"]
-
 Label = int | str
 """Number of a class; text only where a scoring function makes sense of it."""
 

@@ -19,8 +19,6 @@ from engine.graph.ir import Graph
 from engine.graph.metrics import error_sums
 from engine.quantize import Quantized
 
-__all__ = ["with_output_impact"]
-
 LAYERS = 16
 """Layers that are measured, worst by themselves first: each takes a run of the float graph."""
 _OWN, _ERROR = "own/", "error/"

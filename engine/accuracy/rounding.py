@@ -33,14 +33,6 @@ if TYPE_CHECKING:
     from engine.graph.layers import LayerMap, StoredTensor
     from engine.quantize import Quantized
 
-__all__ = [
-    "MOST_SAMPLES",
-    "SEEDS",
-    "judgement",
-    "rounding_sensitivity",
-    "rounding_where_it_runs",
-]
-
 SEEDS = 2
 """Runs with shaken tensors."""
 MOST_SAMPLES = 2

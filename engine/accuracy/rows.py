@@ -12,8 +12,6 @@ from engine.graph.ir import Graph, spec_of
 from engine.graph.layers import Layer, LayerMap, origins
 from engine.quantize import Quantized
 
-__all__ = ["CONVERTER", "INPUT", "Row", "float_rows", "layer_rows"]
-
 _NO_LAYER = ("Constant", "QuantizeLinear", "DequantizeLinear")
 INPUT = "Input"
 """The vendor's name of an input's row."""

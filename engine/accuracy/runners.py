@@ -21,14 +21,6 @@ from engine.graph.execute.submodels import OWN, Submodel, SubmodelBuilder, renam
 from engine.graph.ir import QUANT_DTYPES, Graph, params_of
 from engine.graph.layers import LayerMap
 
-__all__ = [
-    "GoldenRunner",
-    "IsolatedLayerRunner",
-    "QuantizedTensor",
-    "SimulatedRunner",
-    "needed_later",
-]
-
 Tensors = dict[str, np.ndarray]
 _GOLDEN = "golden/"
 _BOUNDS = ("Max", "Min", "Clip")

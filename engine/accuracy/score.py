@@ -38,17 +38,6 @@ from engine.dataset import Preprocess
 from engine.graph.ir import TensorSpec
 from engine.wire.score import Score
 
-__all__ = [
-    "Evaluated",
-    "Metric",
-    "TopK",
-    "evaluate_labelled",
-    "mean_interval",
-    "metric_of",
-    "paired_interval",
-    "share_interval",
-]
-
 # How sure a score over a limited number of samples is: 95 % confidence intervals.
 
 _Z = 1.959963984540054  # of the normal distribution, two-sided 95 %

@@ -30,16 +30,6 @@ from engine.graph.ir import Graph, spec_of
 from engine.graph.layers import LayerMap
 from engine.wire.build import Distance, LayerAccuracy
 
-__all__ = [
-    "SnapshotWriter",
-    "dump_layers",
-    "error_table",
-    "euclidean_text",
-    "file_names",
-    "npy_header",
-    "value_lines",
-]
-
 # Numbers as the vendor's snapshots print them: one ``%.6f`` a line, fast.
 
 _VALUES_AT_ONCE = 1 << 13  # values; what is computed of them stays in the processor's caches

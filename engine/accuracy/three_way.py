@@ -24,8 +24,6 @@ from engine.graph.metrics import error_sums
 from engine.quantize import Quantized
 from engine.wire.compare import ComparedLayer, Difference
 
-__all__ = ["BoardSink", "LayerOnBoard", "board_rows", "compare_sides", "first_divergence"]
-
 
 class BoardSink(Protocol):
     """Who takes the tensors of the three sides: the snapshot."""

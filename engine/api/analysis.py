@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from engine.pipeline.board import BoardChoice
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["analyse_inputs"]
-
 
 def analyse_inputs(pipeline: Pipeline, generation: int, given: Parameters) -> tuple[str, str]:
     """Analyse one sample and write the snapshot; with a ``target`` the layers of a board, too.

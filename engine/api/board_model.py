@@ -37,8 +37,6 @@ from engine.facts import chip as chip_facts
 from engine.wire.board import AllocatedMemory
 from engine.wire.devices import BoardMemory, FigureLabel
 
-__all__ = ["BoardModel", "given_inputs"]
-
 _WARMUP = 5
 _LOOPS = 10
 _NO_EFFECT: Parameters = {

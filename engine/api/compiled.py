@@ -14,8 +14,6 @@ from engine.base.text import did_you_mean, human_bytes, sanitize
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["COMPILERS", "compiler_of", "export_compiled"]
-
 COMPILERS = ("open", "rockchip")
 """What ``export_rknn`` writes: a container of ours, or what the vendor's toolkit compiles."""
 

@@ -14,8 +14,6 @@ from engine.base.text import did_you_mean, sanitize
 from engine.facts import chip, chips
 from engine.options import GENERATION_1_DTYPES, option
 
-__all__ = ["Configuration", "build_changes", "configure", "detect_generation"]
-
 _ONLY_1 = frozenset(
     {"channel_mean_value", "reorder_channel", "need_horizontal_merge", *LATER_CONFIG},
 )

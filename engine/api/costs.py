@@ -13,8 +13,6 @@ from engine.pipeline.costs import estimates, resized
 from engine.recipe import Recipe
 from engine.wire.cost import CheckAnswer, Estimates, WhatIf
 
-__all__ = ["check", "estimate"]
-
 
 def estimate(
     model: Recipe | Path | str,

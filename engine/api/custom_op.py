@@ -17,8 +17,6 @@ from engine.base.errors import UsageError
 from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir.custom import CustomOperators, custom_names, from_class
 
-__all__ = ["get_node_attr", "registered", "registered_package"]
-
 
 def get_node_attr(node: onnx.NodeProto, name: str) -> Any:
     """An attribute of a node: int, float, text, list of them, or ndarray for a tensor.

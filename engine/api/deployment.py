@@ -20,14 +20,6 @@ from engine.facts import chip
 if TYPE_CHECKING:
     from engine.toolkit.precompile import BoardConversion, ToolkitCall
 
-__all__ = [
-    "Deployment",
-    "converts",
-    "export_encrypted_model",
-    "export_sync_model",
-    "model_on_board",
-]
-
 _PATHS = frozenset(
     {
         "model", "blobs", "tf_pb", "predef_file", "weight", "symbol", "params", "op_path",

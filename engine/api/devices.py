@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from logging import Logger
 
-__all__ = ["list_devices"]
-
 _STARS = "*" * 25
 _SECONDS = 3.0
 

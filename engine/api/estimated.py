@@ -18,8 +18,6 @@ from engine.wire.cost import ChipEstimate, LayerCost, WhatIf
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["EstimatedMemory", "EstimatedPerf", "cores_of", "estimate_of_build", "uids_of_build"]
-
 _WIDE = "=" * 72
 _RULE = "-" * 120
 _MEMORY_RULE = "=" * 54

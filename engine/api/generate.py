@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from engine.export.codegen import Project
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["generate_project"]
-
 
 def generate_project(
     build: Pipeline | None, loaded: Path | None, given: Parameters, log: Logger, reporter: Reporter

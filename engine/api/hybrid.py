@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from engine.pipeline.hybrid_steps import StepTwo
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["run_step1", "run_step2", "step1_changes"]
-
 
 def step1_changes(given: Parameters) -> Values:
     """What the arguments of step 1 change in the recipe."""

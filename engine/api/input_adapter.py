@@ -12,8 +12,6 @@ from engine.base.text import sanitize, shape_text
 from engine.dataset import InputPlan, passed_through, prepare_array
 from engine.graph.ir import QuantParams
 
-__all__ = ["adapt_inputs", "to_data_type"]
-
 _TYPES = ("float32", "float16", "int8", "uint8", "int16")
 
 

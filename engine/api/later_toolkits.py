@@ -13,8 +13,6 @@ from typing import Any
 from engine.base.errors import UsageError
 from engine.base.text import sanitize
 
-__all__ = ["LATER_CONFIG", "LATER_METHODS", "NO_EFFECT", "REFUSED", "refused_config"]
-
 _FIXED = "the passes of the loaded graph are chosen by optimization_level"
 NO_EFFECT: Mapping[str, tuple[Any, str]] = {
     "quantize_input_node": (

@@ -19,8 +19,6 @@ from engine.wire.layers import LayerFigures, by_layer, layer_rows
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["LayerTable", "layer_table"]
-
 
 @dataclass(frozen=True)
 class LayerTable:

@@ -15,8 +15,6 @@ from engine.api.rknn import RKNN
 from engine.api.runtime import own_chip
 from engine.api.status import returns_status
 
-__all__ = ["RKNNLite"]
-
 
 class RKNNLite:
     """Run a compiled model. Methods return 0, or -1 after an error that is logged.

@@ -11,8 +11,6 @@ from engine.base.errors import UsageError
 from engine.base.plain import Value, Values
 from engine.base.text import sanitize
 
-__all__ = ["source_values"]
-
 
 def source_values(method: str, given: Parameters) -> Values:
     """The options of a source model.

@@ -13,8 +13,6 @@ from typing import TextIO
 
 from engine.base.errors import OutputError
 
-__all__ = ["close_log", "open_log"]
-
 _numbers = itertools.count(1)
 
 

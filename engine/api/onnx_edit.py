@@ -27,8 +27,6 @@ from engine.dataset import read_dataset
 from engine.dataset.decode import file_kind, open_array
 from engine.frontends.onnx.read import read_onnx
 
-__all__ = ["onnx_edit"]
-
 _MARK = "_oxedit"
 
 

@@ -11,8 +11,6 @@ from engine.api.status import path_text
 from engine.facts import chip, chips
 from engine.facts.npu import npu_profile
 
-__all__ = ["list_support_target_platform"]
-
 _STARS = "*" * 50
 _TOGETHER = (("rk1808", "rk3399pro"), ("rv1109", "rv1126"))
 """Chips of generation 1 that run the same model [RKNN-T1 1.3.2, 3.6.3]."""

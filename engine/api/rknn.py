@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from engine.options import Values
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["RKNN"]
-
 
 @with_signatures
 class RKNN:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from engine.graph.ir import CustomOperators
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["own_chip", "start_board", "start_simulator"]
-
 
 def own_chip() -> str:
     """The chip of the machine that this runs on.

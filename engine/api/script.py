@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from engine.graph.ir.custom import CustomOperators
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["Script"]
-
 _UNSAID_1: Values = {
     "quantized_dtype": "asymmetric_quantized-u8",
     "quantized_method": "layer",

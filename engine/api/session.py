@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
     from engine.wire.cost import ChipEstimate
 
-__all__ = ["Session"]
-
 
 class Session:
     """One model at a time, on a board or in the simulator; none before ``start``.

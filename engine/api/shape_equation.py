@@ -13,8 +13,6 @@ from math import prod
 from engine.base.errors import UsageError
 from engine.base.text import sanitize, shape_text
 
-__all__ = ["Step", "Transform", "transform_of"]
-
 _EQUATION = re.compile(
     r"(?P<source>[a-z1,]+)(\[(?P<sizes>[a-z0-9=,]*)\])?->(?P<target>[a-z1,]+)", re.ASCII
 )

@@ -18,18 +18,6 @@ from engine.api.later_toolkits import LATER_CONFIG
 from engine.base.errors import UsageError
 from engine.base.text import did_you_mean
 
-__all__ = [
-    "KEYWORDS",
-    "NEEDED",
-    "POSITIONAL",
-    "SNAPSHOT",
-    "Parameters",
-    "bind",
-    "passed_names",
-    "signature_of",
-    "with_signatures",
-]
-
 Class = TypeVar("Class")
 
 SNAPSHOT = "./snapshot"

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
     from engine.wire.names import Arithmetic
 
-__all__ = ["SimulatedModel", "ignored_arguments"]
-
 _DUMP = "NN_LAYER_DUMP"
 
 

@@ -13,8 +13,6 @@ from engine.base.paths import log_crash
 from engine.base.resources import resource_error
 from engine.base.text import sanitize
 
-__all__ = ["path_text", "returns_status"]
-
 Result = TypeVar("Result")
 
 

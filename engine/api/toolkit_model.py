@@ -19,8 +19,6 @@ from engine.devices.toolkit.board import ToolkitBoard, toolkit_board
 from engine.wire.board import AllocatedMemory
 from engine.wire.devices import FigureLabel
 
-__all__ = ["ToolkitModel"]
-
 _NO_EFFECT = ("async_mode", "rknn2precompile", "core_mask", "fallback_prior_device")
 
 

@@ -31,15 +31,6 @@ if TYPE_CHECKING:
     from engine.pipeline.results import QuantizedGraph
     from engine.wire.names import Arithmetic
 
-__all__ = [
-    "BuiltModel",
-    "analyse_model",
-    "build_model",
-    "pipeline_of",
-    "quantize_model",
-    "simulate_model",
-]
-
 
 @dataclass(frozen=True)
 class BuiltModel:

@@ -28,8 +28,6 @@ from engine.base.findings import Finding
 from engine.base.paths import cache_folder, private_folder
 from engine.base.process import try_lock
 
-__all__ = ["LruCache", "StageCache", "cache_limit"]
-
 T = TypeVar("T")
 
 _INDEX = "index.json"

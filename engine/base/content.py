@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from engine.base.errors import EngineError
 from engine.base.text import sanitize
 
-__all__ = ["ContentError", "reading"]
-
 _WHY_LIMIT = 200
 
 

@@ -10,36 +10,6 @@ from typing import ClassVar
 
 from engine.base.text import sanitize
 
-__all__ = [
-    "ContainerError",
-    "DatasetError",
-    "DeviceAccessError",
-    "DeviceError",
-    "DeviceLostError",
-    "DeviceStorageError",
-    "DeviceTimeoutError",
-    "EngineError",
-    "GraphError",
-    "InternalError",
-    "JobCancelledError",
-    "KeyNeededError",
-    "OutputError",
-    "OutputExistsError",
-    "PassError",
-    "QuantizationError",
-    "RecipeError",
-    "RuntimeLibraryError",
-    "ShortOfMemoryError",
-    "SimulationError",
-    "SourceModelError",
-    "UnsupportedOperatorError",
-    "UsageError",
-    "WorkerError",
-    "WrongKeyError",
-    "error_from_dict",
-]
-
-
 PART_LIMIT = 2000
 """Characters of one part of an error that are kept."""
 

@@ -9,22 +9,6 @@ from typing import Any, Literal, Protocol
 
 from engine.base.plain import JsonObject, JsonValue, Values
 
-__all__ = [
-    "ArtifactWritten",
-    "CallbackReporter",
-    "Event",
-    "Finished",
-    "LogLine",
-    "NullReporter",
-    "Partial",
-    "Progress",
-    "Reporter",
-    "StageFinished",
-    "StageStarted",
-    "event_from_dict",
-    "event_to_dict",
-]
-
 
 @dataclass(frozen=True)
 class StageStarted:

@@ -17,18 +17,6 @@ from typing import BinaryIO
 from engine.base.errors import OutputError, OutputExistsError, SourceModelError
 from engine.base.text import sanitize
 
-__all__ = [
-    "atomic_write",
-    "atomic_write_all",
-    "missing_error",
-    "open_regular",
-    "output_errors",
-    "read_bounded",
-    "read_regular",
-    "refuse_existing",
-    "sha256_of",
-]
-
 _CHUNK = 1 << 20
 _READ_CAUSES = {
     errno.EISDIR: "A folder was given where a file belongs.",

@@ -8,8 +8,6 @@ from typing import Literal
 from engine.base.errors import EngineError
 from engine.base.plain import JsonValue, Values
 
-__all__ = ["EXTERNAL_WEIGHTS", "Finding", "Severity"]
-
 Severity = Literal["info", "warning", "error"]
 
 EXTERNAL_WEIGHTS = "external-weights"

@@ -24,16 +24,6 @@ from typing import Literal, get_args
 from engine.base.files import output_errors
 from engine.base.paths import private_file, private_folder, state_folder
 
-__all__ = [
-    "OWNER",
-    "clear_leftovers",
-    "let_go",
-    "let_go_empty",
-    "make_owned",
-    "owned_file",
-    "owned_folder",
-]
-
 Kind = Literal["board", "convert", "jobs", "sweep", "toolkit"]
 """What a folder among the temporary ones is for: only these are found again by their name."""
 _PREFIX = "rknntui-"

@@ -6,8 +6,6 @@ import ctypes
 import gc
 import sys
 
-__all__ = ["trim", "trim_heap"]
-
 
 def trim_heap() -> None:
     """Return what nothing uses any more to the system, as far as it has a way for that.

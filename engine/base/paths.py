@@ -13,19 +13,6 @@ import traceback
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = [
-    "cache_folder",
-    "config_folder",
-    "data_folder",
-    "log_crash",
-    "log_handle",
-    "private_file",
-    "private_folder",
-    "private_handle",
-    "state_folder",
-    "user_dirs",
-]
-
 _NAME = "rknntui"
 
 

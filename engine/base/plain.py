@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["JsonObject", "JsonValue", "Value", "Values"]
-
 if TYPE_CHECKING:
     JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
 else:

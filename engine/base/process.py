@@ -19,15 +19,6 @@ from pathlib import Path
 from engine.base.paths import private_handle
 from engine.base.plain import Values
 
-__all__ = [
-    "ProcessId",
-    "child_environment",
-    "engine_command",
-    "exit_reason",
-    "is_site_folder",
-    "try_lock",
-]
-
 _THREAD_CAPS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from engine.base.errors import EngineError, OutputError, WorkerError
 from engine.base.text import sanitize
 
-__all__ = ["resource_error"]
-
 _CHAIN = 20
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _FILES = frozenset({errno.EMFILE, errno.ENFILE})

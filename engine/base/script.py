@@ -12,8 +12,6 @@ from pathlib import Path
 
 from engine.base.process import is_site_folder
 
-__all__ = ["COMPILER", "DROP_IN", "GENERATION", "SCRIPT", "script_environment"]
-
 _ROOT = Path(__file__).resolve().parents[2]
 DROP_IN = _ROOT / "engine" / "api" / "drop_in"
 """The folder that holds the packages ``rknn`` and ``rknnlite``."""

@@ -6,17 +6,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 
-__all__ = [
-    "did_you_mean",
-    "escaped",
-    "human_bytes",
-    "not_finite",
-    "quantity",
-    "sanitize",
-    "shape_text",
-    "visible",
-]
-
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]*)")
 _HIDDEN = frozenset({"Cc", "Cf", "Co", "Zl", "Zp"})
 _PLAIN = {"\t": " ", "\n": " ", "\r": " "}

@@ -24,8 +24,6 @@ from engine.base.files import atomic_write, output_errors, read_bounded, sha256_
 from engine.base.paths import private_folder, state_folder
 from engine.base.process import try_lock
 
-__all__ = ["trust_file", "trusted_code", "trusted_digest", "trusting"]
-
 _VERSION = 1
 _LIMIT = 1 << 20
 _TRIES = 100

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-__all__ = ["__version__", "install_line", "requirements"]
-
 __version__ = "0.1.0"
 
 

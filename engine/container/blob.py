@@ -30,17 +30,6 @@ from engine.base.errors import ContainerError
 from engine.container.magic import MAGIC
 from engine.container.other_formats import refuse_other_format
 
-__all__ = [
-    "BLOB_VERSION",
-    "HEAD_SIZE",
-    "Frame",
-    "aligned",
-    "check_head",
-    "pack",
-    "section_offsets",
-    "unpack",
-]
-
 BLOB_VERSION = 1
 HEAD_SIZE = 64
 _VENDOR_VERSION = 6

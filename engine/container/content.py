@@ -9,8 +9,6 @@ from engine.build import BuildSummary, Provenance
 from engine.graph.ir import Graph, QuantTable
 from engine.graph.layers import LayerMap
 
-__all__ = ["Container", "ContainerContent", "portable_summary"]
-
 SECTIONS = frozenset(
     {
         "about",

@@ -22,8 +22,6 @@ from engine.container.encryption import (
 from engine.container.keys import Key
 from engine.container.other_formats import refuse_other_format
 
-__all__ = ["decrypt_file", "decrypted_name", "encrypt_file", "encrypted_name", "opens_as"]
-
 Told = Callable[[int, int], None]
 """Called with the bytes that are done, and all of them; it may raise to stop the work."""
 _MARK = ".crypt"

@@ -38,20 +38,6 @@ from engine.base.errors import ContainerError, ShortOfMemoryError, UsageError, W
 from engine.container.keys import Key
 from engine.container.magic import ENCRYPTED_MAGIC
 
-__all__ = [
-    "CHUNK",
-    "HEADER_SIZE",
-    "LEVELS",
-    "Cost",
-    "EncryptedHeader",
-    "check_level",
-    "decrypted_chunks",
-    "encrypt",
-    "encrypted_size",
-    "is_encrypted",
-    "read_header",
-]
-
 VERSION = 2
 CHUNK = 1 << 20
 HEADER_SIZE = 128

@@ -16,8 +16,6 @@ from engine.container.blob import aligned, corrupt_error
 from engine.graph.ir import Graph
 from engine.graph.ir.graph import parse_proto
 
-__all__ = ["StoredGraph", "join_graph", "split_graph"]
-
 _LOCATION = "weights"
 _SMALL = 64
 _DEPTH = 16

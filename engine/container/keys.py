@@ -15,19 +15,6 @@ from engine.base.files import read_bounded
 from engine.base.findings import Finding
 from engine.base.text import sanitize
 
-__all__ = [
-    "FILE_VARIABLE",
-    "TEXT_VARIABLE",
-    "Key",
-    "hold_key",
-    "key_findings",
-    "key_from_environment",
-    "key_of_file",
-    "key_of_text",
-    "known_key",
-    "needed_key",
-]
-
 FILE_VARIABLE = "RKNNTUI_KEY_FILE"
 """Environment: the path of a file that holds the key."""
 TEXT_VARIABLE = "RKNNTUI_KEY"

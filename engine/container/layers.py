@@ -18,8 +18,6 @@ import onnx_ir as ir
 from engine.graph.ir import Graph, QuantParams, TensorSpec, params_of, spec_of
 from engine.graph.layers import LayerMap
 
-__all__ = ["GENERATOR", "layer_list"]
-
 GENERATOR = "RKNN TUI open container (for simulation and inspection; runs on no NPU)"
 
 # what Netron's reader takes as vx_type; it fails on any other name but ""

@@ -8,8 +8,6 @@ from pathlib import Path
 from engine.base.errors import ContainerError
 from engine.container.magic import ENCRYPTED_MAGIC, MAGIC
 
-__all__ = ["other_format", "refuse_other_format"]
-
 
 def other_format(head: bytes) -> str:
     """A name for a file by its first 64 bytes; empty for a container of ours, encrypted or not."""

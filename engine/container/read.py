@@ -32,8 +32,6 @@ from engine.container.write import SIZE_LIMIT
 from engine.graph.ir import Graph, QuantTable
 from engine.graph.layers import LayerMap
 
-__all__ = ["read_container"]
-
 _NEEDED = ("about", "recipe", "provenance", "graph", "weights")
 
 

@@ -17,8 +17,6 @@ from engine.base.errors import QuantizationError
 from engine.base.plain import JsonObject
 from engine.graph.ir import QuantTable
 
-__all__ = ["INLINE", "join_table", "split_table"]
-
 INLINE = 4
 _LISTS = ("scale", "zero_point", "minimum", "maximum")
 _TYPES = ("f4", "f8", "i1", "i2", "i4")

@@ -15,8 +15,6 @@ from engine.container.tables import split_table
 from engine.graph.layers import LayerMap
 from engine.recipe import canonical_json
 
-__all__ = ["write_container"]
-
 SIZE_LIMIT = 2 << 30
 """Bytes of the largest container."""
 

@@ -20,9 +20,8 @@ from engine.cost.lowering.attention import NO_ATTENTION
 from engine.facts.npu import NpuDtype
 
 if TYPE_CHECKING:
-    from engine.cost.lowering.graph import LoweringGraph, Node
-
-__all__ = ["OP_TARGET_RANK", "known_crashes", "targets_with_effect"]
+    from engine.cost.lowering.graph import LoweringGraph
+    from engine.cost.lowering.node import Node
 
 OP_TARGET_RANK = 4
 """Dimensions of the tensors that ``op_target`` has an effect on."""

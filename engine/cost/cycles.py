@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from engine.cost.lowered import Lowered, LoweredLayer
     from engine.facts.npu import NpuDtype, NpuProfile
 
-__all__ = ["Cycles", "all_cycles"]
-
 PIXELS = 16
 """Output pixels are worked on in groups of so many, a last part of a group costs a whole one."""
 

@@ -35,17 +35,6 @@ if TYPE_CHECKING:
 from engine.facts.figures import figures
 from engine.wire.cost import ChipFacts, ChipFigure
 
-__all__ = [
-    "CostSettings",
-    "advice",
-    "chips_named",
-    "estimate",
-    "estimate_chip",
-    "facts_of",
-    "npu_dtype",
-    "repeated",
-]
-
 _INT8 = (
     "int8",
     "w8a8",

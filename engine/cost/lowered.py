@@ -10,8 +10,6 @@ from typing import Literal
 
 from engine.facts.npu import NpuDtype
 
-__all__ = ["ENDS", "Lowered", "LoweredLayer", "LoweredTensor", "Target", "Window"]
-
 Target = Literal["NPU", "CPU", "unknown", "none"]
 """Where a layer runs; ``none``: the compiler refuses the model for it."""
 

@@ -11,14 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = [
-    "MAX_LINES",
-    "Printed",
-    "PrintedLayer",
-    "PrintedTensor",
-    "parse_printed",
-]
-
 MAX_LINES = 2_000_000
 MAX_LINE = 4096
 """Longer lines are passed over: the compiler's longest are some 300 characters."""

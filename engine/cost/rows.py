@@ -15,8 +15,6 @@ from engine.cost.timing import layer_times, net_time
 from engine.facts.npu import NpuProfile
 from engine.wire.cost import Bound, ChipEstimate, LayerCost, MemoryCost
 
-__all__ = ["Counted", "chip_figures", "counted"]
-
 _SHAPES = 12
 """Shapes of a layer that are written out."""
 _REFUSED = (

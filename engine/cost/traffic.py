@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from engine.cost.lowered import Lowered, LoweredLayer
     from engine.facts.npu import NpuDtype, NpuProfile
 
-__all__ = ["Places", "Traffic", "compute_dtype", "filter_shape", "of_layer", "up"]
-
 IMAGE_CHANNELS = 4
 """A graph input with at most so many channels is read as an image: pixels, not groups."""
 

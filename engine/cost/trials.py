@@ -14,10 +14,9 @@ from math import prod
 from engine.base.plain import JsonValue
 from engine.cost.limits.remedies import END_BEFORE, IN_FLOAT16, with_tried_remedies
 from engine.cost.lowered import Lowered
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.facts.npu import NpuDtype
-
-__all__ = ["Again", "with_tried_changes"]
 
 Again = Callable[[LoweringGraph, Mapping[str, NpuDtype]], Lowered]
 """A graph, and dtypes of source nodes beside those of the model -> its layers."""

@@ -29,8 +29,6 @@ from engine.wire.dataset import DatasetFacts, FileProblem
 if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
 
-__all__ = ["check"]
-
 
 class _Checker:
     def __init__(self, plans: tuple[InputPlan, ...], decode: bool) -> None:

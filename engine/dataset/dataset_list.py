@@ -19,8 +19,6 @@ from engine.base.text import human_bytes, sanitize
 from engine.dataset.decode import named, reject_device_file
 from engine.dataset.folder import sample_images
 
-__all__ = ["Dataset", "dataset_digest", "dataset_from_paths", "file_digest", "read_dataset"]
-
 LIST_LIMIT = 64 << 20
 _BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20

@@ -20,16 +20,6 @@ from engine.base.text import sanitize
 from engine.dataset.whole import check_png, require_whole
 from engine.graph.ir.arrays import read_npy
 
-__all__ = [
-    "file_kind",
-    "image_fault",
-    "named",
-    "open_array",
-    "open_image",
-    "orientation",
-    "to_rgb_or_gray",
-]
-
 PIXEL_LIMIT = 89_478_485
 """Pixels of the largest picture that is decoded: Pillow's own limit, 256 MiB as RGB."""
 

@@ -13,8 +13,6 @@ from engine.base.events import Progress, Reporter
 from engine.base.text import sanitize
 from engine.dataset.decode import image_fault, named
 
-__all__ = ["IMAGE_SUFFIXES", "SampledImages", "sample_images"]
-
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp"})
 _SPACES = frozenset(" \t\n\r\x0b\x0c")
 _SHOWN = 5

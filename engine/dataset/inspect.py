@@ -23,8 +23,6 @@ from engine.dataset.dataset_list import Dataset, file_digest
 from engine.dataset.decode import file_kind, open_array, open_image, to_rgb_or_gray
 from engine.dataset.preprocess import InputPlan
 
-__all__ = ["ArrayStats", "DatasetStats", "ImageStats", "duplicate_files", "inspect_samples"]
-
 MOST = 64
 SECONDS = 4.0
 _SIDE = 96

@@ -12,8 +12,6 @@ from engine.base.files import atomic_write
 from engine.dataset.dataset_list import Dataset
 from engine.dataset.folder import sample_images
 
-__all__ = ["MadeDataset", "make_dataset"]
-
 
 @dataclass(frozen=True)
 class MadeDataset:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from engine.dataset.preprocess import InputPlan, Layout
     from engine.graph.ir import QuantParams
 
-__all__ = ["passed_through"]
-
 
 def passed_through(
     array: np.ndarray, plan: InputPlan, layout: Layout | None, params: QuantParams | None

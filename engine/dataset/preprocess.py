@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
     from engine.recipe import Recipe
 
-__all__ = ["InputPlan", "Layout", "Preprocess", "prepare_array"]
-
 Layout = Literal["NCHW", "NHWC", ""]
 
 

@@ -17,8 +17,6 @@ from engine.wire.dataset import Channel, Preview
 if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
 
-__all__ = ["preview"]
-
 _MOST_CELLS = 400
 
 

@@ -25,18 +25,6 @@ from engine.dataset.preprocess import InputPlan, Preprocess, shape_error
 if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
 
-__all__ = [
-    "IMAGES",
-    "DecodedImage",
-    "ImageCache",
-    "ReadingStats",
-    "SampleStream",
-    "load_file",
-    "load_pixels",
-    "require_files",
-    "samples",
-]
-
 # Images in the size of an input: decoded, scaled, and cached for the next pass.
 #
 # A build reads its samples 2 to 8 times: to calibrate, to choose ranges and weights, to compare.

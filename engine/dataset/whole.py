@@ -17,8 +17,6 @@ from typing import BinaryIO
 
 from PIL import Image, ImageFile
 
-__all__ = ["check_png", "require_whole"]
-
 _CHUNK = 1 << 16
 # bytes that one byte of deflate can stand for (258 by two bits, RFC 1951)
 _LARGEST_RATIO = 1032

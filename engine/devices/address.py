@@ -22,8 +22,6 @@ from engine.base.errors import UsageError
 from engine.base.text import did_you_mean, sanitize
 from engine.devices.transport import TransportKind
 
-__all__ = ["FORMS", "Address"]
-
 FORMS = "adb:SERIAL, ssh:[USER@]HOST[:PORT], ntb:SERIAL, local, or a serial number"
 """How an address may be written."""
 

@@ -10,8 +10,6 @@ from engine.devices.probe.identify import BoardIdentity, identify
 from engine.devices.transport import Transport
 from engine.devices.transports import reach
 
-__all__ = ["choose", "open_board"]
-
 _SECONDS = 3.0
 
 

@@ -20,8 +20,6 @@ from engine.wire.devices import BoardAnswer, FigureLabel
 if TYPE_CHECKING:
     from engine.devices.board.results import OpenModel
 
-__all__ = ["BoardStages", "Connected", "connected"]
-
 
 @dataclass(frozen=True)
 class Connected:

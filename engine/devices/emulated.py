@@ -19,8 +19,6 @@ from engine.base.version import __version__, install_line
 if TYPE_CHECKING:
     from rknntui_emulator.emulator import BoardEmulator
 
-__all__ = ["EMULATED_CHIPS", "emulate"]
-
 EMULATED_CHIPS = (
     *("rk3588", "rk3576", "rk3566", "rk3568", "rk3562", "rv1126b", "rv1106", "rv1103"),
     *("rv1126", "rv1109", "rk1808", "rk3399pro"),

@@ -27,8 +27,6 @@ from engine.devices.transports.adb.states import SERIAL, Attached
 from engine.devices.usb import USB_DEVICES, UsbDevice, usb_devices
 from engine.wire.devices import Device, DeviceState, Listing
 
-__all__ = ["BOTH_MODES", "poll"]
-
 BOTH_MODES = "Cannot use both device with adb mode and device with ntb mode."
 """The vendor's own words, which users search for."""
 

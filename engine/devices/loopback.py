@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Entry", "is_loopback", "listeners", "opened", "user"]
-
 _ADDRESS, _PEER, _STATE, _USER, _INODE = 1, 2, 3, 7, 9
 """Columns of ``/proc/net/tcp``."""
 _OPEN, _LISTENING = 1, 10

@@ -17,8 +17,6 @@ from engine.devices.connected import Connected
 if TYPE_CHECKING:
     from engine.graph.layers import LayerMap
 
-__all__ = ["FindLayers", "ModelSource", "no_layers"]
-
 FindLayers = Callable[[], "LayerMap | None"]
 """Finds the layers of a model's build, which may take a build; None where it is not known."""
 

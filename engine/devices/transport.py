@@ -19,16 +19,6 @@ from engine.base.errors import (
 )
 from engine.base.peers.near import Call, Peer
 
-__all__ = [
-    "LINE_LIMIT",
-    "UNREACHABLE",
-    "Completed",
-    "Conversation",
-    "Moved",
-    "Transport",
-    "TransportKind",
-]
-
 UNREACHABLE = (DeviceAccessError, DeviceLostError, DeviceTimeoutError)
 """Errors of the way to a board. They say nothing of what was asked for: whoever can do without that
 lets them through."""

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from engine.base.text import sanitize
 
-__all__ = ["USB_DEVICES", "UsbDevice", "usb_devices"]
-
 USB_DEVICES = Path("/sys/bus/usb/devices")
 
 _VENDOR = "2207"  # Fuzhou Rockchip Electronics

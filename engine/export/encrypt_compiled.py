@@ -17,8 +17,6 @@ from engine.toolkit.environments import find
 from engine.toolkit.one_run import one_run
 from engine.wire.vendor import ToolkitEnvironment
 
-__all__ = ["encrypt_compiled", "require_fit"]
-
 _NOT_THERE = ("rv1103", "rv1103b", "rv1106", "rv1106b", "rk2118")
 """Chips whose runtime opens no encrypted model."""
 _SECONDS = 600.0

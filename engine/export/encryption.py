@@ -16,8 +16,6 @@ from engine.container.keys import Key, key_findings, needed_key
 from engine.container.other_formats import other_format
 from engine.wire.encryption import Encrypted
 
-__all__ = ["encrypt_model", "progress_teller"]
-
 
 def encrypt_model(
     path: Path,

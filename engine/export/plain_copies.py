@@ -22,8 +22,6 @@ from engine.toolkit.compile.side_file import compiled_from, side_path
 from engine.toolkit.kept_builds import kept_builds
 from engine.wire.encryption import PlainCopy
 
-__all__ = ["plain_copies", "wipe"]
-
 _READ_BYTES = 64_000_000
 """A larger container is not read for the names of its sources alone."""
 

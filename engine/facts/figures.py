@@ -8,8 +8,6 @@ from typing import Literal, cast
 
 from engine.facts import chip, chips, rows
 
-__all__ = ["Basis", "Figure", "basis", "figure", "figures", "number"]
-
 Basis = Literal["fitted", "derived", "structural"]
 """What an estimate of time stands on: published rates of the chip, those of a chip of the same
 design, or none at all."""

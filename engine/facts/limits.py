@@ -22,21 +22,6 @@ from typing import Literal
 
 from engine.facts import records, rows
 
-__all__ = [
-    "CONTRADICTED",
-    "CpuOperator",
-    "Limit",
-    "Operator",
-    "Support",
-    "Without",
-    "cpu_operators",
-    "npu_limits",
-    "npu_operators",
-    "operator",
-    "support_of",
-    "without",
-]
-
 CONTRADICTED = frozenset({"Hardmax", "Not", "OneHot", "ReduceL2", "Round", "TopK"})
 """Operators of which the vendor's lists say both yes and no."""
 

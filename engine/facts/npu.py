@@ -13,8 +13,6 @@ from typing import Literal
 
 from engine.facts import rows
 
-__all__ = ["NpuDtype", "NpuProfile", "npu_profile", "npu_profiles"]
-
 NpuDtype = Literal["int8", "float16"]
 
 

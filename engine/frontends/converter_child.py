@@ -32,8 +32,6 @@ from engine.base.peers.limits import limit_growth
 from engine.base.resources import resource_error
 from engine.base.text import sanitize
 
-__all__ = ["main"]
-
 _IDLE_SECONDS = 120.0
 _LOG_LIMIT = 1 << 20
 _LINE_LIMIT = 16 << 20

@@ -33,8 +33,6 @@ from engine.base.plain import JsonObject
 from engine.base.process import child_environment, engine_command
 from engine.base.version import install_line
 
-__all__ = ["FRAMEWORKS", "Converter", "close", "convert", "log_path", "require"]
-
 _ANSWER_LIMIT = 64 << 20
 _DEFAULT_GROWTH = 1 << 30
 # a child that holds more than this beyond its framework is not kept: it gives nothing back

@@ -20,8 +20,6 @@ from engine.graph.ir.shapes import infer_proto
 from engine.graph.ir.verify import check_channels, check_proto
 from engine.graph.ir.weightless import SMALL_BYTES, strip_weights
 
-__all__ = ["COPIED", "Emitter", "Input", "Resizing", "Window"]
-
 Input = str | np.ndarray | list[int]
 """What a node reads: the name of a tensor, or the numbers of a constant."""
 

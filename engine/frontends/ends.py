@@ -15,17 +15,6 @@ from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.frontends.loaded import digest
 
-__all__ = [
-    "batch_fixed",
-    "input_size",
-    "left_out",
-    "listed",
-    "reached",
-    "read_file",
-    "require_once",
-    "unused_input",
-]
-
 _Key = TypeVar("_Key", bound=Hashable)
 
 _MAX_ELEMENTS = 1 << 31

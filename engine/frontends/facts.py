@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from importlib import resources
 
-__all__ = ["facts", "reasons", "words"]
-
 
 def facts(package: str, file: str) -> dict[str, str]:
     """The texts of a file of facts, by name.

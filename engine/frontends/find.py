@@ -12,8 +12,6 @@ from engine.frontends.facts import facts
 from engine.frontends.sniff import Recognised, sniff
 from engine.frontends.source import FRAMEWORKS, LoadOptions, SourceModel
 
-__all__ = ["find_pairs", "find_source"]
-
 _PARTNERS = {"caffe": "caffe_weights", "darknet": "darknet_weights", "mxnet": "mxnet_weights"}
 _MAIN = {weights: main for main, weights in _PARTNERS.items()}
 _WORDS = {

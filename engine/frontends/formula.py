@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
 
-__all__ = ["Formula", "apply", "clip", "exp", "floor", "relu", "sigmoid", "sqrt", "tanh", "where"]
-
 
 class FormulaWriter(Protocol):
     """What formulas are written with, such as :class:`engine.frontends.emit.Emitter`."""

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from engine.frontends.loaded import Loaded
     from engine.frontends.summary import SourceSummary
 
-__all__ = ["inspect_source", "load_source"]
-
 _BY_ONNX = frozenset({"onnx", "tensorflow", "pytorch"})
 """Frameworks whose models are loaded by way of ONNX, which checks them."""
 

@@ -12,8 +12,6 @@ from engine.base.errors import GraphError, SourceModelError
 from engine.base.findings import Finding
 from engine.graph.ir.graph import Graph
 
-__all__ = ["Loaded", "SourceInfo", "check_loaded", "digest", "told_of"]
-
 
 @dataclass(frozen=True)
 class SourceInfo:

@@ -8,18 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = [
-    "FLIPPED_SHARE",
-    "FLOAT_TOLERANCE",
-    "REFERENCE",
-    "SMALLEST_PEAK",
-    "NumericCheck",
-    "Run",
-    "compare_outputs",
-    "load_reference",
-    "save_reference",
-]
-
 REFERENCE = "reference.npz"
 """File beside a converted ONNX file: what its framework gave for some inputs."""
 

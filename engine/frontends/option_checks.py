@@ -12,9 +12,6 @@ from engine.base.errors import SourceModelError
 from engine.base.text import sanitize
 from engine.graph.ir.arrays import read_npy
 
-__all__ = ["INITIAL_FORM", "initial_array", "initial_values", "refuse_no_input", "require_entries"]
-
-
 INITIAL_FORM = (
     "one npy file or - for each input in their order, with ; between, as '-;-;rate.npy'; in a "
     "recipe a list with null, as [null, null, rate.npy]"

@@ -26,16 +26,6 @@ from engine.base.formats.protobuf import (
     file_fields,
 )
 
-__all__ = [
-    "Recognised",
-    "looks_like_caffe",
-    "looks_like_graph_def",
-    "looks_like_onnx",
-    "looks_like_saved_model",
-    "outer_fields",
-    "sniff",
-]
-
 _HEAD = 4096
 
 

@@ -11,8 +11,6 @@ from engine.frontends.sniff import Recognised
 if TYPE_CHECKING:
     from engine.graph.ir.custom import CustomOperators
 
-__all__ = ["FRAMEWORKS", "LoadOptions", "SourceModel"]
-
 FRAMEWORKS = ("onnx", "caffe", "tensorflow", "tflite", "darknet", "pytorch", "mxnet")
 """Kinds of :func:`engine.frontends.sniff.sniff` that are the main file of a source model."""
 

@@ -8,8 +8,6 @@ from functools import cached_property
 
 from engine.base.findings import Finding
 
-__all__ = ["SourceLayer", "SourceSummary", "SourceTensor"]
-
 
 @dataclass(frozen=True)
 class SourceTensor:

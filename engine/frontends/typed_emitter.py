@@ -15,8 +15,6 @@ from engine.frontends.emit import COPIED, Emitter, Input, element_type
 from engine.graph.ir.constants import IR_VERSION, OPSET
 from engine.graph.ir.rewriting import static_shape
 
-__all__ = ["MisfitError", "ShapeProbe", "TypedEmitter", "refuse"]
-
 _MAX_ELEMENTS = 1 << 31
 _SMALL_BYTES = 1024
 """What inference may read of a constant: sizes, axes, indices, and a factor for each axis."""

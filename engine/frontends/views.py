@@ -13,8 +13,6 @@ from engine.graph.ir.views import Groups
 from engine.wire.graph import GraphView, NodeDetail, Tensor, TensorEnd
 from engine.wire.model import Candidates, FileKind, ModelView, Preflight
 
-__all__ = ["layer_detail", "preflight", "source_findings", "source_graph", "source_model"]
-
 _SHOWN_CANDIDATES = 50
 
 

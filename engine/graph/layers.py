@@ -25,17 +25,6 @@ from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir import ORIGIN, QuantParams
 from engine.wire.codec import encode, typed
 
-__all__ = [
-    "ADDED",
-    "FUSED_ACTIVATIONS",
-    "GUARD",
-    "Layer",
-    "LayerMap",
-    "StoredTensor",
-    "origins",
-    "with_own_ids",
-]
-
 T = TypeVar("T")
 
 ADDED = "qdq"

@@ -12,18 +12,6 @@ import numpy as np
 
 from engine.base.errors import SimulationError
 
-__all__ = [
-    "ErrorSums",
-    "cosine",
-    "decibel",
-    "dot",
-    "error_sums",
-    "euclidean",
-    "power",
-    "sqnr",
-    "without_agreed_infinity",
-]
-
 # Values at a time: what stays in the cache takes a twelfth of the time of whole arrays.
 _BLOCK = 1 << 14
 

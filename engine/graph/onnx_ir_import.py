@@ -18,8 +18,6 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any
 
-__all__ = ["import_onnx_ir"]
-
 _PACKAGE = "onnx_ir"
 _CORE = f"{_PACKAGE}._core"
 _SHAPES = "_symbolic_shapes"

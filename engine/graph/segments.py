@@ -20,8 +20,6 @@ from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir import Graph, constant_of, spec_of
 from engine.graph.layers import LayerMap
 
-__all__ = ["Crossing", "Places", "cut_points", "places_of", "segment_crossings"]
-
 
 @dataclass(frozen=True)
 class Crossing:

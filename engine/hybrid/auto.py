@@ -11,8 +11,6 @@ from engine.base.events import NullReporter, Reporter
 from engine.hybrid.layers import Layers
 from engine.quantize import Quantized
 
-__all__ = ["auto_layers"]
-
 
 def auto_layers(
     quantized: Quantized,

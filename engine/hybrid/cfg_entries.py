@@ -10,8 +10,6 @@ from engine.hybrid.cfg_writer import Entry, HybridConfig
 from engine.hybrid.layers import Layers
 from engine.quantize.planning.node_properties import WeightPlan
 
-__all__ = ["build_config", "tensors_by_key"]
-
 # generation 1's names of integer types
 _TYPES_1 = {"uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32"}
 

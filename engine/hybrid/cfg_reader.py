@@ -21,8 +21,6 @@ from engine.base.files import read_bounded
 from engine.base.text import did_you_mean, sanitize
 from engine.hybrid.cfg_writer import LAYERS_KEY, PARAMETERS_KEY, Entry, HybridConfig
 
-__all__ = ["SIZE_LIMIT", "Problem", "parse_config", "problems_error", "read_config"]
-
 SIZE_LIMIT = 32 << 20
 _DEPTH_LIMIT = 6
 _EVENT_LIMIT = 2_000_000

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-__all__ = ["LAYERS_KEY", "PARAMETERS_KEY", "Entry", "HybridConfig", "render_config"]
-
 LAYERS_KEY = MappingProxyType({1: "customized_quantize_layers", 2: "custom_quantize_layers"})
 """Generation -> the key of the layers whose dtype differs from the model's."""
 

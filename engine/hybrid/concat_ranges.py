@@ -21,8 +21,6 @@ from engine.quantize.calibration.observations import Observations
 from engine.quantize.planning.node_properties import data_inputs, is_constant, is_float, name_of
 from engine.quantize.planning.plan import is_quantized_source
 
-__all__ = ["MismatchInput", "RangeMismatch", "find_range_mismatches"]
-
 # Of 256 steps a side with 16 keeps 4 bits of 8: below that most of its values fall together.
 _FEW_STEPS = 16.0
 _STEPS = 255.0

@@ -25,8 +25,6 @@ from engine.base.text import sanitize
 from engine.graph.ir.arrays import read_npy
 from engine.wire.codec import encode, typed
 
-__all__ = ["SIZE_LIMIT", "Facts", "HybridData", "read_data", "write_data"]
-
 SIZE_LIMIT = 4 << 30
 _FORMAT = "rknntui-hybrid-data"
 _VERSION = 1

@@ -20,8 +20,6 @@ from engine.quantize.dtypes.formats import layer_dtype
 from engine.quantize.planning.node_properties import is_constant
 from engine.wire.hybrid import RequestCheck
 
-__all__ = ["Edits", "check_edits", "edits_of", "not_applied", "verify_requests"]
-
 _FLOATS = frozenset({"float16", "float32"})
 _INTEGERS = {"u8": "uint8", "i8": "int8", "i16": "int16", "i32": "int32"}
 # Two parameters that are written with all their digits agree to the last bit; a hand rounds.

@@ -22,8 +22,6 @@ from engine.graph.metrics import ErrorSums, decibel, error_sums
 from engine.quantize import Observations, Quantized, QuantizeSettings, quantize
 from engine.wire.rounding import RoundingSensitivity
 
-__all__ = ["EvalResult", "Evaluator", "Feeds", "sqnr_of", "subsample"]
-
 Feeds = Sequence[Mapping[str, np.ndarray]]
 _Key = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, tuple[float, ...]], ...]]
 

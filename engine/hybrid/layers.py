@@ -15,8 +15,6 @@ from engine.graph.layers import Layer
 from engine.quantize.planning.node_properties import data_inputs, is_constant, is_float, name_of
 from engine.quantize.planning.plan import Plan, plan
 
-__all__ = ["Layers"]
-
 
 class Layers:
     """All layers of a graph, in its order, and how tensors lead from one to the next.

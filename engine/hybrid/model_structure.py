@@ -24,8 +24,6 @@ from engine.graph.ir import CustomOperators, Graph, verify
 from engine.graph.ir.weightless import strip_weights
 from engine.hybrid.layers import Layers
 
-__all__ = ["read_structure", "structure_json"]
-
 _FORMAT = "rknntui-hybrid-structure"
 _VERSION = 1
 _LIMIT = 4 << 30

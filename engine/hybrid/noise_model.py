@@ -13,17 +13,6 @@ import numpy as np
 from engine.base.errors import UsageError
 from engine.hybrid.sensitivity import NoiseTerm
 
-__all__ = [
-    "LEAST_MS",
-    "Candidate",
-    "ChoiceCost",
-    "ChoiceCosts",
-    "NoiseModel",
-    "check_budget",
-    "fits",
-    "per_millisecond",
-]
-
 # A rounding below this share of the whole error is no reason to lift anything.
 _SHARE = 1e-4
 

@@ -19,8 +19,6 @@ from engine.graph.execute import open_model, simulation_errors
 from engine.graph.execute.segments import SessionLike
 from engine.graph.ir import Graph
 
-__all__ = ["Parts"]
-
 # Parts, at most: 8 take a fifteenth more time on YOLOv8n, 20 no less, and each holds a session.
 _MOST = 12
 

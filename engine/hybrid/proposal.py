@@ -29,8 +29,6 @@ from engine.quantize import Quantized
 from engine.report import sqnr_text
 from engine.wire.hybrid import Proposal, Ranked
 
-__all__ = ["propose", "remark_of", "subgraph_layers"]
-
 # A proposal lifts at most this share of the layers, and goes on while a layer takes away at least
 # this share of the error that is left: a tenth is about half a dB.
 _MOST_LAYERS = 0.1

@@ -29,8 +29,6 @@ from engine.hybrid.sensitivity import noise_samples, noise_terms
 from engine.report import sqnr_rank
 from engine.wire.hybrid import CURVE, CurvePoint, SearchParams, SearchResult
 
-__all__ = ["search"]
-
 # Proposals that are built before one is chosen, and where none of them gains.
 _TRIED, _TRIED_AT_MOST = 3, 6
 # Proposals whose time is estimated where there is a budget of time.

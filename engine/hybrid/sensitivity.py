@@ -25,8 +25,6 @@ from engine.hybrid.parts import Parts
 from engine.quantize import Quantized
 from engine.quantize.planning.node_properties import data_inputs
 
-__all__ = ["NoiseTerm", "QuantizerToggle", "QuantizerToggles", "noise_samples", "noise_terms"]
-
 # Every rounding costs a run: samples times tensors' elements times roundings, one or two seconds.
 _WORK = 1_000_000_000
 _MOST_SAMPLES = 16

@@ -13,8 +13,6 @@ from engine.quantize import applied_dtypes as dtypes_of
 from engine.quantize.dtypes.formats import LAYER_DTYPES, check_layer_dtype, scheme_of
 from engine.wire.hybrid import LayerRow
 
-__all__ = ["base_label", "choices_of", "promotion_dtype", "table_rows"]
-
 
 def base_label(dtype: str) -> str:
     """What a layer is called that has the model's dtype: ``int8`` of ``w8a8``."""

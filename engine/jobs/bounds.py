@@ -22,8 +22,6 @@ from engine.base.peers.far import Lasting
 from engine.base.peers.limits import die_with_parent, limit_data, machine_bytes, private_bytes
 from engine.base.plain import JsonObject
 
-__all__ = ["Bounds"]
-
 _NOTHING = 0
 
 QUERY_BYTES = 4 << 30

@@ -25,8 +25,6 @@ from engine.jobs.job import Job
 from engine.wire.codec import encode
 from engine.wire.method import Query, Task
 
-__all__ = ["Worker", "run_job"]
-
 P = TypeVar("P")
 R = TypeVar("R")
 _T = TypeVar("_T")

@@ -27,8 +27,6 @@ from engine.base.leftovers import owned_folder
 from engine.base.text import sanitize
 from engine.base.version import install_line
 
-__all__ = ["Cluster", "ClusterAddress", "open_cluster"]
-
 _LOOK_SECONDS = 0.1
 _CONNECT_SECONDS = 15
 _PEM_LIMIT = 1 << 20

@@ -16,8 +16,6 @@ from typing import Any
 
 from distributed import Nanny, Scheduler, Worker
 
-__all__ = ["QuietNanny", "QuietScheduler", "QuietWorker"]
-
 
 def _import_nothing_from(folder: str) -> None:
     with contextlib.suppress(ValueError):

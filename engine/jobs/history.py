@@ -20,16 +20,6 @@ from engine.base.text import sanitize
 from engine.jobs.record import PASSING, State, is_locked, jobs_folder, read_json
 from engine.jobs.tail import EventTail, is_time
 
-__all__ = [
-    "JobRecord",
-    "crashed_error",
-    "job_record",
-    "list_jobs",
-    "read_events",
-    "read_log",
-    "read_result",
-]
-
 
 @dataclass(frozen=True)
 class JobRecord:

@@ -27,8 +27,6 @@ from engine.jobs.history import crashed_error, job_record
 from engine.jobs.record import is_locked, read_json
 from engine.jobs.tail import EventTail
 
-__all__ = ["Job", "attach"]
-
 # The pipe tells at once that a record has grown, unless native code took the interpreter's lock
 # before the worker's thread could write.
 _PIPED_SECONDS = 1.0

@@ -15,8 +15,6 @@ from pathlib import Path
 from engine.base.files import open_regular
 from engine.base.paths import private_handle
 
-__all__ = ["LIVE_BYTES", "LiveTail", "LiveWriter", "remove_live"]
-
 LIVE_BYTES = 4 << 20
 """A file that has so many bytes is full."""
 

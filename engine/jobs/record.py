@@ -43,16 +43,6 @@ from engine.base.peers.far import LINE_LIMIT, Message, encode
 from engine.base.process import ProcessId, try_lock
 from engine.jobs.live import LiveWriter, remove_live
 
-__all__ = [
-    "PASSING",
-    "JobRecorder",
-    "is_locked",
-    "jobs_folder",
-    "log_traceback",
-    "new_record",
-    "read_json",
-]
-
 State = Literal["running", "done", "failed", "cancelled", "lost"]
 
 _KEEP = 200

@@ -12,8 +12,6 @@ from engine.base.events import Event, Finished, LogLine, Partial, event_from_dic
 from engine.base.files import open_regular
 from engine.jobs.live import LiveTail
 
-__all__ = ["EventTail", "is_time"]
-
 _LINE_LIMIT = 4 << 20
 _CHUNK_LIMIT = 64 << 20
 

@@ -51,8 +51,6 @@ from engine.base.trust import trusting
 from engine.jobs.bounds import Bounds
 from engine.jobs.record import JobRecorder, log_traceback, new_record
 
-__all__ = ["serve"]
-
 Query = Callable[[Message], Message]
 JobFunction = Callable[[Message, Reporter], Message]
 

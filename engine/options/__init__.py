@@ -7,8 +7,9 @@ where both have them [RKNN-T2 2.3.0, 2.2]; our own additions have no generation.
 
 from __future__ import annotations
 
+from engine.base.plain import Value, Values
 from engine.options.dataset import Calibration, Preprocessing
-from engine.options.declare import Kind, Option, Role, SectionName, Value, Values
+from engine.options.declare import Kind, Option, Role, SectionName
 from engine.options.names import (
     ALGORITHMS,
     DTYPES,

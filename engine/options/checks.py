@@ -21,8 +21,6 @@ from engine.options.values import (
 if TYPE_CHECKING:
     from engine.options.declare import Option
 
-__all__ = ["CHECKS", "check_unsupported", "expected_length"]
-
 Value = Any
 
 

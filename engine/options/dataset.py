@@ -7,15 +7,6 @@ from typing import Any
 from engine.options.kinds import channels, choice, flags, integer, path
 from engine.options.section import Section
 
-__all__ = [
-    "Calibration",
-    "Preprocessing",
-    "check_divisors",
-    "check_epochs",
-    "check_mean_and_scale",
-    "check_permutation",
-]
-
 # Checks of single options beside their kind: empty, or what the value must be.
 
 _SMALLEST_DIVISOR = 1e-30  # below it float32 pixels become infinite

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.base.errors import RecipeError
-from engine.base.plain import Value, Values
+from engine.base.plain import Value
 from engine.base.text import sanitize
 from engine.options.checks import CHECKS, check_unsupported, expected_length
 from engine.options.values import (
@@ -19,8 +19,6 @@ from engine.options.values import (
     number_text,
     sizes,
 )
-
-__all__ = ["Kind", "Option", "Role", "SectionName", "Value", "Values"]
 
 Kind = Literal[
     "bool",  # yes or no

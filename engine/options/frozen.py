@@ -7,8 +7,6 @@ from typing import Any
 
 from engine.base.plain import Value, Values
 
-__all__ = ["FrozenMap", "frozen", "to_mutable"]
-
 
 class FrozenMap(Mapping[str, Value]):
     """A mapping that cannot change: names of tensors to what is wished of them.

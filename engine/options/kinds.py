@@ -9,28 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypedDict, TypeVar, Unpack
 
-from engine.options.declare import Role, Value
+from engine.base.plain import Value
+from engine.options.declare import Role
 from engine.options.section import Field
-
-__all__ = [
-    "Rows",
-    "Shapes",
-    "boolean",
-    "channels",
-    "choice",
-    "code",
-    "flags",
-    "integer",
-    "mapping",
-    "names",
-    "number",
-    "path",
-    "paths",
-    "ranges",
-    "shape_sets",
-    "shapes",
-    "text",
-]
 
 D = TypeVar("D")
 Rows = tuple[tuple[float, ...], ...]

@@ -11,25 +11,6 @@ from types import MappingProxyType
 
 from engine.facts import Chip, chips
 
-__all__ = [
-    "ALGORITHMS",
-    "ALGORITHM_ABOUT",
-    "DTYPES",
-    "DTYPE_ABOUT",
-    "DTYPE_ALIASES",
-    "EXECUTION_TARGETS",
-    "FLOAT_DTYPES",
-    "GENERATION_1_DTYPES",
-    "GRANULARITIES",
-    "LAYER_DTYPES",
-    "LAYER_DTYPE_ALIASES",
-    "METHOD_ABOUT",
-    "PLATFORM_ABOUT",
-    "REFUSED_ALGORITHMS",
-    "REFUSED_GRANULARITIES",
-    "chips_with",
-]
-
 GENERATION_1_DTYPES = (
     "asymmetric_quantized-u8",
     "dynamic_fixed_point-8",

@@ -21,8 +21,6 @@ from engine.options.names import (
 )
 from engine.options.section import Section
 
-__all__ = ["Quantization"]
-
 
 class Quantization(Section):
     """Number formats, ranges and rewrites."""

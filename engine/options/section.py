@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Never, Self, TypeVar, overload
 
-from engine.options.declare import Kind, Option, SectionName, Value, Values
+from engine.base.plain import Value, Values
+from engine.options.declare import Kind, Option, SectionName
 from engine.options.frozen import FrozenMap
-
-__all__ = ["Field", "Section"]
 
 T = TypeVar("T")
 

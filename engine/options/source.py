@@ -15,8 +15,6 @@ from engine.options.kinds import (
 )
 from engine.options.section import Section
 
-__all__ = ["Source"]
-
 
 class Source(Section):
     """The model's file, and what is taken of it."""

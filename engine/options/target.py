@@ -7,8 +7,6 @@ from engine.options.kinds import boolean, choice, text
 from engine.options.names import PLATFORM_ABOUT
 from engine.options.section import Section
 
-__all__ = ["Compiler", "Target"]
-
 
 class Target(Section):
     """The chip, and what is stored beside the model."""

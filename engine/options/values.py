@@ -9,21 +9,6 @@ from typing import Any
 
 from engine.base.text import sanitize
 
-__all__ = [
-    "format_rows",
-    "format_value",
-    "is_code",
-    "is_finite",
-    "is_int",
-    "is_integral",
-    "is_path",
-    "mapping_of_text",
-    "mapping_text",
-    "number_text",
-    "per_input",
-    "sizes",
-]
-
 _LARGEST = 3.4e38  # what float32 holds
 _LARGEST_SIZE = 2**31 - 1
 # NAME=VALUE up to a semicolon or the end; names of TFLite hold semicolons, values never do

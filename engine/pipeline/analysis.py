@@ -23,8 +23,6 @@ from engine.wire import build as wire
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["Analysis", "analyse_build", "compare_build"]
-
 
 class Analysis:
     """The report of an analysis, which samples it is over in words, the parts of the snapshot that

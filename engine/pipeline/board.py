@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from engine.quantize import Quantized
     from engine.wire.rounding import RoundingSensitivity
 
-__all__ = ["BoardChoice", "OnBoard", "compare_on_board", "input_digest"]
-
 _STEPS = (
     "Write its comparison model (`rknntui export MODEL -o layers.onnx --layers`), compile that "
     "with the vendor's toolkit (load_onnx, build(do_quantization=False), export_rknn) and give "

@@ -15,8 +15,6 @@ from engine.report import sqnr_rank
 if TYPE_CHECKING:
     from engine.recipe import Recipe
 
-__all__ = ["BuildResult", "build", "next_command", "summarise"]
-
 _WORST = 3
 """Layers that a summary names."""
 

@@ -23,16 +23,6 @@ from engine.wire.codec import encode, typed
 from engine.wire.cost import Calibrated, ChipEstimate, Interval
 from engine.wire.record import record
 
-__all__ = [
-    "MeasuredPoint",
-    "apply",
-    "calibration",
-    "forget",
-    "kept_calibrations",
-    "measured_of",
-    "save",
-]
-
 _LIMIT = 1 << 16
 _RATIOS = (0.05, 20.0)
 """A ratio outside is no correction: another model, or another clock, was measured."""

@@ -32,17 +32,6 @@ if TYPE_CHECKING:
     from engine.pipeline.runner import Runnable
     from engine.recipe import Recipe
 
-__all__ = [
-    "MOST_SAMPLES",
-    "Anchors",
-    "calibration_of",
-    "chip_of",
-    "darknet_anchors",
-    "made_from",
-    "project_of_compiled",
-    "project_of_run",
-]
-
 Anchors = dict[str, object]
 """Of a Darknet network: ``anchors`` and ``scale``, each output -> its values."""
 

@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from engine.graph.ir import Graph
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = [
-    "GROUP_BYTES",
-    "GROUP_OUTPUTS",
-    "comparison_container",
-    "comparison_onnx",
-    "output_groups",
-    "with_outputs",
-]
-
 GROUP_BYTES = 256 << 20
 """Float32 tensors that one run of a board gives; larger models take several runs."""
 GROUP_OUTPUTS = 200

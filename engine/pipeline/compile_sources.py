@@ -34,14 +34,6 @@ if TYPE_CHECKING:
     from engine.graph.layers import LayerMap
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = [
-    "NHWC_FRAMEWORKS",
-    "HandedModel",
-    "ShapeSet",
-    "channels_first_recipe",
-    "without_idle_outputs",
-]
-
 NHWC_FRAMEWORKS = frozenset({"tensorflow", "tflite"})
 """Frameworks whose pictures have their channels last."""
 

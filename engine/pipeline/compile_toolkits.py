@@ -20,8 +20,6 @@ from engine.toolkit.toolkit import Toolkit
 if TYPE_CHECKING:
     from engine.wire.vendor import ToolkitEnvironment
 
-__all__ = ["LogFolder", "Toolkits", "toolkit_words"]
-
 _KEPT = 20
 """Folders of logs; the oldest are removed."""
 

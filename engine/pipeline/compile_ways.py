@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
     from engine.wire.compile import Compiled, QuantizedBy
 
-__all__ = [
-    "Way",
-    "another_way_finding",
-    "changes",
-    "failed_ways",
-    "vendors_way",
-    "ways",
-]
-
 _LOWER_LEVELS = (2, 0)
 
 

@@ -71,8 +71,6 @@ if TYPE_CHECKING:
     from engine.wire.cost import ChipEstimate
     from engine.wire.vendor import ToolkitEnvironment
 
-__all__ = ["compile_models", "compiled_paths"]
-
 _PLACE = "{chip}"
 _TABLE = "Network Layer Information Table"
 

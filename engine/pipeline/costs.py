@@ -21,8 +21,6 @@ from engine.wire.cost import (
     WhatIf,
 )
 
-__all__ = ["advice", "calibrate", "check", "estimates", "estimator_of", "resized"]
-
 _SIZES = 64
 """Characters of one size: more is no shape."""
 

@@ -20,14 +20,6 @@ from engine.base.files import missing_error, sha256_of
 if TYPE_CHECKING:
     from engine.dataset import Dataset
 
-__all__ = [
-    "code_fingerprint",
-    "digest_of",
-    "digest_of_dataset",
-    "file_fingerprint",
-    "library_versions",
-]
-
 _files = LruCache(256)
 _datasets = LruCache(8)
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from engine.pipeline.compile_sources import HandedModel
     from engine.toolkit.compile.compiler import CompilerRun
 
-__all__ = ["first_apart", "opinion_of"]
-
 _AT_ONCE = 60
 """Tensors that are outputs of one compilation."""
 _MOST_BUILDS = 3

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from engine.wire.cost import ChipEstimate
     from engine.wire.hybrid import LayerRow
 
-__all__ = ["EstimatedCosts", "costs_of", "with_costs"]
-
 
 class EstimatedCosts:
     """Estimates of a recipe's model with other choices, each made once.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from engine.dataset import Dataset, SampleStream
     from engine.graph.ir import TensorSpec
 
-__all__ = ["StepSamples", "stages_of"]
-
 
 def stages_of(data: HybridData, graph: GraphData, edits: Edits) -> tuple[Stage[Any], ...]:
     """The stages of a build with nothing to load or calibrate, and ``honour`` behind them.

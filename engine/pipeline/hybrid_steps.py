@@ -53,8 +53,6 @@ from engine.wire.hybrid import Proposal, RequestCheck
 if TYPE_CHECKING:
     from engine.graph.ir import CustomOperators
 
-__all__ = ["StepFiles", "StepTwo", "build_step2", "write_step1"]
-
 _STRUCTURE = {1: "json", 2: "model"}
 _KEPT_SAMPLES = 4
 

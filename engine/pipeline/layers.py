@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from engine.options import Quantization, Value
     from engine.quantize import Quantized, QuantizeSettings
 
-__all__ = [
-    "by_layer",
-    "by_tensor",
-    "find_all_range_mismatches",
-    "quantize_settings",
-    "quantized_of",
-    "require_comparable",
-    "resolve_promotion_dtype",
-]
-
 T = TypeVar("T")
 
 

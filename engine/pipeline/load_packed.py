@@ -14,8 +14,6 @@ from engine.container.encryption import is_encrypted
 from engine.container.keys import needed_key
 from engine.pipeline.fingerprints import file_fingerprint
 
-__all__ = ["load_packed", "unknown_finding"]
-
 _opened = LruCache(2)
 
 

@@ -21,8 +21,6 @@ from engine.graph.ir.graph import Graph
 from engine.pipeline.trusted_code import code_error, named_object
 from engine.recipe import Recipe
 
-__all__ = ["load_custom_ops", "note_of", "operator_of_package"]
-
 
 def load_custom_ops(recipe: Recipe, *, allowed: Collection[Path] = ()) -> CustomOperators:
     """The operators that a recipe names; runs its Python files only where they may run.

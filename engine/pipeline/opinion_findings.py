@@ -31,8 +31,6 @@ from engine.wire.compile import FirstApart, OutputAgreement, SecondOpinion
 if TYPE_CHECKING:
     from engine.pipeline.compile_sources import HandedModel
 
-__all__ = ["Judgement", "judge", "limits_for", "missed", "with_cause"]
-
 _OTHERWISE = {
     "HardSigmoid": "at level 3 the toolkit computes HardSigmoid from a table, up to 3 steps off",
     "Mish": "the toolkit computes Mish from a table, up to a step off",

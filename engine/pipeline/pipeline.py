@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from engine.dataset import Dataset, SampleStream
     from engine.graph.ir import Graph
 
-__all__ = ["Codec", "Pipeline", "Stage", "reported_stages"]
-
 R = TypeVar("R")
 
 

@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from engine.graph.ir.custom import CustomOperators
     from engine.quantize import Observations
 
-__all__ = [
-    "Calibration",
-    "Deployed",
-    "Evaluation",
-    "Files",
-    "GraphData",
-    "LoadedModel",
-    "OptimisedGraph",
-    "PackedContainer",
-    "PassNote",
-    "QuantizedGraph",
-]
-
 Files = dict[str, bytes]
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
     from engine.wire.names import Arithmetic
 
-__all__ = ["Runnable", "does_not_run"]
-
 
 @dataclass(frozen=True)
 class Runnable:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from engine.dataset import Dataset, InputPlan, SampleStream
     from engine.graph.ir import TensorSpec
 
-__all__ = ["CalibrationSamples", "RecipeSamples", "seeded_dataset"]
-
 
 class CalibrationSamples(Protocol):
     """Where a pipeline has its samples from."""

@@ -38,18 +38,6 @@ if TYPE_CHECKING:
     from engine.toolkit.compile.compiler import CompilerRun
     from engine.wire.compile import OutputAgreement
 
-__all__ = [
-    "OpinionSamples",
-    "fuses",
-    "is_written_as",
-    "numbers_of",
-    "opinion_samples",
-    "reference_session",
-    "second_opinion",
-    "steps_of_outputs",
-]
-
-
 _METHOD = "reference-5"
 """Changes where opinions are made otherwise: those in the cache are then made again."""
 

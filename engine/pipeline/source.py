@@ -22,8 +22,6 @@ from engine.recipe import Recipe
 if TYPE_CHECKING:
     from engine.graph.ir.custom import CustomOperators
 
-__all__ = ["CONVERTED", "RecipeSource"]
-
 CONVERTED = frozenset({"tensorflow", "pytorch"})
 """Frameworks whose models are converted by other programs, which takes seconds."""
 

@@ -15,8 +15,6 @@ from engine.devices.board.tensors import BoardOutput, TensorAttributes
 from engine.graph.ir import TensorSpec
 from engine.toolkit.compile.neutral_names import port_in_file
 
-__all__ = ["match_inputs", "match_outputs", "values_of"]
-
 _NAME_BYTES = 255
 """Of ``RKNN_MAX_NAME_LEN``, without the zero at the end."""
 

@@ -23,8 +23,6 @@ from engine.base.paths import log_crash
 from engine.base.text import did_you_mean, sanitize
 from engine.base.trust import trusted_digest
 
-__all__ = ["code_error", "named_object"]
-
 _CODE_LIMIT = 4 << 20
 _PREFIX = "rknntui_user_code_"
 

@@ -1,11 +1,7 @@
 """Calibration and quantization: from a float graph and samples to a QDQ graph and its table."""
 
-from engine.quantize.calibration.calibrate import (
-    Observation,
-    Observations,
-    calibrate,
-    sample_limit,
-)
+from engine.quantize.calibration.calibrate import calibrate, sample_limit
+from engine.quantize.calibration.observations import Observation, Observations
 from engine.quantize.dtypes.formats import check_dtype, check_layer_dtype, resolve_dtype
 from engine.quantize.plain import require_plain_run
 from engine.quantize.planning.layers import cpu_layers

@@ -20,15 +20,6 @@ from engine.quantize.planning.plan import Plan, root_of
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.weights import LayerWeights
 
-__all__ = [
-    "check_constants",
-    "check_range",
-    "float16_overflows",
-    "ineffective_algorithm",
-    "overflow_finding",
-    "resolve_shared_ranges",
-]
-
 _LARGEST = float(np.finfo(np.float32).max)
 # The scale of the finest integers, 16 bits of them, must still be a normal number of float32.
 _NARROWEST = float(np.finfo(np.float32).tiny) * 65535

@@ -10,8 +10,6 @@ from engine.base.errors import QuantizationError
 from engine.base.text import sanitize
 from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
 
-__all__ = ["require_plain_run"]
-
 # Whoever compares an export on a processor without VNNI sets it, for exact sums
 _EXACT_SUMS = "session.x64quantprecision"
 

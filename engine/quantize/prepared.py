@@ -16,8 +16,6 @@ from engine.quantize.planning.plan import Plan
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.weights import LayerWeights
 
-__all__ = ["Feeds", "Prepare", "Prepared"]
-
 Feeds = Callable[[], Iterable[Mapping[str, np.ndarray]]]
 """Gives the calibration samples anew: input -> array, as the graph takes it."""
 

@@ -22,7 +22,7 @@ from engine.quantize.algorithms import kl_divergence as kl_check
 from engine.quantize.algorithms import mmse as mmse_layers
 from engine.quantize.algorithms import ranges as by_ranges
 from engine.quantize.algorithms.vendor import mode as vendor_mode
-from engine.quantize.calibration.calibrate import Observations
+from engine.quantize.calibration.observations import Observations
 from engine.quantize.checks import float16_overflows, ineffective_algorithm, resolve_shared_ranges
 from engine.quantize.dtypes.formats import check_dtype, check_layer_dtype
 from engine.quantize.planning.node_properties import array_of
@@ -33,8 +33,6 @@ from engine.quantize.qdq.insert import insert_qdq
 from engine.quantize.qdq.verify import applied_dtypes, enforce_formats
 from engine.quantize.quantized import Quantized
 from engine.quantize.settings import QuantizeSettings
-
-__all__ = ["quantize", "to_float16"]
 
 # Algorithms that are more than a choice of ranges.
 _PREPARE: Mapping[str, Prepare] = {

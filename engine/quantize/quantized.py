@@ -8,8 +8,6 @@ from engine.base.findings import Finding
 from engine.graph.ir import Graph, QuantTable
 from engine.graph.layers import LayerMap
 
-__all__ = ["Quantized"]
-
 
 @dataclass(frozen=True)
 class Quantized:

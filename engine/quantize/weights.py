@@ -12,8 +12,6 @@ from engine.quantize.dtypes.scheme import weight_params
 from engine.quantize.planning.node_properties import data_inputs
 from engine.quantize.planning.plan import Plan
 
-__all__ = ["LayerWeights", "quantize_weights"]
-
 
 @dataclass(frozen=True)
 class LayerWeights:

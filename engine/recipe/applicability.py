@@ -9,8 +9,6 @@ from engine.options import OPTIONS
 from engine.options.frozen import frozen
 from engine.recipe.model import Recipe
 
-__all__ = ["applicability_findings"]
-
 
 def applicability_findings(recipe: Recipe) -> tuple[Finding, ...]:
     """A finding for each set option that changes nothing in the simulator, and why."""

@@ -13,8 +13,6 @@ from engine.options import OPTIONS, SECTIONS, Value, option
 from engine.options.frozen import to_mutable
 from engine.recipe.model import PATH_KINDS, VERSION, Recipe
 
-__all__ = ["cache_key", "canonical_json", "portable_values", "relocatable", "stage_values"]
-
 
 def canonical_json(value: Any) -> bytes:
     """JSON with sorted keys, no blanks, ASCII only: equal values have equal bytes.

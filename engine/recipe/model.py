@@ -25,8 +25,6 @@ from engine.options import (
 )
 from engine.options.frozen import frozen, to_mutable
 
-__all__ = ["VERSION", "Recipe", "cross_check", "recipe_problems"]
-
 # Checks across options: those that contradict each other whatever the model is.
 
 

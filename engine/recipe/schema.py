@@ -9,8 +9,6 @@ from engine.base.plain import JsonObject, JsonValue
 from engine.options import OPTIONS, SECTIONS, Kind, Option
 from engine.recipe.model import VERSION
 
-__all__ = ["recipe_schema"]
-
 _BOOL, _INT, _NUMBER = {"type": "boolean"}, {"type": "integer"}, {"type": "number"}
 _TEXT = {"type": "string"}
 

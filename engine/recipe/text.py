@@ -22,16 +22,6 @@ from engine.recipe.model import (
     unknown_option,
 )
 
-__all__ = [
-    "Change",
-    "Problem",
-    "diff_recipes",
-    "dump_recipe",
-    "load_recipe",
-    "parse_recipe",
-    "read_recipe",
-]
-
 SIZE_LIMIT = 1 << 20
 DEPTH_LIMIT = 8
 EVENT_LIMIT = 20_000

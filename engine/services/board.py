@@ -19,8 +19,6 @@ from engine.wire.board import (
     RunParams,
 )
 
-__all__ = ["about", "live", "memory", "run"]
-
 
 @answers(BOARD_ABOUT)
 def about(params: AboutParams) -> About:

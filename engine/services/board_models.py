@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from engine.base.content import reading
 from engine.base.errors import DatasetError, UsageError
 from engine.base.events import Reporter
+from engine.base.plain import Values
 from engine.services.state import get_pipeline, recipe_of
-from engine.wire.codec import Values
 from engine.wire.requests import ModelTarget
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from engine.graph.layers import LayerMap
     from engine.pipeline.pipeline import Pipeline
     from engine.recipe import Recipe
-
-__all__ = ["model_source"]
 
 
 def model_source(target: ModelTarget, build: ModelTarget | None, reporter: Reporter) -> ModelSource:

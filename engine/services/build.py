@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from engine.graph.ir import CustomOperators
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["accuracy", "build", "export", "load", "simulate"]
-
 ONNX_NOTE = (
     "QDQ ONNX, opset 19: load it with rknn-toolkit2 and build with do_quantization=False; that "
     "compiles it for the NPU with the quantization made here."

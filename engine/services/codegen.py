@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from engine.export.codegen import Project
     from engine.pipeline.codegen import Anchors
 
-__all__ = ["codegen"]
-
 
 @runs(CODEGEN)
 def codegen(params: CodegenParams, reporter: Reporter) -> Generated:

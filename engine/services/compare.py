@@ -9,8 +9,6 @@ from engine.services.handler import runs
 from engine.services.state import get_pipeline, recipe_at
 from engine.wire.compare import COMPARE_BOARD, CompareParams, Comparison
 
-__all__ = ["board"]
-
 
 @runs(COMPARE_BOARD)
 def board(params: CompareParams, reporter: Reporter) -> Comparison:

@@ -14,8 +14,6 @@ from engine.services.handler import runs
 from engine.services.state import get_pipeline, recipe_of
 from engine.wire.compile import COMPILE, CompiledModels, CompileParams
 
-__all__ = ["compile"]
-
 
 @runs(COMPILE)
 def compile(params: CompileParams, reporter: Reporter) -> CompiledModels:  # noqa: A001 (its method)

@@ -35,8 +35,6 @@ from engine.wire.requests import ModelTarget
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["advice", "calibrate", "check", "chips", "estimate"]
-
 
 @answers(COST_CHIPS)
 def chips(params: ChipsParams) -> Chips:

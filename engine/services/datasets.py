@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
     from engine.recipe import Recipe
 
-__all__ = ["check", "make", "preview"]
-
 
 def _inputs(recipe: Recipe) -> tuple[TensorSpec, ...]:
     return load_directly(get_pipeline(recipe)).graph.graph.inputs

@@ -17,8 +17,6 @@ from engine.wire.devices import (
 )
 from engine.wire.doctor import Check, Checks
 
-__all__ = ["examine", "list", "perf"]
-
 
 @answers(DEVICES_LIST)
 def list(params: DeviceListParams) -> Listing:  # noqa: A001 - the verb of the command line

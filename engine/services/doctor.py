@@ -15,8 +15,6 @@ from engine.wire.method import Nothing
 if TYPE_CHECKING:
     from engine.base.confine import Walls
 
-__all__ = ["doctor"]
-
 _PATIENCE_SECONDS = 20
 
 

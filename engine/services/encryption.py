@@ -23,8 +23,6 @@ from engine.wire.encryption import (
 )
 from engine.wire.method import Nothing
 
-__all__ = ["decrypt", "encrypt", "key"]
-
 
 @answers(ENCRYPTION_KEY)
 def key(params: KeyParams) -> Nothing:

@@ -23,8 +23,6 @@ from engine.services.state import get_pipeline, recipe_of
 from engine.wire.guide import GUIDE, Answer, GuideParams, NextStep
 from engine.wire.guide import Step as Told
 
-__all__ = ["guide"]
-
 _CHECKS: Mapping[str, Check] = {**FLOAT_CHECKS, **QUANTIZED_CHECKS, **BOARD_CHECKS}
 _ALGORITHMS = ("normal", "kl_divergence", "mmse", "accurate")
 

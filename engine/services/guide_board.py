@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from engine.accuracy.three_way import LayerOnBoard
     from engine.pipeline.board import OnBoard
 
-__all__ = ["BOARD_CHECKS"]
-
 _PROGRAM = (
     "Where your own program on the board gives other results, search there: use exactly the same "
     "npy, and check colour order, layout, want_float, scale and the code behind the outputs."

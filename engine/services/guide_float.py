@@ -18,8 +18,6 @@ from engine.services.guide_probe import Check, Probe, cosine_text, cosines
 from engine.services.state import WORKER_STATE
 from engine.wire.guide import StepFinding, Verdict
 
-__all__ = ["FLOAT_CHECKS", "float_verdict"]
-
 _HALF_MAX = 65504.0
 _WIDE, _NARROW = 30.0, 0.05
 # what pictures are usually normalised with: name, mean, std (per channel, RGB)

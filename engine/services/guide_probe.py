@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
     from engine.pipeline.results import Evaluation
 
-__all__ = ["Check", "Probe", "cosine_text", "cosines"]
-
 PROBES = 4
 """Calibration samples that the float checks run on; the procedure asks for one at least."""
 

@@ -18,8 +18,6 @@ from engine.services.guide_probe import Check, Probe, cosine_text, cosines
 from engine.wire.build import LayerAccuracy
 from engine.wire.guide import StepFinding, Verdict
 
-__all__ = ["QUANTIZED_CHECKS", "quantized_verdict"]
-
 _FEW, _ENOUGH = 5, 20
 _RANKED = 5
 _HIDDEN = ("mixed-range-concat", "kl-divergence-loses")

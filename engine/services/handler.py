@@ -10,8 +10,6 @@ from engine.base.plain import JsonObject
 from engine.wire.codec import encode, read_request
 from engine.wire.method import Method, Query, Task
 
-__all__ = ["Handler", "answers", "runs"]
-
 P = TypeVar("P")
 R = TypeVar("R")
 

@@ -70,16 +70,6 @@ if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
     from engine.quantize import QuantizeSettings
 
-__all__ = [
-    "effect",
-    "joins",
-    "propose",
-    "search",
-    "step1",
-    "step2",
-    "table",
-]
-
 
 @answers(TABLE)
 def table(params: ModelTarget) -> Table:

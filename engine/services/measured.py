@@ -12,8 +12,6 @@ from engine.wire.measured import (
     RunsCompared,
 )
 
-__all__ = ["compare", "list"]
-
 
 @answers(MEASURED_LIST)
 def list(params: KeptFilter) -> KeptRuns:  # noqa: A001 - the word of the protocol

@@ -56,18 +56,6 @@ if TYPE_CHECKING:
 
     Seen = SourceInspection | Graph | ReadOnlyGraph
 
-__all__ = [
-    "graph",
-    "layer",
-    "node",
-    "open_model",
-    "ping",
-    "sniff_file",
-    "source_pairs",
-    "tensor",
-    "warm",
-]
-
 
 def _rss_mb() -> float:
     """Resident memory of this process in MB (10**6 bytes)."""

@@ -12,8 +12,6 @@ from engine.wire.monitor import (
     WatchParams,
 )
 
-__all__ = ["replay", "watch"]
-
 
 @runs(MONITOR_WATCH)
 def watch(params: WatchParams, reporter: Reporter) -> Monitored:

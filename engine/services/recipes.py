@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
     from engine.recipe import Recipe
 
-__all__ = ["confirm_file", "files", "load", "save", "validate"]
-
 
 @answers(VALIDATE)
 def validate(params: OfRecipe) -> Checked:

@@ -15,8 +15,6 @@ from importlib.util import find_spec
 import engine.wire
 from engine.wire.method import Method, Query, Task
 
-__all__ = ["QUERIES", "TASKS"]
-
 _QUERIES = {
     "ping": "engine.services.model:ping",
     "warm": "engine.services.model:warm",

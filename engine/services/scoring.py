@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["evaluate", "evaluate_build", "score"]
-
 
 @runs(EVALUATE)
 def evaluate(params: EvaluateParams, reporter: Reporter) -> Evaluated:

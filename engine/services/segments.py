@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from engine.container import Container
     from engine.export.segments.times import LayerTimes
 
-__all__ = ["cut"]
-
 
 @runs(SEGMENTS_CUT)
 def cut(params: SegmentsParams, reporter: Reporter) -> Segments:

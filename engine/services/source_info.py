@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from engine.wire.graph import GraphView, NodeDetail
     from engine.wire.model import ModelView
 
-__all__ = [
-    "NO_SIZES",
-    "ReadOnlyGraph",
-    "missing_sizes",
-    "plain_onnx",
-    "source_inspection",
-    "source_view",
-    "summary_of",
-]
-
 NO_SIZES = "sizes-missing"
 """Code of the finding of :func:`missing_sizes`."""
 

@@ -23,8 +23,6 @@ from engine.wire.requests import ModelTarget
 if TYPE_CHECKING:
     from engine.graph.ir.custom import CustomOperators
 
-__all__ = ["WORKER_STATE", "get_pipeline", "load_directly", "recipe_at", "recipe_of"]
-
 WORKER_STATE = LruCache()
 """Results of stages and views, by key."""
 

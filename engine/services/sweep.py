@@ -42,8 +42,6 @@ from engine.wire.codec import encode, typed
 from engine.wire.record import record
 from engine.wire.sweep import ROW, SWEEP, Cluster, IndexedRow, Output, Row, Sweep, SweepParams
 
-__all__ = ["COMBINATIONS_LIMIT", "Combination", "combinations", "run_combination", "sweep"]
-
 COMBINATIONS_LIMIT = 1000
 """Most builds of one sweep."""
 

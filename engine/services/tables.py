@@ -12,8 +12,6 @@ from engine.wire.dataset import DATASET_LIST, ListParams, Samples
 from engine.wire.graph import RANGES, RangeRow, Ranges
 from engine.wire.requests import ModelTarget
 
-__all__ = ["ranges", "samples"]
-
 MOST_SAMPLES = 20_000
 
 

@@ -21,8 +21,6 @@ from engine.wire.vendor import (
     ToolkitsParams,
 )
 
-__all__ = ["adopt", "check", "default", "install", "known", "remove"]
-
 
 @answers(VENDOR_KNOWN)
 def known(params: ToolkitsParams) -> Toolkits:

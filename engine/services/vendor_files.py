@@ -29,8 +29,6 @@ from engine.wire.model import ModelView
 if TYPE_CHECKING:
     from engine.container.vendor import VendorModel
 
-__all__ = ["vendor_graph", "vendor_model"]
-
 
 def vendor_model(path: Path) -> ModelView:
     """The model view of a vendor's file of any kind, with what its side file says.

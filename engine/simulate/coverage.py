@@ -21,8 +21,6 @@ from engine.graph.ir import Graph
 from engine.graph.layers import FUSED_ACTIVATIONS, Layer, LayerMap
 from engine.quantize import LAYOUT, REASON, WEIGHTED, Role, layers_of, role_of, unquantized_reason
 
-__all__ = ["integer_coverage"]
-
 _PLUMBING = FUSED_ACTIVATIONS | {"QuantizeLinear", "DequantizeLinear", "Constant"}
 # ONNX Runtime's layout pass renames the nodes that it replaces
 _TOKEN = re.compile(r"(_token_\d+)+$")

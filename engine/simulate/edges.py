@@ -16,8 +16,6 @@ import onnx_ir as ir
 from engine.graph.ir import Graph, constant_of
 from engine.graph.passes import Editor
 
-__all__ = ["EDGE", "Shaken", "halves_up"]
-
 EDGE = 1e-3
 """How near to an edge a value is shaken over it, in steps. Float32 sums of a thousand products
 differ by about as much when their order changes."""

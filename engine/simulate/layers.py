@@ -11,8 +11,6 @@ from engine.graph.ir import Graph, QuantParams, params_of
 from engine.graph.layers import ADDED, GUARD, LayerMap
 from engine.quantize.planning.node_properties import array_of
 
-__all__ = ["QuantizedLayer", "quantized_layers"]
-
 _PAIR = ("QuantizeLinear", "DequantizeLinear")
 
 

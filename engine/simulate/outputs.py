@@ -13,8 +13,6 @@ from engine.base.events import ArtifactWritten, Reporter
 from engine.base.files import atomic_write, output_errors
 from engine.wire.build import SimulatedOutput, TopValue
 
-__all__ = ["figures_of_output", "npy_bytes", "output_files", "save_outputs"]
-
 
 def figures_of_output(name: str, array: np.ndarray, top: int, label: str) -> SimulatedOutput:
     """Statistics and the largest values of an output, over its finite values.

@@ -20,8 +20,6 @@ from engine.graph.ir import IR_VERSION, OPSET, QuantParams
 from engine.simulate.layers import QuantizedLayer
 from engine.simulate.reference_ops import avg_pool, conv, conv_transpose, max_pool
 
-__all__ = ["reference_layer", "stored_steps", "unrounded_layer"]
-
 
 def reference_layer(
     layer: QuantizedLayer, values: Mapping[str, np.ndarray]

@@ -10,8 +10,6 @@ import onnx_ir as ir
 
 from engine.base.errors import SimulationError
 
-__all__ = ["avg_pool", "conv", "conv_transpose", "max_pool"]
-
 
 def conv(node: ir.Node, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """The sums of a Conv node without bias.

@@ -15,8 +15,6 @@ from engine.quantize import layers_of
 from engine.simulate.layers import quantized_layers
 from engine.simulate.reference import reference_layer
 
-__all__ = ["check_saturation", "saturating_convolution"]
-
 _CHANNELS = 256
 
 

@@ -17,8 +17,6 @@ from engine.quantize.dtypes.formats import SCHEMES, Scheme
 from engine.simulate.selfcheck import check_saturation
 from engine.wire.names import NOT_EXACT, NOT_EXACT_CODE, Arithmetic
 
-__all__ = ["Simulator", "find_overflow", "inexact_notes", "open_arithmetic"]
-
 # How exact a simulation is: which formats run in float kernels, and how far from the reference.
 
 _SIXTEEN = ("int16", "uint16")

@@ -9,8 +9,6 @@ from __future__ import annotations
 from engine.base.cache import StageCache, cache_limit
 from engine.base.paths import cache_folder
 
-__all__ = ["keep_build", "kept_build", "kept_builds"]
-
 _LIMIT = 500_000_000
 """Bytes of all of them; those not used for longest go first."""
 _STAGE, _FILE = "build", "container.rknn"

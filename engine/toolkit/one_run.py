@@ -15,8 +15,6 @@ from engine.base.paths import private_folder, state_folder
 from engine.toolkit.toolkit import RemoteRKNN, Toolkit
 from engine.wire.vendor import ToolkitEnvironment
 
-__all__ = ["OneRun", "one_run"]
-
 _KEPT = 10
 """Logs of failed runs that stay; the oldest go first."""
 

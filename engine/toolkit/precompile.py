@@ -24,8 +24,6 @@ from engine.toolkit.environments import find
 from engine.toolkit.one_run import OneRun, one_run
 from engine.wire.vendor import ToolkitEnvironment
 
-__all__ = ["BoardConversion", "ToolkitCall", "precompiled", "require_toolkit1"]
-
 _PRECOMPILED = ("layers-nbg", "nbg")
 _SIZE_LIMIT = 2 << 30
 

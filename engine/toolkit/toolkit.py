@@ -39,12 +39,10 @@ from engine.base.peers.near import PeerEndedError
 from engine.base.plain import JsonObject
 from engine.base.process import exit_reason
 from engine.base.text import sanitize
-from engine.toolkit.bridge.log import LOG_NAME, ToolkitLog, about_sandbox, new_log
+from engine.toolkit.bridge.log import ToolkitLog, about_sandbox, new_log
 from engine.toolkit.bridge.process import Reach, ToolkitProcess
 from engine.toolkit.bridge.values import Arrays, Unpackable, pack, unpack
 from engine.wire.vendor import ToolkitEnvironment
-
-__all__ = ["LOG_NAME", "RemoteRKNN", "Toolkit"]
 
 _RELEASE_SECONDS = 10.0
 _SILENT_SECONDS = 60.0

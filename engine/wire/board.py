@@ -20,29 +20,6 @@ from engine.wire.method import Part, Query, Task
 from engine.wire.record import record
 from engine.wire.requests import BuildOfModel, ModelTarget
 
-__all__ = [
-    "BOARD_ABOUT",
-    "BOARD_LIVE",
-    "BOARD_MEMORY",
-    "BOARD_RUN",
-    "LIVE_LOOK",
-    "About",
-    "AboutParams",
-    "AllocatedMemory",
-    "BoardFacts",
-    "BoardState",
-    "LiveLook",
-    "LiveParams",
-    "Lived",
-    "MemoryParams",
-    "MemoryReport",
-    "Ran",
-    "RunParams",
-    "SystemMemory",
-    "Temperature",
-    "VersionRow",
-]
-
 
 @record
 class Temperature:

@@ -23,19 +23,6 @@ from engine.wire.measured import PointChange
 from engine.wire.monitor import BoardSummary, Span
 from engine.wire.table import Column, Meaning, Table
 
-__all__ = [
-    "BOARDS",
-    "COMPARED_LAYERS",
-    "COMPARED_POINTS",
-    "KEPT_RUNS",
-    "MEMORY",
-    "POINTS",
-    "WATCHED",
-    "memory_rows",
-    "state_sign",
-    "watched_rows",
-]
-
 _SIGNS: dict[str, tuple[str, Meaning]] = {
     "ready": ("✓", "good"),
     "not asked": ("?", "accent"),

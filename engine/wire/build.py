@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 from engine.base.errors import UsageError
 from engine.base.findings import Finding
+from engine.base.plain import Values
 from engine.base.text import sanitize
-from engine.build import BuildSummary
-from engine.wire.codec import Key, Text, Values
+from engine.build import BuildSummary as BuildSummary
+from engine.wire.codec import Key, Text
 from engine.wire.flags import Flag, Force, InputFiles, Refresh, Rounding, SampleFiles, Saved, Top
 from engine.wire.graph import Saturation
 from engine.wire.method import Task
@@ -17,27 +18,6 @@ from engine.wire.names import Arithmetic
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
 from engine.wire.rounding import RoundingSensitivity
-
-__all__ = [
-    "ACCURACY",
-    "BUILD",
-    "EXPORT",
-    "SIMULATE",
-    "AccuracyParams",
-    "Analysis",
-    "BuildParams",
-    "BuildSummary",
-    "Distance",
-    "ExportForm",
-    "ExportParams",
-    "Exported",
-    "LayerAccuracy",
-    "SimulateParams",
-    "Simulated",
-    "SimulatedOutput",
-    "TopValue",
-    "form_of",
-]
 
 ExportForm = Literal["rknn", "onnx", "tflite"]
 

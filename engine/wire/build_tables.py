@@ -37,28 +37,6 @@ from engine.wire.sweep import Row
 from engine.wire.table import Column, Meaning, Table
 from engine.wire.vendor import ToolkitEnvironment
 
-__all__ = [
-    "AGREEMENT",
-    "COMPILED",
-    "COVERAGE",
-    "CUTS",
-    "EDITS",
-    "ENVIRONMENTS",
-    "INPUTS",
-    "LARGEST",
-    "OUTPUTS",
-    "QUANT_TABLE",
-    "SCORES",
-    "SEARCH_POINTS",
-    "SEGMENTS",
-    "SWEEP_ROWS",
-    "compared_cycles",
-    "lowest_decibel",
-    "scores_of",
-    "toolkit_name",
-    "toolkit_sign",
-]
-
 MUCH_CUT = 0.02
 """Share of the observed span above which a cut has a colour: an algorithm chose it."""
 LEAST_CUT = 0.0005

@@ -23,24 +23,10 @@ from typing import (
 )
 
 from engine.base.errors import UsageError, WorkerError
-from engine.base.plain import JsonValue, Values
+from engine.base.plain import JsonValue
+from engine.base.plain import Values as Values
 from engine.base.text import did_you_mean, sanitize
 from engine.wire.record import record
-
-__all__ = [
-    "Above",
-    "Beside",
-    "Between",
-    "Key",
-    "Omit",
-    "Text",
-    "Values",
-    "Whole",
-    "encode",
-    "read_answer",
-    "read_request",
-    "typed",
-]
 
 T = TypeVar("T")
 

@@ -7,20 +7,11 @@ from dataclasses import field
 from typing import Annotated, Literal
 
 from engine.base.findings import Finding
-from engine.wire.codec import Between, Text, Values, Whole
+from engine.base.plain import Values
+from engine.wire.codec import Between, Text, Whole
 from engine.wire.flags import Flag, Nested
 from engine.wire.method import Task
 from engine.wire.record import record
-
-__all__ = [
-    "CODEGEN",
-    "MODEL_TASKS",
-    "CodegenParams",
-    "Generated",
-    "Language",
-    "ModelTask",
-    "TaskDetails",
-]
 
 Language = Literal["cpp", "python"]
 ModelTask = Literal[

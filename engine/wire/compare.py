@@ -12,8 +12,6 @@ from engine.wire.record import record
 from engine.wire.requests import ModelTarget
 from engine.wire.rounding import RoundedLayer, RoundingSensitivity
 
-__all__ = ["COMPARE_BOARD", "CompareParams", "ComparedLayer", "Comparison", "Difference"]
-
 
 @record(kw_only=True)
 class CompareParams(ModelTarget):

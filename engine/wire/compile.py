@@ -6,26 +6,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from engine.base.findings import Finding
-from engine.wire.codec import Between, Text, Values, Whole
+from engine.base.plain import Values
+from engine.wire.codec import Between, Text, Whole
 from engine.wire.flags import Flag, Force, Refresh
 from engine.wire.method import Task
 from engine.wire.record import record
-
-__all__ = [
-    "COMPILE",
-    "MOST_SAMPLES",
-    "OWN_SAMPLES",
-    "CompileParams",
-    "Compiled",
-    "CompiledLayer",
-    "CompiledModels",
-    "FirstApart",
-    "OutputAgreement",
-    "QuantizedBy",
-    "SamplesFrom",
-    "SecondOpinion",
-    "count_or_path",
-]
 
 MOST_SAMPLES = 1000
 """Of a second opinion."""

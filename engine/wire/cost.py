@@ -12,36 +12,6 @@ from engine.wire.method import Query
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
 
-__all__ = [
-    "COST_ADVICE",
-    "COST_CALIBRATE",
-    "COST_CHECK",
-    "COST_CHIPS",
-    "COST_ESTIMATE",
-    "Advice",
-    "AdviceAnswer",
-    "AdviceParams",
-    "Bound",
-    "CalibrateParams",
-    "Calibrated",
-    "CheckAnswer",
-    "ChipCheck",
-    "ChipEstimate",
-    "ChipFacts",
-    "ChipFigure",
-    "Chips",
-    "ChipsParams",
-    "CostCheckParams",
-    "EstimateParams",
-    "Estimates",
-    "Interval",
-    "LayerCost",
-    "MemoryCost",
-    "Placed",
-    "TensorSpan",
-    "WhatIf",
-]
-
 Placed = Literal["NPU", "CPU", "unknown", "none"]
 """Where a layer runs; ``none``: the compiler refuses the model for it; ``unknown``: of generation
 1, whose manuals do not say whether the NPU or the CPU computes it."""

@@ -23,25 +23,6 @@ from engine.wire.formats import (
 )
 from engine.wire.table import Column, Meaning, Table
 
-__all__ = [
-    "ADVICE",
-    "BASIS",
-    "CHECKED",
-    "CHIPS",
-    "CHIP_FIGURES",
-    "KNOWN_CHIPS",
-    "OFF_NPU",
-    "ROOFLINE",
-    "TENSORS",
-    "change_style",
-    "figure_name",
-    "interval_text",
-    "known",
-    "place_style",
-    "problem_lines",
-    "since",
-]
-
 _PLACES: dict[str | None, Meaning] = {"CPU": "warn", "unknown": "warn", "none": "bad"}
 _BASES: dict[str | None, Meaning] = {"calibrated": "good", "structural": "warn"}
 

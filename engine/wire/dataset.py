@@ -5,29 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from engine.base.findings import Finding
+from engine.base.plain import Values
 from engine.options import option
-from engine.wire.codec import Omit, Text, Values, Whole
+from engine.wire.codec import Omit, Text, Whole
 from engine.wire.flags import Argument, Flag, Force
 from engine.wire.method import Query
 from engine.wire.record import record
-
-__all__ = [
-    "DATASET_CHECK",
-    "DATASET_LIST",
-    "DATASET_MAKE",
-    "DATASET_PREVIEW",
-    "Channel",
-    "CheckParams",
-    "DatasetFacts",
-    "FileProblem",
-    "LeftOut",
-    "ListParams",
-    "Made",
-    "MakeParams",
-    "Preview",
-    "PreviewParams",
-    "Samples",
-]
 
 _COUNT, _SEED = option("dataset_count"), option("dataset_seed")
 

@@ -15,29 +15,6 @@ from engine.wire.method import Part, Query, Task
 from engine.wire.record import record
 from engine.wire.requests import BuildOfModel, ModelTarget
 
-__all__ = [
-    "CORES",
-    "DEVICES_EXAMINE",
-    "DEVICES_LIST",
-    "DEVICES_PERF",
-    "EXAMINED",
-    "AdbStateName",
-    "BatchModel",
-    "BoardAnswer",
-    "BoardMemory",
-    "Device",
-    "DeviceListParams",
-    "DeviceState",
-    "ExamineParams",
-    "FigureLabel",
-    "LayerTime",
-    "Listing",
-    "MeasuredPoint",
-    "ModelOnBoard",
-    "PerfParams",
-    "Performance",
-]
-
 AdbStateName = Literal[
     "ready",
     "offline",

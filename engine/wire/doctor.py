@@ -9,8 +9,6 @@ from engine.base.findings import Finding, Severity
 from engine.wire.method import Nothing, Query
 from engine.wire.record import record
 
-__all__ = ["DOCTOR", "Check", "Checks"]
-
 
 @record
 class Check:

@@ -11,18 +11,6 @@ from engine.wire.flags import Argument, Flag, Force, Toolkit
 from engine.wire.method import Nothing, Query, Task
 from engine.wire.record import record
 
-__all__ = [
-    "ENCRYPTION_DECRYPT",
-    "ENCRYPTION_ENCRYPT",
-    "ENCRYPTION_KEY",
-    "DecryptParams",
-    "Decrypted",
-    "EncryptParams",
-    "Encrypted",
-    "KeyParams",
-    "PlainCopy",
-]
-
 
 @record
 class KeyParams:

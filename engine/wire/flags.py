@@ -19,30 +19,6 @@ from engine.wire.codec import Above, Between, Text, Whole
 from engine.wire.method import Method
 from engine.wire.record import record
 
-__all__ = [
-    "Argument",
-    "Board",
-    "Flag",
-    "FlagKind",
-    "Force",
-    "InputFiles",
-    "Layered",
-    "Nested",
-    "Param",
-    "Refresh",
-    "Rounding",
-    "SampleFiles",
-    "Saved",
-    "Toolkit",
-    "Top",
-    "arguments_of",
-    "command_of",
-    "nested_of",
-    "params_of",
-    "recipe_words",
-    "words_of",
-]
-
 _YES, _NO = {"y", "yes", "true", "1", "on"}, {"n", "no", "false", "0", "off"}
 FlagKind = Literal["text", "path", "file", "folder", "code", "chip"]
 """What a text means: a path is made absolute and completed; ``code`` is ``FILE.py:Name``."""

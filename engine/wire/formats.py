@@ -15,36 +15,6 @@ from typing import Any
 from engine.base.text import human_bytes, sanitize, shape_text
 from engine.wire.record import record
 
-__all__ = [
-    "ABSENT",
-    "ADDRESS",
-    "CHANGE",
-    "COSINE",
-    "COUNT",
-    "DECIBEL",
-    "FIGURE",
-    "HASH",
-    "MICROSECONDS",
-    "MILLISECONDS",
-    "MOMENT",
-    "NAME",
-    "NEARLY_ALL",
-    "NUMBER",
-    "PERCENT",
-    "POINTS",
-    "RATE",
-    "RATIO",
-    "SECONDS",
-    "SHAPE",
-    "SIGNED",
-    "SIZE",
-    "TENTHS",
-    "WORD",
-    "Format",
-    "range_of",
-    "state_of",
-]
-
 ABSENT = "-"
 """Stands for a value that there is not; in a file its cell is empty."""
 

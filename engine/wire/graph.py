@@ -9,36 +9,6 @@ from engine.wire.method import Query
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
 
-__all__ = [
-    "GRAPH",
-    "LAYER",
-    "NODE",
-    "RANGES",
-    "TENSOR",
-    "Bins",
-    "Channels",
-    "GraphParams",
-    "GraphView",
-    "Histogram",
-    "LayerParams",
-    "LayerSpread",
-    "NodeDetail",
-    "NodeParams",
-    "NodeRow",
-    "RangeRow",
-    "Ranges",
-    "Saturation",
-    "Tensor",
-    "TensorEnd",
-    "TensorParams",
-    "TensorQuant",
-    "TensorRange",
-    "TensorStatistics",
-    "VendorEnd",
-    "VendorQuant",
-    "Which",
-]
-
 Which = Literal["source", "optimised", "quantized"]
 """Which of a build's graphs."""
 

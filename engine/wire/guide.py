@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from engine.wire.codec import Text, Values
+from engine.base.plain import Values
+from engine.wire.codec import Text
 from engine.wire.flags import Flag
 from engine.wire.method import Task
 from engine.wire.record import record
-
-__all__ = ["GUIDE", "Answer", "GuideParams", "NextStep", "Step", "StepFinding", "Verdict"]
 
 Verdict = Literal["pass", "warning", "fail", "told"]
 

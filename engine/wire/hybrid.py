@@ -16,38 +16,6 @@ from engine.wire.record import record
 from engine.wire.requests import ModelTarget
 from engine.wire.rounding import RoundedOutput
 
-__all__ = [
-    "CURVE",
-    "EFFECT",
-    "JOINS",
-    "PROPOSE",
-    "SEARCH",
-    "STEP1",
-    "STEP2",
-    "TABLE",
-    "Built",
-    "CurvePoint",
-    "Decibels",
-    "Effect",
-    "EffectOutput",
-    "EffectParams",
-    "Joins",
-    "LayerDtypes",
-    "LayerRow",
-    "OutputFigure",
-    "Proposal",
-    "ProposeParams",
-    "Ranked",
-    "RequestCheck",
-    "SearchParams",
-    "SearchResult",
-    "Step1",
-    "Step1Params",
-    "Step2Params",
-    "StepFiles",
-    "Table",
-]
-
 LayerDtypes = Mapping[str, str]
 """Layer -> dtype; in a request any name of the layer, in an answer its id."""
 Decibels = Mapping[str, float | None]

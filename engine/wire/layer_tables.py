@@ -32,27 +32,6 @@ from engine.wire.formats import (
 from engine.wire.layers import LayerFigures
 from engine.wire.table import Column, Meaning, Table
 
-__all__ = [
-    "ADDED_BYTES",
-    "ADDED_MS",
-    "BOARD",
-    "COMPARE",
-    "COMPILED",
-    "COST",
-    "DTYPES",
-    "HYBRID",
-    "LAYERS",
-    "LOW_COSINE",
-    "LOW_DB",
-    "PROPOSED",
-    "QUALITY",
-    "SIMILARITY",
-    "SQNR",
-    "TOLERATED",
-    "disagreement",
-    "low_db",
-]
-
 LOW_DB = 20.0
 """A lower SQNR has a mark."""
 LOW_COSINE = 0.99

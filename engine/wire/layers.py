@@ -21,8 +21,6 @@ from engine.wire.hybrid import Table as HybridTable
 from engine.wire.record import record
 from engine.wire.rounding import RoundedLayer
 
-__all__ = ["LayerFigures", "by_layer", "layer_rows", "layers_of_choices", "layers_to_promote"]
-
 _ENDS = ("InputOperator", "OutputOperator")
 """Steps of the compiler that hand the model its input and output: they are always on the CPU."""
 _ADDED = frozenset(

@@ -10,19 +10,6 @@ from engine.wire.flags import Argument, Flag
 from engine.wire.method import Query
 from engine.wire.record import record
 
-__all__ = [
-    "MEASURED_COMPARE",
-    "MEASURED_LIST",
-    "Conditions",
-    "KeptFilter",
-    "KeptRun",
-    "KeptRuns",
-    "LayerChange",
-    "PointChange",
-    "RunPair",
-    "RunsCompared",
-]
-
 
 @record
 class KeptFilter:

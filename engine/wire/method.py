@@ -9,8 +9,6 @@ from engine.base.plain import JsonObject
 from engine.wire.codec import encode, read_answer
 from engine.wire.record import record
 
-__all__ = ["Method", "Nothing", "Part", "Query", "Task"]
-
 P = TypeVar("P")
 R = TypeVar("R")
 

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from engine.base.findings import Finding
+from engine.base.plain import Values
 from engine.build import BuildSummary
-from engine.wire.codec import Omit, Values
+from engine.wire.codec import Omit
 from engine.wire.graph import Tensor, VendorQuant
 from engine.wire.method import Nothing, Query, Task
 from engine.wire.record import record
 from engine.wire.requests import AtPath, ModelTarget
 from engine.wire.segments import Segment
-
-__all__ = [
-    "LOAD",
-    "OPEN",
-    "PAIRS",
-    "PING",
-    "SNIFF",
-    "WARM",
-    "Candidates",
-    "FileKind",
-    "GraphFacts",
-    "LoadParams",
-    "Loaded",
-    "ModelView",
-    "Pair",
-    "Pairs",
-    "Port",
-    "Preflight",
-    "WorkerFacts",
-]
 
 
 @record

@@ -10,21 +10,6 @@ from engine.wire.flags import Flag
 from engine.wire.method import Part, Task
 from engine.wire.record import record
 
-__all__ = [
-    "BOARD",
-    "MONITOR_REPLAY",
-    "MONITOR_WATCH",
-    "NOTE",
-    "SAMPLE",
-    "BoardNote",
-    "BoardSample",
-    "BoardSummary",
-    "Monitored",
-    "ReplayParams",
-    "Span",
-    "WatchParams",
-]
-
 
 @record
 class WatchParams:

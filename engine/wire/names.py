@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = [
-    "ARITHMETICS",
-    "CURVE_KIND",
-    "NOT_EXACT",
-    "NOT_EXACT_CODE",
-    "ROW_KIND",
-    "VENDOR_KINDS",
-    "Arithmetic",
-]
-
 Arithmetic = Literal["integer", "reference"]
 """How a quantized graph is simulated: by integer kernels, or in float between roundings."""
 ARITHMETICS: tuple[Arithmetic, ...] = ("integer", "reference")

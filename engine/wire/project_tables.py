@@ -8,21 +8,6 @@ from engine.wire.formats import MOMENT, NAME, NUMBER, SECONDS, Format, state_of
 from engine.wire.guide import Verdict
 from engine.wire.table import Column, Meaning, Table
 
-__all__ = [
-    "CHANGED_OPTIONS",
-    "FORMS",
-    "GRAPH_NODES",
-    "JOBS",
-    "OPTIONS",
-    "OPTION_VALUES",
-    "PROJECT_FILES",
-    "PROJECT_SETTINGS",
-    "SAMPLES",
-    "STEPS",
-    "verdict_sign",
-    "verdict_word",
-]
-
 _VERDICTS: dict[Verdict, tuple[str, Meaning]] = {
     "pass": ("✓", "good"),
     "warning": ("!", "warn"),

@@ -5,27 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from engine.base.findings import Finding
-from engine.wire.codec import Text, Values
+from engine.base.plain import Values
+from engine.wire.codec import Text
 from engine.wire.method import Query
 from engine.wire.record import record
 from engine.wire.requests import AtPath, ModelTarget, OfRecipe
-
-__all__ = [
-    "CODE_CONFIRM",
-    "CODE_FILES",
-    "RECIPE_LOAD",
-    "RECIPE_SAVE",
-    "VALIDATE",
-    "Checked",
-    "CodeDigest",
-    "CodeFile",
-    "CodeFiles",
-    "CodeState",
-    "LoadedRecipe",
-    "Problem",
-    "SaveParams",
-    "Saved",
-]
 
 CodeState = Literal["allowed", "confirmed", "changed", "new", "missing"]
 

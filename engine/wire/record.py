@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from typing import Any, TypeVar, cast, dataclass_transform, overload
 
-__all__ = ["record"]
-
 T = TypeVar("T")
 
 _OWN = "__record_fields__"

@@ -7,12 +7,11 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
+from engine.base.plain import Values
 from engine.options import OPTIONS
-from engine.wire.codec import Beside, Text, Values
+from engine.wire.codec import Beside, Text
 from engine.wire.flags import Argument, Flag
 from engine.wire.record import record
-
-__all__ = ["AtPath", "BuildOfModel", "ModelTarget", "OfRecipe"]
 
 
 def _of_source() -> tuple[str, ...]:

@@ -7,8 +7,6 @@ from typing import Annotated
 from engine.wire.codec import Key
 from engine.wire.record import record
 
-__all__ = ["RoundedLayer", "RoundedOutput", "RoundingSensitivity"]
-
 
 @record
 class RoundedOutput:

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from engine.wire.codec import Key, Text, Values, Whole
+from engine.base.plain import Values
+from engine.wire.codec import Key, Text, Whole
 from engine.wire.flags import Flag
 from engine.wire.method import Task
 from engine.wire.record import record
-
-__all__ = [
-    "EVALUATE",
-    "SCORE",
-    "EvaluateParams",
-    "Evaluated",
-    "RoundedScore",
-    "Score",
-    "ScoreParams",
-    "ShortScore",
-]
 
 Interval = tuple[float | None, float | None]
 """95 % confidence."""

@@ -11,8 +11,6 @@ from engine.wire.flags import Argument, Flag, Force, Toolkit
 from engine.wire.method import Task
 from engine.wire.record import record
 
-__all__ = ["SEGMENTS_CUT", "Segment", "SegmentLayer", "Segments", "SegmentsParams"]
-
 
 def _read_milliseconds(text: str) -> float:
     found = quantity(text, {"us": 1e-3, "ms": 1.0, "s": 1e3})

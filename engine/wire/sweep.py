@@ -7,15 +7,14 @@ from typing import Annotated, Any, Literal
 
 from engine.base.errors import EngineError
 from engine.base.findings import Finding
+from engine.base.plain import Values
 from engine.base.text import did_you_mean, sanitize
 from engine.options import OPTIONS, option
-from engine.wire.codec import Omit, Text, Values, Whole
+from engine.wire.codec import Omit, Text, Whole
 from engine.wire.flags import Flag, Nested
 from engine.wire.method import Part, Task
 from engine.wire.names import ROW_KIND
 from engine.wire.record import record
-
-__all__ = ["ROW", "SWEEP", "Axes", "Cluster", "IndexedRow", "Output", "Row", "Sweep", "SweepParams"]
 
 Axes = Mapping[str, tuple[Any, ...]]
 """Option -> the values that it takes."""

@@ -13,8 +13,6 @@ from typing import Any, Literal
 from engine.wire.formats import WORD, Format
 from engine.wire.record import record
 
-__all__ = ["TEXT_WIDTH", "Column", "Meaning", "Only", "Record", "Table", "says"]
-
 Meaning = Literal["", "good", "warn", "bad", "accent", "dim"]
 """What a value means to the reader; a theme has a colour for it."""
 Only = Literal["", "screen", "file"]

@@ -11,24 +11,6 @@ from engine.wire.flags import Argument, Flag
 from engine.wire.method import Query, Task
 from engine.wire.record import record
 
-__all__ = [
-    "VENDOR_ADOPT",
-    "VENDOR_CHECK",
-    "VENDOR_DEFAULT",
-    "VENDOR_INSTALL",
-    "VENDOR_KNOWN",
-    "VENDOR_REMOVE",
-    "ToolkitAdoptParams",
-    "ToolkitEnvironment",
-    "ToolkitInstallParams",
-    "ToolkitName",
-    "ToolkitPlace",
-    "ToolkitRemoved",
-    "ToolkitState",
-    "Toolkits",
-    "ToolkitsParams",
-]
-
 ToolkitState = Literal["ready", "unchecked", "unfinished", "broken", "missing"]
 """``ready``: its toolkit was imported; ``unchecked``: adopted or changed since it was;
 ``unfinished``: its making was interrupted; ``broken``: a package is missing or does not fit;

@@ -27,15 +27,6 @@ from engine.wire.layer_tables import COST
 from engine.wire.layers import layer_rows
 from rknntui.cli.output import table_lines
 
-__all__ = [
-    "advice_lines",
-    "chip_lines",
-    "facts_lines",
-    "judged",
-    "layer_cost_lines",
-    "memory_cost_lines",
-]
-
 _TENSORS = 30
 """Tensors that the text of a memory has."""
 

@@ -10,8 +10,6 @@ import click
 from engine import EngineError, sanitize
 from rknntui.cli.output import abandon_stdout, emit
 
-__all__ = ["failed"]
-
 LIMIT = 2000
 """Characters of one part of an error; names in it come from files."""
 

@@ -28,8 +28,6 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 from rknntui.cli.verb import Printed, show
 from rknntui.cost_report import REPORTS, Kind, report_text
 
-__all__ = ["Asked", "loaded", "report_flag", "show_estimates"]
-
 
 async def load_target(
     session: WorkerSession, model: Path, given: Values, sizes: Sequence[str] = ()

@@ -15,15 +15,6 @@ from engine.wire.layers import LayerFigures, layer_rows
 from engine.wire.rounding import RoundedLayer, RoundedOutput
 from rknntui.cli.output import table_lines
 
-__all__ = [
-    "layer_lines",
-    "memory_line",
-    "output_lines",
-    "rounding_text",
-    "system_line",
-    "where_line",
-]
-
 
 def where_line(device: str, chip: str, runtime: str, driver: str, label: str) -> str:
     """Which board with which software, and what its figures are."""

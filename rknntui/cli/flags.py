@@ -12,21 +12,6 @@ from engine import OPTIONS, EngineError, Option
 from engine.wire.flags import Force
 from rknntui.arguments import absolute
 
-__all__ = [
-    "EPILOG",
-    "Verb",
-    "VerbGroup",
-    "allowed_code",
-    "force_flag",
-    "json_flag",
-    "output_flag",
-    "quiet_flag",
-    "recipe_flags",
-    "source_flags",
-    "target",
-    "values_of",
-]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

@@ -16,23 +16,6 @@ from engine.wire.flags import Flag, params_of
 from engine.wire.record import record
 from rknntui.cli.request import flag_option
 
-__all__ = [
-    "GATE_FAILED",
-    "Gate",
-    "Limits",
-    "check_figures",
-    "compiled_figures",
-    "cost_gate_flags",
-    "estimate_figures",
-    "exit_code",
-    "fail_memory_flag",
-    "gate_lines",
-    "limit_flags",
-    "measured_gates",
-    "output_figures",
-    "worst_layer",
-]
-
 GATE_FAILED = 14
 """Exit code of a command whose figures are beyond a limit."""
 

@@ -11,8 +11,6 @@ from engine.wire.codec import Values, encode
 from engine.wire.guide import GUIDE, GuideParams, Step
 from rknntui.cli.session import WorkerSession
 
-__all__ = ["Guided", "guide_lines", "run_guide"]
-
 _SIGNS = {"pass": "ok  ", "warning": "warn", "fail": "FAIL", "told": "    "}
 
 

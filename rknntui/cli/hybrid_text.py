@@ -8,12 +8,6 @@ from engine.wire.build_tables import EDITS, SEARCH_POINTS
 from engine.wire.hybrid import Proposal, RequestCheck, SearchResult
 from rknntui.cli.output import table_lines
 
-__all__ = [
-    "check_lines",
-    "curve_lines",
-    "time_lines",
-]
-
 
 def time_lines(found: Proposal) -> list[str]:
     """What a proposal does to the time of an inference, where there is a chip."""

@@ -13,8 +13,6 @@ from engine.wire.segments import Segment
 from rknntui.cli.output import table_lines
 from rknntui.model_facts import fact_rows, port_text
 
-__all__ = ["finding_lines", "lines", "segment_lines"]
-
 _SHOWN = 12
 _SEEN = ("kind", "size", "encryption_level", "compiled_from")
 """Facts of an encrypted file of the vendor."""

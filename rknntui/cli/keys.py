@@ -13,8 +13,6 @@ import click
 from engine import UsageError
 from engine.wire.encryption import KeyParams
 
-__all__ = ["asked_key", "file_key", "given_key", "key_file_flag"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _FILE = "RKNNTUI_KEY_FILE"

@@ -17,8 +17,6 @@ from engine import OutputError, escaped, sanitize
 if TYPE_CHECKING:
     from engine.wire.table import Table
 
-__all__ = ["LiveLines", "abandon_stdout", "emit", "row_text", "table", "table_lines"]
-
 LINE_LIMIT = 20_000
 """Characters of one line for people; longer ones are names that somebody made to hurt."""
 

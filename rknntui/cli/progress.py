@@ -8,8 +8,6 @@ from typing import TextIO
 
 from engine import ArtifactWritten, Event, LogLine, Progress, StageFinished, StageStarted, sanitize
 
-__all__ = ["Narrator"]
-
 
 class Narrator:
     """Turns events into lines; on a terminal the progress of a stage rewrites one line."""

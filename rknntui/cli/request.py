@@ -13,8 +13,6 @@ from engine.wire.codec import Above, Between, Whole
 from engine.wire.flags import Param, nested_of, params_of
 from engine.wire.method import Method
 
-__all__ = ["FlagText", "flag_option", "request_flags", "values_for"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _MOST = 100_000

@@ -34,8 +34,6 @@ from engine.wire.requests import AtPath
 from rknntui.cli.flags import allowed_code
 from rknntui.cli.keys import asked_key, file_key, given_key
 
-__all__ = ["TEXTS", "YAML", "WorkerSession", "is_recipe", "resolve", "sniffed", "with_worker"]
-
 YAML = (".yaml", ".yml")
 TEXTS = ("unknown", "dataset")
 """Kinds of files that may be meant as a recipe, where their name says so."""

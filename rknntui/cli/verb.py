@@ -28,8 +28,6 @@ from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import TEXTS, YAML, WorkerSession, resolve, with_worker
 
-__all__ = ["Printed", "ask", "board_target", "of_recipe", "on_board", "show", "verb"]
-
 P = TypeVar("P")
 R = TypeVar("R")
 Lines = str | Sequence[str]

@@ -12,8 +12,6 @@ from engine.wire.layers import layer_rows
 from rknntui.cost_report.pictures import chip_bars, layer_bars, memory_map
 from rknntui.tables import html_table
 
-__all__ = ["page"]
-
 _STYLE = (
     "body{font:14px sans-serif;margin:24px;color:#222}table{border-collapse:collapse}"
     "td,th{border-bottom:1px solid #ddd;padding:2px 10px;text-align:left;white-space:nowrap}"

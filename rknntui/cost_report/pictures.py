@@ -9,8 +9,6 @@ from xml.sax.saxutils import escape
 from engine import human_bytes, sanitize
 from engine.wire.cost import ChipEstimate, Estimates
 
-__all__ = ["chip_bars", "layer_bars", "memory_map", "picture"]
-
 _WIDTH, _LABEL, _ROW = 900, 250, 20
 _COLOURS = {
     "compute": "#3b6fb6",

@@ -10,8 +10,6 @@ from rknntui.cost_report.page import page
 from rknntui.cost_report.pictures import picture
 from rknntui.cost_report.tables import csv_text
 
-__all__ = ["REPORTS", "Kind", "report_text"]
-
 Kind = Literal["chips", "layers", "tensors"]
 """What the rows of a CSV are, and what a picture shows."""
 

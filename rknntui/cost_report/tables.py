@@ -8,8 +8,6 @@ from engine.wire.layer_tables import COST
 from engine.wire.layers import layer_rows
 from rknntui.tables import delimited
 
-__all__ = ["csv_text"]
-
 
 def csv_text(found: Estimates, kind: str) -> str:
     """CSV with a head; the last column says that every row is estimated."""

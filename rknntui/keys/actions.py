@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from textual.binding import Binding, BindingType
 
-__all__ = ["REGISTRY", "Action", "Registry", "bindings"]
-
 
 @dataclass(frozen=True)
 class Action:

@@ -10,8 +10,6 @@ from rknntui.workspaces import WORKSPACES, keys_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ACTIONS", "go_actions"]
-
 
 def go_actions(names: Iterable[str]) -> tuple[Action, ...]:
     """The actions that show these workspaces."""

@@ -32,8 +32,6 @@ from engine.wire.method import Method
 if TYPE_CHECKING:
     from rknntui.session.state import Session
 
-__all__ = ["command_for", "command_with", "job_command", "job_flags", "methods"]
-
 _HOMES = (
     board,
     build,

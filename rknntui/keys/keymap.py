@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from rknntui.keys.actions import Action, Registry
 
-__all__ = ["Keymap", "conflicts", "indistinct", "keymap_file", "read_keymap"]
-
 LIMIT = 64 << 10
 
 # What a terminal without the kitty protocol sends for these is the same byte.

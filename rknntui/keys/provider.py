@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from rknntui.shell import Shell
 
-__all__ = ["ActionProvider"]
-
 _WHOLE = 10.0
 """Added to the score where a title has the words as they were typed: before scattered letters."""
 _DESCRIBED = 1e-3

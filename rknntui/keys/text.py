@@ -7,8 +7,6 @@ import re
 from rknntui.keys.actions import REGISTRY
 from rknntui.workspaces import WORKSPACES, load
 
-__all__ = ["key_text", "with_keys"]
-
 _NAMES = {"escape": "Esc", "enter": "Enter", "space": "Space"}
 
 

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from rknntui.keys.text import key_text
 
-__all__ = ["STEPS", "Draft", "Drafts", "Values", "draft_of", "drafts_folder", "told"]
-
 Values = dict[str, object]
 """Option name -> value; who reads one looks what it is."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from rknntui.session.state import Session
 
-__all__ = ["FileWatcher"]
-
 SETTLE_SECONDS = 0.5
 """A file that is being written is told once, when it rests."""
 

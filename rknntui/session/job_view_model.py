@@ -18,8 +18,6 @@ from engine import (
     StageStarted,
 )
 
-__all__ = ["JobView", "StageView"]
-
 PARTIALS = 5_000
 """Points of a search that the interface keeps."""
 

@@ -12,20 +12,6 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-__all__ = [
-    "BoardChosen",
-    "BuildFinished",
-    "JobChanged",
-    "JobEnded",
-    "KeysChanged",
-    "ModelOpened",
-    "ProblemsChanged",
-    "RecipeChanged",
-    "ResultFound",
-    "SourceChanged",
-    "WorkerChanged",
-]
-
 
 @dataclass(eq=False)
 class ModelOpened(Message, bubble=False):

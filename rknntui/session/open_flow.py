@@ -24,15 +24,6 @@ if TYPE_CHECKING:
     from rknntui.session.drafts import Draft
     from rknntui.session.state import Session
 
-__all__ = [
-    "find_results",
-    "look",
-    "open_path",
-    "open_recipe",
-    "reload_changed",
-    "restore",
-]
-
 HISTORY = 50
 """So many jobs are looked through for the last build."""
 

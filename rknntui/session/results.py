@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from engine import JsonObject
 
-__all__ = ["read_record"]
-
 
 def read_record(method: str, data: JsonObject) -> object:
     """The record of a job's result; plain data where no screen shows a record of it.

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from engine.wire.method import Task
     from engine.wire.model import ModelView
 
-__all__ = ["BUILT", "RESULTS", "Session"]
-
 P = TypeVar("P")
 R = TypeVar("R")
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["load", "opened_groups", "save"]
-
 VERSION = 1
 LIMIT = 4 << 20
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from rknntui.widgets.histogram_chart import Chart, bars
 from rknntui.widgets.strips import Line, fit
 
-__all__ = ["CurveChart", "Series"]
-
 _WIDEST = 6
 """Cells of a step while there are few of them."""
 

@@ -10,8 +10,6 @@ from textual.widget import Widget
 from rknntui.widgets.strips import shorten
 from rknntui.widgets.wrap import wrap
 
-__all__ = ["Fact", "FactsLine", "fit_facts"]
-
 _BETWEEN = " · "
 
 

@@ -10,8 +10,6 @@ from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.strips import Line
 from rknntui.widgets.wrap import wrap
 
-__all__ = ["FindingRows", "finding_lines", "wrapped"]
-
 
 def wrapped(text: str, width: int, style: str, indent: str = "") -> list[Line]:
     """A text as lines of one style."""

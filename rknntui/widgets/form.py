@@ -20,8 +20,6 @@ from rknntui.widgets.strips import Line, fit
 if TYPE_CHECKING:
     from engine import Option
 
-__all__ = ["PER_LAYER", "FormRows", "OptionForm", "RowState"]
-
 _NAME_WIDTH = 24
 _NOTE_WIDTH = 11
 _SHORT_KINDS = ("bool", "choice")

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from engine.wire.graph import GraphView, NodeRow, Tensor
 
-__all__ = ["Entry", "GraphTree"]
-
 OPEN_BELOW = 60
 """A graph of at most so many nodes starts with all groups open."""
 

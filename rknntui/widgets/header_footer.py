@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from rknntui.shell import Shell
 
-__all__ = ["KeyBar", "TopBar"]
-
 _BRAND: Line = [(" RKNN TUI ", "head")]
 KEYS_AT_80 = 8
 _ROOMY = 100

@@ -11,8 +11,6 @@ from textual.strip import Strip
 
 from rknntui.widgets.strips import Line, Painted
 
-__all__ = ["Chart", "Histogram", "HistogramChart", "bars", "rebinned"]
-
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 

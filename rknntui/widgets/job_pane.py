@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView, StageView
     from rknntui.widgets.strips import Line
 
-__all__ = ["JobPane", "bar", "stage_line", "stages_shown"]
-
 LEVELS = {"warning": ("! ", "warn"), "error": ("✗ ", "bad"), "debug": ("  ", "dim")}
 STAGES_SHOWN = 8
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from engine.wire.layers import LayerFigures
     from engine.wire.table import Table
 
-__all__ = ["BAR", "LayerTable", "LayerView"]
-
 BAR = 12
 """Cells of the bar of a layer."""
 

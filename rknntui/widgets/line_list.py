@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from textual import events
 
-__all__ = ["Rows", "TextRows"]
-
 
 class Rows(Painted, ScrollView, can_focus=True):
     """A cursor over ``row_count`` lines that a subclass draws in ``row_line``.

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from textual.widgets import Input
 
-__all__ = ["PathInput", "expanded"]
-
 
 class PathInput(Input):
     """An input that begins the path anew where Emacs and Bash users expect it.

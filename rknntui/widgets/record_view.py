@@ -18,8 +18,6 @@ from rknntui.tables import delimited
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.search import SearchLine
 
-__all__ = ["RecordView", "as_file", "table_actions"]
-
 
 def table_actions(noun: str) -> tuple[Action, ...]:
     """The actions of a workspace whose tables sort, filter and export."""

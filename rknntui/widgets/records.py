@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from engine.wire.table import Column
     from engine.wire.table import Table as Declared
 
-__all__ = ["Record", "RecordTable", "name_text"]
-
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # typing's own has defaults from Python 3.13 on
 

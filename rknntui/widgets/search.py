@@ -6,8 +6,6 @@ from textual.binding import Binding
 from textual.message import Message
 from textual.widgets import Input
 
-__all__ = ["SearchLine"]
-
 
 class SearchLine(Input):
     """Hidden until it is opened. Enter keeps the text, Esc drops it; both hide the line."""

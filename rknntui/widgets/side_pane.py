@@ -6,8 +6,6 @@ from textual.message import Message
 
 from rknntui.widgets.line_list import TextRows
 
-__all__ = ["SidePane"]
-
 
 class SidePane(TextRows):
     """Text that is wrapped to the pane's width: it tells when that is another one."""

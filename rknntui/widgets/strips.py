@@ -14,8 +14,6 @@ from engine import sanitize
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Line", "Painted", "bar", "cells", "fit", "shorten"]
-
 LONGEST = 20_000
 """Characters of one text of a line that are painted."""
 

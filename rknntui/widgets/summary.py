@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from engine.report import Section
     from engine.wire.build import BuildSummary
 
-__all__ = ["SummaryRows", "Target"]
-
 Target = tuple[str, str]
 """(kind, name); the kind is ``layer`` (of a tensor), ``option``, ``view`` or ``command``."""
 

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from engine.wire.table import Column
 
-__all__ = ["Table"]
-
-
 LONGEST_NAME = 200
 """Cells that a column asks for at most, whatever is in it."""
 SHOWN = 400

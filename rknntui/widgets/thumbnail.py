@@ -12,8 +12,6 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-__all__ = ["Thumbnail", "half_blocks", "shades"]
-
 _RAMP = " .:-=+*#%@"
 
 

@@ -13,8 +13,6 @@ from rknntui.widgets.strips import Line, Painted, cells
 if TYPE_CHECKING:
     from textual import events
 
-__all__ = ["ViewBar"]
-
 
 class ViewBar(Painted):
     """Names of views; a click or :meth:`step` chooses another one."""

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from rknntui.widgets.strips import Line
 
-__all__ = ["wrap", "wrap_line"]
-
 _LEAST = 8
 """Cells of a row at least, however narrow the place is."""
 _WORDS = re.compile(r"\s+|\S+")

@@ -20,8 +20,6 @@ from scripts.vendor_examples.stand_ins import (
     torch_net,
 )
 
-__all__ = ["EXAMPLES", "REPOSITORIES", "Example"]
-
 REPOSITORIES: Mapping[str, tuple[str, Sequence[str]]] = {
     "toolkit2": (
         "airockchip/rknn-toolkit2",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-__all__ = ["make_packages"]
-
 _TORCHVISION = {
     "__init__.py": "from torchvision import models\n",
     "models/__init__.py": '''"""Any name is a classifier of a few layers with random weights."""

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from engine.base.errors import QuantizationError, RecipeError, UsageError
 from engine.base.events import NullReporter
+from engine.build import BuildSummary
 from engine.container import read_container
 from engine.graph.layers import LayerMap
 from engine.hybrid import Layers
@@ -24,7 +25,7 @@ from engine.services.hybrid import effect, propose, step1, table
 from engine.services.model import layer as layer_values
 from engine.services.recipes import save as write_recipe
 from engine.services.state import get_pipeline, recipe_of
-from engine.wire.build import Analysis, BuildSummary
+from engine.wire.build import Analysis
 from engine.wire.codec import typed
 from rknntui.cli.root import cli
 from rknntui.demo import demo_recipe

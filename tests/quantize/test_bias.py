@@ -9,8 +9,8 @@ import pytest
 
 from engine.graph.execute import Session
 from engine.quantize import QuantizeSettings, calibrate, quantize
-from engine.quantize.calibration.calibrate import Observations
 from engine.quantize.calibration.input_means import Sums, input_sums
+from engine.quantize.calibration.observations import Observations
 from engine.quantize.planning.plan import plan
 from engine.quantize.techniques.bias import mean_output
 from tests.quantize.models import Net, small_cnn

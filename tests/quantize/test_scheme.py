@@ -15,7 +15,7 @@ from engine.quantize.dtypes.scheme import (
     quantize_bias,
     weight_params,
 )
-from engine.quantize.planning.plan import Clamp
+from engine.quantize.planning.node_properties import Clamp
 
 finite = st.floats(-1e6, 1e6, width=32)
 

@@ -11,14 +11,8 @@ from textual.app import App, ComposeResult
 from textual.message import Message
 
 from engine import Finding
-from engine.wire.build import (
-    BUILD,
-    Analysis,
-    BuildParams,
-    BuildSummary,
-    Distance,
-    LayerAccuracy,
-)
+from engine.build import BuildSummary
+from engine.wire.build import BUILD, Analysis, BuildParams, Distance, LayerAccuracy
 from engine.wire.graph import LayerSpread, Tensor
 from engine.wire.hybrid import Joins, LayerRow
 from engine.wire.layer_tables import QUALITY

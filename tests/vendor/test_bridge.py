@@ -23,8 +23,9 @@ from engine.base.events import CallbackReporter, Event, LogLine, Reporter
 from engine.base.process import child_environment
 from engine.container.vendor import inspect_vendor
 from engine.graph.execute.runtime import ort
+from engine.toolkit.bridge.log import LOG_NAME
 from engine.toolkit.bridge.values import ClassInFile
-from engine.toolkit.toolkit import LOG_NAME, RemoteRKNN, Toolkit
+from engine.toolkit.toolkit import RemoteRKNN, Toolkit
 from engine.wire.vendor import ToolkitEnvironment
 from tests.base.confine.scene import require_walls
 from tests.toolkit.bridge.test_faults import small_disk

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from engine.base.errors import UsageError, WorkerError
 from engine.base.events import LogLine
-from engine.wire.codec import Key, Omit, Text, Values, Whole, encode, read_answer, read_request
+from engine.base.plain import Values
+from engine.wire.codec import Key, Omit, Text, Whole, encode, read_answer, read_request
 from engine.wire.method import Part
 from engine.wire.model import OPEN
 from engine.wire.requests import AtPath, ModelTarget

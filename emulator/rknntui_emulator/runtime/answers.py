@@ -40,8 +40,6 @@ from pathlib import Path
 from engine.base.errors import UsageError
 from engine.devices.measure.perf_report import PerfRow
 
-__all__ = ["ANY_INPUT", "Answers", "Memory", "TensorFacts", "input_digest"]
-
 ANY_INPUT = "*"
 """In place of a digest: the answer to every input that has none of its own."""
 

@@ -14,8 +14,6 @@ from typing import Literal
 from engine.base.errors import DeviceError
 from engine.devices.agent.build import SOURCES as _SHARED
 
-__all__ = ["LIBRARIES", "Kind", "build", "compiler", "stand_in_of"]
-
 Kind = Literal["librknnrt.so", "librknnmrt.so", "librknn_runtime.so"]
 
 LIBRARIES: dict[Kind, tuple[str, ...]] = {

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from engine.container import Container
     from engine.graph.layers import Layer, LayerMap
 
-__all__ = ["STRENGTH", "Bend", "bent_graph", "read_bend"]
-
 STRENGTH = 16
 """Steps of quantization, where no other number is given."""
 _MOST = 1 << 15

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from engine.graph.layers import Layer, LayerMap
     from rknntui_emulator.boards import Board
 
-__all__ = ["layer_rows", "memory_of", "run_times"]
-
 _TOPS = {
     "rk3588": 2.0, "rk3576": 3.0, "rk3566": 0.8, "rk3568": 0.8, "rk3562": 1.0, "rv1126b": 3.0,
     "rv1106": 0.5, "rv1103": 0.5, "rv1126": 2.0, "rv1109": 1.2, "rk1808": 3.0, "rk3399pro": 2.4,

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from rknntui_emulator.simulated.model import SimulatedBoardModel
     from rknntui_emulator.simulated.requests import ModelRequest, RunRequest
 
-__all__ = ["AnswerDesk"]
-
 _LOOK_SECONDS = 0.02
 _END_SECONDS = 30.0
 _LOCK_SECONDS = 10.0

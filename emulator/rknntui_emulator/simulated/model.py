@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from engine.graph.ir import Graph
     from rknntui_emulator.boards import Board
 
-__all__ = ["SimulatedBoardModel", "read_model"]
-
 _HEAD = 64
 
 

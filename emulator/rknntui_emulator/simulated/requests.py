@@ -19,8 +19,6 @@ from engine.base.errors import DeviceError
 from engine.base.files import open_regular
 from rknntui_emulator.simulated.tensors import GivenInput
 
-__all__ = ["ModelRequest", "RunRequest", "read_request"]
-
 _FIRST = b"rknntui ask 1\n"
 _LINE = 8192
 _LINES = 1100

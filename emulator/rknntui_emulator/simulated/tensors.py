@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
     from engine.graph.layers import LayerMap
 
-__all__ = ["GivenInput", "SimulatedInput", "SimulatedOutput", "inputs_of", "outputs_of"]
-
 _MOST_TENSORS = 1000
 _NAMES = {
     "float32": "FLOAT32", "float64": "FLOAT32", "float16": "FLOAT16", "int8": "INT8",

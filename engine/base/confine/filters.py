@@ -13,15 +13,6 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from .kernel import architecture, prctl
 
-__all__ = [
-    "ROLES",
-    "allowed_numbers",
-    "filter_calls",
-    "filter_program",
-    "own_program",
-    "table",
-]
-
 ROLES = ("converter", "toolkit", "board")
 """Each may what those before it may: a converter, a toolkit of the vendor, one with a board."""
 

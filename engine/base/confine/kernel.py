@@ -4,8 +4,6 @@ import ctypes
 import platform
 import struct
 
-__all__ = ["architecture", "call", "prctl"]
-
 _KNOWN = ("x86_64", "aarch64")
 
 

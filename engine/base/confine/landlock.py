@@ -6,8 +6,6 @@ from typing import Dict, Iterable, List, Tuple
 
 from .kernel import call
 
-__all__ = ["READS", "RUNS", "changes", "everything", "restrict", "version"]
-
 Rule = Tuple[str, int]
 """A path, and what may be done beneath it."""
 

@@ -11,8 +11,6 @@ import struct
 
 from .kernel import architecture, call
 
-__all__ = ["drop_capabilities", "leave"]
-
 # include/uapi/linux/sched.h
 _NEW_UTS, _NEW_IPC, _NEW_USER, _NEW_NET = 0x04000000, 0x08000000, 0x10000000, 0x40000000
 

@@ -16,8 +16,6 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["FlatBuffer", "FlatError", "FlatTable"]
-
 _TABLE_COST = 160
 _NUMBER_COST = 8
 _VIEW_COST = 1 << 16

@@ -5,20 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-__all__ = [
-    "FIXED32",
-    "FIXED64",
-    "LENGTH",
-    "VARINT",
-    "FieldBudget",
-    "ProtobufError",
-    "TruncatedError",
-    "fields",
-    "file_fields",
-    "signed",
-    "varints",
-]
-
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 """Wire types: a number, 8 bytes, a length and so many bytes, 4 bytes."""
 

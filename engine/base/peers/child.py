@@ -18,8 +18,6 @@ from engine.base.peers.far import LINE_LIMIT, Message
 from engine.base.peers.near import Call, Peer, ladder
 from engine.base.process import ProcessId, exit_reason
 
-__all__ = ["GOODBYE_SECONDS", "LADDER_SECONDS", "Child"]
-
 GOODBYE_SECONDS = 1.0
 """How long a process that was let go, or whose output has ended, may take to end."""
 

@@ -28,24 +28,6 @@ import threading
 import traceback
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-__all__ = [
-    "BROKEN",
-    "LINE_LIMIT",
-    "PROTOCOL",
-    "FarEnd",
-    "Lasting",
-    "Lines",
-    "Message",
-    "ProtocolError",
-    "Refused",
-    "Request",
-    "decode",
-    "encode",
-    "keep_memory",
-    "outcome",
-    "take_streams",
-]
-
 PROTOCOL = 1
 
 LINE_LIMIT = 256 << 20

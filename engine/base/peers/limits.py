@@ -9,16 +9,6 @@ import resource
 import sys
 from pathlib import Path
 
-__all__ = [
-    "die_with_parent",
-    "limit_data",
-    "limit_growth",
-    "limit_soft",
-    "machine_bytes",
-    "private_bytes",
-    "resident_bytes",
-]
-
 _PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
 _SLACK = 512 << 20
 

@@ -31,8 +31,6 @@ from engine.base.text import sanitize
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["LOOK_SECONDS", "Call", "Peer", "PeerEndedError", "ladder"]
-
 LOOK_SECONDS = 0.1
 """How often who waits looks after other things."""
 

@@ -16,8 +16,6 @@ from engine.base.errors import ContainerError
 from engine.base.formats.flatbuffers import FlatBuffer, FlatTable
 from engine.base.text import sanitize
 
-__all__ = ["BoundedReader", "damaged_error", "flat_root", "open_bounded"]
-
 # far above what the largest model needs, far below what hurts
 _FLAT_BUDGET = 48 << 20
 

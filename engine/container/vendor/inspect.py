@@ -31,8 +31,6 @@ from engine.container.vendor.rknx import NBG_MAGIC, RKNX_MAGIC, NbgModel, read_n
 from engine.container.vendor.values import as_floats, as_mapping, as_text, read_json
 from engine.facts import chip, chips
 
-__all__ = ["add_observed", "inspect_vendor", "ports_of", "vendor_origin"]
-
 # Inputs and outputs of a compiled graph, joined with what the file's tables say of them.
 
 

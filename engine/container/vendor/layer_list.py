@@ -28,8 +28,6 @@ from engine.container.vendor.values import (
     checked_shape,
 )
 
-__all__ = ["NBG_OP", "LayerList", "read_layer_list"]
-
 NBG_OP = "NBG"
 """The layer of a precompiled generation 1 model."""
 

@@ -7,20 +7,6 @@ from typing import Any, Literal
 
 from engine.base.findings import Finding
 
-__all__ = [
-    "FORMS",
-    "CustomSection",
-    "OpPackage",
-    "VendorGraph",
-    "VendorKind",
-    "VendorLayer",
-    "VendorMemory",
-    "VendorModel",
-    "VendorPort",
-    "VendorQuant",
-    "VendorTensor",
-]
-
 VendorKind = Literal[
     "npu",
     "npu-mini",

@@ -44,8 +44,6 @@ from engine.container.vendor.values import (
     read_literal,
 )
 
-__all__ = ["IDENTIFIER", "NpuModel", "mini_parts", "read_mini", "read_npu"]
-
 IDENTIFIER = b"RKNN"
 _MINI_HEAD = 64
 _MINI_SCHEMA = 6

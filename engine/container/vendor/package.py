@@ -16,14 +16,6 @@ from engine.container.vendor.bounded_reader import BoundedReader, open_bounded
 from engine.container.vendor.model import CustomSection, OpPackage
 from engine.container.vendor.values import as_list, as_mapping, as_text, read_json
 
-__all__ = [
-    "KERNEL_MAGIC",
-    "inspect_op_package",
-    "is_package",
-    "read_custom_sections",
-    "read_package",
-]
-
 KERNEL_MAGIC = b"SHDR"
 _HEAD = 16
 _VERSION = 2

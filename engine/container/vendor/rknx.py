@@ -15,8 +15,6 @@ from engine.container.vendor.bounded_reader import BoundedReader, flat_root
 from engine.container.vendor.model import VendorGraph, VendorLayer, VendorTensor
 from engine.container.vendor.values import checked_shape
 
-__all__ = ["NBG_MAGIC", "RKNX_MAGIC", "NbgModel", "RknxModel", "read_nbg", "read_rknx"]
-
 RKNX_MAGIC = b"RKNX"
 _HEADER = 0x50
 _SUB_MAGIC = b"RKNX_SUB"

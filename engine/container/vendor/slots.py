@@ -9,19 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = [
-    "DTYPES",
-    "FULL_MODEL",
-    "FULL_TENSOR",
-    "KINDS",
-    "MINI_MODEL",
-    "MINI_TENSOR",
-    "SCHEMAS",
-    "UNIONS",
-    "ModelSlots",
-    "TensorSlots",
-]
-
 SCHEMAS = frozenset({1, 6})
 """Slot 0 of a model: the versions that the slots here were established for. Version 1 is of
 toolkits 1.3 and 1.4, and ends before the sizes in memory."""

@@ -16,18 +16,6 @@ from typing import Any
 from engine.base.plain import JsonObject, JsonValue
 from engine.container.vendor.bounded_reader import BoundedReader
 
-__all__ = [
-    "as_floats",
-    "as_ints",
-    "as_list",
-    "as_mapping",
-    "as_text",
-    "checked_shape",
-    "read_bson",
-    "read_json",
-    "read_literal",
-]
-
 JSON_LIMIT = 8 << 20
 """Bytes of JSON that are read; a generation 1 layer takes about 1 KB."""
 

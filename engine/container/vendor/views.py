@@ -30,8 +30,6 @@ from engine.wire.codec import encode
 from engine.wire.graph import GraphView, NodeDetail, NodeRow, Tensor, VendorEnd
 from engine.wire.model import ModelView, Port
 
-__all__ = ["vendor_graph_view", "vendor_node_detail", "vendor_view"]
-
 _MAX_TEXT = 400
 _MAX_ITEMS = 16
 

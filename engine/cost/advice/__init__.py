@@ -4,6 +4,7 @@ Sources are the manuals' tips on acceleration. A gain is the difference of two e
 layers concerned as they are, and as they would be.
 """
 
-from engine.cost.advice.advise import TimeOf, advise
+from engine.cost.advice.advise import advise
+from engine.cost.advice.changes import TimeOf
 
 __all__ = ["TimeOf", "advise"]

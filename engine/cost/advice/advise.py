@@ -11,8 +11,6 @@ from engine.cost.lowered import Lowered
 from engine.facts import chip as chip_facts
 from engine.wire.cost import Advice
 
-__all__ = ["TimeOf", "advise"]
-
 _LEAST = 0.01
 """Share of the model's time that a gain needs, to be told."""
 _LARGE = 0.05

@@ -7,26 +7,6 @@ from dataclasses import dataclass, replace
 
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 
-__all__ = [
-    "JOINS",
-    "OPERATORS",
-    "RATES",
-    "TIPS1",
-    "Found",
-    "Model",
-    "TimeOf",
-    "as_depthwise",
-    "as_int8",
-    "dropped",
-    "ended_before",
-    "on_npu",
-    "with_kernels",
-    "with_output_channels",
-    "with_relu",
-    "with_whole_groups",
-    "writes_output",
-]
-
 _TABLES = (
     *("ExSwish", "HardSwish", "HardSigmoid", "Softplus", "Sigmoid", "ExGelu", "ExMish"),
     *("Swish", "Gelu", "Mish", "Tanh", "Elu"),

@@ -20,8 +20,6 @@ from engine.cost.advice.changes import (
 from engine.cost.lowered import LoweredLayer
 from engine.facts.npu import npu_profile
 
-__all__ = ["CONVOLUTIONS"]
-
 _TABLES = ("Swish", "Silu", "Gelu", "Mish", "Sigmoid", "Tanh", "Elu", "Softplus")
 
 

@@ -21,8 +21,6 @@ from engine.cost.limits.remedies import MULTIPLIES
 from engine.cost.lowered import ENDS, LoweredLayer
 from engine.facts.npu import npu_profile
 
-__all__ = ["OPERATORS_AND_SIZES"]
-
 _PROGRAMMED = ("Softmax", "LogSoftmax", "Pow", "Div")
 _CLEARLY = 0.5
 """Of its time that a join of whole groups may take to be told."""

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 
 from engine.base.plain import JsonValue
 from engine.cost.lowered import Lowered, Window
-from engine.cost.lowering.graph import LoweringGraph, Node, Tensor
+from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.lowering.lower import frozen_graph, frozen_layer
+from engine.cost.lowering.node import Node, Tensor
 from engine.facts.npu import NpuDtype
-
-__all__ = ["FREE", "fuses_pool", "lower_generation1"]
 
 FREE = frozenset({"Identity", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Cast"})
 """Operators that only give a tensor another name or shape."""

@@ -18,22 +18,6 @@ from engine.facts import figures, rows
 from engine.facts.figures import basis
 from engine.wire.cost import Bound, Interval
 
-__all__ = [
-    "DESIGNS",
-    "SCALE",
-    "STRATA",
-    "Machine",
-    "known_share",
-    "layer_time",
-    "layer_times",
-    "machine",
-    "net_time",
-    "parameters",
-    "slow",
-    "spread",
-    "stratum",
-]
-
 DESIGNS = {"rk1808": "rk1808", "rk3399pro": "rk1808", "rv1109": "rv1126", "rv1126": "rv1126"}
 """Chip -> the NPU design that it shares."""
 

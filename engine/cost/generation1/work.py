@@ -16,8 +16,6 @@ from engine.cost.generation1.lowering import FREE
 from engine.cost.lowered import Lowered, LoweredLayer, Window
 from engine.wire.cost import MemoryCost, TensorSpan
 
-__all__ = ["Work", "WorkKind", "all_works", "memory_of", "work_of"]
-
 WorkKind = Literal[
     "dense", "depthwise", "matmul", "lookup", "elementwise", "pool", "move", "program", "free"
 ]

@@ -18,8 +18,6 @@ from engine.facts.limits import (
     support_of,
 )
 
-__all__ = ["Placement", "check_layer", "with_reasons"]
-
 
 def check_layer(
     layer: LoweredLayer, lowered: Lowered, chip: str, *, judged: bool = True

@@ -10,8 +10,6 @@ from engine.cost.limits.remedies import Placement, remedy_for
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.facts.limits import operator, support_of
 
-__all__ = ["check_generation1"]
-
 _LIMIT = 11
 
 

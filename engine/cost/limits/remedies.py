@@ -13,16 +13,6 @@ from dataclasses import dataclass, replace
 from engine.cost.lowered import Lowered, LoweredLayer, Target
 from engine.facts.limits import operator
 
-__all__ = [
-    "END_BEFORE",
-    "IN_FLOAT16",
-    "MULTIPLIES",
-    "NOTHING_HELPS",
-    "Placement",
-    "remedy_for",
-    "with_tried_remedies",
-]
-
 END_BEFORE = "End the model before it, and do it in the program."
 """The remedy that :func:`with_tried_remedies` tries."""
 

@@ -14,15 +14,6 @@ from itertools import permutations
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.facts.limits import Limit, npu_limits, npu_operators
 
-__all__ = [
-    "Broken",
-    "base_operator",
-    "broken_condition",
-    "broken_limits",
-    "constants",
-    "perms_between",
-]
-
 _PADS = ("pad_top", "pad_left", "pad_bottom", "pad_right")
 _ALIASES = {"exMatMul": "MatMul", "Gemm": "Conv", "exLayerNorm": "exNorm"}
 _FUSED = (

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
-
-__all__ = ["make_hardswish", "make_mish", "make_swish", "make_written_hardswish"]
 
 
 @on("Sigmoid")

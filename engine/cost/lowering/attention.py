@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import math
 
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context
-
-__all__ = [
-    "NO_ATTENTION",
-    "attention_group",
-    "join_masks",
-    "make_attention",
-    "make_other_attention",
-]
 
 NO_ATTENTION = frozenset({"rk3566", "rk2118", "rv1106b"})
 """Families without the fused attention."""

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import math
 
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
 from engine.cost.lowering.views import four
-
-__all__ = [
-    "make_gated",
-    "make_gelu",
-    "make_layer_norms",
-    "make_length_norms",
-    "make_quick_gelu",
-    "make_windows",
-    "spell_layer_norms",
-]
 
 
 def _other(node: Node, tensor: str) -> str:

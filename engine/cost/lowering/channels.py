@@ -5,16 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from engine.base.plain import JsonValue
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
-
-__all__ = [
-    "channels_to_convolutions",
-    "find_picks",
-    "find_shuffles",
-    "merge_picks",
-    "scale_and_shift",
-]
 
 
 @on("Transpose")

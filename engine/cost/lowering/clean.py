@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
-
-__all__ = ["drop_dead", "drop_idle", "drop_repeated"]
 
 _IDLE = frozenset({"DequantizeLinear", "Dropout", "Identity", "QuantizeLinear"})
 

@@ -9,10 +9,8 @@ from functools import cache
 
 import numpy as np
 
-from engine.cost.lowering.graph import Node, Tensor
+from engine.cost.lowering.node import Node, Tensor
 from engine.graph.ir.folding import FOLDED, fold
-
-__all__ = ["fold_constants"]
 
 _SMALL = 1 << 14
 """Elements of a result that is computed at once: shapes, indexes, scalars, slopes."""

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context
 from engine.facts.npu import NpuDtype
-
-__all__ = ["convert_types"]
 
 KIND = "exDataConvert"
 _WHOLE_GRU = ("rv1106", "rv1106b", "rk2118")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.lowering.movement import MOVEMENTS, perm_of
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
-
-__all__ = ["HELD", "hold_ends", "make_recurrent", "release_ends"]
 
 HELD = ("exReshape", "exTranspose")
 """A Reshape and a Transpose that no other movement joins."""

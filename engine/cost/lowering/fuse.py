@@ -11,10 +11,9 @@ has no name in the table: one of 4 bits cannot, nor can what is no convolution.
 
 from __future__ import annotations
 
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context
-
-__all__ = ["fuse_activations", "fuse_sums", "has_int4", "scale_images", "takes_in"]
 
 _SUFFIX = {
     **{each: each for each in ("Clip", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "PRelu")},

@@ -12,8 +12,6 @@ import numpy as np
 from engine.base.plain import JsonValue
 from engine.cost.lowering.node import Node, Tensor
 
-__all__ = ["LoweringGraph", "Node", "Tensor"]
-
 
 class LoweringGraph:
     """Nodes in the order of execution, with the index that rewrites ask.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context
-
-__all__ = ["rewrite_groups", "write_groups"]
 
 _MOST_PARTS = 1 << 16
 """Groups of one convolution that are written out; a graph with more is no network."""

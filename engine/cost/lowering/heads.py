@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from engine.cost.lowering.attention import NO_ATTENTION
 from engine.cost.lowering.ends import HELD
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
-
-__all__ = ["split_heads", "split_packed"]
 
 
 @on("Transpose")

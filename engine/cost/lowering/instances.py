@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.lowering.movement import MOVEMENTS
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
-
-__all__ = ["spell_instance_norms", "turn_whole_maps"]
 
 
 @on("InstanceNormalization")

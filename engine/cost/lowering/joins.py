@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 from engine.cost.lowering.fours import UNARY
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
-
-__all__ = ["drop_zero_sums", "join_early", "join_maps"]
 
 _SMALL = 4096
 """Elements of a constant whose numbers are looked at."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from engine.base.plain import JsonValue
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
 from engine.cost.lowering.tiles import tile_sizes
-
-__all__ = ["pad_widely", "pick_rows", "shorten_strides", "split_kernels", "spread_transposed"]
 
 _LONGEST_KERNEL = 16
 _LONGEST_STRIDE = 7

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from engine.cost.lowering.fours import BINARY, UNARY
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.lowering.joins import join_maps
 from engine.cost.lowering.maps import push_maps, push_splits
 from engine.cost.lowering.matrix import absorb_scales, fuse_constants
 from engine.cost.lowering.movement import MOVEMENTS, is_movement, perm_of, tidy_movements
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, execution_order, on
 from engine.cost.lowering.views import inverse, shortest_steps, view_of
-
-__all__ = ["push_norms", "settle_layouts"]
 
 _ALONG = frozenset({"Concat", "Gather", "LogSoftmax", "Slice", "exSoftmax13"})
 """Layers along an axis, which a transpose moves."""

@@ -37,7 +37,7 @@ from engine.cost.lowering.conversions import convert_types
 from engine.cost.lowering.ends import hold_ends, make_recurrent, release_ends
 from engine.cost.lowering.fours import restore_softmax, widen, widen_rows
 from engine.cost.lowering.fuse import fuse_activations, fuse_sums, has_int4, scale_images
-from engine.cost.lowering.graph import LoweringGraph, Node, Tensor
+from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.lowering.groups import rewrite_groups, write_groups
 from engine.cost.lowering.heads import split_heads, split_packed
 from engine.cost.lowering.instances import spell_instance_norms, turn_whole_maps
@@ -62,6 +62,7 @@ from engine.cost.lowering.merge import (
     shift_rows,
 )
 from engine.cost.lowering.movement import make_reshapes, tidy_early, work_early
+from engine.cost.lowering.node import Node, Tensor
 from engine.cost.lowering.order import in_order
 from engine.cost.lowering.pixels import settle_convolutions
 from engine.cost.lowering.placement import input_target, output_target, place
@@ -93,8 +94,6 @@ from engine.cost.lowering.spelled import spell_elementwise, spell_focus, spell_r
 from engine.cost.lowering.tiles import halve_filters, tile_filters
 from engine.cost.memory.layout import settled
 from engine.facts.npu import NpuDtype, NpuProfile
-
-__all__ = ["frozen_graph", "frozen_layer", "lower"]
 
 RULES: tuple[Rule, ...] = (
     drop_idle,

@@ -8,12 +8,11 @@ from collections import Counter
 import numpy as np
 
 from engine.cost.lowering.fours import BINARY, UNARY
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.lowering.movement import MOVEMENTS, perm_of
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, execution_order, on
 from engine.cost.lowering.views import inverse
-
-__all__ = ["lift_positions", "push_maps", "push_splits", "turn_shared"]
 
 _Shape = tuple[int, ...]
 

@@ -7,10 +7,9 @@ import math
 import numpy as np
 
 from engine.base.plain import JsonValue
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
-
-__all__ = ["absorb_scales", "fuse_constants", "make_convolutions", "make_matmul"]
 
 
 def make_matmul(graph: LoweringGraph, node: Node) -> None:

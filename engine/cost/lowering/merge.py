@@ -5,18 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from engine.cost.lowering.fuse import has_int4
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
-
-__all__ = [
-    "add_biases",
-    "divide_by_multiplying",
-    "merge_branches",
-    "merge_constants",
-    "merge_flattening",
-    "merge_scales_forward",
-    "shift_rows",
-]
 
 _LARGEST_MAP = 5
 """Rows and columns of a map that a fully connected layer reads as it is."""

@@ -5,19 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, execution_order, on
 from engine.cost.lowering.views import Step, inverse, shortest_steps, view_of
-
-__all__ = [
-    "MOVEMENTS",
-    "is_movement",
-    "make_reshapes",
-    "perm_of",
-    "tidy_early",
-    "tidy_movements",
-    "work_early",
-]
 
 _RESHAPES = frozenset({"Flatten", "Squeeze", "Unsqueeze"})
 

@@ -11,8 +11,6 @@ from engine.base.plain import JsonValue
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Node", "Tensor"]
-
 
 @dataclass(frozen=True, slots=True)
 class Tensor:

@@ -24,8 +24,6 @@ from engine.cost.memory.plan import shared_tensors
 from engine.cost.memory.working import working_bytes
 from engine.facts.npu import NpuProfile
 
-__all__ = ["in_order"]
-
 _SCORE_STEPS = 6
 """So many layers between a product of queries and keys and its Softmax are looked through."""
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from engine.cost.lowering.fours import UNARY
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.lowering.layouts import settle_layouts
 from engine.cost.lowering.maps import push_maps
 from engine.cost.lowering.movement import perm_of
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context
-
-__all__ = ["settle_convolutions"]
 
 _ROUNDS = 8
 

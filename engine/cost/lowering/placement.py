@@ -13,19 +13,10 @@ from typing import NamedTuple
 
 from engine.cost.limits.remedies import END_BEFORE, IN_FLOAT16
 from engine.cost.lowered import Target
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context
 from engine.facts.limits import operator, without
-
-__all__ = [
-    "Reason",
-    "input_target",
-    "output_target",
-    "place",
-    "reshape_on_cpu",
-    "reshape_with_whole_groups",
-    "transpose_on_cpu",
-]
 
 
 class Reason(NamedTuple):

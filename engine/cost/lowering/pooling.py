@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from engine.base.plain import JsonValue
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
-
-__all__ = ["rewrite_average_pools", "rewrite_global_pools", "rewrite_max_pools"]
 
 _LARGEST = 7
 """Rows or columns that a pool of the NPU looks at."""

@@ -13,7 +13,8 @@ from engine.base.errors import UsageError
 from engine.base.plain import JsonValue
 from engine.base.text import sanitize, shape_text
 from engine.cost.lowering.constants import fold_constants
-from engine.cost.lowering.graph import LoweringGraph, Node, Tensor
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node, Tensor
 from engine.graph.ir import constant_of, spec_of
 from engine.graph.passes import with_closed_shapes
 
@@ -25,8 +26,6 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from engine.graph.layers import LayerMap
-
-__all__ = ["ids_of_sources", "nodes_of_layers", "read_graph", "without_qdq"]
 
 
 def read_graph(graph: Graph) -> LoweringGraph:

@@ -6,18 +6,9 @@ import math
 
 import numpy as np
 
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
-
-__all__ = [
-    "expand_divisors",
-    "make_channel_sums",
-    "make_divisions",
-    "make_einsums",
-    "make_means",
-    "make_slices",
-    "spell_lengths",
-]
 
 
 def reduced_axes(graph: LoweringGraph, node: Node) -> tuple[int, ...]:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from functools import wraps
 from heapq import heappop, heappush
 
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.facts.npu import NpuDtype, NpuProfile
-
-__all__ = ["Context", "Rule", "execution_order", "on", "sort_nodes"]
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,9 @@ import math
 import numpy as np
 
 from engine.cost.lowering.attention import NO_ATTENTION, attention_group
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context
-
-__all__ = ["flatten_scores"]
 
 _LOOKED_AT = 1 << 20
 """Elements of a mask whose numbers are looked at: one of zeros does nothing."""

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from engine.base.plain import JsonValue
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
-
-__all__ = [
-    "drop_doubles",
-    "find_rolls",
-    "join_slices",
-    "merge_channel_pads",
-    "merge_cuts",
-    "merge_pads",
-]
 
 _DOUBLES = frozenset({"MaxPool", "Slice", "Transpose"})
 """Operators of which the compiler keeps one where several do the same."""

@@ -10,10 +10,9 @@ from math import prod
 import numpy as np
 
 from engine.base.plain import JsonValue
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
-
-__all__ = ["spell_elementwise", "spell_focus", "spell_running_sums"]
 
 
 @on("Abs", "Neg", "Sub", "Sum")

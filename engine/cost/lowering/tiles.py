@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context
-
-__all__ = ["halve_filters", "tile_filters", "tile_sizes"]
 
 _LONGEST = {"rk3588": 11264, "rk3566": 14336}
 """Weights of one filter (kernel x input channels) that one convolution has; else 7168."""

@@ -6,9 +6,8 @@ import math
 from collections import deque
 from dataclasses import dataclass
 
-from engine.cost.lowering.graph import LoweringGraph, Node
-
-__all__ = ["Step", "View", "four", "inverse", "shortest_steps", "view_of"]
+from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.node import Node
 
 
 @dataclass(slots=True, eq=False)

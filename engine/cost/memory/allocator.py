@@ -18,8 +18,6 @@ from dataclasses import dataclass
 
 from engine.cost.lowered import Lowered
 
-__all__ = ["ALIGNMENT", "Buffer", "aligned", "place", "placing_order", "unstable_order"]
-
 ALIGNMENT = 64
 """Every tensor starts at a multiple of it, in bytes."""
 

@@ -20,24 +20,6 @@ from engine.cost.memory.allocator import ALIGNMENT, aligned
 from engine.cost.traffic import BANK, BANKS, DEPTHWISE
 from engine.facts.npu import NpuProfile
 
-__all__ = [
-    "converted_bytes",
-    "element_bytes",
-    "feature_bytes",
-    "gathers",
-    "image_bytes",
-    "in_groups",
-    "in_rows",
-    "is_image",
-    "is_unfolded",
-    "padded_bytes",
-    "settled",
-    "spread_columns",
-    "turned_image_bytes",
-    "widened",
-    "written_times",
-]
-
 _SIZES = {
     **dict.fromkeys(("int8", "uint8", "bool"), 1),
     **dict.fromkeys(("int16", "float16", "bfloat16"), 2),

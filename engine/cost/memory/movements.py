@@ -22,8 +22,6 @@ from engine.cost.memory.layout import (
 )
 from engine.facts.npu import NpuProfile
 
-__all__ = ["is_view", "reshaped_bytes", "turned_bytes"]
-
 
 @dataclass(frozen=True)
 class _Move:

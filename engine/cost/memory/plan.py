@@ -25,8 +25,6 @@ from engine.cost.memory.working import working_bytes
 from engine.facts.npu import NpuProfile
 from engine.wire.cost import MemoryCost, TensorSpan
 
-__all__ = ["MemoryPlan", "Needed", "needed", "plan_memory", "shared_tensors"]
-
 
 @dataclass(frozen=True)
 class MemoryPlan:

@@ -14,18 +14,6 @@ from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.memory.allocator import ALIGNMENT, aligned
 from engine.facts.npu import NpuDtype, NpuProfile
 
-__all__ = [
-    "CPU_COPIES",
-    "RECURRENT",
-    "beside",
-    "gates",
-    "in_rows",
-    "recurrent_constants",
-    "recurrent_working",
-    "row_bytes",
-    "table_bytes",
-]
-
 _GATES = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}
 RECURRENT = tuple(_GATES)
 _ROWS_A_STEP = {4: (8, 24), 3: (6, 18)}

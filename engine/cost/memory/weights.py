@@ -19,8 +19,6 @@ from engine.cost.memory.layout import element_bytes, is_image, padded_bytes, spr
 from engine.cost.memory.recurrent import RECURRENT, recurrent_constants, table_bytes
 from engine.facts.npu import NpuDtype, NpuProfile
 
-__all__ = ["WIDE", "constant_bytes", "kept_tables", "weight_bytes"]
-
 _IMAGE_GROUP = {"rk3566": (8, 4), "rk3588": (16, 8), "rv1106b": (8, 4)}
 """Input channels stored of a convolution over an image, int8 and float16; (4, 4) elsewhere."""
 _INT4_BLOCK = (64, 32)

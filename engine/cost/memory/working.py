@@ -15,8 +15,6 @@ from engine.cost.memory.layout import element_bytes, gathers, padded_bytes, spre
 from engine.cost.memory.movements import reshaped_bytes, turned_bytes
 from engine.facts.npu import NpuDtype, NpuProfile
 
-__all__ = ["working_bytes"]
-
 _ELEMENTWISE = ("Mul", "Add", "Sub", "Div")
 _WIDE_NORMS = ("rk3588", "rk3576", "rv1126b")
 """Families whose norms work on two batches at once."""

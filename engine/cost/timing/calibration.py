@@ -9,8 +9,6 @@ from math import exp, hypot, isfinite, log, sqrt
 from engine.base.errors import UsageError
 from engine.cost.timing.model import LayerTime, NetTime
 
-__all__ = ["Calibration", "calibrate"]
-
 _REPEATED = 0.01
 """A model that is published twice differs by 0.3 to 1.2 %: no run says more than that."""
 _OTHERS = 0.6

@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from engine.cost.timing.work import ACTIVATIONS, CPU_KINDS, LayerWork, Part
 
-__all__ = ["NORM", "Columns", "Speeds", "Terms", "columns_of", "layer_terms"]
-
 Floats = npt.NDArray[np.float64]
 
 NORM = 4.0

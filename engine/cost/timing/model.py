@@ -25,22 +25,6 @@ from engine.facts import rows
 from engine.facts.npu import npu_profile
 from engine.wire.cost import Bound, Interval
 
-__all__ = [
-    "RARE",
-    "HasCycles",
-    "LayerTime",
-    "NetTime",
-    "Stratum",
-    "half_width",
-    "interval",
-    "layer_times",
-    "less_known",
-    "net_time",
-    "operator_name",
-    "stratum_of",
-    "widening",
-]
-
 _EXTRAPOLATED = 0.2
 """Share of the time in rarely seen operators from which an estimate is called extrapolated."""
 _CORES_SPREAD = 0.35

@@ -15,8 +15,6 @@ from engine.cost.timing.form import Speeds
 from engine.cost.timing.work import ACTIVATIONS, CPU_KINDS
 from engine.facts import records
 
-__all__ = ["FITTED", "Parameter", "TimedChip", "parameters", "speeds_of", "timed_chip", "values"]
-
 FITTED = ("rk3562", "rk3566", "rk3576", "rk3588")
 """Chips with published rates of their own."""
 _512 = ("rk3562", "rk3566")

@@ -15,8 +15,6 @@ from engine.cost.lowered import ENDS, Lowered, LoweredLayer
 from engine.cost.traffic import up
 from engine.facts.npu import NpuDtype, NpuProfile
 
-__all__ = ["ACTIVATIONS", "CPU_KINDS", "LayerWork", "Part", "layer_work"]
-
 Part = Literal["array", "copy", "elementwise", "pool", "attention", "softmax", "cpu", "nothing"]
 """The unit of the chip that a layer keeps busy."""
 

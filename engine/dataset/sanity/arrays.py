@@ -11,8 +11,6 @@ from engine.dataset.inspect import ArrayStats
 from engine.dataset.preprocess import InputPlan
 from engine.dataset.sanity.messages import are_fractions, fractions_finding, name_of, part_of
 
-__all__ = ["ARRAY_CHECKS"]
-
 
 def _finite(
     plan: InputPlan, arrays: Sequence[ArrayStats], _: Sequence[InputPlan]

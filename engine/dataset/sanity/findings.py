@@ -13,8 +13,6 @@ from engine.dataset.sanity.arrays import ARRAY_CHECKS
 from engine.dataset.sanity.images import IMAGE_CHECKS
 from engine.dataset.sanity.messages import name_of
 
-__all__ = ["sanity_findings"]
-
 _FEW = 20
 """The manuals advise 20 to 100 samples [RKNN-T2 1.1.0, 3.5.2; RKNN-T2 2.3.0, 2.2]."""
 

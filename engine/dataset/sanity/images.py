@@ -17,8 +17,6 @@ from engine.dataset.inspect import ImageStats
 from engine.dataset.preprocess import InputPlan
 from engine.dataset.sanity.messages import are_fractions, fractions_finding, name_of, part_of
 
-__all__ = ["IMAGE_CHECKS"]
-
 _KNOWN_MEANS = (123.68, 116.78, 103.94)
 """Of ImageNet in RGB, as Caffe's and TensorFlow's nets are trained with; BGR is the reverse."""
 _USUAL_SPREAD = (0.02, 8.0)

@@ -10,8 +10,6 @@ from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.dataset.preprocess import InputPlan
 
-__all__ = ["are_fractions", "fractions_finding", "name_of", "part_of"]
-
 
 def name_of(path: Path) -> str:
     """The name of a sample's file, for a finding."""

@@ -20,8 +20,6 @@ from engine.base.text import sanitize
 from engine.devices.agent.built import TARGETS, agent_folder
 from engine.devices.probe.elf import Elf, program_interpreter, read_elf
 
-__all__ = ["AGENT_TARGETS", "SOURCES", "AgentBuild", "build_agent", "zig_compiler"]
-
 AGENT_TARGETS = tuple(TARGETS)
 """What an agent can be built for."""
 

@@ -21,16 +21,6 @@ from engine.base.paths import config_folder
 from engine.base.text import human_bytes, sanitize
 from engine.devices.probe.elf import HEAD, Elf, program_interpreter, read_elf
 
-__all__ = [
-    "PREBUILT",
-    "TARGETS",
-    "VARIABLE",
-    "BuiltAgent",
-    "agent_folder",
-    "find_built",
-    "target_of",
-]
-
 PREBUILT = Path(__file__).with_name("prebuilt")
 """Agents that come with the program."""
 

@@ -9,20 +9,6 @@ from engine.base.errors import DeviceError, DeviceTimeoutError, RuntimeLibraryEr
 from engine.base.plain import JsonObject
 from engine.base.text import sanitize
 
-__all__ = [
-    "amount",
-    "emulated_refusal",
-    "hang_error",
-    "listed",
-    "long_text",
-    "mapping",
-    "misfit_error",
-    "number",
-    "text",
-    "times",
-    "whole",
-]
-
 _TEXT_LIMIT = 1 << 20
 _EMULATED = "emulated: no answers for this model: "
 """What the runtime of an emulated board says before the reason, which ends with ``Fix:``."""

@@ -22,8 +22,6 @@ from engine.devices.board.layout import BoardFolder
 from engine.devices.probe.reading import first_line, read_text
 from engine.devices.transport import Transport
 
-__all__ = ["claimed", "put_record", "require_alone"]
-
 RECORD = "session.json"
 """In the run folder of each session: who it is."""
 

@@ -20,8 +20,6 @@ from engine.devices.board.tensors import (
     prepared_input,
 )
 
-__all__ = ["OUTPUTS", "receive_outputs", "send_inputs"]
-
 OUTPUTS = "out"
 """Folder of the outputs in that of the session."""
 

@@ -12,8 +12,6 @@ from engine.base.plain import JsonObject
 from engine.devices.board.answers import long_text, mapping, misfit_error, number
 from engine.devices.board.session import BoardSession
 
-__all__ = ["BoardFiles", "Watched"]
-
 _READ_SECONDS = 30.0
 _READ_LIMIT = 1 << 20
 _MOST_FILES = 1 << 16

@@ -18,15 +18,6 @@ from engine.base.text import human_bytes, sanitize
 from engine.devices.probe.reading import read_text
 from engine.devices.transport import Moved, Transport
 
-__all__ = [
-    "BoardFolder",
-    "agent_name",
-    "available_memory",
-    "find_folder",
-    "model_name",
-    "new_run_name",
-]
-
 _NAME = "rknntui"
 _ANDROID = (f"/data/local/tmp/{_NAME}",)
 _LINUX = (f"/userdata/{_NAME}", f"/data/{_NAME}")

@@ -12,8 +12,6 @@ from engine.base.plain import JsonObject
 from engine.devices.board.answers import hang_error, misfit_error
 from engine.devices.transport import Conversation, Transport
 
-__all__ = ["LiveAgent"]
-
 GREETING_SECONDS = 30.0
 
 

@@ -15,8 +15,6 @@ from engine.facts import chip
 if TYPE_CHECKING:
     from engine.container.vendor import VendorModel
 
-__all__ = ["ModelFile", "model_file", "require_fit"]
-
 _HEAD = 64
 
 

@@ -18,8 +18,6 @@ from engine.devices.board.answers import hang_error, mapping, misfit_error
 from engine.devices.transport import LINE_LIMIT, Completed, Moved, Transport
 from engine.devices.transports.shared import ending
 
-__all__ = ["OneShotAgent", "Step"]
-
 Step = tuple[str, JsonObject]
 """A method of the agent and its parameters."""
 

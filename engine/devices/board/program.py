@@ -15,8 +15,6 @@ from engine.devices.probe.elf import HEAD, Elf, read_elf
 from engine.devices.probe.reading import elf_of, first_line, output
 from engine.devices.transport import UNREACHABLE, Transport
 
-__all__ = ["AgentProgram", "board_processors", "find_agent"]
-
 # a shell may be a script, as on emulated boards
 _PROGRAMS = ("/bin/sh", "/system/bin/sh", "/bin/cat", "/usr/bin/cat", "/system/bin/cat")
 _OF_MACHINE = {

@@ -22,18 +22,6 @@ from engine.devices.board.answers import (
 from engine.devices.board.model_file import ModelFile
 from engine.devices.board.tensors import BoardOutput, TensorAttributes, read_attributes
 
-__all__ = [
-    "ClocksChanged",
-    "DeviceMemory",
-    "OpenModel",
-    "RunProgress",
-    "RunResult",
-    "read_clocks",
-    "read_memory",
-    "read_open_model",
-    "told_progress",
-]
-
 
 @dataclass(frozen=True)
 class DeviceMemory:

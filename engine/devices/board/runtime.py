@@ -24,6 +24,7 @@ from engine.devices.board.exchange import OUTPUTS, receive_outputs, send_inputs
 from engine.devices.board.files import BoardFiles, Watched
 from engine.devices.board.layout import model_name
 from engine.devices.board.model_file import ModelFile, model_file, require_fit
+from engine.devices.board.one_shot import Step
 from engine.devices.board.results import (
     ClocksChanged,
     DeviceMemory,
@@ -35,14 +36,12 @@ from engine.devices.board.results import (
     read_open_model,
     told_progress,
 )
-from engine.devices.board.session import BoardSession, Step
+from engine.devices.board.session import BoardSession
 from engine.devices.board.tensors import BoardInput
 from engine.devices.probe.identify import EMULATED_MARK, identify
 from engine.devices.probe.libraries import usable_libraries
 from engine.devices.probe.reading import read_bytes
 from engine.devices.transport import Moved, Transport
-
-__all__ = ["BoardRuntime"]
 
 OPEN_SECONDS = 120.0
 """How long a runtime may take to load a model."""

@@ -33,8 +33,6 @@ from engine.devices.board.one_shot import OneShotAgent, Step
 from engine.devices.board.program import AgentProgram, find_agent
 from engine.devices.transport import Moved, Transport
 
-__all__ = ["BoardSession", "Step"]
-
 QUIET_SECONDS = 30.0
 """How long an agent that reports at intervals may be quiet beyond them."""
 

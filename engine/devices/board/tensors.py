@@ -14,19 +14,6 @@ from engine.base.plain import JsonObject
 from engine.base.text import shape_text
 from engine.devices.board.answers import listed, misfit_error, number, text, whole
 
-__all__ = [
-    "Array",
-    "BoardInput",
-    "BoardOutput",
-    "PreparedInput",
-    "TensorAttributes",
-    "output_of",
-    "output_size",
-    "prepared_input",
-    "read_attributes",
-    "zero_input",
-]
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
 MOST_TENSORS = 256

@@ -19,8 +19,6 @@ from engine.devices.transport import Transport
 from engine.wire.board import BoardState
 from engine.wire.doctor import Check
 
-__all__ = ["Case", "TestTensor", "copy_command", "home", "make_writable", "shell_command"]
-
 TestTensor = Callable[[Transport], str | Check]
 """Runs a model on the board and says what came out, in words where it is well; raises
 ``DeviceError``.

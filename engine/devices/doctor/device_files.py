@@ -11,8 +11,6 @@ from engine.devices.probe.reading import output, ran, read_text
 from engine.devices.transport import Transport
 from engine.wire.doctor import Check
 
-__all__ = ["DeviceFile", "User", "device_files", "parse_listing", "parse_user"]
-
 _RENDER = tuple(f"renderD{number}" for number in range(128, 132))
 _USUAL_RENDER = "renderD129"
 """The NPU's where the kernel does not tell; the GPU has the one before it."""

@@ -36,8 +36,6 @@ from engine.devices.transport import UNREACHABLE, Transport
 from engine.facts import chips
 from engine.wire.doctor import Check
 
-__all__ = ["STEPS", "diagnose"]
-
 STEPS = (
     "transport",
     "chip",

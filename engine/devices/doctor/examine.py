@@ -24,8 +24,6 @@ from engine.devices.transports import reach
 from engine.wire.devices import ExamineParams
 from engine.wire.doctor import Check
 
-__all__ = ["examine_board", "zero_run"]
-
 
 def examine_board(
     params: ExamineParams, check: Callable[[], object] = lambda: None

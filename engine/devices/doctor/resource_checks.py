@@ -15,8 +15,6 @@ from engine.devices.probe.reading import ran
 from engine.devices.probe.versions import MINI_CHIPS, running_on
 from engine.wire.doctor import Check
 
-__all__ = ["check_conflicts", "check_memory", "check_room"]
-
 ROOM = 64 << 20
 """Bytes of free memory or storage below which a usual model finds no place; a quarter on RV1103 and
 RV1106, which have 64 to 256 MiB in all."""

@@ -12,8 +12,6 @@ from engine.devices.probe.reading import elf_of, read_text
 from engine.devices.probe.versions import SERVER_PATHS, libraries_of, places
 from engine.wire.doctor import Check
 
-__all__ = ["check_driver", "check_recipe", "check_runtime", "check_server", "check_versions"]
-
 _ADBD_PORT = 5037
 """Where the vendor's adbd listens on a board with Debian, for rknn_server (its own notes)."""
 

@@ -20,21 +20,6 @@ from engine.devices.probe.versions import MINI_CHIPS
 from engine.facts import Chip, chip, chips
 from engine.wire.devices import CORES
 
-__all__ = [
-    "CORE_MASKS",
-    "BenchmarkPlan",
-    "Cell",
-    "CellResult",
-    "CellTimes",
-    "LeftOut",
-    "Measure",
-    "cell_result",
-    "core_problem",
-    "loops_for",
-    "plan_benchmark",
-    "run_benchmark",
-]
-
 CORE_MASKS: Final[Mapping[str, int]] = dict(zip(CORES, (0, 1, 2, 4, 3, 7, 0xFFFF), strict=True))
 """Choice of cores -> ``core_mask`` of ``init_runtime`` [RKNN-T2 2.3.0, 2.7]."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from engine.devices.board.runtime import BoardRuntime
     from engine.devices.board.tensors import BoardInput
 
-__all__ = ["fix_clocks_of", "measure_on", "state_by_agent"]
-
 _FIRST_PART_US, _PART_US = 50e3, 500e3
 _MOST_PARTS = 20
 """Of a long measurement, beside the first ones: an old board loads the model for each part."""

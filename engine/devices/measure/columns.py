@@ -12,8 +12,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 
-__all__ = ["Columns", "columns_of"]
-
 
 @dataclass(frozen=True)
 class Columns:

@@ -9,8 +9,6 @@ from engine.base.text import sanitize
 from engine.devices.measure.perf_report import Clocks
 from engine.wire.board import BoardState
 
-__all__ = ["Reading", "changes"]
-
 _CLOCK_CHANGE = 0.05
 _WARMER = 10.0
 _HOT = 85.0

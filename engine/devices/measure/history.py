@@ -28,14 +28,6 @@ from engine.wire.codec import encode, typed
 from engine.wire.devices import BoardMemory
 from engine.wire.measured import Conditions, KeptRun
 
-__all__ = [
-    "KEPT",
-    "list_runs",
-    "load_run",
-    "measured_folder",
-    "save_run",
-]
-
 KEPT = 500
 """Runs that are kept."""
 _NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}-[0-9a-f]{6}")

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from engine.devices.board.tensors import BoardInput
     from engine.devices.measure.perf_report import PerfReport
 
-__all__ = ["LayerTimes", "layer_times_of", "read_layer_times", "time_layers"]
-
 
 @dataclass(frozen=True)
 class LayerTimes:

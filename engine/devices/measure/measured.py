@@ -25,16 +25,6 @@ from engine.wire.devices import BoardMemory, FigureLabel
 if TYPE_CHECKING:
     from engine.devices.board.results import DeviceMemory, OpenModel
 
-__all__ = [
-    "MeasuredPerf",
-    "Versions",
-    "memory_not_available",
-    "memory_of",
-    "memory_text",
-    "memory_use",
-    "memory_value",
-]
-
 _WIDE = "=" * 72
 _MEMORY_RULE = "=" * 54
 _VERSION_RULE = "=" * 46

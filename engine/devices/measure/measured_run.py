@@ -9,8 +9,6 @@ from engine.devices.measure.perf_report import Dialect, TotalKind
 from engine.wire.devices import BoardMemory, FigureLabel, LayerTime
 from engine.wire.measured import Conditions
 
-__all__ = ["LayerTable", "MeasuredRun"]
-
 
 @dataclass(frozen=True)
 class LayerTable:

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from engine.base.text import sanitize
 
-__all__ = ["LAYER_FIELDS", "NAME_LIMIT", "TOTAL_FIELDS", "Fields", "number_of", "read_cells"]
-
 Fields = Mapping[str, Callable[[str], dict[str, Any]]]
 """Heading -> what a cell below it says, by the attributes of a row. Raises ``ValueError``."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from engine.devices.measure.perf_report import PerfReport, PerfRow
     from engine.graph.layers import Layer, LayerMap
 
-__all__ = ["Found", "LayerRow", "LayerRows", "layer_rows"]
-
 Found = Literal["name", "ending", "input", "output", "conversion", "nothing"]
 
 _OWN_STEPS: Mapping[str, Found] = {

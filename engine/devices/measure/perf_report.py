@@ -5,16 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = [
-    "Clocks",
-    "Dialect",
-    "OperatorTotal",
-    "PerfReport",
-    "PerfRow",
-    "TotalKind",
-    "Unread",
-]
-
 Dialect = Literal[
     "generation 1",
     "generation 2, 1.1",

@@ -40,8 +40,6 @@ from engine.devices.measure.perf_report import (
     Unread,
 )
 
-__all__ = ["TEXT_LIMIT", "parse_perf_text"]
-
 TEXT_LIMIT = 4 << 20
 """Characters of a report that are read."""
 _LINE_LIMIT = 8192

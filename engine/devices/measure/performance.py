@@ -36,8 +36,6 @@ from engine.devices.model_source import ModelSource
 from engine.wire.devices import BoardAnswer, BoardMemory, MeasuredPoint, Performance, PerfParams
 from engine.wire.measured import Conditions
 
-__all__ = ["kept_performance", "measure_performance"]
-
 _CONNECT, _SEND = "Connect", "Send the model"
 _MEASURE, _LAYERS = "Measure", "Time the layers"
 

@@ -8,8 +8,6 @@ from engine.devices.measure.benchmark import CellResult
 from engine.devices.measure.measured_run import MeasuredRun
 from engine.wire.measured import LayerChange, PointChange, RunsCompared
 
-__all__ = ["compare_runs"]
-
 _CLOCK_CHANGE = 0.01
 
 

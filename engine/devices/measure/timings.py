@@ -12,8 +12,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["CONFIDENCE", "RESAMPLES", "Timings", "median_interval", "percentile", "timings_of"]
-
 CONFIDENCE = 0.95
 """Of the interval of the median."""
 RESAMPLES = 2000

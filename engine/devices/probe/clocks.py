@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-__all__ = ["CPUS", "ChipClocks", "ClockPlan", "chip_clocks", "clock_paths", "clock_plan"]
-
 CPUS = 8
 """Processor cores of the largest chip."""
 

@@ -17,18 +17,6 @@ from engine.base.text import sanitize
 from engine.devices.probe.versions import MINI_CHIPS, Component, Version, Versions
 from engine.facts import chip as chip_facts
 
-__all__ = [
-    "SAME_NPU",
-    "ModelFacts",
-    "Toolkit1",
-    "container_table",
-    "loads",
-    "match",
-    "required_by_toolkit1",
-    "same_npu",
-    "toolkit1_table",
-]
-
 SAME_NPU = (
     ("rk1808", "rk3399pro"),
     ("rv1109", "rv1126"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-__all__ = ["HEAD", "Elf", "program_interpreter", "read_elf"]
-
 HEAD = 20
 """Bytes of a file that tell."""
 

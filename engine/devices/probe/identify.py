@@ -19,16 +19,6 @@ from engine.devices.transport import Transport
 from engine.facts import chip, chips
 from engine.wire.board import BoardFacts
 
-__all__ = [
-    "EMULATED_MARK",
-    "BoardIdentity",
-    "ChipFound",
-    "board_facts",
-    "chip_of",
-    "identify",
-    "system_name",
-]
-
 EMULATED_MARK = "/etc/rknntui-emulated"
 """A file that only boards of ``rknntui devices emulate`` have."""
 

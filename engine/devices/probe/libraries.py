@@ -12,8 +12,6 @@ from engine.devices.probe.elf import HEAD, Elf, read_elf
 from engine.devices.probe.reading import read_bytes
 from engine.devices.transport import Transport
 
-__all__ = ["LIBRARIES", "usable_libraries"]
-
 _FOLDERS = (
     "/usr/lib",
     "/usr/lib64",

@@ -14,17 +14,6 @@ from engine.base.text import sanitize
 from engine.devices.probe.elf import Elf, read_elf
 from engine.devices.transport import UNREACHABLE, Completed, Transport
 
-__all__ = [
-    "ATTRIBUTE_LIMIT",
-    "OUTPUT_LIMIT",
-    "elf_of",
-    "first_line",
-    "output",
-    "ran",
-    "read_bytes",
-    "read_text",
-]
-
 ATTRIBUTE_LIMIT = 1 << 16
 """Bytes of a file of ``/proc`` or ``/sys`` that are read; a page of 4 KiB holds most of them."""
 

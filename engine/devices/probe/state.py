@@ -23,8 +23,6 @@ from engine.devices.transport import UNREACHABLE, Transport
 from engine.facts import chip as chip_facts
 from engine.wire.board import BoardState, SystemMemory, Temperature
 
-__all__ = ["StateReader", "once_paths", "parse", "read_state", "watch_paths"]
-
 _DEBUG = "/sys/kernel/debug"
 _LOADS = (f"{_DEBUG}/rknpu/load", "/proc/rknpu/load")
 _DEVFREQ = "/sys/class/devfreq"

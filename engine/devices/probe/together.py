@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from engine.devices.probe.reading import ran
 from engine.devices.transport import Transport
 
-__all__ = ["read_together"]
-
 _LINES = "100"
 _OUTPUT_LIMIT = 1 << 18
 _MOST_LETTERS = 2500

@@ -26,20 +26,6 @@ from engine.devices.probe.reading import (
 )
 from engine.devices.transport import Transport
 
-__all__ = [
-    "MINI_CHIPS",
-    "RUNTIMES",
-    "SERVER_PATHS",
-    "Component",
-    "Version",
-    "Versions",
-    "libraries_of",
-    "places",
-    "read_versions",
-    "running",
-    "running_on",
-]
-
 MINI_CHIPS = frozenset({"rv1103", "rv1103b", "rv1106", "rv1106b"})
 """Chips whose runtime is the small one, librknnmrt."""
 

@@ -21,8 +21,6 @@ from engine.devices.probe.versions import Component, Versions, read_versions
 from engine.wire.board import About, AboutParams, VersionRow
 from engine.wire.doctor import Check
 
-__all__ = ["about_board"]
-
 
 def about_board(params: AboutParams) -> About:
     """One look at a board, and at a model that is to run there.

@@ -26,8 +26,6 @@ from engine.dataset.samples import ReadingStats, load_pixels
 from engine.devices.board.tensors import BoardInput, TensorAttributes
 from engine.graph.ir import TensorSpec
 
-__all__ = ["board_inputs", "require_files", "require_inputs"]
-
 
 def require_files(files: Sequence[Path]) -> None:
     """Look whether files can be read, before a board is touched.

@@ -16,8 +16,6 @@ from engine.devices.run.inputs import board_inputs, require_files, require_input
 from engine.devices.run.loaded import CONNECT, SEND, loaded, memory_now
 from engine.wire.board import LIVE_LOOK, Lived, LiveLook, LiveParams
 
-__all__ = ["run_live"]
-
 _RUN = "Run again and again"
 _LEAST_HERTZ, _MOST_HERTZ = 0.1, 10.0
 _CHECK_SECONDS = 0.1

@@ -21,8 +21,6 @@ from engine.facts import chip as chip_facts
 from engine.wire.board import MemoryParams, MemoryReport
 from engine.wire.devices import BoardMemory
 
-__all__ = ["CONNECT", "SEND", "Loaded", "loaded", "memory_now", "memory_on_board"]
-
 CONNECT, SEND = "Connect", "Send the model"
 """The first two stages of such a job."""
 

@@ -16,8 +16,6 @@ from engine.devices.run.loaded import CONNECT, SEND, loaded
 from engine.simulate.outputs import figures_of_output, output_files, save_outputs
 from engine.wire.board import Ran, RunParams
 
-__all__ = ["run_on_board"]
-
 _RUN, _LAYERS = "Run", "Time the layers"
 
 

@@ -36,15 +36,6 @@ from engine.wire.board import AllocatedMemory
 from engine.wire.devices import BoardAnswer
 from engine.wire.vendor import ToolkitEnvironment
 
-__all__ = [
-    "ToolkitBoard",
-    "memory_by_toolkit",
-    "toolkit_address",
-    "toolkit_board",
-    "toolkit_for",
-    "toolkit_known",
-]
-
 OPEN_SECONDS = 300.0
 """How long the toolkit may take to load a model on a board; it sends it over USB."""
 RUN_SECONDS = 300.0

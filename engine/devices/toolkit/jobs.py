@@ -40,8 +40,6 @@ from engine.toolkit.toolkit import RemoteRKNN
 from engine.wire.board import MemoryReport, Ran, RunParams
 from engine.wire.devices import Performance, PerfParams
 
-__all__ = ["memory_by_job", "perf_by_job", "run_by_job", "with_allocations"]
-
 _OPEN, _RUN, _LAYERS = "Open the board with the toolkit", "Run", "Time the layers"
 _MEASURE, _LOOK = "Measure", "Look at the memory"
 _LOOPS = 10

@@ -30,8 +30,6 @@ from engine.devices.transports.shared import (
     write_pieces,
 )
 
-__all__ = ["LocalConversation", "LocalTransport"]
-
 _CHUNK = 1 << 17
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 _END_SECONDS = 2.0

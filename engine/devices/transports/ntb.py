@@ -19,15 +19,6 @@ from pathlib import Path
 from engine.base.errors import DeviceError, DeviceTimeoutError
 from engine.base.text import sanitize
 
-__all__ = [
-    "PROXY",
-    "NtbDevice",
-    "ask_proxy",
-    "missing",
-    "proxy_devices",
-    "proxy_runs",
-]
-
 PROXY = "npu_transfer_proxy"
 """The vendor's program, found on the PATH."""
 

@@ -19,18 +19,6 @@ from engine.base.process import exit_reason
 from engine.base.text import human_bytes, sanitize
 from engine.devices.transport import Moved
 
-__all__ = [
-    "STOP_SECONDS",
-    "Source",
-    "check_environment",
-    "check_words",
-    "ending",
-    "storage_cause",
-    "storage_error",
-    "too_large",
-    "write_pieces",
-]
-
 STOP_SECONDS = 0.8
 """How long a program of a board may take after each step of what ends a call. Both steps and what
 is left to do on the board are over before the job that asked is ended itself (2 s)."""

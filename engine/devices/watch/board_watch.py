@@ -22,8 +22,6 @@ from engine.devices.transport import UNREACHABLE, Transport
 from engine.wire.board import BoardFacts, BoardState
 from engine.wire.monitor import BoardNote, BoardSample
 
-__all__ = ["BoardTimes", "BoardWatch", "Reach", "Told"]
-
 Told = BoardFacts | BoardNote | BoardSample
 """What a watch tells of a board."""
 

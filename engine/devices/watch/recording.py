@@ -27,8 +27,6 @@ from engine.wire.board import BoardFacts
 from engine.wire.codec import encode, read_request
 from engine.wire.monitor import BoardNote, BoardSample
 
-__all__ = ["FORMAT", "VERSION", "Recorder", "Recording"]
-
 FORMAT = "rknntui-monitor"
 VERSION = 1
 

@@ -12,8 +12,6 @@ from engine.devices.watch.sums import WatchSums
 from engine.devices.watch.watch import tell
 from engine.wire.monitor import BoardSample, Monitored, ReplayParams
 
-__all__ = ["replay_recording"]
-
 _MOST_SPEED = 1000.0
 _LOOK_SECONDS = 0.05
 _MOST_A_SECOND = 1000.0

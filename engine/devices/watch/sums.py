@@ -9,8 +9,6 @@ from engine.devices.watch.board_watch import Told
 from engine.wire.board import BoardFacts, BoardState
 from engine.wire.monitor import BoardNote, BoardSummary, Span
 
-__all__ = ["BOARDS", "WatchSums"]
-
 BOARDS = 64
 """Boards of one watch at most."""
 

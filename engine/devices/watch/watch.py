@@ -20,8 +20,6 @@ from engine.devices.watch.sums import BOARDS, WatchSums
 from engine.wire.board import BoardFacts
 from engine.wire.monitor import BOARD, NOTE, SAMPLE, BoardNote, BoardSample, Monitored, WatchParams
 
-__all__ = ["Mailbox", "tell", "watch_boards"]
-
 _MOST = 512
 
 

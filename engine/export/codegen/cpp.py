@@ -8,8 +8,6 @@ from engine.export.codegen.names import c_number, c_string, plain_line
 from engine.export.codegen.project import Project, ProjectInput
 from engine.export.codegen.tasks.plan import Constant, Head, TaskPlan
 
-__all__ = ["CPP_SOURCES", "model_header", "task_header"]
-
 CPP_SOURCES = ("main", "runtime", "tensor", "compare", "image")
 """Sources of every project; beside them one ``postprocess`` and what it needs."""
 

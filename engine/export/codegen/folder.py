@@ -15,8 +15,6 @@ from engine.base.leftovers import let_go, make_owned
 from engine.base.text import sanitize
 from engine.base.version import __version__
 
-__all__ = ["MARK", "check_target", "write_folder"]
-
 MARK = ".rknntui-project.json"
 """File that tells a folder of ours, and lists what was generated in it."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["c_number", "c_string", "identifier", "plain_line", "program_name"]
-
 _WORDS = 40
 
 # folders beside the program on a board

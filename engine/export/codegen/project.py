@@ -11,8 +11,6 @@ import numpy as np
 from engine.base.errors import UsageError
 from engine.facts import chip as chip_facts
 
-__all__ = ["Api", "Array", "Board", "Project", "ProjectInput", "ProjectOutput", "Sample"]
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
 Api = Literal["full", "mini", "generation1"]

@@ -10,8 +10,6 @@ from engine.export.codegen.names import plain_line
 from engine.export.codegen.project import Project
 from engine.export.codegen.tasks.plan import TaskPlan
 
-__all__ = ["model_module"]
-
 
 def model_module(project: Project, plan: TaskPlan, model_file: str) -> str:
     """``model.py``: inputs, outputs, samples, and the constants of the post-processing."""

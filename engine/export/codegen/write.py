@@ -21,8 +21,6 @@ from engine.export.codegen.tasks.plan import TaskPlan
 from engine.simulate.outputs import npy_bytes
 from engine.wire.codegen import Generated, Language, ModelTask, TaskDetails
 
-__all__ = ["LEAST_COSINE", "write_project"]
-
 LEAST_COSINE = 0.99
 """An output whose cosine to the golden one is less is told as different; a flag changes it."""
 

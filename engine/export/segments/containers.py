@@ -19,8 +19,6 @@ from engine.graph.segments import cut_points, segment_crossings
 from engine.quantize import layers_of
 from engine.wire.segments import Segment, SegmentLayer
 
-__all__ = ["container_layers", "cut_container", "layers_told", "segments_of", "segments_told"]
-
 _SHOWN = 16
 
 

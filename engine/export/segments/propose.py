@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Proposed", "propose"]
-
 
 @dataclass(frozen=True)
 class Proposed:

@@ -11,8 +11,6 @@ from engine.cost.estimate import CostSettings, chips_named, estimate_chip
 from engine.graph.layers import LayerMap
 from engine.recipe import Recipe, portable_values
 
-__all__ = ["LayerTimes", "layer_times"]
-
 
 @dataclass(frozen=True)
 class LayerTimes:

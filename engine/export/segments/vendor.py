@@ -17,8 +17,6 @@ from engine.toolkit.one_run import one_run
 from engine.wire.segments import SegmentLayer
 from engine.wire.vendor import ToolkitEnvironment
 
-__all__ = ["CutModel", "cut_vendor_model", "vendor_layers"]
-
 _SECONDS = 600.0
 _SHOWN = 12
 

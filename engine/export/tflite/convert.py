@@ -29,8 +29,6 @@ from engine.export.tflite.layer import Known, Layer, layer_of, operand_of, quant
 from engine.export.tflite.writer import Quant, TfliteWriter
 from engine.graph.ir import Graph
 
-__all__ = ["Port", "TfliteModel", "to_tflite"]
-
 _EMITTED: Mapping[str, Callable[[Layer, Emitter], None]] = {
     **dict.fromkeys(elementwise.TABLED, elementwise.unary),
     **dict.fromkeys(elementwise.BINARY, elementwise.binary),

@@ -20,19 +20,6 @@ from engine.export.tflite.formulas import FORMULAS, by_formula
 from engine.export.tflite.layer import Layer, evaluated
 from engine.export.tflite.writer import Option, Quant
 
-__all__ = [
-    "BINARY",
-    "TABLED",
-    "UNARY",
-    "binary",
-    "by_tables",
-    "input_tensor",
-    "prelu",
-    "same_form",
-    "softmax",
-    "unary",
-]
-
 BINARY = {
     "Add": "ADD",
     "Sub": "SUB",

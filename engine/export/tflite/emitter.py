@@ -19,21 +19,6 @@ from engine.base.text import sanitize
 from engine.export.tflite.writer import KINDS, Option, Quant, TfliteWriter, type_number
 from engine.graph.ir import constant_of
 
-__all__ = [
-    "LAST",
-    "PLAIN",
-    "Constant",
-    "Emitter",
-    "Form",
-    "Operand",
-    "Target",
-    "channels_last",
-    "constant_array",
-    "in_form",
-    "kind_of",
-    "refused",
-]
-
 Form = bool
 PLAIN: Form = False
 LAST: Form = True

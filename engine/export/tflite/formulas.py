@@ -12,8 +12,6 @@ import numpy as np
 from engine.export.tflite.emitter import Emitter, Form
 from engine.export.tflite.layer import Layer
 
-__all__ = ["FORMULAS", "Formula", "by_formula"]
-
 _SELU = (1.6732632423543772, 1.0507009873554805)
 """Alpha and gamma, where a node does not give them (ONNX, Selu)."""
 

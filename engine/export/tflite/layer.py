@@ -22,17 +22,6 @@ from engine.export.tflite.writer import Quant
 from engine.frontends.tflite.options import RELU, RELU6
 from engine.graph.ir import Graph
 
-__all__ = [
-    "ACTIVATIONS",
-    "Known",
-    "Layer",
-    "evaluated",
-    "layer_of",
-    "operand_of",
-    "quant_of",
-    "shape_of",
-]
-
 ACTIVATIONS = {"NONE": 0, "RELU": RELU, "RELU6": RELU6}
 """Number of a fused activation in the schema."""
 

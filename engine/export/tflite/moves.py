@@ -21,21 +21,6 @@ from engine.export.tflite.emitter import (
 )
 from engine.export.tflite.layer import Layer, shape_of
 
-__all__ = [
-    "REDUCTIONS",
-    "concat",
-    "depth_to_space",
-    "identity",
-    "pad",
-    "reduce",
-    "reshape",
-    "resize",
-    "slices",
-    "split",
-    "tile",
-    "transpose",
-]
-
 REDUCTIONS = {
     "ReduceMean": "MEAN",
     "ReduceSum": "SUM",

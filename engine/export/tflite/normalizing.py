@@ -15,17 +15,6 @@ from engine.export.tflite.emitter import LAST, PLAIN, Emitter, Form, channels_la
 from engine.export.tflite.formulas import Formula
 from engine.export.tflite.layer import Layer
 
-__all__ = [
-    "COMPOSED_REDUCTIONS",
-    "batch_normalization",
-    "composed_reduction",
-    "group_normalization",
-    "instance_normalization",
-    "layer_normalization",
-    "local_response",
-    "lp_normalization",
-]
-
 COMPOSED_REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")
 _NOTHING = 1e-12
 """A norm below this is that of zeros, which stay zeros."""

@@ -17,8 +17,6 @@ from engine.export.tflite.formulas import Formula
 from engine.export.tflite.layer import Layer
 from engine.frontends.tflite.options import TANH
 
-__all__ = ["CELLS", "recurrent"]
-
 CELLS = {"LSTM": 4, "GRU": 3, "RNN": 1}
 """Operator -> gates of a cell."""
 

@@ -11,24 +11,6 @@ from engine.export.tflite.emitter import PLAIN, Constant, Emitter, Operand, refu
 from engine.export.tflite.layer import Layer, evaluated
 from engine.export.tflite.writer import Quant, type_number
 
-__all__ = [
-    "COMPARED",
-    "LOGICAL",
-    "PICKED",
-    "arg_extreme",
-    "cast",
-    "compare",
-    "cumulative_sum",
-    "gather",
-    "gather_nd",
-    "is_nan",
-    "logical",
-    "one_hot",
-    "picked",
-    "top",
-    "where",
-]
-
 PICKED = ("GatherElements", "ScatterElements", "ScatterND", "ReverseSequence")
 """Operators that only move values, where their indices are constants."""
 

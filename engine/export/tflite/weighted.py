@@ -22,8 +22,6 @@ from engine.export.tflite.windows import (
 from engine.export.tflite.writer import Option, Quant
 from engine.frontends.tflite.options import RELU, RELU6, SAME, VALID
 
-__all__ = ["conv", "conv_transpose", "gemm", "matmul"]
-
 _INT8_MAX = 127
 
 

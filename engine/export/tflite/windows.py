@@ -13,18 +13,6 @@ from engine.export.tflite.layer import Layer
 from engine.export.tflite.writer import Option, Quant
 from engine.frontends.tflite.options import SAME, VALID, same_pads
 
-__all__ = [
-    "Window",
-    "finish",
-    "four_dimensions",
-    "global_pool",
-    "input_scale",
-    "padded",
-    "pool",
-    "sizes_of",
-    "window_of",
-]
-
 _INT8_MAX = 127
 
 

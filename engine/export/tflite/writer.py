@@ -16,8 +16,6 @@ from tflite import BuiltinOperator, BuiltinOptions, TensorType
 
 from engine.frontends.tflite.options import NO_OPTIONS, OPTIONS, OptionTable
 
-__all__ = ["KINDS", "Option", "Quant", "TfliteWriter", "type_number"]
-
 _IDENTIFIER = b"TFL3"
 _VERSION = 3
 _LAST_OLD_OPERATOR = 127

@@ -16,8 +16,6 @@ from engine.frontends.caffe.spec import LayerSpec, NetInput, cut_around
 from engine.frontends.caffe.weights import Weights
 from engine.frontends.typed_emitter import MisfitError, ShapeProbe, TypedEmitter
 
-__all__ = ["Conversion", "readers_of", "refusal_of", "trial"]
-
 
 def trial(inputs: Sequence[NetInput], weights: Weights) -> Conversion:
     """A conversion that keeps nothing; inputs without a size are left out."""

@@ -18,8 +18,6 @@ from engine.frontends.caffe.weights import NoBlobs
 from engine.frontends.ends import batch_fixed, input_size, require_once
 from engine.frontends.source import LoadOptions
 
-__all__ = ["initial_values", "sized", "wanted_inputs"]
-
 
 def initial_values(names: Sequence[str], given: Sequence[Any] | None) -> Mapping[str, np.ndarray]:
     """The inputs that have a value, as float32, which all blobs of Caffe are.

@@ -17,8 +17,6 @@ from engine.frontends.caffe.spec import LayerSpec
 from engine.frontends.caffe.weights import Weights
 from engine.frontends.typed_emitter import TypedEmitter
 
-__all__ = ["MAX_ELEMENTS", "Converter", "Layer", "Tensor", "one_top"]
-
 MAX_ELEMENTS = 1 << 30
 """Numbers in one tensor; a shape above it is refused before anything is made of it."""
 

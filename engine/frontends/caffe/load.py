@@ -34,8 +34,6 @@ from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 from engine.frontends.typed_emitter import TypedEmitter
 from engine.graph.ir.naming import UniqueNames
 
-__all__ = ["CaffeFiles", "inspect", "load", "read_files"]
-
 _MAX_WEIGHTS = (1 << 31) - 1  # protobuf's own limit
 _PROTOS = ("caffe", "lstm_caffe")
 

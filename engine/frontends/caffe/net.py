@@ -19,16 +19,6 @@ from engine.frontends.caffe.prototxt import Fields, Message, Scalar
 from engine.frontends.caffe.spec import LayerSpec, Net, NetInput
 from engine.frontends.facts import facts, words
 
-__all__ = [
-    "DATA",
-    "V1_TYPES",
-    "input_shape_of",
-    "predictions_of",
-    "read_net",
-    "take_inputs",
-    "without_training",
-]
-
 V1_TYPES = facts(__package__, "v1_types.toml")
 """Type of a V1 layer -> its present name."""
 

@@ -16,8 +16,6 @@ from typing import NamedTuple
 from engine.base.errors import SourceModelError
 from engine.base.text import sanitize
 
-__all__ = ["MAX_BYTES", "Fields", "Message", "Scalar", "parse"]
-
 MAX_BYTES = 32 << 20
 _MAX_DEPTH = 40
 _MAX_FIELDS = 200_000

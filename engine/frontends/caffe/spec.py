@@ -10,8 +10,6 @@ from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
 from engine.frontends.caffe.prototxt import Fields
 
-__all__ = ["LayerSpec", "Net", "NetInput", "cut_around", "needed_layers"]
-
 
 @dataclass(frozen=True)
 class LayerSpec:

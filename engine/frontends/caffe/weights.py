@@ -31,8 +31,6 @@ from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.frontends.caffe.prototxt import Fields
 from engine.frontends.caffe.spec import LayerSpec
 
-__all__ = ["NoBlobs", "RandomBlobs", "StoredBlobs", "StoredLayer", "Weights", "read_caffemodel"]
-
 _MAX_FIELDS = 300_000
 _MAX_AXES = 32  # kMaxBlobAxes of caffe/blob.hpp
 _NET_LAYER, _NET_V1_LAYER = 100, 2

@@ -13,8 +13,6 @@ from engine.frontends.emit import Emitter
 from engine.frontends.formula import Formula, apply, clip, exp, floor, relu, sigmoid, tanh
 from engine.frontends.typed_emitter import refuse
 
-__all__ = ["activate", "activation_of"]
-
 _Activation = Callable[[Formula], Formula]
 
 

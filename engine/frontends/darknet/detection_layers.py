@@ -13,8 +13,6 @@ from engine.frontends.darknet.layer import Converter, Layer
 from engine.frontends.formula import Formula, apply, exp, sigmoid, where
 from engine.frontends.typed_emitter import refuse
 
-__all__ = ["HEADS"]
-
 _MAX_ANCHORS = 1024
 _MAX_CLASSES = 1 << 20
 

@@ -20,8 +20,6 @@ from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import sanitize
 
-__all__ = ["Blob", "Config", "Section", "WeightsFile", "read_cfg"]
-
 MAX_CFG = 16 << 20
 MAX_SECTIONS = 4096
 _MAX_NUMBERS = 4096

@@ -22,8 +22,6 @@ from engine.frontends.darknet.activations import activate
 from engine.frontends.darknet.files import Blob, Section
 from engine.frontends.typed_emitter import TypedEmitter, refuse
 
-__all__ = ["INPUT", "Converter", "Layer", "Net", "Shape", "UnknownShapeError", "check_shape"]
-
 Shape = tuple[int, int, int]
 """Channels, height, width."""
 

@@ -15,8 +15,6 @@ from engine.frontends.darknet.files import Blob
 from engine.frontends.darknet.layer import Converter, Layer, check_shape
 from engine.frontends.typed_emitter import refuse
 
-__all__ = ["COMPUTING"]
-
 _MAX_KERNEL = 1024
 
 

@@ -18,8 +18,6 @@ from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 
-__all__ = ["inspect", "load"]
-
 
 def load(source: SourceModel, reporter: Reporter) -> Loaded:
     """The graph of a ``.cfg`` and its ``.weights``.

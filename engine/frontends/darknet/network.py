@@ -20,8 +20,6 @@ from engine.frontends.facts import reasons
 from engine.frontends.source import LoadOptions
 from engine.frontends.typed_emitter import ShapeProbe, TypedEmitter, refuse
 
-__all__ = ["INPUT_NAME", "LAYERS", "Network", "layer_name", "read_network"]
-
 INPUT_NAME = "data"
 LAYERS = COMPUTING | COMBINING | HEADS
 """Layer type -> the function that plans it."""

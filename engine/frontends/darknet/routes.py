@@ -8,8 +8,6 @@ from engine.frontends.darknet.activations import activation_of
 from engine.frontends.darknet.layer import Converter, Layer, Shape, check_shape
 from engine.frontends.typed_emitter import refuse
 
-__all__ = ["COMBINING"]
-
 _MAX_BRANCHES = 256
 _NORMALISATION_EPSILON = 1e-4
 

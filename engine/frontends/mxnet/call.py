@@ -14,8 +14,6 @@ from engine.frontends.formula import Formula
 from engine.frontends.mxnet.files import Node
 from engine.frontends.typed_emitter import TypedEmitter, refuse
 
-__all__ = ["Call", "Converter", "Result", "Value", "named", "refuse", "renamed"]
-
 Value = str | np.ndarray
 """A tensor that is computed (its name), or an array that is known."""
 Result = Value | list[Value]

@@ -19,16 +19,6 @@ from engine.frontends.mxnet.operators import CUT_HERE, DATA_INPUTS, OPERATORS
 from engine.frontends.option_checks import initial_array, require_entries
 from engine.frontends.typed_emitter import TypedEmitter, refuse
 
-__all__ = [
-    "Conversion",
-    "NetworkInput",
-    "network_inputs",
-    "output_name",
-    "read_inputs",
-    "resolve",
-    "unknown_operator",
-]
-
 _DTYPES = {"0": "float32", "3": "uint8", "4": "int32", "5": "int8", "6": "int64"}
 _KERNELS = words("Convolution Convolution_v1 Deconvolution Pooling Pooling_v1")
 # what keeps the number of dimensions, so that a kernel behind it tells that of the input

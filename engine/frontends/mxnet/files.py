@@ -24,8 +24,6 @@ from engine.base.errors import SourceModelError
 from engine.base.plain import JsonObject
 from engine.base.text import sanitize
 
-__all__ = ["Node", "Params", "Symbol", "read_params", "read_symbol"]
-
 MAX_SYMBOL = 64 << 20
 MAX_NODES = 20_000
 _MAX_INPUTS = 4096

@@ -38,8 +38,6 @@ from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 from engine.frontends.typed_emitter import ShapeProbe, TypedEmitter
 from engine.graph.ir import Graph
 
-__all__ = ["inspect", "load"]
-
 Reference = tuple[int, int]
 _WEIGHT_NAMES = ("_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var")
 

@@ -17,8 +17,6 @@ from engine.frontends.ends import batch_fixed, input_size
 from engine.frontends.option_checks import initial_values, refuse_no_input, require_entries
 from engine.graph.ir.rewriting import refill
 
-__all__ = ["Dim", "fix_inputs", "input_dims", "running_sizes"]
-
 Dim = int | str
 """A size, or the name of a dynamic axis; an axis without a name is the empty text."""
 

@@ -19,14 +19,6 @@ from engine.graph.ir.custom import CustomOperators
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.rewriting import refill
 
-__all__ = [
-    "MAX_INLINED_NODES",
-    "canonicalize",
-    "check_functions",
-    "refuse_unsupported",
-    "unsupported",
-]
-
 _SHOWN = 5
 
 

@@ -26,8 +26,6 @@ from engine.base.text import sanitize
 from engine.frontends.formula import Formula, apply, sigmoid, tanh
 from engine.graph.ir.rewriting import Context, Replacement, Rewrite, attribute, rewrite
 
-__all__ = ["MICROSOFT", "MICROSOFT_QLINEAR", "QLINEAR", "is_written_out", "write_out"]
-
 # DequantizeLinear and QuantizeLinear take an axis from here on
 _PER_AXIS = 13
 

@@ -21,8 +21,6 @@ from engine.graph.ir.views import node_detail
 from engine.wire.graph import GraphView, NodeDetail, NodeRow
 from engine.wire.model import ModelView
 
-__all__ = ["SourceInspection"]
-
 _PARAMETRISED = ("DequantizeLinear", "QuantizeLinear")
 
 

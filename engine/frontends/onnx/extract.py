@@ -14,8 +14,6 @@ from engine.graph.ir.rewriting import refill
 from engine.graph.ir.shapes import infer_bounded
 from engine.graph.ir.weightless import strip_weights
 
-__all__ = ["extract_subgraph", "sort_nodes"]
-
 _RANDOM = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomUniform"})
 
 

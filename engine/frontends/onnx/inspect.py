@@ -34,8 +34,6 @@ from engine.graph.ir.weightless import strip_weights
 from engine.wire.graph import GraphView, NodeRow, Tensor
 from engine.wire.model import ModelView
 
-__all__ = ["inspect", "inspect_file", "inspect_onnx"]
-
 _INFERENCE_ERRORS = (onnx.shape_inference.InferenceError, RuntimeError, ValueError)
 
 

@@ -41,8 +41,6 @@ from engine.graph.ir.spec import constant_of, spec_of
 from engine.graph.ir.verify import check_channels, check_proto
 from engine.graph.ir.weightless import strip_weights
 
-__all__ = ["load", "load_onnx"]
-
 
 def load_onnx(
     path: str | os.PathLike[str],

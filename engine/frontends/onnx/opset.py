@@ -29,14 +29,6 @@ from engine.graph.ir.rewriting import (
 )
 from engine.graph.ir.shapes import infer_proto
 
-__all__ = [
-    "changed_operators",
-    "needs_rewrite",
-    "rewrite_old_operators",
-    "to_pinned_opset",
-    "too_new",
-]
-
 _NO_ADAPTER = re.compile(r"No Adapter (?:From|For).*? for (\w+)")
 
 _LOWERED = "rknntui.lowered"

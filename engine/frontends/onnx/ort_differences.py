@@ -14,8 +14,6 @@ from engine.base.errors import UnsupportedOperatorError
 from engine.frontends.onnx.contrib import QLINEAR, unfit
 from engine.graph.ir.rewriting import Context, Replacement, Rewrite, attribute, rewrite, without
 
-__all__ = ["complete", "rewrite_for_ort"]
-
 
 def complete(graph: onnx.GraphProto) -> None:
     """Write defaults out that ONNX's own inference does not find; before inference, in place."""

@@ -25,17 +25,6 @@ from engine.graph.ir.graph import parse_proto
 from engine.graph.ir.opsets import NEWEST_OPSET
 from engine.graph.ir.rewriting import refill
 
-__all__ = [
-    "SourceFile",
-    "attach_mapped",
-    "external_locations",
-    "external_tensors",
-    "load_external",
-    "map_external",
-    "read_onnx",
-    "told_files",
-]
-
 _MAPPED_FROM = 1 << 20
 _SHOWN = 20
 

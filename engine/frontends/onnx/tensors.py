@@ -14,8 +14,6 @@ from onnx import numpy_helper
 from engine.base.errors import SourceModelError
 from engine.base.text import human_bytes, sanitize, shape_text
 
-__all__ = ["check_tensor_sizes", "inner_graphs", "make_dense", "reads", "stored", "walk"]
-
 # the operators of ONNX that hold graphs; in any other one of its own the checker refuses a graph
 _HOLDERS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 
 from engine.frontends.pytorch.members import Module, Scope, Unit, dotted
 
-__all__ = ["never_taken"]
-
 _MAX_DEPTH = 40
 _MOST = 8
 """Values of one name; with more it has any value."""

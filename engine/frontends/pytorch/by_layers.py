@@ -31,8 +31,6 @@ from engine.frontends.pytorch.quantized import exact
 from engine.graph.execute.runtime import plain_session
 from engine.graph.execute.session_setup import keep_sums_exact
 
-__all__ = ["Layers", "write_by_layers"]
-
 _WITH_MORE = {
     "aten::_native_batch_norm_legit_no_training": "aten::_native_batch_norm_legit_no_training",
     "aten::max_pool2d_with_indices": "aten::max_pool2d",

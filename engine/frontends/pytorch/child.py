@@ -51,8 +51,6 @@ from engine.frontends.pytorch.select_strategy import (
     to_array,
 )
 
-__all__ = ["convert"]
-
 _SAMPLES = 3
 _SAMPLES_OF_BRANCHES = 6
 _INLINE_BYTES = 1 << 30

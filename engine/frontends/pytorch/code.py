@@ -16,8 +16,6 @@ from engine.frontends.pytorch.branches import never_taken
 from engine.frontends.pytorch.members import Unit, dotted, gather
 from engine.frontends.pytorch.pickles import Made
 
-__all__ = ["Argument", "Call", "Code", "Unparsable"]
-
 _MAX_CALLS = 50_000
 _MAX_DEPTH = 60
 

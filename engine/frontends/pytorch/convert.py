@@ -27,8 +27,6 @@ from engine.graph.ir.spec import spec_of
 from engine.graph.passes.folding import ConstantNodes, ConstantSubgraphs, StaticShapes
 from engine.graph.passes.manager import Pipeline, run_pipeline
 
-__all__ = ["convert"]
-
 _SECONDS = 60.0
 _SECONDS_PER_MIB = 3.0
 _SECONDS_PER_MIB_OF_INPUT = 6.0

@@ -17,8 +17,6 @@ from engine.frontends.pytorch.pickles import (
     read_values,
 )
 
-__all__ = ["explain_file"]
-
 _MAX_PICKLE = 64 << 20
 # torch/serialization.py, _legacy_save: a magic number, the protocol's version, facts of the system
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C

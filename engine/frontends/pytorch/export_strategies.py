@@ -22,8 +22,6 @@ from engine.frontends.pytorch.inputs import Flattened, Plan, leaves, unoptimised
 from engine.frontends.pytorch.operators import OPERATORS
 from engine.frontends.pytorch.quantized import fake_quantization
 
-__all__ = ["ROUTES", "ExportStrategy", "Subject", "with_fixed_sizes"]
-
 
 @dataclass(frozen=True)
 class Subject:

@@ -19,20 +19,6 @@ from engine.base.errors import EngineError, SourceModelError, UnsupportedOperato
 from engine.base.text import sanitize
 from engine.frontends.pytorch.quantized import exact_kernels
 
-__all__ = [
-    "Feed",
-    "Flattened",
-    "Plan",
-    "Signature",
-    "call",
-    "last_line",
-    "leaves",
-    "out_of_memory",
-    "plan_inputs",
-    "run",
-    "unoptimised",
-]
-
 
 @dataclass(frozen=True)
 class _Argument:

@@ -19,8 +19,6 @@ from engine.frontends.pytorch.screen import refusal_of, screen
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 
-__all__ = ["inspect", "traced_inputs"]
-
 _MAX_PICKLE = 64 << 20
 _MAX_CODE = 6 << 20
 _MAX_VERSION = 64

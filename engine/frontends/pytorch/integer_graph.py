@@ -18,8 +18,6 @@ from onnx import helper, numpy_helper
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
 
-__all__ = ["IntegerGraph", "Stored", "integers_of", "no_rule"]
-
 _OPSET = 17
 _IR = 8
 _KINDS = {torch.quint8: "uint8", torch.qint8: "int8"}

@@ -15,8 +15,6 @@ from onnx import helper
 
 from engine.frontends.pytorch.integer_graph import IntegerGraph, Stored, no_rule
 
-__all__ = ["RULES", "Rule"]
-
 Given = Mapping[str, Any]
 Rule = Callable[[IntegerGraph, Given, torch.Tensor], str]
 """Of (graph, arguments by their names in torch, the result): the name of the real result."""

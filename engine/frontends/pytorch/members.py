@@ -10,8 +10,6 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["OWN", "Module", "Scope", "Unit", "dotted", "gather"]
-
 OWN = "__torch__"
 """Where the file's own classes and functions are."""
 

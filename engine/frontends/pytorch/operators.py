@@ -13,8 +13,6 @@ import numpy as np
 import torch
 from torch.onnx import symbolic_helper
 
-__all__ = ["OPERATORS", "attention", "encoder_layer", "nearest_elements"]
-
 
 def nearest_elements(size: int, wanted: int, scale: float | None, *, exact: bool) -> np.ndarray:
     """Which element each of ``wanted`` takes of ``size``, as int64.

@@ -25,8 +25,6 @@ from engine.base.errors import SourceModelError
 from engine.base.text import human_bytes, sanitize
 from engine.frontends.facts import words
 
-__all__ = ["Archive", "Made", "Name", "TensorRecord", "Unreadable", "all_tensors", "read_values"]
-
 _MAX_INSTRUCTIONS = 4_000_000
 _MAX_DIMS = 64
 

@@ -16,19 +16,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.base.errors import UnsupportedOperatorError
 
-__all__ = [
-    "DEFAULT_ENGINE",
-    "exact",
-    "exact_kernels",
-    "fake_quantization",
-    "has_exact_engine",
-    "is_fake_quantized",
-    "is_quantized",
-    "other_engines",
-    "silence_observers",
-    "use_engine",
-]
-
 # torch/ao/quantization/fake_quantize.py: a buffer of FakeQuantize
 _OBSERVER_SWITCH = "observer_enabled"
 

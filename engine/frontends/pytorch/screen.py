@@ -31,18 +31,6 @@ from engine.frontends.facts import facts, words
 from engine.frontends.pytorch.branches import never_taken
 from engine.frontends.pytorch.members import OWN, Module, Scope, Unit, dotted, gather
 
-__all__ = [
-    "BUILTINS",
-    "GRAPH_NODES",
-    "MEMBERS",
-    "NATIVE_CLASSES",
-    "REFUSED_KEYWORDS",
-    "TAKEN",
-    "UNTAKEN",
-    "refusal_of",
-    "screen",
-]
-
 _LISTS = {name: words(text) for name, text in facts(__package__, "allowed.toml").items()}
 
 TAKEN = {

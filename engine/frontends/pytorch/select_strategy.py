@@ -27,16 +27,6 @@ from engine.frontends.pytorch.inputs import run
 from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort
 from engine.graph.execute.session_setup import keep_sums_exact
 
-__all__ = [
-    "QUANTIZED_TOLERANCE",
-    "Agreed",
-    "Expected",
-    "difference",
-    "first_that_agrees",
-    "largest_step",
-    "to_array",
-]
-
 _LOOSE_TOLERANCE = 1e-4  # of approximations of functions: taken where nothing is nearer, and told
 _NOISE = 4.0
 _NOISE_LIMIT = 1e-2

@@ -34,8 +34,6 @@ from engine.frontends.tensorflow.rewrites import rewrite
 from engine.frontends.tensorflow.sizes import read_predef
 from engine.frontends.tensorflow.unroll import has_control_flow, unroll
 
-__all__ = ["DRAWS", "convert", "write_reference"]
-
 _OPSET = 18
 """The newest that tf2onnx 1.17 writes."""
 _MAX_INLINE = 1 << 30

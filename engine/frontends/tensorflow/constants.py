@@ -20,8 +20,6 @@ from engine.frontends.tensorflow.graphdef import reached, tensor_of
 from engine.frontends.tensorflow.prepare import TF_ERRORS, NodeDef, imported
 from engine.graph.ir.folding import TooLargeError, fold
 
-__all__ = ["LIST_OPERATORS", "Constants", "Items", "ListWriter", "Value"]
-
 # what loop counters and their conditions are made of; anything else is asked of TensorFlow
 _FOLDED = {
     "AddV2": "Add",

@@ -17,8 +17,6 @@ from engine.base.formats.protobuf import FIXED32, LENGTH, VARINT, fields, signed
 from engine.base.text import sanitize
 from engine.frontends.facts import facts
 
-__all__ = ["GraphFile", "Node", "reached", "read_graph", "tensor_of"]
-
 # protobuf itself reads no message above 2 GiB
 _MAX_BYTES = (1 << 31) - 1
 _MAX_NODES = 500_000

@@ -20,8 +20,6 @@ from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
 from engine.frontends.tensorflow.prepare import imported
 
-__all__ = ["HANDLERS", "Nudged", "Weight", "nudged", "restore_weights", "take_out"]
-
 Handler = Callable[[Any, Any, str, list[Any]], Any]
 
 

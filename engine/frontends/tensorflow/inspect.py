@@ -21,8 +21,6 @@ from engine.frontends.tensorflow.selection import (
 )
 from engine.frontends.tensorflow.sizes import read_predef
 
-__all__ = ["format_of", "inspect"]
-
 _READ = "up to 2 GiB; written by TensorFlow 1 or 2"
 
 

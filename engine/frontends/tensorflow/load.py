@@ -27,8 +27,6 @@ from engine.graph.execute.session import Session
 from engine.graph.ir.graph import Graph
 from engine.graph.metrics import error_sums
 
-__all__ = ["FAKE_QUANT_SHARE", "TOLERANCE", "load"]
-
 TOLERANCE = 1e-4
 """How far outputs may be from TensorFlow's, times their largest magnitude."""
 

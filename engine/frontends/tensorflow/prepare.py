@@ -18,8 +18,6 @@ from engine.frontends.tensorflow.graphdef import reached, tensor_of
 from engine.frontends.tensorflow.selection import CONTROL_FLOW, refusal_of
 from engine.frontends.tensorflow.sizes import fixed_shape
 
-__all__ = ["TF_ERRORS", "Input", "NodeDef", "Prepared", "imported", "parse", "prepare", "said"]
-
 NodeDef = Any
 """A message of TensorFlow, which comes without types."""
 

@@ -18,8 +18,6 @@ from engine.base.text import sanitize
 from engine.frontends.tensorflow.graphdef import tensor_of
 from engine.frontends.tensorflow.prepare import imported
 
-__all__ = ["RULES", "rewrite"]
-
 ops = tf.raw_ops
 _MAX_RESIZED = 4096
 

@@ -17,20 +17,6 @@ from engine.frontends.facts import facts, words
 from engine.frontends.source import LoadOptions
 from engine.frontends.tensorflow.graphdef import GraphFile, Node, reached, tensor_of
 
-__all__ = [
-    "CONTROL_FLOW",
-    "DROPPED",
-    "SUPPORTED",
-    "Selection",
-    "calls",
-    "candidates",
-    "needed",
-    "refusal_of",
-    "refused",
-    "select",
-    "tensor_name",
-]
-
 _LISTS = {name: words(text) for name, text in facts(__package__, "operators.toml").items()}
 
 DROPPED = frozenset({"Assert", "NoOp"})

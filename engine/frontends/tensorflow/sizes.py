@@ -13,8 +13,6 @@ from engine.base.findings import Finding
 from engine.base.text import sanitize, shape_text
 from engine.graph.ir.arrays import read_npz
 
-__all__ = ["NHWC_FROM_NCHW", "fixed_shape", "read_predef"]
-
 NHWC_FROM_NCHW = (0, 2, 3, 1)
 _MAX_ELEMENTS = 1 << 28
 

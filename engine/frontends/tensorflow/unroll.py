@@ -24,8 +24,6 @@ from engine.frontends.tensorflow.graphdef import tensor_of
 from engine.frontends.tensorflow.prepare import NodeDef
 from engine.frontends.tensorflow.selection import CONTROL_FLOW, DROPPED
 
-__all__ = ["has_control_flow", "unroll"]
-
 FREEZE = "convert_variables_to_constants_v2(function, lower_control_flow=False)"
 """The line that keeps loops and branches as functions."""
 

@@ -17,8 +17,6 @@ from engine.frontends.tflite.schema import Model, Operator, Subgraph
 from engine.frontends.tflite.tensors import Frame, Tensors, Value, constant_array
 from engine.graph.ir.folding import TooLargeError
 
-__all__ = ["CONTROL", "UNKNOWN", "Converter", "Tables", "join_dilated"]
-
 UNKNOWN = "this version does not know it"
 """Why an operator without a reason is refused."""
 

@@ -26,8 +26,6 @@ from engine.frontends.tflite.tensors import (
     quantization_of,
 )
 
-__all__ = ["Handler", "Layer"]
-
 Handler = Callable[["Layer"], None]
 
 _BOUNDS = {RELU: (0.0, math.inf), RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}

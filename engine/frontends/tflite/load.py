@@ -36,8 +36,6 @@ from engine.frontends.tflite.tensors import (
 from engine.graph.ir.constants import MAX_PROTO_BYTES
 from engine.graph.ir.naming import UniqueNames
 
-__all__ = ["Ends", "File", "choose_ends", "inspect", "load", "needed", "read_file"]
-
 
 @dataclass(frozen=True)
 class File:

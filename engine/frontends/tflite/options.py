@@ -12,24 +12,6 @@ from dataclasses import dataclass
 from engine.base.formats.flatbuffers import FlatError, FlatTable
 from engine.frontends.facts import facts
 
-__all__ = [
-    "CUSTOM",
-    "NO_OPTIONS",
-    "OPTIONS",
-    "RELU",
-    "RELU6",
-    "RELU_N1_TO_1",
-    "SAME",
-    "TANH",
-    "VALID",
-    "OptionField",
-    "OptionTable",
-    "Value",
-    "read_custom",
-    "read_options",
-    "same_pads",
-]
-
 SAME, VALID = 0, 1
 """Numbers of the option ``padding``."""
 

@@ -24,18 +24,6 @@ from engine.frontends.tflite.options import (
     read_options,
 )
 
-__all__ = [
-    "Dimension",
-    "Model",
-    "Operator",
-    "Quantization",
-    "Signature",
-    "Sparsity",
-    "Subgraph",
-    "Tensor",
-    "parse_model",
-]
-
 IDENTIFIER = b"TFL3"
 _VERSION = 3
 _MAX_RANK = 32

@@ -22,8 +22,6 @@ from engine.base.text import sanitize
 from engine.frontends.tflite.schema import Model, Operator, Subgraph, Tensor
 from engine.frontends.tflite.tensors import constant_array
 
-__all__ = ["OPERATORS", "State", "state_findings", "with_states"]
-
 _Key = tuple[str, str]
 _NEXT = "{}/next"
 _SHOWN = 4

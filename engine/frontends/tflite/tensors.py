@@ -20,21 +20,6 @@ from engine.frontends.emit import Emitter
 from engine.frontends.facts import words
 from engine.frontends.tflite.schema import Quantization, Sparsity, Subgraph, Tensor
 
-__all__ = [
-    "FIRST",
-    "LAST",
-    "NUMBERS",
-    "Frame",
-    "Tensors",
-    "Value",
-    "checked_constant",
-    "checked_shape",
-    "constant_array",
-    "quantization_of",
-    "to_first",
-    "to_last",
-]
-
 LAST = "last"
 """Layout of the file: channels at the end."""
 FIRST = "first"

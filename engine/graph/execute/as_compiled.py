@@ -27,17 +27,6 @@ from engine.graph.ir import Graph, params_of
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import add_constant, constant_of
 
-__all__ = [
-    "FINEST_SIGMOID",
-    "FUSING_LEVEL",
-    "as_compiled",
-    "bias_of",
-    "coarse_sigmoids",
-    "fused_roundings",
-    "rounded_operands",
-    "table_roundings",
-]
-
 FUSING_LEVEL = 3
 """The ``optimization_level`` from which the compiler fuses."""
 

@@ -16,8 +16,6 @@ from engine.graph.ir.custom_op_calls import node_label, user_code_errors
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.spec import TensorSpec, spec_of
 
-__all__ = ["CustomCall", "has_custom", "require_compute"]
-
 
 def has_custom(graph: Graph) -> bool:
     """Whether a node of the graph is none of ONNX's."""

@@ -10,8 +10,6 @@ from engine.base.errors import UsageError
 from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.graph.ir.spec import TensorSpec
 
-__all__ = ["check_feeds"]
-
 
 def check_feeds(
     feeds: Mapping[str, np.ndarray], inputs: Sequence[TensorSpec]

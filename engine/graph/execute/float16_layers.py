@@ -16,8 +16,6 @@ from engine.graph.ir import Graph, infer_shapes
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import add_constant, constant_of
 
-__all__ = ["float16_layers", "gelus", "half_precision"]
-
 _PAIR = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _FREE = _PAIR | {
     *("Cast", "Constant", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze"),

@@ -16,8 +16,6 @@ from engine.graph.ir.graph import Graph, no_collection
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import add_constant, constant_of
 
-__all__ = ["OFFSET", "fold_constants", "is_quantized", "lower_for_runtime"]
-
 # int8 q with zero point z and uint8 q + 128 with zero point z + 128 stand for the same number
 OFFSET = 128
 

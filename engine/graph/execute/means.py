@@ -17,8 +17,6 @@ from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import add_constant, constant_of
 
-__all__ = ["LARGEST_WINDOW", "is_quantized_mean", "means_in_stages", "quantized_means"]
-
 LARGEST_WINDOW = 8
 """Rows and columns of the largest kernel of a depthwise convolution."""
 

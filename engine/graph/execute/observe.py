@@ -14,8 +14,6 @@ from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import add_constant, constant_of
 
-__all__ = ["Fetch", "add_outputs"]
-
 
 @dataclass(frozen=True, eq=False)
 class Fetch:

@@ -12,8 +12,6 @@ from engine.graph.execute.submodels import SubmodelBuilder
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_shapes
 
-__all__ = ["PartedRun"]
-
 PART_BYTES = 12 << 20
 """Tensors that are given at the same time; what is small enough is still in the cache then."""
 _OUTPUTS = 128

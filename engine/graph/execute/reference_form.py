@@ -20,8 +20,6 @@ from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import constant_of
 
-__all__ = ["reference_form"]
-
 _DOMAIN = "com.microsoft"
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 

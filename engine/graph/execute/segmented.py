@@ -31,8 +31,6 @@ from engine.graph.ir.shapes import infer_shapes
 from engine.graph.ir.spec import TensorSpec
 from engine.graph.segments import Places
 
-__all__ = ["SegmentedSession"]
-
 _TYPE = re.compile(r"tensor\((\w+)\)")
 _ELEMENTS = {
     "float": onnx.TensorProto.FLOAT,

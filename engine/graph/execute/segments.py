@@ -24,8 +24,6 @@ from engine.graph.execute.custom import CustomCall
 from engine.graph.ir.custom import is_custom
 from engine.graph.ir.graph import Graph
 
-__all__ = ["OpenModel", "SegmentExecutor", "SessionLike"]
-
 OpenModel = Callable[[bytes, Path | None], "SessionLike"]
 """Loads a serialised model into ONNX Runtime; writes the optimised one where a path is given."""
 

@@ -9,8 +9,6 @@ import onnx
 
 from engine.graph.execute.runtime import ort
 
-__all__ = ["keep_sums_exact", "kernels_saturate", "opposing_signs", "release_pool", "share_pool"]
-
 # Does this processor need ONNX Runtime's precision mode for exact integer sums?
 
 _MODE = "session.x64quantprecision"

@@ -16,15 +16,6 @@ from engine.graph.ir.graph import Graph, no_collection
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.weightless import weightless_proto
 
-__all__ = [
-    "RuntimeModel",
-    "constants_apart",
-    "duplicate_shared_weights",
-    "elsewhere",
-    "message_and_weights",
-    "prepare_for_ort",
-]
-
 
 def duplicate_shared_weights(graph: Graph) -> Graph:
     """A copy in which every operator has int8 weights and zero points of its own.

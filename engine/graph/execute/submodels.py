@@ -14,8 +14,6 @@ from engine.graph.execute.session import Session, open_model, simulation_errors
 from engine.graph.execute.shared_weights import constants_apart, elsewhere
 from engine.graph.ir.graph import Graph
 
-__all__ = ["OWN", "Ancestors", "Submodel", "SubmodelBuilder", "renamed"]
-
 OWN = "own/"
 """Before the name of a tensor that a part computes where its readers get another one."""
 

@@ -12,15 +12,6 @@ from engine.base.text import human_bytes, sanitize, shape_text
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.spec import constant_of, shape_of
 
-__all__ = [
-    "MAX_AT_ONCE",
-    "MAX_ENDS",
-    "MAX_FROM_NOTHING",
-    "MAX_STEPS",
-    "MAX_TENSOR",
-    "check_amounts",
-]
-
 MAX_TENSOR = 2 << 30
 """Bytes of one tensor. NPUs of these chips address 4 GiB, in which a float16 copy takes half."""
 

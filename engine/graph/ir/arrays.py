@@ -15,8 +15,6 @@ import numpy as np
 from engine.base.content import ContentError, reading
 from engine.base.files import open_regular
 
-__all__ = ["read_npy", "read_npz"]
-
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,

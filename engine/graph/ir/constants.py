@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["IR_VERSION", "MAX_PROTO_BYTES", "NORMALIZED", "OPSET", "ORIGIN", "STANDARD_DOMAINS"]
-
 # ONNX Runtime 1.31 loads at most IR 13 and opset 26, while onnx 1.23 writes IR 14 and opset 28 by
 # default; QuantizeLinear of 16 and 4 bits needs opset 21, which belongs to IR 10.
 OPSET = 21

@@ -20,18 +20,6 @@ from engine.base.errors import UsageError
 from engine.base.text import sanitize
 from engine.graph.ir.constants import STANDARD_DOMAINS
 
-__all__ = [
-    "CUSTOM_DOMAIN",
-    "CustomOperator",
-    "CustomOperators",
-    "assign_custom_domain",
-    "bind_ops",
-    "custom_names",
-    "custom_ops_in",
-    "from_class",
-    "is_custom",
-]
-
 CUSTOM_DOMAIN = "rknn_cst"
 """Domain of custom operators whose nodes name none, as the vendor's own examples have it."""
 

@@ -19,8 +19,6 @@ from engine.base.paths import log_crash
 from engine.base.text import sanitize
 from engine.graph.ir.custom import CustomOperator
 
-__all__ = ["Typed", "inferred_types", "node_label", "user_code_errors"]
-
 _MOST_DIMENSIONS = 32
 _MOST_ELEMENTS = 1 << 40
 

@@ -14,8 +14,6 @@ from engine.graph.ir.custom import CustomOperators, is_custom
 from engine.graph.ir.custom_op_calls import Typed, inferred_types, node_label
 from engine.graph.ir.spec import dtype_name, shape_of
 
-__all__ = ["infer_custom"]
-
 Infer = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 

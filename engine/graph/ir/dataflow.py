@@ -15,8 +15,6 @@ from onnx import numpy_helper
 
 from engine.graph.ir.constants import OPSET
 
-__all__ = ["complete_shapes", "has_open_shapes"]
-
 # Computed tensors are sizes, axes and indices of one tensor; anything larger is data.
 _MAX_ELEMENTS = 64
 

@@ -12,8 +12,6 @@ from engine.graph.ir.graph import Graph
 from engine.graph.ir.spec import spec_of
 from engine.graph.ir.views import attribute_text, operator_name
 
-__all__ = ["GraphDiff", "NodeChange", "ValueChange", "diff"]
-
 
 @dataclass(frozen=True)
 class NodeChange:

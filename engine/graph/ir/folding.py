@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 import onnx
 
-__all__ = ["DIVISIONS", "FOLDED", "LARGEST", "TooLargeError", "fold", "is_safe_division"]
-
 LARGEST = 1 << 20
 """Elements of a result, where the caller gives no bound and no input is larger."""
 

@@ -21,8 +21,6 @@ from engine.graph.ir.custom import CustomOperators, bind_ops, custom_ops_in
 from engine.graph.ir.naming import name_everything
 from engine.graph.ir.spec import TensorSpec, constant_of, input_spec, spec_of
 
-__all__ = ["Graph", "no_collection", "parse_proto"]
-
 # onnx_ir logs what it finds odd in a graph, to the screen where nobody has set logging up; what
 # matters of it is found by ``verify`` and told as an error.
 logging.getLogger("onnx_ir").setLevel(logging.ERROR)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-__all__ = ["UniqueNames", "name_everything"]
-
 
 class UniqueNames:
     """Hands out names that are not taken; the same questions always get the same answers."""

@@ -22,16 +22,6 @@ from engine.graph.ir.constants import OPSET
 from engine.graph.ir.custom import is_custom
 from engine.graph.ir.rewriting import Context, Replacement, Rewrite, attribute, rewrite, without
 
-__all__ = [
-    "CHANGES",
-    "NEWEST_OPSET",
-    "Change",
-    "NoFormError",
-    "lower",
-    "no_form",
-    "unchanged",
-]
-
 NEWEST_OPSET = 28
 """The newest whose changes were read."""
 

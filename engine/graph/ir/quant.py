@@ -14,8 +14,6 @@ from engine.base.plain import JsonObject, JsonValue
 from engine.base.text import did_you_mean, sanitize
 from engine.wire.codec import typed
 
-__all__ = ["QUANT_DTYPES", "QuantParams", "QuantTable", "params_of"]
-
 # dtype -> (lowest, highest) value of the integers
 QUANT_DTYPES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {

@@ -12,17 +12,6 @@ from onnx import helper, numpy_helper
 from engine.graph.ir.constants import OPSET
 from engine.graph.ir.naming import UniqueNames
 
-__all__ = [
-    "Context",
-    "Replacement",
-    "Rewrite",
-    "attribute",
-    "refill",
-    "rewrite",
-    "static_shape",
-    "without",
-]
-
 _Value = TypeVar("_Value", int, float, bytes, list[int], list[float])
 
 

@@ -19,8 +19,6 @@ from engine.graph.ir.dataflow import complete_shapes, has_open_shapes
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.weightless import weightless_proto
 
-__all__ = ["carries_little", "infer_bounded", "infer_model", "infer_proto", "infer_shapes"]
-
 # ONNX's shape inference, with constants carried through a graph where that is needed and bounded.
 #
 # Its data propagation holds the sizes that a graph computes (Shape, Gather, Concat ...), an object

@@ -9,16 +9,6 @@ import onnx_ir as ir
 
 from engine.base.text import shape_text
 
-__all__ = [
-    "TensorSpec",
-    "add_constant",
-    "constant_of",
-    "dtype_name",
-    "input_spec",
-    "shape_of",
-    "spec_of",
-]
-
 
 @dataclass(frozen=True)
 class TensorSpec:

@@ -9,8 +9,6 @@ import numpy as np
 from engine.base.errors import UsageError
 from engine.wire.graph import Channels, Histogram, TensorStatistics
 
-__all__ = ["tensor_statistics"]
-
 _MAX_BINS = 4096
 _MAX_CHANNELS = 4096
 

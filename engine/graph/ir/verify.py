@@ -17,8 +17,6 @@ from engine.graph.ir.shapes import infer_proto
 from engine.graph.ir.spec import spec_of
 from engine.graph.ir.weightless import weightless_proto
 
-__all__ = ["check_channels", "check_proto", "verify"]
-
 
 def verify(graph: Graph) -> None:
     """Check every rule; linear in the number of nodes and values.

@@ -16,17 +16,6 @@ from engine.graph.ir.spec import TensorSpec, constant_of, shape_of, spec_of
 from engine.wire.graph import GraphView, NodeDetail, NodeRow, Tensor, TensorEnd, TensorQuant
 from engine.wire.model import GraphFacts
 
-__all__ = [
-    "Groups",
-    "by_count",
-    "describe",
-    "graph_view",
-    "node_detail",
-    "operator_name",
-    "tensor_kind",
-    "told_tensor",
-]
-
 _MAX_TEXT = 400
 _MAX_ITEMS = 16
 

@@ -8,8 +8,6 @@ import onnx
 import onnx_ir as ir
 from onnx_ir import serde
 
-__all__ = ["SMALL_BYTES", "strip_weights", "weightless_proto"]
-
 # Constants up to this size stay: shape inference and version conversion read shapes, axes and
 # scales from them. All others become inputs of the same type.
 SMALL_BYTES = 1024

@@ -27,8 +27,6 @@ from engine.graph.passes.base import (
 )
 from engine.graph.passes.editor import Editor
 
-__all__ = ["CanonicalClamps", "HardActivations", "HoistActivations", "clamp_bounds"]
-
 _INFINITE = float(np.finfo(np.float32).max)
 
 _NEVER_NEGATIVE = frozenset({"Sigmoid", "Softmax", "HardSigmoid", "Exp", "Abs", "Softplus"})

@@ -14,22 +14,6 @@ from engine.base.errors import GraphError
 from engine.base.text import sanitize
 from engine.graph.passes.editor import Editor
 
-__all__ = [
-    "NearMiss",
-    "NodePass",
-    "Pass",
-    "PassResult",
-    "array",
-    "constant_input",
-    "input_at",
-    "integers",
-    "is_constant",
-    "only_reader",
-    "operators",
-    "shape",
-    "uniform_value",
-]
-
 
 @dataclass(frozen=True)
 class NearMiss:

@@ -14,8 +14,6 @@ from engine.graph.ir import Graph, infer_shapes, verify
 from engine.graph.passes.base import constant_input, integers, operators, shape
 from engine.graph.passes.editor import Editor
 
-__all__ = ["set_batch_size"]
-
 _RECURRENT = operators("LSTM GRU RNN")
 _TOLERANCE = 0.02
 """Of the proof: root mean square difference relative to the range of an output. Kernels add in

@@ -15,8 +15,6 @@ import onnx_ir as ir
 
 from engine.graph.passes.base import array, constant_input, input_at, operators, shape
 
-__all__ = ["ChannelwiseOp", "WeightedOp", "channelwise_op", "weighted_op"]
-
 _KEEPS_ZERO = operators(
     "Relu LeakyRelu Tanh Elu Selu Celu HardSwish Gelu Mish Abs Neg Sqrt Softsign Erf Sign Floor "
     "Ceil Round Identity Dropout MaxPool AveragePool GlobalAveragePool GlobalMaxPool"

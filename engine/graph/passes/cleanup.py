@@ -23,8 +23,6 @@ from engine.graph.passes.base import (
 )
 from engine.graph.passes.editor import Editor, is_dead
 
-__all__ = ["DeadCode", "NoOps", "UnusedConstants"]
-
 
 class DeadCode(Pass):
     """Nodes that lead to no output."""

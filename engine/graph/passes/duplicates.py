@@ -16,8 +16,6 @@ from engine.graph.ir import is_custom
 from engine.graph.passes.base import Pass, operators
 from engine.graph.passes.editor import Editor
 
-__all__ = ["CommonSubexpressions", "DuplicateConstants"]
-
 _RANDOM = operators(
     "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli Dropout"
 )

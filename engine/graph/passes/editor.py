@@ -10,8 +10,6 @@ import onnx_ir as ir
 
 from engine.graph.ir import ORIGIN, UniqueNames
 
-__all__ = ["Editor"]
-
 # An edit beside a value with more readers than this does not wake them all: a graph of n nodes that
 # read one tensor would take n^2 steps.
 _WAKE = 64

@@ -17,8 +17,6 @@ from engine.graph.ir import Graph
 from engine.graph.passes.base import array
 from engine.graph.passes.editor import Editor
 
-__all__ = ["for_every_shape"]
-
 _END = np.iinfo(np.int64).max
 """An end of a Slice: however many there are."""
 

@@ -23,8 +23,6 @@ from engine.graph.ir.folding import DIVISIONS, is_safe_division
 from engine.graph.passes.base import NodePass, Pass, is_constant, shape
 from engine.graph.passes.editor import Editor
 
-__all__ = ["ConstantNodes", "ConstantSubgraphs", "StaticShapes"]
-
 # A result above this size is only kept where it is no larger than what it was computed from.
 LARGEST_RESULT = 1 << 22
 

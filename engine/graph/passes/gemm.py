@@ -22,8 +22,6 @@ from engine.graph.passes.base import (
 )
 from engine.graph.passes.editor import Editor
 
-__all__ = ["CanonicalArithmetic", "CanonicalGemm"]
-
 
 class CanonicalGemm(NodePass):
     """Matrix products with a constant."""

@@ -15,8 +15,6 @@ from engine.graph.ir.folding import DIVISIONS, is_safe_division
 from engine.graph.passes.folding import ConstantNodes, ConstantSubgraphs, StaticShapes
 from engine.graph.passes.manager import Pipeline, run_pipeline
 
-__all__ = ["check_divisions"]
-
 _CONSTANTS = Pipeline("constants", (ConstantNodes, StaticShapes, ConstantSubgraphs))
 
 _WHOLE = frozenset({ir.DataType.INT32, ir.DataType.INT64})

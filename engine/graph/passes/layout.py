@@ -8,8 +8,6 @@ import onnx_ir as ir
 from engine.graph.passes.base import array, input_at, integers, operators, shape
 from engine.graph.passes.editor import Editor
 
-__all__ = ["Region", "accepts_layout", "inverse", "permutation"]
-
 _UNARY = operators(
     "Relu Clip Sigmoid Tanh LeakyRelu HardSigmoid HardSwish Elu Selu Celu Softplus Softsign Exp "
     "Log Sqrt Abs Neg Erf Gelu Mish Reciprocal Floor Ceil Round Sign Cast ThresholdedRelu Identity"

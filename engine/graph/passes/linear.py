@@ -28,8 +28,6 @@ from engine.graph.passes.base import (
 )
 from engine.graph.passes.editor import Editor
 
-__all__ = ["AFFINE_OPS", "Affine", "FuseAffineIntoConsumer", "FuseAffineIntoProducer", "affine_of"]
-
 # Scale and offset per channel, as operators write it: what folding into weights needs to know.
 
 AFFINE_OPS = frozenset({"BatchNormalization", "Mul", "Add", "Sub", "Div"})

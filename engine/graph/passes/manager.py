@@ -30,17 +30,6 @@ from engine.graph.passes.pooling import CanonicalPooling, PadIntoWindow
 from engine.graph.passes.reshaping import CanonicalReshape, CanonicalSlice, ReshapePairs
 from engine.graph.passes.transposes import LayoutPropagation, TransposeChains, TransposeToReshape
 
-__all__ = [
-    "LEVELS",
-    "PASSES",
-    "PIPELINES",
-    "Optimised",
-    "Pipeline",
-    "optimise",
-    "run_pipeline",
-    "with_closed_shapes",
-]
-
 _REPEATED: tuple[type[Pass], ...] = (
     DeadCode,
     ConstantNodes,

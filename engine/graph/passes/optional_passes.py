@@ -15,8 +15,6 @@ from engine.graph.passes.editor import Editor
 from engine.graph.passes.manager import Pipeline, run_pipeline
 from engine.graph.passes.pruning import ZeroChannels
 
-__all__ = ["OPTIONAL", "AppliedPasses", "RemoveIOReshapes", "apply_requested"]
-
 # Remove reshapes at the ends of the graph (``remove_reshape`` [RKNN-T2 2.3.0, 2.2]).
 
 _RESHAPES = operators("Reshape Flatten Squeeze Unsqueeze")

@@ -21,8 +21,6 @@ from engine.graph.passes.base import (
 )
 from engine.graph.passes.editor import Editor
 
-__all__ = ["CanonicalPooling", "PadIntoWindow"]
-
 
 class CanonicalPooling(NodePass):
     """Means over the whole picture."""

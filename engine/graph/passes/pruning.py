@@ -17,8 +17,6 @@ from engine.graph.passes.base import Pass, constant_input, shape
 from engine.graph.passes.channelwise import ChannelwiseOp, WeightedOp, channelwise_op, weighted_op
 from engine.graph.passes.editor import Editor
 
-__all__ = ["ZeroChannels"]
-
 
 @dataclass
 class _Lane:

@@ -11,8 +11,6 @@ from engine.graph.ir import Graph, infer_shapes, verify
 from engine.graph.passes.base import array
 from engine.graph.passes.editor import Editor
 
-__all__ = ["rebind_input_shapes"]
-
 
 def rebind_input_shapes(built: Graph, base: Graph, other: Graph) -> Graph:
     """What was built of a model for one set of input shapes, for another set: same parameters.

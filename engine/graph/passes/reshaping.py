@@ -27,8 +27,6 @@ from engine.graph.passes.base import (
 )
 from engine.graph.passes.editor import Editor
 
-__all__ = ["CanonicalReshape", "CanonicalSlice", "ReshapePairs"]
-
 
 class CanonicalReshape(NodePass):
     """Everything that only changes the shape."""

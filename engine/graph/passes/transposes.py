@@ -15,8 +15,6 @@ from engine.graph.passes.base import NodePass, Pass, shape
 from engine.graph.passes.editor import Editor
 from engine.graph.passes.layout import Region, permutation
 
-__all__ = ["LayoutPropagation", "TransposeChains", "TransposeToReshape"]
-
 
 class TransposeChains(NodePass):
     """Transposes in a row."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from engine.dataset import Dataset
     from engine.quantize import Observations
 
-__all__ = ["CALIBRATE"]
-
 _UNFINISHED = "calibrating"
 """What the cache calls observations of a calibration that is not done."""
 

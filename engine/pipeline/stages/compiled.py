@@ -20,8 +20,6 @@ from engine.wire.codec import encode, typed
 from engine.wire.compile import SecondOpinion
 from engine.wire.record import record
 
-__all__ = ["CompiledModel", "compiled_stage"]
-
 
 @dataclass(frozen=True)
 class CompiledModel:

@@ -19,8 +19,6 @@ from engine.recipe import Recipe, relocatable
 if TYPE_CHECKING:
     from engine.graph.ir import Graph
 
-__all__ = ["CONTAINER", "content_of"]
-
 _OF_THE_MACHINE = frozenset({"cache-not-written", "integer-kernel-inexact"})
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from engine.graph.ir import Graph
     from engine.recipe import Recipe
 
-__all__ = ["DEPLOY"]
-
 _COMPARED = 4
 """Samples at each further set of shapes that are compared with float."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from engine.cost.estimate import CostSettings
     from engine.graph.layers import LayerMap
 
-__all__ = ["ESTIMATE", "Estimated", "cost_inputs", "estimate_stage"]
-
 
 @dataclass(frozen=True)
 class Estimated:

@@ -15,8 +15,6 @@ from engine.pipeline.source import CONVERTED
 if TYPE_CHECKING:
     from engine.frontends.loaded import Loaded
 
-__all__ = ["LOAD", "loads_at_once"]
-
 
 def loads_at_once(pipeline: Pipeline) -> bool:
     """Whether the graph is there in milliseconds: no other program has to convert it first."""

@@ -10,8 +10,6 @@ from engine.pipeline.pipeline import Codec, Pipeline, Stage
 from engine.pipeline.results import GraphData, OptimisedGraph, PassNote
 from engine.recipe import applicability_findings
 
-__all__ = ["OPTIMISE"]
-
 
 def _optimise(pipeline: Pipeline, key: str) -> OptimisedGraph:
     from engine.graph.passes import apply_requested, optimise

@@ -17,8 +17,6 @@ from engine.pipeline.results import Evaluation, GraphData, QuantizedGraph
 if TYPE_CHECKING:
     from engine.quantize import Quantized, QuantizeSettings
 
-__all__ = ["EVALUATE", "QUANTIZE"]
-
 
 def _quantize(pipeline: Pipeline, key: str) -> QuantizedGraph:
     from engine.quantize import quantize

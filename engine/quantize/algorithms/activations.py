@@ -7,13 +7,11 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from engine.graph.ir import Graph, QuantParams
-from engine.quantize.calibration.calibrate import Observations
+from engine.quantize.calibration.observations import Observations
 from engine.quantize.dtypes.formats import Format
 from engine.quantize.dtypes.scheme import activation_params
 from engine.quantize.planning.node_properties import Clamp
 from engine.quantize.planning.plan import Plan, root_of
-
-__all__ = ["absorbs", "activation_table"]
 
 Range = tuple[float, float]
 

@@ -27,8 +27,6 @@ from engine.quantize.calibration.histograms import Histogram
 from engine.quantize.calibration.observations import Observation
 from engine.quantize.planning.node_properties import Clamp
 
-__all__ = ["COST_LIMIT", "Divergence", "least_divergence_range"]
-
 COST_LIMIT = 2.0
 """How many times the squared error of the range that was seen a range may cost: 3 dB."""
 

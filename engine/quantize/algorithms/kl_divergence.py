@@ -29,8 +29,6 @@ from engine.quantize.qdq.insert import insert_qdq
 from engine.quantize.settings import QuantizeSettings
 from engine.report import gain_text
 
-__all__ = ["LOSS_LIMIT", "prepare", "sqnr_losses"]
-
 LOSS_LIMIT = 3.0
 """dB below ``normal`` on one output, on calibration samples, from which the user is warned."""
 

@@ -43,8 +43,6 @@ from engine.quantize.techniques.moments import Moments, make_moments
 from engine.quantize.techniques.rounding import round_with_feedback
 from engine.quantize.weights import LayerWeights, quantize_weights
 
-__all__ = ["EXPONENT", "channel_factors", "prepare"]
-
 EXPONENT = 0.35
 """Chosen with CAUTION, on folds of the calibration photographs, from 0, 0.25, 0.35 and 0.5."""
 

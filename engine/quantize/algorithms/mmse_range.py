@@ -29,8 +29,6 @@ from engine.quantize.calibration.histograms import Histogram
 from engine.quantize.calibration.observations import Observation
 from engine.quantize.planning.node_properties import Clamp
 
-__all__ = ["CAUTION", "RangeCost", "least_cost_range", "pixel_grid_range"]
-
 CAUTION = 4.0
 
 _SHARES = np.arange(20, 71) / 50  # of the end that was seen; 1 is one of them, exactly

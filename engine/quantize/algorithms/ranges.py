@@ -20,15 +20,6 @@ from engine.quantize.settings import QuantizeSettings
 from engine.quantize.techniques.bias import correct_biases
 from engine.quantize.weights import quantize_weights
 
-__all__ = [
-    "Ranges",
-    "choose_ranges",
-    "has_arbitrary_scale",
-    "prepare",
-    "quantize_with_ranges",
-    "unclipped_tensors",
-]
-
 Ranges = Mapping[str, tuple[float, float]]
 """Root tensor -> (minimum, maximum) in its unit."""
 

@@ -28,8 +28,6 @@ from engine.quantize.planning.node_properties import name_of
 from engine.quantize.planning.operators import LAYOUT
 from engine.quantize.planning.plan import Plan, is_quantized_source, plan
 
-__all__ = ["Observation", "Observations", "calibrate", "sample_limit"]
-
 Visit = Callable[[str, np.ndarray, int], None]
 
 # Values that wait for their histograms: counting those of several samples at once takes a third of

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["BINS_PER_OCTAVE", "OCTAVES", "Histogram", "HistogramBuilder"]
-
 BINS_PER_OCTAVE = 256
 OCTAVES = 14
 _SPAN = BINS_PER_OCTAVE * OCTAVES

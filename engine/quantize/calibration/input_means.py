@@ -18,8 +18,6 @@ from engine.quantize.calibration.observations import MeanInput
 from engine.quantize.planning.node_properties import data_inputs, name_of
 from engine.quantize.planning.plan import Plan
 
-__all__ = ["BLOCK", "InputSum", "Sums", "Window", "input_sums"]
-
 BLOCK = 8
 """Samples whose inputs are added up before they are summed over positions, which saves time."""
 

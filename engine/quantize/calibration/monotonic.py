@@ -14,8 +14,6 @@ import onnx_ir as ir
 from engine.graph.ir import Graph
 from engine.quantize.planning.node_properties import name_of
 
-__all__ = ["Rising", "composed", "rising_function"]
-
 Rising = Callable[[np.ndarray], np.ndarray]
 """Float32 of any shape to the same shape; what is not negative stays so."""
 

@@ -18,8 +18,6 @@ from engine.base.text import did_you_mean, sanitize
 from engine.quantize.calibration.histograms import Histogram
 from engine.wire.codec import encode, typed
 
-__all__ = ["MeanInput", "Observation", "Observations"]
-
 _FACTS, _ARRAYS = "observations.json", "observations.npz"
 
 

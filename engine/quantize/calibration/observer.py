@@ -19,8 +19,6 @@ from engine.graph.ir import Graph
 from engine.quantize.calibration.input_means import InputSum
 from engine.quantize.calibration.monotonic import Rising, composed, rising_function
 
-__all__ = ["ActivationObserver", "SampleStats"]
-
 # Channels whose ranges are kept one by one; axis 1 of a list of boxes is longer and no channel.
 _CHANNELS = 4096
 

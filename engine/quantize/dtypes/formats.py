@@ -16,20 +16,6 @@ from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
 from engine.facts import Chip, chip, chips
 
-__all__ = [
-    "HALF_LIMIT",
-    "LAYER_DTYPES",
-    "SCHEMES",
-    "Format",
-    "LayerDtype",
-    "Scheme",
-    "check_dtype",
-    "check_layer_dtype",
-    "layer_dtype",
-    "resolve_dtype",
-    "scheme_of",
-]
-
 T = TypeVar("T")
 Kind = Literal["affine", "symmetric", "dynamic_fixed_point", "float"]
 

@@ -14,8 +14,6 @@ import numpy as np
 from engine.graph.ir import QuantParams
 from engine.quantize.dtypes.formats import SCHEMES, Format
 
-__all__ = ["activation_params", "bias_params", "half_params", "quantize_bias", "weight_params"]
-
 # Below this a scale, or a product of two, leaves float32's normal numbers; no tensor needs it.
 _SMALLEST_SCALE = 1e-18
 

@@ -15,8 +15,6 @@ from engine.quantize.dtypes.formats import Scheme
 from engine.quantize.planning.node_properties import Clamp, WeightPlan, name_of
 from engine.quantize.planning.operators import Role
 
-__all__ = ["cpu_layers", "find_layers", "kind_of", "with_dtypes"]
-
 
 def find_layers(
     nodes: Iterable[ir.Node],

@@ -25,16 +25,6 @@ from engine.quantize.planning.node_properties import (
 )
 from engine.quantize.planning.operators import KEEPS_HALF, Role
 
-__all__ = [
-    "DataFlow",
-    "DtypeBoundary",
-    "assign_schemes",
-    "data_flow",
-    "format_suffix",
-    "operands",
-    "preserves_format",
-]
-
 # Inputs of these beside the first are parameters of the operation, not numbers that it computes
 # with: they stay float32.
 _PARAMETERS = frozenset({"Resize", "BatchNormalization", "Clip", "Pad"})

@@ -9,23 +9,6 @@ import onnx_ir as ir
 
 from engine.graph.ir import is_custom
 
-__all__ = [
-    "Clamp",
-    "WeightPlan",
-    "array_of",
-    "clamp_bounds",
-    "data_inputs",
-    "has_constant_matrix",
-    "input_of",
-    "interpolates_within",
-    "is_constant",
-    "is_float",
-    "name_of",
-    "pads_with_zero",
-    "pool_needs_float",
-    "weight_plan",
-]
-
 # Operators whose activations are all of their inputs; the others have one, input 0.
 _VARIADIC = frozenset({"Concat", "MatMul", "Add", "Mul", "Sub", "Div", "Min", "Max"})
 

@@ -12,18 +12,6 @@ from types import MappingProxyType
 
 from engine.graph.layers import FUSED_ACTIVATIONS
 
-__all__ = [
-    "ARITHMETIC",
-    "CUSTOM_REASON",
-    "FLOAT_REASONS",
-    "KEEPS_HALF",
-    "LAYOUT",
-    "WEIGHTED",
-    "Role",
-    "role_of",
-    "unquantized_reason",
-]
-
 
 class Role(Enum):
     """How an operator takes part in quantization."""

@@ -47,15 +47,6 @@ from engine.quantize.planning.operators import (
     unquantized_reason,
 )
 
-__all__ = [
-    "Clamp",
-    "ConcatPlan",
-    "Plan",
-    "is_quantized_source",
-    "plan",
-    "root_of",
-]
-
 QDQ_OPS = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
 
 _ACTIVE = frozenset({Role.INTEGER, Role.PASSTHROUGH, Role.CLAMP, Role.EMULATED})

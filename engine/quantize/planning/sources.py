@@ -20,8 +20,6 @@ from engine.quantize.planning.layers import kind_of
 from engine.quantize.planning.node_properties import array_of, name_of
 from engine.quantize.planning.operators import WEIGHTED, role_of
 
-__all__ = ["layers_of", "read_qdq_params"]
-
 
 def read_qdq_params(graph: Graph) -> dict[str, QuantParams]:
     """The parameters of all Q/DQ nodes of a graph, for sources that bring their own quantization.

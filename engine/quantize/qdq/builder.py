@@ -8,8 +8,6 @@ import onnx_ir as ir
 from engine.graph.ir import Graph, QuantParams, UniqueNames
 from engine.graph.layers import ADDED
 
-__all__ = ["Builder"]
-
 
 class Builder:
     """Adds constants and nodes to a graph, under names that it does not have yet."""

@@ -36,8 +36,6 @@ from engine.quantize.planning.plan import Plan
 from engine.quantize.qdq.builder import Builder
 from engine.quantize.weights import LayerWeights
 
-__all__ = ["REASON", "insert_qdq"]
-
 REASON = "float_reason"
 """Key in a node's ``metadata_props``: why the node has no integer kernel."""
 

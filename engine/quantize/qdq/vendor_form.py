@@ -44,8 +44,6 @@ from engine.quantize.qdq.vendor_strides import (
     write_small_stride,
 )
 
-__all__ = ["KEPT_IN_FLOAT16", "vendor_form"]
-
 _ALONE = frozenset(
     {
         *("Add", "Sub", "Mul", "Div", "Sqrt"),

@@ -21,16 +21,6 @@ from engine.graph.ir.opsets import NoFormError, lower
 from engine.graph.passes import Editor
 from engine.quantize.qdq.vendor_form import vendor_form
 
-__all__ = [
-    "SCALE_SPAN",
-    "VENDOR_IR_VERSION",
-    "VENDOR_OPSET",
-    "lower_for_vendor",
-    "narrow_scales",
-    "span_of",
-    "wide_layers",
-]
-
 SCALE_SPAN = 1 << 14
 """How far the scales of one layer may be apart, on most chips."""
 

@@ -18,14 +18,6 @@ import onnx_ir as ir
 from engine.graph.ir import constant_of
 from engine.graph.passes import Editor
 
-__all__ = [
-    "LARGEST_STRIDE",
-    "is_of_all_rows",
-    "is_of_large_stride",
-    "write_rows_as_channels",
-    "write_small_stride",
-]
-
 LARGEST_STRIDE = 7
 """The largest stride that the toolkit leaves whole."""
 

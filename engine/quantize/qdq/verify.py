@@ -21,8 +21,6 @@ from engine.quantize.weights import quantize_weights
 if TYPE_CHECKING:
     from engine.quantize.quantized import Quantized
 
-__all__ = ["applied_dtypes", "enforce_formats", "has_format"]
-
 # Convert an algorithm's int8 result to the dtypes assigned to each layer.
 #
 # An algorithm that equalizes, chooses ranges and rounds weights may know w8a8 alone. Its graph and

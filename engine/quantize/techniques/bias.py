@@ -25,8 +25,6 @@ from engine.quantize.calibration.observations import Observations
 from engine.quantize.planning.plan import Plan
 from engine.quantize.weights import LayerWeights
 
-__all__ = ["correct_biases", "mean_output"]
-
 
 def correct_biases(
     graph: Graph,

@@ -25,8 +25,6 @@ from engine.quantize.planning.node_properties import (
 from engine.quantize.planning.operators import Role
 from engine.quantize.planning.plan import Plan
 
-__all__ = ["Channels", "Consumer", "find_channels", "input_axis_scaled", "output_axis_scaled"]
-
 
 @dataclass(frozen=True)
 class Consumer:

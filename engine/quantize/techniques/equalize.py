@@ -24,15 +24,6 @@ from engine.quantize.techniques.channels import (
     output_axis_scaled,
 )
 
-__all__ = [
-    "ChannelRange",
-    "ConsumerNoise",
-    "consumer_noise",
-    "equalization_factors",
-    "noise_gains",
-    "scaled_graph",
-]
-
 # A channel whose noise counts less than this share of the average channel's gets a wider range: it
 # costs little (at most 10 log10(1 + share) dB), and what fires rarely is clipped less.
 _LEAST_NOISE = 0.4**2

@@ -15,8 +15,6 @@ from engine.graph.ir import Graph
 from engine.quantize.planning.node_properties import WeightPlan, data_inputs, name_of
 from engine.quantize.planning.plan import Plan
 
-__all__ = ["Moments", "make_moments"]
-
 # Columns longer than this gain nothing from error feedback for 95 % of the time.
 LARGEST_K = 600
 

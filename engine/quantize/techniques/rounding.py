@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["corrected_bias", "round_with_feedback"]
-
 _DAMPING = 0.05
 
 

@@ -19,8 +19,6 @@ from engine.quantize.planning.node_properties import name_of
 from engine.quantize.planning.operators import LAYOUT
 from engine.quantize.planning.plan import Plan, root_of
 
-__all__ = ["Logits", "find_logits"]
-
 # By how much of the width that was seen each end moves outwards.
 _MOVES = (0.3, 0.15, 0.0, -0.1, -0.2, -0.3, -0.4, -0.5, -0.6, -0.7)
 

@@ -21,8 +21,6 @@ from engine.base.events import LogLine, Reporter
 from engine.base.paths import private_folder, private_handle, state_folder
 from engine.base.text import sanitize
 
-__all__ = ["LOG_NAME", "ToolkitLog", "about_sandbox", "new_log"]
-
 LOG_NAME = "toolkit.log"
 
 _HEAD = 64 << 20

@@ -30,8 +30,6 @@ from engine.toolkit.bridge.log import ToolkitLog
 from engine.toolkit.environments import using
 from engine.wire.vendor import ToolkitEnvironment
 
-__all__ = ["Reach", "ToolkitProcess"]
-
 _TERMINATE_SECONDS = 0.5  # a command that was stopped leaves no toolkit a second later
 _HANG_UP_SECONDS = 2.0
 _ANSWER_LIMIT = 64 << 20

@@ -14,8 +14,6 @@ import struct
 import sys
 from typing import Any, Tuple
 
-__all__ = ["Arrays", "ClassInFile", "Unpackable", "pack", "unpack"]
-
 _DEPTH = 40
 _MAGIC = b"\x93NUMPY"
 _HEADER_LIMIT = 1 << 16

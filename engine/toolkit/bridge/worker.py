@@ -48,8 +48,6 @@ else:
     values = _beside("values.py")
     confine = _beside("confine/__init__.py")
 
-__all__ = ["METHODS", "main"]
-
 METHODS = frozenset(
     [
         "accuracy_analysis", "build", "codegen", "config", "direct_build", "eval_memory",

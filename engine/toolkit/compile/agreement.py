@@ -12,16 +12,6 @@ from engine.base.text import sanitize, shape_text
 from engine.graph.metrics import ErrorSums, error_sums
 from engine.wire.compile import OutputAgreement
 
-__all__ = [
-    "FAILS_BELOW",
-    "LEVEL_2",
-    "LEVEL_3",
-    "WITH_FLOAT16",
-    "Agreement",
-    "Limits",
-    "OutputsDifferError",
-]
-
 FAILS_BELOW = 0.99
 """A cosine below it is no matter of rounding: the compiled model computes something else."""
 

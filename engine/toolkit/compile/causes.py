@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from engine.base.errors import CompilerError
 
-__all__ = ["explained"]
-
 
 @dataclass(frozen=True)
 class _Cause:

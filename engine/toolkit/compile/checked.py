@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
     from engine.toolkit.compile.compiler import CompilerRequest
 
-__all__ = ["check_compiled"]
-
 _INTEGER_ENDS = {"int8", "uint8", "int16", "int4"}
 
 

@@ -21,8 +21,6 @@ from engine.wire.compile import QuantizedBy
 if TYPE_CHECKING:
     from engine.toolkit.toolkit import RemoteRKNN, Toolkit
 
-__all__ = ["CompilerRequest", "CompilerRun"]
-
 MODEL_LIMIT = 4 << 30
 """Bytes of a compiled model that are read back."""
 

@@ -16,8 +16,6 @@ from engine.graph.ir.constants import STANDARD_DOMAINS
 from engine.graph.ir.custom import is_custom
 from engine.graph.ir.opsets import NoFormError, lower
 
-__all__ = ["generation_1_onnx"]
-
 _VERSIONS = ((1, 6), 11, 6), ((0, 0), 9, 3)
 """From which toolkit on, its opset, its IR version."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from engine.graph.ir import Graph
     from engine.graph.layers import LayerMap
 
-__all__ = ["idle_targets", "op_targets", "toolkit_onnx"]
-
 _SHOWN = 3
 _STATES = 5
 """Index of the first state among the inputs of a recurrent layer."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from engine.cost.printed import Printed
     from engine.graph.ir import TensorSpec
 
-__all__ = ["LONGEST_PORT", "NeutralNames", "neutral_names", "port_in_file"]
-
 LONGEST_PORT = 120
 """Characters of an input or output: 2.3.2 fails from 127 on, where it adds endings earlier."""
 _BYTES_OF_PORT = 240

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from engine.base.findings import Finding, Severity
 from engine.base.text import sanitize
 
-__all__ = ["notice_findings"]
-
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _LINE = re.compile(
     r"^(?P<level>[WE]) (?:RKNN: \[[0-9:.]+\] |(?:(?P<method>\w{1,40}): )?)(?P<text>.*)$"

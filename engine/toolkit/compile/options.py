@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from engine.dataset.preprocess import InputPlan
     from engine.recipe import Recipe
 
-__all__ = ["QDQ_DTYPES", "ToolkitOptions", "choose_quantizer", "require_dtypes", "toolkit_options"]
-
 QDQ_DTYPES = frozenset({"w8a8", "asymmetric_quantized-8"})
 """Dtypes whose numbers the toolkit takes over from Q/DQ pairs."""
 

@@ -24,8 +24,6 @@ from engine.wire.compile import QuantizedBy
 if TYPE_CHECKING:
     from engine.toolkit.compile.compiler import CompilerRequest
 
-__all__ = ["SIDE_VERSION", "Origin", "compiled_from", "names_of", "side_file", "side_path"]
-
 SIDE_VERSION = 1
 
 _LIMIT = 16 * 2**20

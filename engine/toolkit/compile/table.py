@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from engine.graph.layers import LayerMap
     from engine.wire.cost import ChipEstimate, LayerCost
 
-__all__ = ["CompilerTable", "compiler_table"]
-
 _SAME = 0.01
 """Share of cycles or bytes by which the two may differ."""
 _MOST_FINDINGS = 30

@@ -38,8 +38,6 @@ from engine.wire.vendor import (
     ToolkitRemoved,
 )
 
-__all__ = ["adopt", "make_default", "remove"]
-
 
 def adopt(params: ToolkitAdoptParams, reporter: Reporter) -> ToolkitEnvironment:
     """Take in an environment with rknn-toolkit2 or rknn-toolkit; nothing is written there.

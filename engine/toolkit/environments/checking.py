@@ -24,8 +24,6 @@ from engine.toolkit.environments.registry import Entry, find_any, remember
 from engine.toolkit.environments.wheels import all_pins, needed, takes
 from engine.wire.vendor import ToolkitEnvironment
 
-__all__ = ["check", "examine", "judge", "look_into"]
-
 TOOLKIT_MODULE = "rknn.api"
 
 MODULES = {

@@ -60,8 +60,6 @@ from engine.toolkit.environments.registry import (
 from engine.toolkit.environments.wheels import Pins, Wheel, check_wheels, pins_of
 from engine.wire.vendor import ToolkitEnvironment, ToolkitInstallParams
 
-__all__ = ["install"]
-
 _STAGES = (
     ("vendor.python", "Making the Python environment"),
     ("vendor.packages", "Installing what the toolkit needs"),

@@ -20,28 +20,6 @@ from engine.base.files import atomic_write, output_errors, read_regular
 from engine.base.paths import cache_folder, data_folder, private_folder
 from engine.wire.vendor import ToolkitEnvironment
 
-__all__ = [
-    "ENVIRONMENT_VARIABLE",
-    "PACKAGES",
-    "READY",
-    "UNFINISHED",
-    "Installed",
-    "clear",
-    "earlier_folder",
-    "folder_size",
-    "given_folder",
-    "held",
-    "installed",
-    "is_managed",
-    "python_of",
-    "read_ready",
-    "remove_folder",
-    "site_time",
-    "toolkits_folder",
-    "using",
-    "write_ready",
-]
-
 ENVIRONMENT_VARIABLE = "RKNNTUI_VENDOR"
 """Names the folder of the environment that is used for its generation where none is named."""
 

@@ -20,8 +20,6 @@ from engine.base.text import sanitize
 from engine.toolkit.environments.places import PACKAGES
 from engine.toolkit.environments.programs import clean_environment, run
 
-__all__ = ["Attempt", "Package", "Probe", "generation_of", "probe"]
-
 FACT_SECONDS = 60.0
 """How long an interpreter may take to say what it is."""
 IMPORT_SECONDS = 240.0

@@ -20,8 +20,6 @@ from pathlib import Path
 from engine.base.errors import ToolkitError
 from engine.base.events import Reporter
 
-__all__ = ["Ended", "check_platform", "clean_environment", "dying_with_us", "find_python", "run"]
-
 _SECONDS = 20.0
 _TEST = "import ensurepip, venv, sys; print('%d.%d' % sys.version_info[:2])"
 # what would lead Python or pip elsewhere than to the environment that is made or used

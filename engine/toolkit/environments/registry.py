@@ -41,22 +41,6 @@ from engine.wire.codec import encode, typed
 from engine.wire.record import record
 from engine.wire.vendor import ToolkitEnvironment, ToolkitPlace, ToolkitState
 
-__all__ = [
-    "DEFAULT_NAME",
-    "Entry",
-    "changed",
-    "check_name",
-    "environment_of",
-    "find",
-    "find_any",
-    "free_name",
-    "known",
-    "named",
-    "read",
-    "remember",
-    "taken_error",
-]
-
 _LIMIT = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _LOCK_SECONDS = 10.0

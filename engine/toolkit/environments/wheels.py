@@ -26,18 +26,6 @@ from packaging.version import InvalidVersion, Version
 from engine.base.errors import ToolkitError
 from engine.base.text import did_you_mean, sanitize
 
-__all__ = [
-    "TESTED",
-    "Pins",
-    "Wheel",
-    "all_pins",
-    "check_wheels",
-    "needed",
-    "pins_of",
-    "takes",
-    "wheels_in",
-]
-
 TESTED = "2.3.2"
 """The toolkit that is made where no version is named: all figures of the docs are of it."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from rknntui.keys.actions import Action
 from rknntui.widgets.record_view import table_actions
 
-__all__ = ["ACTIONS"]
-
 ACTIONS: tuple[Action, ...] = (
     Action("accuracy.analyse", "Run", "Compare every layer, or run the next step.", ("r",), True),
     Action("accuracy.next-view", "View", "Switch between Layers, Guide and Score.", ("v",), True),

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
 
-__all__ = ["GuidePane", "step_lines"]
-
 _EMPTY = (
     "The guide has not started.\n\n"
     "{accuracy.analyse} runs its first step. It follows the vendor's debugging procedure: first "

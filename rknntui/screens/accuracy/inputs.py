@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from textual.app import App
 
-__all__ = ["ask_inputs", "start_folder"]
-
 
 def start_folder(beside: object) -> str:
     """Where a picker starts that is to be at or beside a file or folder; empty without one."""

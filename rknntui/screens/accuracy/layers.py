@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from engine.wire.layers import LayerFigures
 
-__all__ = ["LayerPane"]
-
 
 class LayerPane(Vertical):
     """Shows one layer; drilled into, over the whole workspace, it asks for the histograms.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
 
-__all__ = ["Ranking"]
-
 _SORTS = ("sqnr", "isolated_sqnr", "output_impact", "cosine", "isolated_cosine", None)
 _WORST_HIGH = ("output_impact",)
 _NO_BUILD = "Not built yet.\n\n{go.quantize} shows Quantize, {quantize.build} builds there."

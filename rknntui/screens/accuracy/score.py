@@ -21,8 +21,6 @@ from rknntui.widgets.wrap import wrap
 if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
 
-__all__ = ["ScorePane"]
-
 _EMPTY = (
     "Nothing scored yet.\n\n"
     "{accuracy.labels} chooses labelled samples: a folder with a subfolder for each class, a text "

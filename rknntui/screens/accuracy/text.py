@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from engine.wire.rounding import RoundedLayer
     from rknntui.widgets.strips import Line
 
-__all__ = ["clipped", "decibel_text", "held", "layer_lines"]
-
 
 def decibel_text(value: float | None, *, unit: bool = False) -> str:
     """An SQNR; a low one has a mark, so that it is seen without colours."""

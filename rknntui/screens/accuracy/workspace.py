@@ -34,8 +34,6 @@ from rknntui.widgets.view_bar import ViewBar
 if TYPE_CHECKING:
     from rknntui.session.messages import BuildFinished, JobChanged, JobEnded, ResultFound
 
-__all__ = ["Accuracy"]
-
 BINS = 256
 _PANES = {"Layers": "accuracy-body", "Guide": "guide", "Score": "score"}
 _OF_VIEW = {

@@ -10,8 +10,6 @@ from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.dialogs.new_file import ask_new_file
 from rknntui.widgets.record_view import RecordView, as_file
 
-__all__ = ["TableWorkspace", "tabbed"]
-
 
 def tabbed(rows: list[tuple[str, ...]]) -> str:
     """Rows as text, cells split by tabs: what spreadsheets and ``cut`` take."""

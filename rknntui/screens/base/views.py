@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from rknntui.widgets.strips import Line
 
-__all__ = ["LOW", "Views"]
-
 LOW = 32
 """Lines of a terminal below which little is said beside the figures."""
 _FEW_LINES, _MANY_LINES = 4, 8

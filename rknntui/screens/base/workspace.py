@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from rknntui.session.state import Session
     from rknntui.shell import Shell
 
-__all__ = ["Workspace"]
-
 P = TypeVar("P")
 R = TypeVar("R")
 

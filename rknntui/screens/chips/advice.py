@@ -11,8 +11,6 @@ from rknntui.widgets.records import RecordTable
 if TYPE_CHECKING:
     from engine.wire.cost import AdviceAnswer, ChipCheck
 
-__all__ = ["AdvicePane", "CheckPane"]
-
 
 class CheckPane(RecordView):
     """A row for each layer that does not run on the NPU as it is."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from rknntui.screens.chips.estimates import Want
     from rknntui.session.state import Session
 
-__all__ = ["command_line"]
-
 _VERBS = {"Chips": "chips", "Memory": "memory", "Check": "check"}
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from engine.wire.method import Query
     from rknntui.screens.base.workspace import Workspace
 
-__all__ = ["Answers", "Want"]
-
 _REST = 0.25
 """Seconds without another change of the recipe before the model is estimated again."""
 _LAYERED = ("Layers", "Compare", "Memory", "Roofline")

@@ -15,17 +15,8 @@ from rknntui.widgets.wrap import wrap
 if TYPE_CHECKING:
     from engine.wire.cost import AdviceAnswer, ChipCheck, ChipEstimate, Estimates, WhatIf
     from engine.wire.layers import LayerFigures
-    from rknntui.widgets.records import Record
+    from engine.wire.table import Record
     from rknntui.widgets.strips import Line
-
-__all__ = [
-    "advice_lines",
-    "check_lines",
-    "chip_lines",
-    "layer_lines",
-    "memory_lines",
-    "top_facts",
-]
 
 
 def top_facts(

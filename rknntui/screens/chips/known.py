@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from rknntui.screens.base.workspace import Workspace
     from rknntui.widgets.strips import Line
 
-__all__ = ["calibrate", "show_facts"]
-
 
 def show_facts(workspace: Workspace, chip: str) -> None:
     """Ask for the facts of a chip and show them in a dialog."""

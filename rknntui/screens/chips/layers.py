@@ -10,17 +10,15 @@ from engine.wire.cost_tables import since
 from engine.wire.formats import MILLISECONDS, RATIO
 from engine.wire.layer_tables import COST
 from engine.wire.layers import LayerFigures, by_layer, layer_rows
-from engine.wire.table import Column, Table
+from engine.wire.table import Column, Record, Table
 from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.record_view import RecordView
-from rknntui.widgets.records import Record, RecordTable
+from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import bar
 
 if TYPE_CHECKING:
     from engine.wire.cost import ChipEstimate
     from engine.wire.table import Meaning, Table
-
-__all__ = ["ComparePane", "CostPane"]
 
 _BAR = 8
 _SIGNS = {"CPU": "!", "unknown": "?", "none": "✗"}

@@ -13,9 +13,6 @@ from rknntui.widgets.records import RecordTable
 if TYPE_CHECKING:
     from engine.wire.cost import ChipEstimate, Estimates
 
-__all__ = ["ChipsPane"]
-
-
 _VARIED = replace(
     CHIPS,
     columns=tuple(

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from engine.wire.cost import ChipEstimate
 
-__all__ = ["SpansPane"]
-
 
 class SpansPane(Vertical):
     """The blocks of memory over time; below them the tensors that are alive at a layer."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from rknntui.widgets.records import RecordTable
     from rknntui.widgets.strips import Line
 
-__all__ = ["PANES", "ChipViews", "Shown"]
-
 PANES = {
     "Chips": "chips-pane",
     "Layers": "cost-pane",

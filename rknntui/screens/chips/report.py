@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rknntui.cost_report import Kind
     from rknntui.screens.base.workspace import Workspace
 
-__all__ = ["ask_report"]
-
 _KINDS: dict[str, Kind] = {"Chips": "chips", "Memory": "tensors"}
 
 

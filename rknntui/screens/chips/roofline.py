@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from engine.wire.cost import ChipEstimate
 
-__all__ = ["Point", "Roof", "RooflineChart", "RooflinePane", "points_of"]
-
 _LABEL = 9
 _STYLES = {"compute": "accent", "memory": "good"}
 

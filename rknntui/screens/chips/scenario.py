@@ -13,8 +13,6 @@ from rknntui.screens.dialogs.request import RequestDialog
 if TYPE_CHECKING:
     from engine.wire.graph import Tensor
 
-__all__ = ["AS_IS", "checked", "scenario_words", "what_if_dialog"]
-
 AS_IS = WhatIf()
 """The recipe's own figures."""
 _DTYPES = ("int8", "float16")

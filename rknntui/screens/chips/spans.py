@@ -16,8 +16,6 @@ from rknntui.widgets.strips import Line, fit
 if TYPE_CHECKING:
     from engine.wire.cost import TensorSpan
 
-__all__ = ["SpansChart", "alive_at", "peak_of"]
-
 _BLOCKS = ("█", "▓", "▒")
 _STYLES = ("accent", "good", "warn")
 _LABEL = 10

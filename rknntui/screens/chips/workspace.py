@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from rknntui.links import Link
     from rknntui.session.messages import RecipeChanged
 
-__all__ = ["Chips"]
-
 _FIRST = "rk3588"
 """The chip that is looked at first where the recipe names none."""
 

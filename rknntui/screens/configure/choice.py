@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from engine import Option
     from rknntui.session.drafts import Values
 
-__all__ = ["choose", "turned", "values_about"]
-
 UNSET = "none"
 """Stands for no value, where an option need not have one."""
 

@@ -11,8 +11,6 @@ from rknntui.screens.dialogs.new_file import ask_new_file
 if TYPE_CHECKING:
     from rknntui.screens.base.workspace import Workspace
 
-__all__ = ["load_recipe", "save_recipe"]
-
 
 def load_recipe(workspace: Workspace) -> None:
     """Choose a recipe file and take its values."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from engine import Option
     from rknntui.widgets.strips import Line
 
-__all__ = ["diff_lines", "help_lines", "issue_lines"]
-
 _HOW = {
     "bool": "left and right switch",
     "int": "Enter edits, left and right count",

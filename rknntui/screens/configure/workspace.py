@@ -27,8 +27,6 @@ from rknntui.widgets.form import PER_LAYER, FormRows, OptionForm, RowState, valu
 from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.side_pane import SidePane
 
-__all__ = ["Configure"]
-
 _CHECK_SECONDS = 0.25
 _EDITS = ("edit", "build")
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from rknntui.screens.base.workspace import Workspace
 
-__all__ = ["DatasetFiles"]
-
 
 class DatasetFiles:
     """Asks for a list or a folder of samples, and sets the recipe's dataset to it.

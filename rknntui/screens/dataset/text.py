@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from engine.wire.dataset import Channel, DatasetFacts
     from rknntui.widgets.strips import Line
 
-__all__ = ["channel_lines", "facts_text"]
-
 _SLACK = 1e-3
 
 

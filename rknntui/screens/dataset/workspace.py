@@ -44,8 +44,6 @@ from rknntui.widgets.wrap import wrap
 if TYPE_CHECKING:
     from rknntui.widgets.strips import Line
 
-__all__ = ["DatasetWorkspace"]
-
 EMPTY = (
     "No calibration dataset yet.\n\n"
     "{dataset.pick} chooses a folder of images or a dataset.txt.\n"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from rknntui.keys.actions import Action
 from rknntui.widgets.record_view import table_actions
 
-__all__ = ["ACTIONS", "OF_VIEWS"]
-
 ACTIONS: tuple[Action, ...] = (
     Action(
         "deploy.start",

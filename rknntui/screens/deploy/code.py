@@ -28,14 +28,6 @@ if TYPE_CHECKING:
     from rknntui.screens.dialogs.dialogs import Dialog
     from rknntui.session.state import Session
 
-__all__ = [
-    "CodePane",
-    "ask_setting",
-    "project_command",
-    "show_file",
-    "write_project",
-]
-
 LANGUAGES: dict[str, str] = {
     "cpp": "C++ with the RKNN C API and CMake; no Python on the board",
     "python": "Python with rknnlite on the board",

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rknntui.screens.deploy.targets import Targets
     from rknntui.screens.deploy.toolkits import KnownToolkits
 
-__all__ = ["AgreementPane", "CompilePane", "LayersPane", "disagreement_rank"]
-
 
 class CompilePane(WithJob):
     """A row for each chip; while a job compiles, its stages and log below."""

@@ -19,21 +19,10 @@ if TYPE_CHECKING:
     from engine.wire.codegen import Generated
     from engine.wire.compile import Compiled
     from engine.wire.layers import LayerFigures
+    from engine.wire.table import Record
     from engine.wire.vendor import ToolkitEnvironment
     from rknntui.session.job_view_model import JobView
-    from rknntui.widgets.records import Record
     from rknntui.widgets.strips import Line
-
-__all__ = [
-    "agreement_lines",
-    "compiled_lines",
-    "error_lines",
-    "generated_lines",
-    "job_error",
-    "layer_lines",
-    "running_facts",
-    "toolkit_lines",
-]
 
 APPLIES = "deploy.apply-remedy"
 _ACCEPTS = "--accept-difference"

@@ -27,15 +27,6 @@ if TYPE_CHECKING:
     from rknntui.screens.base.workspace import Workspace
     from rknntui.widgets.strips import Line
 
-__all__ = [
-    "FILE_JOBS",
-    "ask_encrypted",
-    "ask_segments",
-    "checked_cuts",
-    "forget_key",
-    "show_file_result",
-]
-
 FILE_JOBS = (ENCRYPTION_ENCRYPT.name, SEGMENTS_CUT.name)
 _LEVELS = {
     "1": "about half a second to open",

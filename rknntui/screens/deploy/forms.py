@@ -23,16 +23,6 @@ if TYPE_CHECKING:
     from rknntui.screens.base.workspace import Workspace
     from rknntui.widgets.strips import Line
 
-__all__ = [
-    "FORMS",
-    "ExportPane",
-    "Form",
-    "ask_export",
-    "export_command",
-    "show_exported",
-    "stem_of",
-]
-
 
 @dataclass(frozen=True)
 class Form:

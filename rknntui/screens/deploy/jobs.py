@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView, StageView
     from rknntui.widgets.record_view import RecordView
 
-__all__ = ["WithJob", "chip_states", "newest_job"]
-
 
 class WithJob(Vertical):
     """A table; while a job runs, its stages and log are below."""

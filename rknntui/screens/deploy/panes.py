@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from rknntui.widgets.records import RecordTable
     from rknntui.widgets.strips import Line
 
-__all__ = ["PANES", "DeployViews", "Shown"]
-
 PANES = {
     "Export": "export-pane",
     "Compile": "compile-pane",

@@ -9,8 +9,6 @@ from rknntui.screens.deploy.actions import OF_VIEWS
 if TYPE_CHECKING:
     from rknntui.screens.deploy.workspace import Deploy
 
-__all__ = ["reason"]
-
 _NO_MODEL = "no model is open ({app.open} opens one)."
 _CONTAINER = "a container is open; open its model to {} it."
 _LINKS = ("node", "drill", "dtypes", "cost")

@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.state import Session
 
-__all__ = [
-    "ask_settings",
-    "ask_start",
-    "compile_command",
-    "settings_words",
-]
-
 Settle = Callable[[CompileParams], None]
 _AUTO = "automatic"
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
 
-__all__ = ["Targets"]
-
 
 class Targets:
     """What is known of the chips for the open model.

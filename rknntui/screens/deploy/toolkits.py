@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from rknntui.screens.base.workspace import Workspace
 
-__all__ = ["KnownToolkits", "ToolkitsPane", "ask_adopt", "ask_install", "ask_remove", "check"]
-
 TOOLKIT_JOBS = tuple(
     method.name for method in (VENDOR_INSTALL, VENDOR_CHECK, VENDOR_ADOPT, VENDOR_REMOVE)
 )

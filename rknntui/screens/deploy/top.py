@@ -13,8 +13,6 @@ from rknntui.widgets.facts_line import Fact
 if TYPE_CHECKING:
     from rknntui.screens.deploy.workspace import Deploy
 
-__all__ = ["command_line", "top_facts"]
-
 _OF_CHIPS = ("Compile", "Layers", "Agreement")
 
 

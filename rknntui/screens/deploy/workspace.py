@@ -63,8 +63,6 @@ if TYPE_CHECKING:
     from rknntui.session.messages import JobChanged, JobEnded, RecipeChanged, ResultFound
     from rknntui.widgets.strips import Line
 
-__all__ = ["Deploy"]
-
 _JOBS = (EXPORT.name, COMPILE.name, CODEGEN.name, *FILE_JOBS, *TOOLKIT_JOBS)
 _OF_CHIP = ("Layers", "Agreement")
 _RESULTS = ("Compile", *_OF_CHIP)

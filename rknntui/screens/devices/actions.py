@@ -5,8 +5,6 @@ from __future__ import annotations
 from rknntui.keys.actions import Action
 from rknntui.widgets.record_view import table_actions
 
-__all__ = ["ACTIONS", "NO_BOARD", "OF_MONITOR"]
-
 ACTIONS = (
     Action(
         "devices.run", "Start", "Ask or examine the board, or start and stop a watch.", ("r",), True

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
 
-__all__ = ["DoctorPane"]
-
 
 @dataclass
 class _Examination:

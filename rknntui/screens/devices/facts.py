@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from engine.wire.devices import Device
     from rknntui.widgets.strips import Line
 
-__all__ = ["FactsPane"]
-
 
 class FactsPane(SidePane):
     """One board, and the notices of the list."""

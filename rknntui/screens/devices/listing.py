@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from textual.timer import Timer
 
-__all__ = ["Looking"]
-
 POLL_SECONDS = 1.0
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
 
-__all__ = ["HERTZ", "MonitorPane", "board_lines"]
-
 HERTZ = (1.0, 2.0, 5.0, 10.0)
 """Looks a second to choose from."""
 LONGEST_SECONDS = 24 * 3600.0

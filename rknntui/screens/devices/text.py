@@ -16,17 +16,8 @@ if TYPE_CHECKING:
     from engine.wire.board import About, BoardFacts, BoardState, VersionRow
     from engine.wire.devices import Device
     from engine.wire.doctor import Check
-    from rknntui.widgets.records import Record
+    from engine.wire.table import Record
     from rknntui.widgets.strips import Line
-
-__all__ = [
-    "about_lines",
-    "check_lines",
-    "device_lines",
-    "device_records",
-    "megahertz",
-    "notice_lines",
-]
 
 LABEL = 13
 """Cells of the names in front of facts."""

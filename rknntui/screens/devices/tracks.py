@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from engine.wire.board import BoardFacts, BoardState
     from engine.wire.monitor import BoardSample
 
-__all__ = ["KEPT", "BoardTrack", "Track"]
-
 KEPT = 600
 """Looks whose figures are kept: more than any screen is wide."""
 _WARMEST = 100.0

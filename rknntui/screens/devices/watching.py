@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rknntui.session.state import Session
     from rknntui.shell import Shell
 
-__all__ = ["Watching", "examine", "recipe_chip"]
-
 
 def recipe_chip(session: Session) -> str | None:
     """The chip of the open recipe, which a board is held against where no model is open."""

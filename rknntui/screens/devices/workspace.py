@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from rknntui.session.messages import JobChanged, JobEnded, RecipeChanged
 
-__all__ = ["Devices"]
-
 REST_SECONDS = 0.3
 """A ready board is asked what it is once the cursor has rested on it for so long."""
 _VIEWS = {"Facts": "board", "Doctor": "doctor", "Monitor": "monitor"}

@@ -26,15 +26,6 @@ if TYPE_CHECKING:
     from rknntui.shell import Shell
     from rknntui.widgets.strips import Line
 
-__all__ = [
-    "ChoiceDialog",
-    "ConfirmDialog",
-    "Dialog",
-    "ErrorDialog",
-    "PromptDialog",
-    "TextDialog",
-]
-
 
 class Dialog(ModalScreen[Any]):
     """A framed box in the middle; Esc closes it with None."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.widget import Widget
 
-__all__ = ["FieldsDialog"]
-
 
 class FieldsDialog(Dialog):
     """Asks for several texts; dismissed with what ``read`` makes of them, None for Esc.

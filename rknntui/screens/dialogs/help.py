@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from rknntui.widgets.strips import Line
 
-__all__ = ["HelpDialog"]
-
 _KEYS = 19
 """Cells of the column of keys."""
 _MOVES = {

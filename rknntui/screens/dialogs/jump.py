@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from rknntui.shell import Shell
 
-__all__ = ["JumpOverlay", "jump"]
-
 LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 
 

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from rknntui.shell import Shell
 
-__all__ = ["ask_key", "with_key"]
-
 _KINDS = ("key needed", "wrong key")
 """Of errors after which another key may help."""
 

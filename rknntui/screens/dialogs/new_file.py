@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from textual.app import App
 
-__all__ = ["ask_new_file", "ask_overwrite", "is_taken"]
-
 
 def ask_new_file(
     app: App[None],

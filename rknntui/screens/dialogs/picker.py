@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from rknntui.widgets.strips import Line
 
-__all__ = ["PathPicker"]
-
 ENTRIES = 2000
 """Entries of a folder that are listed; typing narrows them down."""
 

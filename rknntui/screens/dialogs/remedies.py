@@ -16,8 +16,6 @@ from rknntui.widgets.wrap import wrap
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-__all__ = ["RemedyDialog", "changed_names", "remedies"]
-
 
 def remedies(findings: Sequence[Finding]) -> list[Finding]:
     """The findings that a change of the recipe remedies."""

@@ -11,8 +11,6 @@ from textual.widgets import Static
 from engine.wire.flags import Param, params_of
 from rknntui.screens.dialogs.fields import FieldsDialog
 
-__all__ = ["RequestDialog", "read_form"]
-
 R = TypeVar("R")
 _ROOM = 34
 """Characters beside a line."""

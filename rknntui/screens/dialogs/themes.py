@@ -12,8 +12,6 @@ from rknntui.widgets.line_list import Rows, TextRows
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-__all__ = ["ThemeDialog"]
-
 
 class ThemeDialog(Dialog):
     """The names of the themes.

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from engine.wire.model import Pair
     from rknntui.shell import Shell
 
-__all__ = ["ask_for_partner", "ask_trust", "recipe_at"]
-
 _WHY = {
     "new": "It was never allowed on this machine.",
     "changed": "It has changed since it was allowed.",

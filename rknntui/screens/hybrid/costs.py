@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from engine.wire.hybrid import Proposal, Table
     from rknntui.screens.hybrid.effect import LiveEffect
 
-__all__ = ["BuildCost"]
-
 
 class BuildCost:
     """The time of the shown build, and the last proposal.

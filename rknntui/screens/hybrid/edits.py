@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from engine.wire.hybrid import LayerRow
     from rknntui.session.state import Session
 
-__all__ = ["LayerEdits", "ask_dtype", "ask_range"]
-
 
 class LayerEdits:
     """The layers of a build, and what the recipe asks for them.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.messages import JobEnded
 
-__all__ = ["LiveEffect"]
-
 _REST_SECONDS = 0.35
 """So long after the last edit the effect is computed: several toggles in a row are one."""
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
 
-__all__ = ["OwnErrors"]
-
 
 class OwnErrors:
     """Knows the errors of one build's layers.

@@ -13,21 +13,6 @@ if TYPE_CHECKING:
     from engine.wire.codec import Values
     from engine.wire.hybrid import LayerRow
 
-__all__ = [
-    "LAYERS",
-    "RANGES",
-    "base_dtype",
-    "by_layer",
-    "changes_of",
-    "layers_of",
-    "parse_range",
-    "problem_of_range",
-    "ranges_of",
-    "toggled",
-    "with_dtype",
-    "with_integers",
-]
-
 LAYERS = "quantized_layers"
 RANGES = "quantized_ranges"
 

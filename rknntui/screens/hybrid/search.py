@@ -28,14 +28,6 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
 
-__all__ = [
-    "SearchPane",
-    "ask_proposal",
-    "checked_search",
-    "last_search",
-    "search_dialog",
-]
-
 N = TypeVar("N", int, float)
 
 _STYLES = ("accent", "good", "warn")

@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from rknntui.widgets.layer_table import LayerTable
     from rknntui.widgets.strips import Line
 
-__all__ = [
-    "edit_values",
-    "facts",
-    "output_lines",
-    "row_lines",
-    "show_layers",
-    "shown_build",
-    "time_text",
-]
-
 _SHOWN_OUTPUTS = 4
 _LEAST_GAIN = 0.005  # dB: less is shown as none
 

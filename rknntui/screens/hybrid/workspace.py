@@ -66,8 +66,6 @@ if TYPE_CHECKING:
         ResultFound,
     )
 
-__all__ = ["Hybrid"]
-
 VIEWS = ("Layers", "Search")
 _PANES = {"Layers": "hybrid-layers", "Search": "search"}
 _ERROR_LINES = 3

@@ -7,8 +7,6 @@ from typing import Any
 from engine import sanitize
 from rknntui.widgets.strips import Line
 
-__all__ = ["differences"]
-
 MISSING = "–"
 
 

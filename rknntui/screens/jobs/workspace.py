@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from rknntui.session.messages import JobChanged, JobEnded
     from rknntui.widgets.strips import Line
 
-__all__ = ["JobsWorkspace"]
-
 LIMIT = 500
 
 

@@ -10,8 +10,6 @@ from rknntui.keys.text import key_text
 if TYPE_CHECKING:
     from rknntui.widgets.strips import Line
 
-__all__ = ["ACTIONS", "empty_lines"]
-
 ACTIONS: tuple[Action, ...] = (
     Action(
         "model.search",

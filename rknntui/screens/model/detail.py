@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from engine.wire.graph import NodeDetail, Tensor, TensorStatistics
     from engine.wire.model import ModelView, Preflight
 
-__all__ = ["Described", "histogram", "model_lines", "node_lines", "tensor_lines", "value_lines"]
-
 Described = tuple[list[Line], dict[int, str]]
 """Lines, and which of them stands for which constant tensor."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from engine.wire.model import ModelView
     from rknntui.screens.model.detail import Described
 
-__all__ = ["DetailPane"]
-
 
 class DetailPane(SidePane):
     """Says what it is given, wrapped to its width; asks for the values of constants."""

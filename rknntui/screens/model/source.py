@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.messages import JobEnded, RecipeChanged
 
-__all__ = ["SourceLoad", "needed_option"]
-
 
 def needed_option(model: ModelView) -> str:
     """The option without which a model cannot be loaded, by its findings; empty where none is."""

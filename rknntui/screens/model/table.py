@@ -11,9 +11,6 @@ from rknntui.widgets.table import Table
 if TYPE_CHECKING:
     from engine.wire.graph import NodeRow
 
-__all__ = ["NodeTable"]
-
-
 _SHOWN = GRAPH_NODES.pick("number", "op", "name", "shape", "dtype")
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from rknntui.screens.model.table import NodeTable
     from rknntui.session.messages import JobEnded, RecipeChanged
 
-__all__ = ["ModelWorkspace"]
-
 REST_SECONDS = 0.12
 """The cursor has to rest so long before details are asked for: a held key asks nothing."""
 

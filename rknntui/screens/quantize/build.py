@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from rknntui.screens.base.workspace import Workspace
 
-__all__ = ["BuildStarter"]
-
 
 class BuildStarter:
     """Starts builds and comparisons.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from engine.wire.hybrid import Joins
     from rknntui.session.state import Session
 
-__all__ = ["BuildFindings"]
-
 
 class BuildFindings(FindingRows):
     """Lists what a build found, and which joins of its model have unlike ranges.

@@ -20,8 +20,6 @@ from rknntui.widgets.records import RecordTable
 if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
 
-__all__ = ["ComparePane", "axes_of", "default_axes", "problem_of"]
-
 _AXES = next(param for param in params_of(SweepParams) if param.path == ("axes",))
 
 _EMPTY = (

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rknntui.session.state import Session
     from rknntui.widgets.strips import Line
 
-__all__ = ["empty_lines", "facts", "no_build", "no_log_lines"]
-
 
 def _key(action: str, what: str) -> Line:
     return [(f"  {key_text(action)}", "key"), (f"  {what}", "")]

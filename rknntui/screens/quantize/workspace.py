@@ -44,8 +44,6 @@ if TYPE_CHECKING:
         ResultFound,
     )
 
-__all__ = ["Quantize"]
-
 _FLOAT = "The build is not quantized: it runs in float32."
 _CONTAINER = "The ranges of a container are not shown here; open its model and build."
 _NOT_OF_FINDINGS = ("worst", "accuracy", "compare")

@@ -11,8 +11,6 @@ from rknntui.widgets.layer_table import LayerTable, LayerView
 if TYPE_CHECKING:
     from engine.wire.compare import Comparison
 
-__all__ = ["ComparePane"]
-
 
 class ComparePane(LayerView):
     """The layers in the order of the graph; the first that diverges has the cursor.

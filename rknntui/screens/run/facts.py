@@ -20,18 +20,6 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
 
-__all__ = [
-    "compared_lines",
-    "layer_lines",
-    "live_facts",
-    "memory_lines",
-    "note_lines",
-    "run_facts",
-    "running_facts",
-    "starting_facts",
-    "where",
-]
-
 _MANY = 4
 
 

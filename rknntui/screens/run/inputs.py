@@ -16,8 +16,6 @@ from rknntui.widgets.records import RecordTable
 if TYPE_CHECKING:
     from engine.wire.graph import Tensor
 
-__all__ = ["InputsPane"]
-
 _NO_MODEL = "No model is open.\n\n{app.open} opens a model, a recipe or a .rknn file."
 
 

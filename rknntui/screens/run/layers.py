@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from engine.wire.board import LiveLook, Ran
     from rknntui.session.state import Session
 
-__all__ = ["LayersPane", "errors_of"]
-
 
 @dataclass
 class _Times:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
     from rknntui.session.messages import JobEnded
 
-__all__ = ["LiveRun"]
-
 
 class LiveRun:
     """A job that runs a sample on a board until it is stopped; one at a time.

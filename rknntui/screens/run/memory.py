@@ -13,8 +13,6 @@ from rknntui.widgets.strips import bar
 if TYPE_CHECKING:
     from engine.wire.board import LiveLook, Ran
 
-__all__ = ["MemoryPane"]
-
 _BAR = 20
 
 

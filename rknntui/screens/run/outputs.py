@@ -11,16 +11,15 @@ from textual.containers import Horizontal
 from engine import not_finite, sanitize
 from engine.wire.build import SimulatedOutput, TopValue
 from engine.wire.build_tables import LARGEST, OUTPUTS
+from engine.wire.table import Record
 from rknntui.keys.text import with_keys
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
-from rknntui.widgets.records import Record, RecordTable
+from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import bar
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
-
-__all__ = ["MOST_VALUES", "OutputsPane"]
 
 _NO_RUN = "No result yet: {run.run} runs the input."
 _BAR = 8

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from rknntui.widgets.records import RecordTable
     from rknntui.widgets.strips import Line
 
-__all__ = ["PANES", "Results"]
-
 PANES = {
     "Outputs": "outputs-pane",
     "Layers": "layers-pane",

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
 
-__all__ = ["SIMULATORS", "Simulator", "Subject"]
-
 _VERBS = {"Outputs": "run", "Layers": "run", "Memory": "memory", "Compare": "compare"}
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from engine.wire.devices import Cores, Device
     from rknntui.screens.base.workspace import Workspace
 
-__all__ = ["ask_compiled", "ask_cores", "ask_target", "board_text"]
-
 _CORES_ABOUT = {
     "auto": "the runtime takes a core that is idle",
     **dict.fromkeys(("0", "1", "2"), "this core alone"),

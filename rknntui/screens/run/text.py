@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rknntui.screens.run.requests import Subject
 
-__all__ = ["EMPTY", "reason"]
-
 EMPTY = {
     "Layers": (
         "No layer is timed yet.\n\nA board's runtime times each layer: {run.target} chooses the "

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
     from rknntui.session.messages import JobChanged, JobEnded, ResultFound
 
-__all__ = ["Run"]
-
 P = TypeVar("P")
 R = TypeVar("R")
 

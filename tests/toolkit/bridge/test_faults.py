@@ -26,8 +26,8 @@ from engine.base.errors import (
 from engine.base.events import CallbackReporter
 from engine.base.leftovers import clear_leftovers
 from engine.base.process import ProcessId
-from engine.toolkit.bridge.log import ToolkitLog
-from engine.toolkit.toolkit import LOG_NAME, Toolkit
+from engine.toolkit.bridge.log import LOG_NAME, ToolkitLog
+from engine.toolkit.toolkit import Toolkit
 from engine.wire.vendor import ToolkitEnvironment
 from tests.devices.waiting import until
 from tests.toolkit.bridge.conftest import Start

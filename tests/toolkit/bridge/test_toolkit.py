@@ -12,7 +12,8 @@ from engine.base.events import CallbackReporter, Event, LogLine
 from engine.base.leftovers import clear_leftovers
 from engine.base.paths import state_folder
 from engine.toolkit.bridge import worker
-from engine.toolkit.toolkit import LOG_NAME, RemoteRKNN, Toolkit
+from engine.toolkit.bridge.log import LOG_NAME
+from engine.toolkit.toolkit import RemoteRKNN, Toolkit
 from engine.wire.vendor import ToolkitEnvironment
 from tests.toolkit.bridge.conftest import Start
 from tests.toolkit.standin import make_environment, python_of_version

@@ -30,8 +30,6 @@ from engine.devices.transports.adb.shell import (
 )
 from engine.devices.transports.shared import STOP_SECONDS, ending
 
-__all__ = ["AdbConversation"]
-
 _PIECE = 1 << 15
 _TAIL = 1 << 16
 _SHOWN = 300

@@ -15,15 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 from engine.devices.transports.adb.link import Deadline, Link
 
-__all__ = [
-    "CHUNK",
-    "STALL_SECONDS",
-    "FileRefusedError",
-    "file_size",
-    "received",
-    "sent",
-]
-
 STALL_SECONDS = 15.0
 """How long a transfer may stand still."""
 

@@ -15,8 +15,6 @@ from types import TracebackType
 
 from engine.base.peers.near import LOOK_SECONDS
 
-__all__ = ["Deadline", "Link", "RefusedError"]
-
 _TEXT_LIMIT = 0xFFFF  # four hexadecimal digits say how long a text is
 
 

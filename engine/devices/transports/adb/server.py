@@ -13,8 +13,6 @@ from engine.devices.loopback import Entry, is_loopback, listeners, user
 from engine.devices.transports.adb.link import Deadline, Link, RefusedError
 from engine.devices.transports.adb.states import Attached, attached, refusal
 
-__all__ = ["AdbServer"]
-
 _START_SECONDS = 10.0
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 """Where ``adb start-server`` makes one listen."""

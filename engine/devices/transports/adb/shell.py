@@ -19,19 +19,6 @@ from engine.devices.transport import Completed
 from engine.devices.transports.adb.link import Deadline, Link
 from engine.devices.transports.shared import check_words
 
-__all__ = [
-    "CLOSE_INPUT",
-    "EXIT",
-    "INPUT",
-    "STDERR",
-    "STDOUT",
-    "Packets",
-    "command_of",
-    "packet",
-    "run_mixed",
-    "run_packets",
-]
-
 INPUT, STDOUT, STDERR, EXIT, CLOSE_INPUT = range(5)
 
 _HEADER = struct.Struct("<BI")

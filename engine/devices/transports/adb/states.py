@@ -15,17 +15,6 @@ from engine.base.text import human_bytes, sanitize
 from engine.devices.transports.shared import storage_cause
 from engine.wire.devices import AdbStateName
 
-__all__ = [
-    "SERIAL",
-    "UDEV_RULE",
-    "AdbState",
-    "Attached",
-    "attached",
-    "refusal",
-    "state_of",
-    "storage_error",
-]
-
 SERIAL = re.compile(r"[A-Za-z0-9._:\-\[\]%]{1,64}")
 """Serial numbers and addresses that may be a part of a request to the adb server."""
 

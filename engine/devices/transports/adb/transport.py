@@ -34,8 +34,6 @@ from engine.devices.transports.adb.server import AdbServer
 from engine.devices.transports.adb.states import SERIAL, Attached, refusal, storage_error
 from engine.devices.transports.shared import Source, too_large, write_pieces
 
-__all__ = ["AdbTransport"]
-
 _OPEN_SECONDS = 10.0
 _SMALL_SECONDS = 15.0
 _ASK_SECONDS = 2.0

@@ -22,8 +22,6 @@ from engine.devices.transports.shared import STOP_SECONDS, ending
 from engine.devices.transports.ssh.loop import LoopThread
 from engine.devices.transports.ssh.program import Program, send_signal
 
-__all__ = ["SshConversation"]
-
 _CHUNK = 1 << 16
 _GOODBYE_SECONDS = 5.0
 _SIGNAL_SECONDS = 5.0

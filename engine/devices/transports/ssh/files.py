@@ -18,18 +18,6 @@ from engine.base.errors import DeviceStorageError
 from engine.devices.transports.shared import storage_error
 from engine.devices.transports.ssh.program import Program, finish, start_script
 
-__all__ = [
-    "CHUNK",
-    "Reading",
-    "Writing",
-    "open_cat_reading",
-    "open_cat_writing",
-    "open_sftp_reading",
-    "open_sftp_writing",
-    "read_by_cat",
-    "read_by_sftp",
-]
-
 CHUNK = 1 << 17
 """Bytes of a file that are sent or asked for at once."""
 

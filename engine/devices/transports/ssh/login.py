@@ -26,19 +26,6 @@ from engine.base.files import read_regular
 from engine.base.text import sanitize
 from engine.devices.address import Address
 
-__all__ = [
-    "GLOBAL_FILES",
-    "LOGIN_SECONDS",
-    "USER_FILES",
-    "Client",
-    "KnownHosts",
-    "Login",
-    "log_in",
-    "shown_name",
-    "ssh_command",
-    "unanswered",
-]
-
 LOGIN_SECONDS = 15.0
 """How long a host may take to let us in."""
 

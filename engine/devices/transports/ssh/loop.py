@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 from engine.base.peers.near import LOOK_SECONDS
 
-__all__ = ["LoopThread"]
-
 _T = TypeVar("_T")
 
 _GRACE_SECONDS = 5.0

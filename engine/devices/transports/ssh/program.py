@@ -20,8 +20,6 @@ import asyncssh
 from engine.devices.transport import Completed
 from engine.devices.transports.shared import check_environment, check_words
 
-__all__ = ["Program", "run_program", "send_signal", "start_program", "start_script"]
-
 _MARK = re.compile(rb"rknntui-pid ([0-9]{1,10})\n")
 _NOISE = 1 << 16
 _CHUNK = 1 << 16

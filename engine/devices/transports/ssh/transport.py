@@ -35,8 +35,6 @@ from engine.devices.transports.ssh.login import LOGIN_SECONDS, Login, log_in, sh
 from engine.devices.transports.ssh.loop import LoopThread
 from engine.devices.transports.ssh.program import run_program, start_program
 
-__all__ = ["SshTransport"]
-
 _SMALL_SECONDS = 10.0
 _STALL_SECONDS = 30.0
 _SFTP_SECONDS = 5.0

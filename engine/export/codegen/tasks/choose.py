@@ -17,8 +17,6 @@ from engine.export.codegen.tasks.priors import plan_priors
 from engine.export.codegen.tasks.yolo import plan_yolo
 from engine.wire.codegen import ModelTask, TaskDetails
 
-__all__ = ["plan_task"]
-
 _LABEL_BYTES = 4 << 20
 _MOST_LABELS = 100_000
 

@@ -11,8 +11,6 @@ from engine.base.findings import Finding
 from engine.base.text import sanitize, shape_text
 from engine.export.codegen.project import Array, Project, ProjectInput
 
-__all__ = ["Constant", "Family", "Head", "TaskPlan", "misfit", "picture_of", "value_range"]
-
 Family = Literal["none", "classification", "segmentation", "yolo", "priors"]
 """The sources ``postprocess_FAMILY`` among the templates."""
 

@@ -26,8 +26,6 @@ from engine.export.codegen.tasks.plan import (
 )
 from engine.wire.codegen import TaskDetails
 
-__all__ = ["plan_priors"]
-
 _WANTED = {
     "ssd": "boxes (1, N, 4) and scores (1, N, classes) with the background first",
     "retinaface": "boxes (1, N, 4), scores (1, N, 2) and landmarks (1, N, 10)",

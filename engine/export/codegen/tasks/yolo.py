@@ -26,8 +26,6 @@ from engine.export.codegen.tasks.plan import (
 )
 from engine.wire.codegen import TaskDetails
 
-__all__ = ["plan_yolo"]
-
 _YOLOV5 = (10, 13, 16, 30, 33, 23, 30, 61, 62, 45, 59, 119, 116, 90, 156, 198, 373, 326)
 _YOLOV7 = (12, 16, 19, 36, 40, 28, 36, 75, 76, 55, 72, 146, 142, 110, 192, 243, 459, 401)
 _YOLOV3 = (10, 13, 16, 30, 33, 23, 30, 61, 62, 45, 59, 119, 116, 90, 156, 198, 373, 326)

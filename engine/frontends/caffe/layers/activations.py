@@ -11,8 +11,6 @@ import numpy as np
 from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 from engine.frontends.caffe.prototxt import Fields
 
-__all__ = ["LAYERS"]
-
 
 def _renamed(op: str, param: str = "", **attributes: tuple[str, float]) -> Converter:
     """One ONNX operator; attribute -> Caffe's name of the number and its default."""

@@ -9,8 +9,6 @@ from engine.base.text import shape_text
 from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 from engine.frontends.caffe.prototxt import Fields
 
-__all__ = ["LAYERS"]
-
 _OPERATIONS = {0: "PROD", 1: "SUM", 2: "MAX"}
 
 

@@ -11,8 +11,6 @@ from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 from engine.frontends.caffe.prototxt import Fields
 from engine.frontends.emit import Window
 
-__all__ = ["LAYERS"]
-
 _MAX_PATCH_WEIGHTS = 1 << 24
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 from engine.frontends.caffe.prototxt import Fields
 
-__all__ = ["LAYERS"]
-
 _MAX_PRIORS = 1 << 22
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 from engine.frontends.caffe.prototxt import Fields
 
-__all__ = ["LAYERS"]
-
 _REGIONS = {0: "ACROSS_CHANNELS", 1: "WITHIN_CHANNEL"}
 _BN_MODES = {0: "LEARN", 1: "INFERENCE"}
 

@@ -9,8 +9,6 @@ from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 from engine.frontends.caffe.prototxt import Fields
 from engine.frontends.emit import Window
 
-__all__ = ["LAYERS"]
-
 _METHODS = {0: "MAX", 1: "AVE", 2: "STOCHASTIC"}
 _ROUNDING = {0: "CEIL", 1: "FLOOR"}
 

@@ -11,8 +11,6 @@ import numpy as np
 from engine.frontends.caffe.layer import Converter, Layer, Tensor
 from engine.frontends.caffe.prototxt import Fields
 
-__all__ = ["LAYERS"]
-
 # A sequence whose continuation is known only at run time is written out step by step.
 _MAX_STEPS = 256
 # Caffe's order of gates is input, forget, output, cell; ONNX's is input, output, forget, cell

@@ -11,8 +11,6 @@ from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 from engine.frontends.caffe.prototxt import Fields
 from engine.frontends.emit import Resizing
 
-__all__ = ["LAYERS"]
-
 
 def _concat(at: Layer, param: Fields) -> Tensor:
     """concat_layer.cpp: along ``axis``, or ``concat_dim`` in old files."""

@@ -10,9 +10,8 @@ import numpy as np
 
 from engine.frontends.facts import words
 from engine.frontends.formula import Formula, apply, clip, exp, floor, sqrt, where
-from engine.frontends.mxnet.call import Call, Converter, Result, named, refuse, renamed
-
-__all__ = ["ARITHMETIC"]
+from engine.frontends.mxnet.call import Call, Converter, Result, named, renamed
+from engine.frontends.typed_emitter import refuse
 
 
 # --------------------------------------------------------------------------------- formulas

@@ -8,9 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from engine.frontends.mxnet.call import Call, Converter, Result, Value, named, refuse, renamed
-
-__all__ = ["SHAPING", "image_shape"]
+from engine.frontends.mxnet.call import Call, Converter, Result, Value, named, renamed
+from engine.frontends.typed_emitter import refuse
 
 _FAR = 1 << 62
 

@@ -15,8 +15,6 @@ from engine.graph.ir.constants import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.rewriting import attribute, static_shape
 
-__all__ = ["MAX_STEPS", "Emission", "TooLongError", "fault"]
-
 if TYPE_CHECKING:
     from engine.frontends.onnx.control.evaluate import Evaluator
 

@@ -12,9 +12,6 @@ from engine.graph.execute.runtime import RUNTIME_ERRORS, plain_session, refuse_s
 from engine.graph.ir.constants import IR_VERSION, OPSET
 from engine.graph.ir.folding import DIVISIONS, is_safe_division
 
-__all__ = ["Evaluator"]
-
-
 # a millisecond and a hundred kilobytes each; models that fold sizes need some dozens
 _MAX_SESSIONS = 500
 

@@ -16,18 +16,6 @@ from engine.frontends.onnx.control.emission import MAX_STEPS, Emission, TooLongE
 from engine.graph.ir.constants import STANDARD_DOMAINS
 from engine.graph.ir.graph import no_collection
 
-__all__ = [
-    "Expander",
-    "Maybe",
-    "Scope",
-    "TensorList",
-    "TensorSequence",
-    "Value",
-    "expand",
-    "handles",
-    "is_structural",
-]
-
 
 @dataclass(frozen=True)
 class TensorSequence:

@@ -21,8 +21,6 @@ from engine.frontends.onnx.control.expander import (
 from engine.frontends.option_checks import INITIAL_FORM
 from engine.graph.ir.rewriting import attribute
 
-__all__ = ["select", "truth"]
-
 
 def _graph(ex: Expander, node: onnx.NodeProto, name: str) -> onnx.GraphProto:
     for held in node.attribute:

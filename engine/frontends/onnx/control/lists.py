@@ -20,8 +20,6 @@ from engine.frontends.onnx.control.expander import (
 )
 from engine.graph.ir.rewriting import attribute
 
-__all__: list[str] = []
-
 _Kind = TypeVar("_Kind", TensorSequence, TensorList)
 _WORDS: dict[type, str] = {TensorSequence: "sequence", TensorList: "list"}
 

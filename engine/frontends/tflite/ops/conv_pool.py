@@ -19,8 +19,6 @@ from engine.frontends.tflite.options import VALID, same_pads
 from engine.frontends.tflite.schema import Quantization
 from engine.frontends.tflite.tensors import FIRST, LAST, Value
 
-__all__ = ["HANDLERS", "windows"]
-
 _C_SAME = 1  # kTfLitePaddingSame: the options of a custom operator are the runtime's own
 _MAX_WINDOW = 1 << 20
 

@@ -13,8 +13,6 @@ from engine.frontends.formula import Formula, apply, floor, sqrt, where
 from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.tensors import FIRST, LAST, Value, to_first
 
-__all__ = ["HANDLERS", "operands"]
-
 
 def operands(layer: Layer, *indices: int) -> tuple[list[str], list[int], str]:
     """Inputs that broadcast against each other: tensors, the common shape, the layout.

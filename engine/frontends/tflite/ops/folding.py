@@ -14,8 +14,6 @@ from engine.frontends.tflite.layer import Layer
 from engine.frontends.tflite.ops.shape_ops import new_shape, strided_ranges
 from engine.graph.ir.folding import LARGEST, fold
 
-__all__ = ["FOLDS"]
-
 Fold = Callable[[Layer], list[np.ndarray] | None]
 _Arrays = list[np.ndarray]
 _FAR = (1 << 31) - 1

@@ -19,8 +19,6 @@ from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.options import RELU, TANH
 from engine.frontends.tflite.tensors import Value
 
-__all__ = ["HANDLERS"]
-
 _MAX_STEPS = 1024
 _EPSILON = 1e-8  # kLayerNormEpsilon
 _ACTIVATIONS = {RELU: "Relu", TANH: "Tanh"}

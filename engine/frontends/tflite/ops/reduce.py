@@ -8,8 +8,6 @@ from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.ops.shape_ops import placed
 from engine.frontends.tflite.tensors import FIRST, LAST, checked_constant
 
-__all__ = ["HANDLERS", "nearest_places"]
-
 
 def _axes(layer: Layer) -> tuple[list[int], list[int]]:
     """The axes that are reduced, and the shape that is left."""

@@ -11,8 +11,6 @@ from engine.frontends.emit import Input
 from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.tensors import FIRST, LAST, checked_constant, to_first
 
-__all__ = ["HANDLERS", "new_shape", "strided_ranges"]
-
 _FAR = -(1 << 31)
 
 

@@ -35,8 +35,6 @@ _WIDTHS = tuple(1.0 + 0.0025 * i for i in range(17))
 # own rounding is little of the error that arrives there, and its clipping nothing softens.
 _RESULTS = 1.25
 
-__all__ = ["CalibrationStats", "Candidate", "assemble"]
-
 
 @dataclass(frozen=True)
 class Candidate:

@@ -32,8 +32,6 @@ from engine.quantize.techniques.channels import find_channels
 from engine.quantize.techniques.equalize import consumer_noise, noise_gains
 from engine.quantize.techniques.softmax import find_logits
 
-__all__ = ["COPIES", "are_images", "augment", "collect_statistics"]
-
 # Augmentation: copies of a calibration image that extend the observed ranges.
 #
 # Twenty pictures show few of the values that a channel can take. A mirrored, shrunk or enlarged

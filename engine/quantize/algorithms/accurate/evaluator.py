@@ -18,8 +18,6 @@ from engine.graph.ir import Graph, QuantParams, UniqueNames, is_custom
 from engine.quantize.planning.plan import Plan
 from engine.quantize.weights import LayerWeights
 
-__all__ = ["CandidateEvaluator", "can_evaluate"]
-
 
 def can_evaluate(graph: Graph, plan: Plan) -> bool:
     """Whether it runs in one session, without custom operators, and all its tensors have 8 bits."""

@@ -27,8 +27,6 @@ import numpy as np
 
 from engine.quantize.algorithms.accurate.statistics import TailStats
 
-__all__ = ["WEIGHINGS", "MarginRules", "best_margin_rules", "range_ends", "tail_thresholds"]
-
 _ROUNDING = 1.0 / (12.0 * 255.0**2)
 
 # In the place of a loss of 0: of a tensor that is 0 everywhere.

@@ -26,8 +26,6 @@ from engine.quantize.prepared import Feeds, Prepared
 from engine.quantize.qdq.insert import insert_qdq
 from engine.report import sqnr_text
 
-__all__ = ["CANDIDATES", "noise_level", "select_candidate"]
-
 CANDIDATES: Mapping[str, Candidate] = {
     "equalized, room for the furthest sample": Candidate(margin="far"),
     "equalized, room for most samples": Candidate(margin="most"),

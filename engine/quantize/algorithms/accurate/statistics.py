@@ -24,16 +24,6 @@ from engine.quantize.prepared import Feeds
 from engine.quantize.techniques.moments import Moments, make_moments
 from engine.quantize.techniques.softmax import Logits
 
-__all__ = [
-    "ChannelStatistics",
-    "Statistics",
-    "StatisticsRunner",
-    "TailStats",
-    "observe",
-    "observe_tails",
-    "residual_terms",
-]
-
 # Values of a tensor that are looked at together: they stay in the cache.
 _BLOCK = 1 << 16
 

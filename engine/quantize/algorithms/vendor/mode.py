@@ -20,15 +20,14 @@ from engine.graph.ir import Graph, QuantParams
 from engine.quantize.algorithms.activations import activation_table
 from engine.quantize.algorithms.ranges import choose_ranges
 from engine.quantize.algorithms.vendor.rewrite import rewrite_as_vendor
-from engine.quantize.calibration.calibrate import Observations, calibrate
+from engine.quantize.calibration.calibrate import calibrate
+from engine.quantize.calibration.observations import Observations
 from engine.quantize.dtypes.formats import SCHEMES
 from engine.quantize.planning.node_properties import data_inputs, is_constant, name_of
 from engine.quantize.planning.plan import Plan, plan
 from engine.quantize.prepared import Feeds, Prepared
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.weights import LayerWeights, quantize_weights
-
-__all__ = ["prepare"]
 
 # Weights have zero points as activations do.
 _ASYMMETRIC = replace(SCHEMES["w8a8"], weight=SCHEMES["w8a8"].activation)

@@ -25,8 +25,6 @@ from engine.graph.layers import FUSED_ACTIVATIONS
 from engine.graph.passes import Editor
 from engine.quantize.planning.node_properties import array_of, clamp_bounds, input_of, name_of
 
-__all__ = ["STAGE", "rewrite_as_vendor"]
-
 STAGE = 7
 """The largest picture that one stage of a mean covers."""
 
