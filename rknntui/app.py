@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from engine.wire.method import Task
     from rknntui.screens.base.workspace import Workspace
+    from rknntui.session.job_view_model import JobView
     from rknntui.session.messages import JobEnded, SourceChanged
 
 P = TypeVar("P")
@@ -287,6 +288,22 @@ class Workbench(QuietCrashApp):
         """Start a long action; it waits in the worker while another one runs."""
         self.do(self.bridge.submit(method, params, title))
 
+    def copy(self, text: str) -> None:
+        """Copy a text by the terminal, or into a file when it is too long for that."""
+        self.output.copy(text)
+
+    def save(self, title: str, name: str, text: str) -> None:
+        """Ask for a file, proposing a name, and write a text into it."""
+        self.output.save(title, name, text)
+
+    def ask_to_stop(self, job: JobView | None) -> None:
+        """Ask whether a job shall stop."""
+        self.stopping.ask(job)
+
+    def use_theme(self, name: str) -> bool:
+        """Show the colours of a theme; True when it was good."""
+        return self.theming.use(name)
+
     async def on_event(self, event: events.Event) -> None:
         """Take what is typed and clicked, until the workbench leaves."""
         if not (self.leaving and isinstance(event, events.InputEvent)):
@@ -340,7 +357,7 @@ class Workbench(QuietCrashApp):
 
     def action_jump(self) -> None:
         """Put a letter on every pane."""
-        from rknntui.screens.dialogs.jump import jump
+        from rknntui.screens.dialogs.help import jump
 
         jump(self)
 
@@ -360,7 +377,7 @@ class Workbench(QuietCrashApp):
 
     def action_theme(self) -> None:
         """Choose one of the themes; the list shows each as the cursor reaches it."""
-        from rknntui.screens.dialogs.themes import ThemeDialog
+        from rknntui.screens.dialogs.help import ThemeDialog
 
         self.push_screen(ThemeDialog(list(theme_files()), self.theme))
 

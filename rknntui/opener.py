@@ -44,7 +44,7 @@ class Opener:
         Raises:
             EngineError: it cannot be read.
         """
-        from rknntui.screens.dialogs.key_prompt import with_key
+        from rknntui.screens.dialogs.prompts import with_key
 
         with self._shown(path):
             await with_key(self._app, lambda: self._open(path, given))
@@ -53,7 +53,7 @@ class Opener:
         from pathlib import Path
 
         from engine import SeveralFilesError
-        from rknntui.screens.dialogs.trust_prompt import ask_for_partner, ask_trust, recipe_at
+        from rknntui.screens.dialogs.prompts import ask_for_partner, ask_trust, recipe_at
         from rknntui.session.open_flow import open_path
 
         app, session = self._app, self._app.session
@@ -87,8 +87,7 @@ class Opener:
         Raises:
             EngineError: it cannot be read.
         """
-        from rknntui.screens.dialogs.key_prompt import with_key
-        from rknntui.screens.dialogs.trust_prompt import ask_trust
+        from rknntui.screens.dialogs.prompts import ask_trust, with_key
         from rknntui.session import open_flow
 
         session, bridge = self._app.session, self._app.bridge
@@ -156,7 +155,7 @@ class Opener:
         Raises:
             EngineError: there is no worker to give it to.
         """
-        from rknntui.screens.dialogs.key_prompt import ask_key
+        from rknntui.screens.dialogs.prompts import ask_key
 
         if await ask_key(self._app, error):
             self._app.notify("The worker has the key again: start the job again.")
@@ -172,8 +171,7 @@ class Opener:
         Raises:
             EngineError: a file is gone or broken now.
         """
-        from rknntui.screens.dialogs.key_prompt import with_key
-        from rknntui.screens.dialogs.trust_prompt import ask_trust, recipe_at
+        from rknntui.screens.dialogs.prompts import ask_trust, recipe_at, with_key
         from rknntui.session.open_flow import reload_changed
 
         app, session = self._app, self._app.session

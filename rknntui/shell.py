@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from engine.wire.method import Task
     from rknntui.bridge import Bridge
     from rknntui.keys.actions import Action
-    from rknntui.output import Output
+    from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
-    from rknntui.stopping import Stopping
-    from rknntui.theming import Theming
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -33,9 +31,6 @@ class Shell(Protocol):
     Attributes:
         session: model, recipe, problems, jobs and last build.
         bridge: the way to the engine's worker.
-        output: copies and writes texts.
-        stopping: stops jobs, after a yes.
-        theming: the colours.
         current: the name of the workspace on the screen.
         opening: the name of the file that is being opened; empty where none is.
         memory: path of a model -> groups of its graph that are open.
@@ -43,9 +38,6 @@ class Shell(Protocol):
 
     session: Session
     bridge: Bridge
-    output: Output
-    stopping: Stopping
-    theming: Theming
     current: str
     memory: dict[str, list[str]]
 
@@ -65,6 +57,14 @@ class Shell(Protocol):
     async def show(self, name: str) -> None: ...
 
     def show_state(self) -> None: ...
+
+    def copy(self, text: str) -> None: ...
+
+    def save(self, title: str, name: str, text: str) -> None: ...
+
+    def ask_to_stop(self, job: JobView | None) -> None: ...
+
+    def use_theme(self, name: str) -> bool: ...
 
     def show_error(self, error: Exception) -> None: ...
 

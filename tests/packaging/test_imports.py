@@ -48,3 +48,13 @@ def test_types_alone_make_no_further_circle_in_the_engine() -> None:
     imports = {m: set(graph.find_modules_directly_imported_by(m)) for m in graph.modules}
     assert len(imports) > 300
     assert [circle for circle in circles(imports) if circle not in KNOWN] == []
+
+
+def test_only_parts_of_one_workspace_know_each_other() -> None:
+    """What asks the workbench names a protocol of it (`rknntui.shell`), never the application."""
+    graph = grimp.build_graph("rknntui", cache_dir=None)
+    imports = {m: set(graph.find_modules_directly_imported_by(m)) for m in graph.modules}
+    for circle in circles(imports):
+        homes = {module.rpartition(".")[0] for module in circle}
+        assert len(homes) == 1, circle
+        assert homes.pop().startswith("rknntui.screens."), circle

@@ -13,9 +13,9 @@ from engine.wire.layer_tables import COMPARE
 from engine.wire.layers import layer_rows
 from engine.wire.rounding import RoundedLayer, RoundingSensitivity
 from rknntui.app import Workbench
-from rknntui.screens.accuracy.text import clipped
+from rknntui.screens.accuracy.words import clipped
 from rknntui.screens.accuracy.workspace import Accuracy
-from rknntui.screens.run.facts import compared_lines
+from rknntui.screens.run.words import compared_lines
 from rknntui.widgets.histogram_chart import Histogram, bars, rebinned
 from tests.tui.board_answers import comparison
 from tests.tui.conftest import screen_text, until

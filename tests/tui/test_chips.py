@@ -13,10 +13,9 @@ from engine.wire.cost import ChipCheck, ChipEstimate, TensorSpan, WhatIf
 from engine.wire.graph import Tensor
 from rknntui.app import Workbench
 from rknntui.links import GoToCost, GoToDtype
-from rknntui.screens.chips.facts import check_lines, chip_lines
-from rknntui.screens.chips.roofline import Roof
-from rknntui.screens.chips.scenario import AS_IS, checked
-from rknntui.screens.chips.spans import alive_at, peak_of
+from rknntui.screens.chips.charts import Roof, alive_at, peak_of
+from rknntui.screens.chips.estimates import AS_IS, checked
+from rknntui.screens.chips.words import check_lines, chip_lines
 from rknntui.screens.chips.workspace import Chips
 from rknntui.screens.dialogs.request import read_form
 from rknntui.widgets.strips import bar

@@ -9,7 +9,7 @@ import pytest
 from engine import OPTIONS, option
 from engine.facts import chips
 from rknntui.app import Workbench
-from rknntui.screens.configure.text import help_lines
+from rknntui.screens.configure.words import help_lines
 from rknntui.screens.configure.workspace import Configure
 from rknntui.screens.dialogs.dialogs import ChoiceDialog
 from rknntui.widgets.form import FormRows, OptionForm

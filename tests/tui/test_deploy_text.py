@@ -11,9 +11,8 @@ from engine.wire.layer_tables import disagreement
 from engine.wire.layers import layer_rows
 from engine.wire.segments import SegmentsParams
 from rknntui.keys.commandline import job_command
-from rknntui.screens.deploy.compiled import disagreement_rank
 from rknntui.screens.deploy.files import checked_cuts
-from rknntui.screens.deploy.jobs import chip_states
+from rknntui.screens.deploy.requests import chip_states, disagreement_rank
 from rknntui.screens.dialogs.request import read_form
 from rknntui.session.job_view_model import JobView
 from tests.tui.deploy_answers import compiled

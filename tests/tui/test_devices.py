@@ -200,7 +200,7 @@ async def test_without_a_model_the_open_recipes_chip_is_held_against_the_board(
 async def test_it_looks_only_while_it_is_shown_and_the_cursor_stays_on_its_board(
     answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rknntui.screens.devices.listing.POLL_SECONDS", 0.2)
+    monkeypatch.setattr("rknntui.screens.devices.boards.POLL_SECONDS", 0.2)
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         workspace = await devices(pilot)

@@ -22,7 +22,7 @@ from rknntui.app import Workbench
 from rknntui.arguments import given_options
 from rknntui.links import GoToNode
 from rknntui.screens.dialogs.dialogs import ChoiceDialog, ConfirmDialog, ErrorDialog
-from rknntui.screens.model.detail import model_lines
+from rknntui.screens.model.panes import model_lines
 from rknntui.workspaces import keys_of
 from tests.container.vendor import build
 from tests.frontends.darknet import networks as darknet

@@ -13,9 +13,9 @@ from engine.wire.graph import RangeRow
 from engine.wire.guide import Answer, NextStep, Step, StepFinding
 from rknntui.app import Workbench
 from rknntui.screens.accuracy.guide import step_lines
-from rknntui.screens.accuracy.score import ScorePane
+from rknntui.screens.accuracy.panes import ScorePane
 from rknntui.screens.accuracy.workspace import Accuracy
-from rknntui.screens.quantize.sweep import ComparePane, axes_of
+from rknntui.screens.quantize.panes import ComparePane, axes_of
 from rknntui.screens.quantize.workspace import Quantize
 from rknntui.widgets.findings import FindingRows
 from tests.tui.conftest import screen_text, settle, until

@@ -26,8 +26,8 @@ from engine.wire.rounding import RoundedOutput
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_command, job_flags
 from rknntui.screens.dialogs.request import read_form
-from rknntui.screens.hybrid.effect import LiveEffect
-from rknntui.screens.hybrid.plan import (
+from rknntui.screens.hybrid.panes import (
+    LiveEffect,
     by_layer,
     changes_of,
     parse_range,
@@ -36,7 +36,7 @@ from rknntui.screens.hybrid.plan import (
     with_integers,
 )
 from rknntui.screens.hybrid.search import FIRST, _gained, checked_search
-from rknntui.screens.hybrid.text import edit_values, facts, output_lines
+from rknntui.screens.hybrid.words import edit_values, facts, output_lines
 from rknntui.screens.hybrid.workspace import Hybrid
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded

@@ -12,7 +12,7 @@ from engine.wire.layer_tables import ADDED_BYTES, ADDED_MS
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_flags
 from rknntui.screens.dialogs.request import read_form
-from rknntui.screens.hybrid.text import time_text
+from rknntui.screens.hybrid.words import time_text
 from rknntui.screens.hybrid.workspace import Hybrid
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import press_text, visited, write_recipe

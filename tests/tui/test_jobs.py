@@ -10,7 +10,7 @@ import pytest
 from engine import list_jobs
 from engine.wire.build import BUILD, BuildParams
 from rknntui.app import Workbench
-from rknntui.screens.jobs.diff import differences
+from rknntui.screens.jobs.workspace import differences
 from rknntui.session.job_view_model import JobView
 from rknntui.workspaces import keys_of
 from tests.safety import PATIENCE

@@ -20,13 +20,13 @@ from engine.wire.model import LOAD, OPEN, LoadParams
 from engine.wire.recipes import Checked, Problem
 from engine.wire.requests import ModelTarget
 from rknntui.links import GoToOption
-from rknntui.screens.accuracy.layers import LayerPane
-from rknntui.screens.hybrid.edits import LayerEdits
-from rknntui.screens.hybrid.own import OwnErrors
-from rknntui.screens.model.pane import DetailPane
-from rknntui.screens.model.source import SourceLoad
-from rknntui.screens.quantize.build import BuildStarter
-from rknntui.screens.quantize.findings import BuildFindings
+from rknntui.screens.accuracy.panes import LayerPane
+from rknntui.screens.hybrid.panes import LayerEdits
+from rknntui.screens.hybrid.words import OwnErrors
+from rknntui.screens.model.panes import DetailPane
+from rknntui.screens.model.words import SourceLoad
+from rknntui.screens.quantize.panes import BuildStarter
+from rknntui.screens.quantize.words import BuildFindings
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded, RecipeChanged
 from rknntui.session.state import Session

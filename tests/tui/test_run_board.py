@@ -15,7 +15,7 @@ from engine.wire.devices import Device, Listing
 from engine.wire.graph import Tensor
 from rknntui.app import Workbench
 from rknntui.screens.run.requests import Subject
-from rknntui.screens.run.text import reason
+from rknntui.screens.run.words import reason
 from rknntui.screens.run.workspace import Run
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session

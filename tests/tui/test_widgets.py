@@ -14,7 +14,7 @@ from engine.wire.build_tables import OUTPUTS
 from engine.wire.formats import NUMBER
 from engine.wire.graph import GraphView
 from engine.wire.table import Column
-from rknntui.screens.model.detail import histogram
+from rknntui.screens.model.panes import histogram
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.record_view import as_file
 from rknntui.widgets.strips import cells, fit

@@ -18,14 +18,11 @@ from engine.wire.method import Task
 from engine.wire.score import EVALUATE, Evaluated, EvaluateParams
 from rknntui.keys.commandline import command_for, job_flags
 from rknntui.links import GoToCost, GoToLayer, GoToNode, Link
-from rknntui.screens.accuracy.actions import ACTIONS
 from rknntui.screens.accuracy.guide import GuidePane
-from rknntui.screens.accuracy.inputs import ask_inputs, start_folder
-from rknntui.screens.accuracy.layers import LayerPane
-from rknntui.screens.accuracy.ranking import Ranking
-from rknntui.screens.accuracy.score import ScorePane
+from rknntui.screens.accuracy.panes import LayerPane, Ranking, ScorePane
+from rknntui.screens.accuracy.words import ACTIONS, ask_inputs, start_folder
 from rknntui.screens.base.tables import TableWorkspace
-from rknntui.screens.dialogs.new_file import ask_new_file
+from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.records import RecordTable
@@ -254,7 +251,7 @@ class Accuracy(TableWorkspace):
             self.table.focus()
             self.call_after_refresh(self._moved)
         elif self.session.running is not None:
-            self.workbench.stopping.ask(self.session.running)
+            self.workbench.ask_to_stop(self.session.running)
 
     def action_node(self) -> None:
         """Show the layer in the optimised graph."""

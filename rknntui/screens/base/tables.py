@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rknntui.keys.text import key_text
 from rknntui.screens.base.workspace import Workspace
-from rknntui.screens.dialogs.new_file import ask_new_file
+from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.widgets.record_view import RecordView, as_file
 
 
@@ -52,7 +52,7 @@ class TableWorkspace(Workspace):
     def action_copy_table(self) -> None:
         """Copy the shown rows."""
         if (view := self.table_view()) is not None:
-            self.workbench.output.copy(tabbed(view.table.as_rows()))
+            self.workbench.copy(tabbed(view.table.as_rows()))
 
     def record_text(self) -> str:
         """The record under the cursor of the table, with the labels."""

@@ -223,7 +223,7 @@ class Workspace(Container):
 
     def action_apply_remedy(self) -> None:
         """Do what a finding advises; where several have a remedy, ask which one."""
-        from rknntui.screens.dialogs.remedies import RemedyDialog, remedies
+        from rknntui.screens.dialogs.dialogs import RemedyDialog, remedies
 
         found = remedies(self.listed_findings())
         if len(found) == 1:
@@ -234,7 +234,7 @@ class Workspace(Container):
     def _remedy(self, finding: Finding | None) -> None:
         if finding is None:
             return
-        from rknntui.screens.dialogs.remedies import changed_names
+        from rknntui.screens.dialogs.dialogs import changed_names
 
         self.change_recipe(dict(finding.changes))
         text = f"{changed_names(finding.changes)}. {key_text('app.undo')} undoes it."
@@ -246,13 +246,13 @@ class Workspace(Container):
 
     def action_copy(self) -> None:
         """Copy the data of the view."""
-        self.workbench.output.copy(self.copy_text())
+        self.workbench.copy(self.copy_text())
 
     def action_copy_command(self) -> None:
         """Copy the equal command line."""
         import shlex
 
-        self.workbench.output.copy(shlex.join(self.command_line()))
+        self.workbench.copy(shlex.join(self.command_line()))
 
 
 def _common(noun: str, own: tuple[Action, ...], lists: bool) -> tuple[Action, ...]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine import shape_text
 from engine.wire.cost import (
     COST_ADVICE,
     COST_CHECK,
@@ -20,13 +23,87 @@ from engine.wire.cost import (
     Estimates,
     WhatIf,
 )
-from rknntui.screens.chips.scenario import AS_IS
+from rknntui.screens.dialogs.picker import ask_new_file
+from rknntui.screens.dialogs.request import RequestDialog
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
 
+    from engine.wire.cost import EstimateParams, Estimates
+    from engine.wire.graph import Tensor
     from engine.wire.method import Query
+    from rknntui.cost_report import Kind
     from rknntui.screens.base.workspace import Workspace
+
+# What is varied in an estimate, and the dialog that asks for it.
+
+AS_IS = WhatIf()
+"""The recipe's own figures."""
+_DTYPES = ("int8", "float16")
+_HINTS = {
+    "dtype": "int8 or float16",
+    "input_sizes": "320x320, or 1,3,320,320",
+    "batch": "inferences at once",
+    "cores": "that share an inference",
+    "npu_mhz": "clock; empty: the highest",
+}
+
+
+def scenario_words(scenario: WhatIf) -> str:
+    """What differs from the recipe, for the line on top: ``float16, batch 4``."""
+    parts = [
+        scenario.dtype or "",
+        *(size.replace("=", " ") for size in scenario.input_sizes),
+        f"batch {scenario.batch}" if scenario.batch is not None else "",
+        f"{scenario.cores} cores" if scenario.cores > 1 else "",
+        f"{scenario.npu_mhz:g} MHz" if scenario.npu_mhz is not None else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def checked(asked: WhatIf, inputs: Sequence[Tensor]) -> WhatIf:
+    """What is varied, with sizes as a request has them.
+
+    Args:
+        asked: by the dialog; a size is ``320x320`` of the first input's images, or
+            ``NAME=1,3,320,320`` of any.
+        inputs: of the open model, for the names and ranks of the sizes.
+
+    Raises:
+        ValueError: a value is none; the message is for the user.
+    """
+    dtype = None if asked.dtype is None else asked.dtype.lower()
+    if dtype not in (None, *_DTYPES):
+        raise ValueError("The dtype must be int8 or float16.")
+    sizes = tuple(_size(word, inputs) for word in asked.input_sizes)
+    return replace(asked, dtype=dtype, input_sizes=sizes)
+
+
+def _size(word: str, inputs: Sequence[Tensor]) -> str:
+    name, equals, shape = word.rpartition("=")
+    known = {value.name: value for value in inputs}
+    if equals and name not in known:
+        raise ValueError(f"The model has no input called {name}.")
+    if not inputs:
+        raise ValueError("The inputs of the model are not known.")
+    tensor = known[name] if equals else inputs[0]
+    dims = shape.lower().replace("x", ",").split(",")
+    if not all(dim.isascii() and dim.isdigit() and 0 < int(dim[:9]) < 1 << 24 for dim in dims):
+        raise ValueError(f"{word} is no size: 320x320 or 1,3,320,320 is one.")
+    if len(dims) == 2 and len(tensor.shape) == 4:
+        before = [str(max(1, d)) for d in tensor.shape]
+        last = tensor.shape[1] not in (1, 3, 4) and tensor.shape[3] in (1, 3, 4)
+        dims = [before[0], *dims, before[3]] if last else [*before[:2], *dims]
+    if len(dims) != len(tensor.shape):
+        raise ValueError(f"{tensor.name} is {shape_text(tensor.shape)}: give as many numbers.")
+    return f"{tensor.name}={','.join(dims)}"
+
+
+def what_if_dialog(now: WhatIf, inputs: Sequence[Tensor]) -> RequestDialog:
+    """Asks what to vary."""
+    title = "What if (estimated)"
+    return RequestDialog(title, now, list(_HINTS), _HINTS, lambda asked: checked(asked, inputs))
+
 
 _REST = 0.25
 """Seconds without another change of the recipe before the model is estimated again."""
@@ -189,3 +266,51 @@ class Answers:
         if want.view == "Advice":
             asked = AdviceParams(**model, chip=want.chip, dtype=dtype)
             yield ("advice", dtype, want.chip), COST_ADVICE, asked
+
+
+# Writing the report of an estimate.
+
+_KINDS: dict[str, Kind] = {"Chips": "chips", "Memory": "tensors"}
+
+
+def ask_report(workspace: Workspace, params: EstimateParams, view: str) -> None:
+    """Ask for a file, then estimate and write it; what it is about depends on the view.
+
+    Args:
+        workspace: that asks.
+        params: chips and what is varied, with layers and tensors over time.
+        view: that is shown.
+    """
+    session = workspace.session
+    stem = Path(str(session.recipe.get("model") or session.path or "model")).stem
+    kind = _KINDS.get(view, "layers")
+
+    def write(path: str, force: bool) -> None:
+        if problem := _problem(path):
+            workspace.notify(problem, severity="warning", markup=False)
+            return
+        then = partial(_write, workspace, path, force, kind)
+        workspace.ask(COST_ESTIMATE, params, then)
+
+    start = Path.cwd() / f"{stem}-{kind}.html"
+    ask_new_file(workspace.app, "Report (.html, .csv, .svg)", start, write)
+
+
+def _problem(path: str) -> str:
+    from rknntui.cost_report import REPORTS
+
+    known = Path(path).suffix.lower() in REPORTS
+    return "" if known else f"A report ends in {', '.join(REPORTS)}."
+
+
+def _write(workspace: Workspace, path: str, force: bool, kind: Kind, found: Estimates) -> None:
+    from engine import EngineError, atomic_write
+    from rknntui.cost_report import report_text
+
+    text = report_text(found, Path(path).suffix, kind)
+    try:
+        atomic_write(Path(path), text.encode("utf-8"), overwrite=force)
+    except EngineError as error:
+        workspace.workbench.show_error(error)
+    else:
+        workspace.notify(f"Wrote {path} (estimated).", markup=False)

@@ -12,14 +12,10 @@ from engine.wire.cost import EstimateParams
 from rknntui.links import GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.base.views import Views
-from rknntui.screens.chips.actions import ACTIONS, OF_VIEWS
-from rknntui.screens.chips.commands import command_line
-from rknntui.screens.chips.estimates import Answers, Want
-from rknntui.screens.chips.facts import top_facts
-from rknntui.screens.chips.known import calibrate, show_facts
+from rknntui.screens.chips.estimates import AS_IS, Answers, Want, ask_report, what_if_dialog
+from rknntui.screens.chips.listing import calibrate, show_facts
 from rknntui.screens.chips.panes import PANES, ChipViews, Shown
-from rknntui.screens.chips.report import ask_report
-from rknntui.screens.chips.scenario import AS_IS, what_if_dialog
+from rknntui.screens.chips.words import ACTIONS, OF_VIEWS, command_line, top_facts
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.line_list import Rows
 

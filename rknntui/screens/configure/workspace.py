@@ -17,10 +17,16 @@ from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text
 from rknntui.links import GoTo, GoToOption, Link, RunAction
 from rknntui.screens.base.workspace import Workspace
-from rknntui.screens.configure.choice import choose, turned
-from rknntui.screens.configure.files import load_recipe, save_recipe
-from rknntui.screens.configure.text import diff_lines, help_lines, issue_lines
-from rknntui.screens.dialogs.remedies import remedies
+from rknntui.screens.configure.words import (
+    choose,
+    diff_lines,
+    help_lines,
+    issue_lines,
+    load_recipe,
+    save_recipe,
+    turned,
+)
+from rknntui.screens.dialogs.dialogs import remedies
 from rknntui.session.drafts import Values
 from rknntui.session.messages import ProblemsChanged, RecipeChanged
 from rknntui.widgets.form import PER_LAYER, FormRows, OptionForm, RowState, value_text
@@ -253,7 +259,7 @@ class Configure(Workspace):
             self.workbench.do(self._ask_about_code())
 
     async def _ask_about_code(self) -> None:
-        from rknntui.screens.dialogs.trust_prompt import ask_trust
+        from rknntui.screens.dialogs.prompts import ask_trust
 
         await ask_trust(self.workbench, self.session.recipe)
         self._check()
@@ -388,7 +394,7 @@ class Configure(Workspace):
 
     def action_copy_yaml(self) -> None:
         """Copy the recipe's file."""
-        self.workbench.output.copy(self.session.yaml)
+        self.workbench.copy(self.session.yaml)
 
     def command_line(self) -> list[str]:
         return command_for("build", self.session)

@@ -30,8 +30,7 @@ from rknntui.keys.actions import Action
 from rknntui.keys.text import key_text, with_keys
 from rknntui.links import GoToOption, RunAction
 from rknntui.screens.base.tables import TableWorkspace
-from rknntui.screens.dataset.files import DatasetFiles
-from rknntui.screens.dataset.text import channel_lines, facts_text
+from rknntui.screens.dataset.words import DatasetFiles, channel_lines, facts_text
 from rknntui.session.messages import RecipeChanged
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.findings import FindingRows

@@ -16,7 +16,7 @@ from engine.wire.encryption import (
 )
 from engine.wire.formats import MILLISECONDS
 from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
-from rknntui.screens.dialogs.new_file import ask_new_file
+from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.widgets.findings import finding_lines, wrapped
 
 if TYPE_CHECKING:

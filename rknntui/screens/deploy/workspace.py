@@ -18,13 +18,13 @@ from engine.wire.segments import Segments
 from rknntui.links import GoToCompiled, GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.base.views import Views
-from rknntui.screens.deploy import reasons
-from rknntui.screens.deploy.actions import ACTIONS, OF_VIEWS
-from rknntui.screens.deploy.code import ask_setting, show_file, write_project
-from rknntui.screens.deploy.facts import (
-    compiled_lines,
-    generated_lines,
-    toolkit_lines,
+from rknntui.screens.deploy import words
+from rknntui.screens.deploy.code import (
+    ask_export,
+    ask_setting,
+    show_exported,
+    show_file,
+    write_project,
 )
 from rknntui.screens.deploy.files import (
     FILE_JOBS,
@@ -33,23 +33,32 @@ from rknntui.screens.deploy.files import (
     forget_key,
     show_file_result,
 )
-from rknntui.screens.deploy.forms import ask_export, show_exported
-from rknntui.screens.deploy.jobs import newest_job
-from rknntui.screens.deploy.panes import PANES, DeployViews, Shown
-from rknntui.screens.deploy.request import (
-    ask_settings,
-    ask_start,
-)
-from rknntui.screens.deploy.targets import Targets
-from rknntui.screens.deploy.toolkits import (
+from rknntui.screens.deploy.panes import (
+    PANES,
     TOOLKIT_JOBS,
+    DeployViews,
     KnownToolkits,
+    Shown,
     ask_adopt,
     ask_install,
     ask_remove,
     check,
 )
-from rknntui.screens.deploy.top import command_line, top_facts
+from rknntui.screens.deploy.requests import (
+    Targets,
+    ask_settings,
+    ask_start,
+    newest_job,
+)
+from rknntui.screens.deploy.words import (
+    ACTIONS,
+    OF_VIEWS,
+    command_line,
+    compiled_lines,
+    generated_lines,
+    toolkit_lines,
+    top_facts,
+)
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.line_list import Rows
 
@@ -228,7 +237,7 @@ class Deploy(TableWorkspace):
         if self.views.view in _OF_CHIP:
             self.views.bar.choose("Compile")
         elif job is not None and job.running:
-            self.workbench.stopping.ask(job)
+            self.workbench.ask_to_stop(job)
 
     @on(Rows.Chosen, "#export-forms")
     def _open_form(self) -> None:
@@ -420,7 +429,7 @@ class Deploy(TableWorkspace):
     def unavailable_reason(self, method: str) -> str:
         if not self.is_attached:
             return ""
-        return reasons.reason(method, self) or super().unavailable_reason(method)
+        return words.reason(method, self) or super().unavailable_reason(method)
 
     def listed_findings(self) -> Sequence[Finding]:
         if not self.is_attached:

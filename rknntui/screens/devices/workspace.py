@@ -16,13 +16,9 @@ from engine.wire.board_tables import BOARDS
 from engine.wire.devices import Device, Listing
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.base.tables import TableWorkspace
-from rknntui.screens.devices.actions import ACTIONS, NO_BOARD, OF_MONITOR
-from rknntui.screens.devices.doctor import DoctorPane
-from rknntui.screens.devices.facts import FactsPane
-from rknntui.screens.devices.listing import Looking
-from rknntui.screens.devices.monitor import MonitorPane
-from rknntui.screens.devices.text import device_records
-from rknntui.screens.devices.watching import Watching, examine, recipe_chip
+from rknntui.screens.devices.boards import Looking, Watching, examine, recipe_chip
+from rknntui.screens.devices.panes import DoctorPane, MonitorPane
+from rknntui.screens.devices.words import ACTIONS, NO_BOARD, OF_MONITOR, FactsPane, device_records
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView

@@ -6,19 +6,26 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.binding import Binding
+from textual.screen import ModalScreen
+from textual.widgets import Label
 
 from rknntui.compat import bindings_in_reach
+from rknntui.keys.actions import REGISTRY
 from rknntui.keys.text import key_text, with_keys
-from rknntui.screens.dialogs.dialogs import TextDialog, paragraphs
-from rknntui.widgets.line_list import TextRows
+from rknntui.screens.dialogs.dialogs import Dialog, TextDialog, paragraphs
+from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.search import SearchLine
 from rknntui.widgets.wrap import wrap
+from rknntui.workspaces import WORKSPACES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from textual import events
     from textual.app import App, ComposeResult
+    from textual.widget import Widget
 
+    from rknntui.shell import Shell
     from rknntui.widgets.strips import Line
 
 _KEYS = 19
@@ -130,3 +137,117 @@ def _row_lines(rows: Mapping[str, str], width: int) -> list[Line]:
         for number, row in enumerate(wrap(text, width - _KEYS)):
             lines.append([(shown if number == 0 else " " * _KEYS, "key"), (row, "")])
     return lines
+
+
+# Jump mode: a letter on every pane; pressing it gives the pane the focus.
+
+LETTERS = "asdfghjklqwertyuiopzxcvbnm"
+
+
+def jump(app: Shell) -> None:
+    """Put a letter on every pane, where no dialog is open; go where the user says."""
+    if len(app.screen_stack) > 1:
+        return
+    panes = [widget for widget in app.screen.focus_chain if widget.region.area]
+    keys = {key: name for name in WORKSPACES for key in REGISTRY.keys_of(f"go.{name}")}
+
+    def go(name: str | None) -> None:
+        if name:
+            app.do(app.show(name))
+
+    app.push_screen(JumpOverlay(panes, keys), go)
+
+
+class JumpOverlay(ModalScreen[str | None]):
+    """Dismissed with the name of a workspace; focusing a pane happens here.
+
+    Any other key closes it.
+
+    Args:
+        targets: widgets that can have the focus, in the order of the letters.
+        workspaces: key -> name of the workspaces, which have their own keys here too.
+    """
+
+    DEFAULT_CSS = """
+    JumpOverlay { background: $background 30%; }
+    JumpOverlay Label {
+        position: absolute; width: auto;
+        background: $accent; color: $background; text-style: bold;
+    }
+    """
+
+    def __init__(self, targets: list[Widget], workspaces: dict[str, str]) -> None:
+        super().__init__()
+        self._targets = dict(zip(LETTERS, targets, strict=False))
+        self._workspaces = workspaces
+
+    def compose(self) -> ComposeResult:
+        for letter in self._targets:
+            yield Label(f" {letter} ", id=f"jump-{letter}")
+
+    def on_mount(self) -> None:
+        self._place()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._place)
+
+    def _place(self) -> None:
+        """Labels follow their panes, also after a resize."""
+        for letter, widget in self._targets.items():
+            region = widget.region
+            label = self.query_one(f"#jump-{letter}", Label)
+            label.display = region.width > 0 and region.height > 0
+            label.styles.offset = (region.x, region.y)
+
+    def on_key(self, event: events.Key) -> None:
+        event.stop()
+        event.prevent_default()
+        target = self._targets.get(event.key)
+        if target is not None and target.is_attached:
+            self.dismiss(None)
+            target.focus()
+        else:
+            self.dismiss(self._workspaces.get(event.key))
+
+
+# Choosing a theme with a live view of it.
+
+
+class ThemeDialog(Dialog):
+    """The names of the themes.
+
+    The cursor shows each, Enter keeps it, Esc takes the old one back.
+    """
+
+    TITLE_TEXT = "Theme"
+    KEYS_TEXT = "↑↓ preview · Enter apply · Esc cancel"
+    DEFAULT_CSS = "ThemeDialog { align: right middle; background: $background 0%; } "
+
+    def __init__(self, names: list[str], current: str) -> None:
+        super().__init__()
+        self._names = names
+        self._before = current
+
+    def compose(self) -> ComposeResult:
+        yield self.box(TextRows())
+
+    def on_mount(self) -> None:
+        rows = self.query_one(TextRows)
+        rows.styles.height = min(len(self._names), 14)
+        rows.parent.styles.width = 40  # type: ignore[union-attr]
+        rows.set_lines([[(f"{name} ", "")] for name in self._names])
+        if self._before in self._names:
+            rows.cursor = self._names.index(self._before)
+
+    @on(Rows.Highlighted)
+    def _look(self, event: Rows.Highlighted) -> None:
+        self.workbench.use_theme(self._names[event.index])
+
+    @on(Rows.Chosen)
+    def _keep(self, event: Rows.Chosen) -> None:
+        self.dismiss(self._names[event.index])
+
+    async def action_dismiss(self, result: object = None) -> None:
+        """Esc: the colours of before."""
+        self.workbench.use_theme(self._before)
+        self.dismiss(None)

@@ -29,19 +29,18 @@ from rknntui.keys.commandline import command_for, command_with
 from rknntui.keys.text import key_text
 from rknntui.links import GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode, RunAction
 from rknntui.screens.base.tables import TableWorkspace
-from rknntui.screens.hybrid import plan
-from rknntui.screens.hybrid.actions import ACTIONS
-from rknntui.screens.hybrid.costs import BuildCost
-from rknntui.screens.hybrid.edits import LayerEdits, ask_dtype, ask_range
-from rknntui.screens.hybrid.effect import LiveEffect
-from rknntui.screens.hybrid.own import OwnErrors
+from rknntui.screens.hybrid import panes
+from rknntui.screens.hybrid.panes import LayerEdits, LiveEffect, ask_dtype, ask_range
 from rknntui.screens.hybrid.search import (
     SearchPane,
     ask_proposal,
     last_search,
     search_dialog,
 )
-from rknntui.screens.hybrid.text import (
+from rknntui.screens.hybrid.words import (
+    ACTIONS,
+    BuildCost,
+    OwnErrors,
     facts,
     output_lines,
     row_lines,
@@ -390,7 +389,7 @@ class Hybrid(TableWorkspace):
             if wanted is None:
                 return
             self.pane.asked, self.pane.found = wanted, None
-            asked = {n: self.session.recipe.get(n) for n in (plan.LAYERS, plan.RANGES)}
+            asked = {n: self.session.recipe.get(n) for n in (panes.LAYERS, panes.RANGES)}
             recipe = {**(self.edits.table_of or {}), **asked}
             self.start_job(SEARCH, replace(wanted, recipe=recipe), "hybrid search")
             self.bar.choose("Search")
@@ -461,7 +460,7 @@ class Hybrid(TableWorkspace):
     def action_stop(self) -> None:
         """Back to the layers; a running job is asked about."""
         if self.session.running is not None:
-            self.workbench.stopping.ask(self.session.running)
+            self.workbench.ask_to_stop(self.session.running)
 
     def action_build(self) -> None:
         """Go to Quantize and build there."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual import on
 from textual.containers import Vertical
 
+from engine import sanitize
 from engine.wire.formats import MOMENT
 from engine.wire.project_tables import JOBS
 from rknntui.keys.actions import Action
@@ -18,6 +19,7 @@ from rknntui.session.job_view_model import JobView
 from rknntui.widgets.job_pane import JobPane
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.search import SearchLine
+from rknntui.widgets.strips import Line
 from rknntui.widgets.table import Table
 from rknntui.worker_places import in_background
 
@@ -211,7 +213,7 @@ class JobsWorkspace(Workspace):
         job = self.session.jobs.get(record.id) if record is not None else None
         job = job if job is not None and job.running else self.session.running
         if job is not None:
-            self.workbench.stopping.ask(job)
+            self.workbench.ask_to_stop(job)
 
     def action_rerun(self) -> None:
         """Start the job under the cursor again, as it was."""
@@ -232,7 +234,7 @@ class JobsWorkspace(Workspace):
         """Show what differs between the marked build and this one."""
         from engine import EngineError, read_result
         from rknntui.screens.dialogs.dialogs import TextDialog
-        from rknntui.screens.jobs.diff import differences
+        from rknntui.screens.jobs.workspace import differences
 
         record = self.record
         marked = next((r for r in self._records if r.id == self._marked), None)
@@ -271,13 +273,11 @@ class JobsWorkspace(Workspace):
 
     def action_save_log(self) -> None:
         """Ask for a file and write the log into it."""
-        self.workbench.output.save("Write the log", "job.log", self.query_one(JobPane).text())
+        self.workbench.save("Write the log", "job.log", self.query_one(JobPane).text())
 
     def action_save(self) -> None:
         """Ask for a file and write the history into it."""
-        self.workbench.output.save(
-            "Write the list of jobs as CSV", "jobs.csv", self.history.to_csv()
-        )
+        self.workbench.save("Write the list of jobs as CSV", "jobs.csv", self.history.to_csv())
 
     def copy_text(self) -> str:
         pane = self.query_one(JobPane)
@@ -288,3 +288,71 @@ class JobsWorkspace(Workspace):
         if record is None:
             return []
         return job_command(record.method, record.params)
+
+
+# The difference of two builds: what was asked for, and what came out.
+
+MISSING = "–"
+
+
+def differences(
+    before: dict[str, object],
+    after: dict[str, object],
+    old: dict[str, object],
+    new: dict[str, object],
+) -> list[Line]:
+    """Lines with every option and every figure of two builds that is not the same.
+
+    Args:
+        before: parameters of the first job.
+        after: parameters of the second one.
+        old: result of the first job.
+        new: result of the second one.
+    """
+    lines: list[Line] = []
+    sections = (
+        ("Recipe", before.get("recipe") or {}, after.get("recipe") or {}),
+        ("Result", old, new),
+    )
+    for title, left, right in sections:
+        a, b = _flat(left), _flat(right)
+        rows = [
+            (name, a.get(name, MISSING), b.get(name, MISSING))
+            for name in sorted({*a, *b})
+            if a.get(name) != b.get(name)
+        ]
+        lines += [[], [(title, "head")]] if lines else [[(title, "head")]]
+        if not rows:
+            lines.append([("no difference", "dim")])
+        for name, x, y in rows:
+            lines.append([(f"{sanitize(name, 60)}  ", "")])
+            lines.append([(f"    {_text(x)}", "dim"), ("  →  ", "dim"), (_text(y), "accent")])
+    return lines
+
+
+def _flat(value: Any, name: str = "") -> dict[str, object]:
+    """Nested data as path -> leaf; a list of plain values is a leaf."""
+    if isinstance(value, dict):
+        items = [(f"{name}.{key}" if name else str(key), item) for key, item in value.items()]
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        items = [(f"{name}[{_label(item, n)}]", item) for n, item in enumerate(value)]
+    else:
+        return {name: value}
+    flat: dict[str, object] = {}
+    for key, item in items:
+        flat.update(_flat(item, key))
+    return flat
+
+
+def _label(item: Any, position: int) -> str:
+    if isinstance(item, dict):
+        for key in ("name", "tensor", "path", "stage"):
+            if isinstance(item.get(key), str):
+                return item[key]
+    return str(position)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return sanitize(str(value), 120)

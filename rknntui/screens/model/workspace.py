@@ -15,9 +15,8 @@ from textual.containers import Horizontal, Vertical
 from rknntui.arguments import source_options
 from rknntui.links import GoToCost, GoToNode, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
-from rknntui.screens.model.actions import ACTIONS
-from rknntui.screens.model.pane import DetailPane
-from rknntui.screens.model.source import SourceLoad
+from rknntui.screens.model.panes import DetailPane
+from rknntui.screens.model.words import ACTIONS, SourceLoad
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.search import SearchLine
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from engine import Finding
     from engine.wire.graph import GraphParams, GraphView, Which
-    from rknntui.screens.model.table import NodeTable
+    from rknntui.screens.model.words import NodeTable
     from rknntui.session.messages import JobEnded, RecipeChanged
 
 REST_SECONDS = 0.12
@@ -334,7 +333,7 @@ class ModelWorkspace(Workspace):
         """Show the nodes as a table, or as a tree again."""
         table = self.table
         if table is None:
-            from rknntui.screens.model.table import NodeTable
+            from rknntui.screens.model.words import NodeTable
 
             table = NodeTable(self.graph.nodes)
             await self.query_one("#graph").mount(table, before="#tree")
@@ -367,10 +366,10 @@ class ModelWorkspace(Workspace):
 
     def action_export(self) -> None:
         """Ask for a file and write the nodes into it."""
-        from rknntui.screens.model.table import NodeTable
+        from rknntui.screens.model.words import NodeTable
 
         table = self.table or NodeTable(self.graph.nodes)
-        self.workbench.output.save("Write the nodes as CSV", "nodes.csv", table.to_csv())
+        self.workbench.save("Write the nodes as CSV", "nodes.csv", table.to_csv())
 
     def copy_text(self) -> str:
         table = self.table
@@ -380,7 +379,7 @@ class ModelWorkspace(Workspace):
 
     def action_copy_detail(self) -> None:
         """Copy the detail pane."""
-        self.workbench.output.copy(self.detail.text())
+        self.workbench.copy(self.detail.text())
 
     def command_line(self) -> list[str]:
         return ["rknntui", "inspect", str(self.session.path)] if self.session.path else []

@@ -22,10 +22,9 @@ from rknntui.keys.commandline import command_for, job_command
 from rknntui.keys.text import with_keys
 from rknntui.links import GoTo, GoToDeploy, GoToLayer, GoToNode, GoToOption
 from rknntui.screens.base.tables import TableWorkspace
-from rknntui.screens.quantize import text
-from rknntui.screens.quantize.build import BuildStarter
-from rknntui.screens.quantize.findings import BuildFindings
-from rknntui.screens.quantize.sweep import ComparePane
+from rknntui.screens.quantize import words
+from rknntui.screens.quantize.panes import BuildStarter, ComparePane
+from rknntui.screens.quantize.words import BuildFindings
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.job_pane import JobPane
 from rknntui.widgets.line_list import Rows
@@ -230,9 +229,9 @@ class Quantize(TableWorkspace):
         summary = self.session.summary
         floating = summary is not None and not summary.quantized
         table = self.query_one("#layers", RecordTable)
-        table.set_empty(_FLOAT if floating else text.no_build(self.session))
-        log = text.no_log_lines(self.session, self.job)
-        said = {"summary": text.empty_lines(self.session), "log": log}
+        table.set_empty(_FLOAT if floating else words.no_build(self.session))
+        log = words.no_log_lines(self.session, self.job)
+        said = {"summary": words.empty_lines(self.session), "log": log}
         for name, lines in said.items():
             pane = self.query_one(f"#{name}", Rows)
             if pane.empty != lines:
@@ -245,7 +244,7 @@ class Quantize(TableWorkspace):
 
     def _tell(self) -> None:
         """The line on top, and the stages while a build runs."""
-        told = text.facts(self.session, self.job, exact=not self.findings.not_exact)
+        told = words.facts(self.session, self.job, exact=not self.findings.not_exact)
         self.query_one("#build-facts", FactsLine).show(*told)
 
     # -- views -----------------------------------------------------------------------------------
@@ -275,7 +274,7 @@ class Quantize(TableWorkspace):
         if summary is None or not summary.quantized or built is None:
             table.set_records([])
             said = _CONTAINER if summary and summary.quantized else _FLOAT
-            table.set_empty(said if summary is not None else text.no_build(self.session))
+            table.set_empty(said if summary is not None else words.no_build(self.session))
             return
         if built is self._ranges_of:
             return
@@ -345,7 +344,7 @@ class Quantize(TableWorkspace):
 
     def action_stop(self) -> None:
         """Ask whether the running job shall stop."""
-        self.workbench.stopping.ask(self.session.running)
+        self.workbench.ask_to_stop(self.session.running)
 
     def action_next_view(self) -> None:
         """Show the next view."""
@@ -390,7 +389,7 @@ class Quantize(TableWorkspace):
         elif kind == "view":
             self.show_view(name)
         elif kind == "command":
-            self.workbench.output.copy(name)
+            self.workbench.copy(name)
 
     @on(Rows.Chosen, "#layers")
     def _layer_chosen(self) -> None:

@@ -16,17 +16,19 @@ from engine.wire.dataset import DATASET_LIST, ListParams, Samples
 from rknntui.keys.text import key_text
 from rknntui.links import GoToCompiled, GoToDeploy, GoToLayer, GoToNode
 from rknntui.screens.base.tables import TableWorkspace
-from rknntui.screens.dialogs.new_file import ask_new_file
-from rknntui.screens.run import facts
-from rknntui.screens.run.actions import ACTIONS, OF_VIEWS
-from rknntui.screens.run.inputs import InputsPane
-from rknntui.screens.run.layers import errors_of
-from rknntui.screens.run.live import LiveRun
-from rknntui.screens.run.outputs import MOST_VALUES
-from rknntui.screens.run.panes import PANES, Results
-from rknntui.screens.run.requests import SIMULATORS, Simulator, Subject
-from rknntui.screens.run.target import ask_compiled, ask_cores, ask_target
-from rknntui.screens.run.text import reason
+from rknntui.screens.dialogs.picker import ask_new_file
+from rknntui.screens.run import words
+from rknntui.screens.run.live import InputsPane, LiveRun
+from rknntui.screens.run.panes import MOST_VALUES, PANES, Results, errors_of
+from rknntui.screens.run.requests import (
+    SIMULATORS,
+    Simulator,
+    Subject,
+    ask_compiled,
+    ask_cores,
+    ask_target,
+)
+from rknntui.screens.run.words import ACTIONS, OF_VIEWS, reason
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.records import RecordTable
@@ -188,14 +190,14 @@ class Run(TableWorkspace):
         job = next((job for job in jobs if job.method in _TASKS), None)
         line = self.query_one(FactsLine)
         if job is not None:
-            line.show(*facts.running_facts(job))
+            line.show(*words.running_facts(job))
         elif self.live.on and self.live.look is not None:
-            line.show(*facts.live_facts(self.live.look))
+            line.show(*words.live_facts(self.live.look))
         elif self.live.on and self.live.job is not None:
-            line.show(*facts.starting_facts(self.live.job))
+            line.show(*words.starting_facts(self.live.job))
         else:
             old = self._job is not None and self.subject.outdated(self._job)
-            line.show(*facts.run_facts(self.subject, self.results.run, outdated=old))
+            line.show(*words.run_facts(self.subject, self.results.run, outdated=old))
         count = f"{self.live.runs} run{'' if self.live.runs == 1 else 's'}"
         live = f"▶ live, {count}, {key_text('run.live')} stops"
         self.results.bar.set_note(live if self.live.on else "")

@@ -1,0 +1,159 @@
+"""Choosing a dataset, and making one from a folder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine import option, sanitize
+from engine.wire.dataset import DATASET_MAKE, Made, MakeParams
+from rknntui.screens.dialogs.picker import ask_new_file
+from rknntui.widgets.facts_line import Fact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from engine.wire.dataset import Channel, DatasetFacts
+    from rknntui.screens.base.workspace import Workspace
+    from rknntui.widgets.strips import Line
+
+
+class DatasetFiles:
+    """Asks for a list or a folder of samples, and sets the recipe's dataset to it.
+
+    Args:
+        workspace: shows the dialogs, asks the worker, has the session.
+        written: called when a list was written, which may be the one that is shown.
+    """
+
+    def __init__(self, workspace: Workspace, written: Callable[[], None]) -> None:
+        self._workspace = workspace
+        self._written = written
+
+    def _whole(self, name: str) -> int:
+        value = self._workspace.session.recipe.get(name)
+        return value if isinstance(value, int) else int(option(name).default)
+
+    def pick(self) -> None:
+        """Choose a list or a folder; of a folder a list can be written."""
+        from rknntui.screens.dialogs.picker import PathPicker
+
+        recipe = self._workspace.session.recipe
+        start = str(recipe.get("dataset") or recipe.get("model") or "")
+        start = str(Path(start).parent) + "/" if start else ""
+        picker = PathPicker("Choose a dataset.txt, or a folder (Ctrl+S)", start, folders=True)
+        self._workspace.app.push_screen(picker, self._picked)
+
+    def _picked(self, path: str | None) -> None:
+        if not path:
+            return
+        if not Path(path).is_dir():
+            self._workspace.session.set_value("dataset", path)
+            return
+        from rknntui.screens.dialogs.dialogs import ConfirmDialog
+
+        count = self._whole("dataset_count")
+        question = (
+            f"Write a dataset.txt with up to {count} images of {path}? The list can be edited and "
+            f"shared. Or use the folder directly: every build selects the same images."
+        )
+        answers = [("w", "write dataset.txt", "write"), ("u", "use the folder", "use")]
+        self._workspace.app.push_screen(
+            ConfirmDialog("A folder of images", question, answers), partial(self._folder, path)
+        )
+
+    def _folder(self, folder: str, choice: str | None) -> None:
+        if choice == "use":
+            self._workspace.session.set_value("dataset", folder)
+        elif choice == "write":
+            self._ask_list(folder)
+
+    def make(self) -> None:
+        """Choose the folder, then the list."""
+        from rknntui.screens.dialogs.picker import PathPicker
+
+        def chosen(path: str | None) -> None:
+            if path and Path(path).is_dir():
+                self._ask_list(path)
+            elif path:
+                self._workspace.notify("This is not a folder.", severity="warning")
+
+        self._workspace.app.push_screen(
+            PathPicker("A folder of images (Ctrl+S)", folders=True), chosen
+        )
+
+    def _ask_list(self, folder: str) -> None:
+        start = Path.cwd() / "dataset.txt"
+        ask_new_file(self._workspace.app, "Write the list", start, partial(self._write, folder))
+
+    def _write(self, folder: str, out: str, force: bool) -> None:
+        chosen = self._whole("dataset_count"), self._whole("dataset_seed")
+        params = MakeParams(folder, out, *chosen, force)
+        self._workspace.ask(DATASET_MAKE, params, self._made)
+
+    def _made(self, made: Made) -> None:
+        skipped = made.skipped
+        left = f"; skipped {len(skipped)}, the first: {skipped[0].why}" if skipped else ""
+        text = f"{made.path}: {made.samples} of {made.found} images{left}."
+        self._workspace.notify(text, title="Dataset written", markup=False)
+        self._workspace.session.set_value("dataset", made.path)
+        self._written()
+
+
+# What Dataset says about a dataset and about the channels of one sample: lines of text.
+
+_SLACK = 1e-3
+
+
+def facts_text(path: str, facts: DatasetFacts | None) -> tuple[Fact, ...]:
+    """One line: how much, which sizes, whether a build would stop, where."""
+    if not path:
+        return (Fact("no dataset"),)
+    parts = []
+    if facts is not None:
+        parts.append(Fact(f"{facts.samples} samples"))
+        if facts.files != facts.samples:
+            parts.append(Fact(f"{facts.files} files", rank=1))
+        sizes = [f"{size} ×{count}" for size, count in facts.sizes[:3]]
+        if len(facts.sizes) > 3:
+            sizes.append(f"{len(facts.sizes) - 3} more sizes")
+        parts += [Fact(size, rank=1) for size in sizes]
+        bad = len(facts.problems)
+        parts.append(Fact(f"✗ {bad} problems" if bad else "✓ no problems"))
+    parts.append(Fact(sanitize(path, 300), (sanitize(path.rpartition("/")[2], 80),), 2))
+    return tuple(parts)
+
+
+def channel_lines(
+    channels: Sequence[Channel],
+    expected: Sequence[tuple[float | None, float | None]],
+    width: int,
+) -> list[Line]:
+    """A line a channel: what reaches the network, and the expected range (from mean and std)."""
+    if not channels:
+        return [[("more than 16 channels: no statistics", "dim")]]
+    wide = width >= 46
+    head = f"{'ch':>2} {'min':>7} {'max':>7}" + (f" {'mean':>7} {'std':>7}" if wide else "")
+    lines: list[Line] = [[(head + "  expected", "head")]]
+    for index, channel in enumerate(channels):
+        least, most = _number(channel.minimum), _number(channel.maximum)
+        text = f"{index:>2} {least:>7.3g} {most:>7.3g}"
+        if wide:
+            text += f" {_number(channel.mean):>7.3g} {_number(channel.std):>7.3g}"
+        line: Line = [(text, "")]
+        if index < len(expected):
+            low, high = map(_number, expected[index])
+            slack = _SLACK * max(1.0, high - low)
+            inside = low - slack <= least and most <= high + slack
+            sign = ("  ✓ ", "good") if inside else ("  ✗ ", "bad")
+            line += [sign, (f"{low:.3g}..{high:.3g}", "")]
+        lines.append(line)
+    return lines
+
+
+def _number(value: float | None) -> float:
+    """What is no number has no place in JSON, and comes as None."""
+    return math.nan if value is None else value

@@ -1,0 +1,342 @@
+"""The pane beside the graph: the model, a node with one of its constants, or an input or output."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from textual import on
+from textual.message import Message
+
+from engine import human_bytes, sanitize, shape_text
+from rknntui.keys.text import key_text, with_keys
+from rknntui.model_facts import fact_rows, port_text, quant_text
+from rknntui.screens.model.words import empty_lines, needed_option
+from rknntui.widgets.line_list import Rows
+from rknntui.widgets.side_pane import SidePane
+from rknntui.widgets.strips import Line, fit
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from engine import Finding
+    from engine.wire.graph import NodeDetail, Tensor, TensorStatistics
+    from engine.wire.model import ModelView, Preflight
+
+# What the detail pane says: lines of text from what the worker answers.
+
+Described = tuple[list[Line], dict[int, str]]
+"""Lines, and which of them stands for which constant tensor."""
+
+CANDIDATES = 8
+"""So many names are shown of those that suit as inputs or outputs."""
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+_END_SIGNS = {"constant": "■ ", "input": "→ ", "activation": "· "}
+SIGNS = {"error": ("✗ ", "bad"), "warning": ("! ", "warn"), "info": ("· ", "dim")}
+
+
+def _pair(name: str, text: str, width: int, style: str = "") -> list[Line]:
+    """A name and its text, wrapped behind it."""
+    return _wrapped(f"{sanitize(name, 60):<11} ", "dim", text, style, width)
+
+
+def model_lines(model: ModelView, which: str, width: int) -> list[Line]:
+    """The model as a whole: format, tensors, operators, findings."""
+    before = model.preflight if which == "source" else None
+    package = model.kind == "rknnop"
+    lines: list[Line] = [
+        [(sanitize(model.name or model.path.rsplit("/", 1)[-1], 200), "head")],
+        *_pair("format", model.format, width),
+    ]
+    if not package:
+        lines += _sizes(model, which, width)
+    if model.vendor:
+        title = "Operator" if package else "Compiled model"
+        lines += [[], [(title, "head")], *_facts(model.vendor, width)]
+    suited = before.candidates if before is not None else None
+    for role, values, names in (
+        ("Inputs", model.inputs, suited.inputs if suited else ()),
+        ("Outputs", model.outputs, suited.outputs if suited else ()),
+    ):
+        if package:
+            break
+        lines += [[], [(role, "head")]]
+        for value in values:
+            lines += _tensor(value, width)
+            if told := port_text(value):
+                lines += _wrapped("  ", "", told, "dim", width)
+        lines += _candidates(names, values, width)
+    if which == "source" and model.loaded is False:
+        lines += [[], *_wrapped("▸ ", "accent", _next_step(model), "", width)]
+    lines += _findings(model.findings, width)
+    if model.operators:
+        source_names = before and model.loaded and model.kind != "onnx"
+        told = "Operators of the file" if source_names else "Operators"
+        lines += [[], [(told, "head")], *_operators(model.operators, before)]
+    if before:
+        lines += [[], [("File type", "head")], *_recognised(before, width)]
+    return [*lines, [], *_pair("SHA-256", model.sha256, width, "dim")]
+
+
+def _sizes(model: ModelView, which: str, width: int) -> list[Line]:
+    """How much there is: of layers as the file has them, or nodes of the graph, and weights."""
+    lines = [
+        *_pair("graph", which, width),
+        *_pair("layers" if which == "source" else "nodes", f"{model.nodes:,}", width),
+    ]
+    if which == "source":
+        size = human_bytes(model.weights_bytes)
+        lines += _pair("parameters", f"{model.parameters:,} ({size})", width)
+    return lines
+
+
+def _next_step(model: ModelView) -> str:
+    """What leads from the layers of the files to a graph."""
+    needed = needed_option(model)
+    if needed == "custom_ops":
+        return with_keys(
+            "Not loaded: see custom_ops ({model.option} opens it). "
+            "{app.reload} asks again for permission to run its Python."
+        )
+    if needed:
+        leads = f"{key_text('model.option')} opens it in Configure."
+        return f"Not loaded: it needs {needed}. {leads}"
+    if any(finding.severity == "error" for finding in model.findings):
+        return "Cannot be loaded: see the findings. Layers as stored in the file."
+    converts = f"{key_text('model.load')} converts."
+    return f"Not converted: layers as stored in the file. {converts}"
+
+
+def _recognised(before: Preflight, width: int) -> list[Line]:
+    """What the file was recognised as and why, its versions against what is read."""
+    seen = before.recognised
+    lines = _pair("detected as", f"{seen.format}: {seen.why}", width)
+    if len(before.files) > 1:
+        lines += _pair("files", ", ".join(before.files), width)
+    for name, found, read in before.versions:
+        lines += _pair(name, f"{found} ({read})" if read else found, width)
+    for note in before.notes:
+        lines += _wrapped("· ", "dim", note, "dim", width)
+    return lines
+
+
+def _candidates(names: Sequence[str], values: Iterable[Tensor], width: int) -> list[Line]:
+    """Names that suit where the file does not say which they are; none where it does."""
+    if set(names) <= {value.name for value in values}:
+        return []
+    shown = ", ".join(names[:CANDIDATES])
+    more = f" and {len(names) - CANDIDATES} more" if len(names) > CANDIDATES else ""
+    return _wrapped("? ", "accent", f"candidates: {shown}{more}", "dim", width)
+
+
+def _operators(counts: Mapping[str, int], before: Preflight | None) -> list[Line]:
+    operators = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    refused = {op for op, _, why in before.operators if why} if before is not None else ()
+    most = max((count for _, count in operators), default=1)
+    lines: list[Line] = []
+    for op, count in operators:
+        bar = "█" * max(1, round(10 * count / most))
+        sign = " ✗ refused" if op in refused else ""
+        lines.append([(f"{fit(op, 22)}{count:>6,} ", ""), (bar, "accent"), (sign, "bad")])
+    return lines
+
+
+def _facts(facts: Mapping[str, object], width: int) -> list[Line]:
+    """What a vendor's file says of itself; nested facts stand below their name."""
+    lines: list[Line] = []
+    for depth, name, text in fact_rows(facts):
+        title = f"{'  ' * depth}{name}"
+        lines += _wrapped(f"{title:<13} ", "dim", text, "", width) if text else [[(title, "dim")]]
+    return lines
+
+
+def _shape(value: Tensor) -> str:
+    return "?" if value.shape == (-1,) else shape_text(value.shape)
+
+
+def _tensor(value: Tensor, width: int, sign: str = "") -> list[Line]:
+    """A tensor in a line; where its name leaves no room, its sizes stand below."""
+    name, sizes = sanitize(value.name, 200), f"{_shape(value)} {value.dtype}"
+    if cell_len(f"{sign}{name}{sizes}") + 2 <= width:
+        return [[(sign, "accent"), (f"{name}  ", ""), (sizes, "dim")]]
+    return [*_wrapped(sign, "accent", name, "", width), [(" " * len(sign) + "  " + sizes, "dim")]]
+
+
+def _findings(findings: Iterable[Finding], width: int) -> list[Line]:
+    lines: list[Line] = []
+    for finding in findings:
+        sign, style = SIGNS[finding.severity]
+        lines += _wrapped(sign, style, finding.what, "", width)
+        remedy = finding.remedy.split("\n")
+        if remedy[0]:
+            lines += _wrapped("  → ", "dim", remedy[0], "dim", width)
+        # lines of code stay lines, so that they can be copied
+        lines += [[(sanitize(line, 600), "dim")] for line in remedy[1:]]
+    return [[], [("Findings", "head")], *lines] if lines else []
+
+
+def _wrapped(sign: str, sign_style: str, text: str, style: str, width: int) -> list[Line]:
+    """A paragraph behind a sign."""
+    rows = wrap(sanitize(text, 600), max(20, width - cell_len(sign))) or [""]
+    return [
+        [(sign if n == 0 else " " * len(sign), sign_style), (row, style)]
+        for n, row in enumerate(rows)
+    ]
+
+
+def value_lines(kind: str, value: Tensor, width: int) -> list[Line]:
+    """A graph input or output."""
+    return [
+        *_wrapped("", "", value.name, "head", width),
+        *_pair("kind", f"graph {kind}", width),
+        *_pair("shape", _shape(value), width),
+        *_pair("type", value.dtype, width),
+    ]
+
+
+def node_lines(detail: NodeDetail, width: int) -> Described:
+    """A node."""
+    lines: list[Line] = [
+        *_wrapped("", "", detail.name, "head", width),
+        *_pair("operator", detail.op, width, "accent"),
+    ]
+    if detail.domain:
+        lines += _pair("domain", detail.domain, width)
+    if detail.attributes:
+        lines += [[], [("Attributes", "head")]]
+        for name, text in detail.attributes:
+            lines += _pair(name, text, width)
+    constants: dict[int, str] = {}
+    for role, values in (("Inputs", detail.inputs), ("Outputs", detail.outputs)):
+        lines += [[], [(role, "head")]]
+        for value in values:
+            if value.kind == "constant":
+                constants[len(lines)] = value.name
+            lines += _tensor(value, width, _END_SIGNS[value.kind])
+            if value.quant is not None:
+                lines += _wrapped("    ", "", quant_text(value.quant), "dim", width)
+    if detail.origin:
+        lines += [[], *_pair("merged from", ", ".join(detail.origin), width)]
+    return lines, constants
+
+
+def tensor_lines(data: TensorStatistics, width: int) -> list[Line]:
+    """Statistics and histogram of a constant tensor."""
+    lines: list[Line] = [
+        [],
+        *_wrapped("", "", f"Weights {data.name}", "head", width),
+        *_pair("shape", f"{shape_text(data.shape)} {data.dtype}", width),
+        *_pair("values", f"{data.count:,}, {data.zeros:,} of them 0", width),
+        *_pair("range", f"{_number(data.minimum)} .. {_number(data.maximum)}", width),
+        *_pair("mean, std", f"{_number(data.mean)}, {_number(data.std)}", width),
+    ]
+    if not data.finite:
+        lines.append([("✗ ", "bad"), ("contains values that are not finite", "")])
+    if channels := data.channels:
+        ends = zip(channels.minimum, channels.maximum, strict=True)
+        spans = [abs(h - low) for low, h in ends if low is not None and h is not None]
+        ranges = f", ranges {min(spans):.3g} .. {max(spans):.3g}" if spans else ""
+        lines += _pair("channels", f"{len(channels.minimum)}{ranges}", width)
+    if (bins := data.histogram) and bins.counts:
+        lines += histogram(bins.counts, bins.low, bins.high, width)
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.5g}"
+
+
+def histogram(
+    counts: Sequence[int], low: float, high: float, width: int, height: int = 4
+) -> list[Line]:
+    """Bars of block characters, ``height`` lines high, over a line with the two ends."""
+    width = max(1, min(width, len(counts)))
+    shown = _rebin(counts, width)
+    most = max(shown) or 1
+    lines: list[Line] = []
+    levels = [round(count / most * height * 8) or (1 if count else 0) for count in shown]
+    for row in range(height - 1, -1, -1):
+        text = "".join(BLOCKS[max(0, min(8, level - row * 8))] for level in levels)
+        lines.append([(text, "accent")])
+    left, right = f"{low:.4g}", f"{high:.4g}"
+    lines.append([(left + " " * max(1, width - len(left) - len(right)) + right, "dim")])
+    return lines
+
+
+def _rebin(counts: Sequence[int], width: int) -> list[int]:
+    """Sums over ``width`` nearly equal runs of bins."""
+    edges = [i * len(counts) // width for i in range(width + 1)]
+    return [sum(counts[a:b]) for a, b in itertools.pairwise(edges)]
+
+
+class DetailPane(SidePane):
+    """Says what it is given, wrapped to its width; asks for the values of constants."""
+
+    class TensorWanted(Message):
+        """The values of a constant are to be shown: :meth:`show_tensor` takes them."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self._described: Callable[[int], Described] = lambda _: (empty_lines(), {})
+        self._constants: dict[int, str] = {}
+        self._node: NodeDetail | None = None
+
+    def show_model(self, model: ModelView, which: str) -> None:
+        """Show a model as a whole; ``which`` is its graph."""
+        self._show(lambda width: (model_lines(model, which, width), {}))
+
+    def show_value(self, kind: str, value: Tensor) -> None:
+        """Show an input or output; ``kind`` says which."""
+        self._show(lambda width: (value_lines(kind, value, width), {}))
+
+    def show_node(self, node: NodeDetail) -> None:
+        """Show a node, and ask for its largest constant."""
+        self._node = node
+        self._show(partial(node_lines, node))
+        sizes = {
+            value.name: math.prod(max(1, size) for size in value.shape)
+            for value in node.inputs
+            if value.kind == "constant"
+        }
+        largest = max(sizes, key=lambda name: sizes[name], default="")
+        if largest and sizes[largest] > 1:
+            self.post_message(self.TensorWanted(largest))
+
+    def show_tensor(self, data: TensorStatistics) -> None:
+        """Show the values of a constant below its node."""
+        node = self._node
+
+        def described(width: int) -> Described:
+            lines, constants = node_lines(node, width) if node else ([], {})
+            return [*lines, *tensor_lines(data, width)], constants
+
+        self._show(described, keep_cursor=True)
+
+    def _show(self, described: Callable[[int], Described], *, keep_cursor: bool = False) -> None:
+        self._described = described
+        self._wrap(keep_cursor=keep_cursor)
+
+    @on(SidePane.Resized)
+    def rewrap(self) -> None:
+        """Lay out anew what is shown."""
+        self._wrap(keep_cursor=True)
+
+    def _wrap(self, *, keep_cursor: bool) -> None:
+        width = self.scrollable_content_region.width or 38
+        lines, self._constants = self._described(width)
+        self.set_lines(lines, keep_cursor=keep_cursor)
+
+    @on(Rows.Chosen)
+    def _chosen(self, event: Rows.Chosen) -> None:
+        name = self._constants.get(event.index)
+        if name is not None:
+            self.post_message(self.TensorWanted(name))
