@@ -53,7 +53,7 @@ def test_the_example_of_the_docs_runs(
     assert found["outputs"][name].shape == (1, 10)
     again = simulate_model(Path("model.rknn"), found["image"])
     assert np.array_equal(again[name], found["outputs"][name])
-    assert found["worst"].error.sqnr_db > 10
+    assert found["worst"].sqnr > 10
     assert [output.name for output in found["built"].summary.outputs] == [name]
 
 

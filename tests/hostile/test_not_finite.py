@@ -78,5 +78,6 @@ def test_an_output_that_is_not_finite(
     (output,) = json.loads(told("--json"))["outputs"]
     assert output["not_finite"] == count
     assert all(np.isfinite(item["value"]) for item in output["top"])
-    words = "1 value is" if count == 1 else f"{count} values are"
-    assert (f"{words} NaN or infinite" in told()) == (count > 0)
+    heads, cells = (line.split("  ") for line in told().splitlines()[:2])
+    assert ("NaN, inf" in map(str.strip, heads)) == (count > 0)
+    assert not count or str(count) in map(str.strip, cells)

@@ -14,7 +14,7 @@ import pytest
 from engine import list_jobs, read_events
 from engine.base.events import LogLine, Progress, event_from_dict
 from engine.jobs.record import JobRecorder, new_record, read_json
-from rknntui.screens.jobs.workspace import _when
+from engine.wire.project_tables import JOBS
 from rknntui.session.job_view_model import JobView
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -58,7 +58,7 @@ def test_a_damaged_record_is_one_bad_row(what: str) -> None:
     assert bad.error is not None
     assert "damaged" in bad.error["what"]
     assert bad.error["remedy"]
-    assert _when(bad.started)
+    assert JOBS.column("started").show(bad)
 
 
 def test_a_record_that_is_no_json_or_waits_for_ever_is_a_bad_row_too() -> None:

@@ -50,7 +50,7 @@ def test_faults_of_the_disk_are_those_of_the_board(ssh_board: SshBoards, tmp_pat
     with closing(SshTransport(address)) as way:
         for fault, value, words in (
             ("read_only", ("/userdata",), "read-only"),
-            ("disk_free", 0, "No space"),
+            ("disk_free", 0, "disk is full"),
         ):
             setattr(made.faults, fault, value)
             with pytest.raises(DeviceStorageError, match=words):
