@@ -44,9 +44,9 @@ class OneRun:
             CompilerError: it returned something else, with what it printed; or its process ended.
         """
         mark = self.toolkit.mark
-        found = self.rknn.call(method, *args, seconds=seconds, **keywords)
-        if found not in (0, None):
-            raise self.toolkit.refused(method, mark, found)
+        status = self.rknn.call(method, *args, seconds=seconds, **keywords)
+        if status not in (0, None):
+            raise self.toolkit.refused(method, mark, status)
 
     def keep(self, made: Path, target: Path, *, overwrite: bool) -> int:
         """Name a file of the work folder ``target``, whole or not at all; its size in bytes.

@@ -74,9 +74,9 @@ def precompiled(
     with one_run(environment, reporter, reads=_named_files(calls)) as run:
         for call in calls:
             run.do(call.method, **call.keywords)
-        made = run.toolkit.work / "precompiled.rknn"
-        run.do("export_rknn", str(made))
-        return _content(made, run)
+        target = run.toolkit.work / "precompiled.rknn"
+        run.do("export_rknn", str(target))
+        return _content(target, run)
 
 
 class BoardConversion:
@@ -101,18 +101,18 @@ class BoardConversion:
         environment: ToolkitEnvironment,
         reporter: Reporter | None = None,
     ) -> None:
-        found = inspect_vendor(model)
-        if found.generation != 1 or found.kind not in ("layers", "layers-bare"):
+        facts = inspect_vendor(model)
+        if facts.generation != 1 or facts.kind not in ("layers", "layers-bare"):
             raise UsageError(
-                f"{sanitize(model.name, 200)} is {found.form}; it cannot be precompiled.",
+                f"{sanitize(model.name, 200)} is {facts.form}; it cannot be precompiled.",
                 cause="A board precompiles models that the toolkit of generation 1 built for it.",
                 remedy="Load such a model with load_rknn.",
             )
         with ExitStack() as held:
             self._run = held.enter_context(one_run(environment, reporter, board=True))
-            given = self._run.toolkit.work / "model.rknn"
-            shutil.copyfile(model, given)
-            self._run.do("load_rknn", path=str(given))
+            copied = self._run.toolkit.work / "model.rknn"
+            shutil.copyfile(model, copied)
+            self._run.do("load_rknn", path=str(copied))
             keywords: dict[str, Any] = {"target": target, "rknn2precompile": True}
             if device_id is not None:
                 keywords["device_id"] = device_id
@@ -126,10 +126,10 @@ class BoardConversion:
             CompilerError: the board or the toolkit failed.
             OutputError: it cannot be written.
         """
-        made = self._run.toolkit.work / "precompiled.rknn"
-        self._run.do("export_rknn_precompile_model", str(made))
-        _content(made, self._run)
-        return self._run.keep(made, output, overwrite=True)
+        target = self._run.toolkit.work / "precompiled.rknn"
+        self._run.do("export_rknn_precompile_model", str(target))
+        _content(target, self._run)
+        return self._run.keep(target, output, overwrite=True)
 
     def close(self) -> None:
         """Let the board and the toolkit go."""
@@ -138,18 +138,18 @@ class BoardConversion:
 
 def _named_files(calls: Sequence[ToolkitCall]) -> list[Path]:
     """The files that calls name, and those that a dataset lists."""
-    found = []
+    paths = []
     for call in calls:
         texts = [Path(one) for one in call.keywords.values() if isinstance(one, str) and "/" in one]
-        found += [path for path in texts if path.exists()]
+        paths += [path for path in texts if path.exists()]
         dataset = call.keywords.get("dataset")
         if isinstance(dataset, str):
             with contextlib.suppress(OSError, UnicodeDecodeError):
-                found += map(Path, Path(dataset).read_text("utf-8").split())
-    return found
+                paths += map(Path, Path(dataset).read_text("utf-8").split())
+    return paths
 
 
-def _content(made: Path, run: OneRun) -> bytes:
+def _content(path: Path, run: OneRun) -> bytes:
     """What was made, looked at.
 
     Raises:
@@ -157,15 +157,15 @@ def _content(made: Path, run: OneRun) -> bytes:
     """
     kind: str = "nothing"
     try:
-        if made.is_file():
-            kind = inspect_vendor(made).kind
+        if path.is_file():
+            kind = inspect_vendor(path).kind
     except ContainerError as error:
         kind = error.what
-    if kind not in _PRECOMPILED or made.stat().st_size > _SIZE_LIMIT:
+    if kind not in _PRECOMPILED or path.stat().st_size > _SIZE_LIMIT:
         raise CompilerError(
             f"{run.name} said that it precompiled the model, and did not.",
             cause=f"What it wrote is no precompiled model ({sanitize(kind, 200)}).",
             remedy="The compiler (gcc) that the toolkit calls may be missing: see its log, "
             f"{run.toolkit.log}.",
         )
-    return made.read_bytes()
+    return path.read_bytes()

@@ -169,9 +169,9 @@ class Toolkit:
         if verbose_file is not None:
             params["verbose_file"] = verbose_file
         answer = self._ask("make", params, "RKNN()", seconds)
-        made = RemoteRKNN(self, int(answer["object"]))
-        self._objects.append(made)
-        return made
+        remote = RemoteRKNN(self, int(answer["object"]))
+        self._objects.append(remote)
+        return remote
 
     def refused(self, method: str, mark: int, result: object = -1) -> CompilerError:
         """The error of a method that returned something else than 0: with what it printed."""
@@ -244,7 +244,7 @@ class Toolkit:
         peer = self._process.peer
         call = peer.request(request, params)
         try:
-            found = peer.wait(call, self._look(name, seconds))
+            reply = peer.wait(call, self._look(name, seconds))
         except PeerEndedError:
             raise self._ended(name) from None
         except BaseException as error:
@@ -253,9 +253,9 @@ class Toolkit:
             self._fault = error if isinstance(error, CompilerError) else _closed("stopped")
             raise
         self._process.hear()
-        if "error" in found:
-            raise self._told(name, found["error"])
-        answer: dict[str, Any] = found["result"]
+        if "error" in reply:
+            raise self._told(name, reply["error"])
+        answer: dict[str, Any] = reply["result"]
         return answer
 
     def _look(self, name: str, seconds: float | None) -> Callable[[], None]:
@@ -294,20 +294,20 @@ class Toolkit:
 
     def _told(self, name: str, error: Mapping[str, Any]) -> EngineError:
         """The error that the far side gave, with what is known here."""
-        told = error_from_dict(dict(error))
-        if told.kind == "worker" or told.kind == "internal":
-            return self._lost(name, f"answered with an error of its own: {told.what}")
-        if isinstance(told, ToolkitError):
-            cause = self._circumstances() or told.cause
+        read_error = error_from_dict(dict(error))
+        if read_error.kind == "worker" or read_error.kind == "internal":
+            return self._lost(name, f"answered with an error of its own: {read_error.what}")
+        if isinstance(read_error, ToolkitError):
+            cause = self._circumstances() or read_error.cause
             said = self._said()
             if "sandbox" not in f"{cause}{said}":  # toolkit 2 packs what was raised into a text
-                said += about_sandbox(told.what)
-            return type(told)(
-                told.what,
+                said += about_sandbox(read_error.what)
+            return type(read_error)(
+                read_error.what,
                 cause=" ".join(part.strip() for part in (cause, said) if part),
-                remedy=told.remedy,
+                remedy=read_error.remedy,
             )
-        return told
+        return read_error
 
     def _ended(self, name: str) -> CompilerError:
         """The process has gone, or does not keep to the protocol, instead of answering."""
@@ -354,8 +354,8 @@ class Toolkit:
             return f"Its environment {self.environment.folder} is not there any more."
         for folder in (self.run_folder, self.log.parent):
             with contextlib.suppress(OSError):
-                found = os.statvfs(folder)
-                if found.f_bavail * found.f_frsize < _ENOUGH_ROOM:
+                room = os.statvfs(folder)
+                if room.f_bavail * room.f_frsize < _ENOUGH_ROOM:
                     return f"The disk of {folder} is full."
         return ""
 

@@ -128,19 +128,19 @@ class ToolkitLog:
 
     def since(self, mark: int) -> str:
         """What was printed since :attr:`mark` was asked, without colours; of very much the last."""
-        found = b""
+        content = b""
         if mark < self._written:
             with contextlib.suppress(OSError), self.path.open("rb") as stream:
                 stream.seek(mark)
-                found = stream.read(self._written - mark)
+                content = stream.read(self._written - mark)
         kept = self._size - len(self._tail)
-        end = mark + len(found)
+        end = mark + len(content)
         if end < self._size:
             missing = max(0, kept - end)
             if missing:
-                found += b"\n... %d bytes are left out ...\n" % missing
-            found += bytes(self._tail[max(0, end - kept) :])
-        return _plain(found)
+                content += b"\n... %d bytes are left out ...\n" % missing
+            content += bytes(self._tail[max(0, end - kept) :])
+        return _plain(content)
 
     def last_lines(self, count: int = 6) -> str:
         """The last lines that say something, the newest last; empty where there is none."""
@@ -162,8 +162,8 @@ class ToolkitLog:
         """The layer or tensor that the last lines name; empty where they name none."""
         for line in reversed(_plain(self._tail[-(1 << 14) :]).split("\n")[-12:]):
             for form in _LAYER:
-                if found := form.search(line):
-                    return sanitize(found[1], 200)
+                if match := form.search(line):
+                    return sanitize(match[1], 200)
         return ""
 
     def step(self) -> str:
@@ -231,8 +231,8 @@ def _plain(data: bytes | bytearray) -> str:
 
 
 def _level(line: str) -> Literal["debug", "info", "warning", "error"]:
-    found = _LEVEL.match(line)
-    return _LEVELS[found[1]] if found else "info"
+    match = _LEVEL.match(line)
+    return _LEVELS[match[1]] if match else "info"
 
 
 def about_sandbox(said: str) -> str:

@@ -164,7 +164,7 @@ class ToolkitProcess:
         reach: Reach,
     ) -> Child:
         variables = _variables(self._folder)
-        given = {
+        settings = {
             "folder": str(self.arrays),
             "work": str(self.work),
             "lifeline": lifeline,
@@ -175,7 +175,7 @@ class ToolkitProcess:
         python = [environment.python, "-I", "-B", "-u"]
         try:
             return Child(
-                [*python, str(code / "worker.py"), json.dumps(given)],
+                [*python, str(code / "worker.py"), json.dumps(settings)],
                 variables,
                 "The process of the toolkit",
                 keep=(lifeline,),
@@ -206,7 +206,7 @@ def _confined(folder: Path, reach: Reach, path: str | None) -> JsonObject:
     return {
         "writable": [str(folder.resolve() / name) for name in _WRITABLE],
         "readable": [str(folder.resolve()), *(str(file.resolve()) for file in reach.files)],
-        "programs": [each for each in programs if each is not None],
+        "programs": [program for program in programs if program is not None],
         "board": reach.board,
     }
 

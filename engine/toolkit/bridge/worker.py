@@ -78,9 +78,9 @@ class _Worker:
     def make(self, request: "far.Request") -> "far.Message":
         """``make``: import the toolkit where that was not done yet, and make an object."""
         keywords = {k: v for k, v in request.params.items() if k in ("verbose", "verbose_file")}
-        made = self._guarded("RKNN()", lambda: _toolkit_class()(**keywords))
+        rknn = self._guarded("RKNN()", lambda: _toolkit_class()(**keywords))
         self._made += 1
-        self._objects[self._made] = made
+        self._objects[self._made] = rknn
         return {"object": self._made}
 
     def call(self, request: "far.Request") -> "far.Message":
@@ -249,22 +249,22 @@ def main(arguments: List[str]) -> int:
     work in, a descriptor that is at its end once the near side has gone, the most private memory in
     bytes, and arguments of :func:`engine.base.confine.confine_toolkit`.
     """
-    given = json.loads(arguments[0])
-    os.chdir(given["work"])
-    if os.getpgrp() == os.getpid() and given.get("lifeline") is not None:
-        _die_with(given["lifeline"])
-    memory: Optional[int] = given.get("memory")
+    settings = json.loads(arguments[0])
+    os.chdir(settings["work"])
+    if os.getpgrp() == os.getpid() and settings.get("lifeline") is not None:
+        _die_with(settings["lifeline"])
+    memory: Optional[int] = settings.get("memory")
     if memory:
         import resource
 
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         soft = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-    confine.confine_toolkit(**given["confine"])
+    confine.confine_toolkit(**settings["confine"])
     reads, writes = far.take_streams()
     _print_by_lines()
     far.keep_memory()
-    worker = _Worker(values.Arrays(given["folder"], "far"))
+    worker = _Worker(values.Arrays(settings["folder"], "far"))
     end = far.FarEnd(reads, writes)
     end.serve({"make": worker.make, "call": worker.call, "drop": worker.drop})
     return 0

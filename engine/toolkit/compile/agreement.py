@@ -92,11 +92,11 @@ class Agreement:
                 "layer (--outputs).",
             )
         first, second, true = (
-            np.asarray(each, np.float32).ravel() for each in (theirs, ours, wanted)
+            np.asarray(output, np.float32).ravel() for output in (theirs, ours, wanted)
         )
         self._between += error_sums(second, first)[0]
-        found = error_sums(true, first, second)
-        self._theirs, self._ours = self._theirs + found[0], self._ours + found[1]
+        errors = error_sums(true, first, second)
+        self._theirs, self._ours = self._theirs + errors[0], self._ours + errors[1]
         self._samples += 1
         self._values += second.size
         equal = first == second

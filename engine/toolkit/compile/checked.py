@@ -38,23 +38,23 @@ def check_compiled(
         CompilerError: it is no model, or one for another chip.
     """
     try:
-        found = inspect_vendor(path)
+        model = inspect_vendor(path)
     except ContainerError as error:
         raise CompilerError(
             f"What the toolkit wrote for {request.chip} is no compiled model: {error.what}",
             cause="It was cut short, or the toolkit writes a form that is not known here.",
             remedy="Compile it again (--refresh); free space where the disk is full.",
         ) from error
-    if found.chips and request.chip not in found.chips and request.chip not in found.platforms:
+    if model.chips and request.chip not in model.chips and request.chip not in model.platforms:
         raise CompilerError(
-            f"The toolkit compiled for {', '.join(found.platforms)}, not for {request.chip}.",
+            f"The toolkit compiled for {', '.join(model.platforms)}, not for {request.chip}.",
             remedy="Check the version of the toolkit: rknntui vendor check.",
         )
-    return found, tuple(_misfits(found, request, inputs, outputs))
+    return model, tuple(_misfits(model, request, inputs, outputs))
 
 
 def _misfits(
-    found: VendorModel,
+    model: VendorModel,
     request: CompilerRequest,
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
@@ -63,23 +63,23 @@ def _misfits(
     # of several sets of shapes the file's ends have the largest
     several = bool(request.config.get("dynamic_input"))
     for side, ports, specs in (
-        ("input", found.inputs, request.names.ports(inputs)),
-        ("output", found.outputs, request.names.ports(outputs)),
+        ("input", model.inputs, request.names.ports(inputs)),
+        ("output", model.outputs, request.names.ports(outputs)),
     ):
         yield from _ends(side, ports, specs, reshaped=reshaped or several)
-    wanted = request.config.get("custom_string")
-    if wanted and found.custom_string != wanted:
+    custom_string = request.config.get("custom_string")
+    if custom_string and model.custom_string != custom_string:
         yield _misfit(
-            "custom_string", f"The file's custom_string is {sanitize(found.custom_string, 80)!r}."
+            "custom_string", f"The file's custom_string is {sanitize(model.custom_string, 80)!r}."
         )
     means = request.config.get("mean_values")
-    if isinstance(means, list) and len(means) == len(found.inputs):
-        for port, mean in zip(found.inputs, means, strict=True):
-            if port.mean and [float(each) for each in port.mean] != mean:
+    if isinstance(means, list) and len(means) == len(model.inputs):
+        for port, mean in zip(model.inputs, means, strict=True):
+            if port.mean and [float(value) for value in port.mean] != mean:
                 name = sanitize(port.tensor.name, 80)
                 yield _misfit(name, f"The mean of input {name} is another in the file.")
     if request.by == "ours":
-        for port in found.inputs:
+        for port in model.inputs:
             if port.source_dtype == "float32" and port.tensor.dtype not in _INTEGER_ENDS:
                 name = sanitize(port.tensor.name, 80)
                 yield Finding(
@@ -97,12 +97,12 @@ def _ends(
 ) -> Iterator[Finding]:
     if not ports:
         return  # a form of the file whose ends are not read
-    names, wanted = [port.tensor.name for port in ports], [spec.name for spec in specs]
-    if names != wanted:
+    names, expected = [port.tensor.name for port in ports], [spec.name for spec in specs]
+    if names != expected:
         yield _misfit(
             side,
             f"The file's {side}s are {sanitize(', '.join(names), 300)}, those of the model "
-            f"{sanitize(', '.join(wanted), 300)}.",
+            f"{sanitize(', '.join(expected), 300)}.",
         )
         return
     for port, spec in zip(ports, specs, strict=True):

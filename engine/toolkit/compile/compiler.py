@@ -56,19 +56,21 @@ class CompilerRequest:
         config = dict(self.config)
         targets = config.get("op_target")
         if isinstance(targets, dict):
-            config["op_target"] = {self.names.told(name): each for name, each in targets.items()}
+            config["op_target"] = {
+                self.names.told(name): op_target for name, op_target in targets.items()
+            }
         return config
 
     @property
     def digest(self) -> str:
         """SHA-256 over all of it: the same for the same compilation everywhere."""
-        found = hashlib.sha256(hashlib.sha256(self.model).digest())
-        found.update(canonical_json({"config": dict(self.config), "build": dict(self.build)}))
+        hasher = hashlib.sha256(hashlib.sha256(self.model).digest())
+        hasher.update(canonical_json({"config": dict(self.config), "build": dict(self.build)}))
         for sample in self.samples:
             for array in sample:
-                found.update(f"{array.dtype.str} {array.shape} ".encode("ascii"))
-                found.update(np.ascontiguousarray(array).tobytes())
-        return found.hexdigest()
+                hasher.update(f"{array.dtype.str} {array.shape} ".encode("ascii"))
+                hasher.update(np.ascontiguousarray(array).tobytes())
+        return hasher.hexdigest()
 
 
 class CompilerRun:
@@ -106,7 +108,7 @@ class CompilerRun:
         targets = config.get("op_target")
         if isinstance(targets, dict):
             config["op_target"] = {
-                **names.in_file({name: str(each) for name, each in targets.items()})
+                **names.in_file({name: str(op_target) for name, op_target in targets.items()})
             }
         request = replace(self._request, model=model, names=names, config=config)
         return CompilerRun(self._toolkit, request, self._seconds)
@@ -161,15 +163,15 @@ class CompilerRun:
         if not self._simulates:
             self._ask("init_runtime")
             self._simulates = True
-        found = self._compiled().call(
+        outputs = self._compiled().call(
             "inference",
-            inputs=[np.ascontiguousarray(each) for each in sample],
+            inputs=[np.ascontiguousarray(array) for array in sample],
             data_format=["nchw"] * len(sample),
             seconds=self._seconds,
         )
-        if not isinstance(found, list | tuple):
-            raise self._toolkit.refused("inference", mark, found)
-        return [np.asarray(each) for each in found]
+        if not isinstance(outputs, list | tuple):
+            raise self._toolkit.refused("inference", mark, outputs)
+        return [np.asarray(array) for array in outputs]
 
     def release(self) -> None:
         """Free the model in the toolkit's process."""
@@ -186,9 +188,9 @@ class CompilerRun:
 
     def _ask(self, method: str, /, *args: object, **keywords: object) -> None:
         mark = self._toolkit.mark
-        found = self._compiled().call(method, *args, seconds=self._seconds, **keywords)
-        if found not in (0, None):
-            raise self._toolkit.refused(method, mark, found)
+        status = self._compiled().call(method, *args, seconds=self._seconds, **keywords)
+        if status not in (0, None):
+            raise self._toolkit.refused(method, mark, status)
 
 
 def _dataset(folder: Path, samples: Samples) -> Path:

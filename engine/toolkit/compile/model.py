@@ -62,7 +62,7 @@ def toolkit_onnx(
 
 def _with_defaults(node: onnx.NodeProto) -> None:
     """Write what a LayerNormalization has by default: 2.3.2 ends in a KeyError where one lacks."""
-    written = {each.name for each in node.attribute}
+    written = {attribute.name for attribute in node.attribute}
     node.attribute.extend(
         helper.make_attribute(name, value)
         for name, value in _NORM_DEFAULTS.items()
@@ -77,11 +77,11 @@ def _plain_recurrence(node: onnx.NodeProto, graph: onnx.GraphProto) -> None:
     are what ONNX takes without them; an input that is left out before them (the lengths) gives a
     compiled file with a tensor of the number -1.
     """
-    for each in list(node.attribute):
-        if each.name == "layout" and each.i == 0:
-            node.attribute.remove(each)
+    for item in list(node.attribute):
+        if item.name == "layout" and item.i == 0:
+            node.attribute.remove(item)
     states = list(node.input[_STATES : _STATES + 2])
-    constants = {each.name: each for each in graph.initializer if each.name in states}
+    constants = {item.name: item for item in graph.initializer if item.name in states}
     if states and all(not name or _is_zero(constants.get(name)) for name in states):
         later = list(node.input[_STATES + 2 :])  # peepholes
         del node.input[_STATES:]
@@ -95,24 +95,24 @@ def _conditions_of_an_axis(graph: onnx.GraphProto) -> None:
 
     2.3.2 gives them one itself, and not their shape: its ONNX Runtime then refuses the graph.
     """
-    values = {each.name: each for each in (*graph.value_info, *graph.output)}
-    ports = {each.name for each in graph.output}
+    values = {item.name: item for item in (*graph.value_info, *graph.output)}
+    ports = {item.name for item in graph.output}
     writers = {name: node for node in graph.node for name in node.output}
     readers: dict[str, list[onnx.NodeProto]] = {}
     for node in graph.node:
         for name in node.input:
             readers.setdefault(name, []).append(node)
-    for node in [each for each in graph.node if each.op_type == "Where"]:
+    for node in [item for item in graph.node if item.op_type == "Where"]:
         name = node.input[0]
         reshape, value, out = writers.get(name), values.get(name), values.get(node.output[0])
         if reshape is None or reshape.op_type != "Reshape" or value is None or out is None:
             continue
         if value.type.tensor_type.shape.dim or not out.type.tensor_type.shape.dim:
             continue
-        if name in ports or any(each.op_type != "Where" for each in readers[name]):
+        if name in ports or any(item.op_type != "Where" for item in readers[name]):
             continue
         shape = f"{name}__one"
-        if shape not in {each.name for each in graph.initializer}:
+        if shape not in {item.name for item in graph.initializer}:
             graph.initializer.append(numpy_helper.from_array(np.array([1], np.int64), shape))
         reshape.input[1] = shape
         value.type.tensor_type.shape.dim.add().dim_value = 1
@@ -128,7 +128,7 @@ def _channels_first(graph: onnx.GraphProto, name: str) -> None:
     Where all that reads it, but for a Q/DQ pair, is a Transpose to NCHW, that one goes; else one
     back is put behind the input, and the toolkit's passes merge it with what follows.
     """
-    value = next(each for each in graph.input if each.name == name)
+    value = next(item for item in graph.input if item.name == name)
     dims = value.type.tensor_type.shape.dim
     sizes = [dims[axis].dim_value for axis in _TO_NCHW]
     for dim, size in zip(dims, sizes, strict=True):
@@ -136,12 +136,12 @@ def _channels_first(graph: onnx.GraphProto, name: str) -> None:
     tensor = _behind_pair(graph, name)
     readers = [node for node in graph.node if tensor in node.input]
     gone = [node for node in readers if _is_transpose(node, _TO_NCHW)]
-    if len(gone) == len(readers) and not any(each.name == tensor for each in graph.output):
+    if len(gone) == len(readers) and not any(item.name == tensor for item in graph.output):
         _drop(graph, {node.output[0]: tensor for node in gone})
     else:
         _turn_back(graph, tensor)
     # shapes of tensors between are the toolkit's to infer again
-    kept = [each for each in graph.value_info if each.name not in _reached(graph, name)]
+    kept = [item for item in graph.value_info if item.name not in _reached(graph, name)]
     del graph.value_info[:]
     graph.value_info.extend(kept)
 
@@ -158,14 +158,14 @@ def _behind_pair(graph: onnx.GraphProto, name: str) -> str:
 
 def _is_transpose(node: onnx.NodeProto, order: tuple[int, ...]) -> bool:
     return node.op_type == "Transpose" and any(
-        each.name == "perm" and tuple(each.ints) == order for each in node.attribute
+        attribute.name == "perm" and tuple(attribute.ints) == order for attribute in node.attribute
     )
 
 
 def _drop(graph: onnx.GraphProto, renamed: dict[str, str]) -> None:
     """Remove the nodes that write these tensors, whose readers read others."""
     kept = [node for node in graph.node if not set(node.output) & renamed.keys()]
-    outputs = {each.name for each in graph.output}
+    outputs = {output.name for output in graph.output}
     for node in kept:
         for at, name in enumerate(node.input):
             node.input[at] = renamed.get(name, name)
@@ -197,12 +197,12 @@ def _replace(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
 
 def _reached(graph: onnx.GraphProto, name: str) -> set[str]:
     """The input, and what is computed of it up to the first operator that is not moved data."""
-    found = {name}
+    reached = {name}
     for node in graph.node:
         moves = node.op_type in ("QuantizeLinear", "DequantizeLinear", "Transpose", "Identity")
-        if moves and found & set(node.input):
-            found.update(node.output)
-    return found
+        if moves and reached & set(node.input):
+            reached.update(node.output)
+    return reached
 
 
 def op_targets(
@@ -223,25 +223,25 @@ def op_targets(
     graph = onnx.load_from_string(model).graph
     written = {name for node in graph.node for name in node.output}
     ranks = {
-        each.name: len(each.type.tensor_type.shape.dim)
-        for each in (*graph.value_info, *graph.output)
-        if each.type.tensor_type.HasField("shape")
+        tensor_name.name: len(tensor_name.type.tensor_type.shape.dim)
+        for tensor_name in (*graph.value_info, *graph.output)
+        if tensor_name.type.tensor_type.HasField("shape")
     }
-    found: dict[str, str] = {}
+    targets_of_nodes: dict[str, str] = {}
     idle: dict[str, None] = {}
     for name, target in entries.items():
         layer = None if layers is None else layers.find(name)
         tensors = (name,) if layer is None or layers is None else layer.tensors
         for tensor in tensors:
             stored = None if layers is None else layers.stored.get(tensor)
-            for each in (stored.computed if stored is not None else tensor, tensor):
-                if each in written:
-                    if ranks.get(each, OP_TARGET_RANK) == OP_TARGET_RANK:
-                        found[each] = target
+            for tensor_name in (stored.computed if stored is not None else tensor, tensor):
+                if tensor_name in written:
+                    if ranks.get(tensor_name, OP_TARGET_RANK) == OP_TARGET_RANK:
+                        targets_of_nodes[tensor_name] = target
                     else:
                         idle[name] = None
                     break
-    return found, tuple(idle)
+    return targets_of_nodes, tuple(idle)
 
 
 def idle_targets(names: Sequence[str]) -> tuple[Finding, ...]:

@@ -61,7 +61,7 @@ class NeutralNames:
         """A text of the toolkit with the user's names in it."""
         for name, user in self.cut.items():
             text = text.replace(name, user)
-        return _NEUTRAL.sub(lambda found: self.users.get(found[0], found[0]), text)
+        return _NEUTRAL.sub(lambda match: self.users.get(match[0], match[0]), text)
 
     def in_file(self, users: Mapping[str, str]) -> dict[str, str]:
         """User's name of a tensor -> something, by the names in the file."""
@@ -72,22 +72,24 @@ class NeutralNames:
     def ports(self, specs: Iterable[TensorSpec]) -> list[TensorSpec]:
         """Inputs or outputs as the file calls them."""
         names = {user: name for name, user in self.cut.items()}
-        return [replace(each, name=names.get(each.name, each.name)) for each in specs]
+        return [replace(spec, name=names.get(spec.name, spec.name)) for spec in specs]
 
     def table(self, printed: Printed) -> Printed:
         """What the compiler printed, with the user's names in it."""
         return replace(
             printed,
-            layers=[replace(each, name=self.told(each.name)) for each in printed.layers],
-            features=[replace(each, name=self.told(each.name)) for each in printed.features],
-            consts=[replace(each, name=self.told(each.name)) for each in printed.consts],
-            notices=[self.told(each) for each in printed.notices],
+            layers=[replace(row, name=self.told(row.name)) for row in printed.layers],
+            features=[replace(row, name=self.told(row.name)) for row in printed.features],
+            consts=[replace(row, name=self.told(row.name)) for row in printed.consts],
+            notices=[self.told(row) for row in printed.notices],
         )
 
     def of_model(self, model: bytes) -> dict[str, str]:
         """The names that a compiled model has -> the user's."""
-        found = set(_neutral_in(model))
-        return {name: self.users[name] for name in sorted(found & self.users.keys())} | {**self.cut}
+        neutral = set(_neutral_in(model))
+        return {name: self.users[name] for name in sorted(neutral & self.users.keys())} | {
+            **self.cut
+        }
 
     def findings(self) -> Iterator[Finding]:
         """That an input or output is called otherwise in the compiled model."""
@@ -111,9 +113,9 @@ def _neutral_in(content: bytes) -> Iterator[str]:
         following = data[begins + at]
         begins = begins[(following >= ord("0")) & (following <= ord("9"))]
     for at in begins.tolist():
-        found = _NEUTRAL.search(content[max(0, at - 1) : at + 12].decode("latin-1"))
-        if found is not None:
-            yield found[0]
+        match = _NEUTRAL.search(content[max(0, at - 1) : at + 12].decode("latin-1"))
+        if match is not None:
+            yield match[0]
 
 
 def neutral_names(model: bytes) -> tuple[bytes, NeutralNames]:
@@ -125,16 +127,16 @@ def neutral_names(model: bytes) -> tuple[bytes, NeutralNames]:
     Args:
         model: ONNX.
     """
-    found = onnx.load_from_string(model)
-    found.producer_name = found.producer_version = found.domain = found.doc_string = ""
-    constants = {each.name for each in found.graph.initializer}  # inputs as well, in old files
-    values = (*found.graph.input, *found.graph.output)
-    ports = list(dict.fromkeys(each.name for each in values if each.name not in constants))
+    proto = onnx.load_from_string(model)
+    proto.producer_name = proto.producer_version = proto.domain = proto.doc_string = ""
+    constants = {value.name for value in proto.graph.initializer}  # inputs as well, in old files
+    values = (*proto.graph.input, *proto.graph.output)
+    ports = list(dict.fromkeys(value.name for value in values if value.name not in constants))
     called = {name: port_in_file(name) for name in ports}
     renamer = _Renamer(set(called.values()))
-    renamer.graph(found.graph, called)
+    renamer.graph(proto.graph, called)
     cut = {called[name]: name for name in ports if called[name] != name}
-    return found.SerializeToString(deterministic=True), NeutralNames(renamer.users, cut)
+    return proto.SerializeToString(deterministic=True), NeutralNames(renamer.users, cut)
 
 
 def port_in_file(name: str) -> str:
@@ -175,15 +177,15 @@ class _Renamer:
             node.name, node.doc_string = self._claim("n", node.name), ""
             node.input[:] = [known.get(name, name) for name in node.input]
             node.output[:] = [known.get(name, name) for name in node.output]
-            for each in node.attribute:
-                for inner in (*each.graphs, *((each.g,) if each.HasField("g") else ())):
+            for item in node.attribute:
+                for inner in (*item.graphs, *((item.g,) if item.HasField("g") else ())):
                     self.graph(inner, dict(known))
         for tensor in graph.initializer:
             tensor.name, tensor.doc_string = known[tensor.name], ""
         for value in (*graph.input, *graph.output, *graph.value_info):
             value.name, value.doc_string = known.get(value.name, value.name), ""
-        graph.initializer.sort(key=lambda each: each.name)
-        graph.value_info.sort(key=lambda each: each.name)
+        graph.initializer.sort(key=lambda item: item.name)
+        graph.value_info.sort(key=lambda item: item.name)
 
     def _claim(self, kind: str, user: str) -> str:
         while True:
@@ -196,8 +198,8 @@ class _Renamer:
 
 def _own_tensors(graph: onnx.GraphProto) -> Iterator[str]:
     """The tensors that a graph makes, in the order in which its nodes name them."""
-    given = [each.name for each in graph.input] + [each.name for each in graph.initializer]
-    own = {*given, *(name for node in graph.node for name in node.output)}
+    outer = [value.name for value in graph.input] + [value.name for value in graph.initializer]
+    own = {*outer, *(name for node in graph.node for name in node.output)}
     for node in graph.node:
         yield from (name for name in (*node.input, *node.output) if name and name in own)
-    yield from given
+    yield from outer

@@ -151,14 +151,14 @@ def notice_findings(
             key = (match["level"], re.sub(r"\d+", "N", text))
             if key in unknown or len(unknown) < _MOST_KINDS:
                 unknown.setdefault(key, []).append(told(text))
-    found = [_finding(kind, about) for kind, about in named.items() if kind.what]
-    found += [_as_printed(level, texts) for (level, _), texts in unknown.items()]
-    return tuple(found)
+    findings = [_finding(kind, about) for kind, about in named.items() if kind.what]
+    findings += [_as_printed(level, texts) for (level, _), texts in unknown.items()]
+    return tuple(findings)
 
 
-def _about(match: re.Match[str], told: Callable[[str], str]) -> str:
+def _about(match: re.Match[str], restore: Callable[[str], str]) -> str:
     groups = match.groupdict()
-    name = sanitize(told(groups.get("name") or ""), 80)
+    name = sanitize(restore(groups.get("name") or ""), 80)
     if groups.get("new"):
         return f"{name} ({groups['new']})"
     if groups.get("shapes"):
@@ -179,7 +179,7 @@ def _as_printed(level: str, texts: list[str]) -> Finding:
 
 
 def _finding(kind: _Known, about: list[str]) -> Finding:
-    names = list(dict.fromkeys(each for each in about if each))
+    names = list(dict.fromkeys(name for name in about if name))
     shown = ", ".join(names[:_NAMES])
     if len(names) > _NAMES:
         shown += f" and {len(names) - _NAMES} more"

@@ -90,7 +90,7 @@ def choose_quantizer(
             remedy="Leave the quantizer out or name vendor: the toolkit then quantizes by its own "
             "options" + (", or set quantized_dtype to w8a8." if chip.generation == 2 else "."),
         )
-    told = Finding(
+    finding = Finding(
         "quantized-by-vendor",
         "warning",
         chip.name,
@@ -98,7 +98,7 @@ def choose_quantizer(
         cause=f"{why}.",
         remedy="Its integers are not those that are simulated here: compare outputs (--samples).",
     )
-    return "vendor", (told, *_vendor_notes(recipe))
+    return "vendor", (finding, *_vendor_notes(recipe))
 
 
 def require_dtypes(recipe: Recipe, chip: Chip, by: QuantizedBy) -> None:
@@ -109,10 +109,10 @@ def require_dtypes(recipe: Recipe, chip: Chip, by: QuantizedBy) -> None:
     """
     part = recipe.quantization
     if by == "nobody":
-        wanted = "w8a16" if part.quantize_weight else "float16"
-        if wanted not in chip.dtypes:
+        dtype_needed = "w8a16" if part.quantize_weight else "float16"
+        if dtype_needed not in chip.dtypes:
             raise QuantizationError(
-                f"{chip.name} does not compute in {wanted}, and this build is not quantized.",
+                f"{chip.name} does not compute in {dtype_needed}, and this build is not quantized.",
                 cause=f"It has {', '.join(chip.dtypes)}.",
                 remedy="Set do_quantization to yes, with a dataset.",
             )
@@ -131,9 +131,9 @@ def _dtype(recipe: Recipe) -> str:
 def _vendor_notes(recipe: Recipe) -> tuple[Finding, ...]:
     """Options of the recipe that the vendor's own quantization does not have."""
     part = recipe.quantization
-    found = []
+    findings = []
     if part.quantized_algorithm not in _VENDOR_ALGORITHMS:
-        found.append(
+        findings.append(
             _left_out(
                 "quantized_algorithm",
                 f"The vendor's toolkit has no algorithm {part.quantized_algorithm}: it takes "
@@ -141,7 +141,7 @@ def _vendor_notes(recipe: Recipe) -> tuple[Finding, ...]:
                 "Choose normal, kl_divergence or mmse, or our quantizer.",
             )
         )
-    found += [
+    findings += [
         _left_out(
             name,
             f"{name} is not passed on: the vendor's own quantization takes it in its two hybrid "
@@ -151,7 +151,7 @@ def _vendor_notes(recipe: Recipe) -> tuple[Finding, ...]:
         for name in ("quantized_layers", "quantized_ranges")
         if getattr(part, name)
     ]
-    return tuple(found)
+    return tuple(findings)
 
 
 def toolkit_options(
@@ -175,7 +175,7 @@ def toolkit_options(
     if chip.generation == 1:
         return _generation_1(recipe, chip, by, inputs, version)
     config: dict[str, JsonValue] = {"target_platform": chip.name, **_normalisation(recipe, inputs)}
-    found: list[Finding] = []
+    findings: list[Finding] = []
     part, compiler = recipe.quantization, recipe.compiler
     config["optimization_level"] = part.optimization_level
     for name in _FLAGS:
@@ -187,7 +187,7 @@ def toolkit_options(
         if chip.name in _SPARSE:
             config["sparse_infer"] = True
         else:
-            found.append(
+            findings.append(
                 _left_out(
                     "sparse_infer",
                     f"sparse_infer is not passed on: the toolkit refuses it for {chip.name}.",
@@ -197,7 +197,9 @@ def toolkit_options(
     if op_target:
         config["op_target"] = dict(op_target)
     if recipe.source.dynamic_input:
-        config["dynamic_input"] = [[list(s) for s in each] for each in recipe.source.dynamic_input]
+        config["dynamic_input"] = [
+            [list(s) for s in shapes] for shapes in recipe.source.dynamic_input
+        ]
     build: dict[str, JsonValue] = {"do_quantization": by == "vendor"}
     if part.rknn_batch_size:
         build["rknn_batch_size"] = part.rknn_batch_size
@@ -208,9 +210,9 @@ def toolkit_options(
             config["auto_hybrid_cos_thresh"] = part.auto_hybrid_cos_thresh
             config["auto_hybrid_euc_thresh"] = part.auto_hybrid_euc_thresh
     elif by == "nobody":
-        found += _float_options(recipe, config)
-    found += _unknown_to_2(recipe)
-    return ToolkitOptions(config, build, tuple(found))
+        findings += _float_options(recipe, config)
+    findings += _unknown_to_2(recipe)
+    return ToolkitOptions(config, build, tuple(findings))
 
 
 def _quantization(recipe: Recipe) -> dict[str, JsonValue]:
@@ -265,7 +267,7 @@ def _generation_1(
         config["channel_mean_value"] = _channel_mean_value(rows)
     if first.reorder_channel is not None:
         config["reorder_channel"] = "#".join(
-            " ".join(str(int(each)) for each in row) for row in first.reorder_channel
+            " ".join(str(int(channel)) for channel in row) for row in first.reorder_channel
         )
     config.pop("quant_img_RGB2BGR", None)
     if by == "vendor":
@@ -277,7 +279,7 @@ def _generation_1(
     if part.rknn_batch_size:
         build["rknn_batch_size"] = part.rknn_batch_size
     known = ("model_pruning",) if later else ()
-    found = [
+    findings = [
         _left_out(name, f"{name} is not passed on: it is an option of generation 2.", "")
         for name in (*_FLAGS, "sparse_infer", "op_target", "dynamic_input", "custom_string")
         if recipe.value(name) and name not in known
@@ -285,12 +287,12 @@ def _generation_1(
     for name in known:
         if recipe.value(name):
             config[name] = True
-    return ToolkitOptions(config, build, tuple(found))
+    return ToolkitOptions(config, build, tuple(findings))
 
 
-def _at_least(version: str, wanted: tuple[int, int]) -> bool:
+def _at_least(version: str, least: tuple[int, int]) -> bool:
     parts = version.split(".")[:2]
-    return all(each.isdecimal() for each in parts) and tuple(map(int, parts)) >= wanted
+    return all(part.isdecimal() for part in parts) and tuple(map(int, parts)) >= least
 
 
 def _normalisation(recipe: Recipe, inputs: Sequence[InputPlan]) -> dict[str, Any]:
@@ -299,18 +301,18 @@ def _normalisation(recipe: Recipe, inputs: Sequence[InputPlan]) -> dict[str, Any
     It takes one number for each entry of axis 1, whatever the input is, for all inputs or none; and
     the file then has them, so that a runtime given pixels computes the same.
     """
-    found: dict[str, Any] = {}
-    if any(each.mean is not None or each.std is not None for each in inputs):
-        found["mean_values"] = [_row(each.mean, each.channels, 0.0) for each in inputs]
-        found["std_values"] = [_row(each.std, each.channels, 1.0) for each in inputs]
-    if any(each.swap for each in inputs):
-        swaps = [each.swap for each in inputs]
-        found["quant_img_RGB2BGR"] = swaps[0] if len(set(swaps)) == 1 else swaps
-    return found
+    values: dict[str, Any] = {}
+    if any(port.mean is not None or port.std is not None for port in inputs):
+        values["mean_values"] = [_row(port.mean, port.channels, 0.0) for port in inputs]
+        values["std_values"] = [_row(port.std, port.channels, 1.0) for port in inputs]
+    if any(port.swap for port in inputs):
+        swaps = [port.swap for port in inputs]
+        values["quant_img_RGB2BGR"] = swaps[0] if len(set(swaps)) == 1 else swaps
+    return values
 
 
-def _row(given: Sequence[float] | None, channels: int, default: float) -> list[float]:
-    return [float(each) for each in given] if given is not None else [default] * channels
+def _row(numbers: Sequence[float] | None, channels: int, default: float) -> list[float]:
+    return [float(number) for number in numbers] if numbers is not None else [default] * channels
 
 
 def _channel_mean_value(rows: Mapping[str, Any]) -> str:
@@ -323,7 +325,7 @@ def _channel_mean_value(rows: Mapping[str, Any]) -> str:
                 cause=f"The recipe has {std}.",
                 remedy="Give all channels one std, or adopt a toolkit from 1.6 on.",
             )
-        texts.append(" ".join(f"{each:g}" for each in (*mean, std[0])))
+        texts.append(" ".join(f"{number:g}" for number in (*mean, std[0])))
     return "#".join(texts)
 
 

@@ -58,36 +58,38 @@ def compiler_table(
     """
     costs = () if estimate is None else estimate.layers
     pairs = _pairs(printed.layers, costs)
-    rows = tuple(_row(each, cost, layers) for each, cost in zip(printed.layers, pairs, strict=True))
-    counts = any(each.total_cycles or each.npu_cycles for each in printed.layers)
-    found = CompilerTable(
+    rows = tuple(
+        _row(layer, cost, layers) for layer, cost in zip(printed.layers, pairs, strict=True)
+    )
+    counts = any(layer.total_cycles or layer.npu_cycles for layer in printed.layers)
+    table = CompilerTable(
         rows,
         printed.internal_bytes,
         printed.weight_bytes,
-        sum(each.npu_cycles for each in printed.layers) if counts else None,
-        sum(each.total_cycles for each in printed.layers) if counts else None,
+        sum(layer.npu_cycles for layer in printed.layers) if counts else None,
+        sum(layer.total_cycles for layer in printed.layers) if counts else None,
     )
     if estimate is None or not rows or estimate.problem:
-        return found
+        return table
     met = {cost.name for cost in pairs if cost is not None}
     alone = [cost for cost in costs if cost.name not in met]
-    told = [*_disagreements(found, alone), *_memory(found, estimate)]
-    if len(told) > _MOST_FINDINGS:
-        more = len(told) - _MOST_FINDINGS
+    findings = [*_disagreements(table, alone), *_memory(table, estimate)]
+    if len(findings) > _MOST_FINDINGS:
+        more = len(findings) - _MOST_FINDINGS
         rest = Finding(
             "plan-differs",
             "info",
             estimate.chip,
             f"The compiler's report and the plan disagree on {more} further layers.",
         )
-        told = [*told[:_MOST_FINDINGS], rest]
+        findings = [*findings[:_MOST_FINDINGS], rest]
     return CompilerTable(
-        found.layers,
-        found.internal_bytes,
-        found.weight_bytes,
-        found.npu_cycles,
-        found.total_cycles,
-        tuple(told),
+        table.layers,
+        table.internal_bytes,
+        table.weight_bytes,
+        table.npu_cycles,
+        table.total_cycles,
+        tuple(findings),
     )
 
 
@@ -113,11 +115,11 @@ def _id_of(name: str, cost: LayerCost | None, layers: LayerMap | None) -> str:
     node = name.partition(":")[2].partition("#")[0]
     if layers is not None:
         try:
-            found = layers.find(node)
+            layer = layers.find(node)
         except RecipeError:  # several layers come from it
-            found = None
-        if found is not None:
-            return found.id
+            layer = None
+        if layer is not None:
+            return layer.id
     return "" if cost is None else cost.id
 
 
@@ -132,31 +134,35 @@ def _pairs(printed: Sequence[PrintedLayer], costs: Sequence[LayerCost]) -> list[
     left: dict[str, list[LayerCost]] = {}
     for cost in costs:
         left.setdefault(cost.name, []).append(cost)
-    found: list[LayerCost | None] = []
-    for each in printed:
-        same = left.get(each.name)
-        found.append(same.pop(0) if same else None)
-    rest = [cost for each in left.values() for cost in each]
+    costs_of_rows: list[LayerCost | None] = []
+    for printed_row in printed:
+        same = left.get(printed_row.name)
+        costs_of_rows.append(same.pop(0) if same else None)
+    rest = [cost for printed_row in left.values() for cost in printed_row]
     left = {}
     for cost in rest:
         left.setdefault(_plain(cost.name), []).append(cost)
-    for at, each in enumerate(printed):
-        same = left.get(_plain(each.name)) if found[at] is None else None
+    for at, printed_row in enumerate(printed):
+        same = left.get(_plain(printed_row.name)) if costs_of_rows[at] is None else None
         if same:
-            found[at] = same.pop(0)
-    for at, each in enumerate(printed):  # sums of halves on rk2118 have no name
-        if not each.name:
-            same = [cost for row in left.values() for cost in row if cost.op == each.op]
+            costs_of_rows[at] = same.pop(0)
+    for at, printed_row in enumerate(printed):  # sums of halves on rk2118 have no name
+        if not printed_row.name:
+            same = [cost for row in left.values() for cost in row if cost.op == printed_row.op]
             if same:
-                found[at] = same[0]
+                costs_of_rows[at] = same[0]
                 left[_plain(same[0].name)].remove(same[0])
     # conversions are named after tensors of the file
-    ours = [cost for each in left.values() for cost in each if cost.op == _CONVERSION]
-    theirs = [at for at, each in enumerate(printed) if found[at] is None and each.op == _CONVERSION]
+    ours = [cost for printed_row in left.values() for cost in printed_row if cost.op == _CONVERSION]
+    theirs = [
+        at
+        for at, printed_row in enumerate(printed)
+        if costs_of_rows[at] is None and printed_row.op == _CONVERSION
+    ]
     if len(ours) == len(theirs):
         for at, cost in zip(theirs, ours, strict=True):
-            found[at] = cost
-    return found
+            costs_of_rows[at] = cost
+    return costs_of_rows
 
 
 def _plain(name: str) -> str:
@@ -165,8 +171,8 @@ def _plain(name: str) -> str:
     return _LAST_STAGE.sub("", name)
 
 
-def _disagreements(found: CompilerTable, alone: Sequence[LayerCost]) -> Iterator[Finding]:
-    for row in found.layers:
+def _disagreements(table: CompilerTable, alone: Sequence[LayerCost]) -> Iterator[Finding]:
+    for row in table.layers:
         where = row.id or sanitize(row.name, 120)
         if row.estimated_target is None:
             yield _differs(
@@ -196,12 +202,12 @@ def _disagreements(found: CompilerTable, alone: Sequence[LayerCost]) -> Iterator
             )
 
 
-def _memory(found: CompilerTable, estimate: ChipEstimate) -> Iterator[Finding]:
+def _memory(table: CompilerTable, estimate: ChipEstimate) -> Iterator[Finding]:
     if estimate.memory is None:
         return
     for what, theirs, ours in (
-        ("Internal memory", found.internal_bytes, estimate.memory.internal),
-        ("Weights", found.weight_bytes, estimate.memory.weight),
+        ("Internal memory", table.internal_bytes, estimate.memory.internal),
+        ("Weights", table.weight_bytes, estimate.memory.weight),
     ):
         if _far(theirs, ours):
             yield _differs(

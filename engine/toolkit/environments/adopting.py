@@ -87,27 +87,27 @@ def adopt(params: ToolkitAdoptParams, reporter: Reporter) -> ToolkitEnvironment:
     return named(name)
 
 
-def _interpreter(given: str) -> str:
+def _interpreter(python: str) -> str:
     """The path of an interpreter; its links stay, as they say which environment it is of."""
-    path = Path(given).expanduser()
+    path = Path(python).expanduser()
     if path.is_dir():
         places = [python_of(path), path / "bin" / "python3"]
-        found = next((str(one) for one in places if one.exists()), None)
-        if found is None:
+        program = next((str(one) for one in places if one.exists()), None)
+        if program is None:
             raise ToolkitError(
-                f"{given} has no bin/python.",
+                f"{python} has no bin/python.",
                 cause="It is no Python environment, or the Python that it was made with is gone.",
                 remedy="Name the folder of an environment, or its interpreter.",
             )
     else:
-        found = str(path) if path.exists() else shutil.which(given)
-    if found is None or not os.access(found, os.X_OK):
+        program = str(path) if path.exists() else shutil.which(python)
+    if program is None or not os.access(program, os.X_OK):
         raise ToolkitError(
-            f"There is no program {given}.",
+            f"There is no program {python}.",
             cause="The path is misspelled, or it may not be run.",
             remedy="Name the interpreter (bin/python) of the environment, or its folder.",
         )
-    return os.path.abspath(found)  # noqa: PTH100
+    return os.path.abspath(program)  # noqa: PTH100
 
 
 def remove(params: ToolkitName, reporter: Reporter) -> ToolkitRemoved:
@@ -118,9 +118,9 @@ def remove(params: ToolkitName, reporter: Reporter) -> ToolkitRemoved:
         OutputError: it cannot be removed.
         JobCancelledError: the user cancelled; it is ``unfinished`` then.
     """
-    found = find_any(params.name)
-    folder = Path(found.folder)
-    files = found.managed and is_managed(folder)
+    environment = find_any(params.name)
+    folder = Path(environment.folder)
+    files = environment.managed and is_managed(folder)
     freed = 0
     if files:
         with held(folder, alone=True):
@@ -128,14 +128,15 @@ def remove(params: ToolkitName, reporter: Reporter) -> ToolkitRemoved:
             remove_folder(folder, reporter)
         (folder.parent / f"{folder.name}.lock").unlink(missing_ok=True)
     with changed() as entries:
-        listed = entries.pop(found.name, None)
+        listed = entries.pop(environment.name, None)
     if not files and listed is None and folder == given_folder():
         raise ToolkitError(
-            f"{found.folder} is named by {ENVIRONMENT_VARIABLE} and was not made by this program.",
+            f"{environment.folder} is named by {ENVIRONMENT_VARIABLE} and was not made "
+            "by this program.",
             cause="It is known as long as that variable names it.",
             remedy=f"Run: unset {ENVIRONMENT_VARIABLE}",
         )
-    return ToolkitRemoved(found.name, found.folder, files_removed=files, freed=freed)
+    return ToolkitRemoved(environment.name, environment.folder, files_removed=files, freed=freed)
 
 
 def make_default(name: str | None) -> ToolkitEnvironment:
@@ -148,12 +149,12 @@ def make_default(name: str | None) -> ToolkitEnvironment:
         ToolkitError: there is none of that name.
         OutputError: the registry cannot be written.
     """
-    found = find_any(name)
-    name = found.name
+    environment = find_any(name)
+    name = environment.name
     with changed() as entries:
         for other, entry in list(entries.items()):
-            if entry.generation == found.generation:
+            if entry.generation == environment.generation:
                 entries[other] = replace(entry, default=other == name)
         if name not in entries:
-            entries[name] = Entry.of(replace(found, default=True))
+            entries[name] = Entry.of(replace(environment, default=True))
     return named(name)

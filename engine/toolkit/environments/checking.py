@@ -88,10 +88,10 @@ def check(name: str | None, reporter: Reporter) -> ToolkitEnvironment:
         ToolkitError: there is none of that name.
         JobCancelledError: the user cancelled.
     """
-    found = find_any(name)
-    if found.state in ("missing", "unfinished"):
-        return found
-    return examine(found, reporter)
+    environment = find_any(name)
+    if environment.state in ("missing", "unfinished"):
+        return environment
+    return examine(environment, reporter)
 
 
 def examine(
@@ -114,20 +114,22 @@ def examine(
     except ToolkitError as error:
         seen, findings = None, (Finding.of_error("toolkit-python", environment.name, error),)
     broken = any(one.severity == "error" for one in findings)
-    found = replace(environment, state="broken" if broken else "ready", findings=findings)
+    examined = replace(environment, state="broken" if broken else "ready", findings=findings)
     if seen is not None:
         generation, version = generation_of(seen)
-        found = replace(
-            found,
+        examined = replace(
+            examined,
             python_version=seen.version,
             generation=generation or environment.generation,
             version=version or environment.version,
         )
     if keep:
         with contextlib.suppress(EngineError):  # a full disk: what was found is told anyway
-            ready = found.state == "ready"
-            remember(Entry.of(found, checked=True, ok=ready, site=site, findings=found.findings))
-    return found
+            ready = examined.state == "ready"
+            remember(
+                Entry.of(examined, checked=True, ok=ready, site=site, findings=examined.findings)
+            )
+    return examined
 
 
 def look_into(python: str, reporter: Reporter) -> tuple[Probe, tuple[Finding, ...]]:
@@ -192,8 +194,8 @@ class _Case:
 
     def version(self, name: str) -> str:
         """Of a package as it is installed; empty where it is not."""
-        found = self.probe.packages.get(name)
-        return found.version if found else ""
+        package = self.probe.packages.get(name)
+        return package.version if package else ""
 
     def exactly(self, name: str) -> str:
         """The requirement of a package as it is installed."""
@@ -210,8 +212,8 @@ class _Case:
         return self.pip(f"{wanted.name}=={version}" if version else _text(wanted))
 
 
-def _text(wanted: Requirement) -> str:
-    return f"{wanted.name}{wanted.specifier}"
+def _text(requirement: Requirement) -> str:
+    return f"{requirement.name}{requirement.specifier}"
 
 
 def _modules_to_import(case: _Case) -> list[str]:
@@ -262,8 +264,8 @@ def _blame(case: _Case, failed: Attempt) -> Finding:
                 f"Run: {case.pip(_SETUPTOOLS)}",
             )
         if package not in case.probe.packages and top != "rknn":
-            wanted = next((one for one in missing if one.name == package), None)
-            return _absent(case, wanted or Requirement(package))
+            requirement = next((one for one in missing if one.name == package), None)
+            return _absent(case, requirement or Requirement(package))
     # what it printed counts too: numpy tells there who was built for which version of it
     said = f"{failed.error}\n{case.probe.said}"
     owner = _PACKAGE_OF.get(failed.module.partition(".")[0], "")
@@ -282,16 +284,16 @@ def _blame(case: _Case, failed: Attempt) -> Finding:
 def _system_library(case: _Case, failed: Attempt) -> Finding | None:
     """A library of the system that is not there, or too old."""
     owner = _PACKAGE_OF.get(failed.module.partition(".")[0], PACKAGES[2])
-    if found := _GLIBC_SAID.search(failed.error):
+    if match := _GLIBC_SAID.search(failed.error):
         version = f"{owner} {case.version(owner)}".strip()
         return _finding(
             owner,
-            f"{version} needs {found[1]}, and this system has {case.probe.libc or 'an older one'}.",
+            f"{version} needs {match[1]}, and this system has {case.probe.libc or 'an older one'}.",
             "The package is made for a newer system.",
             f"Use a newer system, or an older {owner} in that environment.",
         )
-    if found := _LIBRARY_SAID.search(failed.error):
-        library = found[1]
+    if match := _LIBRARY_SAID.search(failed.error):
+        library = match[1]
         if library not in _DEBIAN:  # one of a package, such as those of CUDA
             return _finding(
                 owner,
@@ -312,22 +314,22 @@ def _system_library(case: _Case, failed: Attempt) -> Finding | None:
     return None
 
 
-def _absent(case: _Case, wanted: Requirement) -> Finding:
+def _absent(case: _Case, requirement: Requirement) -> Finding:
     return _finding(
-        wanted.name,
-        f"{wanted.name} is missing in {case.probe.prefix}.",
+        requirement.name,
+        f"{requirement.name} is missing in {case.probe.prefix}.",
         "The toolkit needs it; it was not installed, or was removed.",
-        f"Run: {case.pip_suited(wanted)}",
+        f"Run: {case.pip_suited(requirement)}",
     )
 
 
-def _misfit(case: _Case, wanted: Requirement, found: Package, failed: Attempt) -> Finding:
+def _misfit(case: _Case, requirement: Requirement, package: Package, failed: Attempt) -> Finding:
     return _finding(
-        wanted.name,
-        f"{found.name} {found.version} does not fit: the toolkit needs {_text(wanted)}, and "
-        f"{failed.module} cannot be imported.",
+        requirement.name,
+        f"{package.name} {package.version} does not fit: the toolkit needs {_text(requirement)}, "
+        f"and {failed.module} cannot be imported.",
         "Another package was installed later and brought this version.",
-        f"Run: {case.pip_suited(wanted)}",
+        f"Run: {case.pip_suited(requirement)}",
     )
 
 
@@ -346,16 +348,16 @@ def _unloadable(case: _Case, failed: Attempt, owner: str) -> Finding:
     )
 
 
-def _notice(case: _Case, wanted: Requirement, found: Package) -> Finding:
+def _notice(case: _Case, requirement: Requirement, package: Package) -> Finding:
     """A version that the toolkit does not ask for, and with which it can be imported."""
     return Finding(
         "toolkit-version",
         "warning",
-        wanted.name,
-        f"{found.name} {found.version} is not the version that the toolkit asks for "
-        f"({_text(wanted)}).",
+        requirement.name,
+        f"{package.name} {package.version} is not the version that the toolkit asks for "
+        f"({_text(requirement)}).",
         "The toolkit can be imported with it; what it computes was not tried.",
-        f"To be sure run: {case.pip_suited(wanted)}",
+        f"To be sure run: {case.pip_suited(requirement)}",
     )
 
 

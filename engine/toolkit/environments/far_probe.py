@@ -22,7 +22,7 @@ LIMIT = 1 << 20
 
 def distributions() -> "Dict[str, Dict[str, Any]]":
     """Name -> version and requirements of every package on the path."""
-    found = {}  # type: Dict[str, Dict[str, Any]]
+    packages = {}  # type: Dict[str, Dict[str, Any]]
     for folder in sys.path:
         try:
             entries = sorted(os.listdir(folder))
@@ -38,14 +38,14 @@ def distributions() -> "Dict[str, Dict[str, Any]]":
             requires = list(head.get_all("Requires-Dist") or [])
             if not requires:
                 requires = old_requirements(read(os.path.join(path, "requires.txt")))
-            if head["Name"] and head["Name"].lower() not in found:
+            if head["Name"] and head["Name"].lower() not in packages:
                 version = head["Version"] or ""
-                found[head["Name"].lower()] = {
+                packages[head["Name"].lower()] = {
                     "name": str(head["Name"]),
                     "version": str(version),
                     "requires": [str(one) for one in requires],
                 }
-    return found
+    return packages
 
 
 def old_requirements(text: str) -> "List[str]":

@@ -163,19 +163,19 @@ def install(params: ToolkitInstallParams, reporter: Reporter) -> ToolkitEnvironm
 def _target(params: ToolkitInstallParams, version: str) -> tuple[str, Path]:
     """Name and folder of what is made."""
     known_ones = {one.name: one for one in known()}
-    given = Path(params.folder).absolute() if params.folder else None
-    if given is None and params.name is None:
-        given = given_folder()
+    folder = Path(params.folder).absolute() if params.folder else None
+    if folder is None and params.name is None:
+        folder = given_folder()
     name = check_name(params.name) if params.name else None
-    if given is not None:
-        there = next((one.name for one in known_ones.values() if Path(one.folder) == given), None)
+    if folder is not None:
+        there = next((one.name for one in known_ones.values() if Path(one.folder) == folder), None)
         if there is not None and name in (None, there):
-            return there, given
+            return there, folder
         if name is not None and name in known_ones:
             raise taken_error(name, known_ones[name].folder)
         if name is None:
             name = _name_for(version, known_ones)
-        return name, given
+        return name, folder
     if name is None:
         name = _name_for(version, known_ones)
     if name in known_ones:
@@ -257,9 +257,9 @@ def _make(plan: Plan, reporter: Reporter, lock: int) -> None:
         steps.run(stage, title, [*pip, *second], late)
     shutil.rmtree(temporary)
     with _stage(reporter, 3):
-        found = examine(environment_of(_entry(plan)), reporter, keep=False)
-        if found.state != "ready":
-            raise _not_importable(found, plan)
+        environment = examine(environment_of(_entry(plan)), reporter, keep=False)
+        if environment.state != "ready":
+            raise _not_importable(environment, plan)
     write_ready(plan.folder, plan.pins.key)
 
 
@@ -272,8 +272,8 @@ def _stage(reporter: Reporter, index: int) -> Iterator[tuple[str, str]]:
     reporter.emit(StageFinished(stage, time.monotonic() - begun))
 
 
-def _not_importable(found: ToolkitEnvironment, plan: Plan) -> ToolkitError:
-    first = next(iter(found.findings), None)
+def _not_importable(environment: ToolkitEnvironment, plan: Plan) -> ToolkitError:
+    first = next(iter(environment.findings), None)
     if first is None:
         return ToolkitError("The toolkit cannot be imported.", remedy=f"See {plan.log}.")
     # what was made is taken away again: a command within it would help nobody
@@ -346,7 +346,7 @@ class _Steps:
         python, module, *arguments = command
         self._stage, self._total = stage, total
         self._seen.clear()
-        told: list[str] = []
+        lines: list[str] = []
         environment = dict(self._environment)
         if module == "venv":
             environment.pop("TMPDIR")  # it lies in what is being made
@@ -354,8 +354,8 @@ class _Steps:
 
             def take(line: str) -> None:
                 log.write(line.encode("utf-8", "replace") + b"\n")
-                told.append(line)
-                del told[:-40]
+                lines.append(line)
+                del lines[:-40]
                 self._tell(line)
 
             ended = run(
@@ -366,16 +366,16 @@ class _Steps:
                 keep=self._keep,
             )
         if ended.returncode:
-            raise _failed(what, told, self._plan)
+            raise _failed(what, lines, self._plan)
 
     def _tell(self, line: str) -> None:
         """Progress, package by package, as pip tells it."""
-        if found := _TAKEN.match(line):
-            name = found[1] or found[2]
+        if match := _TAKEN.match(line):
+            name = match[1] or match[2]
             self._seen.add(canonicalize_name(re.split(r"[=<>!~\[(-]", name)[0]))
             self._note(name)
-        elif found := _LOADING.match(line):
-            self._note(f"{found[1]} {found[2]}")
+        elif match := _LOADING.match(line):
+            self._note(f"{match[1]} {match[2]}")
         elif line.startswith("Installing collected packages"):
             self._note("unpacking")
 
@@ -388,11 +388,11 @@ _TAKEN = re.compile(r"\s*(?:Collecting ([^\s(;]{1,100})|Processing \S*/([^\s/]{1
 _LOADING = re.compile(r"\s+(?:Downloading|Using cached) (?:\S*/)?(\S{1,200}\.whl) (\([^)]{1,30}\))")
 
 
-def _failed(what: str, told: Sequence[str], plan: Plan) -> ToolkitError:
+def _failed(what: str, lines: Sequence[str], plan: Plan) -> ToolkitError:
     """Why pip or venv failed, by what it said last."""
-    text = "\n".join(told)
-    last = [line for line in told if line.strip()][-3:]
-    said = " ".join(line for line in told if line.startswith("ERROR:")) or " ".join(last)
+    text = "\n".join(lines)
+    last = [line for line in lines if line.strip()][-3:]
+    said = " ".join(line for line in lines if line.startswith("ERROR:")) or " ".join(last)
     cause, remedy = f"It said: {sanitize(said, 600)}", f"All that it said is in {plan.log}."
     if _is_full(plan.folder) or "No space left on device" in text or "Disk quota" in text:
         cause = "The disk or the quota is full."
@@ -405,8 +405,8 @@ def _failed(what: str, told: Sequence[str], plan: Plan) -> ToolkitError:
             "Look at the network and the proxy, or install from a folder of wheels: --wheels. "
             f"All that was said is in {plan.log}."
         )
-    elif found := re.search(r"No matching distribution found for (\S{1,100})", text):
-        cause = f"There is no wheel of {sanitize(found[1])} for this Python and machine."
+    elif match := re.search(r"No matching distribution found for (\S{1,100})", text):
+        cause = f"There is no wheel of {sanitize(match[1])} for this Python and machine."
         remedy = (
             "Look whether the index has it, or take another Python with --python. "
             f"All that was said is in {plan.log}."

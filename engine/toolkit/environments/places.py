@@ -47,8 +47,8 @@ def earlier_folder() -> Path:
 
 def given_folder() -> Path | None:
     """The folder that the user's environment names."""
-    given = os.environ.get(ENVIRONMENT_VARIABLE)
-    return Path(given).absolute() if given else None
+    folder = os.environ.get(ENVIRONMENT_VARIABLE)
+    return Path(folder).absolute() if folder else None
 
 
 def python_of(folder: Path) -> Path:
@@ -83,8 +83,8 @@ def installed(folder: Path) -> Installed:
         version = version or site.parent.name.removeprefix("python")
         with contextlib.suppress(OSError):
             for entry in sorted(site.iterdir()):
-                if found := _DIST.fullmatch(entry.name):
-                    return Installed(2 if found[1] else 1, found[2], version)
+                if match := _DIST.fullmatch(entry.name):
+                    return Installed(2 if match[1] else 1, match[2], version)
     return Installed(python_version=version)
 
 
@@ -118,9 +118,9 @@ def read_ready(folder: Path) -> dict[str, object]:
     except (OSError, ValueError):
         return {}
     with contextlib.suppress(ValueError, RecursionError):
-        found = json.loads(text)
-        if isinstance(found, dict):
-            return found
+        content = json.loads(text)
+        if isinstance(content, dict):
+            return content
     return {"key": text}  # of the earlier script: a hash alone
 
 

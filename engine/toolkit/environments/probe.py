@@ -87,8 +87,8 @@ class Probe:
 def generation_of(probe: Probe) -> tuple[int, str]:
     """Generation and version of the toolkit there; (0, "") where there is none."""
     for generation, name in PACKAGES.items():
-        if found := probe.packages.get(name):
-            return generation, found.version
+        if package := probe.packages.get(name):
+            return generation, package.version
     return 0, ""
 
 
@@ -190,9 +190,9 @@ def _read(python: str, lines: Sequence[str], how: str, said: str) -> Probe:
     )
 
 
-def _packages(found: Any) -> dict[str, Package]:
+def _packages(rows: Any) -> dict[str, Package]:
     packages: dict[str, Package] = {}
-    for row in found.values() if isinstance(found, dict) else ():
+    for row in rows.values() if isinstance(rows, dict) else ():
         if isinstance(row, dict) and isinstance(row.get("requires"), list):
             name = sanitize(str(row.get("name", "")), 100)
             version = sanitize(str(row.get("version", "")), 60)

@@ -55,13 +55,13 @@ def check_platform() -> None:
     """
     machine, system = platform.machine(), platform.system()
     if system != "Linux" or machine not in ("x86_64", "aarch64"):
-        found = f"{system} on {machine}"
+        platform_name = f"{system} on {machine}"
     elif platform.libc_ver()[0] != "glibc":
-        found = "Linux without glibc"
+        platform_name = "Linux without glibc"
     else:
         return
     raise ToolkitError(
-        f"The vendor's toolkit does not run here: this is {found}.",
+        f"The vendor's toolkit does not run here: this is {platform_name}.",
         cause="The vendor has packages for Linux with glibc on x86-64 and arm64 only.",
         remedy="Compile on such a machine; everything but compiling works here.",
     )
@@ -104,15 +104,19 @@ def find_python(versions: Sequence[str], given: str | None = None) -> tuple[str,
     """
     if given is not None:
         path = shutil.which(given) or given
-        found = _version_of(path)
-        if found is None or found not in versions:
+        python_version = _version_of(path)
+        if python_version is None or python_version not in versions:
             raise ToolkitError(
                 f"{given} cannot be used: "
-                + (f"it is Python {found}." if found else "it is no Python that has venv."),
+                + (
+                    f"it is Python {python_version}."
+                    if python_version
+                    else "it is no Python that has venv."
+                ),
                 cause=f"The vendor's toolkit is made for Python {_listed(versions)} here.",
                 remedy="Name another one with --python, or leave it out to have one looked for.",
             )
-        return os.path.abspath(path), found  # noqa: PTH100 - a link stays: it may be the answer
+        return os.path.abspath(path), python_version  # noqa: PTH100 - a link stays: it may be the answer
     for version in versions:
         for path in _candidates(version):
             if _version_of(path) == version:
@@ -136,13 +140,13 @@ def _candidates(version: str) -> Iterator[str]:
     """Interpreters of a version, in the order in which they are tried."""
     if ".".join(map(str, sys.version_info[:2])) == version:
         yield sys.executable
-    if found := shutil.which(f"python{version}"):
-        yield found
+    if program := shutil.which(f"python{version}"):
+        yield program
     root = Path(os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv")))
     yield from (str(path) for path in sorted(root.glob(f"versions/{version}.*/bin/python")))
     for uv in ("uv", str(Path.home() / ".local" / "bin" / "uv")):
-        if found := _answer([uv, "python", "find", "--no-python-downloads", version]):
-            yield found
+        if program := _answer([uv, "python", "find", "--no-python-downloads", version]):
+            yield program
 
 
 # ------------------------------------------------------------------------------- a program's run

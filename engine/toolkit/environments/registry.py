@@ -68,7 +68,7 @@ class Entry(ToolkitPlace):
 
 
 def _place_of(one: ToolkitPlace) -> dict[str, Any]:
-    return {each.name: getattr(one, each.name) for each in fields(ToolkitPlace)}
+    return {field.name: getattr(one, field.name) for field in fields(ToolkitPlace)}
 
 
 def check_name(name: str) -> str:
@@ -102,8 +102,8 @@ def taken_error(name: str, folder: str) -> UsageError:
 def read() -> tuple[Entry, ...]:
     """The rows; what is damaged is left out, as the environments themselves are still there."""
     try:
-        found = json.loads(read_regular(_path(), _LIMIT).decode("utf-8"))
-        rows = found["environments"]
+        content = json.loads(read_regular(_path(), _LIMIT).decode("utf-8"))
+        rows = content["environments"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ()
     entries: dict[str, Entry] = {}
@@ -186,8 +186,8 @@ def known(*, sizes: bool = False) -> tuple[ToolkitEnvironment, ...]:
     Args:
         sizes: whether their bytes on disk are added up, which takes a second for a large one.
     """
-    found = [environment_of(entry) for entry in _entries()]
-    marked = _with_defaults(found)
+    environments = [environment_of(entry) for entry in _entries()]
+    marked = _with_defaults(environments)
     marked.sort(key=lambda one: (not one.default, one.generation != 2))
     if sizes:
         marked = [replace(one, size=folder_size(Path(one.folder))) for one in marked]
@@ -205,11 +205,11 @@ def find(generation: int, name: str | None = None) -> ToolkitEnvironment:
         ToolkitError: there is none, it is of the other generation, or it cannot be used.
     """
     if name is not None:
-        found = named(name)
-        if found.generation != generation:
+        environment = named(name)
+        if environment.generation != generation:
             raise ToolkitError(
-                f"The environment {name} has {PACKAGES[found.generation]}, and this chip needs "
-                f"{PACKAGES[generation]}.",
+                f"The environment {name} has {PACKAGES[environment.generation]}, and this chip "
+                f"needs {PACKAGES[generation]}.",
                 cause="The chip is of the other generation.",
                 remedy="Name another environment: `rknntui vendor list` shows them.",
             )
@@ -217,8 +217,8 @@ def find(generation: int, name: str | None = None) -> ToolkitEnvironment:
         suited = [one for one in known() if one.generation == generation]
         if not suited:
             raise _none(generation)
-        found = suited[0]  # the default comes first
-    return _usable(found)
+        environment = suited[0]  # the default comes first
+    return _usable(environment)
 
 
 def find_any(name: str | None) -> ToolkitEnvironment:
@@ -241,14 +241,14 @@ def named(name: str) -> ToolkitEnvironment:
     Raises:
         ToolkitError: there is none of that name.
     """
-    found = {one.name: one for one in known()}
-    if name not in found:
+    environments = {one.name: one for one in known()}
+    if name not in environments:
         raise ToolkitError(
             f"There is no toolkit's environment of the name {name!r}.",
-            cause=did_you_mean(name, found),
+            cause=did_you_mean(name, environments),
             remedy="`rknntui vendor list` shows those that are known.",
         )
-    return found[name]
+    return environments[name]
 
 
 def _none(generation: int) -> ToolkitError:
@@ -259,29 +259,33 @@ def _none(generation: int) -> ToolkitError:
     )
 
 
-def _usable(found: ToolkitEnvironment) -> ToolkitEnvironment:
+def _usable(environment: ToolkitEnvironment) -> ToolkitEnvironment:
     """The environment itself.
 
     Raises:
         ToolkitError: it is not to be used; says why and what to do.
     """
-    if found.state in ("ready", "unchecked"):
-        return found
-    told = next((one for one in found.findings if one.severity == "error"), None)
+    if environment.state in ("ready", "unchecked"):
+        return environment
+    finding = next((one for one in environment.findings if one.severity == "error"), None)
     raise ToolkitError(
-        told.what if told else f"The environment {found.name} in {found.folder} is {found.state}.",
-        cause=told.cause if told else "",
-        remedy=told.remedy if told else INSTALL[found.generation],
+        finding.what
+        if finding
+        else f"The environment {environment.name} in {environment.folder} is {environment.state}.",
+        cause=finding.cause if finding else "",
+        remedy=finding.remedy if finding else INSTALL[environment.generation],
     )
 
 
 def _entries() -> list[Entry]:
     """The rows of the registry, and the environments that need none."""
     listed = list(read())
-    given = given_folder()
-    if given is not None and not any(Path(entry.folder) == given for entry in listed):
+    folder_of_user = given_folder()
+    if folder_of_user is not None and not any(
+        Path(entry.folder) == folder_of_user for entry in listed
+    ):
         # first, and so the one of that name, for who sets the variable
-        listed.insert(0, _entry_of(DEFAULT_NAME, given))
+        listed.insert(0, _entry_of(DEFAULT_NAME, folder_of_user))
     places = {Path(entry.folder) for entry in listed}
     for folder in _unlisted():
         if folder not in places:
@@ -304,12 +308,12 @@ def _unlisted() -> list[Path]:
 
 
 def _entry_of(name: str, folder: Path) -> Entry:
-    found = installed(folder)
+    package = installed(folder)
     return Entry(
         name=name,
         folder=str(folder),
         python=str(python_of(folder)),
-        generation=found.generation or 2,
+        generation=package.generation or 2,
         managed=is_managed(folder),
     )
 
@@ -326,9 +330,9 @@ def environment_of(entry: Entry) -> ToolkitEnvironment:
     folder = Path(entry.folder)
     state, findings = _state(entry, folder)
     here = installed(folder)
-    found = _place_of(entry)
-    found |= {name: value for name, value in vars(here).items() if value}
-    return ToolkitEnvironment(**found, state=state, findings=findings)
+    place = _place_of(entry)
+    place |= {name: value for name, value in vars(here).items() if value}
+    return ToolkitEnvironment(**place, state=state, findings=findings)
 
 
 def _state(entry: Entry, folder: Path) -> tuple[ToolkitState, tuple[Finding, ...]]:
@@ -372,19 +376,19 @@ def _missing(entry: Entry, folder: Path) -> Finding:
     )
 
 
-def _with_defaults(found: list[ToolkitEnvironment]) -> list[ToolkitEnvironment]:
+def _with_defaults(environments: list[ToolkitEnvironment]) -> list[ToolkitEnvironment]:
     """One default a generation: the variable's, else the marked, else the first that is usable."""
-    given = given_folder()
+    folder = given_folder()
     chosen = set()
     for generation in (1, 2):
-        suited = [one for one in found if one.generation == generation]
+        suited = [one for one in environments if one.generation == generation]
         usable = [one for one in suited if one.state in ("ready", "unchecked")]
         ranked = [
-            *(one for one in suited if given is not None and Path(one.folder) == given),
+            *(one for one in suited if folder is not None and Path(one.folder) == folder),
             *(one for one in suited if one.default),
             *usable,
             *suited,
         ]
         if ranked:
             chosen.add(ranked[0].name)
-    return [replace(one, default=one.name in chosen) for one in found]
+    return [replace(one, default=one.name in chosen) for one in environments]

@@ -80,8 +80,8 @@ class Pins:
 def all_pins() -> tuple[Pins, ...]:
     """All of them: toolkits by version, newest first, Pythons by preference."""
     rank = {python: at for at, python in enumerate(_ORDER)}
-    found = sorted(_read(), key=lambda one: rank.get(one.python, len(rank)))
-    return tuple(sorted(found, key=lambda one: Version(one.toolkit), reverse=True))
+    pins = sorted(_read(), key=lambda one: rank.get(one.python, len(rank)))
+    return tuple(sorted(pins, key=lambda one: Version(one.toolkit), reverse=True))
 
 
 def pins_of(version: str | None) -> tuple[Pins, ...]:
@@ -90,18 +90,18 @@ def pins_of(version: str | None) -> tuple[Pins, ...]:
     Raises:
         ToolkitError: no versions are known to work with it.
     """
-    wanted = version or TESTED
-    found = tuple(one for one in all_pins() if one.toolkit == wanted)
-    if not found:
+    toolkit = version or TESTED
+    pins = tuple(one for one in all_pins() if one.toolkit == toolkit)
+    if not pins:
         versions = sorted({one.toolkit for one in all_pins()}, key=Version)
         raise ToolkitError(
-            f"rknn-toolkit2 {wanted} cannot be installed by this program.",
-            cause=did_you_mean(wanted, versions)
+            f"rknn-toolkit2 {toolkit} cannot be installed by this program.",
+            cause=did_you_mean(toolkit, versions)
             or "Which versions of its packages work together is not known here.",
             remedy=f"Known are {' and '.join(versions)}; an environment that you made yourself is "
             "taken by `rknntui vendor adopt PYTHON`.",
         )
-    return found
+    return pins
 
 
 def _read() -> Iterator[Pins]:
@@ -140,14 +140,14 @@ def needed(lines: Iterable[str], python: str, machine: str) -> list[Requirement]
         "os_name": "posix",
         "extra": "",
     }
-    found = []
+    requirements = []
     for line in lines:
         with suppress(ValueError, RecursionError):
             one = Requirement(line[:_TEXT_LIMIT])
             if one.marker is None or one.marker.evaluate(facts):
                 one.name = canonicalize_name(one.name)
-                found.append(one)
-    return found
+                requirements.append(one)
+    return requirements
 
 
 def takes(requirement: Requirement, version: str) -> bool:
@@ -235,10 +235,10 @@ def check_wheels(folder: Path, pins: Pins) -> tuple[Wheel, ...]:
     return *taken, *further
 
 
-def _newest(wanted: Requirement, wheels: Sequence[Wheel]) -> Wheel | None:
+def _newest(requirement: Requirement, wheels: Sequence[Wheel]) -> Wheel | None:
     """As pip chooses: a release before a pre-release, a local version (+cpu) before its own."""
-    named = [one for one in wheels if one.name == wanted.name]
-    suited = set(wanted.specifier.filter(one.version for one in named))
+    named = [one for one in wheels if one.name == requirement.name]
+    suited = set(requirement.specifier.filter(one.version for one in named))
     return max(
         (one for one in named if one.version in suited), key=attrgetter("version"), default=None
     )
@@ -252,24 +252,24 @@ def _further(
     Returns:
         Wheels that are there, and requirements for which there is none.
     """
-    found: list[Wheel] = []
+    further: list[Wheel] = []
     missing: list[str] = []
     waiting, seen = list(taken), set(pins.all)
     while waiting:
         wheel = waiting.pop()
         if wheel.name in pins.late:  # pip does not look at its requirements either
             continue
-        for wanted in needed(_requires(wheel.path), pins.python, platform.machine()):
-            if wanted.name in seen:
+        for requirement in needed(_requires(wheel.path), pins.python, platform.machine()):
+            if requirement.name in seen:
                 continue
-            seen.add(wanted.name)
-            if suited := _newest(wanted, fitting):
+            seen.add(requirement.name)
+            if suited := _newest(requirement, fitting):
                 waiting.append(suited)
-                found.append(suited)
+                further.append(suited)
             else:
-                text = f"{wanted.name}{wanted.specifier}"
+                text = f"{requirement.name}{requirement.specifier}"
                 missing.append(f"{text} (of {wheel.name} {wheel.version})")
-    return found, missing
+    return further, missing
 
 
 def _requires(path: Path) -> Iterator[str]:
