@@ -50,7 +50,7 @@ def analyse_inputs(pipeline: Pipeline, generation: int, given: Parameters) -> tu
     return result.table(generation) if errors else "", verdict
 
 
-def _board(given: Parameters) -> BoardChoice | None:
+def _board(arguments: Parameters) -> BoardChoice | None:
     """The board that is to run, too; None for the simulator alone.
 
     Raises:
@@ -58,7 +58,7 @@ def _board(given: Parameters) -> BoardChoice | None:
     """
     from engine.pipeline.board import BoardChoice
 
-    target, device, compiled = (given.get(name) for name in ("target", "device_id", "compiled"))
+    target, device, compiled = (arguments.get(name) for name in ("target", "device_id", "compiled"))
     if target is None and (device is not None or compiled is not None):
         name = "device_id" if device is not None else "compiled"
         raise UsageError(
@@ -66,7 +66,7 @@ def _board(given: Parameters) -> BoardChoice | None:
             cause="Without a target nothing but the simulator runs.",
             remedy="Give the chip of the board, as target='rk3588'.",
         )
-    form = given.get("dump_file_type", "tensor")
+    form = arguments.get("dump_file_type", "tensor")
     if form not in ("tensor", "npy"):
         raise UsageError(
             f"dump_file_type {sanitize(repr(form), 40)} is not known.",

@@ -159,16 +159,16 @@ class BoardModel:
             if fix_clocks:
                 for note in fix_clocks_of(self._runtime, self._identity.chip):
                     log.warning("eval_perf: %s", note)
-            found = self._runtime.run(prepared, warmup=_WARMUP, loops=count, outputs=False)
+            measured = self._runtime.run(prepared, warmup=_WARMUP, loops=count, outputs=False)
             state = state_by_agent(self._runtime, self._identity.chip)
         finally:
             if fix_clocks:
                 self._runtime.restore_clocks()
         return MeasuredPerf(
             self._generation,
-            statistics.median(found.run_us or found.wall_us),
-            report=parse_perf_text(found.perf) if found.perf else None,
-            text=found.perf or "",
+            statistics.median(measured.run_us or measured.wall_us),
+            report=parse_perf_text(measured.perf) if measured.perf else None,
+            text=measured.perf or "",
             clocks=tuple(part for part in Reading.of(state).listed() if part.hertz),
             label=self.label,
         )
@@ -188,8 +188,10 @@ class BoardModel:
             )
         if self._opened.generation == 1:
             return self._memory_by_toolkit()
-        found = self._runtime.memory()
-        return memory_use(weight=found.weight, internal=found.internal, dma=found.dma)
+        memory_kinds = self._runtime.memory()
+        return memory_use(
+            weight=memory_kinds.weight, internal=memory_kinds.internal, dma=memory_kinds.dma
+        )
 
     @property
     def model_bytes(self) -> int:
@@ -199,8 +201,12 @@ class BoardModel:
     def versions(self) -> Versions:
         """Of the runtime library, rknn_server and the driver."""
         chip, generation = self._identity.chip, self._opened.generation
-        found = read_versions(self._board, chip, generation)
-        server = str(found.server.version) if found.server and found.server.version else None
+        board_versions = read_versions(self._board, chip, generation)
+        server = (
+            str(board_versions.server.version)
+            if board_versions.server and board_versions.server.version
+            else None
+        )
         return Versions(
             self._generation,
             api=self._opened.api_version,
@@ -260,7 +266,7 @@ def given_inputs(
 def _board_input(
     index: int,
     array: Any,
-    wanted: TensorAttributes,
+    port: TensorAttributes,
     data_format: Any,
     data_type: Any,
     pass_through: Any,
@@ -269,17 +275,17 @@ def _board_input(
         raise UsageError(f"Input {index} is a {type(array).__name__}, not an ndarray.")
     values: np.ndarray = array
     if data_type is not None:
-        values = to_data_type(values, data_type, wanted.name or str(index))
-    if values.ndim == len(wanted.shape) - 1:  # without its batch of 1
+        values = to_data_type(values, data_type, port.name or str(index))
+    if values.ndim == len(port.shape) - 1:  # without its batch of 1
         values = values[None]
     layout = str(data_format).upper() if data_format is not None and values.ndim == 4 else None
     return BoardInput(values, layout, bool(pass_through))
 
 
-def _each(given: Any, count: int, name: str) -> list[Any]:
+def _each(option: Any, count: int, name: str) -> list[Any]:
     """What was given for each input: one value for all, or one for each."""
-    alone = not isinstance(given, Sequence | np.ndarray) or isinstance(given, str)
-    values = [given] * count if alone else list(given)
+    alone = not isinstance(option, Sequence | np.ndarray) or isinstance(option, str)
+    values = [option] * count if alone else list(option)
     if len(values) != count:
         raise UsageError(f"{name} has {len(values)} entries for {count} inputs.")
     return values
@@ -291,19 +297,19 @@ def _whole(value: Any, name: str) -> int:
     return int(value)
 
 
-def _core_mask(given: Parameters) -> int | None:
+def _core_mask(arguments: Parameters) -> int | None:
     """``core_mask`` as the runtime takes it; None where the runtime chooses.
 
     Raises:
         UsageError: it is no number, or the chip has no such cores [RKNN-T2 2.3.0, 2.7].
     """
-    asked = given.get("core_mask")
+    asked = arguments.get("core_mask")
     mask = 0 if asked is None else _whole(asked, "core_mask")
     if not mask:
         return None
-    target = str(given["target"]).lower()
-    found = chip_facts(target)
-    problem = core_problem(mask, found) if found else ""
+    target = str(arguments["target"]).lower()
+    facts = chip_facts(target)
+    problem = core_problem(mask, facts) if facts else ""
     if problem:
         raise UsageError(
             f"core_mask {mask} does not fit {sanitize(target, 40)}.",

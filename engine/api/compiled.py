@@ -70,22 +70,22 @@ def export_compiled(
         recipe={}, path=str(path), force=True, accept_difference=accept_difference
     )
     chips = ((chips_named((chip,))[0], path),)
-    (made,) = compile_models(_for_compiler(built), asked, chips).chips
-    for finding in made.findings:
+    (compiled,) = compile_models(_for_compiler(built), asked, chips).chips
+    for finding in compiled.findings:
         log.warning("export_rknn: %s: %s", sanitize(finding.where, 120), finding.what)
-    if made.problem:
+    if compiled.problem:
         raise CompilerError(
-            made.problem,
-            cause=made.cause,
-            remedy=made.remedy or f"What the toolkit printed is in {made.log}.",
+            compiled.problem,
+            cause=compiled.cause,
+            remedy=compiled.remedy or f"What the toolkit printed is in {compiled.log}.",
         )
     log.warning(
         "export_rknn: %s (%s) is compiled for %s by %s; it runs on the NPU. Quantized by: %s.",
         path,
-        human_bytes(made.size),
-        made.chip,
-        made.toolkit,
-        made.quantized_by,
+        human_bytes(compiled.size),
+        compiled.chip,
+        compiled.toolkit,
+        compiled.quantized_by,
     )
 
 

@@ -102,7 +102,7 @@ def _platforms(platform: Any) -> list[str]:
 
 
 def _generation_of(names: Sequence[str]) -> int:
-    generations = {found.generation for name in names if (found := chip(name)) is not None}
+    generations = {facts.generation for name in names if (facts := chip(name)) is not None}
     if len(generations) > 1:
         raise RecipeError(
             f"target_platform mixes chips of both generations: {', '.join(names)}.",
@@ -123,7 +123,7 @@ def configure(generation: int, given: Parameters, named: Collection[str] = ()) -
     Raises:
         EngineError: an argument that does not fit, or that is refused; says why.
     """
-    made = Configuration()
+    configuration = Configuration()
     for name, value in given.items():
         if name == "target_platform":
             continue
@@ -133,7 +133,7 @@ def configure(generation: int, given: Parameters, named: Collection[str] = ()) -
         if name in NO_EFFECT:
             default, why = NO_EFFECT[name]
             if value != default:
-                made.warnings.append(
+                configuration.warnings.append(
                     f"config {name}, of later toolkits of generation 1, has no effect in the "
                     f"simulation: {why}."
                 )
@@ -142,13 +142,13 @@ def configure(generation: int, given: Parameters, named: Collection[str] = ()) -
         checked = declared.check(value)
         if name == "float_dtype" and name not in named:
             continue
-        made.values[name] = checked
+        configuration.values[name] = checked
         if declared.role == "compiler" and checked != declared.default and name != "custom_string":
-            made.warnings.append(
+            configuration.warnings.append(
                 f"config {name} has no effect in the simulation; the build keeps it for the "
                 "vendor's compiler."
             )
-    dtype = made.values["quantized_dtype"]
+    dtype = configuration.values["quantized_dtype"]
     if (dtype in GENERATION_1_DTYPES) != (generation == 1):
         raise RecipeError(
             f"quantized_dtype {dtype} is not one of generation {generation}.",
@@ -157,10 +157,10 @@ def configure(generation: int, given: Parameters, named: Collection[str] = ()) -
             f"or use RKNN(generation={3 - generation}).",
         )
     target = _first if generation == 1 else _second
-    made.values["target_platform"] = target(given["target_platform"])
+    configuration.values["target_platform"] = target(given["target_platform"])
     if generation == 1:
-        made.values["quantized_method"] = "layer"
-    return made
+        configuration.values["quantized_method"] = "layer"
+    return configuration
 
 
 def _dtypes(generation: int) -> list[str]:

@@ -58,7 +58,7 @@ def estimate(
     pipeline = resized(
         pipeline_of(_recipe(model), reporter, use_cache, allow_code, "estimate"), input_sizes
     )
-    names = tuple(each.name for each in chips_named(chips))
+    names = tuple(chip.name for chip in chips_named(chips))
     what_if = WhatIf(names, dtype, batch=batch, npu_mhz=npu_mhz, cores=cores)
     return estimates(pipeline, what_if, spans=True)
 
@@ -74,7 +74,7 @@ def check(
 ) -> CheckAnswer:
     """Which layers do not run on the NPU of each chip, why, and what to do; as :func:`estimate`."""
     pipeline = pipeline_of(_recipe(model), reporter, use_cache, allow_code, "estimate")
-    return checked(pipeline, tuple(each.name for each in chips_named(chips)), dtype)
+    return checked(pipeline, tuple(chip.name for chip in chips_named(chips)), dtype)
 
 
 def _recipe(model: Recipe | Path | str) -> Recipe:

@@ -76,8 +76,8 @@ def registered(
     return known.replaced(operator)
 
 
-def _only_placed(given: Any) -> bool:
-    cls = given if inspect.isclass(given) else type(given)
+def _only_placed(operator: Any) -> bool:
+    cls = operator if inspect.isclass(operator) else type(operator)
     op_type = getattr(cls, "op_type", None)
     has_code = hasattr(cls, "shape_infer") or hasattr(cls, "compute")
     return isinstance(op_type, str) and bool(op_type) and not has_code and not custom_names(op_type)

@@ -108,8 +108,8 @@ class Deployment:
             UsageError: the files are ours, which the toolkit does not read.
             ToolkitError, CompilerError: it is not there, or failed.
         """
-        given = bind("hybrid_quantization_step2", 1, args, keywords)
-        data = Path(path_text(given["data_input"], "data_input"))
+        arguments = bind("hybrid_quantization_step2", 1, args, keywords)
+        data = Path(path_text(arguments["data_input"], "data_input"))
         try:
             with open_regular(data) as stream:
                 head = stream.read(2)
@@ -219,8 +219,8 @@ def converts(given: Parameters) -> bool:
     """Whether ``init_runtime`` is to get a board ready to precompile: those of generation 1 do."""
     if given["target"] is None or not given["rknn2precompile"]:
         return False
-    found = chip(str(given["target"]).lower())
-    return found is not None and found.generation == 1
+    facts = chip(str(given["target"]).lower())
+    return facts is not None and facts.generation == 1
 
 
 def _call(method: str, args: Sequence[Any], keywords: Parameters) -> ToolkitCall:
@@ -229,19 +229,21 @@ def _call(method: str, args: Sequence[Any], keywords: Parameters) -> ToolkitCall
 
     if method == "register_op":
         return ToolkitCall(method, {"op_path": _absolute(args[0] if args else keywords["op_path"])})
-    given = bind(method, 1, args, keywords)
+    arguments = bind(method, 1, args, keywords)
     named = passed_names(method, 1, args, keywords)
     known = {*POSITIONAL[method, 1], *_LATER}
     words = {
-        name: _absolute(given[name]) if name in _PATHS and given[name] is not None else given[name]
-        for name in given
+        name: _absolute(arguments[name])
+        if name in _PATHS and arguments[name] is not None
+        else arguments[name]
+        for name in arguments
         if name in named and name in known
     }
     return ToolkitCall(method, words)
 
 
-def _absolute(given: Any) -> str:
-    return str(Path(path_text(given, "a path")).absolute())
+def _absolute(path: Any) -> str:
+    return str(Path(path_text(path, "a path")).absolute())
 
 
 def _absolute_list(path: Path, copy: Path) -> Path:
@@ -254,8 +256,8 @@ def _absolute_list(path: Path, copy: Path) -> Path:
             remedy="Give a text file with the path of a sample in each line.",
         ) from error
     folder = path.absolute().parent
-    told = [" ".join(str(folder / one) for one in line.split()) for line in lines]
-    copy.write_text("".join(f"{line}\n" for line in told if line), "utf-8")
+    rows = [" ".join(str(folder / one) for one in line.split()) for line in lines]
+    copy.write_text("".join(f"{line}\n" for line in rows if line), "utf-8")
     return copy
 
 
@@ -281,21 +283,21 @@ def export_sync_model(
     output = path if output_model is None else Path(path_text(output_model, "output_model"))
     uids = _uids(sync_uids)
     if model_file(path).ours:
-        made = cut_container(load_packed(path), uids, output, overwrite=True)
-        return f"{len(segments_of(made)) + 1} segments, simulated one after another."
+        container = cut_container(load_packed(path), uids, output, overwrite=True)
+        return f"{len(segments_of(container)) + 1} segments, simulated one after another."
     cut = cut_vendor_model(path, uids, output, overwrite=True, reporter=reporter)
     return f"Sync layers were inserted by {cut.toolkit}."
 
 
-def _uids(given: Any) -> list[int]:
-    if isinstance(given, int | np.integer) and not isinstance(given, bool):
-        return [int(given)]
-    if isinstance(given, list | tuple | np.ndarray) and len(given):
-        numbers = [one for one in given if isinstance(one, int | np.integer)]
-        if len(numbers) == len(given) and not any(isinstance(one, bool) for one in given):
+def _uids(uids: Any) -> list[int]:
+    if isinstance(uids, int | np.integer) and not isinstance(uids, bool):
+        return [int(uids)]
+    if isinstance(uids, list | tuple | np.ndarray) and len(uids):
+        numbers = [one for one in uids if isinstance(one, int | np.integer)]
+        if len(numbers) == len(uids) and not any(isinstance(one, bool) for one in uids):
             return [int(one) for one in numbers]
     raise UsageError(
-        f"sync_uids is {sanitize(repr(given), 80)}.",
+        f"sync_uids is {sanitize(repr(uids), 80)}.",
         cause="It is the list of uids of the layers that a segment ends after.",
         remedy="Take them from the Uid column of eval_perf, with perf_debug=True.",
     )
@@ -333,12 +335,12 @@ def export_encrypted_model(
             sanitize(repr(crypt_level), 40),
         )
         level = 1
-    made = encrypt_model(path, output, int(level), key=key, overwrite=True, reporter=reporter)
+    encrypted = encrypt_model(path, output, int(level), key=key, overwrite=True, reporter=reporter)
     if output is None:
-        log.warning("export_encrypted_rknn_model: the output_model is %s.", made.path)
-    for finding in made.findings:
+        log.warning("export_encrypted_rknn_model: the output_model is %s.", encrypted.path)
+    for finding in encrypted.findings:
         log.warning("export_encrypted_rknn_model: %s %s", finding.what, finding.remedy)
-    named = ", ".join(each.name for each in made.stays)
+    named = ", ".join(copy.name for copy in encrypted.stays)
     if named:
         log.info("export_encrypted_rknn_model: the plain model stays in %s.", named)
 

@@ -16,13 +16,13 @@ def list_devices(log: Logger) -> tuple[list[str], list[str]]:
     """
     from engine.devices.listing import poll
 
-    found = poll(seconds=_SECONDS, start_server=True)
-    for notice in found.notices:
+    state = poll(seconds=_SECONDS, start_server=True)
+    for notice in state.notices:
         log.warning("list_devices: %s %s", notice.what, notice.remedy)
-    for device in found.devices:
+    for device in state.devices:
         if not device.usable and device.kind != "ntb":
             log.warning("list_devices: %s %s", device.what, device.remedy)
-    adb, ntb = found.names("adb"), found.names("ntb")
+    adb, ntb = state.names("adb"), state.names("ntb")
     lines = [_STARS]
     for mode, names in (("adb", adb), ("ntb", ntb)):
         if names:

@@ -47,10 +47,10 @@ def estimate_of_build(build: Pipeline, core_mask: object = 0) -> ChipEstimate:
             remedy="Name target_platform in config, or call init_runtime with the target of a "
             "board to measure.",
         )
-    found = estimates(build, WhatIf((chip,), cores=cores_of(core_mask)), spans=False).chips[0]
-    if found.problem:
-        raise UsageError(found.problem, remedy=found.remedy)
-    return found
+    estimate = estimates(build, WhatIf((chip,), cores=cores_of(core_mask)), spans=False).chips[0]
+    if estimate.problem:
+        raise UsageError(estimate.problem, remedy=estimate.remedy)
+    return estimate
 
 
 def uids_of_build(build: Pipeline) -> dict[str, int]:

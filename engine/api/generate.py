@@ -45,7 +45,7 @@ def generate_project(
     check_target(path, overwrite=overwrite)
     project = _project(build, loaded, given, reporter)
     anchors = {} if build is None else darknet_anchors(build.recipe, len(project.outputs))
-    made = write_project(
+    written = write_project(
         project,
         path,
         reporter,
@@ -54,9 +54,9 @@ def generate_project(
         anchors=anchors,
         overwrite=overwrite,
     )
-    for finding in made.findings:
+    for finding in written.findings:
         log.warning("codegen: %s %s", finding.what, finding.remedy)
-    log.info("codegen: %d files in %s", len(made.files), sanitize(made.path, 300))
+    log.info("codegen: %d files in %s", len(written.files), sanitize(written.path, 300))
 
 
 def _one_of(value: Any, known: Sequence[str], name: str) -> str:
@@ -72,11 +72,11 @@ def _files(inputs: Any) -> list[Path]:
         return []
     if not isinstance(inputs, list | tuple):
         inputs = [inputs]
-    return [Path(path_text(each, "inputs")) for each in inputs]
+    return [Path(path_text(path, "inputs")) for path in inputs]
 
 
 def _project(
-    build: Pipeline | None, loaded: Path | None, given: Parameters, reporter: Reporter
+    build: Pipeline | None, loaded: Path | None, arguments: Parameters, reporter: Reporter
 ) -> Project:
     from engine.dataset import Preprocess
     from engine.devices.board.model_file import model_file
@@ -85,9 +85,9 @@ def _project(
     from engine.pipeline.runner import Runnable
     from engine.recipe import Recipe, portable_values
 
-    files = _files(given["inputs"])
-    chip = given["chip"]
-    compiled = None if given["model"] is None else Path(path_text(given["model"], "model"))
+    files = _files(arguments["inputs"])
+    chip = arguments["chip"]
+    compiled = None if arguments["model"] is None else Path(path_text(arguments["model"], "model"))
     if build is not None:
         recipe, runnable = build.recipe, Runnable.of_build(build)
         calibration = projects.calibration_of(build)
@@ -107,7 +107,7 @@ def _project(
         runnable, calibration = Runnable.of_container(loaded), None
         values = portable_values(runnable.recipe)
         recipe = Recipe.from_values(
-            {name: each for name, each in values.items() if name not in ("model", "dataset")}
+            {name: value for name, value in values.items() if name not in ("model", "dataset")}
         )
     board = Board.of_chip(projects.chip_of(chip, recipe, compiled))
     return projects.project_of_run(

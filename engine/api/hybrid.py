@@ -76,7 +76,7 @@ def run_step1(
         raise UsageError(
             "custom_hybrid is a list of pairs.", remedy="Write [[input, output], ...]."
         )
-    files, found = write_step1(
+    files, proposal = write_step1(
         pipeline,
         Path.cwd(),
         proposal=bool(given.get("proposal", False)),
@@ -85,7 +85,7 @@ def run_step1(
         overwrite=True,  # as the vendor's does
         name=name,
     )
-    for row in () if found is None else found.ranking:
+    for row in () if proposal is None else proposal.ranking:
         gain = gain_text(row.gain_db)
         log.info("proposal: %s (%s): %s", sanitize(row.id, 120), row.op, gain)
     log.info("Edit %s, then call hybrid_quantization_step2.", files.config.name)

@@ -50,14 +50,14 @@ def adapt_inputs(
         )
     feeds: dict[str, np.ndarray] = {}
     warnings: list[str] = []
-    for index, (plan, given) in enumerate(zip(plans, arrays, strict=True)):
+    for index, (plan, value) in enumerate(zip(plans, arrays, strict=True)):
         name = sanitize(plan.name, 80)
-        if not isinstance(given, np.ndarray):
+        if not isinstance(value, np.ndarray):
             raise UsageError(
-                f"Input {index} ({name}) is a {type(given).__name__}, not an ndarray.",
+                f"Input {index} ({name}) is a {type(value).__name__}, not an ndarray.",
                 remedy="Give a list of numpy arrays, one per input.",
             )
-        array = given if data_type is None else to_data_type(given, data_type, name)
+        array = value if data_type is None else to_data_type(value, data_type, name)
         layout = formats[index]
         if plan.layout and _only_other(plan, array.shape, layout):
             warnings.append(
@@ -87,10 +87,10 @@ def _listed(inputs: Any, count: int, what: str) -> list[Any]:
 
 
 def _formats(data_format: Any, count: int) -> list[Any]:
-    given = [data_format] * count if isinstance(data_format, str) else data_format
-    if given is None:
+    formats = [data_format] * count if isinstance(data_format, str) else data_format
+    if formats is None:
         return ["NHWC"] * count
-    names = [str(f).upper() for f in given]
+    names = [str(f).upper() for f in formats]
     if len(names) != count or any(n not in ("NHWC", "NCHW") for n in names):
         raise UsageError(
             f"data_format {sanitize(repr(data_format), 60)} does not fit {count} inputs.",

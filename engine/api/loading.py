@@ -25,60 +25,60 @@ def source_values(method: str, given: Parameters) -> Values:
     return _VALUES[method](given)
 
 
-def _single(given: Parameters) -> Values:
-    return {**given, "model": path_text(given["model"], "model")}
+def _single(arguments: Parameters) -> Values:
+    return {**arguments, "model": path_text(arguments["model"], "model")}
 
 
-def _caffe(given: Parameters) -> Values:
+def _caffe(arguments: Parameters) -> Values:
     values: dict[str, Value] = {
-        "model": path_text(given["model"], "model"),
-        "proto": given["proto"],
-        "input_name": given["input_name"],
+        "model": path_text(arguments["model"], "model"),
+        "proto": arguments["proto"],
+        "input_name": arguments["input_name"],
     }
-    if given["blobs"] is None:
+    if arguments["blobs"] is None:
         values["random_weights"] = True
     else:
-        values["weights"] = path_text(given["blobs"], "blobs")
+        values["weights"] = path_text(arguments["blobs"], "blobs")
     return values
 
 
-def _tensorflow(given: Parameters) -> Values:
-    values = {name: given[name] for name in ("inputs", "input_size_list", "outputs")}
+def _tensorflow(arguments: Parameters) -> Values:
+    values = {name: arguments[name] for name in ("inputs", "input_size_list", "outputs")}
     values |= {
-        "model": path_text(given["tf_pb"], "tf_pb"),
-        "input_is_nchw": given["input_is_nchw"],
+        "model": path_text(arguments["tf_pb"], "tf_pb"),
+        "input_is_nchw": arguments["input_is_nchw"],
     }
-    if given.get("predef_file") is not None:
-        values["predef_file"] = path_text(given["predef_file"], "predef_file")
+    if arguments.get("predef_file") is not None:
+        values["predef_file"] = path_text(arguments["predef_file"], "predef_file")
     for name in ("mean_values", "std_values"):
-        if given.get(name) is not None:
-            values[name] = _per_input(given[name], name)
+        if arguments.get(name) is not None:
+            values[name] = _per_input(arguments[name], name)
     return values
 
 
-def _darknet(given: Parameters) -> Values:
+def _darknet(arguments: Parameters) -> Values:
     return {
-        "model": path_text(given["model"], "model"),
-        "weights": path_text(given["weight"], "weight"),
-        "darknet_epsilon": given["epsilon"],
-        "darknet_decode": given["decode"],
+        "model": path_text(arguments["model"], "model"),
+        "weights": path_text(arguments["weight"], "weight"),
+        "darknet_epsilon": arguments["epsilon"],
+        "darknet_decode": arguments["decode"],
     }
 
 
-def _pytorch(given: Parameters) -> Values:
-    if given.get("convert_engine", "torch") not in ("torch", "torch1.2"):
-        engine = sanitize(repr(given["convert_engine"]), 40)
+def _pytorch(arguments: Parameters) -> Values:
+    if arguments.get("convert_engine", "torch") not in ("torch", "torch1.2"):
+        engine = sanitize(repr(arguments["convert_engine"]), 40)
         raise UsageError(f"There is no convert_engine {engine}.", remedy="Leave it out.")
-    values = {name: given[name] for name in ("inputs", "outputs", "input_size_list")}
-    model = path_text(given["model"], "model")
-    return {**values, "model": model, "pytorch_route": given["route"]}
+    values = {name: arguments[name] for name in ("inputs", "outputs", "input_size_list")}
+    model = path_text(arguments["model"], "model")
+    return {**values, "model": model, "pytorch_route": arguments["route"]}
 
 
-def _mxnet(given: Parameters) -> Values:
+def _mxnet(arguments: Parameters) -> Values:
     return {
-        "model": path_text(given["symbol"], "symbol"),
-        "weights": path_text(given["params"], "params"),
-        "input_size_list": given["input_size_list"],
+        "model": path_text(arguments["symbol"], "symbol"),
+        "weights": path_text(arguments["params"], "params"),
+        "input_size_list": arguments["input_size_list"],
     }
 
 
@@ -93,18 +93,18 @@ _VALUES: dict[str, Callable[[Parameters], Values]] = {
 }
 
 
-def _per_input(given: Any, name: str) -> list[list[float]]:
+def _per_input(option: Any, name: str) -> list[list[float]]:
     """Generation 1's mean or std of ``load_tensorflow``: a number or a text per input.
 
     Raises:
         UsageError: it is none of these.
     """
-    items = given.split("#") if isinstance(given, str) else given
+    items = option.split("#") if isinstance(option, str) else option
     items = list(items) if isinstance(items, list | tuple) else [items]
     try:
         return [[float(v) for v in (i if isinstance(i, list | tuple) else [i])] for i in items]
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"{name} is {sanitize(repr(given), 80)}; it must be one number per input.",
+            f"{name} is {sanitize(repr(option), 80)}; it must be one number per input.",
             remedy="Give 127.5, [127.5] or '127.5#127.5'.",
         ) from error

@@ -260,20 +260,20 @@ def _changed_samples(
     """
     constants = {tensor.name for tensor in proto.graph.initializer}
     names = [info.name for info in proto.graph.input if info.name not in constants]
-    found = []
+    samples = []
     for entry in read_dataset(Path(path_text(dataset, "dataset"))).entries:
         if len(entry) != len(names):
             raise DatasetError(
                 f"A line of {dataset} has {len(entry)} files, and the model {len(names)} inputs.",
                 remedy="Give one file per input in each line, split by a space.",
             )
-        found.append(
+        samples.append(
             [
                 (path, _changed(path, changes[name]) if name in changes else None)
                 for name, path in zip(names, entry, strict=True)
             ]
         )
-    return found
+    return samples
 
 
 def _changed(path: Path, change: Transform) -> np.ndarray:

@@ -36,25 +36,25 @@ def list_support_target_platform(rknn_model: Any, log: Logger) -> Mapping[str, l
         log.warning("%s", "\n".join(_by_toolkit()), extra={"plain": True})
         return None
     filled = _filled(Path(path_text(rknn_model, "rknn_model")))
-    supported = list(dict.fromkeys(each for name in filled for each in _runs_with(name)))
-    found = {
+    supported = list(dict.fromkeys(chip_name for name in filled for chip_name in _runs_with(name)))
+    platforms = {
         "support_target_platform": [name.upper() for name in supported],
         "filled_target_platform": [name.upper() for name in filled],
     }
     lines = [
         _STARS,
-        f"Target platforms filled in RKNN model:         {found['filled_target_platform']}",
-        f"Target platforms supported by this RKNN model: {found['support_target_platform']}",
+        f"Target platforms filled in RKNN model:         {platforms['filled_target_platform']}",
+        f"Target platforms supported by this RKNN model: {platforms['support_target_platform']}",
         _STARS,
     ]
     log.warning("%s", "\n".join(lines), extra={"plain": True})
-    return found
+    return platforms
 
 
 def _by_toolkit() -> list[str]:
     lines = [_STARS]
-    for toolkit in dict.fromkeys(each.toolkit for each in chips()):
-        names = [each.name.upper() for each in chips() if each.toolkit == toolkit]
+    for toolkit in dict.fromkeys(facts.toolkit for facts in chips()):
+        names = [facts.name.upper() for facts in chips() if facts.toolkit == toolkit]
         lines += [f"Target platforms of {toolkit}:", f"    {names}"]
     return [*lines, _STARS]
 
@@ -67,16 +67,16 @@ def _filled(path: Path) -> list[str]:
     if model_file(path).ours:
         target = load_packed(path).target_platform
         return [] if target is None else [target]
-    found = inspect_vendor(path)
-    return list(found.chips or found.platforms)
+    model = inspect_vendor(path)
+    return list(model.chips or model.platforms)
 
 
 def _runs_with(name: str) -> tuple[str, ...]:
     """Chips that run the same compiled model; the chip itself where nothing is known."""
     known = chip(name)
-    wanted = known.name if known is not None else name
+    chip_name = known.name if known is not None else name
     for together in _TOGETHER:
-        if wanted in together:
+        if chip_name in together:
             return together
-    npu = npu_profile(wanted)
-    return (wanted,) if npu is None or wanted not in ("rk3566", "rk3568") else npu.chips
+    npu = npu_profile(chip_name)
+    return (chip_name,) if npu is None or chip_name not in ("rk3566", "rk3568") else npu.chips

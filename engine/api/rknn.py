@@ -121,11 +121,11 @@ class RKNN:
         if self._generation is None:
             self._generation = detect_generation(args, keywords)
         call = ("config", self._generation, args, keywords)
-        made = configure(self._generation, bind(*call), passed_names(*call))
-        Recipe.from_values({k: v for k, v in made.values.items() if v is not None})
-        for warning in made.warnings:
+        configuration = configure(self._generation, bind(*call), passed_names(*call))
+        Recipe.from_values({k: v for k, v in configuration.values.items() if v is not None})
+        for warning in configuration.warnings:
             self._log.warning("%s", warning)
-        self._script.config, self._script.refused = made, False
+        self._script.config, self._script.refused = configuration, False
         self._deployment.note("config", self._generation, args, keywords)
         return None
 
@@ -210,8 +210,8 @@ class RKNN:
         )
 
     def _load(self, method: str, args: tuple[Any, ...], keywords: Parameters) -> int:
-        given = bind(method, self.generation, args, keywords)
-        self._script.take_source(method, given)
+        arguments = bind(method, self.generation, args, keywords)
+        self._script.take_source(method, arguments)
         self._deployment.note(method, self.generation, args, keywords)
         self._forget_build()
         try:
@@ -242,10 +242,10 @@ class RKNN:
         from engine.api.configuration import build_changes
         from engine.pipeline.build import build
 
-        given = bind("build", self.generation, args, keywords)
+        arguments = bind("build", self.generation, args, keywords)
         self._script.require_source()
-        changes = build_changes(self.generation, given)
-        pre_compile = self._deployment.require(given, self.generation)
+        changes = build_changes(self.generation, arguments)
+        pre_compile = self._deployment.require(arguments, self.generation)
         self._build = self._container = None
         self._deployment.forget_model()
         self._session.close()
@@ -266,10 +266,10 @@ class RKNN:
         """
         from engine.api.hybrid import run_step1, step1_changes, step1_name
 
-        given = bind("hybrid_quantization_step1", self.generation, args, keywords)
+        arguments = bind("hybrid_quantization_step1", self.generation, args, keywords)
         self._script.require_source()
-        pipeline = self._pipeline(step1_changes(given))
-        run_step1(pipeline, given, self._log, step1_name(pipeline, self.generation))
+        pipeline = self._pipeline(step1_changes(arguments))
+        run_step1(pipeline, arguments, self._log, step1_name(pipeline, self.generation))
         return 0
 
     @returns_status(-1)
@@ -281,15 +281,15 @@ class RKNN:
         """
         from engine.api.hybrid import run_step2
 
-        given = bind("hybrid_quantization_step2", self.generation, args, keywords)
-        pre_compile = self._deployment.require(given, self.generation)
+        arguments = bind("hybrid_quantization_step2", self.generation, args, keywords)
+        pre_compile = self._deployment.require(arguments, self.generation)
         self._build = self._container = None
         self._deployment.forget_model()
         self._session.close()
         if pre_compile:
             self._deployment.step2(args, keywords)
             return 0
-        done = run_step2(given, self._log, self._reporter, self._script.operators)
+        done = run_step2(arguments, self._log, self._reporter, self._script.operators)
         self._build, self._container = done.result.pipeline, done.result.container
         return 0
 
@@ -324,11 +324,15 @@ class RKNN:
         """The chip of ``config``, else of the build (hybrid step 2 has that of step 1), else of
         generation 1 its default.
         """
-        made = self._script.config
-        given = None if made is None else made.values.get("target_platform")
-        if given is None and self._build is not None:
-            given = self._build.recipe.target.target_platform
-        return "rk1808" if given is None and made is None and self.generation == 1 else given
+        configuration = self._script.config
+        target = None if configuration is None else configuration.values.get("target_platform")
+        if target is None and self._build is not None:
+            target = self._build.recipe.target.target_platform
+        return (
+            "rk1808"
+            if target is None and configuration is None and self.generation == 1
+            else target
+        )
 
     @returns_status(-1)
     def export_rknn_precompile_model(self, export_path: Any = None) -> int:
@@ -349,8 +353,8 @@ class RKNN:
         """
         from engine.api.deployment import export_sync_model
 
-        told = export_sync_model(input_model, sync_uids, output_model, self._reporter)
-        self._log.info("export_rknn_sync_model: %s", told)
+        summary = export_sync_model(input_model, sync_uids, output_model, self._reporter)
+        self._log.info("export_rknn_sync_model: %s", summary)
         return 0
 
     @returns_status(-1)
@@ -385,20 +389,20 @@ class RKNN:
         from engine.devices.board.model_file import model_file
         from engine.pipeline.load_packed import load_packed
 
-        given = bind("load_rknn", self.generation, args, keywords)
-        path = Path(path_text(given["path"], "path"))
-        if given["load_model_in_npu"] and self._generation == 2:
+        arguments = bind("load_rknn", self.generation, args, keywords)
+        path = Path(path_text(arguments["path"], "path"))
+        if arguments["load_model_in_npu"] and self._generation == 2:
             raise UsageError(
                 "load_model_in_npu is of generation 1.",
                 remedy="Leave it at False; the file is sent once and kept on the board.",
             )
-        if given["key_file"] is not None:
-            hold_key(key_of_file(Path(path_text(given["key_file"], "key_file"))))
-        if not given["load_model_in_npu"] and model_file(path).ours:
+        if arguments["key_file"] is not None:
+            hold_key(key_of_file(Path(path_text(arguments["key_file"], "key_file"))))
+        if not arguments["load_model_in_npu"] and model_file(path).ours:
             load_packed(path)
         self._script.forget_source()
         self._forget_build()
-        if given["load_model_in_npu"]:
+        if arguments["load_model_in_npu"]:
             self._in_npu = str(path)
         else:
             self._loaded = path
@@ -413,7 +417,7 @@ class RKNN:
         A board runs what load_rknn loaded: the vendor's compiled model. ``device_id`` is as of
         list_devices, or ``ssh:user@host``, or ``local``.
         """
-        given = bind("init_runtime", self.generation, args, keywords)
+        arguments = bind("init_runtime", self.generation, args, keywords)
         if self._build is None and self._loaded is None and self._in_npu is None:
             raise UsageError(
                 "There is nothing to run.", remedy="Call build or load_rknn before init_runtime."
@@ -422,14 +426,14 @@ class RKNN:
         self._deployment.close()
         model: Path | bytes = self._loaded or self._container or b""
         if self._in_npu is not None:
-            model = model_on_board(self._in_npu, given["target"], given["device_id"])
-        if converts(given):
-            self._deployment.convert(model, given)
-        elif given["target"] is not None:
-            self._session.start_board(model, given, self.generation)
+            model = model_on_board(self._in_npu, arguments["target"], arguments["device_id"])
+        if converts(arguments):
+            self._deployment.convert(model, arguments)
+        elif arguments["target"] is not None:
+            self._session.start_board(model, arguments, self.generation)
         else:
             self._session.start_simulator(
-                self._build, self._loaded, given, self.generation, self._script.operators
+                self._build, self._loaded, arguments, self.generation, self._script.operators
             )
         return 0
 
@@ -454,8 +458,8 @@ class RKNN:
         (ten inferences; the time is their median).
         Generation 2: is_print=True, fix_freq=True: the clocks are restored afterwards.
         """
-        given = bind("eval_perf", self.generation, args, keywords)
-        return self._session.perf(given, self.generation)
+        arguments = bind("eval_perf", self.generation, args, keywords)
+        return self._session.perf(arguments, self.generation)
 
     @returns_status(-1)
     def eval_memory(self, *args: Any, **keywords: Any) -> Any:
@@ -467,8 +471,8 @@ class RKNN:
         Both: is_print=True. Generation 1's C API has no such figure:
         there the vendor's toolkit is asked, where ``rknntui vendor adopt`` has named one.
         """
-        given = bind("eval_memory", self.generation, args, keywords)
-        return self._session.memory(given, self.generation, len(self._container or b""))
+        arguments = bind("eval_memory", self.generation, args, keywords)
+        return self._session.memory(arguments, self.generation, len(self._container or b""))
 
     @returns_status(None)
     def get_sdk_version(self) -> str | None:
@@ -496,19 +500,19 @@ class RKNN:
         """
         from engine.api.analysis import analyse_inputs
 
-        given = bind("accuracy_analysis", self.generation, args, keywords)
+        arguments = bind("accuracy_analysis", self.generation, args, keywords)
         if self._build is None:
             raise UsageError(
                 "There is no build to analyse.",
                 cause="It comes after build or hybrid_quantization_step2.",
                 remedy="Call build first.",
             )
-        if given.get("target") is not None and self._session.on_board:
+        if arguments.get("target") is not None and self._session.on_board:
             self._session.close()  # a board runs one model at a time
             self._log.warning(
                 "accuracy_analysis: the board of init_runtime is let go; call init_runtime again."
             )
-        text, verdict = analyse_inputs(self._build, self.generation, given)
+        text, verdict = analyse_inputs(self._build, self.generation, arguments)
         if text:
             self._log.info("%s", text, extra={"plain": True})
         if verdict:
@@ -524,8 +528,8 @@ class RKNN:
         """
         from engine.api.generate import generate_project
 
-        given = bind("codegen", self.generation, args, keywords)
-        generate_project(self._build, self._loaded, given, self._log, self._reporter)
+        arguments = bind("codegen", self.generation, args, keywords)
+        generate_project(self._build, self._loaded, arguments, self._log, self._reporter)
         return 0
 
     def list_devices(self) -> tuple[list[str], list[str]]:

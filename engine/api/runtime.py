@@ -33,17 +33,17 @@ def own_chip() -> str:
 
     board = reach(Address("local"))
     try:
-        found = identify(board)
+        identity = identify(board)
     finally:
         board.close()
-    if not found.chip:
+    if not identity.chip:
         raise DeviceError(
             "This machine is no board with an NPU that is known.",
             cause="Without a target a model runs on the machine itself.",
             remedy="Run the script on the board, or name one in reach: init_runtime("
             "target='rk3588', device_id=...).",
         )
-    return found.chip
+    return identity.chip
 
 
 def start_board(

@@ -80,7 +80,7 @@ class Script:
         said = unsaid if self.config is None else self.config.values
         values: dict[str, Value] = {**said, **(self._source or {}), **changes}
         recipe = Recipe.from_values({k: v for k, v in values.items() if v is not None}, Path.cwd())
-        given, operators = self._initial, self.operators
+        initial, operators = self._initial, self.operators
         return Pipeline(
             recipe,
             STAGES,
@@ -90,7 +90,9 @@ class Script:
             generation=generation,
             source=RecipeSource(
                 recipe,
-                None if given is None else [None if v is None else np.asarray(v) for v in given],
+                None
+                if initial is None
+                else [None if v is None else np.asarray(v) for v in initial],
                 None if operators is None else lambda: operators,
             ),
         )

@@ -125,10 +125,10 @@ class Session:
             estimate, uids = self._estimate(), None
             if self._build is not None and generation == 1 and self._given["perf_debug"]:
                 uids = uids_of_build(self._build)
-            told = EstimatedPerf(generation, estimate, uids)
-            self._print(told.printed(), given)
-            return told.value()
-        found = self._board.perf(
+            estimated = EstimatedPerf(generation, estimate, uids)
+            self._print(estimated.printed(), given)
+            return estimated.value()
+        measured = self._board.perf(
             given["inputs"],
             data_format=given["data_format"],
             data_type=given["data_type"],
@@ -136,8 +136,8 @@ class Session:
             fix_clocks=bool(given["fix_freq"]),
             log=self._log,
         )
-        self._print(found.printed(), given)
-        return found.value()
+        self._print(measured.printed(), given)
+        return measured.value()
 
     def memory(self, given: Parameters, generation: int, container_bytes: int) -> Any:
         """The answer of ``eval_memory``, bytes, in the form of a generation: measured or estimated.
@@ -152,17 +152,17 @@ class Session:
         if self._board is None:
             from engine.api.estimated import EstimatedMemory
 
-            told = EstimatedMemory(generation, self._estimate())
-            self._print(told.printed(container_bytes), given)
-            return told.value()
+            estimated = EstimatedMemory(generation, self._estimate())
+            self._print(estimated.printed(container_bytes), given)
+            return estimated.value()
         from engine.devices.measure.measured import memory_text, memory_value
 
-        found = self._board.memory()
-        self._print(memory_text(found, self._board.model_bytes, self._board.label), given)
-        return memory_value(found)
+        measured = self._board.memory()
+        self._print(memory_text(measured, self._board.model_bytes, self._board.label), given)
+        return memory_value(measured)
 
-    def _print(self, text: str, given: Parameters) -> None:
-        if given["is_print"]:
+    def _print(self, text: str, arguments: Parameters) -> None:
+        if arguments["is_print"]:
             self._log.warning("%s", text, extra={"plain": True})
 
     def _estimate(self) -> ChipEstimate:

@@ -53,12 +53,12 @@ def transform_of(name: str, equation: object, shape: Sequence[int]) -> Transform
         UsageError: the equation is none, or does not fit the shape.
     """
     text = "".join(str(equation).split()) if isinstance(equation, str) else ""
-    found = _EQUATION.fullmatch(text)
-    if found is None:
+    match = _EQUATION.fullmatch(text)
+    if match is None:
         raise _refused(
             name, equation, "It must read like 'a,b,c,d->1,ad,b,c': letters a to z, 1 and commas."
         )
-    source, target = found["source"].split(","), found["target"].split(",")
+    source, target = match["source"].split(","), match["target"].split(",")
     _check_axes(name, equation, source, target)
     if len(source) != len(shape):
         raise _refused(
@@ -67,9 +67,9 @@ def transform_of(name: str, equation: object, shape: Sequence[int]) -> Transform
             f"Its left side has {len(source)} axes, and {sanitize(name, 80)} has {len(shape)}: "
             f"{shape_text(tuple(shape))}.",
         )
-    given = _given_sizes(name, equation, found["sizes"] or "")
-    sizes = _sizes(name, equation, source, shape, given)
-    if unknown := sorted(set(given) - set(sizes)):
+    own_sizes = _given_sizes(name, equation, match["sizes"] or "")
+    sizes = _sizes(name, equation, source, shape, own_sizes)
+    if unknown := sorted(set(own_sizes) - set(sizes)):
         raise _refused(name, equation, f"{', '.join(unknown)} is not on its left side.")
     before = [letter for axis in source for letter in axis if letter != "1"]
     after = [letter for axis in target for letter in axis if letter != "1"]
@@ -100,29 +100,29 @@ def _check_axes(name: str, equation: object, source: list[str], target: list[str
 def _given_sizes(name: str, equation: object, text: str) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for part in filter(None, text.split(",")):
-        found = _SIZE.fullmatch(part)
-        if found is None or int(found[2]) == 0:
+        match = _SIZE.fullmatch(part)
+        if match is None or int(match[2]) == 0:
             raise _refused(name, equation, f"[{part}] must read like [a=2].")
-        sizes[found[1]] = int(found[2])
+        sizes[match[1]] = int(match[2])
     return sizes
 
 
 def _sizes(
-    name: str, equation: object, source: list[str], shape: Sequence[int], given: dict[str, int]
+    name: str, equation: object, source: list[str], shape: Sequence[int], own_sizes: dict[str, int]
 ) -> dict[str, int]:
     """Letter -> size; the one letter of an axis whose size is not said is what is left."""
     sizes: dict[str, int] = {}
     for axis, size in zip(source, shape, strict=True):
         letters = [] if axis == "1" else list(axis)
-        open_ = [letter for letter in letters if letter not in given]
-        said = prod(given[letter] for letter in letters if letter in given)
+        open_ = [letter for letter in letters if letter not in own_sizes]
+        said = prod(own_sizes[letter] for letter in letters if letter in own_sizes)
         if len(open_) > 1:
             raise _refused(
                 name, equation, f"The sizes of {', '.join(open_[1:])} are open: say [{open_[1]}=2]."
             )
         if size % said or (not open_ and said != size):
             raise _refused(name, equation, f"{axis} is {size}, which is not made of {said}.")
-        sizes.update({letter: given.get(letter, size // said) for letter in letters})
+        sizes.update({letter: own_sizes.get(letter, size // said) for letter in letters})
     return sizes
 
 

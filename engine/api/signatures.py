@@ -298,8 +298,8 @@ def signature_of(method: str, generation: int) -> Signature:
     needed, by_name = _SHOWN_NEEDED.get(key, ()), _SHOWN_BY_NAME.get(key, ())
 
     def shown(name: str, default: Any, kind: Any) -> Parameter:
-        given = Parameter.empty if default is NEEDED or name in needed else default
-        return Parameter(name, kind, default=given)
+        shown_default = Parameter.empty if default is NEEDED or name in needed else default
+        return Parameter(name, kind, default=shown_default)
 
     order = {n: d for n, d in POSITIONAL[key].items() if n not in by_name}
     rest = {**{n: POSITIONAL[key][n] for n in by_name}, **KEYWORDS.get(key, {})}
@@ -316,7 +316,7 @@ class _OfGeneration:
     """A method whose signature is that of the generation of its object; of the class that of 2."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        self._functions = {each: self._signed(function, name, each) for each in (1, 2)}
+        self._functions = {number: self._signed(function, name, number) for number in (1, 2)}
         self.__doc__ = function.__doc__
 
     @staticmethod
@@ -379,17 +379,17 @@ def bind(method: str, generation: int, args: Sequence[Any], keywords: Parameters
             cause=f"The order of generation {generation} is {', '.join(order)}.",
             remedy="Give the others by name.",
         )
-    given = dict(zip(order, args, strict=False))
+    passed = dict(zip(order, args, strict=False))
     for name, value in keywords.items():
         if name not in known:
             raise UsageError(
                 f"{method} of generation {generation} has no argument {name}.",
                 remedy=did_you_mean(name, known) or f"It has {', '.join(known)}.",
             )
-        if name in given:
+        if name in passed:
             raise UsageError(f"{method} got {name} twice, by position and by name.")
-        given[name] = value
-    bound = {**known, **given}
+        passed[name] = value
+    bound = {**known, **passed}
     missing = [name for name, value in bound.items() if value is NEEDED]
     if missing:
         raise UsageError(f"{method} needs {', '.join(missing)}.", remedy="Give it.")

@@ -107,11 +107,11 @@ class SimulatedModel:
 
     def _form_for(self, inputs: Any) -> tuple[Runnable, tuple[InputPlan, ...]]:
         """The form whose input shapes are those that are given; the first where none fits."""
-        given = [inputs] if isinstance(inputs, np.ndarray) else inputs
+        arrays = [inputs] if isinstance(inputs, np.ndarray) else inputs
         for runnable, plans in self._forms:
-            if isinstance(given, Sequence) and all(
+            if isinstance(arrays, Sequence) and all(
                 np.shape(array) in plan.accepted_shapes()
-                for array, plan in zip(given, plans, strict=False)
+                for array, plan in zip(arrays, plans, strict=False)
             ):
                 return runnable, plans
         return self._forms[0]

@@ -53,15 +53,15 @@ def returns_status(
             try:
                 return method(self, *args, **keywords)
             except EngineError as error:
-                told = error
+                shown = error
             except Exception as error:  # noqa: BLE001 - the vendor's methods return -1, never raise
-                told = resource_error(error) or InternalError(
+                shown = resource_error(error) or InternalError(
                     f"Internal error; please report it: {type(error).__name__}: "
                     f"{sanitize(str(error), 200)}",
                     cause="A bug in this program.",
                     remedy=f"Report it with the log file {log_crash(error)}.",
                 )
-            self._log.error("%s: %s", method.__name__, told)
+            self._log.error("%s: %s", method.__name__, shown)
             return failure
 
         return call

@@ -58,8 +58,8 @@ class ToolkitModel:
         self, inputs: Any, *, data_format: Any, data_type: Any, pass_through: Any
     ) -> list[np.ndarray]:
         """The outputs in the model's own layout, as the toolkit returns them."""
-        wanted = self._board.inputs
-        prepared = given_inputs(inputs, wanted, data_format, data_type, pass_through)
+        ports = self._board.inputs
+        prepared = given_inputs(inputs, ports, data_format, data_type, pass_through)
         return self._board.run(self._rknn, prepared)
 
     def perf(

@@ -163,8 +163,10 @@ def analyse_model(
     """
     from engine.pipeline.analysis import analyse_build
 
-    found = analyse_build(model._pipeline, inputs, output_impact=output_impact, rounding=rounding)
-    return found.report
+    analysis = analyse_build(
+        model._pipeline, inputs, output_impact=output_impact, rounding=rounding
+    )
+    return analysis.report
 
 
 def pipeline_of(

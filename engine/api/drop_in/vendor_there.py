@@ -29,11 +29,11 @@ def refuse_beside_vendor(package: str, distributions: Sequence[str]) -> None:
         return
     for name in distributions:
         try:
-            found = version(name)
+            installed = version(name)
         except PackageNotFoundError:
             continue
         raise ImportError(
-            f"{package} is the package of rknntui-rknn-api, and the vendor's {name} {found} is "
+            f"{package} is the package of rknntui-rknn-api, and the vendor's {name} {installed} is "
             "installed here too. Their files have the same names. To run a script with rknntui: "
             "pip uninstall rknntui-rknn-api, then rknntui script FILE.py. To use the vendor's: "
             f"pip uninstall rknntui-rknn-api, then install {name} again."
