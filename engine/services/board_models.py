@@ -114,9 +114,9 @@ def _recipe_in(path: Path) -> Values:
     from engine.pipeline.runner import does_not_run
     from engine.recipe import portable_values
 
-    found = load_packed(path)
+    container = load_packed(path)
     with reading(lambda why: does_not_run(path, why)):
-        values: Values = portable_values(found.recipe)
+        values: Values = portable_values(container.recipe)
     return values
 
 
@@ -134,5 +134,5 @@ def _preprocess_of(path: Path) -> Preprocess:
 def _layers_of_container(path: Path) -> LayerMap | None:
     from engine.pipeline.load_packed import load_packed
 
-    found = load_packed(path)
-    return found.layers or _layers_of_graph(found.graph)
+    container = load_packed(path)
+    return container.layers or _layers_of_graph(container.graph)

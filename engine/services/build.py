@@ -122,10 +122,10 @@ def _runnable(
         path = Path(params.path)
         if sniff(path).kind in ("rknn", "rknn_vendor"):
             operators = _operators_beside(params)
-            found = load_packed(path)
-            if (unknown := unknown_finding(found, path)) is not None:
+            container = load_packed(path)
+            if (unknown := unknown_finding(container, path)) is not None:
                 reporter.emit(LogLine(f"{unknown.what} {unknown.cause}", "warning"))
-            key = f"run {found.sha256}"
+            key = f"run {container.sha256}"
             kept = None if operators else WORKER_STATE.get(key)
             kept = kept or Runnable.of_container(path, operators)
             if not operators:
@@ -144,25 +144,25 @@ def _runnable(
 
 def _operators_beside(params: SimulateParams) -> CustomOperators:
     """The custom operators that a request gives beside a container, which holds no code."""
-    given = params.source
-    named = {name: given[name] for name in ("custom_ops", "op_packages") if given.get(name)}
+    source = params.source
+    named = {name: source[name] for name in ("custom_ops", "op_packages") if source.get(name)}
     return load_custom_ops(recipe_of(named), allowed=trusted_code())
 
 
 @runs(SIMULATE)
 def simulate(params: SimulateParams, reporter: Reporter) -> Simulated:
     """Run one sample; statistics and the largest values of every output, saved where asked."""
-    given = _paths(params.inputs)
+    paths = _paths(params.inputs)
     runnable, preprocess, stages = _runnable(params, reporter)
     runnable = runnable.in_form(params.arithmetic, compiled=params.as_compiled)
     save = None if params.save is None else Path(params.save)
     names = [spec.name for spec in runnable.outputs]
     files = output_files(names, save, force=params.force)
     reporter.emit(StageStarted("simulate", "Simulate", len(stages), len(stages) + 1))
-    dataset = dataset_from_paths(given, len(runnable.inputs))
+    dataset = dataset_from_paths(paths, len(runnable.inputs))
     if len(dataset) != 1:
         raise UsageError(
-            f"{len(given)} files were given for {len(runnable.inputs)} inputs.",
+            f"{len(paths)} files were given for {len(runnable.inputs)} inputs.",
             remedy="Give one file per input.",
         )
     feed = next(samples(dataset, runnable.inputs, preprocess, reporter))
@@ -181,8 +181,8 @@ def simulate(params: SimulateParams, reporter: Reporter) -> Simulated:
     )
 
 
-def _paths(given: Sequence[str]) -> list[Path]:
-    return [Path(path) for path in given]
+def _paths(paths: Sequence[str]) -> list[Path]:
+    return [Path(path) for path in paths]
 
 
 @runs(ACCURACY)
@@ -192,7 +192,7 @@ def accuracy(params: AccuracyParams, reporter: Reporter) -> Analysis:
     pipeline = get_pipeline(recipe, reporter, last="quantize", then=("accuracy",))
     inputs = None if params.inputs is None else _paths(params.inputs)
     folder = None if params.output_dir is None else Path(params.output_dir)
-    found = analyse_build(
+    analysis = analyse_build(
         pipeline,
         inputs,
         folder,
@@ -200,7 +200,7 @@ def accuracy(params: AccuracyParams, reporter: Reporter) -> Analysis:
         output_impact=params.output_impact,
         rounding=params.rounding,
     )
-    return found.told()
+    return analysis.told()
 
 
 @runs(EXPORT)

@@ -29,7 +29,7 @@ def codegen(params: CodegenParams, reporter: Reporter) -> Generated:
     path = Path(params.path)
     check_target(path, overwrite=params.overwrite)
     project, anchors = _project(params, reporter)
-    made = write_project(
+    written = write_project(
         project,
         path,
         reporter,
@@ -39,12 +39,12 @@ def codegen(params: CodegenParams, reporter: Reporter) -> Generated:
         anchors=anchors,
         overwrite=params.overwrite,
     )
-    reporter.emit(ArtifactWritten(made.path, "project", len(made.files)))
-    return made
+    reporter.emit(ArtifactWritten(written.path, "project", len(written.files)))
+    return written
 
 
 def _project(params: CodegenParams, reporter: Reporter) -> tuple[Project, Anchors]:
-    files = [Path(each) for each in params.inputs]
+    files = [Path(path) for path in params.inputs]
     compiled = None if params.model is None else Path(params.model)
     if params.recipe is not None:
         recipe = recipe_of(params.recipe)

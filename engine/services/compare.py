@@ -24,7 +24,7 @@ def board(params: CompareParams, reporter: Reporter) -> Comparison:
 
     pipeline = get_pipeline(recipe_at(params), reporter, last="quantize", then=("board",))
     compiled = None if params.compiled is None else Path(params.compiled)
-    found, files = compare_build(
+    comparison, files = compare_build(
         pipeline,
         BoardChoice(params.device, compiled=compiled),
         None if params.inputs is None else [Path(path) for path in params.inputs],
@@ -33,4 +33,4 @@ def board(params: CompareParams, reporter: Reporter) -> Comparison:
         force=params.force,
         rounding=params.rounding,
     )
-    return found.told(files)
+    return comparison.told(files)

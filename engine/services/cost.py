@@ -43,7 +43,7 @@ def chips(params: ChipsParams) -> Chips:
     Raises:
         UsageError: a chip is not known.
     """
-    return Chips(tuple(facts_of(each) for each in chips_named(params.chips)))
+    return Chips(tuple(facts_of(chip) for chip in chips_named(params.chips)))
 
 
 @answers(COST_ESTIMATE)
@@ -54,7 +54,7 @@ def estimate(params: EstimateParams) -> Estimates:
         EngineError: the model cannot be loaded at once, or has a shape that is not fixed; a chip or
             a dtype is not known.
     """
-    named = tuple(each.name for each in chips_named(params.chips))
+    named = tuple(chip.name for chip in chips_named(params.chips))
     pipeline = resized(_pipeline(params, sized=bool(params.input_sizes)), params.input_sizes)
     return estimates(
         pipeline, replace(params, chips=named), layers=params.layers, spans=params.spans
@@ -68,7 +68,7 @@ def check(params: CostCheckParams) -> CheckAnswer:
     Raises:
         EngineError: as of :func:`estimate`.
     """
-    named = tuple(each.name for each in chips_named(params.chips))
+    named = tuple(chip.name for chip in chips_named(params.chips))
     pipeline = resized(_pipeline(params, sized=bool(params.input_sizes)), params.input_sizes)
     return checked(pipeline, named, params.dtype)
 

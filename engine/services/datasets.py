@@ -38,8 +38,8 @@ def _inputs(recipe: Recipe) -> tuple[TensorSpec, ...]:
     return load_directly(get_pipeline(recipe)).graph.graph.inputs
 
 
-def _dataset(recipe: Recipe, given: str | None) -> Dataset:
-    path = given or recipe.dataset.dataset
+def _dataset(recipe: Recipe, dataset: str | None) -> Dataset:
+    path = dataset or recipe.dataset.dataset
     if not path:
         raise UsageError(
             "There is no dataset yet.", remedy="Set dataset to a dataset.txt or a folder."
@@ -107,8 +107,8 @@ def preview(params: PreviewParams) -> Preview:
 @answers(DATASET_MAKE)
 def make(params: MakeParams) -> Made:
     """Write ``dataset.txt`` from a folder of pictures."""
-    made = make_dataset(
+    result = make_dataset(
         Path(params.folder), Path(params.out), params.count, params.seed, params.force
     )
-    skipped = tuple(LeftOut(str(path), why) for path, why in made.skipped)
-    return Made(str(made.path), len(made.dataset), made.found, skipped)
+    skipped = tuple(LeftOut(str(path), why) for path, why in result.skipped)
+    return Made(str(result.path), len(result.dataset), result.found, skipped)

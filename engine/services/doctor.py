@@ -50,17 +50,17 @@ def _walls() -> Check:
             check=False,
             timeout=_PATIENCE_SECONDS,
         )
-        found = Walls(**json.loads(done.stdout))
+        walls = Walls(**json.loads(done.stdout))
     except (OSError, subprocess.TimeoutExpired, ValueError, TypeError):
-        found = Walls()
-    return _check_of(found)
+        walls = Walls()
+    return _check_of(walls)
 
 
-def _check_of(found: Walls) -> Check:
+def _check_of(barriers: Walls) -> Check:
     walls = {
-        f"Landlock {found.landlock}".removesuffix(" 0"): (found.landlock > 0, "Linux 5.13"),
-        "seccomp": (found.seccomp, "x86-64 or arm64"),
-        "namespaces": (found.namespaces, "user namespaces allowed"),
+        f"Landlock {barriers.landlock}".removesuffix(" 0"): (barriers.landlock > 0, "Linux 5.13"),
+        "seccomp": (barriers.seccomp, "x86-64 or arm64"),
+        "namespaces": (barriers.namespaces, "user namespaces allowed"),
     }
     has = [name for name, (there, _) in walls.items() if there]
     lacks = {name: needs for name, (there, needs) in walls.items() if not there}

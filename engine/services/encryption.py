@@ -47,7 +47,7 @@ def encrypt(params: EncryptParams, reporter: Reporter) -> Encrypted:
     Raises:
         EngineError: as of :func:`engine.export.encryption.encrypt_model`.
     """
-    made = encrypt_model(
+    encrypted = encrypt_model(
         Path(params.path),
         None if params.output is None else Path(params.output),
         params.level,
@@ -56,8 +56,8 @@ def encrypt(params: EncryptParams, reporter: Reporter) -> Encrypted:
         wipe_plain=params.wipe,
         reporter=reporter,
     )
-    reporter.emit(ArtifactWritten(made.path, "rknn", made.size))
-    return made
+    reporter.emit(ArtifactWritten(encrypted.path, "rknn", encrypted.size))
+    return encrypted
 
 
 @runs(ENCRYPTION_DECRYPT)
@@ -71,7 +71,7 @@ def decrypt(params: DecryptParams, reporter: Reporter) -> Decrypted:
     target = decrypted_name(path) if params.output is None else Path(params.output)
     refuse_existing(target, overwrite=params.force)
     known = needed_key(sanitize(path.name, 200))
-    told = progress_teller(reporter, "decrypt")
-    size = decrypt_file(path, target, known, overwrite=params.force, told=told)
+    progress = progress_teller(reporter, "decrypt")
+    size = decrypt_file(path, target, known, overwrite=params.force, told=progress)
     reporter.emit(ArtifactWritten(str(target), "rknn", size))
     return Decrypted(str(target), size, sha256_of(target))

@@ -54,7 +54,7 @@ def guide(params: GuideParams, reporter: Reporter) -> Answer:
         outcome = _CHECKS[step.id](probe)
     after = next_step([*done, step.id], holds)
     then = None if after is None else NextStep(after.id, after.title, after.why)
-    told = Told(
+    facts = Told(
         id=step.id,
         stage=step.stage,
         title=step.title,
@@ -65,18 +65,18 @@ def guide(params: GuideParams, reporter: Reporter) -> Answer:
         advice=outcome.advice,
         changes=outcome.changes,
     )
-    return Answer(told, then, len(STEPS))
+    return Answer(facts, then, len(STEPS))
 
 
-def _asked(wanted: str | None, known: list[str]) -> Step | None:
-    if wanted is None:
+def _asked(step: str | None, known: list[str]) -> Step | None:
+    if step is None:
         return None
-    if wanted not in known:
+    if step not in known:
         raise UsageError(
-            f"The guide has no step {sanitize(wanted, 40)}.",
-            remedy=did_you_mean(wanted, known) or f"It has {', '.join(known)}.",
+            f"The guide has no step {sanitize(step, 40)}.",
+            remedy=did_you_mean(step, known) or f"It has {', '.join(known)}.",
         )
-    return STEPS[known.index(wanted)]
+    return STEPS[known.index(step)]
 
 
 def _facts(recipe: Recipe, probe: Probe) -> Callable[[Fact], bool]:

@@ -40,7 +40,7 @@ def _c1(probe: Probe) -> StepResult:
 
     require_comparable(probe.pipeline)
     try:
-        found = compare_on_board(probe.pipeline, probe.feeds[0], probe.board)
+        comparison = compare_on_board(probe.pipeline, probe.feeds[0], probe.board)
     except (ContainerError, DeviceError, UsageError) as error:
         advice = error.advice
         return StepResult(
@@ -49,26 +49,28 @@ def _c1(probe: Probe) -> StepResult:
             "warning",
             advice,
         )
-    return _result(found)
+    return _result(comparison)
 
 
-def _result(found: OnBoard) -> StepResult:
-    head = found.head
+def _result(comparison: OnBoard) -> StepResult:
+    head = comparison.head
     did = (
         f"Ran the first sample on {head.device} ({head.chip}, {head.label}) and compared "
-        f"{len(found.layers)} layers with the simulator, each on the board's own inputs."
+        f"{len(comparison.layers)} layers with the simulator, each on the board's own inputs."
     )
-    told = [StepFinding("runtime, driver", f"{head.runtime or '?'}, {head.driver or '?'}")]
-    apart = [layer for layer in found.layers if layer.diverges]
-    told += [StepFinding(layer.row.layer, _words(layer), _verdict(layer)) for layer in apart[:5]]
-    if found.missing:
-        told.append(StepFinding("not given by the board", f"{len(found.missing)} layers"))
+    findings = [StepFinding("runtime, driver", f"{head.runtime or '?'}, {head.driver or '?'}")]
+    apart = [layer for layer in comparison.layers if layer.diverges]
+    findings += [
+        StepFinding(layer.row.layer, _words(layer), _verdict(layer)) for layer in apart[:5]
+    ]
+    if comparison.missing:
+        findings.append(StepFinding("not given by the board", f"{len(comparison.missing)} layers"))
     if not apart:
-        told.append(StepFinding("layers", found.verdict, "pass"))
-        return StepResult(did, tuple(told), "pass", _PROGRAM)
+        findings.append(StepFinding("layers", comparison.verdict, "pass"))
+        return StepResult(did, tuple(findings), "pass", _PROGRAM)
     # what is left of it behind the last layers decides how bad it is
-    verdict = worst_verdict(("warning", _verdict(found.layers[-1])))
-    return StepResult(did, tuple(told), verdict, f"{found.verdict} {_RUNTIME}")
+    verdict = worst_verdict(("warning", _verdict(comparison.layers[-1])))
+    return StepResult(did, tuple(findings), verdict, f"{comparison.verdict} {_RUNTIME}")
 
 
 def _verdict(layer: LayerOnBoard) -> Verdict:

@@ -36,12 +36,12 @@ def float_verdict(probe: Probe) -> Verdict:
     """Whether the float16 model gives what the source model does; kept between steps."""
     pipeline = probe.pipeline
     key = f"guide {pipeline.key('calibrate')}"
-    found: dict[str, float] | None = None if probe.given else WORKER_STATE.get(key)
-    if found is None:
-        found = _half_cosines(probe)
+    half_cosines: dict[str, float] | None = None if probe.given else WORKER_STATE.get(key)
+    if half_cosines is None:
+        half_cosines = _half_cosines(probe)
         if not probe.given:
-            WORKER_STATE.put(key, found)
-    return worst_verdict(cosine_verdict(value) for value in found.values())
+            WORKER_STATE.put(key, half_cosines)
+    return worst_verdict(cosine_verdict(value) for value in half_cosines.values())
 
 
 def _half_cosines(probe: Probe) -> dict[str, float]:
@@ -59,7 +59,7 @@ def _half(probe: Probe) -> Graph:
 
 def _a1(probe: Probe) -> StepResult:
     values = _half_cosines(probe)
-    found = [*cosine_text(values), *_inputs(probe), *_overflow(probe)]
+    findings = [*cosine_text(values), *_inputs(probe), *_overflow(probe)]
     verdict = worst_verdict(cosine_verdict(value) for value in values.values())
     against = "the outputs you gave" if probe.given else "the source model as it was loaded here"
     advice = {
@@ -76,7 +76,7 @@ def _a1(probe: Probe) -> StepResult:
     count = len(probe.feeds)
     return StepResult(
         f"Ran {count} calibration samples in float16 (simulated) and compared them with {against}.",
-        tuple(found),
+        tuple(findings),
         verdict,
         advice,
     )
@@ -84,7 +84,7 @@ def _a1(probe: Probe) -> StepResult:
 
 def _inputs(probe: Probe) -> list[StepFinding]:
     """What the network sees, where that looks odd."""
-    found = []
+    findings = []
     for name in probe.feeds[0]:
         values = np.stack([feed[name] for feed in probe.feeds])
         if values.dtype.kind != "f":
@@ -96,8 +96,8 @@ def _inputs(probe: Probe) -> list[StepFinding]:
             text += ": hardly any contrast; were the values normalised twice?"
         elif odd:
             text += ": correct only for a network that normalises its input itself"
-        found.append(StepFinding(f"input {name}", text, "warning" if odd else "told"))
-    return found
+        findings.append(StepFinding(f"input {name}", text, "warning" if odd else "told"))
+    return findings
 
 
 def _overflow(probe: Probe) -> list[StepFinding]:
@@ -122,7 +122,7 @@ def _overflow(probe: Probe) -> list[StepFinding]:
 
 def _a2(probe: Probe) -> StepResult:
     settings = probe.recipe.preprocess
-    told = (
+    findings = (
         StepFinding("mean_values", str(settings.mean_values or "0")),
         StepFinding("std_values", str(settings.std_values or "1")),
         StepFinding("quant_img_RGB2BGR", "yes" if settings.quant_img_RGB2BGR else "no"),
@@ -130,7 +130,7 @@ def _a2(probe: Probe) -> StepResult:
     if not probe.given:
         return StepResult(
             "Read the settings of the inputs.",
-            told,
+            findings,
             "told",
             "Both results had the same inputs, so these settings do not explain the difference. "
             "Whether they are right shows only against outputs of the original framework: give "
@@ -149,10 +149,10 @@ def _a2(probe: Probe) -> StepResult:
             "No other mean, std or channel order gives the reference. Check input_size_list, "
             "inputs, outputs and the order of the reference files; else a graph pass is the cause."
         )
-        return StepResult(did, (*told, as_set, *lines), "fail", advice)
+        return StepResult(did, (*findings, as_set, *lines), "fail", advice)
     return StepResult(
         did,
-        (*told, as_set, *lines),
+        (*findings, as_set, *lines),
         cosine_verdict(best[1]),
         f"The reference was made with {best[0]}.",
         best[2],
@@ -198,7 +198,7 @@ def _channels(shape: tuple[int, ...]) -> int:
 def _a3(probe: Probe) -> StepResult:
     source = probe.pipeline.loaded.graph.graph
     expected = probe.run(source)
-    found: list[StepFinding] = []
+    findings: list[StepFinding] = []
     culprit: int | None = None
     for level in PIPELINES:
         probe.reporter.check_cancelled()
@@ -207,7 +207,7 @@ def _a3(probe: Probe) -> StepResult:
         lowest = min(values.values(), default=1.0)
         verdict = cosine_verdict(lowest)
         ran = sum(record.modified for record in done.log)
-        found.append(
+        findings.append(
             StepFinding(
                 f"level {level}", f"worst cosine {lowest:.6f}, {ran} passes changed it", verdict
             )
@@ -218,16 +218,18 @@ def _a3(probe: Probe) -> StepResult:
     if culprit is None:
         return StepResult(
             did,
-            tuple(found),
+            tuple(findings),
             "pass",
             "No pass changes the results: half precision does. Rescale layers with large values, "
             "or keep the model and quantize it to 16-bit integers.",
         )
     if culprit == 0:
-        return StepResult(did, tuple(found), "fail", "Even the source graph differs: report this.")
+        return StepResult(
+            did, tuple(findings), "fail", "Even the source graph differs: report this."
+        )
     return StepResult(
         did,
-        tuple(found),
+        tuple(findings),
         "fail",
         f"A pass of level {culprit} changes the results. Build with the level below, and report "
         "this with the model.",

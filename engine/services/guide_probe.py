@@ -77,7 +77,7 @@ class Probe:
                 f"{len(self._reference)} reference files for {len(specs)} outputs.",
                 remedy="Give one npy file per output, in the model's order.",
             )
-        found: dict[str, np.ndarray] = {}
+        arrays: dict[str, np.ndarray] = {}
         for spec, array in zip(specs, self._reference, strict=True):
             if array.size != math.prod(spec.shape):
                 raise UsageError(
@@ -85,8 +85,8 @@ class Probe:
                     f"{math.prod(spec.shape)}.",
                     remedy="Give the files in the order of the outputs.",
                 )
-            found[spec.name] = array.reshape(spec.shape)
-        return [found]
+            arrays[spec.name] = array.reshape(spec.shape)
+        return [arrays]
 
     def run(self, graph: Graph, feeds: Sequence[Tensors] | None = None) -> list[Tensors]:
         """The outputs of a graph for the probes.

@@ -63,32 +63,32 @@ def _b1(probe: Probe) -> StepResult:
     if hidden and verdict == "pass":
         verdict = "warning"
         advice = f"Near enough to float as a whole, which hides a part. {hidden[0].remedy}"
-    found = (*_told(evaluation), *(StepFinding(f.where, f.what, "warning") for f in hidden))
-    return StepResult(did, found, verdict, advice, dict(hidden[0].changes) if hidden else {})
+    findings = (*_told(evaluation), *(StepFinding(f.where, f.what, "warning") for f in hidden))
+    return StepResult(did, findings, verdict, advice, dict(hidden[0].changes) if hidden else {})
 
 
 def _b2_dtype(probe: Probe) -> StepResult:
     dtype = probe.recipe.quantization.quantized_dtype
     few = "4" in dtype.split("a")[0]
-    found = (StepFinding("quantized_dtype", dtype, "warning" if few else "pass"),)
+    findings = (StepFinding("quantized_dtype", dtype, "warning" if few else "pass"),)
     did = "Read the quantized dtype."
     if not few:
-        return StepResult(did, found, "pass", "Eight bits or more: not the first suspect.")
+        return StepResult(did, findings, "pass", "Eight bits or more: not the first suspect.")
     return _trial(
-        probe, {"quantized_dtype": "w8a8"}, "Weights of 4 bits suit few models", found, did
+        probe, {"quantized_dtype": "w8a8"}, "Weights of 4 bits suit few models", findings, did
     )
 
 
 def _b2_colours(probe: Probe) -> StepResult:
     swap = probe.recipe.preprocess.quant_img_RGB2BGR
     specs = probe.pipeline.optimised.graph.graph.inputs
-    told = StepFinding("quant_img_RGB2BGR", "yes" if swap else "no")
+    order = StepFinding("quant_img_RGB2BGR", "yes" if swap else "no")
     pictures = any(len(spec.shape) == 4 and 3 in (spec.shape[1], spec.shape[3]) for spec in specs)
     files = [path for entry in probe.pipeline.dataset.entries for path in entry]
     if not pictures or all(path.suffix.lower() == ".npy" for path in files):
         return StepResult(
             "Looked for images in the calibration set.",
-            (told,),
+            (order,),
             "pass",
             "No images of three channels: the order does not matter here.",
         )
@@ -98,13 +98,13 @@ def _b2_colours(probe: Probe) -> StepResult:
     other = probe.run(graph, list(turned.feeds(first)))
     values = cosines(probe.outputs, probe.run(graph), other)
     lowest = min(values.values(), default=1.0)
-    found = (told, *cosine_text(values, "float outputs with the other order: cosine"))
+    findings = (order, *cosine_text(values, "float outputs with the other order: cosine"))
     did = "Ran the probes in float with their channels in the other order."
     if lowest >= 0.999:
-        return StepResult(did, found, "pass", "The outputs hardly depend on the order.")
+        return StepResult(did, findings, "pass", "The outputs hardly depend on the order.")
     return StepResult(
         did,
-        found,
+        findings,
         "told",
         "The order matters to this model, and only you know which it was trained with: yes for "
         "BGR (most Caffe models), no for RGB.",
@@ -127,23 +127,26 @@ def _b2_probe(probe: Probe) -> StepResult:
     )
     after = cosines(probe.outputs, expected, probe.run(alone.graph, [feed]))
     low, high = min(before.values(), default=1.0), min(after.values(), default=1.0)
-    found = (
+    findings = (
         *cosine_text(before, "calibrated with the set: cosine"),
         *cosine_text(after, "calibrated with the probe only: cosine"),
     )
     did = "Calibrated with only the first sample and ran that sample."
     if cosine_verdict(low) == "pass":
-        return StepResult(did, found, "pass", "This sample is near float either way.")
+        return StepResult(did, findings, "pass", "This sample is near float either way.")
     if 1 - high < _SHARE_OF_BAD_SET * (1 - low):
         return StepResult(
             did,
-            found,
+            findings,
             "warning",
             "Much better with its own ranges: the calibration set has other scenes, or outliers. "
             "Choose samples like the deployed inputs.",
         )
     return StepResult(
-        did, found, "pass", "Not better with its own ranges: the calibration set is not the cause."
+        did,
+        findings,
+        "pass",
+        "Not better with its own ranges: the calibration set is not the cause.",
     )
 
 
@@ -151,8 +154,8 @@ def _b2_count(probe: Probe) -> StepResult:
     samples = probe.pipeline.calibration.samples
     did = "Counted the calibration samples."
     if samples >= _ENOUGH:
-        found = StepFinding("samples", str(samples), "pass")
-        return StepResult(did, (found,), "pass", "Enough; many more seldom help.")
+        finding = StepFinding("samples", str(samples), "pass")
+        return StepResult(did, (finding,), "pass", "Enough; many more seldom help.")
     verdict: Verdict = "fail" if samples < _FEW else "warning"
     return StepResult(
         did,
@@ -172,13 +175,13 @@ def _b2_joins(probe: Probe) -> StepResult:
     )
     did = "Searched for Concat and Add inputs with very different ranges."
     if not joins:
-        found = StepFinding("joins", "no mismatched ranges", "pass")
-        return StepResult(did, (found,), "pass", "Nothing to repair here.")
-    told = tuple(StepFinding(join.where, join.what, "warning") for join in joins)
+        finding = StepFinding("joins", "no mismatched ranges", "pass")
+        return StepResult(did, (finding,), "pass", "Nothing to repair here.")
+    findings = tuple(StepFinding(join.where, join.what, "warning") for join in joins)
     changes = _layers_of(probe, *(join.changes for join in joins))
     if not changes:
-        return StepResult(did, told, "warning", joins[0].remedy)
-    return _trial(probe, changes, "The joined values get a scale each", told, did)
+        return StepResult(did, findings, "warning", joins[0].remedy)
+    return _trial(probe, changes, "The joined values get a scale each", findings, did)
 
 
 def _layers_of(probe: Probe, *changes: Values) -> dict[str, Value]:
@@ -199,7 +202,7 @@ def _method(changes: Values, gain: str) -> Check:
 
 
 def _trial(
-    probe: Probe, changes: Values, gain: str, found: tuple[StepFinding, ...], did: str
+    probe: Probe, changes: Values, gain: str, known: tuple[StepFinding, ...], did: str
 ) -> StepResult:
     """Build with other options; they are proposed where the worst output gets nearer to float."""
     words = ", ".join(f"{name} {_shown(value)}" for name, value in changes.items())
@@ -208,16 +211,18 @@ def _trial(
     try:
         evaluation = probe.with_options(**changes).evaluation
     except EngineError as error:
-        return StepResult(tried, found, "told", f"Not possible here: {error.what}")
+        return StepResult(tried, known, "told", f"Not possible here: {error.what}")
     after = _lowest(evaluation)
-    told = (*found, StepFinding("before", f"worst cosine {before:.5f}", cosine_verdict(before)))
-    told += _told(evaluation)
+    findings = (*known, StepFinding("before", f"worst cosine {before:.5f}", cosine_verdict(before)))
+    findings += _told(evaluation)
     if after <= before:
-        return StepResult(tried, told, "told", "Not better than before: keep the current setting.")
+        return StepResult(
+            tried, findings, "told", "Not better than before: keep the current setting."
+        )
     verdict = cosine_verdict(after)
     reached = "that is near enough" if verdict == "pass" else "not enough alone"
     advice = f"{gain}: the worst output goes from {before:.5f} to {after:.5f}; {reached}."
-    return StepResult(tried, told, verdict, advice, dict(changes))
+    return StepResult(tried, findings, verdict, advice, dict(changes))
 
 
 def _shown(value: Any) -> str:
@@ -230,7 +235,7 @@ def _b4_rank(probe: Probe) -> StepResult:
     pipeline = probe.pipeline
     report = analyse(quantized_of(pipeline), probe.feeds, reporter=probe.reporter)
     ranked = noisiest(report, _RANKED)
-    found = tuple(StepFinding(layer.id, _ranked(layer), _guilt(layer)) for layer in ranked)
+    findings = tuple(StepFinding(layer.id, _ranked(layer), _guilt(layer)) for layer in ranked)
     guilty = [layer.id for layer in ranked if _guilt(layer) != "pass"]
     advice = (
         f"Layers with a large error of their own: {', '.join(guilty)}."
@@ -240,7 +245,7 @@ def _b4_rank(probe: Probe) -> StepResult:
     verdict = worst_verdict(_guilt(layer) for layer in ranked)
     return StepResult(
         f"Ran every layer isolated on float inputs, for {report.samples} samples (simulated).",
-        found,
+        findings,
         verdict,
         advice,
     )
@@ -272,8 +277,8 @@ def _b4_lift(probe: Probe) -> StepResult:
     if not proposal.layers:
         return StepResult(did, (), "told", "No small group of layers dominates the error.")
     changes = _layers_of(probe, {"quantized_layers": dict(proposal.layers)})
-    told = tuple(StepFinding(name, f"to {dtype}") for name, dtype in proposal.layers.items())
-    return _trial(probe, changes, f"{len(proposal.layers)} layers in float16", told, did)
+    findings = tuple(StepFinding(name, f"to {dtype}") for name, dtype in proposal.layers.items())
+    return _trial(probe, changes, f"{len(proposal.layers)} layers in float16", findings, did)
 
 
 def _b5(probe: Probe) -> StepResult:

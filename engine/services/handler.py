@@ -35,8 +35,8 @@ class Handler(Generic[P, R]):
             UsageError: a parameter does not fit; it is named.
         """
         asked = {name: value for name, value in params.items() if name not in BESIDE}
-        found: Any = self.function(read_request(self.method.params, asked), *reporter)
-        return encode(found)
+        result: Any = self.function(read_request(self.method.params, asked), *reporter)
+        return encode(result)
 
 
 def answers(method: Query[P, R]) -> Callable[[Callable[[P], R]], Handler[P, R]]:

@@ -194,12 +194,12 @@ def _ranges(params: EffectParams) -> Mapping[str, tuple[float, float]]:
     Raises:
         UsageError: one is none with 0 in it.
     """
-    given = params.ranges or {}
-    for name, (low, high) in given.items():
+    ranges = params.ranges or {}
+    for name, (low, high) in ranges.items():
         fault = check_range(float(low), float(high))
         if fault:
             raise UsageError(f"The range of {sanitize(name, 120)!r} cannot be used: {fault}")
-    return given
+    return ranges
 
 
 @runs(PROPOSE)
@@ -208,7 +208,7 @@ def propose(params: ProposeParams, reporter: Reporter) -> Proposal:
     pipeline = _quantizing(params, reporter, "propose", last="quantize")
     quantized = quantized_of(pipeline)
     with pipeline.step("propose", "Weigh every rounding"):
-        found = propose_layers(
+        proposal = propose_layers(
             quantized,
             subsample(
                 pipeline.feeds(), params.samples or noise_samples(Layers(quantized.reference))
@@ -220,7 +220,7 @@ def propose(params: ProposeParams, reporter: Reporter) -> Proposal:
             budget_ms=params.budget_ms,
         )
     asked = by_layer(pipeline, pipeline.recipe.quantization.quantized_layers or {})
-    return replace(found, asked={**asked, **found.layers})
+    return replace(proposal, asked={**asked, **proposal.layers})
 
 
 @runs(SEARCH)
@@ -246,7 +246,7 @@ def joins(params: ModelTarget) -> Joins:
 @runs(STEP1)
 def step1(params: Step1Params, reporter: Reporter) -> Step1:
     """Write structure, data and configuration; propose layers where asked."""
-    files, found = write_step1(
+    files, proposal = write_step1(
         get_pipeline(recipe_at(params), reporter, last="calibrate"),
         Path(params.folder),
         proposal=params.proposal,
@@ -255,9 +255,11 @@ def step1(params: Step1Params, reporter: Reporter) -> Step1:
         overwrite=params.force,
     )
     paths = StepFiles(str(files.model), str(files.data), str(files.config))
-    if found is None:
+    if proposal is None:
         return Step1(paths, {}, ())
-    return Step1(paths, found.layers, found.ranking, found.before, found.after, found.label)
+    return Step1(
+        paths, proposal.layers, proposal.ranking, proposal.before, proposal.after, proposal.label
+    )
 
 
 @runs(STEP2)

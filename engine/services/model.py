@@ -96,8 +96,8 @@ def source_pairs(params: AtPath) -> Pairs:
     """The models that a file may be one half of."""
     from engine.frontends.find import find_pairs
 
-    found = find_pairs(Path(params.path))
-    return Pairs(tuple(Pair(str(main), str(other)) for main, other in found))
+    pairs = find_pairs(Path(params.path))
+    return Pairs(tuple(Pair(str(main), str(other)) for main, other in pairs))
 
 
 @answers(OPEN)
@@ -144,51 +144,51 @@ def _container_view(path: Path) -> ModelView:
     from engine.pipeline.runner import does_not_run
     from engine.recipe import portable_values
 
-    found = load_packed(path)
-    unknown = unknown_finding(found, path)
+    container = load_packed(path)
+    unknown = unknown_finding(container, path)
     with reading(lambda why: does_not_run(path, why)):
-        told, recipe = describe(found.graph), portable_values(found.recipe)
-    summary, unread = _summary_of(found, path)
+        description, recipe = describe(container.graph), portable_values(container.recipe)
+    summary, unread = _summary_of(container, path)
     return ModelView(
         kind="rknn",
         path=str(path),
         name=path.name,
-        format=_format_of(found),
-        sha256=found.sha256,
-        inputs=told.inputs,
-        outputs=told.outputs,
-        nodes=told.nodes,
-        operators=told.operators,
-        parameters=told.parameters,
-        weights_bytes=told.weights_bytes,
-        findings=tuple(each for each in (unknown, unread) if each is not None),
+        format=_format_of(container),
+        sha256=container.sha256,
+        inputs=description.inputs,
+        outputs=description.outputs,
+        nodes=description.nodes,
+        operators=description.operators,
+        parameters=description.parameters,
+        weights_bytes=description.weights_bytes,
+        findings=tuple(finding for finding in (unknown, unread) if finding is not None),
         recipe=recipe,
         summary=summary,
-        segments=_segments_of(found),
+        segments=_segments_of(container),
     )
 
 
-def _segments_of(found: Container) -> tuple[Segment, ...] | None:
-    if not found.segments:
+def _segments_of(container: Container) -> tuple[Segment, ...] | None:
+    if not container.segments:
         return None
     from engine.export.segments import segments_of, segments_told
 
-    return segments_told(found, segments_of(found))
+    return segments_told(container, segments_of(container))
 
 
-def _format_of(found: Container) -> str:
-    level = found.encryption_level
+def _format_of(container: Container) -> str:
+    level = container.encryption_level
     return "RKNN TUI container" + ("" if level is None else f", encrypted (level {level})")
 
 
-def _summary_of(found: Container, path: Path) -> tuple[BuildSummary | None, Finding | None]:
+def _summary_of(container: Container, path: Path) -> tuple[BuildSummary | None, Finding | None]:
     """The summary of a container's build, or what to tell of one that is not as it should be."""
-    if found.summary is None:
+    if container.summary is None:
         return None, None
     # what a file of its own cannot know of itself
-    missing = {"container_bytes": found.size, "stages": [], "next_command": _simulate(path)}
+    missing = {"container_bytes": container.size, "stages": [], "next_command": _simulate(path)}
     try:
-        return typed(BuildSummary, {**found.summary, **missing}), None
+        return typed(BuildSummary, {**container.summary, **missing}), None
     except TypeError:
         what = "The summary of the build in this file cannot be read."
         cause = "Another version or another program wrote it."
@@ -212,10 +212,10 @@ def _asked(params: GraphParams) -> Graph | ReadOnlyGraph | ModelTarget:
     if kind == "rknn":
         from engine.pipeline.load_packed import load_packed
 
-        found = load_packed(path)
-        if params.which == "quantized" and not found.quantized:
+        container = load_packed(path)
+        if params.which == "quantized" and not container.quantized:
             raise UsageError(f"{path.name} is not quantized: it has no quantized graph.")
-        return found.graph
+        return container.graph
     if kind in VENDOR_KINDS:
         from engine.services.vendor_files import vendor_graph
 

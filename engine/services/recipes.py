@@ -46,8 +46,8 @@ def validate(params: OfRecipe) -> Checked:
     if problems:
         return Checked(_listed(problems), (), "")
     recipe = recipe_of(params.recipe)
-    problems, found = _against_files(recipe)
-    return Checked(_listed(problems), tuple(found), dump_recipe(recipe))
+    problems, findings = _against_files(recipe)
+    return Checked(_listed(problems), tuple(findings), dump_recipe(recipe))
 
 
 def _listed(problems: dict[str, str]) -> tuple[Problem, ...]:
@@ -60,13 +60,13 @@ def _against_files(recipe: Recipe) -> tuple[dict[str, str], list[Finding]]:
     from engine.services.state import get_pipeline
 
     problems: dict[str, str] = {}
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if recipe.source.model is None:
         problems["model"] = "No model is set."
     else:
         try:
-            found += _of_model(get_pipeline(recipe))
-            problems |= {f.where: f"{f.what} {f.remedy}" for f in found if f.code == NO_SIZES}
+            findings += _of_model(get_pipeline(recipe))
+            problems |= {f.where: f"{f.what} {f.remedy}" for f in findings if f.code == NO_SIZES}
         except EngineError as error:
             problems[_blamed(error)] = _sentence(error)
     problems |= _of_dtype(recipe)
@@ -78,7 +78,7 @@ def _against_files(recipe: Recipe) -> tuple[dict[str, str], list[Finding]]:
             read_dataset(Path(part.dataset), count=part.dataset_count, seed=part.dataset_seed)
         except EngineError as error:
             problems["dataset"] = _sentence(error)
-    return problems, found
+    return problems, findings
 
 
 def _of_dtype(recipe: Recipe) -> dict[str, str]:

@@ -64,8 +64,8 @@ class _Homes(Mapping[str, str]):
 
     def __iter__(self) -> Iterator[str]:
         rooms = [module.name for module in pkgutil.iter_modules(engine.wire.__path__)]
-        found = {name: None for room in rooms for name in self._declared(room)}
-        return iter({**dict.fromkeys(self._rows), **found})
+        declared = {name: None for room in rooms for name in self._declared(room)}
+        return iter({**dict.fromkeys(self._rows), **declared})
 
     def __len__(self) -> int:
         return len(list(iter(self)))

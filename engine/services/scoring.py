@@ -144,20 +144,20 @@ def score(params: ScoreParams, reporter: Reporter) -> ShortScore:
         DatasetError: the samples do not fit.
     """
     pipeline = get_pipeline(recipe_of(params.recipe), reporter, last="quantize", then=("score",))
-    found = evaluate_build(pipeline, Path(params.samples), top=1)
-    (first,) = found.scores
-    return ShortScore(found.samples, first.golden, first.simulated, found.agreement)
+    evaluation = evaluate_build(pipeline, Path(params.samples), top=1)
+    (first,) = evaluation.scores
+    return ShortScore(evaluation.samples, first.golden, first.simulated, evaluation.agreement)
 
 
-def _output(specs: tuple[TensorSpec, ...], wanted: str | None) -> str:
+def _output(specs: tuple[TensorSpec, ...], output: str | None) -> str:
     """The output with the scores of the classes: the named one, else the only float one."""
     names = [spec.name for spec in specs if spec.dtype.startswith("float")]
-    if wanted is not None:
-        if wanted in names:
-            return wanted
+    if output is not None:
+        if output in names:
+            return output
         raise UsageError(
-            f"The model has no float output {sanitize(wanted, 80)!r}.",
-            remedy=did_you_mean(wanted, names) or f"It has {', '.join(names)}.",
+            f"The model has no float output {sanitize(output, 80)!r}.",
+            remedy=did_you_mean(output, names) or f"It has {', '.join(names)}.",
         )
     if len(names) != 1:
         raise UsageError(
@@ -171,7 +171,7 @@ def _output(specs: tuple[TensorSpec, ...], wanted: str | None) -> str:
 
 def _outputs(simulator: Any) -> Any:
     def predict(feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        found: Mapping[str, np.ndarray] = simulator.run(feeds)
-        return found
+        outputs: Mapping[str, np.ndarray] = simulator.run(feeds)
+        return outputs
 
     return predict

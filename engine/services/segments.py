@@ -57,60 +57,60 @@ def cut(params: SegmentsParams, reporter: Reporter) -> Segments:
         refuse_existing(output, overwrite=params.force)
     kind = sniff(path).kind
     if kind == "rknn":
-        told = _container(path, params, output)
+        segmented = _container(path, params, output)
     elif kind == "rknn_vendor":
-        told = _vendor(path, params, output, reporter)
+        segmented = _vendor(path, params, output, reporter)
     else:
         raise UsageError(
             f"{sanitize(path.name, 200)} is no .rknn file.",
             cause="Segments are of a container of this program, or of a model of generation 1.",
             remedy="Build it first: `rknntui export MODEL -o FILE.rknn`.",
         )
-    if told.path:
-        reporter.emit(ArtifactWritten(told.path, "rknn", told.size))
-    return told
+    if segmented.path:
+        reporter.emit(ArtifactWritten(segmented.path, "rknn", segmented.size))
+    return segmented
 
 
 def _container(path: Path, params: SegmentsParams, output: Path | None) -> Segments:
-    found = load_packed(path)
-    times = _times(found, params)
+    container = load_packed(path)
+    times = _times(container, params)
     if times is None and params.max_ms is not None:
         raise UsageError(
             "The chip that a segment's time is meant for is not known.",
             cause="The container names no target_platform.",
             remedy="Name a chip (--chip).",
         )
-    told = layers_told(found, times)
+    layers = layers_told(container, times)
     findings: tuple[Finding, ...] = ()
     if times is not None and params.max_ms is not None:
-        uids, findings = _proposed(found, times, params.max_ms)
+        uids, findings = _proposed(container, times, params.max_ms)
     elif params.after:
-        uids = tuple(uid for uid, _ in cut_points(params.after, container_layers(found)))
+        uids = tuple(uid for uid, _ in cut_points(params.after, container_layers(container)))
     else:
-        uids = segments_of(found)
+        uids = segments_of(container)
     answer = Segments(
         ours=True,
-        layers=told,
-        segments=segments_told(found, uids, times),
+        layers=layers,
+        segments=segments_told(container, uids, times),
         uids=uids,
         chip="" if times is None else times.chip,
         findings=findings,
     )
     if output is None:
         return answer
-    cut_container(found, uids, output, overwrite=params.force)
+    cut_container(container, uids, output, overwrite=params.force)
     size, digest = output.stat().st_size, sha256_of(output)
     return replace(answer, path=str(output), size=size, sha256=digest)
 
 
-def _times(found: Container, params: SegmentsParams) -> LayerTimes | None:
+def _times(container: Container, params: SegmentsParams) -> LayerTimes | None:
     """The times of the chip that is named or that the container is for; None for no chip."""
-    chip = params.chip or found.target_platform
-    return None if chip is None else layer_times(found, container_layers(found), chip)
+    chip = params.chip or container.target_platform
+    return None if chip is None else layer_times(container, container_layers(container), chip)
 
 
 def _proposed(
-    found: Container, times: LayerTimes, limit: float
+    container: Container, times: LayerTimes, limit: float
 ) -> tuple[tuple[int, ...], tuple[Finding, ...]]:
     from engine.export.segments.containers import container_layers, layers_told
 
@@ -118,10 +118,10 @@ def _proposed(
         raise UsageError(
             f"A segment of at most {limit:g} ms is none.", remedy="Give a time such as 5ms."
         )
-    rows = layers_told(found)
+    rows = layers_told(container)
     crossing = [row.crossing_bytes or 0 for row in rows]
-    made = propose(times.ms, crossing, limit, times.joined)
-    layers = container_layers(found).layers
+    proposal = propose(times.ms, crossing, limit, times.joined)
+    layers = container_layers(container).layers
     findings = tuple(
         Finding(
             "segment-too-long",
@@ -138,18 +138,18 @@ def _proposed(
             "Allow a longer time, use a smaller input, or make the layer cheaper: "
             "`rknntui perf estimate MODEL --chip CHIP --advice`.",
         )
-        for first, last in made.too_long
+        for first, last in proposal.too_long
     )
-    whole = segments_told(found, (), times)[0].time_ms if layers else 0.0
-    if not made.after and whole is not None and whole <= limit:
+    whole = segments_told(container, (), times)[0].time_ms if layers else 0.0
+    if not proposal.after and whole is not None and whole <= limit:
         note = Finding(
             "segment-not-needed",
             "info",
-            found.name,
+            container.name,
             f"The whole model takes {whole:.2f} ms on {times.chip} (estimated): no cut is needed.",
         )
         findings = (*findings, note)
-    return made.after, findings
+    return proposal.after, findings
 
 
 def _vendor(
@@ -163,10 +163,10 @@ def _vendor(
             remedy="Ask for a container of the same model, which has the same layers in order, or "
             "take the times of eval_perf and name uids with --after.",
         )
-    uids = tuple(_uid(given) for given in params.after)
+    uids = tuple(_uid(text) for text in params.after)
     if output is None:
         return Segments(ours=False, layers=layers, uids=uids)
-    made = cut_vendor_model(
+    segmented = cut_vendor_model(
         path, uids, output, toolkit=params.toolkit, overwrite=params.force, reporter=reporter
     )
     return Segments(
@@ -174,17 +174,17 @@ def _vendor(
         layers=layers,
         uids=uids,
         path=str(output),
-        size=made.size,
-        sha256=made.sha256,
-        toolkit=made.toolkit,
+        size=segmented.size,
+        sha256=segmented.sha256,
+        toolkit=segmented.toolkit,
     )
 
 
-def _uid(given: str) -> int:
-    if not (given.isascii() and given.isdigit() and len(given) < 10):
+def _uid(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise UsageError(
-            f"{sanitize(given, 80)!r} is no uid.",
+            f"{sanitize(text, 80)!r} is no uid.",
             cause="Layers of a compiled model are named by their uids.",
             remedy="Take uids from `rknntui segment MODEL`.",
         )
-    return int(given)
+    return int(text)

@@ -108,8 +108,8 @@ def source_view(pipeline: Pipeline) -> ModelView:
     summary = summary_of(source)
     plain = plain_onnx(pipeline.recipe)
     if plain is not None:
-        told = preflight(source, summary)
-        view = replace(source_inspection(plain).model, path=str(plain), preflight=told)
+        report = preflight(source, summary)
+        view = replace(source_inspection(plain).model, path=str(plain), preflight=report)
     else:
         view = source_model(source, summary)
     if not loads_at_once(pipeline):
@@ -186,7 +186,7 @@ def _loaded(view: ModelView, pipeline: Pipeline, plain: Path | None) -> ModelVie
             weights_bytes=facts.weights_bytes,
         )
     codes = {finding.code for finding in loaded.findings}
-    kept = (each for each in view.findings if plain is None and each.code not in codes)
+    kept = (note for note in view.findings if plain is None and note.code not in codes)
     return replace(
         view,
         loaded=True,

@@ -47,8 +47,8 @@ def recipe_at(target: ModelTarget) -> Recipe:
         return recipe_of(target.recipe)
     if target.path is None:
         raise UsageError("The request names no recipe and no path.")
-    given = {name: value for name, value in target.source.items() if value is not None}
-    return recipe_of({"model": target.path, **given})
+    options = {name: value for name, value in target.source.items() if value is not None}
+    return recipe_of({"model": target.path, **options})
 
 
 def get_pipeline(

@@ -96,12 +96,12 @@ def combinations(
             cause=f"At most {COMBINATIONS_LIMIT} are built at a time.",
             remedy="Leave out axes or values.",
         )
-    found = []
+    rows = []
     for base, chosen in itertools.product(bases, itertools.product(*axes.values())):
         own = dict(zip(axes, chosen, strict=True))
         model = {} if recipes is None else {"model": base.get("model")}
-        found.append(Combination({**model, **own}, {**base, **own}))
-    return found
+        rows.append(Combination({**model, **own}, {**base, **own}))
+    return rows
 
 
 @runs(SWEEP)
@@ -147,12 +147,12 @@ def _compared_on(rows: Sequence[Row], evaluation: bool) -> str:
     if evaluation:
         return "evaluation dataset"
 
-    told = dict.fromkeys(
+    samples = dict.fromkeys(
         samples_text(output.samples, row.samples or 0)
         for row in rows
         for output in row.outputs or ()
     )
-    return " or ".join(told).removeprefix("the ") or "calibration samples"
+    return " or ".join(samples).removeprefix("the ") or "calibration samples"
 
 
 def _batches(chosen: list[Combination]) -> Iterator[list[int]]:
@@ -166,11 +166,11 @@ def _batches(chosen: list[Combination]) -> Iterator[list[int]]:
         yield rest
 
 
-def _address(given: Cluster | None) -> ClusterAddress | None:
-    if given is None:
+def _address(cluster: Cluster | None) -> ClusterAddress | None:
+    if cluster is None:
         return None
-    files = (given.authority, given.certificate, given.key)
-    return ClusterAddress(given.address, *(None if f is None else Path(f) for f in files))
+    files = (cluster.authority, cluster.certificate, cluster.key)
+    return ClusterAddress(cluster.address, *(None if f is None else Path(f) for f in files))
 
 
 @record
@@ -242,10 +242,10 @@ def _built(task: _Task) -> Row:
         values=task.values,
         state="done",
         outputs=tuple(
-            Output(each.name, each.sqnr_db, each.cosine, each.samples, "simulated")
-            for each in outputs
+            Output(output.name, output.sqnr_db, output.cosine, output.samples, "simulated")
+            for output in outputs
         ),
         samples=pipeline.calibration.samples,
         bytes=len(done.graph.data),
-        findings=tuple(found for found in pipeline.findings if found.severity != "info"),
+        findings=tuple(finding for finding in pipeline.findings if finding.severity != "info"),
     )

@@ -25,9 +25,9 @@ from engine.wire.vendor import (
 @answers(VENDOR_KNOWN)
 def known(params: ToolkitsParams) -> Toolkits:
     """The environments that are known; nothing is run to find them."""
-    found = environments.known(sizes=params.sizes)
-    wanted = params.generation
-    return Toolkits(tuple(one for one in found if wanted in (None, one.generation)))
+    toolkits = environments.known(sizes=params.sizes)
+    generation = params.generation
+    return Toolkits(tuple(one for one in toolkits if generation in (None, one.generation)))
 
 
 @answers(VENDOR_DEFAULT)

@@ -42,8 +42,8 @@ def vendor_model(path: Path) -> ModelView:
 
     view = vendor_view(seen)
     origin, doubts = compiled_from(path, view.sha256)
-    told = {**(view.vendor or {}), "compiled_from": origin} if origin else view.vendor
-    return replace(view, vendor=told, findings=(*view.findings, *doubts))
+    vendor_facts = {**(view.vendor or {}), "compiled_from": origin} if origin else view.vendor
+    return replace(view, vendor=vendor_facts, findings=(*view.findings, *doubts))
 
 
 def vendor_graph(path: Path) -> ReadOnlyGraph:
@@ -89,10 +89,10 @@ def _with_users_names(model: VendorModel) -> VendorModel:
         replace(
             graph,
             layers=tuple(
-                replace(each, name=names.told(each.name), note=names.told(each.note))
-                for each in graph.layers
+                replace(item, name=names.told(item.name), note=names.told(item.note))
+                for item in graph.layers
             ),
-            tensors=tuple(replace(each, name=names.told(each.name)) for each in graph.tensors),
+            tensors=tuple(replace(item, name=names.told(item.name)) for item in graph.tensors),
         )
         for graph in model.graphs
     )
