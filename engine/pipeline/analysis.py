@@ -157,16 +157,16 @@ def compare_build(
     with pipeline.step("board", "Compare with the board"):
         feed = next(iter(pipeline.feeds(dataset)))
         if folder is None:
-            found = compare_on_board(pipeline, feed, board, layers=layers, rounding=rounding)
-            return found, ()
+            comparison = compare_on_board(pipeline, feed, board, layers=layers, rounding=rounding)
+            return comparison, ()
         rows = layer_rows(quantized_of(pipeline))
         with SnapshotWriter(folder, rows, force=force) as snapshot:
-            found = compare_on_board(
+            comparison = compare_on_board(
                 pipeline, feed, board, layers=layers, sink=snapshot, rounding=rounding
             )
             files = snapshot.finish(None)
         _tell(pipeline.reporter, files)
-    return found, files
+    return comparison, files
 
 
 def _samples(pipeline: Pipeline, inputs: Sequence[Path] | None) -> Dataset:

@@ -198,12 +198,12 @@ def compare_on_board(
         runtime = BoardRuntime(board, chip=identity.chip or "", check=check)
         held.callback(runtime.close)
         side = _Side(pipeline, build, runtime, rows, chosen.compiled)
-        found = compare_sides(
+        layers_compared = compare_sides(
             build, feeds, side.groups, side, sink=sink, reporter=pipeline.reporter
         )
         opened = side.opened
     moved = rounding_where_it_runs(build, [feeds], pipeline.reporter) if rounding else None
-    compared = {layer.row.layer for layer in found}
+    compared = {layer.row.layer for layer in layers_compared}
     versions = ("", "") if opened is None else (opened.api_version, opened.driver_version)
     head = BoardAnswer(
         label="emulated" if identity.emulated else "measured",
@@ -214,7 +214,7 @@ def compare_on_board(
         notes=tuple(dict.fromkeys(side.notes)),
     )
     return OnBoard(
-        found,
+        layers_compared,
         head,
         input_digest(feeds),
         tuple(dict.fromkeys(row.layer for row in rows if row.layer not in compared)),
@@ -228,7 +228,7 @@ def _asked(build: Quantized, names: Sequence[str] | None) -> list[Row]:
     if names is None:
         return rows
     known = {row.layer: row for row in rows}
-    wanted = set()
+    layer_ids = set()
     for name in names:
         layer = build.layers.find(name)
         if layer is None or layer.id not in known:
@@ -236,8 +236,8 @@ def _asked(build: Quantized, names: Sequence[str] | None) -> list[Row]:
                 f"There is no layer {sanitize(name, 120)!r} that can be compared.",
                 remedy=did_you_mean(name, known) or "`rknntui accuracy MODEL` lists the layers.",
             )
-        wanted.add(layer.id)
-    return [row for row in rows if row.layer in wanted]
+        layer_ids.add(layer.id)
+    return [row for row in rows if row.layer in layer_ids]
 
 
 class _Side:
@@ -265,10 +265,10 @@ class _Side:
             self.groups = output_groups(rows)
         else:
             opened = self._open(compiled)
-            given = match_outputs(opened.outputs, rows)
-            if not given:
+            places_of_tensors = match_outputs(opened.outputs, rows)
+            if not places_of_tensors:
                 raise _no_layers_error(compiled, opened)
-            self.groups = [[row for row in rows if row.golden in given]]
+            self.groups = [[row for row in rows if row.golden in places_of_tensors]]
 
     def run(
         self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None, /
@@ -284,13 +284,13 @@ class _Side:
         inputs = [_board_input(feeds[name]) for name in order]
         result = self._runtime.run(inputs)
         places = match_outputs(opened.outputs, rows)
-        found = {}
+        arrays = {}
         for row in rows:
             shape = self._build.reference.spec(row.golden).shape
             if row.golden not in places:
                 raise _no_layers_error(self._compiled or Path("the comparison model"), opened)
-            found[row.golden] = values_of(result.outputs[places[row.golden]], shape)
-        return found
+            arrays[row.golden] = values_of(result.outputs[places[row.golden]], shape)
+        return arrays
 
     def _open(self, path: Path) -> OpenModel:
         self.opened = self._runtime.open(path)
@@ -303,9 +303,9 @@ def _board_input(array: np.ndarray) -> BoardInput:
 
 
 def _no_layers_error(path: Path, opened: OpenModel) -> UsageError:
-    given = ", ".join(each.name for each in opened.outputs[:5])
+    names = ", ".join(port.name for port in opened.outputs[:5])
     return UsageError(
         f"No output of {path.name} is a layer of this build.",
-        cause=f"It was compiled from another model: it gives {sanitize(given, 300)}.",
+        cause=f"It was compiled from another model: it gives {sanitize(names, 300)}.",
         remedy=_STEPS,
     )

@@ -68,20 +68,20 @@ def kept_calibrations() -> Mapping[str, Calibrated]:
     would become negative, endless or none at all.
     """
     try:
-        found = typed(_Kept, json.loads(read_regular(_path(), _LIMIT))).chips
+        kept = typed(_Kept, json.loads(read_regular(_path(), _LIMIT))).chips
     except (OSError, ValueError, TypeError, RecursionError):
         return {}
-    return {chip: each for chip, each in found.items() if _possible(each)}
+    return {chip: entry for chip, entry in kept.items() if _possible(entry)}
 
 
-def _possible(found: Calibrated) -> bool:
+def _possible(kept: Calibrated) -> bool:
     """Whether the numbers of a kept calibration are such as a run gives; NaN never is."""
-    spread = 0.0 if found.spread is None else found.spread
+    spread = 0.0 if kept.spread is None else kept.spread
     return (
-        _RATIOS[0] <= found.factor <= _RATIOS[1]
+        _RATIOS[0] <= kept.factor <= _RATIOS[1]
         and 0 <= spread < inf
-        and 0 < found.measured_ms <= _LONGEST_MS
-        and 0 < found.estimated_ms <= _LONGEST_MS
+        and 0 < kept.measured_ms <= _LONGEST_MS
+        and 0 < kept.estimated_ms <= _LONGEST_MS
     )
 
 
@@ -134,9 +134,9 @@ def measured_of(run: str | None, title: str) -> MeasuredPoint:
 
     if run is None:
         fits = (
-            each.id
-            for each in list_runs()
-            if each.label == "measured" and each.median and Path(each.title).stem == title
+            item.id
+            for item in list_runs()
+            if item.label == "measured" and item.median and Path(item.title).stem == title
         )
         run = next(fits, None)
     if run is None:
@@ -145,17 +145,17 @@ def measured_of(run: str | None, title: str) -> MeasuredPoint:
             cause="A calibration takes a run of `rknntui perf MODEL.rknn --device DEVICE`.",
             remedy="Measure one, or name a run of `rknntui perf history`.",
         )
-    found = load_run(run)
-    if found.label != "measured":
+    run_loaded = load_run(run)
+    if run_loaded.label != "measured":
         raise UsageError(
             f"The run {run} is of an emulated board.",
             cause="Its times are of this machine, not of an NPU.",
             remedy="Measure on a board.",
         )
     points = [
-        (_cores(each.cell.cores), each.cell.batch, each.timings.median / 1000, each.times)
-        for each in found.cells
-        if each.timings is not None and each.cell.threads == 1
+        (_cores(item.cell.cores), item.cell.batch, item.timings.median / 1000, item.times)
+        for item in run_loaded.cells
+        if item.timings is not None and item.cell.threads == 1
     ]
     if not points:
         raise UsageError(
@@ -163,16 +163,16 @@ def measured_of(run: str | None, title: str) -> MeasuredPoint:
             remedy="Measure with --threads 1.",
         )
     cores, batch, milliseconds, times = min(points)
-    clock = found.conditions.clocks.get("npu") or found.conditions.clocks.get("NPU")
+    clock = run_loaded.conditions.clocks.get("npu") or run_loaded.conditions.clocks.get("NPU")
     return MeasuredPoint(
         run,
-        found.title,
-        found.conditions.chip,
+        run_loaded.title,
+        run_loaded.conditions.chip,
         milliseconds,
         cores,
         batch,
         clock / 1e6 if clock and 0 < clock < inf else None,
-        tuple(each / 1000 for each in times),
+        tuple(item / 1000 for item in times),
     )
 
 
@@ -208,8 +208,8 @@ def calibration(measured: MeasuredPoint, estimated: ChipEstimate, model: str) ->
         estimated.confidence,
         estimated.stratum,
     )
-    found = calibrate(timed, measured.times or (measured.milliseconds,))
-    notes = list(found.notes)
+    fit = calibrate(timed, measured.times or (measured.milliseconds,))
+    notes = list(fit.notes)
     if Path(measured.title).stem != Path(model).stem:
         notes.append(f"the run is of {measured.title}, the estimate of {model}")
     if measured.npu_mhz is None:
@@ -219,10 +219,10 @@ def calibration(measured: MeasuredPoint, estimated: ChipEstimate, model: str) ->
         measured.run,
         round(measured.milliseconds, 4),
         round(estimated.time_ms.value, 4),
-        round(found.factor, 5),
+        round(fit.factor, 5),
         tuple(notes),
-        round(found.spread, 5),
-        found.stratum,
+        round(fit.spread, 5),
+        fit.stratum,
     )
 
 

@@ -53,15 +53,15 @@ def chip_of(given: str | None, recipe: Recipe | None, compiled: Path | None) -> 
     from engine.container.vendor.inspect import inspect_vendor
 
     chips = () if compiled is None else inspect_vendor(compiled).chips
-    told = given or (chips[0] if chips else None)
-    if told is None and recipe is not None:
-        told = recipe.target.target_platform
-    if told is None:
+    chip = given or (chips[0] if chips else None)
+    if chip is None and recipe is not None:
+        chip = recipe.target.target_platform
+    if chip is None:
         raise UsageError(
             "No chip is given.",
             remedy="Give --chip, or target_platform in the recipe.",
         )
-    return told
+    return chip
 
 
 def calibration_of(pipeline: Pipeline) -> Dataset | None:
@@ -114,20 +114,20 @@ def project_of_run(
         dataset: Dataset | None = dataset_from_paths(list(files), len(specs))
     else:
         dataset = None if calibration is None else calibration.first(1)
-    found, layouts = _golden_samples(
+    golden, layouts = _golden_samples(
         runnable, dataset, plans, preprocess, board, normalise=normalise, reporter=reporter
     )
     inputs = tuple(
         _input(plan, array, nhwc, normalise=normalise)
-        for plan, array, nhwc in zip(plans, found[0].inputs, layouts, strict=True)
+        for plan, array, nhwc in zip(plans, golden[0].inputs, layouts, strict=True)
     )
-    shapes = zip(runnable.outputs, found[0].outputs, strict=True)
+    shapes = zip(runnable.outputs, golden[0].outputs, strict=True)
     return Project(
         model=runnable.name,
         board=board,
         inputs=inputs,
         outputs=tuple(ProjectOutput(spec.name, tuple(array.shape)) for spec, array in shapes),
-        samples=tuple(found),
+        samples=tuple(golden),
         made_from=made_from,
         compiled=compiled,
     )
@@ -150,25 +150,25 @@ def _golden_samples(
     specs = runnable.inputs
     stream = None if dataset is None else samples(dataset, specs, preprocess, reporter)
     reporter.emit(StageStarted(_STAGE, "Golden outputs", 0, 1))
-    found = []
+    golden_samples = []
     layouts: list[bool] = []
     for number in range(count):
         reporter.check_cancelled()
         if dataset is None or stream is None:
-            given, feed = _random(specs, plans, normalise=normalise)
+            arrays_and_layouts, feed = _random(specs, plans, normalise=normalise)
         else:
-            given = _given(dataset.entries[number], specs, plans, preprocess, board)
+            arrays_and_layouts = _given(dataset.entries[number], specs, plans, preprocess, board)
             feed = stream[number]
         if normalise:
-            given = [_normalised(feed[plan.name], plan) for plan in plans]
-        layouts = [nhwc for _, nhwc in given]
-        arrays = tuple(_taken(array, board) for array, _ in given)
+            arrays_and_layouts = [_normalised(feed[plan.name], plan) for plan in plans]
+        layouts = [nhwc for _, nhwc in arrays_and_layouts]
+        arrays = tuple(_taken(array, board) for array, _ in arrays_and_layouts)
         outputs = runnable.run(feed)
-        golden = tuple(np.asarray(each, np.float32) for each in outputs.values())
-        found.append(Sample(arrays, golden))
+        golden = tuple(np.asarray(output, np.float32) for output in outputs.values())
+        golden_samples.append(Sample(arrays, golden))
         reporter.emit(Progress(_STAGE, number + 1, count, "samples"))
     reporter.emit(StageFinished(_STAGE, 0.0))
-    return found, layouts
+    return golden_samples, layouts
 
 
 def _given(
@@ -179,16 +179,16 @@ def _given(
     board: Board,
 ) -> list[tuple[Array, bool]]:
     """What a board is given for files, and whether the channels come last."""
-    wanted = [
+    ports = [
         _attributes(i, spec, plan) for i, (spec, plan) in enumerate(zip(specs, plans, strict=True))
     ]
-    inputs, _ = board_inputs(entry, wanted, preprocess, generation=board.generation)
+    inputs, _ = board_inputs(entry, ports, preprocess, generation=board.generation)
     return [
         # of pictures that were saved with their channels first, too
-        (each.array.transpose(0, 2, 3, 1), True)
-        if plan.takes_images and each.layout == "NCHW"
-        else (each.array, each.layout == "NHWC")
-        for each, plan in zip(inputs, plans, strict=True)
+        (board_input.array.transpose(0, 2, 3, 1), True)
+        if plan.takes_images and board_input.layout == "NCHW"
+        else (board_input.array, board_input.layout == "NHWC")
+        for board_input, plan in zip(inputs, plans, strict=True)
     ]
 
 
@@ -221,13 +221,13 @@ def _random(
 ) -> tuple[list[tuple[Array, bool]], dict[str, Array]]:
     """Values from a fixed seed: whole numbers from 0 to 255 where pictures fit, else 0 to 1."""
     source = np.random.default_rng(0)
-    given: list[tuple[Array, bool]] = []
+    pixels_and_layouts: list[tuple[Array, bool]] = []
     feed: dict[str, Array] = {}
     for spec, plan in zip(specs, plans, strict=True):
         if plan.takes_images:
             size = (plan.height, plan.width, plan.channels)
             pixels = source.integers(0, 256, size, dtype=np.uint8)
-            given.append((np.broadcast_to(pixels, (spec.shape[0], *size)), True))
+            pixels_and_layouts.append((np.broadcast_to(pixels, (spec.shape[0], *size)), True))
             own = plan if plan.reorder is None else replace(plan, reorder=None)
             order = plan.channel_order
             feed[spec.name] = own.normalise_pixels(pixels if order is None else pixels[..., order])
@@ -235,9 +235,9 @@ def _random(
         dtype = np.dtype(spec.dtype)
         real = source.random(spec.shape, dtype=np.float32)
         array: Array = real.astype(dtype) if dtype.kind == "f" else np.zeros(spec.shape, dtype)
-        given.append((array, plan.layout == "NHWC"))
+        pixels_and_layouts.append((array, plan.layout == "NHWC"))
         feed[spec.name] = replace(plan, reorder=None).normalise(array)
-    return given, feed
+    return pixels_and_layouts, feed
 
 
 def _normalised(array: Array, plan: InputPlan) -> tuple[Array, bool]:
@@ -302,9 +302,9 @@ def darknet_anchors(recipe: Recipe, outputs: int) -> Anchors:
     for number, head in enumerate(heads):
         flat = head.reals("anchors")
         mask = head.integers("mask") or tuple(range(len(flat) // 2))
-        if any(not 0 <= 2 * each + 1 < len(flat) for each in mask):
+        if any(not 0 <= 2 * anchor + 1 < len(flat) for anchor in mask):
             return {}
-        anchors[number] = tuple(float(flat[2 * each + i]) for each in mask for i in (0, 1))
+        anchors[number] = tuple(float(flat[2 * anchor + i]) for anchor in mask for i in (0, 1))
         scale[number] = float(head.real("scale_x_y", 1.0))
     return {"anchors": anchors, "scale": scale}
 
@@ -318,10 +318,10 @@ def project_of_compiled(path: Path, board: Board, made_from: str = "") -> Projec
     """
     from engine.container.vendor.inspect import inspect_vendor
 
-    told = inspect_vendor(path)
+    model = inspect_vendor(path)
     inputs, outputs = (
         [(port.tensor.name, tuple(port.tensor.shape)) for port in ports]
-        for ports in (told.inputs, told.outputs)
+        for ports in (model.inputs, model.outputs)
     )
     if not inputs or not outputs:
         raise UsageError(

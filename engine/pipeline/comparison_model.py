@@ -52,8 +52,8 @@ def with_outputs(graph: Graph, tensors: Sequence[str], *, keep: bool) -> Graph:
     outputs = copy.model.graph.outputs
     if not keep:
         outputs.clear()
-    given = {value.name for value in outputs}
-    outputs.extend(copy.value(name) for name in dict.fromkeys(tensors) if name not in given)
+    present = {value.name for value in outputs}
+    outputs.extend(copy.value(name) for name in dict.fromkeys(tensors) if name not in present)
     return Graph(copy.model)
 
 
@@ -85,13 +85,13 @@ def comparison_onnx(pipeline: Pipeline) -> list[bytes]:
 
     require_comparable(pipeline)
     graph = pipeline.quantized.graph.graph
-    found: list[bytes] = []
+    models: list[bytes] = []
     for group in output_groups(board_rows(quantized_of(pipeline))):
         names = [row.simulated or "" for row in group]
         model = lower_for_vendor(with_outputs(graph, names, keep=True))
         _give_outputs_their_own(model.graph)
-        found.append(model.SerializeToString(deterministic=True))
-    return found
+        models.append(model.SerializeToString(deterministic=True))
+    return models
 
 
 def _give_outputs_their_own(graph: onnx.GraphProto) -> None:
@@ -125,8 +125,8 @@ def _give_outputs_their_own(graph: onnx.GraphProto) -> None:
 
 def _free(name: str, taken: set[str]) -> str:
     """A name like this one that nothing has."""
-    found = f"{name}__read"
-    while found in taken:
-        found += "_"
-    taken.add(found)
-    return found
+    candidate = f"{name}__read"
+    while candidate in taken:
+        candidate += "_"
+    taken.add(candidate)
+    return candidate

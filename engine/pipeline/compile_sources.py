@@ -73,7 +73,7 @@ def without_idle_outputs(pipeline: Pipeline) -> tuple[Pipeline, tuple[Finding, .
             "No output of the model depends on its inputs: there is nothing to compile.",
             remedy="Name computed tensors in 'outputs'.",
         )
-    told = tuple(
+    findings = tuple(
         Finding(
             "output-not-compiled",
             "warning",
@@ -84,7 +84,7 @@ def without_idle_outputs(pipeline: Pipeline) -> tuple[Pipeline, tuple[Finding, .
         )
         for name, why in idle.items()
     )
-    return pipeline.with_recipe(pipeline.recipe.with_values(outputs=kept)), told
+    return pipeline.with_recipe(pipeline.recipe.with_values(outputs=kept)), findings
 
 
 def idle_outputs(graph: Graph) -> dict[str, str]:
@@ -163,7 +163,9 @@ class HandedModel:
     @cached_property
     def nhwc(self) -> frozenset[str]:
         """Inputs whose channels are last, and first in the file."""
-        return frozenset(each.name for each in self.plans if each.layout == "NHWC")
+        return frozenset(
+            input_plan.name for input_plan in self.plans if input_plan.layout == "NHWC"
+        )
 
     @cached_property
     def shape_sets(self) -> tuple[ShapeSet, ...]:
@@ -174,18 +176,18 @@ class HandedModel:
         """
         pipeline = self.pipeline
         base = pipeline.optimised.graph.graph
-        found = [ShapeSet(pipeline, self.graph, base)]
+        sets = [ShapeSet(pipeline, self.graph, base)]
         for shapes in (pipeline.recipe.source.dynamic_input or ())[1:]:
             sized = pipeline.with_recipe(
                 pipeline.recipe.with_values(dynamic_input=None, input_size_list=shapes)
             )
-            wanted = sized.optimised.graph.graph
+            optimised = sized.optimised.graph.graph
             if self.by == "vendor":
                 graph = sized.loaded.graph.graph
             else:
-                graph = rebind_input_shapes(self.graph, base, wanted)
-            found.append(ShapeSet(sized, graph, wanted))
-        return tuple(found)
+                graph = rebind_input_shapes(self.graph, base, optimised)
+            sets.append(ShapeSet(sized, graph, optimised))
+        return tuple(sets)
 
     @cached_property
     def onnx(self) -> bytes:
@@ -210,7 +212,7 @@ class HandedModel:
         several = len(sets) > 1
         graph = self.graph
         if several:
-            graph = for_every_shape(graph, [each.graph for each in sets[1:]])
+            graph = for_every_shape(graph, [shape_set.graph for shape_set in sets[1:]])
         if tensors:
             graph = with_outputs(graph, tensors, keep=True)
         level = self.pipeline.recipe.quantization.optimization_level
@@ -227,7 +229,7 @@ class HandedModel:
         """Constants of the file that are whole numbers and no weights: shapes, axes, places."""
         wide = (ir.DataType.INT64, ir.DataType.BOOL)
         constants = self._file.model.graph.initializers
-        return frozenset(name for name, each in constants.items() if each.dtype in wide)
+        return frozenset(name for name, constant in constants.items() if constant.dtype in wide)
 
     def file_at(self, shapes: ShapeSet) -> Graph:
         """The file of generation 2, with the inputs of a set of shapes."""
@@ -247,7 +249,8 @@ class HandedModel:
     def largest(self) -> ShapeSet:
         """The set of shapes whose layers the compiler prints first, and whose memory it plans."""
         return max(
-            self.shape_sets, key=lambda each: sum(prod(spec.shape) for spec in each.wanted.inputs)
+            self.shape_sets,
+            key=lambda shape_set: sum(prod(spec.shape) for spec in shape_set.wanted.inputs),
         )
 
     @cached_property
@@ -312,21 +315,23 @@ class HandedModel:
         limit = count if count is not None else sample_limit(part.batch_size, part.epochs)
         samples = RecipeSamples(plain, self.pipeline.generation, self.pipeline.reporter)
         for feed in islice(samples.feeds(inputs or self.graph.inputs, dataset), limit):
-            arrays = [feed[each.name] for each in self.plans]
+            arrays = [feed[input_plan.name] for input_plan in self.plans]
             if padded:
-                arrays = [_raw(a, each) for a, each in zip(arrays, self.plans, strict=True)]
+                arrays = [
+                    _raw(a, input_plan) for a, input_plan in zip(arrays, self.plans, strict=True)
+                ]
             yield self.as_handed(arrays)
 
     def as_handed(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """One sample, an array for each input of the graph, in the layout of the file."""
         return [
-            array.transpose(0, 3, 1, 2) if each.name in self.nhwc else array
-            for array, each in zip(arrays, self.plans, strict=True)
+            array.transpose(0, 3, 1, 2) if input_plan.name in self.nhwc else array
+            for array, input_plan in zip(arrays, self.plans, strict=True)
         ]
 
     def feed_of(self, file: Graph, feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """A feed of the graph for a file of :meth:`onnx_with`, whose inputs have its order."""
-        arrays = self.as_handed([feed[each.name] for each in self.plans])
+        arrays = self.as_handed([feed[input_plan.name] for input_plan in self.plans])
         names = [spec.name for spec in file.inputs]
         # np.ascontiguousarray would make one row of a number
         return {name: np.asarray(a, order="C") for name, a in zip(names, arrays, strict=True)}

@@ -44,7 +44,7 @@ class Toolkits:
     @property
     def stopped(self) -> bool:
         """Whether one of them was ended while it worked."""
-        return any(each.stopped for each in self._open.values())
+        return any(toolkit.stopped for toolkit in self._open.values())
 
     def get(self, environment: ToolkitEnvironment) -> Toolkit:
         """One that can be asked.
@@ -52,13 +52,13 @@ class Toolkits:
         Raises:
             ToolkitError: it does not start.
         """
-        found = self._open.get(environment.python)
-        if found is None or not found.alive:
-            if found is not None:
-                found.close(kill=True)
-            found = Toolkit(environment, self._folder, self._reporter)
-            self._open[environment.python] = found
-        return found
+        toolkit = self._open.get(environment.python)
+        if toolkit is None or not toolkit.alive:
+            if toolkit is not None:
+                toolkit.close(kill=True)
+            toolkit = Toolkit(environment, self._folder, self._reporter)
+            self._open[environment.python] = toolkit
+        return toolkit
 
     def _words(self, text: str) -> str:
         return self.told(text)
@@ -149,6 +149,6 @@ class LogFolder:
 
 def _prune(place: Path) -> None:
     """Remove all but the newest folders; their names begin with their time."""
-    found = sorted(each for each in place.iterdir() if each.is_dir())
-    for each in found[: max(0, len(found) - _KEPT + 1)]:
-        shutil.rmtree(each, ignore_errors=True)
+    folders = sorted(folder for folder in place.iterdir() if folder.is_dir())
+    for folder in folders[: max(0, len(folders) - _KEPT + 1)]:
+        shutil.rmtree(folder, ignore_errors=True)

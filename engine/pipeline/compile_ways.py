@@ -98,7 +98,7 @@ def changes(asked: Pipeline, taken: Pipeline) -> dict[str, JsonValue]:
     """Options that a way has otherwise than what was asked for."""
     names = ("optimization_level", "quantized_method")
     values = {name: taken.recipe.value(name) for name in names}
-    return {name: each for name, each in values.items() if each != asked.recipe.value(name)}
+    return {name: value for name, value in values.items() if value != asked.recipe.value(name)}
 
 
 def another_way_finding(
@@ -158,16 +158,16 @@ def failed_ways(error: EngineError, tried: list[str]) -> EngineError:
 def _sqnr(pipeline: Pipeline) -> float | None:
     """The lowest SQNR of an output on the first calibration sample, in dB; None: not known."""
     try:
-        build, wanted = pipeline.quantized.graph.graph, pipeline.optimised.graph.graph
+        build, float_graph = pipeline.quantized.graph.graph, pipeline.optimised.graph.graph
         feed = next(iter(pipeline.feeds(pipeline.dataset.first(1))), None)
         if feed is None:
             return None
-        simulated, true = Session(build).run(feed), Session(wanted).run(feed)
+        simulated, true = Session(build).run(feed), Session(float_graph).run(feed)
     except EngineError:
         return None
-    found = []
-    for spec in wanted.outputs:
+    levels = []
+    for spec in float_graph.outputs:
         sums = ErrorSums() + error_sums(true[spec.name], simulated[spec.name])[0]
         if sums.sqnr is not None:
-            found.append(sums.sqnr)
-    return min(found, default=None)
+            levels.append(sums.sqnr)
+    return min(levels, default=None)

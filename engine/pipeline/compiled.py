@@ -142,12 +142,12 @@ def compile_models(
     """
     for _, path in chips:
         _folder_of(path)
-        for each in (path, side_path(path)):
-            refuse_existing(each, overwrite=asked.force)
-    pipeline, told = without_idle_outputs(pipeline)
-    with _Compilation(pipeline, asked, recipe, told) as compilation:
-        found = tuple(compilation.chip(chip, path) for chip, path in chips)
-    return CompiledModels(model=pipeline.source.path.name, chips=found)
+        for file in (path, side_path(path)):
+            refuse_existing(file, overwrite=asked.force)
+    pipeline, findings = without_idle_outputs(pipeline)
+    with _Compilation(pipeline, asked, recipe, findings) as compilation:
+        results = tuple(compilation.chip(chip, path) for chip, path in chips)
+    return CompiledModels(model=pipeline.source.path.name, chips=results)
 
 
 def _folder_of(path: Path) -> None:
@@ -234,7 +234,7 @@ class _Compilation:
         tried: list[str] = []
         for way in tries:
             try:
-                found = self._by_way(blank, target, way)
+                result = self._by_way(blank, target, way)
             except JobCancelledError:
                 raise
             except EngineError as error:
@@ -250,13 +250,13 @@ class _Compilation:
                     tried.append(way.words)
                 continue
             if first is None:
-                return found
+                return result
             cycles = None
             if not isinstance(first, QuantizationError):
                 plan, _ = self._estimate(target.chip.name, asked)
                 cycles = None if plan is None else plan.total_cycles
-            note = another_way_finding(way, asked, first, found, cycles)
-            return replace(found, findings=(note, *found.findings))
+            note = another_way_finding(way, asked, first, result, cycles)
+            return replace(result, findings=(note, *result.findings))
         if first is None:
             raise CompilerError(
                 "There is no way to compile.", remedy="Please report this, with the recipe."
@@ -268,9 +268,9 @@ class _Compilation:
         notes = target.notes
         model, names = handed.file_for(environment.version)
         targets, idle = handed.op_target
-        for told in idle_targets(idle) if chip.generation > 1 else ():
-            self._pipeline.reporter.emit(LogLine(f"{chip.name}: {told.what}", "warning"))
-            notes = (*notes, told)
+        for idle_target in idle_targets(idle) if chip.generation > 1 else ():
+            self._pipeline.reporter.emit(LogLine(f"{chip.name}: {idle_target.what}", "warning"))
+            notes = (*notes, idle_target)
         options = toolkit_options(
             handed.pipeline.recipe,
             chip,
@@ -294,11 +294,11 @@ class _Compilation:
             # nobody asked for another way: that it computes the same is looked at
             samples = replace(samples, count=1)
         target = replace(target, notes=notes)
-        found, cached = self._compiled(target, handed, request, samples)
-        made = self._told(blank, target, handed, request, options, found, cached=cached)
-        if way.words and made.problem:  # it computes something else: the next way may not
-            raise CompilerError(made.problem, cause=made.cause, remedy=made.remedy)
-        return made
+        compiled, cached = self._compiled(target, handed, request, samples)
+        result = self._told(blank, target, handed, request, options, compiled, cached=cached)
+        if way.words and result.problem:  # it computes something else: the next way may not
+            raise CompilerError(result.problem, cause=result.cause, remedy=result.remedy)
+        return result
 
     def _quantizer(self, chip: Chip) -> tuple[QuantizedBy, tuple[Finding, ...]]:
         """Whose quantization the model of a chip has.
@@ -307,27 +307,27 @@ class _Compilation:
             UsageError: as of :func:`choose_quantizer`.
         """
         pipeline = self._pipeline
-        found = choose_quantizer(pipeline.recipe, chip, self._asked.quantizer)
-        if found[0] != "nobody" or not is_quantized_source(pipeline.optimised.graph.graph):
-            return found
-        told = Finding(
+        choice = choose_quantizer(pipeline.recipe, chip, self._asked.quantizer)
+        if choice[0] != "nobody" or not is_quantized_source(pipeline.optimised.graph.graph):
+            return choice
+        finding = Finding(
             "source-quantization-compiled",
             "info",
             chip.name,
             "The model came quantized: its own scales and zero points are compiled.",
             "do_quantization is off, and its Q/DQ pairs stay.",
         )
-        return "ours", (told,)
+        return "ours", (finding,)
 
     def _failed(self, blank: Compiled, error: EngineError) -> Compiled:
         if isinstance(error, JobCancelledError):
             raise error
-        told = self._toolkits.told
-        self._pipeline.reporter.emit(LogLine(f"{blank.chip}: {told(error.what)}", "error"))
+        restore = self._toolkits.told
+        self._pipeline.reporter.emit(LogLine(f"{blank.chip}: {restore(error.what)}", "error"))
         return replace(
             blank,
-            problem=told(error.what),
-            cause=told(error.cause),
+            problem=restore(error.what),
+            cause=restore(error.cause),
             # the log with the user's names, where there is one
             remedy=self._logs.raw.sub(blank.log, error.remedy) if blank.log else error.remedy,
             exit_code=error.exit_code,
@@ -369,11 +369,11 @@ class _Compilation:
         stage = compiled_stage(chip, facts, run)
         asked = self._pipeline.with_stage(stage)
         asked.told = self._pipeline.told
-        found = asked.get(stage)
+        result = asked.get(stage)
         cached = asked.times[-1].cached
         if cached:
-            self._logs.write(target.log, request.names.told(found.log))
-        return found, cached
+            self._logs.write(target.log, request.names.told(result.log))
+        return result, cached
 
     def _estimate(
         self, chip: str, handed: HandedModel
@@ -393,12 +393,12 @@ class _Compilation:
         try:
             settings, layers = cost_inputs(untold, what_if)
             kept = {
-                f"{name}{KEPT_IN_FLOAT16}": each for name, each in settings.layer_dtypes.items()
+                f"{name}{KEPT_IN_FLOAT16}": dtype for name, dtype in settings.layer_dtypes.items()
             }
             settings = replace(settings, layer_dtypes={**settings.layer_dtypes, **kept})
             file = handed.file_at(handed.largest)
-            found = estimate_chip(file, chip, settings, layers)
-            return found, _no_plan(chip, found.problem, remedy=found.remedy)
+            estimate = estimate_chip(file, chip, settings, layers)
+            return estimate, _no_plan(chip, estimate.problem, remedy=estimate.remedy)
         except EngineError as error:
             return None, _no_plan(chip, error.what, error.cause, error.remedy)
 
@@ -428,7 +428,7 @@ class _Compilation:
         handed: HandedModel,
         request: CompilerRequest,
         options: ToolkitOptions,
-        found: CompiledModel,
+        compiled: CompiledModel,
         *,
         cached: bool,
     ) -> Compiled:
@@ -438,38 +438,38 @@ class _Compilation:
             CompilerError: the model is not what was built, and that is not accepted.
         """
         names, path = request.names, target.path
-        told = found.opinion or SecondOpinion()
-        told = replace(told, problem=names.told(told.problem))
-        judgement = judge(told, handed, accept=self._asked.accept_difference)
+        opinion = compiled.opinion or SecondOpinion()
+        opinion = replace(opinion, problem=names.told(opinion.problem))
+        judgement = judge(opinion, handed, accept=self._asked.accept_difference)
         blank = replace(
             blank,
-            outputs=told.outputs,
-            samples_from=told.samples_from,
-            opinion_seconds=found.opinion.seconds if found.opinion else None,
+            outputs=opinion.outputs,
+            samples_from=opinion.samples_from,
+            opinion_seconds=compiled.opinion.seconds if compiled.opinion else None,
         )
         if judgement.error is not None:
             return self._failed(replace(blank, log=target.shown_log), judgement.error)
-        digest = hashlib.sha256(found.model).hexdigest()
-        side = side_file(self._origin(handed), request, blank.toolkit, path, digest, found.model)
-        with self._logs.file(f"{path.stem}.rknn", found.model) as copy:
+        digest = hashlib.sha256(compiled.model).hexdigest()
+        side = side_file(self._origin(handed), request, blank.toolkit, path, digest, compiled.model)
+        with self._logs.file(f"{path.stem}.rknn", compiled.model) as copy:
             _, misfits = check_compiled(copy, request, handed.inputs, handed.graph.outputs)
-        contents = [(path, found.model), (side_path(path), side)]
+        contents = [(path, compiled.model), (side_path(path), side)]
         atomic_write_all(contents, overwrite=self._asked.force)
         if blank.quantized_by != "vendor":
             keep_build(digest, self._container(blank.chip, handed))
-        self._pipeline.reporter.emit(ArtifactWritten(str(path), "rknn", len(found.model)))
+        self._pipeline.reporter.emit(ArtifactWritten(str(path), "rknn", len(compiled.model)))
         estimate, no_plan = self._estimate(blank.chip, handed)
-        printed = names.table(parse_printed(_first_shapes(found.log)))
+        printed = names.table(parse_printed(_first_shapes(compiled.log)))
         table = compiler_table(printed, estimate, handed.layers)
         memory = estimate.memory if estimate else None
         return replace(
             blank,
             path=str(path),
-            size=len(found.model),
+            size=len(compiled.model),
             sha256=digest,
             side_file=str(side_path(path)),
             cached=cached,
-            seconds=found.seconds,
+            seconds=compiled.seconds,
             layers=table.layers,
             internal_bytes=table.internal_bytes,
             weight_bytes=table.weight_bytes,
@@ -483,7 +483,7 @@ class _Compilation:
                 *judgement.findings,
                 *options.findings,
                 *misfits,
-                *notice_findings(found.log, names.told, handed.integers),
+                *notice_findings(compiled.log, names.told, handed.integers),
                 *no_plan,
                 *table.findings,
             ),

@@ -49,18 +49,18 @@ def estimates(
     # what the stage takes is there before the clock starts
     _ = asked.loaded.graph.graph, asked.optimised.graph.graph
     begun = time.perf_counter()
-    found = asked.get(estimate_stage(what_if)).chips
+    raw = asked.get(estimate_stage(what_if)).chips
     kept = kept_calibrations() if calibrated else {}
-    told = tuple(_told(apply(each, kept), layers=layers, spans=spans) for each in found)
+    chips = tuple(_told(apply(estimate, kept), layers=layers, spans=spans) for estimate in raw)
     seconds = round(time.perf_counter() - begun, 4)
-    return Estimates(pipeline.source.path.name, told, seconds)
+    return Estimates(pipeline.source.path.name, chips, seconds)
 
 
-def _told(found: ChipEstimate, *, layers: bool, spans: bool) -> ChipEstimate:
-    memory = found.memory
+def _told(estimate: ChipEstimate, *, layers: bool, spans: bool) -> ChipEstimate:
+    memory = estimate.memory
     if memory is not None and not spans:
         memory = replace(memory, spans=())
-    return replace(found, memory=memory, layers=found.layers if layers else ())
+    return replace(estimate, memory=memory, layers=estimate.layers if layers else ())
 
 
 def check(pipeline: Pipeline, chips: Sequence[str], dtype: str | None = None) -> CheckAnswer:
@@ -69,28 +69,28 @@ def check(pipeline: Pipeline, chips: Sequence[str], dtype: str | None = None) ->
     Raises:
         EngineError: as :func:`estimates`.
     """
-    found = estimates(pipeline, WhatIf(tuple(chips), dtype, batch=1))
-    return CheckAnswer(found.model, tuple(map(_check_of, found.chips)))
+    answer = estimates(pipeline, WhatIf(tuple(chips), dtype, batch=1))
+    return CheckAnswer(answer.model, tuple(map(_check_of, answer.chips)))
 
 
-def _check_of(found: ChipEstimate) -> ChipCheck:
+def _check_of(estimate: ChipEstimate) -> ChipCheck:
     rows = tuple(
         row
-        for row in found.layers
+        for row in estimate.layers
         # a reason without another target: what the NPU of generation 1 computes slowly
         if (row.target != "NPU" or row.reason) and row.op not in ("InputOperator", "OutputOperator")
     )
     return ChipCheck(
-        found.chip,
-        found.generation,
-        found.dtype,
-        found.npu_layers,
-        found.cpu_layers,
-        found.refused_layers,
+        estimate.chip,
+        estimate.generation,
+        estimate.dtype,
+        estimate.npu_layers,
+        estimate.cpu_layers,
+        estimate.refused_layers,
         rows,
-        found.problem,
-        found.unknown_layers,
-        found.warnings,
+        estimate.problem,
+        estimate.unknown_layers,
+        estimate.warnings,
     )
 
 
@@ -105,16 +105,16 @@ def advice(
     from engine.cost.estimate import advice as advise
 
     inputs = cost_inputs(pipeline, WhatIf((chip,), dtype, batch=1, npu_mhz=npu_mhz))
-    found, told = advise(pipeline.loaded.graph.graph, chip, *inputs)
-    if found.problem:
-        raise UsageError(found.problem, remedy=found.remedy)
+    estimate, advices = advise(pipeline.loaded.graph.graph, chip, *inputs)
+    if estimate.problem:
+        raise UsageError(estimate.problem, remedy=estimate.remedy)
     kept = kept_calibrations()
     factor = kept[chip].factor if chip in kept else 1.0
     rows = tuple(
-        replace(each, gain_ms=None if each.gain_ms is None else each.gain_ms * factor)
-        for each in told
+        replace(advised, gain_ms=None if advised.gain_ms is None else advised.gain_ms * factor)
+        for advised in advices
     )
-    time_ms = apply(found, kept).time_ms
+    time_ms = apply(estimate, kept).time_ms
     return AdviceAnswer(chip, None if time_ms is None else time_ms.value, rows)
 
 
@@ -137,9 +137,9 @@ def calibrate(pipeline: Pipeline, run: str | None = None) -> Calibrated:
         npu_mhz=measured.npu_mhz,
     )
     estimated = estimates(pipeline, what_if, calibrated=False).chips[0]
-    found = calibration(measured, estimated, name)
-    save(found)
-    return found
+    kept_ratio = calibration(measured, estimated, name)
+    save(kept_ratio)
+    return kept_ratio
 
 
 def estimator_of(pipeline: Pipeline, chip: str) -> Callable[[Mapping[str, str]], ChipEstimate]:
@@ -179,8 +179,8 @@ def resized(pipeline: Pipeline, sizes: Sequence[str]) -> Pipeline:
     if not sizes:
         return pipeline
     read = [_size(text) for text in sizes]
-    given = dict(read)
-    if len(given) < len(read) or ("" in given and len(given) > 1):
+    shapes_of_inputs = dict(read)
+    if len(shapes_of_inputs) < len(read) or ("" in shapes_of_inputs and len(shapes_of_inputs) > 1):
         raise UsageError(
             "Two sizes are given for one input.",
             cause=f"They are {sanitize(' and '.join(sizes), 300)}.",
@@ -191,16 +191,16 @@ def resized(pipeline: Pipeline, sizes: Sequence[str]) -> Pipeline:
         inputs = pipeline.loaded.graph.graph.inputs
     except EngineError:
         if recipe.source.inputs is None:  # dynamic: the sizes given are all that is known
-            named = list(given) if "" not in given else None
-            wanted = [list(each) for each in given.values()]
-            return pipeline.with_recipe(recipe.with_values(inputs=named, input_size_list=wanted))
+            named = list(shapes_of_inputs) if "" not in shapes_of_inputs else None
+            size_list = [list(row) for row in shapes_of_inputs.values()]
+            return pipeline.with_recipe(recipe.with_values(inputs=named, input_size_list=size_list))
         inputs = ()
     shapes = {spec.name: list(spec.shape) for spec in inputs}
     if not shapes:
         shapes = {name: [] for name in recipe.source.inputs or ()}
-    if "" in given and len(shapes) == 1:
-        given = dict.fromkeys(shapes, given[""])
-    for name, shape in given.items():
+    if "" in shapes_of_inputs and len(shapes) == 1:
+        shapes_of_inputs = dict.fromkeys(shapes, shapes_of_inputs[""])
+    for name, shape in shapes_of_inputs.items():
         if name not in shapes:
             raise UsageError(
                 f"The model has no input {sanitize(name, 80)!r}."

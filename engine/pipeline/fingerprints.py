@@ -77,13 +77,13 @@ def digest_of_dataset(dataset: Dataset) -> str:
 @cache
 def library_versions() -> tuple[tuple[str, str], ...]:
     """(name, version) of the libraries that decide numbers or bytes."""
-    found = []
+    versions = []
     for name in ("numpy", "onnx", "onnx-ir", "onnxruntime", "pillow", "protobuf"):
         try:
-            found.append((name, version(name)))
+            versions.append((name, version(name)))
         except PackageNotFoundError:
-            found.append((name, "unknown"))
-    return tuple(found)
+            versions.append((name, "unknown"))
+    return tuple(versions)
 
 
 @cache

@@ -71,8 +71,8 @@ def opinion_of(
     reporter = handed.pipeline.reporter
     reporter.emit(LogLine("The two simulators differ; looking for the first layer that does."))
     begun = time.perf_counter()
-    given = samples.dataset(handed)
-    sample = next(opinion_samples(handed, handed.shape_sets[0], given, 1))
+    dataset = samples.dataset(handed)
+    sample = next(opinion_samples(handed, handed.shape_sets[0], dataset, 1))
     first = None
     try:
         run.release()
@@ -120,22 +120,22 @@ def first_apart(
     for _ in range(_MOST_BUILDS):
         if not chosen:
             break
-        found = compare(chosen)
+        difference = compare(chosen)
         checked += len(chosen)
-        if found is None:
+        if difference is None:
             break  # nothing that the best is computed of differs
-        best = found
-        equal.update(chosen[: chosen.index(found.tensor)])
-        chosen = _before(handed.graph, found.tensor, sizes, equal)
+        best = difference
+        equal.update(chosen[: chosen.index(difference.tensor)])
+        chosen = _before(handed.graph, difference.tensor, sizes, equal)
     return None if best is None else replace(best, checked=checked)
 
 
 def _before(graph: Graph, tensor: str, sizes: Mapping[str, int], equal: set[str]) -> list[str]:
     """The nearest tensors that a tensor is computed of, in order; not those known to be equal."""
-    found: set[str] = set()
+    names: set[str] = set()
     room = _MOST_BYTES
     seen, waiting = {tensor}, deque([graph.value(tensor).producer()])
-    while waiting and len(found) < _AT_ONCE and room > 0:
+    while waiting and len(names) < _AT_ONCE and room > 0:
         node = waiting.popleft()
         for value in () if node is None else node.inputs:
             if value is None or value.name in seen or value.name in equal:
@@ -143,9 +143,9 @@ def _before(graph: Graph, tensor: str, sizes: Mapping[str, int], equal: set[str]
             seen.add(value.name or "")
             waiting.append(value.producer())
             if value.name in sizes:
-                found.add(value.name or "")
+                names.add(value.name or "")
                 room -= sizes[value.name or ""]
-    return [name for name in sizes if name in found]
+    return [name for name in sizes if name in names]
 
 
 def _spread(names: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
@@ -153,7 +153,7 @@ def _spread(names: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
     step = max(1, -(-len(names) // _AT_ONCE))
     while True:
         chosen = list(names[::-1][::step])[::-1]
-        if len(chosen) <= 1 or sum(sizes[each] for each in chosen) <= _MOST_BYTES:
+        if len(chosen) <= 1 or sum(sizes[tensor] for tensor in chosen) <= _MOST_BYTES:
             return chosen
         step += 1
 
@@ -163,7 +163,7 @@ def _candidates(handed: HandedModel) -> dict[str, int]:
     graph = handed.graph
     merged = (*fused_roundings(graph), *table_roundings(graph)) if fuses(handed) else ()
     gone = {node.name for node in merged}
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for node in graph.nodes:
         if node.op_type != "QuantizeLinear" or node.name in gone:
             continue
@@ -173,8 +173,8 @@ def _candidates(handed: HandedModel) -> dict[str, int]:
         value = readers[0].outputs[0]
         if value.is_graph_output() or not value.uses() or value.shape is None:
             continue
-        found[value.name or ""] = 4 * int(np.prod([int(size) for size in value.shape.numpy()]))
-    return found
+        sizes[value.name or ""] = 4 * int(np.prod([int(size) for size in value.shape.numpy()]))
+    return sizes
 
 
 def _compare(
@@ -186,8 +186,8 @@ def _compare(
 ) -> FirstApart | None:
     """The first of the tensors that are outputs of a file, behind its own, that is not equal."""
     file = Graph.from_bytes(data)
-    given = handed.feed_of(file, feed)
-    ours = list(reference_session(numbers_of(file, fused=fuses(handed))).run(given).values())
+    inputs = handed.feed_of(file, feed)
+    ours = list(reference_session(numbers_of(file, fused=fuses(handed))).run(inputs).values())
     own = len(handed.graph.outputs)
     if len(theirs) != len(ours) or len(ours) != own + len(names):
         raise CompilerError(
@@ -198,7 +198,7 @@ def _compare(
         )
     scales = steps_of_outputs(file)
     for at, name in enumerate(names, own):
-        one, two = (np.asarray(each[at], np.float32).ravel() for each in (theirs, ours))
+        one, two = (np.asarray(side[at], np.float32).ravel() for side in (theirs, ours))
         scale = scales[at]
         if one.size != two.size or scale is None:
             continue

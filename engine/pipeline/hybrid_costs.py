@@ -41,17 +41,17 @@ class EstimatedCosts:
 
     def of(self, choices: Mapping[str, str]) -> ChoiceCost | None:
         """As of :class:`engine.hybrid.noise_model.ChoiceCosts`."""
-        found = self.estimate(choices)
-        if found is None or found.time_ms is None or found.memory is None:
+        estimate = self.estimate(choices)
+        if estimate is None or estimate.time_ms is None or estimate.memory is None:
             return None
-        return ChoiceCost(found.time_ms.value, found.memory.total)
+        return ChoiceCost(estimate.time_ms.value, estimate.memory.total)
 
     def _estimate(self, choices: Mapping[str, str]) -> ChipEstimate | None:
         try:
-            found = self._again(choices)
+            estimate = self._again(choices)
         except EngineError:  # hybrid quantization goes on without figures of time
             return None
-        return None if found.problem else found
+        return None if estimate.problem else estimate
 
     @cached_property
     def _again(self) -> Callable[[Mapping[str, str]], ChipEstimate]:
@@ -92,9 +92,9 @@ _Figures = tuple[float, int, str]
 """ms, bytes of weights, place."""
 
 
-def _by_layer(found: ChipEstimate) -> dict[str, _Figures]:
+def _by_layer(estimate: ChipEstimate) -> dict[str, _Figures]:
     figures: dict[str, _Figures] = {}
-    for row in found.layers:
+    for row in estimate.layers:
         if row.op in ("InputOperator", "OutputOperator", "exDataConvert"):
             continue
         time, weights, place = figures.get(row.id, (0.0, 0, row.target))
@@ -106,7 +106,7 @@ def _by_layer(found: ChipEstimate) -> dict[str, _Figures]:
 def _with(row: LayerRow, own: _Figures | None, more: _Figures | None, dtype: str) -> LayerRow:
     if own is None:
         return row  # it is fused into another layer, or removed
-    found = replace(row, time_ms=own[0], target=own[2])
+    costed = replace(row, time_ms=own[0], target=own[2])
     if more is None or row.dtype == dtype or dtype not in row.choices:
-        return found
-    return replace(found, promote_ms=more[0] - own[0], promote_bytes=more[1] - own[1])
+        return costed
+    return replace(costed, promote_ms=more[0] - own[0], promote_bytes=more[1] - own[1])

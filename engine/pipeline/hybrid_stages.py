@@ -42,7 +42,7 @@ def stages_of(data: HybridData, graph: GraphData, edits: Edits) -> tuple[Stage[A
     """
     facts = {**OPTIMISE.versions, "hybrid": data.facts.model}
     key = cache_key(Recipe(), "optimise", extra=facts)
-    given: dict[str, Stage[Any]] = {
+    replaced: dict[str, Stage[Any]] = {
         "load": replace(LOAD, run=lambda _, key: _loaded(key, data, graph), codec=None, key=key),
         "optimise": replace(
             OPTIMISE, run=lambda _, key: OptimisedGraph(key, graph, ()), codec=None, key=key
@@ -62,7 +62,7 @@ def stages_of(data: HybridData, graph: GraphData, edits: Edits) -> tuple[Stage[A
         inputs=("quantize",),
         findings=lambda pipeline: (*edits.findings, *not_applied(pipeline.result("honour"))),
     )
-    return (*(given.get(stage.name, stage) for stage in STAGES), honour)
+    return (*(replaced.get(stage.name, stage) for stage in STAGES), honour)
 
 
 def _loaded(key: str, data: HybridData, graph: GraphData) -> LoadedModel:

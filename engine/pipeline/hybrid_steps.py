@@ -126,14 +126,14 @@ def write_step1(
     dtype = resolve_promotion_dtype(pipeline) if proposal or custom_hybrid else ""
     chosen = subgraph_layers(layers, custom_hybrid or ())
     lifted |= dict.fromkeys(chosen, dtype)
-    found = None
+    proposed = None
     if proposal:
         samples = subsample(pipeline.feeds(), max(1, proposal_dataset_size))
         trim_heap()
-        found = propose(quantized, samples, dtype=dtype, reporter=pipeline.reporter)
+        proposed = propose(quantized, samples, dtype=dtype, reporter=pipeline.reporter)
         trim_heap()
-        lifted |= found.layers
-    remark = "" if found is None else remark_of(found)
+        lifted |= proposed.layers
+    remark = "" if proposed is None else remark_of(proposed)
     config = render_config(build_config(layers, quantized.table, generation, lifted), remark)
     structure, weights = structure_json(layers) if generation == 1 else (graph.to_bytes(), {})
     data = _data_of(pipeline, structure, config, weights)
@@ -141,7 +141,7 @@ def write_step1(
     sizes = atomic_write_all(contents, overwrite=overwrite)
     for (path, _), size in zip(contents, sizes, strict=True):
         pipeline.reporter.emit(ArtifactWritten(str(path), "hybrid", size))
-    return files, found
+    return files, proposed
 
 
 def _quantized(pipeline: Pipeline) -> Quantized:

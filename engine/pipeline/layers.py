@@ -59,8 +59,8 @@ def _same_named(options: Quantization) -> dict[str, Value]:
     """The options that are settings as they stand, under their own names."""
     from engine.quantize import QuantizeSettings
 
-    wanted = {each.name for each in fields(QuantizeSettings)}
-    return {name: value for name, value in options.values.items() if name in wanted}
+    names = {field.name for field in fields(QuantizeSettings)}
+    return {name: value for name, value in options.values.items() if name in names}
 
 
 def by_layer(pipeline: Pipeline, entries: Mapping[str, T]) -> dict[str, T]:
@@ -100,18 +100,18 @@ def _by(
     from engine.quantize import plan
 
     layers = plan(pipeline.optimised.graph.graph).layers if entries else LayerMap()
-    found: dict[str, T] = {}
+    by_key: dict[str, T] = {}
     said: dict[str, str] = {}
     for name, entry in entries.items():
         key = key_of(layers, name)
-        if key in found and found[key] != entry:
+        if key in by_key and by_key[key] != entry:
             raise QuantizationError(
                 f"{sanitize(said[key], 120)!r} and {sanitize(name, 120)!r} are one layer "
                 "and are given two values.",
                 remedy="Give the layer one entry.",
             )
-        found[key], said[key] = entry, name
-    return found
+        by_key[key], said[key] = entry, name
+    return by_key
 
 
 def quantized_of(pipeline: Pipeline) -> Quantized:

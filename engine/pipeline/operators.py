@@ -88,9 +88,9 @@ def note_of(graph: Graph) -> Finding | None:
 
 def _from_file(code: str, allowed: Collection[Path]) -> CustomOperator:
     """The operator of one ``FILE.py:Name``."""
-    found = named_object(code, allowed, "custom_ops", isclass, "class")
+    operator_class = named_object(code, allowed, "custom_ops", isclass, "class")
     path = Path(code.rpartition(":")[0])
     try:
-        return from_class(found, f"{sanitize(path.name, 120)}:{code.rpartition(':')[2]}")
+        return from_class(operator_class, f"{sanitize(path.name, 120)}:{code.rpartition(':')[2]}")
     except UsageError as error:
         raise code_error("custom_ops", error.what, error.cause, error.remedy) from error

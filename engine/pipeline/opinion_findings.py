@@ -232,11 +232,11 @@ def _coarse(handed: HandedModel) -> str:
     """The layers whose scales are farther apart than the chip has them, with their channels."""
     if handed.by != "ours" or handed.generation == 1:
         return ""
-    found = wide_layers(handed.graph, handed.span)
+    counts = wide_layers(handed.graph, handed.span)
     layers = handed.layers.by_node
     shown = [
         f"{sanitize(layers[name].outputs[0] if name in layers else name, 80)} ({count})"
-        for name, count in found.items()
+        for name, count in counts.items()
     ]
     more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
     return ", ".join(shown[:_SHOWN]) + more
@@ -290,21 +290,21 @@ def _on_edge(first: FirstApart) -> bool:
 def _known(handed: HandedModel, first: FirstApart | None) -> str:
     """The cause, where the toolkit is known to compute an operator otherwise."""
     if first is not None:
-        found = [first.op] if first.op in _OTHERWISE else []
+        ops = [first.op] if first.op in _OTHERWISE else []
     else:
-        found = [op for op in _OTHERWISE if op in _operators(handed)]
-    text = "; ".join(_OTHERWISE[op] for op in found)
+        ops = [op for op in _OTHERWISE if op in _operators(handed)]
+    text = "; ".join(_OTHERWISE[op] for op in ops)
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def _operators(handed: HandedModel) -> set[str]:
-    found = set()
+    op_types = set()
     for node in handed.graph.nodes:
         plain = node.op_type == "AveragePool" and not any(node.attributes.get_ints("pads", ()))
         nearest = node.op_type == "Resize" and node.attributes.get_string("mode") == "nearest"
         if not (plain or nearest):
-            found.add(node.op_type)
-    return found
+            op_types.add(node.op_type)
+    return op_types
 
 
 def _has_float16(handed: HandedModel) -> bool:
@@ -326,16 +326,16 @@ def _about(first: FirstApart) -> str:
 def _rows(rows: Sequence[OutputAgreement]) -> str:
     """The outputs that are farthest, with what tells it."""
     ordered = sorted(rows, key=lambda row: row.cosine)
-    told = []
+    texts = []
     for row in ordered[:_SHOWN]:
         at = f" at {row.shapes}" if row.shapes else ""
         equal = "" if row.max_steps is None else f", {100 * row.equal:.2f} % of the values equal"
-        told.append(
+        texts.append(
             f"output {sanitize(row.name, 60)}{at} has cosine {row.cosine:.6f}{equal}, SQNR "
             f"{sqnr_text(row.sqnr_db)} against the build's {sqnr_text(row.our_sqnr_db)}"
         )
     more = len(ordered) - _SHOWN
-    return "; ".join(told) + (f"; and {more} more" if more > 0 else "")
+    return "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
 
 
 def _fused(handed: HandedModel) -> Iterator[Finding]:

@@ -117,11 +117,11 @@ def reported_stages(
         return {name}.union(*map(taken, named[name].inputs))
 
     usual = {stage.name for stage in stages if not stage.on_request}
-    wanted = usual if last is None else taken(last) if last else set()
+    names = usual if last is None else taken(last) if last else set()
     return tuple(
         stage.name
         for stage in stages
-        if stage.name in wanted
+        if stage.name in names
         and stage.codec is not None
         and (quantized or not stage.quantized_only)
     )
@@ -134,8 +134,8 @@ class _Result(Generic[R]):
         self._stage = stage
 
     def __get__(self, pipeline: Pipeline, owner: type[Pipeline]) -> R:
-        found: R = pipeline.result(self._stage)
-        return found
+        result: R = pipeline.result(self._stage)
+        return result
 
 
 class Pipeline:
@@ -259,8 +259,8 @@ class Pipeline:
         Raises:
             EngineError: whatever the stage, or one before it, could not do.
         """
-        found: R = self.result(stage.name)
-        return found
+        result: R = self.result(stage.name)
+        return result
 
     def result(self, name: str) -> Any:
         """As :meth:`get`, by the name of the stage."""
@@ -271,8 +271,8 @@ class Pipeline:
             for before in self._inputs(stage):
                 self.result(before)
             key = self.key(name)
-            found = stage.run(self, key) if stage.codec is None else self._told(stage, key)
-            self._results[name] = found
+            result = stage.run(self, key) if stage.codec is None else self._told(stage, key)
+            self._results[name] = result
         return self._results[name]
 
     def key(self, name: str) -> str:
@@ -303,13 +303,13 @@ class Pipeline:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What the stages noticed; those that are needed for it run."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for stage in self._stages.values():
             if not stage.on_request and (self.quantized_build or not stage.quantized_only):
-                found += stage.findings(self)
+                findings += stage.findings(self)
         if self.cache is not None and self.cache.finding is not None:
-            found.append(self.cache.finding)
-        return tuple(found)
+            findings.append(self.cache.finding)
+        return tuple(findings)
 
     # -- telling -------------------------------------------------------------------------------
 

@@ -146,8 +146,8 @@ class OptimisedGraph:
     ) -> OptimisedGraph:
         """From the cache."""
         log = tuple(PassNote(**note) for note in json.loads(files["log.json"]))
-        found = _findings(json.loads(files["findings.json"]))
-        return cls(key, GraphData(data=files["graph.onnx"], operators=operators), log, found)
+        findings = _findings(json.loads(files["findings.json"]))
+        return cls(key, GraphData(data=files["graph.onnx"], operators=operators), log, findings)
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,8 @@ class Runnable:
         Raises:
             SimulationError: the graph does not run.
         """
-        found = self.session.run(feeds)
-        return {spec.name: found[spec.name] for spec in self.outputs}
+        arrays = self.session.run(feeds)
+        return {spec.name: arrays[spec.name] for spec in self.outputs}
 
     def in_form(self, arithmetic: Arithmetic, *, compiled: bool = False) -> Runnable:
         """The same in another arithmetic, or without roundings.
@@ -115,30 +115,30 @@ class Runnable:
             ContainerError: it is missing, foreign or corrupt.
             SimulationError: it has a custom operator that is not among ``operators``.
         """
-        found = load_packed(path)
+        container = load_packed(path)
         with reading(lambda why: does_not_run(path, why)):
-            return cls._of_content(found, operators)
+            return cls._of_content(container, operators)
 
     @classmethod
-    def _of_content(cls, found: Container, operators: CustomOperators | None) -> Runnable:
-        graph = found.graph.with_operators(operators) if operators else found.graph
+    def _of_content(cls, container: Container, operators: CustomOperators | None) -> Runnable:
+        graph = container.graph.with_operators(operators) if operators else container.graph
         session: Session | SegmentedSession
-        if found.segments:
+        if container.segments:
             from engine.export.segments.containers import segments_of
 
-            places = places_of(graph, found.layers or layers_of(graph))
-            session = SegmentedSession(graph, places, segments_of(found))
+            places = places_of(graph, container.layers or layers_of(graph))
+            session = SegmentedSession(graph, places, segments_of(container))
         else:
             session = Session(graph)
         return cls(
-            found.sha256,
-            found.name,
-            found.quantized,
+            container.sha256,
+            container.name,
+            container.quantized,
             graph,
             session,
-            found.table or {},
-            found.recipe,
-            found.layers,
+            container.table or {},
+            container.recipe,
+            container.layers,
         )
 
 

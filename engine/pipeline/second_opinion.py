@@ -89,8 +89,8 @@ class OpinionSamples:
         """
         if not self.count:
             return []
-        given, pipeline = self.dataset(handed), handed.pipeline
-        content = "seeded" if given is None else digest_of_dataset(given)
+        dataset, pipeline = self.dataset(handed), handed.pipeline
+        content = "seeded" if dataset is None else digest_of_dataset(dataset)
         stage = "quantize" if pipeline.quantized_build else "optimise"
         return [_METHOD, str(self.count), content, pipeline.key(stage)]
 
@@ -133,7 +133,7 @@ def second_opinion(run: CompilerRun, handed: HandedModel, samples: OpinionSample
         JobCancelledError: the user cancelled.
     """
     begun = time.perf_counter()
-    given = samples.dataset(handed)
+    dataset = samples.dataset(handed)
     opinion = SecondOpinion(samples_from=samples.source(handed))
     rows: list[OutputAgreement] = []
     cosines: list[float] = []
@@ -142,7 +142,7 @@ def second_opinion(run: CompilerRun, handed: HandedModel, samples: OpinionSample
         for shapes in handed.shape_sets:
             at = shapes.text if rows else ""
             one = _OfShapes(handed, shapes)
-            for raw, feed in opinion_samples(handed, shapes, given, samples.count):
+            for raw, feed in opinion_samples(handed, shapes, dataset, samples.count):
                 handed.pipeline.reporter.check_cancelled()
                 one.add(run, raw, feed)
             rows += [row.told() for row in one.rows]
@@ -157,8 +157,10 @@ def second_opinion(run: CompilerRun, handed: HandedModel, samples: OpinionSample
         opinion = replace(opinion, problem="The samples of the recipe do not fit the model.")
     except EngineError as error:
         if at:  # it ran with the first set of shapes
-            told = f"At {at} the vendor's simulator does not run the compiled model: {error.what}"
-            opinion = replace(opinion, mismatch=told)
+            mismatch = (
+                f"At {at} the vendor's simulator does not run the compiled model: {error.what}"
+            )
+            opinion = replace(opinion, mismatch=mismatch)
         else:
             opinion = replace(opinion, problem=_words(error))
     return replace(
@@ -241,10 +243,10 @@ class _OfShapes:
 
         The two only differ in how a mean is written, which moves values on an edge.
         """
-        told = [row.told() for row in self.file_rows]
+        rows = [row.told() for row in self.file_rows]
         return [
             row.cosine
-            for row in told
+            for row in rows
             if sqnr_rank(row.our_sqnr_db) - sqnr_rank(row.sqnr_db) >= FILE_LOSS_DB
         ]
 
@@ -255,25 +257,30 @@ def is_written_as(build: Graph, file: Graph) -> bool:
     One that is an output and is read inside gets a second one in the file: the numbers are the same
     without a look.
     """
-    found = diff(build, file)
-    if found.nodes_removed or found.values_removed or found.values_changed or found.interface:
+    difference = diff(build, file)
+    if (
+        difference.nodes_removed
+        or difference.values_removed
+        or difference.values_changed
+        or difference.interface
+    ):
         return False
     first = {
         _names(node.inputs): node for node in build.nodes if node.op_type == "DequantizeLinear"
     }
     again: dict[str, str] = {}
-    for name, _ in found.nodes_added:
+    for name, _ in difference.nodes_added:
         node = file.node(name)
         twin = first.get(_names(node.inputs)) if node.op_type == "DequantizeLinear" else None
         if twin is None or _settings(twin) != _settings(node):
             return False
         again.update(zip(_names(node.outputs), _names(twin.outputs), strict=True))
-    return {*found.values_added} == again.keys() and all(
+    return {*difference.values_added} == again.keys() and all(
         # its inputs are the one change
         len(change.changes) == 1
         and tuple(again.get(name, name) for name in _names(file.node(change.name).inputs))
         == _names(build.node(change.name).inputs)
-        for change in found.nodes_changed
+        for change in difference.nodes_changed
     )
 
 
@@ -282,17 +289,17 @@ def _names(values: Sequence[ir.Value | None]) -> tuple[str, ...]:
 
 
 def _settings(node: ir.Node) -> dict[str, object]:
-    return {name: each.value for name, each in node.attributes.items()}
+    return {name: attribute.value for name, attribute in node.attributes.items()}
 
 
 def steps_of_outputs(file: Graph) -> list[float | None]:
     """The step of each output that is quantized as a whole; None: it is float."""
-    found: list[float | None] = []
+    steps: list[float | None] = []
     for value in file.model.graph.outputs:
         node = value.producer()
         params = params_of(node) if node and node.op_type == "DequantizeLinear" else None
-        found.append(params.scale[0] if params is not None and len(params.scale) == 1 else None)
-    return found
+        steps.append(params.scale[0] if params is not None and len(params.scale) == 1 else None)
+    return steps
 
 
 def opinion_samples(
@@ -315,13 +322,13 @@ def opinion_samples(
             plans = Preprocess.from_recipe(recipe, generation).plans(shapes.wanted.inputs)
             yield from _read(handed, shapes, seeded_dataset(plans, folder, count), count)
         return
-    found = _read(handed, shapes, given, count)
+    read = _read(handed, shapes, given, count)
     first = handed.shape_sets[0]
     if shapes is first:
-        yield from found
+        yield from read
         return
     try:
-        yield from found
+        yield from read
     except DatasetError:  # arrays have the shape of the first set, which pictures are scaled to
         sizes = shapes.wanted.inputs
         raw_sizes = handed.file_inputs(sizes)

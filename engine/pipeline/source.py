@@ -119,16 +119,16 @@ class RecipeSource:
         """For each option that names files, the hashes of what they hold."""
         said = self.recipe.source
         digests = self.digests
-        found: dict[str, JsonValue] = {}
+        contents: dict[str, JsonValue] = {}
         for name in ("model", "weights", "predef_file"):
             value = getattr(said, name)
-            found[name] = None if value is None else digests[value]
+            contents[name] = None if value is None else digests[value]
         for name in ("input_initial_val", "op_packages", "custom_ops"):
             values = getattr(said, name)
-            found[name] = values and [None if v is None else digests[v] for v in values]
+            contents[name] = values and [None if v is None else digests[v] for v in values]
         if self.initial_values is not None:
-            found["input_initial_val"] = self._given()
-        return found
+            contents["input_initial_val"] = self._given()
+        return contents
 
     def _given(self) -> list[str | None] | None:
         """SHA-256 of every constant that is given for an input."""

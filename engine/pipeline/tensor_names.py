@@ -31,18 +31,18 @@ def match_inputs(found: Sequence[TensorAttributes], own: Sequence[TensorSpec]) -
         UsageError: they are not those of the build.
     """
     names = {_told(spec.name): spec for spec in own}
-    order = [names.get(each.name) for each in found]
+    order = [names.get(port.name) for port in found]
     if len(found) == len(own) and (None in order or len({*map(id, order)}) != len(own)):
         order = list(own)  # a compiler that gives inputs names of its own keeps their order
     if len(found) != len(own) or any(
-        spec is None or math.prod(spec.shape) != each.elements
-        for spec, each in zip(order, found, strict=True)
+        spec is None or math.prod(spec.shape) != port.elements
+        for spec, port in zip(order, found, strict=True)
     ):
-        takes = ", ".join(f"{each.name} {shape_text(each.shape)}" for each in found[:5])
-        wanted = ", ".join(f"{sanitize(s.name, 80)} {shape_text(s.shape)}" for s in own[:5])
+        takes = ", ".join(f"{port.name} {shape_text(port.shape)}" for port in found[:5])
+        expected = ", ".join(f"{sanitize(s.name, 80)} {shape_text(s.shape)}" for s in own[:5])
         raise UsageError(
             "The compiled model is of another build: its inputs differ.",
-            cause=f"It takes {takes}; the build takes {wanted}.",
+            cause=f"It takes {takes}; the build takes {expected}.",
             remedy="Compile the comparison model of this build (`rknntui export --layers`).",
         )
     return tuple(spec.name for spec in order if spec is not None)
@@ -55,20 +55,20 @@ def match_outputs(found: Sequence[TensorAttributes], rows: Sequence[Row]) -> Map
     layer's alone. A compiled file may have a long name cut.
     """
     places: dict[str, int] = {}
-    for each in found:
-        places.setdefault(each.name, each.index)
+    for port in found:
+        places.setdefault(port.name, port.index)
     named = [
-        {_told(each) for name in _names(row) for each in (name, port_in_file(name))} for row in rows
+        {_told(port) for name in _names(row) for port in (name, port_in_file(name))} for row in rows
     ]
     count = Counter(name for names in named for name in names)
-    given: dict[str, int] = {}
+    places_of_rows: dict[str, int] = {}
     for row, names in zip(rows, named, strict=True):
-        own = [_told(each) for each in (row.golden, port_in_file(row.golden))]
+        own = [_told(port) for port in (row.golden, port_in_file(row.golden))]
         others = sorted(name for name in names if count[name] == 1)
         place = next((places[name] for name in (*own, *others) if name in places), None)
         if place is not None:
-            given[row.golden] = place
-    return given
+            places_of_rows[row.golden] = place
+    return places_of_rows
 
 
 def _names(row: Row) -> Iterator[str]:
@@ -87,12 +87,12 @@ def values_of(output: BoardOutput, shape: Sequence[int]) -> np.ndarray:
         UsageError: it has not as many values as the layer.
     """
     array: np.ndarray = np.asarray(output.channels_first, np.float32)
-    wanted = tuple(shape)
-    if array.size != math.prod(wanted):
+    own_shape = tuple(shape)
+    if array.size != math.prod(own_shape):
         raise UsageError(
             f"{output.name} has the shape {shape_text(array.shape)} on the board, and "
-            f"{shape_text(wanted)} in the build.",
+            f"{shape_text(own_shape)} in the build.",
             cause="The compiled model is of another build, or has another batch size.",
             remedy="Compile the comparison model of this build (`rknntui export --layers`).",
         )
-    return np.ascontiguousarray(array).reshape(wanted)
+    return np.ascontiguousarray(array).reshape(own_shape)

@@ -62,8 +62,8 @@ def named_object(
         module = _module(path, digest, data)
     except SourceModelError as error:
         raise code_error(option, error.what, error.cause, error.remedy) from error.__cause__
-    found = getattr(module, name, None)
-    if found is None:
+    named = getattr(module, name, None)
+    if named is None:
         names = [n for n, value in vars(module).items() if wanted(value) and not n.startswith("__")]
         raise code_error(
             option,
@@ -71,7 +71,7 @@ def named_object(
             f"It has {', '.join(names[:8]) or f'no {kind}'}.",
             did_you_mean(name, names) or "Correct the name.",
         )
-    return found
+    return named
 
 
 def _read(path: Path, option: str) -> bytes:

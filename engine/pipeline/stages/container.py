@@ -25,10 +25,10 @@ _OF_THE_MACHINE = frozenset({"cache-not-written", "integer-kernel-inexact"})
 def _pack(pipeline: Pipeline, key: str) -> PackedContainer:
     summary = summarise(pipeline, 0)
     # what was noticed of this machine is no part of the build
-    findings = tuple(each for each in summary.findings if each.code not in _OF_THE_MACHINE)
+    findings = tuple(finding for finding in summary.findings if finding.code not in _OF_THE_MACHINE)
     content = content_of(pipeline, pipeline.deployed.graph)
-    told = portable_summary(replace(summary, findings=findings))
-    return PackedContainer(key, write_container(replace(content, summary=told)))
+    portable = portable_summary(replace(summary, findings=findings))
+    return PackedContainer(key, write_container(replace(content, summary=portable)))
 
 
 def content_of(pipeline: Pipeline, graph: Graph, recipe: Recipe | None = None) -> ContainerContent:

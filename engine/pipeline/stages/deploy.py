@@ -38,12 +38,12 @@ def _deploy(pipeline: Pipeline, _key: str) -> Deployed:
     from engine.graph.passes import rebind_input_shapes, set_batch_size
 
     base = pipeline.optimised.graph.graph
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if pipeline.quantized_build:
         graph = pipeline.quantized.graph.graph
     else:
         graph, notes = _float_form(base, pipeline.recipe)
-        found += notes
+        findings += notes
     others: list[Graph] = []
     for shapes in (pipeline.recipe.source.dynamic_input or ())[1:]:
         sized = pipeline.with_recipe(
@@ -51,14 +51,14 @@ def _deploy(pipeline: Pipeline, _key: str) -> Deployed:
         )
         other = sized.optimised.graph.graph
         others.append(rebind_input_shapes(graph, base, other))
-        found.append(_at_shapes(others[-1], other, sized))
+        findings.append(_at_shapes(others[-1], other, sized))
     size = pipeline.recipe.quantization.rknn_batch_size or 1
     if size > 1:
-        found.append(_batch_note(size))
+        findings.append(_batch_note(size))
     return Deployed(
         set_batch_size(graph, size),
         tuple(set_batch_size(one, size) for one in others),
-        tuple(found),
+        tuple(findings),
     )
 
 
@@ -107,10 +107,10 @@ def _at_shapes(graph: Graph, golden: Graph, pipeline: Pipeline) -> Finding:
     if pipeline.recipe.dataset.dataset:
         try:
             errors = [
-                sqnr_rank(sqnr(wanted.reshape(-1), simulated.run(feed)[name].reshape(-1)))
+                sqnr_rank(sqnr(expected.reshape(-1), simulated.run(feed)[name].reshape(-1)))
                 for feed, _ in zip(pipeline.feeds(), range(_COMPARED), strict=False)
-                for name, wanted in float_.run(feed).items()
-                if wanted.dtype.kind == "f"
+                for name, expected in float_.run(feed).items()
+                if expected.dtype.kind == "f"
             ]
         except DatasetError as error:
             how = f"was built; its dataset does not fit: {error.what}"
