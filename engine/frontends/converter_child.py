@@ -58,7 +58,7 @@ def main(module: str, log: str, folder: str) -> None:
 
 def _answer(module: str, params: Message) -> Message:
     """The answer, by a thread that may read what the request names and its own folder."""
-    found: list[Message] = []
+    answers: list[Message] = []
     try:
         convert = import_module(module).convert
     except Exception as error:  # noqa: BLE001 - nobody else would tell the user
@@ -67,7 +67,7 @@ def _answer(module: str, params: Message) -> Message:
     def work() -> None:
         out = Path(params["out"])
         confine_thread([*params["reads"], str(out.parent.parent)])
-        found.append(outcome(partial(convert, params["request"], out), _describe))
+        answers.append(outcome(partial(convert, params["request"], out), _describe))
 
     limit_growth(int(params["growth"]))
     seconds = float(params["seconds"])
@@ -79,7 +79,7 @@ def _answer(module: str, params: Message) -> Message:
     finally:
         faulthandler.cancel_dump_traceback_later()
         sys.stdout.flush()
-    return found[0]
+    return answers[0]
 
 
 def _describe(error: Exception) -> Message:

@@ -277,14 +277,14 @@ def _asked(framework: str, order: _Order, reporter: Reporter, folders: list[Path
     converter, warm = _converter_of(framework, reporter)
     try:
         try:
-            found = converter.ask(order, _file_in(converter, folders), reporter)
+            reply = converter.ask(order, _file_in(converter, folders), reporter)
         except PeerEndedError:
             if not (warm and converter.child.returncode() == 0):
                 raise
             # its two minutes were over while the request was on its way
             close(framework)
             converter, _ = _converter_of(framework, reporter)
-            found = converter.ask(order, _file_in(converter, folders), reporter)
+            reply = converter.ask(order, _file_in(converter, folders), reporter)
     except BaseException as error:
         _children.pop(framework, None)
         returncode = converter.child.returncode() if isinstance(error, PeerEndedError) else None
@@ -299,9 +299,9 @@ def _asked(framework: str, order: _Order, reporter: Reporter, folders: list[Path
         raise
     if resident_bytes(converter.child.process.pid) > kind.resident + _KEPT_GROWTH:
         close(framework)
-    if "error" in found:
-        raise error_from_dict(found["error"])
-    answer: Message = found["result"]
+    if "error" in reply:
+        raise error_from_dict(reply["error"])
+    answer: Message = reply["result"]
     return answer
 
 

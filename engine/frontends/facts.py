@@ -15,7 +15,7 @@ def facts(package: str, file: str) -> dict[str, str]:
     import tomllib  # most of what is recognised needs no facts
 
     text = resources.files(package).joinpath(file).read_text(encoding="utf-8")
-    return {name: str(found) for name, found in tomllib.loads(text).items()}
+    return {name: str(fact) for name, fact in tomllib.loads(text).items()}
 
 
 def reasons(package: str, file: str) -> dict[str, str]:

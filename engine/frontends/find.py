@@ -41,30 +41,30 @@ def find_source(
             instead and what to do).
         SeveralFilesError: several files could be its partner (see :func:`find_pairs`).
     """
-    given = Path(path)
-    seen = sniff(given)
+    file = Path(path)
+    seen = sniff(file)
     if seen.kind in _MAIN and weights is None:
-        main = _partner(given, _MAIN[seen.kind], seen)
+        main = _partner(file, _MAIN[seen.kind], seen)
         if main is None:
             raise SourceModelError(
-                f"{sanitize(str(given))} is {seen.named}, one half of a model.",
+                f"{sanitize(str(file))} is {seen.named}, one half of a model.",
                 cause=f"Its {_WORDS[_MAIN[seen.kind]]}, which describes the layers, is not beside "
                 "it.",
                 remedy=f"Give the {_WORDS[_MAIN[seen.kind]]} and name this file as its weights.",
             )
-        given, weights, seen = main, given, sniff(main)
+        file, weights, seen = main, file, sniff(main)
     if seen.kind not in FRAMEWORKS:
-        raise refusal(given, seen)
+        raise refusal(file, seen)
     other: Path | None = None
-    wanted = _PARTNERS.get(seen.kind)
-    if wanted is not None and not (options is not None and options.random_weights):
-        other = Path(weights) if weights is not None else _partner(given, wanted, seen)
-    if weights is not None and wanted is None:
+    partner_kind = _PARTNERS.get(seen.kind)
+    if partner_kind is not None and not (options is not None and options.random_weights):
+        other = Path(weights) if weights is not None else _partner(file, partner_kind, seen)
+    if weights is not None and partner_kind is None:
         raise SourceModelError(
-            f"{sanitize(str(given))} is {seen.named}, which holds its own weights.",
+            f"{sanitize(str(file))} is {seen.named}, which holds its own weights.",
             remedy="Leave the file of weights out.",
         )
-    return SourceModel(seen.kind, given, other, seen, options or LoadOptions())
+    return SourceModel(seen.kind, file, other, seen, options or LoadOptions())
 
 
 def find_pairs(path: str | os.PathLike[str]) -> tuple[tuple[Path, Path], ...]:
@@ -75,18 +75,18 @@ def find_pairs(path: str | os.PathLike[str]) -> tuple[tuple[Path, Path], ...]:
     Raises:
         SourceModelError: missing or unreadable.
     """
-    given = Path(path)
-    seen = sniff(given)
+    file = Path(path)
+    seen = sniff(file)
     if seen.kind in _MAIN:
-        return tuple((main, given) for main in _fitting(given, _MAIN[seen.kind]))
+        return tuple((main, file) for main in _fitting(file, _MAIN[seen.kind]))
     if seen.kind in _PARTNERS:
-        return tuple((given, weights) for weights in _fitting(given, _PARTNERS[seen.kind]))
+        return tuple((file, weights) for weights in _fitting(file, _PARTNERS[seen.kind]))
     return ()
 
 
-def _partner(given: Path, kind: str, seen: Recognised) -> Path | None:
-    """The file beside ``given`` that is of ``kind``; None where there is none."""
-    fitting = _fitting(given, kind)
+def _partner(file: Path, kind: str, seen: Recognised) -> Path | None:
+    """The file beside ``file`` that is of ``kind``; None where there is none."""
+    fitting = _fitting(file, kind)
     if len(fitting) > 1:
         names_found = ", ".join(sanitize(place.name, 80) for place in fitting[:5])
         more = f" and {len(fitting) - 5} more" if len(fitting) > 5 else ""
@@ -94,33 +94,33 @@ def _partner(given: Path, kind: str, seen: Recognised) -> Path | None:
         remedy = "Name it with the option weights (--weights FILE)."
         if kind in FRAMEWORKS:
             remedy = f"Give the {_WORDS[kind]}, and this file as its weights (--weights FILE)."
-        raise SeveralFilesError(
-            f"{sanitize(str(given))} is {seen.named}, and {what}", remedy=remedy
-        )
+        raise SeveralFilesError(f"{sanitize(str(file))} is {seen.named}, and {what}", remedy=remedy)
     return fitting[0] if fitting else None
 
 
-def _fitting(given: Path, kind: str) -> list[Path]:
-    """The files of ``kind`` beside ``given`` that may belong to it, the likeliest first."""
-    folder = given.parent
+def _fitting(file: Path, kind: str) -> list[Path]:
+    """The files of ``kind`` beside ``file`` that may belong to it, the likeliest first."""
+    folder = file.parent
     try:
         names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
     except OSError:
         return []
-    stem = _stem(given.name)
-    found: list[Path] = []
+    stem = _stem(file.name)
+    partners: list[Path] = []
     for name in sorted(names[:_MAX_NEIGHBOURS], key=lambda n: _stem(n) != stem):
-        if name == given.name:
+        if name == file.name:
             continue
-        if _stem(name) != stem and found and _stem(found[0].name) == stem:
-            return found[:1]  # the file of the same name is the partner, whatever else lies there
+        if _stem(name) != stem and partners and _stem(partners[0].name) == stem:
+            return partners[
+                :1
+            ]  # the file of the same name is the partner, whatever else lies there
         with contextlib.suppress(SourceModelError):
             if sniff(folder / name).kind == kind:
-                found.append(folder / name)
-    if not found or _stem(found[0].name) == stem:
-        return found[:1]
-    related = [place for place in found if _related(_stem(place.name), stem)]
-    others = [place for place in found if place not in related]
+                partners.append(folder / name)
+    if not partners or _stem(partners[0].name) == stem:
+        return partners[:1]
+    related = [place for place in partners if _related(_stem(place.name), stem)]
+    others = [place for place in partners if place not in related]
     return related if len(related) == 1 else [*related, *others]
 
 

@@ -110,9 +110,11 @@ def _recognise(stream: BinaryIO, size: int) -> Recognised:
     if head[:4] == b"PK\x03\x04":
         return _zip(stream, head)
     for check in (_magic, _flat_buffer, _text):
-        found = check(head)
-        if found is not None:
-            return _late_text(stream, found) if found.format == "text file" else found
+        recognised = check(head)
+        if recognised is not None:
+            return (
+                _late_text(stream, recognised) if recognised.format == "text file" else recognised
+            )
     protobuf = (
         (looks_like_onnx, _ONNX),
         (looks_like_caffe, _CAFFE),
@@ -234,9 +236,9 @@ def _text(head: bytes) -> Recognised | None:
     if text is None:
         return None
     for check in _TEXT_CHECKS:
-        found = check(text)
-        if found is not None:
-            return found
+        recognised = check(text)
+        if recognised is not None:
+            return recognised
     return Recognised("unknown", "text file", "its bytes are text")
 
 
@@ -258,8 +260,8 @@ _LATE = 256 << 10
 def _late_text(stream: BinaryIO, plain: Recognised) -> Recognised:
     """What a text file is whose first 4 KiB are comments, a licence for example."""
     stream.seek(0)
-    found = _framework_text(stream.read(_LATE).decode("latin-1"))
-    return plain if found is None else found
+    framework = _framework_text(stream.read(_LATE).decode("latin-1"))
+    return plain if framework is None else framework
 
 
 def _lines(text: str) -> list[str]:
@@ -402,8 +404,8 @@ def looks_like_saved_model(stream: BinaryIO, size: int) -> str:
         fields = [(field, wire) for field, wire, _, _ in outer_fields(stream, size)]
     except ProtobufError:
         return ""
-    found = fields[:1] == [(1, VARINT)] and set(fields[1:]) == {(2, LENGTH)}
-    return "its protobuf fields are a SavedModel's" if found else ""
+    matches = fields[:1] == [(1, VARINT)] and set(fields[1:]) == {(2, LENGTH)}
+    return "its protobuf fields are a SavedModel's" if matches else ""
 
 
 def looks_like_graph_def(stream: BinaryIO, size: int) -> str:

@@ -56,14 +56,14 @@ def source_model(source: SourceModel, summary: SourceSummary) -> ModelView:
 
 def source_findings(summary: SourceSummary) -> tuple[Finding, ...]:
     """What a look noticed; an operator that will be refused is told once, with its first layer."""
-    told = {finding.where for finding in summary.findings if finding.severity == "error"}
-    found = list(summary.findings)
+    refused_layers = {finding.where for finding in summary.findings if finding.severity == "error"}
+    findings = list(summary.findings)
     seen: set[tuple[str, str]] = set()
     for op, layer, why in summary.refused:
-        if (op, why) in seen or layer in told:
+        if (op, why) in seen or layer in refused_layers:
             continue
         seen.add((op, why))
-        found.append(
+        findings.append(
             Finding(
                 code="unsupported-operator",
                 severity="error",
@@ -72,7 +72,7 @@ def source_findings(summary: SourceSummary) -> tuple[Finding, ...]:
                 remedy="Cut the model before it with 'outputs', or after it with 'inputs'.",
             )
         )
-    return tuple(found)
+    return tuple(findings)
 
 
 def source_graph(summary: SourceSummary) -> GraphView:
@@ -131,12 +131,12 @@ def _tensor(tensor: SourceTensor) -> Tensor:
 
 
 def _end(name: str, known: Mapping[str, SourceLayer | SourceTensor]) -> TensorEnd:
-    found = known.get(name)
-    shape = None if found is None else found.shape
+    tensor = known.get(name)
+    shape = None if tensor is None else tensor.shape
     return TensorEnd(
         name=name,
         shape=(-1,) if shape is None else shape,
-        dtype=(found.dtype if found is not None else "") or "unknown",
-        kind="input" if isinstance(found, SourceTensor) else "activation",
+        dtype=(tensor.dtype if tensor is not None else "") or "unknown",
+        kind="input" if isinstance(tensor, SourceTensor) else "activation",
         quant=None,
     )

@@ -62,9 +62,9 @@ class _Branches:
                 )
                 node = scope.body[0] if scope.body else None
                 if isinstance(node, ast.FunctionDef) and id(node) in plain:
-                    made = _Function(scope, node)
-                    self._functions[f"{unit.path}.{node.name}"] = made
-                    self._of[id(scope)] = made
+                    function = _Function(scope, node)
+                    self._functions[f"{unit.path}.{node.name}"] = function
+                    self._of[id(scope)] = function
         for scope in self._scopes:
             self._find_calls(scope)
 
@@ -95,10 +95,10 @@ class _Branches:
         followed: set[int] = set()
         for node in scope.nodes():
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                found = self._functions.get(dotted(node.value))
-                if found is not None and len(node.targets) == 1:
-                    known = aliases.setdefault(node.targets[0].id, found)
-                    if known is found:
+                assigned = self._functions.get(dotted(node.value))
+                if assigned is not None and len(node.targets) == 1:
+                    known = aliases.setdefault(node.targets[0].id, assigned)
+                    if known is assigned:
                         followed.add(id(node.value))
                     elif known is not None:
                         known.elsewhere = True
@@ -132,14 +132,14 @@ class _Branches:
             return None
         first = len(order) - len(declared.defaults)
         default = declared.defaults[at - first] if at >= first else None
-        found: _Known = frozenset()
+        known: _Known = frozenset()
         for scope, call, named in function.calls:
             value = call.args[at] if at < len(call.args) else named.get(name, default)
-            if value is None or found is None or None in named:
+            if value is None or known is None or None in named:
                 return None
             where = function.scope if value is default else scope
-            found = _union(found, self._value(where, value, depth + 1))
-        return found
+            known = _union(known, self._value(where, value, depth + 1))
+        return known
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -164,17 +164,17 @@ class _Branches:
         if key in self._kept:
             return self._kept[key]
         self._kept[key] = None  # of itself nothing is known
-        found: _Known = frozenset()
+        values: _Known = frozenset()
         function = self._of.get(id(scope))
         for value in scope.values.get(name, [None]):
             known = None if value is None else self._value(scope, value, depth + 1)
-            found = _union(found, known)
+            values = _union(values, known)
         if name in self._parameters[id(scope)]:
             stored = len(scope.values.get(name, ())) - 1
             known = None if function is None else self._given(function, name, depth)
-            found = known if stored == 0 else None
-        self._kept[key] = found
-        return found
+            values = known if stored == 0 else None
+        self._kept[key] = values
+        return values
 
     def _call(self, scope: Scope, node: ast.Call, depth: int) -> _Known:
         name = dotted(node.func)
@@ -185,8 +185,8 @@ class _Branches:
         judge, count = _JUDGES.get(name, (None, 0))
         if judge is None or len(node.args) != count:
             return None
-        given = [self._value(scope, argument, depth + 1) for argument in node.args]
-        first, last = given[0], given[-1]
+        arguments = [self._value(scope, argument, depth + 1) for argument in node.args]
+        first, last = arguments[0], arguments[-1]
         if first is None or last is None:
             return None
         judged = {judge(one, other) for one in first for other in last}

@@ -77,8 +77,8 @@ def write_by_layers(
         fed = dict(zip(inputs, sample, strict=True))
         recorder = _Recorder(fed)
         result = recorder.run(module, plan.signature.pack(sample))
-        given = [tensor for _, tensor in leaves(result)]
-        model = recorder.graph.model(fed, list(zip(outputs, given, strict=True)))
+        results = [tensor for _, tensor in leaves(result)]
+        model = recorder.graph.model(fed, list(zip(outputs, results, strict=True)))
         whole_file = model.SerializeToString(deterministic=True)
         digest = hashlib.sha256(whole_file).hexdigest()
         if not first:  # nothing else in it may come of the numbers that are fed
@@ -124,30 +124,30 @@ class _Recorder(TorchDispatchMode):
             raise
 
     def _added(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        given = _arguments(func, args, kwargs)
-        depends = any(self.graph.knows(t) for value in given.values() for t in _tensors(value))
+        arguments = _arguments(func, args, kwargs)
+        depends = any(self.graph.knows(t) for value in arguments.values() for t in _tensors(value))
         rule = RULES.get(func._schema.name)
         result = exact(func, args, kwargs)
         if not depends:
             return result  # of constants: read where it is used
         if rule is None or not isinstance(result, torch.Tensor):
-            return self._parts(func, given, result)
-        self.graph.give(result, rule(self.graph, given, result), func._schema.name)
+            return self._parts(func, arguments, result)
+        self.graph.give(result, rule(self.graph, arguments, result), func._schema.name)
         return result
 
-    def _parts(self, func: Any, given: Mapping[str, Any], result: Any) -> Any:
+    def _parts(self, func: Any, arguments: Mapping[str, Any], result: Any) -> Any:
         """Operators that give several tensors."""
         name = func._schema.name
         if name in ("aten::split", "aten::split_with_sizes", "aten::chunk", "aten::unsafe_chunk"):
-            source = next(iter(given.values()))
-            axis = int(given["dim"])
+            source = next(iter(arguments.values()))
+            axis = int(arguments["dim"])
             sizes = np.array([part.shape[axis] for part in result], np.int64)
             parts = self.graph.nodes("Split", len(result), source, sizes, axis=axis)
             for tensor, part in zip(result, parts, strict=True):
                 self.graph.give(tensor, part, name)
         elif name in _WITH_MORE:  # statistics or places, which nothing may read
             rule = RULES[_WITH_MORE[name]]
-            self.graph.give(result[0], rule(self.graph, given, result[0]), name)
+            self.graph.give(result[0], rule(self.graph, arguments, result[0]), name)
             for tensor in result[1:]:
                 self.graph.hide(tensor)
         else:
@@ -157,22 +157,22 @@ class _Recorder(TorchDispatchMode):
 
 def _arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call by their names, defaults too."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for at, argument in enumerate(func._schema.arguments):
         if at < len(args):
-            found[argument.name] = args[at]
+            values[argument.name] = args[at]
         elif argument.name in kwargs:
-            found[argument.name] = kwargs[argument.name]
+            values[argument.name] = kwargs[argument.name]
         else:
-            found[argument.name] = argument.default_value
-    return found
+            values[argument.name] = argument.default_value
+    return values
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, list | tuple):
-        return [each for each in value if isinstance(each, torch.Tensor)]
+        return [item for item in value if isinstance(item, torch.Tensor)]
     return []
 
 
@@ -196,9 +196,9 @@ def _held(
     feeds |= {_fed(name): array for name, array in graph.given.items()}
     known = {value.name for value in session.get_inputs()}
     names = list(graph.given)
-    found = session.run(names, {name: feeds[name] for name in feeds if name in known})
+    arrays = session.run(names, {name: feeds[name] for name in feeds if name in known})
     apart = compared = layers = 0
-    for name, array in zip(names, found, strict=True):
+    for name, array in zip(names, arrays, strict=True):
         want = graph.given[name]
         if want.dtype not in (np.uint8, np.int8):
             check = compare_outputs([want], [array])
@@ -212,19 +212,19 @@ def _held(
     return apart, compared, layers
 
 
-def _in_layers(model: onnx.ModelProto, given: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+def _in_layers(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> onnx.ModelProto:
     """A model cut at every value that torch gave: each is an output, and read as an input."""
     cut = onnx.ModelProto()
     cut.CopyFrom(model)
     kinds = helper.np_dtype_to_tensor_dtype
     del cut.graph.output[:]
-    for name, array in given.items():
+    for name, array in arrays.items():
         kind = kinds(array.dtype)
         cut.graph.input.append(helper.make_tensor_value_info(_fed(name), kind, array.shape))
         cut.graph.output.append(helper.make_tensor_value_info(name, kind, array.shape))
     for node in cut.graph.node:
         for at, name in enumerate(node.input):
-            if name in given:
+            if name in arrays:
                 node.input[at] = _fed(name)
     return cut
 

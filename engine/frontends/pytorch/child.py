@@ -305,7 +305,7 @@ def _arrays(tensors: Sequence[torch.Tensor]) -> list[np.ndarray]:
 
 
 def _notes(plan: Plan, agreed: Agreed, quantized: bool, converted: bool) -> list[Finding]:
-    found = agreed.check
+    check = agreed.check
     notes = [
         Finding(
             code="batch-added",
@@ -328,24 +328,24 @@ def _notes(plan: Plan, agreed: Agreed, quantized: bool, converted: bool) -> list
                 remedy="Build it with do_quantization=False to use them.",
             )
         )
-    if (quantized and not found.within(FLOAT_TOLERANCE)) or found.flipped:
+    if (quantized and not check.within(FLOAT_TOLERANCE)) or check.flipped:
         notes.append(
             Finding(
                 code="pytorch-not-exact",
                 severity="warning",
                 where="model",
-                what=f"Compared with PyTorch, it {difference(found)}.{_of_layers(agreed)}",
+                what=f"Compared with PyTorch, it {difference(check)}.{_of_layers(agreed)}",
                 cause="Values that lie between two steps are rounded the other way, as they are "
                 "between PyTorch's own engines.",
             )
         )
-    elif found.error > FLOAT_TOLERANCE:
+    elif check.error > FLOAT_TOLERANCE:
         notes.append(
             Finding(
                 code="pytorch-float-noise",
                 severity="warning",
                 where="model",
-                what=f"It {difference(found)}.",
+                what=f"It {difference(check)}.",
                 cause="ONNX Runtime approximates some functions otherwise, and float32 rounds.",
             )
         )

@@ -149,9 +149,9 @@ class _Walk:
     def _assign(self, node: ast.Assign, held: dict[str, _Held]) -> None:
         target = node.targets[0]
         if isinstance(target, ast.Name):
-            found = _module_of(node.value, held) or dotted(node.value)
-            if isinstance(found, tuple) or found in self.code.functions:
-                held[target.id] = found
+            callee = _module_of(node.value, held) or dotted(node.value)
+            if isinstance(callee, tuple) or callee in self.code.functions:
+                held[target.id] = callee
             else:
                 held.pop(target.id, None)
 
@@ -206,8 +206,8 @@ def _in_order(body: list[Any], untaken: frozenset[int]) -> Iterator[Any]:
 def _module_of(node: Any, held: dict[str, _Held]) -> tuple[Made, str] | None:
     """The submodule that an expression names: ``self.conv``, ``getattr(self, "0")``, a variable."""
     if isinstance(node, ast.Name):
-        found = held.get(node.id)
-        return found if isinstance(found, tuple) else None
+        module = held.get(node.id)
+        return module if isinstance(module, tuple) else None
     attribute = ""
     base: Any = None
     if isinstance(node, ast.Attribute):

@@ -76,9 +76,9 @@ def convert(source: SourceModel, reporter: Reporter) -> Loaded:
             loaded = _graph(path, source, options)
     words = f"TorchScript, by way of {answer['route']}"
     info = SourceInfo("pytorch", words, ((source.model.name, digest),), "PyTorch")
-    told = [Finding.from_dict(finding) for finding in answer["findings"]]
+    findings = [Finding.from_dict(finding) for finding in answer["findings"]]
     notes = [finding for finding in loaded.findings if finding.code not in _OWN_BUSINESS]
-    return Loaded(loaded.graph, (*told, *notes), info)
+    return Loaded(loaded.graph, (*findings, *notes), info)
 
 
 def _limits(size: int, inputs: Sequence[Sequence[int]]) -> tuple[float, int]:
@@ -87,9 +87,11 @@ def _limits(size: int, inputs: Sequence[Sequence[int]]) -> tuple[float, int]:
     Sizes of inputs are the user's, and feature maps grow with them; a small file with small inputs
     has no reason to take more than the first of each sum.
     """
-    given = 4 * min(_MAX_ELEMENTS, sum(math.prod(max(0, n) for n in one) for one in inputs))
-    seconds = _SECONDS + (_SECONDS_PER_MIB * size + _SECONDS_PER_MIB_OF_INPUT * given) / (1 << 20)
-    return seconds, _GROWTH + _GROWTH_PER_BYTE * size + _GROWTH_PER_BYTE_OF_INPUT * given
+    elements = 4 * min(_MAX_ELEMENTS, sum(math.prod(max(0, n) for n in one) for one in inputs))
+    seconds = _SECONDS + (_SECONDS_PER_MIB * size + _SECONDS_PER_MIB_OF_INPUT * elements) / (
+        1 << 20
+    )
+    return seconds, _GROWTH + _GROWTH_PER_BYTE * size + _GROWTH_PER_BYTE_OF_INPUT * elements
 
 
 def _sizes(options: LoadOptions) -> list[list[int]] | None:
@@ -144,8 +146,8 @@ def _compare(graph: Graph, path: Path, answer: Message, name: str) -> None:
     for inputs, outputs in load_reference(path):
         named = zip(answer["inputs"], inputs, strict=True)
         results = session.run({name: array for name, array in named if name in known})
-        found = [results[name] for name in answer["outputs"]]
-        worst = worst.worse(compare_outputs(outputs, found))
+        arrays = [results[name] for name in answer["outputs"]]
+        worst = worst.worse(compare_outputs(outputs, arrays))
     if not worst.within(answer["tolerance"]):
         raise SourceModelError(
             f"{sanitize(name)} comes out different from what PyTorch computes"

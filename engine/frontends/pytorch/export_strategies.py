@@ -274,11 +274,11 @@ _ROUNDS = 4
 
 def _fix(graph: Any, frozen: Any, tensors: Sequence[torch.Tensor]) -> bool:
     """Replace what can be; whether there was anything. Folded branches may bring up more."""
-    found = [node for node in graph.nodes() if _is_size(node)]
-    if not found:
+    size_nodes = [node for node in graph.nodes() if _is_size(node)]
+    if not size_nodes:
         return False
     values = _computed(graph, frozen, tensors)
-    for node, value in zip(found, values, strict=True):
+    for node, value in zip(size_nodes, values, strict=True):
         constant = graph.insertConstant(value)
         constant.node().moveBefore(node)
         node.output().replaceAllUsesWith(constant)
@@ -318,5 +318,5 @@ def _computed(graph: Any, frozen: Any, tensors: Sequence[torch.Tensor]) -> list[
     torch._C._jit_pass_dce(lowered)
     function = torch._C._create_function_from_graph("sizes", lowered)
     with torch.no_grad():
-        given = function(*tensors, *weights)
-    return list(given) if len(nodes) > 1 else [given]
+        results = function(*tensors, *weights)
+    return list(results) if len(nodes) > 1 else [results]

@@ -58,7 +58,7 @@ class Signature:
                 cause="It was saved as a holder of parameters or of other methods.",
                 remedy="Script or trace the network itself, and save that.",
             ) from error
-        found = []
+        arguments = []
         for argument in schema.arguments[1:]:
             taken = _argument(argument.name, argument.type, optional=argument.has_default_value())
             if taken is None and not argument.has_default_value():
@@ -71,8 +71,8 @@ class Signature:
                 )
             if taken is None:
                 break  # what follows a number with a default keeps its default too
-            found.append(taken)
-        return cls(tuple(found))
+            arguments.append(taken)
+        return cls(tuple(arguments))
 
     @property
     def fewest(self) -> int:
@@ -93,10 +93,10 @@ class Signature:
 
     def names(self, count: int) -> list[str]:
         """Names of the first ``count`` tensors; inside tuples and lists they are numbered."""
-        found: list[str] = []
+        names_of_tensors: list[str] = []
         for argument in self.arguments:
-            found += _names(argument, count - len(found))
-        return found[:count]
+            names_of_tensors += _names(argument, count - len(names_of_tensors))
+        return names_of_tensors[:count]
 
     def pack(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments of ``forward`` made of single tensors."""
@@ -174,11 +174,11 @@ class Flattened(torch.jit.ScriptModule):
         self.model = module
         taken = [f"a{index}" for index in range(len(names))]
         called = ", ".join(_text(part) for part in signature.pack(taken))
-        given = ", ".join(f"result{path}" for path in paths)
+        results = ", ".join(f"result{path}" for path in paths)
         self.define(
             f"def forward(self, {', '.join(f'{name}: Tensor' for name in taken)}):\n"
             f"    result = self.model({called})\n"
-            f"    return {given}\n"
+            f"    return {results}\n"
         )
         self.eval()
 
@@ -260,8 +260,8 @@ _SCALES: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
 
 def unoptimised() -> AbstractContextManager[None]:
     """Let the interpreter of TorchScript run the code as it is: no profiling, no fusion."""
-    found: AbstractContextManager[None] = torch.jit.optimized_execution(False)
-    return found
+    context: AbstractContextManager[None] = torch.jit.optimized_execution(False)
+    return context
 
 
 def call(module: Any, signature: Signature, tensors: Sequence[torch.Tensor]) -> Any:
@@ -294,20 +294,20 @@ def plan_inputs(module: Any, sizes: Sequence[Sequence[int]] | None, traced: Any)
     signature = Signature.of(module)
     _check_count(signature, sizes, traced)
     names = signature.names(len(sizes or ()))
-    given = [tuple(int(n) for n in size) for size in sizes or ()]
-    for name, size in zip(names, given, strict=True):
+    asked_sizes = [tuple(int(n) for n in size) for size in sizes or ()]
+    for name, size in zip(names, asked_sizes, strict=True):
         _check_size(name, size)
     problems: list[tuple[tuple[tuple[int, ...], ...], Exception]] = []
-    for shapes, dtypes in _combinations(module, given, traced):
+    for shapes, dtypes in _combinations(module, asked_sizes, traced):
         feeds = tuple(
             Feed(name, shape, dtype, len(shape) > len(size))
-            for name, shape, dtype, size in zip(names, shapes, dtypes, given, strict=True)
+            for name, shape, dtype, size in zip(names, shapes, dtypes, asked_sizes, strict=True)
         )
         try:
             return _trial(module, signature, feeds)
         except Exception as error:  # noqa: BLE001 - torch raises whatever the model's code meets
             problems.append((shapes, error))
-    raise _unfit(names, given, traced, problems)
+    raise _unfit(names, asked_sizes, traced, problems)
 
 
 def _trial(module: Any, signature: Signature, feeds: tuple[Feed, ...]) -> Plan:
@@ -330,15 +330,15 @@ def _trial(module: Any, signature: Signature, feeds: tuple[Feed, ...]) -> Plan:
 
 
 def _combinations(
-    module: Any, given: list[tuple[int, ...]], traced: Any
+    module: Any, sizes: list[tuple[int, ...]], traced: Any
 ) -> Iterator[tuple[tuple[tuple[int, ...], ...], tuple[torch.dtype, ...]]]:
     """(shapes, dtypes) to try, the likeliest first."""
     own = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
-    known = len(traced) == len(given)
-    types = [_DTYPES.get(dtype, own) for _, dtype in traced] if known else [own] * len(given)
+    known = len(traced) == len(sizes)
+    types = [_DTYPES.get(dtype, own) for _, dtype in traced] if known else [own] * len(sizes)
     others = (own, torch.int64, torch.bool, torch.int32)
     tries = 0
-    for shapes in _shapes(module, given, traced if known else ()):
+    for shapes in _shapes(module, sizes, traced if known else ()):
         mixes = itertools.product(*[dict.fromkeys((dtype, *others)) for dtype in types])
         ordered = sorted(
             itertools.islice(mixes, _MAX_TRIES * 4),
@@ -355,24 +355,24 @@ _DTYPES = {name: getattr(torch, name) for name in ("float32", "int64", "int32", 
 
 
 def _shapes(
-    module: Any, given: list[tuple[int, ...]], traced: Any
+    module: Any, sizes: list[tuple[int, ...]], traced: Any
 ) -> Iterator[tuple[tuple[int, ...], ...]]:
     """The sizes as given and with a batch of 1 in front, the likelier first.
 
     Convolutions of torch also take pictures without a batch: where the net has kernels of one
     dimension more than a size, the size is more likely one without the batch.
     """
-    batched = [(1, *size) for size in given]
+    batched = [(1, *size) for size in sizes]
     if traced:
         ranks = [len(shape) for shape, _ in traced]
         yield tuple(
             long if len(size) == rank - 1 else size
-            for size, long, rank in zip(given, batched, ranks, strict=True)
+            for size, long, rank in zip(sizes, batched, ranks, strict=True)
         )
     kernels = {parameter.dim() for parameter in module.parameters() if parameter.dim() > 2}
-    pictures = [len(size) + 1 in kernels for size in given]
-    mixed = [b if p else g for g, b, p in zip(given, batched, pictures, strict=True)]
-    yield from dict.fromkeys(map(tuple, (mixed, given, batched)))
+    pictures = [len(size) + 1 in kernels for size in sizes]
+    mixed = [b if p else g for g, b, p in zip(sizes, batched, pictures, strict=True)]
+    yield from dict.fromkeys(map(tuple, (mixed, sizes, batched)))
 
 
 def _check_count(signature: Signature, sizes: Sequence[Sequence[int]] | None, traced: Any) -> None:
@@ -407,7 +407,7 @@ def _check_size(name: str, size: tuple[int, ...]) -> None:
 
 def _unfit(
     names: Sequence[str],
-    given: list[tuple[int, ...]],
+    sizes: list[tuple[int, ...]],
     traced: Any,
     problems: list[tuple[tuple[tuple[int, ...], ...], Exception]],
 ) -> EngineError:

@@ -32,24 +32,24 @@ def inspect(source: SourceModel) -> SourceSummary:
         SourceModelError: it is damaged.
     """
     with Archive(source.model) as archive:
-        found = _read(archive)
+        model = _read(archive)
         digest = archive.digest()
         unsafe = _unsafe(archive)
-    layers = _layers(found.calls)
-    tensors = [tensor for _, tensor in all_tensors(found.root)]
+    layers = _layers(model.calls)
+    tensors = [tensor for _, tensor in all_tensors(model.root)]
     return SourceSummary(
         framework="pytorch",
-        format=f"TorchScript ({'traced' if found.traced else 'scripted'}), "
-        f"file format {found.version}",
-        version=(("file format", found.version, _READS),),
+        format=f"TorchScript ({'traced' if model.traced else 'scripted'}), "
+        f"file format {model.version}",
+        version=(("file format", model.version, _READS),),
         files=((source.model.name, digest),),
-        inputs=_inputs(found),
-        outputs=_outputs(found.result),
+        inputs=_inputs(model),
+        outputs=_outputs(model.result),
         layers=layers,
-        findings=(*(_problems(layers) or unsafe), *([] if unsafe else found.findings)),
+        findings=(*(_problems(layers) or unsafe), *([] if unsafe else model.findings)),
         parameters=sum(tensor.elements for tensor in tensors),
         weights_bytes=sum(tensor.bytes for tensor in tensors),
-        notes=_notes(found),
+        notes=_notes(model),
     )
 
 
@@ -89,17 +89,17 @@ class _Found:
 
 def _read(archive: Archive) -> _Found:
     name = sanitize(archive.path.name)
-    found = _Found(_version(archive), Made("?"), [], "", [], traced_inputs(archive), [])
+    model = _Found(_version(archive), Made("?"), [], "", [], traced_inputs(archive), [])
     try:
         root = read_values(archive.read("data.pkl", _MAX_PICKLE))
         if not isinstance(root, Made):
             raise Unreadable("data.pkl describes no module")
-        found.root = root
+        model.root = root
         code = _code(archive)
-        found.arguments, found.result = code.forward(root)
-        found.calls, cut = code.calls(root)
+        model.arguments, model.result = code.forward(root)
+        model.calls, cut = code.calls(root)
     except (Unreadable, Unparsable, RecursionError) as error:
-        found.findings.append(
+        model.findings.append(
             Finding(
                 code="torchscript-unclear",
                 severity="warning",
@@ -109,17 +109,17 @@ def _read(archive: Archive) -> _Found:
                 remedy="Load it: torch may still read it.",
             )
         )
-        return found
+        return model
     if cut:
-        found.findings.append(
+        model.findings.append(
             Finding(
                 code="torchscript-long",
                 severity="info",
                 where=name,
-                what=f"Only the first {len(found.calls)} operators are listed.",
+                what=f"Only the first {len(model.calls)} operators are listed.",
             )
         )
-    return found
+    return model
 
 
 def _version(archive: Archive) -> str:
@@ -179,13 +179,13 @@ def _problems(layers: tuple[SourceLayer, ...]) -> list[Finding]:
     ]
 
 
-def _inputs(found: _Found) -> tuple[SourceTensor, ...]:
+def _inputs(model: _Found) -> tuple[SourceTensor, ...]:
     """The arguments of ``forward``; a traced model tells the sizes that it was traced with."""
-    sizes = list(found.traced)
-    single = [a for a in found.arguments if a.kind in ("Tensor", "Optional[Tensor]")]
-    matched = len(single) == len(sizes) == len(found.arguments)
+    sizes = list(model.traced)
+    single = [a for a in model.arguments if a.kind in ("Tensor", "Optional[Tensor]")]
+    matched = len(single) == len(sizes) == len(model.arguments)
     tensors = []
-    for index, argument in enumerate(found.arguments):
+    for index, argument in enumerate(model.arguments):
         shape, dtype = sizes[index] if matched else (None, "")
         tensors.append(
             SourceTensor(
@@ -206,16 +206,16 @@ def _outputs(result: str) -> tuple[SourceTensor, ...]:
     return (SourceTensor("output", None, "" if result == "Tensor" else sanitize(result, 80)),)
 
 
-def _notes(found: _Found) -> tuple[str, ...]:
+def _notes(model: _Found) -> tuple[str, ...]:
     notes = []
-    if found.traced:
-        shapes = [shape for shape, _ in found.traced]
+    if model.traced:
+        shapes = [shape for shape, _ in model.traced]
         notes.append(f"It was traced with input_size_list {shapes}.")
-    elif found.arguments:
+    elif model.arguments:
         notes.append("The file does not have the sizes of its inputs: give input_size_list.")
-    integers = any(tensor.dtype.startswith("q") for _, tensor in all_tensors(found.root))
-    if integers or any(call.op.startswith("quantized::") for call in found.calls):
+    integers = any(tensor.dtype.startswith("q") for _, tensor in all_tensors(model.root))
+    if integers or any(call.op.startswith("quantized::") for call in model.calls):
         notes.append("It computes in integers: its scales are kept.")
-    elif any("fake_quant" in call.op for call in found.calls):
+    elif any("fake_quant" in call.op for call in model.calls):
         notes.append("It has fake quantization: its scales are kept.")
     return tuple(notes)

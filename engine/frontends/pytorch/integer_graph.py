@@ -169,7 +169,7 @@ class IntegerGraph:
         """
         if tensor.is_quantized:
             stored = Stored.of(tensor)
-            points = [self.constant(each, "step") for each in (stored.scale, stored.zero_point)]
+            points = [self.constant(number, "step") for number in (stored.scale, stored.zero_point)]
             name = self.node("QuantizeLinear", real, *points, **_along(stored))
             self._stored[name] = stored
             self.given[name] = integers_of(tensor)

@@ -49,7 +49,7 @@ def _two(kind: str) -> Rule:
     def rule(g: IntegerGraph, a: Given, out: torch.Tensor) -> str:
         if a.get("alpha", 1) != 1:
             raise no_rule("A sum with a factor")
-        return g.node(kind, *(_side(g, each, out) for each in list(a.values())[:2]))
+        return g.node(kind, *(_side(g, operand, out) for operand in list(a.values())[:2]))
 
     return rule
 
@@ -132,8 +132,8 @@ def _linear(g: IntegerGraph, a: Given, out: torch.Tensor) -> str:
     inputs = _with_parameters(g, x, weight, bias)
     if x.dim() == 2:
         return g.node("Gemm", *inputs, transB=1)
-    made = g.node("MatMul", inputs[0], g.node("Transpose", inputs[1], perm=[1, 0]))
-    return made if len(inputs) == 2 else g.node("Add", made, inputs[2])
+    product = g.node("MatMul", inputs[0], g.node("Transpose", inputs[1], perm=[1, 0]))
+    return product if len(inputs) == 2 else g.node("Add", product, inputs[2])
 
 
 def _float_conv(g: IntegerGraph, a: Given, out: torch.Tensor) -> str:
@@ -146,8 +146,8 @@ def _float_conv(g: IntegerGraph, a: Given, out: torch.Tensor) -> str:
 
 
 def _float_linear(g: IntegerGraph, a: Given, out: torch.Tensor) -> str:
-    given = [a[name] for name in ("mat1", "mat2", "self")]
-    return g.node("Gemm", *given, alpha=float(a["alpha"]), beta=float(a["beta"]))
+    operands = [a[name] for name in ("mat1", "mat2", "self")]
+    return g.node("Gemm", *operands, alpha=float(a["alpha"]), beta=float(a["beta"]))
 
 
 # --------------------------------------------------------------------------------- normalizations

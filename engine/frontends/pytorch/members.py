@@ -58,8 +58,8 @@ class Module:
         if path in self.classes or path in self.functions:
             return True
         owner, _, member = path.rpartition(".")
-        found = self.classes.get(owner)
-        return found is not None and (member == _NEW or member in found.attributes)
+        known_class = self.classes.get(owner)
+        return known_class is not None and (member == _NEW or member in known_class.attributes)
 
 
 def gather(units: Sequence[Unit]) -> Module:
@@ -89,28 +89,28 @@ def _class(item: ast.ClassDef, path: str) -> _Class:
     bases = [dotted(base) for base in item.bases]
     if not set(bases) <= set(_BASES) or item.keywords or item.decorator_list:
         raise ValueError(f"{path} has another base than PyTorch writes")
-    found = _Class(enum="Enum" in bases)
+    declared = _Class(enum="Enum" in bases)
     for part in item.body:
         if isinstance(part, ast.FunctionDef):
-            if part.name in found.methods:
+            if part.name in declared.methods:
                 raise ValueError(f"{path}.{part.name} is defined twice")
-            found.methods[part.name] = part.returns
+            declared.methods[part.name] = part.returns
         elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
-            found.attributes[part.target.id] = part.annotation
+            declared.attributes[part.target.id] = part.annotation
         elif isinstance(part, ast.Assign):
-            _assigned(part, found)
-    return found
+            _assigned(part, declared)
+    return declared
 
 
-def _assigned(part: ast.Assign, found: _Class) -> None:
+def _assigned(part: ast.Assign, declared: _Class) -> None:
     """``RED = 1`` of an Enum; ``__annotations__["0"] = TYPE`` of names that are no identifiers."""
     target = part.targets[0]
     if isinstance(target, ast.Name):
-        found.attributes[target.id] = None
+        declared.attributes[target.id] = None
     elif isinstance(target, ast.Subscript) and dotted(target.value) == _ANNOTATIONS:
         key = target.slice
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            found.attributes[key.value] = part.value
+            declared.attributes[key.value] = part.value
 
 
 class Scope:
@@ -135,8 +135,8 @@ class Scope:
         self._types: dict[str, Type] = {}
         self.values = self._values()
         self.stored = frozenset(self.values)
-        for stored, found in self.values.items():  # in the text's order: later ones need earlier
-            self._types[stored] = self._common(found)
+        for stored, kinds in self.values.items():  # in the text's order: later ones need earlier
+            self._types[stored] = self._common(kinds)
 
     @classmethod
     def all_of(cls, module: Module, unit: Unit) -> Iterator[Scope]:
@@ -167,10 +167,10 @@ class Scope:
 
     def members(self, value: ast.expr) -> frozenset[str] | None:
         """What the class of a value has; None where it is none of the file's, or not known."""
-        found = self._class(self._type(value))
-        if found is None or found.enum:
+        known_class = self._class(self._type(value))
+        if known_class is None or known_class.enum:
             return None
-        return frozenset(found.attributes) | frozenset(found.methods)
+        return frozenset(known_class.attributes) | frozenset(known_class.methods)
 
     def _values(self) -> dict[str, list[Type]]:
         """Name -> the expressions that are stored under it; None for one that is not known."""
@@ -186,13 +186,13 @@ class Scope:
                 known[id(node.target)] = _of_type(node.annotation)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 stores.append(node)
-        found: dict[str, list[Type]] = {}
+        values: dict[str, list[Type]] = {}
         for number, argument in enumerate(arguments):
             kind = self._owner if number == 0 and self._owner else argument.annotation
-            found.setdefault(argument.arg, []).append(_of_type(kind) if kind else None)
+            values.setdefault(argument.arg, []).append(_of_type(kind) if kind else None)
         for store in sorted(stores, key=lambda name: (name.lineno, name.col_offset)):
-            found.setdefault(store.id, []).append(known.get(id(store)))
-        return found
+            values.setdefault(store.id, []).append(known.get(id(store)))
+        return values
 
     def _common(self, values: Sequence[Type]) -> Type:
         """The type of all values, where they have one."""
@@ -220,8 +220,8 @@ class Scope:
         return None
 
     def _member_type(self, owner: ast.expr, name: str, depth: int) -> Type:
-        found = self._class(self._type(owner, depth + 1))
-        return None if found is None else found.attributes.get(name)
+        known_class = self._class(self._type(owner, depth + 1))
+        return None if known_class is None else known_class.attributes.get(name)
 
     def _result(self, call: ast.Call, depth: int) -> Type:
         """What a call gives: of a cast, of one of the file's functions, classes and methods."""
@@ -234,9 +234,9 @@ class Scope:
             return kind.slice if inner and isinstance(kind, ast.Subscript) else kind
         if name == "getattr" and len(call.args) == 2 and isinstance(call.args[1], ast.Constant):
             return self._member_type(call.args[0], str(call.args[1].value), depth)
-        made = name.removesuffix(f".{_NEW}")
-        if made in self.module.classes:
-            return _named(made)
+        class_name = name.removesuffix(f".{_NEW}")
+        if class_name in self.module.classes:
+            return _named(class_name)
         if name in self.module.functions:
             return self.module.functions[name]
         if isinstance(call.func, ast.Attribute):
@@ -287,10 +287,10 @@ def _item(kind: Type, place: ast.expr) -> Type:
 def _named(path: str) -> ast.expr:
     """The expression of a dotted name."""
     first, *rest = path.split(".")
-    found: ast.expr = ast.Name(first, ast.Load())
+    expression: ast.expr = ast.Name(first, ast.Load())
     for part in rest:
-        found = ast.Attribute(found, part, ast.Load())
-    return found
+        expression = ast.Attribute(expression, part, ast.Load())
+    return expression
 
 
 def dotted(node: ast.AST) -> str:

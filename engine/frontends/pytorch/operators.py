@@ -37,15 +37,15 @@ def _nearest(axes: int, *, exact: bool) -> Callable[..., Any]:
         sizes = symbolic_helper._get_tensor_sizes(x)
         if sizes is None or any(n is None for n in sizes[2:]):
             return symbolic_helper._unimplemented("upsample_nearest", "input of unknown size", x)
-        given = _scales(scales, axes)
-        wanted = _wanted(size, sizes[2:], given)
-        if wanted is None:
+        scale_factors = _scales(scales, axes)
+        new_sizes = _wanted(size, sizes[2:], scale_factors)
+        if new_sizes is None:
             return symbolic_helper._unimplemented("upsample_nearest", "output of unknown size", x)
-        if all(new % old == 0 for old, new in zip(sizes[2:], wanted, strict=True)):
-            factors = [new / old for old, new in zip(sizes[2:], wanted, strict=True)]
+        if all(new % old == 0 for old, new in zip(sizes[2:], new_sizes, strict=True)):
+            factors = [new / old for old, new in zip(sizes[2:], new_sizes, strict=True)]
             return _whole(g, x, [1.0, 1.0, *factors])
         for axis, (old, new, scale) in enumerate(
-            zip(sizes[2:], wanted, given, strict=True), start=2
+            zip(sizes[2:], new_sizes, scale_factors, strict=True), start=2
         ):
             chosen = torch.from_numpy(nearest_elements(old, new, scale, exact=exact))
             if not (old == new and torch.equal(chosen, torch.arange(old))):
@@ -72,8 +72,8 @@ def _whole(g: Any, x: Any, factors: Sequence[float]) -> Any:
 def _scales(values: Sequence[Any], axes: int) -> list[float | None]:
     """The factors that the call names: a list, or one argument per axis; None where it does not."""
     if len(values) == 1:
-        found = symbolic_helper._maybe_get_const(values[0], "fs")
-        values = found if isinstance(found, list) else [None] * axes
+        constant = symbolic_helper._maybe_get_const(values[0], "fs")
+        values = constant if isinstance(constant, list) else [None] * axes
         return [float(v) if v is not None else None for v in values]
     numbers = [symbolic_helper._maybe_get_const(value, "f") for value in values[-axes:]]
     return [float(n) if isinstance(n, float | int) else None for n in numbers]
@@ -81,8 +81,8 @@ def _scales(values: Sequence[Any], axes: int) -> list[float | None]:
 
 def _wanted(size: Any, old: Sequence[int], scales: Sequence[float | None]) -> list[int] | None:
     if not symbolic_helper._is_none(size):
-        found = symbolic_helper._maybe_get_const(size, "is")
-        return [int(n) for n in found] if isinstance(found, list) else None
+        constant = symbolic_helper._maybe_get_const(size, "is")
+        return [int(n) for n in constant] if isinstance(constant, list) else None
     if any(scale is None for scale in scales):
         return None
     return [int(n * (scale or 1.0)) for n, scale in zip(old, scales, strict=True)]

@@ -154,17 +154,17 @@ class _Machine:
     def since_mark(self) -> list[Any]:
         for start in range(len(self.stack) - 1, -1, -1):
             if self.stack[start] is _MARK:
-                found = self.stack[start + 1 :]
+                items = self.stack[start + 1 :]
                 del self.stack[start:]
-                return found
+                return items
         raise Unreadable("no mark")
 
     def tuple_of(self, count: int) -> None:
-        found = tuple(self.stack[len(self.stack) - count :])
-        if len(found) != count:
+        items = tuple(self.stack[len(self.stack) - count :])
+        if len(items) != count:
             raise Unreadable("stack too short")
         del self.stack[len(self.stack) - count :]
-        self.stack.append(found)
+        self.stack.append(items)
 
     def call(self) -> None:
         arguments, name = self.stack.pop(), self.stack.pop()
@@ -434,14 +434,14 @@ class Archive:
 
     def digest(self) -> str:
         """Hexadecimal SHA-256 of the file."""
-        found = hashlib.sha256()
+        hasher = hashlib.sha256()
         try:
             with self.path.open("rb") as stream:
                 while chunk := stream.read(_CHUNK):
-                    found.update(chunk)
+                    hasher.update(chunk)
         except OSError as error:
             raise self._damaged(str(error)) from error
-        return found.hexdigest()
+        return hasher.hexdigest()
 
     def _damaged(self, why: str) -> SourceModelError:
         return SourceModelError(

@@ -155,14 +155,14 @@ def _constant(value: Any, buffers: dict[str, torch.Tensor], what: str) -> torch.
         return torch.as_tensor(
             node.output().toIValue() if node.kind()[0] == "p" else node.t("value")
         )
-    found = buffers.get(value.debugName())
-    if found is None:
+    tensor = buffers.get(value.debugName())
+    if tensor is None:
         raise UnsupportedOperatorError(
             f"A fake quantization in the model computes {what} while it runs.",
             cause="Its observers are part of the computation.",
             remedy="Disable the observers (model.apply(disable_observer)) and save again.",
         )
-    return found
+    return tensor
 
 
 # ---------------------------------------------------------------------------- engines for integers
@@ -234,5 +234,5 @@ def exact(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return _mean_of_windows(func, args, kwargs)
     if name not in _CLAMPS or not args[0].is_quantized or args[0].is_contiguous():
         return func(*args, **kwargs)
-    made = _CLAMPS[name](args[0].contiguous(), *args[1:], **kwargs)
-    return args[0].copy_(made) if name.endswith("_") else made
+    clamped = _CLAMPS[name](args[0].contiguous(), *args[1:], **kwargs)
+    return args[0].copy_(clamped) if name.endswith("_") else clamped

@@ -220,8 +220,8 @@ def _unit(name: str, record: str, data: bytes) -> Unit:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _odd(name, f"{record} is not TorchScript: {error}") from error
     if (line := _type_comment(text)) > 0:
-        found = _Refusal("a type comment, which declares what this program does not read", line)
-        raise _refused(name, found, _Place(record, line, ""))
+        refusal = _Refusal("a type comment, which declares what this program does not read", line)
+        raise _refused(name, refusal, _Place(record, line, ""))
     return Unit(record, record[len(_CODE) : -len(".py")].replace("/", "."), tree)
 
 
@@ -331,12 +331,12 @@ def _screen_getattr(node: ast.Call, scope: Scope, inside: set[int]) -> None:
     _screen_member(node.args[0], name.value, scope, node.lineno)
 
 
-def _refused(name: str, found: _Refusal, place: _Place) -> EngineError:
+def _refused(name: str, refusal: _Refusal, place: _Place) -> EngineError:
     where = f"{place}" if place.line else place.record
     return UnsupportedOperatorError(
-        f"{sanitize(name)} uses {found.what}, which is not taken ({sanitize(where, 300)}).",
-        cause=f"{found.why[:1].upper()}{found.why[1:]}."
-        if found.why
+        f"{sanitize(name)} uses {refusal.what}, which is not taken ({sanitize(where, 300)}).",
+        cause=f"{refusal.why[:1].upper()}{refusal.why[1:]}."
+        if refusal.why
         else "PyTorch would run it, and it is not on the list of what only computes.",
         remedy="Leave it out of the module that is scripted or traced. If somebody else made the "
         "file, ask why it is in there before you run it with PyTorch.",

@@ -99,52 +99,52 @@ def first_that_agrees(subject: Subject, wanted: str, out: Path, expected: Expect
             continue
         try:
             layers = route.export(subject, out)
-            found = _run_file(out, subject, expected)
+            check = _run_file(out, subject, expected)
         except EngineError as error:
             problems.append(f"{route.name}: {error.what}")
             continue
         except Exception as error:  # noqa: BLE001 - exporters fail in every way there is
             problems.append(f"{route.name}: {_reason(error)}")
             continue
-        if layers is not None and not found.misfit:
-            return Agreed(found, route.name, layers)
-        if _accepted(found, noise, expected) or _as_written(found, out, subject, expected, noise):
-            return Agreed(found, route.name)
-        problems.append(f"{route.name}: {difference(found)}")
-        if nearest is None or found.error < nearest[0].error:
-            nearest = found, route
+        if layers is not None and not check.misfit:
+            return Agreed(check, route.name, layers)
+        if _accepted(check, noise, expected) or _as_written(check, out, subject, expected, noise):
+            return Agreed(check, route.name)
+        problems.append(f"{route.name}: {difference(check)}")
+        if nearest is None or check.error < nearest[0].error:
+            nearest = check, route
     if nearest is not None and not expected.quantized and nearest[0].within(_LOOSE_TOLERANCE):
         nearest[1].export(subject, out)
         return Agreed(nearest[0], nearest[1].name)
     raise _no_route(problems, differs=nearest is not None)
 
 
-def _accepted(found: NumericCheck, noise: _Noise, expected: Expected) -> bool:
+def _accepted(check: NumericCheck, noise: _Noise, expected: Expected) -> bool:
     """Floats to 1e-5, or as far as float32 itself is from float64; steps of a quantized model may
     fall to the other side here and there, as they do between PyTorch's engines, which is then said.
     """
     if not expected.quantized:
-        if found.within(FLOAT_TOLERANCE):
+        if check.within(FLOAT_TOLERANCE):
             return True
-        return found.error < _NOISE_LIMIT and found.within(_NOISE * noise.size)
-    if found.within(QUANTIZED_TOLERANCE):
+        return check.error < _NOISE_LIMIT and check.within(_NOISE * noise.size)
+    if check.within(QUANTIZED_TOLERANCE):
         return True
-    if not found.error < _QUANTIZED_LIMIT:
+    if not check.error < _QUANTIZED_LIMIT:
         return False
-    return found.within(_STEPS * largest_step(expected.outputs)) or found.within(
+    return check.within(_STEPS * largest_step(expected.outputs)) or check.within(
         _NOISE * noise.size
     )
 
 
 def _as_written(
-    found: NumericCheck, out: Path, subject: Subject, expected: Expected, noise: _Noise
+    check: NumericCheck, out: Path, subject: Subject, expected: Expected, noise: _Noise
 ) -> bool:
     """Whether a small difference comes of ONNX Runtime's rewrites, not of the conversion.
 
     Its fused kernels round otherwise. In a network of high gain (EfficientNet: squeeze and
     excitation, SiLU) that grows above what is accepted, while the file as it is written agrees.
     """
-    if expected.quantized or not found.error < _NOISE_LIMIT or not found.within(_NOISE_LIMIT):
+    if expected.quantized or not check.error < _NOISE_LIMIT or not check.within(_NOISE_LIMIT):
         return False
     plain = _run_file(out, subject, expected, ort.GraphOptimizationLevel.ORT_DISABLE_ALL)
     return _accepted(plain, noise, expected)
@@ -217,8 +217,8 @@ class _Noise:
         signature = self._subject.plan.signature
         try:
             for sample, want in zip(samples, self._expected.outputs, strict=True):
-                given = [to_array(t) for t in run(module, signature, sample)]
-                same = [g.astype(w.dtype) for g, w in zip(given, want, strict=True)]
+                arrays = [to_array(t) for t in run(module, signature, sample)]
+                same = [g.astype(w.dtype) for g, w in zip(arrays, want, strict=True)]
                 worst = worst.worse(compare_outputs(same, want))
         except Exception:  # noqa: BLE001 - as above
             return 0.0

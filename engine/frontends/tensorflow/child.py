@@ -149,8 +149,8 @@ def _converted(
         "tensors_to_rename": {a: b for a, b in renamed.items() if a != b},
     }
     proto = _written(graph, options)
-    found = [value.name for value in proto.graph.input]
-    lost = [one.tensor for one in ready.inputs if one.tensor not in found]
+    input_names = [value.name for value in proto.graph.input]
+    lost = [one.tensor for one in ready.inputs if one.tensor not in input_names]
     if lost:
         raise SourceModelError(
             f"The outputs do not depend on the input {sanitize(lost[0])!r}.",
@@ -184,7 +184,7 @@ def _distinct(graph: Any, ends: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
     """Give outputs that became one tensor, or an input, nodes of their own."""
     holders = {node.name: node for node in graph.node}
     seen: set[str] = set()
-    found = []
+    tensors = []
     for number, end in enumerate(ends):
         full = end if ":" in end else f"{end}:0"
         node = holders[full.rpartition(":")[0]]
@@ -192,12 +192,12 @@ def _distinct(graph: Any, ends: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
             with tf.Graph().as_default() as known:
                 tf.import_graph_def(graph, name="")
                 kind = known.get_tensor_by_name(full).dtype
-            made = graph.node.add(name=f"rknntui_output_{number}", op="Identity", input=[end])
-            made.attr["T"].type = kind.as_datatype_enum
-            full = f"{made.name}:0"
+            identity = graph.node.add(name=f"rknntui_output_{number}", op="Identity", input=[end])
+            identity.attr["T"].type = kind.as_datatype_enum
+            full = f"{identity.name}:0"
         seen.add(full)
-        found.append(full)
-    return graph, tuple(found)
+        tensors.append(full)
+    return graph, tuple(tensors)
 
 
 def _failed(error: BaseException) -> SourceModelError:

@@ -73,8 +73,8 @@ class Constants:
 
     def shape(self, tensor: str) -> list[int | None] | None:
         """What TensorFlow infers of a shape, None for an unknown rank."""
-        found = imported(self._part(tensor)).get_tensor_by_name(_full(tensor)).shape
-        return None if found.rank is None else found.as_list()
+        dims = imported(self._part(tensor)).get_tensor_by_name(_full(tensor)).shape
+        return None if dims.rank is None else dims.as_list()
 
     def _asked(self, tensor: str) -> np.ndarray | None:
         part = self._part(tensor)
@@ -107,14 +107,14 @@ def _fix_shapes(part: Any, graph: Any) -> None:
     for node in part.node:
         if node.op not in ("Shape", "Size", "Rank"):
             continue
-        wanted = graph.get_tensor_by_name(f"{node.name}:0")
+        tensor = graph.get_tensor_by_name(f"{node.name}:0")
         with graph.as_default():
-            value = tf.get_static_value(wanted)
+            value = tf.get_static_value(tensor)
         if value is not None:
             node.Clear()
-            node.name, node.op = wanted.op.name, "Const"
-            node.attr["dtype"].type = wanted.dtype.as_datatype_enum
-            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, wanted.dtype))
+            node.name, node.op = tensor.op.name, "Const"
+            node.attr["dtype"].type = tensor.dtype.as_datatype_enum
+            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tensor.dtype))
 
 
 def _full(tensor: str) -> str:
@@ -222,25 +222,25 @@ class _Call:
 
     def items(self, number: int) -> Items:
         """An input that is a list."""
-        found = self.inputs[number] if number < len(self.inputs) else None
-        if not isinstance(found, Items):
+        operand = self.inputs[number] if number < len(self.inputs) else None
+        if not isinstance(operand, Items):
             raise self.refusal("it reads a tensor as if it were a list")
-        return found
+        return operand
 
     def element(self, number: int, place: int) -> str:
         """An element that was written."""
         elements = self.items(number).elements
-        found = elements[place] if 0 <= place < len(elements) else None
-        if found is None:
+        value = elements[place] if 0 <= place < len(elements) else None
+        if value is None:
             raise self.refusal(f"it reads element {place}, which was never written")
-        return found
+        return value
 
     def tensor(self, number: int) -> str:
         """An input that is a tensor."""
-        found = self.inputs[number]
-        if not isinstance(found, str):
+        operand = self.inputs[number]
+        if not isinstance(operand, str):
             raise self.refusal("it puts a list into a list")
-        return found
+        return operand
 
     def make(self, op: str, inputs: Sequence[str]) -> Any:
         """A node of the new graph with the elements' type."""
@@ -276,10 +276,10 @@ def _reserve(number: int) -> Callable[[ListWriter, _Call], list[Value]]:
 
 def _write(items: int, place: int, value: int) -> Callable[[ListWriter, _Call], list[Value]]:
     def run(writer: ListWriter, call: _Call) -> list[Value]:
-        where, found = writer.integer(call, place), call.items(items)
-        if not 0 <= where < len(found.elements):
-            raise call.refusal(f"it writes element {where} of {len(found.elements)}")
-        return [found.put(where, call.tensor(value))]
+        where, elements = writer.integer(call, place), call.items(items)
+        if not 0 <= where < len(elements.elements):
+            raise call.refusal(f"it writes element {where} of {len(elements.elements)}")
+        return [elements.put(where, call.tensor(value))]
 
     return run
 
@@ -293,13 +293,13 @@ def _length(items: int) -> Callable[[ListWriter, _Call], list[Value]]:
 
 
 def _scatter(writer: ListWriter, call: _Call) -> list[Value]:
-    found = call.items(3)
+    elements = call.items(3)
     parts = writer.split(call, call.inputs[2]).elements
     for place, part in zip(writer.integers(call, 1).reshape(-1), parts, strict=False):
-        if part is None or not 0 <= place < len(found.elements):
-            raise call.refusal(f"it writes element {place} of {len(found.elements)}")
-        found = found.put(int(place), part)
-    return [found]
+        if part is None or not 0 <= place < len(elements.elements):
+            raise call.refusal(f"it writes element {place} of {len(elements.elements)}")
+        elements = elements.put(int(place), part)
+    return [elements]
 
 
 def _gather(writer: ListWriter, call: _Call) -> list[Value]:

@@ -229,25 +229,25 @@ def _entry(data: memoryview) -> tuple[str, _Attribute]:
 
 
 def _attribute(data: memoryview) -> _Attribute:
-    found = _Attribute()
+    attribute = _Attribute()
     for number, wire, value, payload in fields(data):
         if number == 1 and wire == LENGTH:
             items = _list(payload)
-            found.count = len(items)
+            attribute.count = len(items)
             shown = items[:_MAX_LIST] + (["…"] if len(items) > _MAX_LIST else [])
-            found.text = f"[{', '.join(shown)}]"
+            attribute.text = f"[{', '.join(shown)}]"
         elif number == 7 and wire == LENGTH:
-            found.shape, found.has_shape = _shape(payload), True
-            found.text = "?" if found.shape is None else str(list(found.shape))
+            attribute.shape, attribute.has_shape = _shape(payload), True
+            attribute.text = "?" if attribute.shape is None else str(list(attribute.shape))
         elif number == 8 and wire == LENGTH:
-            _tensor(payload, found)
+            _tensor(payload, attribute)
         elif number == 10 and wire == LENGTH:
-            found.text = _name(payload)
+            attribute.text = _name(payload)
         else:
-            found.text = _plain(number, wire, value, payload)
+            attribute.text = _plain(number, wire, value, payload)
             if number == 3:
-                found.number = signed(value)
-    return found
+                attribute.number = signed(value)
+    return attribute
 
 
 def _plain(number: int, wire: int, value: int, payload: memoryview) -> str:
@@ -292,7 +292,7 @@ def _shape(data: memoryview) -> tuple[int, ...] | None:
     return tuple(sizes)
 
 
-def _tensor(data: memoryview, found: _Attribute) -> None:
+def _tensor(data: memoryview, attribute: _Attribute) -> None:
     """TensorProto: its type, its shape and how long its data are."""
     dtype = ""
     shape: tuple[int, ...] = ()
@@ -302,19 +302,19 @@ def _tensor(data: memoryview, found: _Attribute) -> None:
         elif (number, wire) == (2, LENGTH):
             shape = _shape(payload) or ()
         elif wire == LENGTH:
-            found.bytes += len(payload)
-    found.shape, found.has_shape = shape, True
-    found.text = f"{dtype} {list(shape)}"
+            attribute.bytes += len(payload)
+    attribute.shape, attribute.has_shape = shape, True
+    attribute.text = f"{dtype} {list(shape)}"
 
 
 def _library(data: memoryview) -> dict[str, memoryview]:
     """FunctionDefLibrary: where each function stands (function = 1, signature = 1, name = 1)."""
-    found: dict[str, memoryview] = {}
+    functions: dict[str, memoryview] = {}
     for number, wire, _, function in fields(data):
         if (number, wire) != (1, LENGTH):
             continue
         for inner, kind, _, signature in fields(function):
             if (inner, kind) == (1, LENGTH):
-                found[_name(signature)] = function
+                functions[_name(signature)] = function
                 break
-    return found
+    return functions

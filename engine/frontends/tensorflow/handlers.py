@@ -82,7 +82,7 @@ class _Place:
         attr: dict[str, int] | None = None,
     ) -> str:
         """A node; its output, which is the place's own where ``what`` says no name for it."""
-        made = self._ctx.make_node(
+        node = self._ctx.make_node(
             op,
             inputs,
             attr=attr,
@@ -91,7 +91,7 @@ class _Place:
             dtypes=[self._dtype if dtype is None else dtype],
             name=f"{self._name}/{what}" if what else self._name,
         )
-        return str(made.output[0])
+        return str(node.output[0])
 
 
 def _fake_quant(ctx: Any, node: Any, name: str, args: list[Any]) -> None:
@@ -104,19 +104,19 @@ def _fake_quant(ctx: Any, node: Any, name: str, args: list[Any]) -> None:
             f"Node {sanitize(name)!r} is a {node.type} with an empty range.",
             remedy="Finish its training, or cut the graph before it.",
         )
-    found = nudged(*ranges, bits, narrow=narrow)
-    axis = {} if found.scale.ndim == 0 else {"axis": len(ctx.get_shape(node.input[0])) - 1}
+    nudge = nudged(*ranges, bits, narrow=narrow)
+    axis = {} if nudge.scale.ndim == 0 else {"axis": len(ctx.get_shape(node.input[0])) - 1}
     place = _Place(ctx, node)
     if bits > 8:
-        _emulate(place, found)
+        _emulate(place, nudge)
         return
     source = place.inputs[0]
-    if found.steps != (0, 255):
-        for op, what, bound in (("Max", "low", found.low), ("Min", "high", found.high)):
+    if nudge.steps != (0, 255):
+        for op, what, bound in (("Max", "low", nudge.low), ("Min", "high", nudge.high)):
             clip = [source, place.constant(what, bound.astype(np.float32))]
             source = place.put(op, clip, f"clip_{what}")
-    scale = place.constant("scale", found.scale)
-    zero = place.constant("zero_point", found.zero_point.astype(np.uint8))
+    scale = place.constant("scale", nudge.scale)
+    zero = place.constant("zero_point", nudge.zero_point.astype(np.uint8))
     pair = [source, scale, zero]
     quantized = place.put("QuantizeLinear", pair, "quantize", TensorProto.UINT8, axis)
     place.put("DequantizeLinear", [quantized, scale, zero], attr=axis)
@@ -130,10 +130,10 @@ def _range_of(node: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(low, np.float32), np.asarray(high, np.float32)
 
 
-def _emulate(place: _Place, found: Nudged) -> None:
+def _emulate(place: _Place, nudge: Nudged) -> None:
     """More steps than 8 bits have: TensorFlow's own formula in floats."""
-    low, high = found.low.astype(np.float32), found.high.astype(np.float32)
-    inverse = np.float32(1) / found.scale
+    low, high = nudge.low.astype(np.float32), nudge.high.astype(np.float32)
+    inverse = np.float32(1) / nudge.scale
     chain: tuple[tuple[str, np.ndarray], ...] = (
         ("Max", low),
         ("Min", high),
@@ -141,7 +141,7 @@ def _emulate(place: _Place, found: Nudged) -> None:
         ("Mul", inverse.astype(np.float32)),
         ("Add", np.asarray(np.float32(0.5))),
         ("Floor", np.zeros(0)),
-        ("Mul", found.scale.astype(np.float32)),
+        ("Mul", nudge.scale.astype(np.float32)),
     )
     source = place.inputs[0]
     for number, (op, value) in enumerate(chain):
@@ -184,22 +184,22 @@ def take_out(graph: Any) -> tuple[Any, dict[str, Weight]]:
     if not any(node.op.startswith("FakeQuantWithMinMax") for node in graph.node):
         return graph, {}
     known = imported(graph)
-    found: dict[str, Weight] = {}
-    made = tf.compat.v1.GraphDef()
-    made.CopyFrom(graph)
-    for node in made.node:
+    weights: dict[str, Weight] = {}
+    copy = tf.compat.v1.GraphDef()
+    copy.CopyFrom(graph)
+    for node in copy.node:
         if not node.op.startswith("FakeQuantWithMinMax"):
             continue
         weight = _weight(known.get_operation_by_name(node.name))
         if weight is None:
             continue
-        found[node.name] = weight
+        weights[node.name] = weight
         name = node.name
         node.Clear()
         node.name, node.op = name, "Placeholder"
         node.attr["dtype"].type = tf.float32.as_datatype_enum
         node.attr["shape"].shape.CopyFrom(tf.TensorShape(weight.steps.shape).as_proto())
-    return made, found
+    return copy, weights
 
 
 def _weight(operation: Any) -> Weight | None:
@@ -213,14 +213,14 @@ def _weight(operation: Any) -> Weight | None:
     x, low, high = (np.asarray(value, np.float32) for value in values)
     if not np.all(low < high):
         return None
-    found = nudged(low, high, bits, narrow=operation.get_attr("narrow_range"))
-    clipped = np.clip(x, found.low, found.high)
+    nudge = nudged(low, high, bits, narrow=operation.get_attr("narrow_range"))
+    clipped = np.clip(x, nudge.low, nudge.high)
     # the kernel's own rounding (fake_quant_ops_functor.h), counted from the lowest step
-    steps = np.floor((clipped - found.low) * (np.float32(1) / found.scale) + np.float32(0.5))
+    steps = np.floor((clipped - nudge.low) * (np.float32(1) / nudge.scale) + np.float32(0.5))
     return Weight(
-        (steps + found.steps[0]).astype(np.uint8),
-        found.scale.astype(np.float32),
-        found.zero_point.astype(np.uint8),
+        (steps + nudge.steps[0]).astype(np.uint8),
+        nudge.scale.astype(np.float32),
+        nudge.zero_point.astype(np.uint8),
     )
 
 

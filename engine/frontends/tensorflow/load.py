@@ -142,8 +142,8 @@ def _compared(graph: Graph, path: Path, answer: Message, *, nchw: bool, quantize
             results = session.run(feeds)
         except SimulationError as error:
             raise _not_equal(f"it does not run: {error.what}") from error
-        for (name, found), wanted in zip(results.items(), outputs, strict=True):
-            worst = max(worst, _difference(name, wanted, found, quantized=quantized))
+        for (name, result), expected in zip(results.items(), outputs, strict=True):
+            worst = max(worst, _difference(name, expected, result, quantized=quantized))
     return Finding(
         code="numbers-compared",
         severity="info",
@@ -157,14 +157,14 @@ def _turned(array: np.ndarray, *, nchw: bool) -> np.ndarray:
     return np.ascontiguousarray(array.transpose(0, 3, 1, 2)) if nchw and array.ndim == 4 else array
 
 
-def _difference(name: str, wanted: np.ndarray, found: np.ndarray, *, quantized: bool) -> float:
+def _difference(name: str, expected: np.ndarray, result: np.ndarray, *, quantized: bool) -> float:
     """How far an output is from TensorFlow's, as :data:`TOLERANCE` or its sister measures it."""
-    if quantized and wanted.dtype.kind == "f" and wanted.shape == found.shape:
-        share = math.sqrt(error_sums(wanted, found)[0].share)
+    if quantized and expected.dtype.kind == "f" and expected.shape == result.shape:
+        share = math.sqrt(error_sums(expected, result)[0].share)
         if not share <= FAKE_QUANT_SHARE:
             raise _not_equal(f"output {sanitize(name)!r} differs by {share:.1%} of its energy")
         return share
-    apart: NumericCheck = compare_outputs([wanted], [found])
+    apart: NumericCheck = compare_outputs([expected], [result])
     if apart.within(TOLERANCE) or (quantized and not apart.misfit):
         return apart.error
     if apart.misfit:

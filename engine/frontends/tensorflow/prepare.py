@@ -89,9 +89,9 @@ def imported(graph: Any) -> Any:
     Raises:
         SourceModelError: TensorFlow does not take it.
     """
-    made = tf.Graph()
+    tf_graph = tf.Graph()
     try:
-        with made.as_default(), tf.device("/cpu:0"):
+        with tf_graph.as_default(), tf.device("/cpu:0"):
             tf.import_graph_def(graph, name="")
     except TF_ERRORS as error:
         raise SourceModelError(
@@ -99,7 +99,7 @@ def imported(graph: Any) -> Any:
             cause="The file is damaged, or a size in 'input_size_list' does not fit it.",
             remedy="Check the sizes; else freeze the model again.",
         ) from error
-    return made
+    return tf_graph
 
 
 def prepare(
@@ -122,17 +122,17 @@ def prepare(
     taken: list[Input] = []
     for number, tensor in enumerate(inputs):
         dtype, shape = known[tensor]
-        given = None if sizes is None else sizes[number]
-        fixed = fixed_shape(tensor, shape, given, nchw=nchw, findings=findings)
+        size = None if sizes is None else sizes[number]
+        fixed = fixed_shape(tensor, shape, size, nchw=nchw, findings=findings)
         taken.append(Input(tensor, _free_name(tensor, nodes), fixed, dtype))
     replaced = {one.tensor: one.node for one in taken}
     replaced |= {f"{name}:0": _free_name(f"{name}:0", nodes) for name in constants}
-    made = {one.node: _placeholder(one) for one in taken}
+    replacements = {one.node: _placeholder(one) for one in taken}
     for name, value in constants.items():
-        made[replaced[f"{name}:0"]] = _constant(
+        replacements[replaced[f"{name}:0"]] = _constant(
             replaced[f"{name}:0"], value, _known_type(nodes.get(name))
         )
-    cut = _pruned(graph, nodes, made, replaced, outputs)
+    cut = _pruned(graph, nodes, replacements, replaced, outputs)
     _refuse_open(cut, taken, nodes)
     return Prepared(cut, tuple(taken), tuple(outputs), tuple(findings))
 
@@ -148,7 +148,7 @@ def _specs(
     graph: Any, nodes: Mapping[str, NodeDef], tensors: Sequence[str]
 ) -> dict[str, tuple[str, list[int | None] | None]]:
     """Type and shape of tensors; of inner ones, as TensorFlow infers them."""
-    found: dict[str, tuple[str, list[int | None] | None]] = {}
+    specs: dict[str, tuple[str, list[int | None] | None]] = {}
     for tensor in tensors:
         node = nodes[tensor_of(tensor)[0]]
         # decoders of pictures, which are not taken themselves, give bytes
@@ -168,8 +168,8 @@ def _specs(
                 f"The input {sanitize(tensor)!r} holds elements of type {name}, not numbers.",
                 remedy="Cut the graph behind it with 'inputs'.",
             )
-        found[tensor] = (name, shape)
-    return found
+        specs[tensor] = (name, shape)
+    return specs
 
 
 def _attribute_shape(node: Any) -> list[int | None] | None:
@@ -188,11 +188,11 @@ def _inferred(
     if any(refusal_of(node.op, functions) for node in part.node):
         return None
     try:
-        found = imported(part).get_tensor_by_name(tensor)
+        value = imported(part).get_tensor_by_name(tensor)
     except (SourceModelError, KeyError, ValueError):
         return None
-    shape = found.shape
-    return found.dtype.as_numpy_dtype, None if shape.rank is None else shape.as_list()
+    shape = value.shape
+    return value.dtype.as_numpy_dtype, None if shape.rank is None else shape.as_list()
 
 
 def _free_name(tensor: str, nodes: Mapping[str, NodeDef]) -> str:
@@ -226,11 +226,11 @@ def _constant(name: str, value: np.ndarray, number: int) -> Any:
 def _pruned(
     graph: Any,
     nodes: Mapping[str, NodeDef],
-    made: Mapping[str, NodeDef],
+    replacements: Mapping[str, NodeDef],
     replaced: Mapping[str, str],
     outputs: Sequence[str],
 ) -> Any:
-    """What ``outputs`` need of ``graph``, with ``made`` nodes in place of ``replaced`` tensors.
+    """What ``outputs`` need of ``graph``, with ``replacements`` in place of ``replaced`` tensors.
 
     What only says in which order nodes run is left out, but where lowered loops need it.
     """
@@ -241,8 +241,8 @@ def _pruned(
     def copied(name: str) -> list[str]:
         """Copy a node; the names of those that it reads."""
         node = cut.node.add()
-        if name in made:
-            node.CopyFrom(made[name])
+        if name in replacements:
+            node.CopyFrom(replacements[name])
             return []
         node.CopyFrom(_source(name, nodes))
         node.device = ""

@@ -70,15 +70,15 @@ def rewrite(graph: Any) -> Any:
     if not any(node.op in RULES for node in graph.node):
         return graph
     known = imported(graph)
-    made = tf.compat.v1.GraphDef()
-    made.CopyFrom(graph)
-    del made.node[:]
+    copy = tf.compat.v1.GraphDef()
+    copy.CopyFrom(graph)
+    del copy.node[:]
     for node in graph.node:
         if node.op not in RULES:
-            made.node.add().CopyFrom(node)
+            copy.node.add().CopyFrom(node)
             continue
-        made.node.extend(_replacement(node, known.get_operation_by_name(node.name)))
-    return made
+        copy.node.extend(_replacement(node, known.get_operation_by_name(node.name)))
+    return copy
 
 
 def _replacement(node: Any, operation: Any) -> list[Any]:
@@ -93,7 +93,7 @@ def _replacement(node: Any, operation: Any) -> list[Any]:
         tf.identity(result, name="result")
     prefix = f"{node.name}/"
     sources = [i for i in node.input if not i.startswith("^")]
-    found = []
+    nodes = []
     for inner in scratch.as_graph_def().node:
         if inner.op == "Placeholder":
             continue
@@ -101,8 +101,8 @@ def _replacement(node: Any, operation: Any) -> list[Any]:
         reads = [_source(name, sources, prefix) for name in inner.input]
         del inner.input[:]
         inner.input.extend(reads)
-        found.append(inner)
-    return found
+        nodes.append(inner)
+    return nodes
 
 
 def _source(name: str, sources: Sequence[str], prefix: str) -> str:
@@ -254,8 +254,8 @@ def _resize(resize: Callable[..., Any], flags: Sequence[str]) -> Rule:
         options = {flag: site.attribute(flag) for flag in flags}
         scratch = tf.Graph()
         with scratch.as_default(), tf.compat.v1.Session(graph=scratch) as session:
-            made = session.run(resize(images=units, size=[target, 1], **options))
-        return np.asarray(made[0, :, 0, :], np.float32)
+            resized = session.run(resize(images=units, size=[target, 1], **options))
+        return np.asarray(resized[0, :, 0, :], np.float32)
 
     def rule(site: Site) -> Any:
         x = tf.cast(site.inputs[0], tf.float32)
@@ -268,8 +268,8 @@ def _resize(resize: Callable[..., Any], flags: Sequence[str]) -> Rule:
         columns = matrix(site, known[1], target[1])
         planes = ops.Transpose(x=x, perm=[0, 3, 1, 2])
         tall = ops.BatchMatMulV2(x=rows, y=planes)
-        made = ops.BatchMatMulV2(x=tall, y=np.ascontiguousarray(columns.T))
-        return ops.Transpose(x=made, perm=[0, 2, 3, 1])
+        resized = ops.BatchMatMulV2(x=tall, y=np.ascontiguousarray(columns.T))
+        return ops.Transpose(x=resized, perm=[0, 2, 3, 1])
 
     return rule
 

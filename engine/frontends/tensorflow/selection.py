@@ -136,13 +136,13 @@ def select(graph: GraphFile, options: LoadOptions, constants: Iterable[str] = ()
         SourceModelError: an unknown name (with the nearest ones), one twice, or no candidate.
     """
     suited_inputs, suited_outputs = candidates(graph)
-    given = {tensor_name(name) for name in constants}
-    _check(graph, given, suited_inputs, "predef_file")
+    constant_names = {tensor_name(name) for name in constants}
+    _check(graph, constant_names, suited_inputs, "predef_file")
     inputs = [tensor_name(n) for n in options.inputs or ()]
     outputs = [tensor_name(n) for n in options.outputs or ()]
     _check(graph, inputs, suited_inputs, "inputs")
     _check(graph, outputs, suited_outputs, "outputs")
-    inputs = inputs or [n for n in suited_inputs if n not in given]
+    inputs = inputs or [n for n in suited_inputs if n not in constant_names]
     outputs = outputs or list(suited_outputs)
     for what, names in (("inputs", inputs), ("outputs", outputs)):
         if not names:
@@ -150,7 +150,7 @@ def select(graph: GraphFile, options: LoadOptions, constants: Iterable[str] = ()
                 f"The graph has no node that suits as one of its {what}.",
                 remedy=f"Name them in '{what}'.",
             )
-    nodes = needed(graph, outputs, {*inputs, *given})
+    nodes = needed(graph, outputs, {*inputs, *constant_names})
     if not options.inputs:
         inputs = [name for name in inputs if tensor_of(name)[0] in nodes]
     return Selection(tuple(inputs), tuple(outputs), frozenset(nodes))
@@ -203,21 +203,21 @@ def refused(graph: GraphFile, selection: Selection) -> dict[str, tuple[str, str]
         SourceModelError: the library of functions is damaged.
     """
     stops = {tensor_of(name)[0] for name in selection.inputs}
-    found: dict[str, tuple[str, str]] = {}
+    refusals: dict[str, tuple[str, str]] = {}
     for name in graph.nodes:
         if name not in selection.nodes or name in stops:
             continue
         node = graph.nodes[name]
         why = refusal_of(node.op, graph.functions)
         if why:
-            found[name] = (node.op, why)
+            refusals[name] = (node.op, why)
             continue
         for inner in calls(graph, node):
             why = refusal_of(inner.op, graph.functions)
             if why:
-                found[name] = (inner.op, f"{why} (in the function that {node.op} calls)")
+                refusals[name] = (inner.op, f"{why} (in the function that {node.op} calls)")
                 break
-    return found
+    return refusals
 
 
 def calls(graph: GraphFile, node: Node) -> list[Node]:

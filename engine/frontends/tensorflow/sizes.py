@@ -55,16 +55,16 @@ def fixed_shape(
     return tuple(sizes)
 
 
-def _with_batch(tensor: str, known: Open | None, given: list[int]) -> list[int]:
+def _with_batch(tensor: str, known: Open | None, size: list[int]) -> list[int]:
     if known is None:
-        complete = len(given) >= 4 or (len(given) > 1 and given[0] == 1)
-        return given if complete else [1, *given]
-    if len(given) == len(known):
-        return given
-    if len(given) + 1 == len(known):
-        return [known[0] or 1, *given]
+        complete = len(size) >= 4 or (len(size) > 1 and size[0] == 1)
+        return size if complete else [1, *size]
+    if len(size) == len(known):
+        return size
+    if len(size) + 1 == len(known):
+        return [known[0] or 1, *size]
     raise SourceModelError(
-        f"'input_size_list' gives {shape_text(given)} for {sanitize(tensor)!r}, which has "
+        f"'input_size_list' gives {shape_text(size)} for {sanitize(tensor)!r}, which has "
         f"{len(known)} axes ({_shown(known)}).",
         remedy="Give a size for each axis, or for each but the batch.",
     )
@@ -119,7 +119,7 @@ def read_predef(path: Path) -> dict[str, np.ndarray]:
         SourceModelError: missing, no npz, one that holds Python objects, or more than 64 MiB.
     """
     try:
-        found = read_npz(path, None, _MAX_BYTES)
+        arrays = read_npz(path, None, _MAX_BYTES)
     except OSError as error:
         raise SourceModelError(
             f"{sanitize(str(path))}, the predefined file, could not be read: "
@@ -128,9 +128,9 @@ def read_predef(path: Path) -> dict[str, np.ndarray]:
         ) from error
     except ValueError as error:
         raise _refusal(path, sanitize(str(error), 200)) from error
-    if len(found) > _MAX_ARRAYS:
+    if len(arrays) > _MAX_ARRAYS:
         raise _refusal(path, f"it holds more than {_MAX_ARRAYS} arrays")
-    return {name.replace("#", "/"): array for name, array in found.items()}
+    return {name.replace("#", "/"): array for name, array in arrays.items()}
 
 
 def _refusal(path: Path, why: str) -> SourceModelError:

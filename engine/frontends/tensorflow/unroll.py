@@ -115,7 +115,7 @@ def _reads(nodes: dict[str, NodeDef]) -> dict[str, set[str]]:
     for name, node in nodes.items():
         if node.op == "Enter":
             enters.setdefault(_frame_name(node), set()).add(name)
-    found: dict[str, set[str]] = {}
+    reads: dict[str, set[str]] = {}
     for name, node in nodes.items():
         sources = {tensor_of(i.lstrip("^"))[0] for i in node.input}
         if not sources <= nodes.keys():
@@ -124,8 +124,8 @@ def _reads(nodes: dict[str, NodeDef]) -> dict[str, set[str]]:
             sources = {s for s in sources if nodes[s].op != "NextIteration"}
         elif node.op == "Exit":
             sources |= enters.get(_loop_of(node, nodes), set())
-        found[name] = sources
-    return found
+        reads[name] = sources
+    return reads
 
 
 def _frame_name(node: Any) -> str:
@@ -134,9 +134,9 @@ def _frame_name(node: Any) -> str:
 
 def _loop_of(node: Any, nodes: dict[str, NodeDef]) -> str:
     """The loop that an Exit leaves: Exit reads a Switch, that a Merge, and that an Enter."""
-    for wanted in ("Switch", "Merge", "Enter"):
+    for op in ("Switch", "Merge", "Enter"):
         sources = [nodes[tensor_of(i.lstrip("^"))[0]] for i in node.input]
-        node = next((s for s in sources if s.op == wanted), None)
+        node = next((s for s in sources if s.op == op), None)
         if node is None:
             raise _damaged("a loop of it has no beginning")
     return _frame_name(node)
@@ -211,18 +211,18 @@ class _Run:
         return _DEAD if all(value is _DEAD for value in before) else ""
 
     def _outputs(self, name: str, trips: Trips) -> _Outputs:
-        found = self._values.get((name, trips[: len(self._plan.frame[name])]))
-        if found is None:
+        outputs = self._values.get((name, trips[: len(self._plan.frame[name])]))
+        if outputs is None:
             raise _damaged(f"{sanitize(name)!r} is read outside of its loop")
-        return found
+        return outputs
 
     def _of(self, name: str, number: int, trips: Trips) -> Value | _Dead:
-        found = self._outputs(name, trips)
-        if isinstance(found, str):
-            return f"{found}:{number}" if number else found
-        if number >= len(found):
+        outputs = self._outputs(name, trips)
+        if isinstance(outputs, str):
+            return f"{outputs}:{number}" if number else outputs
+        if number >= len(outputs):
             raise _damaged(f"{sanitize(name)!r} has no output {number}")
-        return found[number]
+        return outputs[number]
 
     def _write(self, node: Any, inputs: list[Value], trips: Trips) -> _Outputs:
         if node.op == "Const" and node.name in self.made:
@@ -239,12 +239,12 @@ class _Run:
                 f"Node {sanitize(node.name)!r}, a {node.op}, reads a list of tensors.",
                 remedy="Cut the graph before the loop that it belongs to.",
             )
-        made = tf.compat.v1.NodeDef()
-        made.CopyFrom(node)
-        made.name = name
-        del made.input[:]
-        made.input.extend(texts)
-        self.made[name] = made
+        copy = tf.compat.v1.NodeDef()
+        copy.CopyFrom(node)
+        copy.name = name
+        del copy.input[:]
+        copy.input.extend(texts)
+        self.made[name] = copy
         return name
 
     def _switch(self, node: Any, values: list[Value]) -> _Outputs:
@@ -269,8 +269,8 @@ class _Run:
         back = [s for s in sources if self._nodes[s[0]].op == "NextIteration"]
         if back and trips and trips[-1]:
             return [self._of(*back[0], (*trips[:-1], trips[-1] - 1)), _DEAD]
-        found = [self._of(*s, trips) for s in sources if s not in back]
-        alive = [value for value in found if value is not _DEAD]
+        values = [self._of(*s, trips) for s in sources if s not in back]
+        alive = [value for value in values if value is not _DEAD]
         return [alive[0] if alive else _DEAD, _DEAD]
 
     def _leave(self, node: Any, frame: Frame, trips: Trips) -> _Outputs:

@@ -205,11 +205,11 @@ def join_dilated(
     joined: list[Operator] = []
     gone: list[Operator] = []
     for operator in operators:
-        found = _joined(graph, operator, makers, reads)
-        if found is not None:
+        joined_operator = _joined(graph, operator, makers, reads)
+        if joined_operator is not None:
             middle = makers[operator.inputs[0]]
             gone += [middle, makers[middle.inputs[0]]]
-        joined.append(found or operator)
+        joined.append(joined_operator or operator)
     dropped = {id(operator) for operator in gone}
     return [operator for operator in joined if id(operator) not in dropped]
 

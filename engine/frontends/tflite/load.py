@@ -98,8 +98,8 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     producer = sanitize(file.model.description, 100)
     info = SourceInfo("tflite", file.format, ((file.name, file.sha256),), producer)
     fed = state_findings(file.states)
-    told = converter.tensors.findings
-    notes = (*findings, *fed, *told, *_notes(file.model, graph, ends, operators))
+    tensor_findings = converter.tensors.findings
+    notes = (*findings, *fed, *tensor_findings, *_notes(file.model, graph, ends, operators))
     return Loaded(converted, notes, info)
 
 
@@ -131,12 +131,12 @@ def choose_ends(model: Model, graph: Subgraph, options: LoadOptions) -> Ends:
 
 
 def _chosen(
-    wanted: Sequence[str] | None, own: tuple[int, ...], known: dict[str, int], what: str
+    names: Sequence[str] | None, own: tuple[int, ...], known: dict[str, int], what: str
 ) -> tuple[int, ...]:
-    if not wanted:
+    if not names:
         return tuple(dict.fromkeys(own))
     chosen: list[int] = []
-    for name in wanted:
+    for name in names:
         if name not in known:
             raise SourceModelError(
                 f"The model has no computed tensor {sanitize(name)!r}, which {what} names.",
@@ -152,14 +152,14 @@ def _chosen(
 
 def needed(graph: Subgraph, ends: Ends) -> list[Operator]:
     """The operators between the ends, in order."""
-    wanted = set(ends.outputs) - set(ends.inputs)
+    tensors = set(ends.outputs) - set(ends.inputs)
     kept: list[Operator] = []
     for operator in reversed(graph.operators):
-        if wanted.isdisjoint(operator.outputs):
+        if tensors.isdisjoint(operator.outputs):
             continue
         kept.append(operator)
-        wanted.difference_update(operator.outputs)
-        wanted.update(set(operator.inputs) - set(ends.inputs) - {-1})
+        tensors.difference_update(operator.outputs)
+        tensors.update(set(operator.inputs) - set(ends.inputs) - {-1})
     kept.reverse()
     return kept
 
@@ -227,7 +227,7 @@ def _info(tensors: Tensors, graph: Subgraph, number: int, nchw: bool) -> onnx.Va
 
 def _declare_outputs(tensors: Tensors, frame: Frame, numbers: tuple[int, ...]) -> None:
     emit = tensors.emit
-    given: set[str] = set()
+    declared: set[str] = set()
     for number in numbers:
         value = tensors.value(frame, number)
         stored = tensors.stored(value)
@@ -238,10 +238,10 @@ def _declare_outputs(tensors: Tensors, frame: Frame, numbers: tuple[int, ...]) -
             if index in frame.values
             for form in frame.values[index].forms.values()
         }
-        if value.array is not None or stored in given or stored in inputs:
+        if value.array is not None or stored in declared or stored in inputs:
             emit.origin = ""
             stored = emit.node("Identity", [stored], hint)
-        given.add(stored)
+        declared.add(stored)
         emit.output(stored, value.dtype, hint if stored != hint else None)
 
 

@@ -208,15 +208,15 @@ class _Parser:
 
 def _vector(table: FlatTable, field: int, dtype: str) -> np.ndarray | None:
     """A vector of numbers, as a view on the file."""
-    found = table.view(field, np.dtype(dtype).itemsize)
-    return None if found is None else np.frombuffer(found, dtype)
+    content = table.view(field, np.dtype(dtype).itemsize)
+    return None if content is None else np.frombuffer(content, dtype)
 
 
 def _text(table: FlatTable, field: int) -> str:
-    found = table.text(field)
-    if len(found) > _MAX_TEXT:
-        raise FlatError(f"a name has {len(found)} letters")
-    return found
+    text = table.text(field)
+    if len(text) > _MAX_TEXT:
+        raise FlatError(f"a name has {len(text)} letters")
+    return text
 
 
 def _pick(items: tuple[_T, ...] | list[_T], index: int, what: str) -> _T:
@@ -313,8 +313,8 @@ def _sparsity(table: FlatTable) -> Sparsity:
         holder = level.table(field)
         if holder is None or level.number(kind, "B") not in _SEGMENTS:
             return None
-        found = _vector(holder, 0, _SEGMENTS[level.number(kind, "B")])
-        return None if found is None else tuple(found.tolist())
+        numbers = _vector(holder, 0, _SEGMENTS[level.number(kind, "B")])
+        return None if numbers is None else tuple(numbers.tolist())
 
     levels = tuple(
         Dimension(level.number(1, "i"), None, None)

@@ -70,14 +70,14 @@ class _Walk:
             self.handles[operator.outputs[0]] = key
             self.variables.setdefault(key, _Variable(name))
         elif operator.type == "READ_VARIABLE":
-            found, out = self.variables[self.handles[inputs[0]]], operator.outputs[0]
-            if found.now is None:
-                found.read = found.now = out
+            variable, out = self.variables[self.handles[inputs[0]]], operator.outputs[0]
+            if variable.now is None:
+                variable.read = variable.now = out
             else:
-                self.same[out] = found.now
+                self.same[out] = variable.now
         elif operator.type == "ASSIGN_VARIABLE":
-            found = self.variables[self.handles[inputs[0]]]
-            found.now, found.assigned = inputs[1], True
+            variable = self.variables[self.handles[inputs[0]]]
+            variable.now, variable.assigned = inputs[1], True
         elif operator.type != "CALL_ONCE":
             self.operators.append(replace(operator, inputs=inputs))
 
@@ -100,18 +100,24 @@ def with_states(model: Model) -> tuple[Model, tuple[State, ...]]:
         walk = _Walk(graph)
         for operator in graph.operators:
             walk.take(operator)
-        made, states = _with_ends(walk, first)
+        subgraph, states = _with_ends(walk, first)
     except (IndexError, KeyError, ValueError):
         return model, ()  # its operators are refused by their names
-    return replace(model, subgraphs=(made, *model.subgraphs[1:])), states
+    return replace(model, subgraphs=(subgraph, *model.subgraphs[1:])), states
 
 
 def _refuse_inner(model: Model) -> None:
     """Raise ValueError where a branch or a loop uses variables."""
     entries = {signature.subgraph for signature in model.signatures}
-    entries |= {_begins(each) for each in model.subgraphs[0].operators if each.type == "CALL_ONCE"}
+    entries |= {
+        _begins(operator)
+        for operator in model.subgraphs[0].operators
+        if operator.type == "CALL_ONCE"
+    }
     for number, graph in enumerate(model.subgraphs[1:], 1):
-        if number not in entries and any(each.type in OPERATORS for each in graph.operators):
+        if number not in entries and any(
+            operator.type in OPERATORS for operator in graph.operators
+        ):
             raise ValueError("a branch uses variables")
 
 
@@ -133,18 +139,20 @@ def _first_values(model: Model, graph: Subgraph) -> dict[_Key, float]:
     Raises:
         KeyError, IndexError, ValueError: it has none that is known.
     """
-    found: dict[_Key, float] = {}
-    for once in (each for each in graph.operators if each.type == "CALL_ONCE"):
+    first_values: dict[_Key, float] = {}
+    for once in (caller for caller in graph.operators if caller.type == "CALL_ONCE"):
         before = model.subgraphs[_begins(once)]
         handles: dict[int, _Key] = {}
         for operator in before.operators:
             if operator.type == "VAR_HANDLE":
                 handles[operator.outputs[0]] = _key(operator)
             elif operator.type == "ASSIGN_VARIABLE":
-                found[handles[operator.inputs[0]]] = _number(before.tensors[operator.inputs[1]])
+                first_values[handles[operator.inputs[0]]] = _number(
+                    before.tensors[operator.inputs[1]]
+                )
             else:
                 raise ValueError("its first value is computed")
-    return found
+    return first_values
 
 
 def _number(tensor: Tensor) -> float:
@@ -164,54 +172,54 @@ def _with_ends(walk: _Walk, first: dict[_Key, float]) -> tuple[Subgraph, tuple[S
     inputs = list(graph.inputs)
     renamed = set(inputs) | set(outputs)
     states = []
-    for key, found in walk.variables.items():
-        if found.read is None:
+    for key, variable in walk.variables.items():
+        if variable.read is None:
             continue  # nobody asks what it was
-        name = _claim(found.name, taken)
+        name = _claim(variable.name, taken)
         following = ""
-        tensors[found.read] = replace(tensors[found.read], name=name)
-        inputs.append(found.read)
-        renamed.add(found.read)
-        if found.assigned and found.now is not None:
-            following = tensors[found.now].name
-            if found.now not in renamed and tensors[found.now].data is None:
+        tensors[variable.read] = replace(tensors[variable.read], name=name)
+        inputs.append(variable.read)
+        renamed.add(variable.read)
+        if variable.assigned and variable.now is not None:
+            following = tensors[variable.now].name
+            if variable.now not in renamed and tensors[variable.now].data is None:
                 following = _claim(_NEXT.format(name), taken)
-                tensors[found.now] = replace(tensors[found.now], name=following)
-            renamed.add(found.now)
-            if found.now in outputs or not following:
+                tensors[variable.now] = replace(tensors[variable.now], name=following)
+            renamed.add(variable.now)
+            if variable.now in outputs or not following:
                 raise ValueError("it is an output of the model as well")
-            outputs.append(found.now)
+            outputs.append(variable.now)
         states.append(State(name, following, first[key]))
-    made = Subgraph(
+    subgraph = Subgraph(
         graph.name, tuple(tensors), tuple(inputs), tuple(outputs), tuple(walk.operators)
     )
-    return made, tuple(states)
+    return subgraph, tuple(states)
 
 
 def _claim(name: str, taken: set[str]) -> str:
-    at, made = 2, name
-    while made in taken:
-        made, at = f"{name}_{at}", at + 1
-    taken.add(made)
-    return made
+    at, claimed = 2, name
+    while claimed in taken:
+        claimed, at = f"{name}_{at}", at + 1
+    taken.add(claimed)
+    return claimed
 
 
 def state_findings(states: Sequence[State]) -> list[Finding]:
     """How the states are fed: one finding for those that begin with the same number."""
-    found = []
+    findings = []
     for first in dict.fromkeys(state.first for state in states):
         names = [state.name for state in states if state.first == first]
-        told = ", ".join(sanitize(name, 60) for name in names[:_SHOWN])
+        shown = ", ".join(sanitize(name, 60) for name in names[:_SHOWN])
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        found.append(
+        findings.append(
             Finding(
                 code="state-inputs",
                 severity="info",
                 where=sanitize(names[0]),
-                what=f"Variables of the model are inputs: {told}{more}.",
+                what=f"Variables of the model are inputs: {shown}{more}.",
                 cause="The model keeps them between runs, and a graph has no memory.",
                 remedy=f"Fill them with {first:g} in the first run. Then give each the output "
                 f"{_NEXT.format('NAME')} of the run before.",
             )
         )
-    return found
+    return findings

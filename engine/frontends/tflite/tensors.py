@@ -298,9 +298,9 @@ class Tensors:
 
     def value(self, frame: Frame, index: int) -> Value:
         """The tensor ``index``: computed, constant, or a state that starts at zero."""
-        found = frame.values.get(index)
-        if found is not None:
-            return found
+        tensor_value = frame.values.get(index)
+        if tensor_value is not None:
+            return tensor_value
         tensor = frame.graph.tensors[index]
         if tensor.data is not None:
             array = constant_array(tensor)

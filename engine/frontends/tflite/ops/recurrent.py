@@ -239,15 +239,15 @@ def _step(layer: Layer, cell: _Cell, sums: str, state: str) -> tuple[str, str]:
     names = [f"{layer.name}_{_GATES[i]}_gate" for i in cell.gates]
     split = layer.emit.nodes("Split", [sums, [cell.units] * len(names)], names, axis=-1)
     parts = dict(zip(cell.gates, split, strict=True))
-    given = {gate: layer.emit.formula(part) for gate, part in parts.items()}
+    gates = {gate: layer.emit.formula(part) for gate, part in parts.items()}
     before = layer.emit.formula(state)
-    forget = sigmoid(_gate(layer, cell, 1, given[1], before))
-    entry = sigmoid(_gate(layer, cell, 0, given[0], before)) if 0 in given else 1.0 - forget
-    new = tanh(_gate(layer, cell, 2, given[2], before))
+    forget = sigmoid(_gate(layer, cell, 1, gates[1], before))
+    entry = sigmoid(_gate(layer, cell, 0, gates[0], before)) if 0 in gates else 1.0 - forget
+    new = tanh(_gate(layer, cell, 2, gates[2], before))
     after = forget * before + entry * new
     if cell.cell_clip > 0:
         after = clip(after, -cell.cell_clip, cell.cell_clip)
-    out = sigmoid(_gate(layer, cell, 3, given[3], after))
+    out = sigmoid(_gate(layer, cell, 3, gates[3], after))
     hidden, state = (out * tanh(after)).written(), after.written()
     if cell.projection is None:
         return hidden, state

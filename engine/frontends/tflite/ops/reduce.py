@@ -33,14 +33,14 @@ def _reduction(op: str) -> Handler:
         layout = layer.layout(0) if inner else LAST
         where = [placed(axis, rank, layout) for axis in axes]
         real = layer.real(0, layout)
-        given = layout if keep else LAST
+        result_layout = layout if keep else LAST
         if op == "ReduceMean" and layer.input(0).dtype in ("int32", "int64"):
             count = int(np.prod([layer.input(0).shape[axis] for axis in axes]))
             total = layer.node("ReduceSum", [real, where], keepdims=keep)
             divisor = np.array(count, layer.input(0).dtype)
-            layer.result("Div", [total, divisor], shape, layout=given)
+            layer.result("Div", [total, divisor], shape, layout=result_layout)
             return
-        layer.result(op, [real, where], shape, layout=given, keepdims=keep)
+        layer.result(op, [real, where], shape, layout=result_layout, keepdims=keep)
 
     return handler
 
@@ -67,8 +67,8 @@ def _arg(op: str) -> Handler:
         # what is left keeps its order only where the channels go
         layout = layer.layout(0) if axis == x.rank - 1 else LAST
         where = placed(axis, x.rank, layout)
-        found = layer.node(op, [layer.real(0, layout)], axis=where, keepdims=0)
-        layer.result("Cast", [found], shape, to=layer.emit_type(layer.dtype()))
+        index = layer.node(op, [layer.real(0, layout)], axis=where, keepdims=0)
+        layer.result("Cast", [index], shape, to=layer.emit_type(layer.dtype()))
 
     return handler
 
@@ -157,8 +157,8 @@ def _segments(reduction: str, start: float | str) -> Handler:
         ids = layer.array(1, "list of segments").astype(np.int64)
         if ids.ndim != 1 or ids.size != x.shape[0] or ids.min() < 0:
             raise layer.refusal("its segments are no plain list of row numbers")
-        given = layer.operator.type == "SEGMENT_SUM"
-        count = int(ids.max()) + 1 if given else layer.ints(2, "number of segments")[0]
+        sorted_ids = layer.operator.type == "SEGMENT_SUM"
+        count = int(ids.max()) + 1 if sorted_ids else layer.ints(2, "number of segments")[0]
         if ids.max() >= count:
             raise ValueError(f"segment {ids.max()} of {count}")
         shape = [count, *x.shape[1:]]
@@ -231,23 +231,23 @@ def nearest_places(size: int, wanted: int, mode: str) -> np.ndarray:
     offset = np.float32(0.5) if mode == "half_pixel" else np.float32(0)
     exact = (np.arange(wanted, dtype=np.float32) + offset) * scale
     places = np.floor(exact + np.float32(0.5)) if mode == "align_corners" else np.floor(exact)
-    found: np.ndarray = np.clip(places, 0, size - 1).astype(np.int64)
-    return found
+    nearest: np.ndarray = np.clip(places, 0, size - 1).astype(np.int64)
+    return nearest
 
 
-def _onnx_places(size: int, wanted: int, mode: str) -> np.ndarray:
+def _onnx_places(size: int, new_size: int, mode: str) -> np.ndarray:
     """What ONNX Runtime's Resize takes, in its float32 (``upsamplebase.h``)."""
-    scale = np.float32(wanted) / np.float32(size)
-    steps = np.arange(wanted, dtype=np.float32)
+    scale = np.float32(new_size) / np.float32(size)
+    steps = np.arange(new_size, dtype=np.float32)
     if mode == "align_corners":
         step = np.float32(size - 1)
-        exact = steps * step / np.float32(wanted - 1) if wanted > 1 else steps * 0
+        exact = steps * step / np.float32(new_size - 1) if new_size > 1 else steps * 0
     elif mode == "half_pixel":
         exact = (steps + np.float32(0.5)) / scale - np.float32(0.5)
     else:
         exact = steps / scale
-    found: np.ndarray = np.floor(exact if mode == "asymmetric" else exact + np.float32(0.5))
-    places: np.ndarray = np.clip(found, 0, size - 1).astype(np.int64)
+    rounded: np.ndarray = np.floor(exact if mode == "asymmetric" else exact + np.float32(0.5))
+    places: np.ndarray = np.clip(rounded, 0, size - 1).astype(np.int64)
     return places
 
 
@@ -256,8 +256,8 @@ def _resize_nearest(layer: Layer) -> None:
     shape, mode = _resized(layer), _mode(layer)
     checked_constant(max(shape))
     pairs = list(zip(layer.input(0).shape[1:3], shape[1:3], strict=True))
-    places = [nearest_places(size, wanted, mode) for size, wanted in pairs]
-    onnx = [_onnx_places(size, wanted, mode) for size, wanted in pairs]
+    places = [nearest_places(size, new_size, mode) for size, new_size in pairs]
+    onnx = [_onnx_places(size, new_size, mode) for size, new_size in pairs]
     if all(np.array_equal(ours, theirs) for ours, theirs in zip(places, onnx, strict=True)):
         rule = "floor" if mode == "asymmetric" else "round_prefer_ceil"
         _resize(layer, shape, "nearest", rule)

@@ -38,19 +38,19 @@ def new_shape(layer: Layer) -> list[int]:
         if any(x.shape[axis] != 1 for axis in drop):
             raise ValueError(f"it drops axes {sorted(drop)} of {x.shape}")
         return [size for axis, size in enumerate(x.shape) if axis not in drop]
-    wanted = layer.ints(1, "new shape") if layer.has(1) else layer.list_option("new_shape")
-    if wanted == [0] and x.count == 1:
-        wanted = []  # how old converters wrote a scalar
-    if wanted.count(-1) > 1 or any(size < -1 for size in wanted):
-        raise ValueError(f"the new shape is {wanted}")
-    if -1 in wanted:
-        known = math.prod(size for size in wanted if size != -1)
+    shape = layer.ints(1, "new shape") if layer.has(1) else layer.list_option("new_shape")
+    if shape == [0] and x.count == 1:
+        shape = []  # how old converters wrote a scalar
+    if shape.count(-1) > 1 or any(size < -1 for size in shape):
+        raise ValueError(f"the new shape is {shape}")
+    if -1 in shape:
+        known = math.prod(size for size in shape if size != -1)
         if not known or x.count % known:
-            raise ValueError(f"{x.shape} does not fit {wanted}")
-        wanted = [x.count // known if size == -1 else size for size in wanted]
-    if math.prod(wanted) != x.count:
-        raise ValueError(f"{x.shape} does not fit {wanted}")
-    return wanted
+            raise ValueError(f"{x.shape} does not fit {shape}")
+        shape = [x.count // known if size == -1 else size for size in shape]
+    if math.prod(shape) != x.count:
+        raise ValueError(f"{x.shape} does not fit {shape}")
+    return shape
 
 
 def _reshape(layer: Layer) -> None:
@@ -233,10 +233,10 @@ def _bits(mask: int, count: int) -> frozenset[int]:
 
 
 def _single(place: int, size: int) -> range:
-    found = place + size if place < 0 else place
-    if not 0 <= found < size:
+    index = place + size if place < 0 else place
+    if not 0 <= index < size:
         raise ValueError(f"element {place} of {size}")
-    return range(found, found + 1)
+    return range(index, index + 1)
 
 
 def _strided_slice(layer: Layer) -> None:
@@ -256,8 +256,8 @@ def _slice(layer: Layer) -> None:
     x = layer.input(0)
     begins, sizes = layer.ints(1, "begin"), layer.ints(2, "size")
     sizes = [
-        size - begin if wanted == -1 else wanted
-        for size, begin, wanted in zip(x.shape, begins, sizes, strict=True)
+        size - begin if count == -1 else count
+        for size, begin, count in zip(x.shape, begins, sizes, strict=True)
     ]
     for begin, size, whole in zip(begins, sizes, x.shape, strict=True):
         if begin < 0 or size < 0 or begin + size > whole:
