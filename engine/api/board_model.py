@@ -56,7 +56,7 @@ class BoardModel:
         identity: what it is.
         runtime: what runs the model there.
         opened: the model.
-        given: the arguments of ``init_runtime``.
+        arguments: the arguments of ``init_runtime``.
         generation: of the toolkit whose forms are used.
     """
 
@@ -66,11 +66,11 @@ class BoardModel:
         identity: BoardIdentity,
         runtime: BoardRuntime,
         opened: OpenModel,
-        given: Parameters,
+        arguments: Parameters,
         generation: int,
     ) -> None:
         self._board, self._identity, self._runtime = board, identity, runtime
-        self._opened, self._given, self._generation = opened, given, generation
+        self._opened, self._given, self._generation = opened, arguments, generation
         self._previous: list[np.ndarray] | None = None
 
     @classmethod

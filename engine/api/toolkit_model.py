@@ -28,7 +28,7 @@ class ToolkitModel:
     Args:
         model: the vendor's compiled model.
         address: of the board.
-        given: the arguments of ``init_runtime``.
+        arguments: the arguments of ``init_runtime``.
         generation: of the toolkit whose forms are used.
         log: takes what a user should know.
 
@@ -37,19 +37,19 @@ class ToolkitModel:
     """
 
     def __init__(
-        self, model: Path, address: Address, given: Parameters, generation: int, log: Logger
+        self, model: Path, address: Address, arguments: Parameters, generation: int, log: Logger
     ) -> None:
         for name in _NO_EFFECT:
-            if given.get(name) not in (None, False, 0, "cpu"):
+            if arguments.get(name) not in (None, False, 0, "cpu"):
                 log.warning("init_runtime: %s has no effect on a board over NTB.", name)
-        self._given, self._generation = given, generation
+        self._given, self._generation = arguments, generation
         with ExitStack() as held:
             self._board: ToolkitBoard = held.enter_context(toolkit_board(address, model, None))
             self._rknn = held.enter_context(
                 self._board.session(
-                    perf=bool(given["perf_debug"]),
-                    memory=bool(given["eval_mem"]),
-                    chip=str(given["target"]).lower(),
+                    perf=bool(arguments["perf_debug"]),
+                    memory=bool(arguments["eval_mem"]),
+                    chip=str(arguments["target"]).lower(),
                 )
             )
             self._held = held.pop_all()

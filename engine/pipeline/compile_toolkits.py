@@ -75,9 +75,9 @@ class _Quiet:
     It marks harmless things as errors; what matters of them becomes a finding of the result.
     """
 
-    def __init__(self, reporter: Reporter, told: Callable[[str], str]) -> None:
+    def __init__(self, reporter: Reporter, restore: Callable[[str], str]) -> None:
         self._reporter = reporter
-        self._told = told
+        self._told = restore
 
     def emit(self, event: Event) -> None:
         """Tell it."""

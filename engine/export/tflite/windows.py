@@ -127,13 +127,13 @@ def four_dimensions(layer: Layer, emitter: Emitter, quant: Quant | None = None) 
     return emitter.writer.tensor(name, shape, "int8" if kept else "float32", kept)
 
 
-def finish(layer: Layer, emitter: Emitter, made: int) -> None:
+def finish(layer: Layer, emitter: Emitter, output: int) -> None:
     """Say that the output is there, with as many dimensions as it has."""
     if len(layer.target.shape) == 3:
         batch, channels, size = layer.target.shape
         name = (layer.target.value.name or "tensor").removesuffix("/quantized")
-        made = emitter.reshape(made, (batch, size, channels), name)
-    emitter.settle(layer.target, LAST, made)
+        output = emitter.reshape(output, (batch, size, channels), name)
+    emitter.settle(layer.target, LAST, output)
 
 
 def padded(

@@ -123,13 +123,13 @@ class Sums:
     """The sums of all layers while samples come in.
 
     Args:
-        wanted: what is summed.
+        sums: what is summed.
     """
 
-    def __init__(self, wanted: Iterable[InputSum]) -> None:
+    def __init__(self, sums: Iterable[InputSum]) -> None:
         self.means: dict[InputSum, MeanInput] = {}
         self._of: dict[str, list[InputSum]] = {}
-        for one in wanted:
+        for one in sums:
             self._of.setdefault(one.tensor, []).append(one)
         self._piles: dict[str, tuple[np.ndarray, int]] = {}
 

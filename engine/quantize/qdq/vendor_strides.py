@@ -222,10 +222,10 @@ class _Moves:
     """
 
     def __init__(
-        self, edit: Editor, node: ir.Node, source: ir.Value, given: ir.Node, shape: list[int]
+        self, edit: Editor, node: ir.Node, source: ir.Value, quantizer: ir.Node, shape: list[int]
     ) -> None:
         self._edit, self._node = edit, node
-        _, self._scale, self._zero = given.inputs[:3]
+        _, self._scale, self._zero = quantizer.inputs[:3]
         self._shape = shape
         self.value = source
 
