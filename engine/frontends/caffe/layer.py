@@ -203,8 +203,8 @@ def one_top(
     def converted(at: Layer) -> Sequence[Tensor]:
         at.expect(bottoms)
         if (rank and at.x.rank != rank) or at.x.rank < least:
-            wanted = f"at least {least}" if least else rank
-            raise at.fault(f"its bottom has {at.x.rank} axes instead of {wanted}")
+            expected = f"at least {least}" if least else rank
+            raise at.fault(f"its bottom has {at.x.rank} axes instead of {expected}")
         fields = at.param(param)
         fields.ignore(*ignored)
         return [convert(at, fields)]

@@ -298,9 +298,9 @@ def _chosen(fields: Fields, net: Net, source: str) -> list[LayerSpec]:
 def _meets(rule: Fields, stages: set[str], level: int) -> bool:
     phase = rule.choice("phase", _PHASES, "TEST")
     least, most = rule.integer("min_level", level), rule.integer("max_level", level)
-    wanted, unwanted = set(rule.texts("stage")), set(rule.texts("not_stage"))
+    required, unwanted = set(rule.texts("stage")), set(rule.texts("not_stage"))
     fits = phase == "TEST" and least <= level <= most
-    return fits and wanted <= stages and not unwanted & stages
+    return fits and required <= stages and not unwanted & stages
 
 
 _NOT_COMPUTED = (
@@ -335,8 +335,8 @@ def _shared(layer: Fields) -> tuple[str, ...]:
     """Names of shared blobs: of messages ``param``, in V1 layers of texts."""
     names = []
     for value in layer.source.all("param") if layer.source else ():
-        given = value.all("name") if isinstance(value, Message) else [value]
-        names.append(given[0].text if given and isinstance(given[0], Scalar) else "")
+        values = value.all("name") if isinstance(value, Message) else [value]
+        names.append(values[0].text if values and isinstance(values[0], Scalar) else "")
     return tuple(names)
 
 
@@ -397,17 +397,17 @@ def _last_writers(specs: list[LayerSpec], net: Net, source: str) -> dict[str, in
         SourceModelError: a blob is made twice and not in place, which Caffe refuses as well.
     """
     last: dict[str, int] = {}
-    made = {value.name for value in net.inputs}
-    inputs = frozenset(made)
+    blobs = {value.name for value in net.inputs}
+    inputs = frozenset(blobs)
     for index, spec in enumerate(specs):
         for top in spec.tops:
-            if top in made and top not in spec.bottoms:
+            if top in blobs and top not in spec.bottoms:
                 raise SourceModelError(
                     f"{spec.path} makes the blob {sanitize(top)!r}, which is made before it.",
                     cause="Two layers have the same top, or layers of training and test are mixed.",
                     remedy="Give one of them another top, or rules for its phase.",
                 )
-            made.add(top)
+            blobs.add(top)
             if top not in inputs and not _changes_nothing(spec, top):
                 last[top] = index
     return last

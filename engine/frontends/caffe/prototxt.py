@@ -181,34 +181,34 @@ class _Parser:
             self._field(message, depth)
         return message
 
-    def _unexpected(self, wanted: str) -> SourceModelError:
+    def _unexpected(self, expected: str) -> SourceModelError:
         return self._fault(
-            f"{_shown_token(self._next)} stands where {wanted} belongs", self._next.line
+            f"{_shown_token(self._next)} stands where {expected} belongs", self._next.line
         )
 
 
 def _tokens(text: str, source: str) -> Iterator[_Token]:
     position, line, kind = 0, 1, ""
     while kind != "end":
-        found = _TOKEN.match(text, position)
-        if found is None:
+        match = _TOKEN.match(text, position)
+        if match is None:
             gap = _GAP.match(text, position)
             start = gap.end() if gap else position
             line += text.count("\n", position, start)
             what = f"{sanitize(text[start : start + 20], 20)!r} is not a part of this format"
             raise _fault(source, what, line)
-        kind = found.lastgroup or ""
-        line += text.count("\n", position, found.start(kind))
-        yield _Token(kind, found.group(kind), line)
-        position = found.end()
+        kind = match.lastgroup or ""
+        line += text.count("\n", position, match.start(kind))
+        yield _Token(kind, match.group(kind), line)
+        position = match.end()
 
 
 def _unquoted(text: str) -> str:
     return _ESCAPE.sub(_unescaped, text[1:-1]) if "\\" in text else text[1:-1]
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    code = found.group(1)
+def _unescaped(match: re.Match[str]) -> str:
+    code = match.group(1)
     if code[0] == "x" and len(code) > 1:
         return chr(int(code[1:], 16))
     if code[0].isdigit() and code[0] not in "89":
@@ -329,21 +329,21 @@ class Fields:
 
     def message(self, name: str) -> Fields:
         """An inner message; without fields where the file leaves it out."""
-        found = self.messages(name)
-        if len(found) > 1:
-            raise self.fault(f"{name} is given {len(found)} times", found[1].line)
-        return found[0] if found else Fields(None, self._where)
+        messages = self.messages(name)
+        if len(messages) > 1:
+            raise self.fault(f"{name} is given {len(messages)} times", messages[1].line)
+        return messages[0] if messages else Fields(None, self._where)
 
     def messages(self, name: str) -> list[Fields]:
         """All inner messages of that name."""
         self._asked.add(name)
-        found = []
+        messages = []
         for value in self._values.get(name, ()):
             if not isinstance(value, Message):
                 raise self.fault(f"{name} is {_shown(value)}, not a message in braces", value.line)
-            found.append(Fields(value, self._where))
-        self._children.extend((name, child) for child in found)
-        return found
+            messages.append(Fields(value, self._where))
+        self._children.extend((name, child) for child in messages)
+        return messages
 
     def fault(self, what: str, line: int = 0) -> SourceModelError:
         """The error for what is wrong in this message."""
@@ -363,17 +363,19 @@ class Fields:
         return scalars
 
     def _single(self, name: str) -> Scalar | None:
-        found = self._scalars(name)
-        if len(found) > 1:
-            lines = f"{found[0].line} and {found[1].line}"
-            raise self.fault(f"{name} is given {len(found)} times (lines {lines})", found[1].line)
-        return found[0] if found else None
+        scalars = self._scalars(name)
+        if len(scalars) > 1:
+            lines = f"{scalars[0].line} and {scalars[1].line}"
+            raise self.fault(
+                f"{name} is given {len(scalars)} times (lines {lines})", scalars[1].line
+            )
+        return scalars[0] if scalars else None
 
     def _integer(self, name: str, value: Scalar) -> int:
-        found = None if value.quoted else _INTEGER.match(value.text)
-        if found is None:
+        match = None if value.quoted else _INTEGER.match(value.text)
+        if match is None:
             raise self.fault(f"{name} is {_shown(value)}, not a whole number", value.line)
-        sign, digits = found.groups()
+        sign, digits = match.groups()
         octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xX"
         number = int(digits, 8 if octal else 0) * (-1 if sign == "-" else 1)
         if not -_INT32 <= number < _INT32:

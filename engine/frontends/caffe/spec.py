@@ -117,16 +117,16 @@ def cut_around(
         refused: indices of those that are not converted.
         outputs: values that the net would give.
     """
-    made: set[str] = set()
+    written: set[str] = set()
     lost: set[str] = set()
     ends: dict[str, None] = {}
     for index, spec in enumerate(layers):
         if index in refused or not lost.isdisjoint(spec.reads):
             lost.update(spec.makes)
-            ends.update(dict.fromkeys(value for value in spec.reads if value in made))
+            ends.update(dict.fromkeys(value for value in spec.reads if value in written))
         else:
-            made.update(spec.makes)
-    ends.update(dict.fromkeys(value for value in outputs if value in made))
+            written.update(spec.makes)
+    ends.update(dict.fromkeys(value for value in outputs if value in written))
     if not ends:
         return "No part of the net before it can be converted: name values behind it as 'inputs'."
     names = [repr(sanitize(value, 80)) for value in ends]

@@ -131,9 +131,11 @@ def read_cfg(data: bytes, name: str) -> Config:
                 remedy="Check that this is the right file.",
             )
     if not sections or sections[0].type not in ("net", "network"):
-        found = f"begins with [{sanitize(sections[0].type, 60)}]" if sections else "has no section"
+        beginning = (
+            f"begins with [{sanitize(sections[0].type, 60)}]" if sections else "has no section"
+        )
         raise SourceModelError(
-            f"{name} {found}; a Darknet configuration begins with [net].",
+            f"{name} {beginning}; a Darknet configuration begins with [net].",
             remedy="Check that this is the right file.",
         )
     if len(sections) == 1:

@@ -139,7 +139,7 @@ def _rank(
     symbol: Symbol,
     reference: tuple[int, int],
     declared: tuple[int, ...] | None,
-    given: int,
+    rank: int,
 ) -> int | None:
     """How many dimensions an input has, by what it says or by the first kernel behind it.
 
@@ -158,7 +158,7 @@ def _rank(
             kernel = [k for k in node.attributes.get("kernel", "").strip("()[] ").split(",") if k]
             return len(kernel) + 2 if kernel else None
         if node.op == "FullyConnected":
-            return 2 if given == 1 else None
+            return 2 if rank == 1 else None
         plain = node.op in _KEEPING or node.op.lower().endswith("scalar")
         if not plain and not node.op.startswith(("broadcast_", "elemwise_")):
             return None
@@ -234,12 +234,14 @@ class Conversion:
         self.refused: dict[int, UnsupportedOperatorError] = {}
         self._values: dict[Reference, Value] = {}
         self._constants: dict[Reference, str] = {}
-        for given in inputs:
-            if given.value is not None:
-                self._values[given.reference] = given.value
-            elif given.shape is not None:
-                name = self._writer.input(given.name, given.shape, given.dtype)
-                self._values[given.reference] = name
+        for network_input in inputs:
+            if network_input.value is not None:
+                self._values[network_input.reference] = network_input.value
+            elif network_input.shape is not None:
+                name = self._writer.input(
+                    network_input.name, network_input.shape, network_input.dtype
+                )
+                self._values[network_input.reference] = name
 
     def run(self, needed: Iterable[int], *, strict: bool) -> None:
         """Convert nodes, in their order.

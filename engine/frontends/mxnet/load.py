@@ -104,7 +104,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
                 conversion.output(reference)
             return emitter.finish(name), notes
         except (SourceModelError, GraphError) as error:
-            if add_batch or not any(given.open for given in inputs):
+            if add_batch or not any(network_input.open for network_input in inputs):
                 raise
             try:
                 return converted(add_batch=True)
@@ -314,7 +314,10 @@ def inspect(source: SourceModel) -> SourceSummary:
         format=_format(files),
         version=(("MXNet", symbol.version or "not specified", "0.x to 1.9"),),
         files=files.digests,
-        inputs=tuple(SourceTensor(given.name, given.shape, given.dtype) for given in inputs),
+        inputs=tuple(
+            SourceTensor(network_input.name, network_input.shape, network_input.dtype)
+            for network_input in inputs
+        ),
         outputs=outputs,
         layers=tuple(
             _row(symbol, index, conversion, reasons.get(index, ""))
@@ -322,7 +325,7 @@ def inspect(source: SourceModel) -> SourceSummary:
             if node.op != "null"
         ),
         candidates=(
-            tuple(given.name for given in inputs),
+            tuple(network_input.name for network_input in inputs),
             tuple(tensor.name for tensor in outputs),
         ),
         findings=tuple(findings),
@@ -355,7 +358,7 @@ def _tried(
         return inputs, None
     conversion = Conversion(files.symbol, files.arrays, ShapeProbe("look"), inputs)
     conversion.run(needed, strict=False)
-    if conversion.refused and any(given.open for given in inputs):
+    if conversion.refused and any(network_input.open for network_input in inputs):
         other = Conversion(files.symbol, files.arrays, ShapeProbe("look"), longer)
         other.run(needed, strict=False)
         if not other.refused:

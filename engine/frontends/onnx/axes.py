@@ -161,12 +161,12 @@ def _refuse_dynamic(
     ]
     if not open_axes:
         return
-    found = None if example is None else example(known, values)
-    if found is None:
+    example_sizes = None if example is None else example(known, values)
+    if example_sizes is None:
         shown = ", ".join("..." if axes is None else _listed(axes) for axes in known.values())
         remedy = f"Give the sizes, a number for each ?, as input_size_list: [{shown}]."
     else:
-        shown = ", ".join(map(_listed, found))
+        shown = ", ".join(map(_listed, example_sizes))
         remedy = (
             f"Give the sizes, for example input_size_list: [{shown}], which the model runs with."
         )
@@ -243,8 +243,8 @@ def running_sizes(
         feeds = {}
         for name, size in zip(known, sizes, strict=True):
             dtype = onnx.helper.tensor_dtype_to_np_dtype(kinds[name])
-            given = np.asarray(values[name]) if name in values else np.zeros(size)
-            feeds[name] = given.astype(dtype)
+            array = np.asarray(values[name]) if name in values else np.zeros(size)
+            feeds[name] = array.astype(dtype)
         try:
             session.run(None, feeds)
         except RUNTIME_ERRORS as error:

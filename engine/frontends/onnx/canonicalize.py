@@ -88,25 +88,25 @@ def unsupported(
     graph: onnx.GraphProto, opset: int, operators: CustomOperators | None = None
 ) -> list[tuple[str, str, str]]:
     """Operators that cannot be taken: (operator with its domain, node, why), in graph order."""
-    found: list[tuple[str, str, str]] = []
+    refusals: list[tuple[str, str, str]] = []
     schemas: dict[str, str] = {}
     for node in (node for part in walk(graph) for node in part.node):
         if node.domain not in STANDARD_DOMAINS:
             registered = operators is not None and node.op_type in operators
             if not registered and not is_written_out(node):
-                found.append((f"{node.domain}:{node.op_type}", node.name, _CUSTOM))
+                refusals.append((f"{node.domain}:{node.op_type}", node.name, _CUSTOM))
             continue
         if is_structural(node):
             continue
         if inner_graphs(node):
-            found.append((node.op_type, node.name, _CONTROL))
+            refusals.append((node.op_type, node.name, _CONTROL))
             continue
         why = schemas.get(node.op_type)
         if why is None:
             why = schemas[node.op_type] = _known(node.op_type, opset)
         if why:
-            found.append((node.op_type, node.name, why))
-    return found
+            refusals.append((node.op_type, node.name, why))
+    return refusals
 
 
 _CUSTOM = "it is not an operator of ONNX's own, and no custom operator of its name is registered"
@@ -137,13 +137,13 @@ def refuse_unsupported(
         SourceModelError: inputs or outputs that are sequences or maps.
     """
     graph = proto.graph
-    found = unsupported(graph, opset, operators)
-    if found:
-        newer = opset > OPSET and any(f"opset {OPSET}" in why for _, _, why in found)
+    refusals = unsupported(graph, opset, operators)
+    if refusals:
+        newer = opset > OPSET and any(f"opset {OPSET}" in why for _, _, why in refusals)
         raise UnsupportedOperatorError(
-            f"{source} has {_listed(found)}.",
+            f"{source} has {_listed(refusals)}.",
             cause="The exporter wrote what is not a plain ONNX graph."
-            if found[0][2] != _CUSTOM
+            if refusals[0][2] != _CUSTOM
             else "The model needs an operator that only its own framework or plug-in defines.",
             remedy=(f"Export it with opset {OPSET} or lower, replace" if newer else "Replace")
             + " it by ONNX's operators before exporting, register a custom operator, or cut it "
@@ -158,9 +158,9 @@ def refuse_unsupported(
             )
 
 
-def _listed(found: Iterable[tuple[str, str, str]]) -> str:
+def _listed(refusals: Iterable[tuple[str, str, str]]) -> str:
     first: dict[str, tuple[str, str, int]] = {}
-    for op, node, why in found:
+    for op, node, why in refusals:
         count = first[op][2] if op in first else 0
         first[op] = (first[op][0] if op in first else node, why, count + 1)
     parts = []

@@ -179,11 +179,11 @@ class SourceInspection:
             other = self._nodes[number]
             whole = number == index or other.op_type in (*_PARAMETRISED, "Constant")
             graph.node.append(other if whole else _bare(other))
-        made = {name for other in graph.node for name in other.output}
-        graph.value_info.extend(self._types[name] for name in made if name in self._types)
+        outputs = {name for other in graph.node for name in other.output}
+        graph.value_info.extend(self._types[name] for name in outputs if name in self._types)
         read = dict.fromkeys(name for other in graph.node for name in other.input if name)
         for name in read:
-            if name in made or name in self._constants:
+            if name in outputs or name in self._constants:
                 continue
             known = self._inputs.get(name) or self._types.get(name)
             graph.input.append(known or onnx.ValueInfoProto(name=name))

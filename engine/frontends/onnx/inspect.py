@@ -334,8 +334,8 @@ def _versions(opset: int, ir_version: int) -> tuple[tuple[str, str, str], ...]:
     return tuple(rows)
 
 
-def _tensor(told: Tensor) -> SourceTensor:
-    return SourceTensor(told.name, told.shape, told.dtype)
+def _tensor(tensor: Tensor) -> SourceTensor:
+    return SourceTensor(tensor.name, tensor.shape, tensor.dtype)
 
 
 def _layers(seen: SourceInspection) -> tuple[SourceLayer, ...]:

@@ -112,7 +112,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
 
 
 def _resolved(name: str, switches: Sequence[str]) -> Finding:
-    named = " and ".join(repr(sanitize(each, 60)) for each in switches[:4])
+    named = " and ".join(repr(sanitize(switch, 60)) for switch in switches[:4])
     return Finding(
         code="control-flow-resolved",
         severity="info",

@@ -42,13 +42,13 @@ def external_locations(
     graph: onnx.GraphProto, functions: Iterable[onnx.FunctionProto] = ()
 ) -> list[str]:
     """The files that a model asks for, as it writes them, each once, in order."""
-    found = {
+    locations = {
         entry.value: None
         for tensor in external_tensors(graph, functions)
         for entry in tensor.external_data
         if entry.key == "location"
     }
-    return list(found)
+    return list(locations)
 
 
 def told_files(model: str, locations: Sequence[str]) -> list[Finding]:
@@ -57,7 +57,7 @@ def told_files(model: str, locations: Sequence[str]) -> list[Finding]:
     """
     if not locations:
         return []
-    shown = ", ".join(repr(sanitize(each, 100)) for each in locations[:_SHOWN])
+    shown = ", ".join(repr(sanitize(location, 100)) for location in locations[:_SHOWN])
     more = f" and {len(locations) - _SHOWN} more" if len(locations) > _SHOWN else ""
     return [
         Finding(
@@ -277,12 +277,12 @@ def read_onnx(path: str | os.PathLike[str], *, weights: bool = True) -> SourceFi
             truncated, above 2 GiB, or with weights outside its folder.
     """
     place = Path(path)
-    found = sniff(place)
-    if found.kind != "onnx":
+    recognised = sniff(place)
+    if recognised.kind != "onnx":
         raise SourceModelError(
-            f"{place} is not an ONNX model: it is {found.named} ({found.why}).",
-            cause=found.cause,
-            remedy=_remedy(found.kind),
+            f"{place} is not an ONNX model: it is {recognised.named} ({recognised.why}).",
+            cause=recognised.cause,
+            remedy=_remedy(recognised.kind),
         )
     data = read_bounded(place, MAX_PROTO_BYTES, "an ONNX file")
     digest = hashlib.sha256(data).hexdigest()

@@ -22,12 +22,12 @@ def inner_graphs(node: onnx.NodeProto) -> Sequence[onnx.GraphProto]:
     """The graphs that a node holds itself; asked of every node, so most are told apart quickly."""
     if node.op_type not in _HOLDERS and not node.domain:
         return ()
-    found: list[onnx.GraphProto] = []
+    graphs: list[onnx.GraphProto] = []
     for attribute in node.attribute:
         if attribute.HasField("g"):
-            found.append(attribute.g)
-        found.extend(attribute.graphs)
-    return found
+            graphs.append(attribute.g)
+        graphs.extend(attribute.graphs)
+    return graphs
 
 
 def walk(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

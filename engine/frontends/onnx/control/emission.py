@@ -229,21 +229,21 @@ class Emission:
         }
         try:
             schema = onnx.defs.get_schema(node.op_type, self.opset, "")
-            found = onnx.shape_inference.infer_node_outputs(
+            types_inferred = onnx.shape_inference.infer_node_outputs(
                 schema, node, types, data, opset_imports=self._imports, ir_version=IR_VERSION
             )
         except _INFERENCE_ERRORS:
             return  # checking the whole graph says what is wrong with it
-        self._types.update((name, kind) for name, kind in found.items() if name)
+        self._types.update((name, kind) for name, kind in types_inferred.items() if name)
 
     def _fold(self, node: onnx.NodeProto) -> list[np.ndarray] | None:
         op = node.op_type
         if op in ("Shape", "Size"):
             return self._measure(node)
         if op in ("And", "Or"):
-            found = self._absorbed(node, op == "Or")
-            if found is not None:
-                return found
+            absorbed = self._absorbed(node, op == "Or")
+            if absorbed is not None:
+                return absorbed
         if op in _NEVER_FOLDED or not node.input or self._folded > _MAX_FOLDED:
             return None
         arrays = [self._known.get(name) if name else None for name in node.input]
@@ -254,8 +254,8 @@ class Emission:
         results = self._evaluator.compute(node, arrays)
         if results is None or len(results) != sum(1 for name in node.output if name):
             return None
-        given = iter(results)
-        return [next(given) if name else np.zeros(0) for name in node.output]
+        arrays_left = iter(results)
+        return [next(arrays_left) if name else np.zeros(0) for name in node.output]
 
     def _foldable(self, op: str, name: str) -> bool:
         if self.element(name) not in _NUMBERS:
@@ -337,9 +337,9 @@ def fault(emission: Emission, node: onnx.NodeProto) -> str:
         if name and emission.shape(name) is None:
             return "the size of its result depends on data"
     index = _CHECKED.get(node.op_type, len(node.input))
-    given = node.input[index] if index < len(node.input) else ""
-    if given and emission.known(given) is None:
-        return f"its input {given!r} depends on data and may be out of range"
+    operand = node.input[index] if index < len(node.input) else ""
+    if operand and emission.known(operand) is None:
+        return f"its input {operand!r} depends on data and may be out of range"
     if node.op_type in _DIVISIONS and emission.element(node.input[0]) not in _FLOATS:
         divisor = emission.known(node.input[1])
         if divisor is None or not divisor.all():

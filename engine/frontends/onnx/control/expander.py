@@ -181,9 +181,9 @@ class Expander:
                 self.emission.nodes.append(node)
         return names
 
-    def _alive(self, wanted: set[str]) -> list[onnx.NodeProto]:
+    def _alive(self, names: set[str]) -> list[onnx.NodeProto]:
         """The nodes without those of branches and bodies that nothing reads."""
-        live, kept = set(wanted), []
+        live, kept = set(names), []
         for node in reversed(self.emission.nodes):
             inner = any(name in self.emission.fresh for name in node.output)
             if not inner or any(name in live for name in node.output):

@@ -115,8 +115,8 @@ class _Loop:
         else:
             pairs = zip(self.carried, self.result, self.node.output, strict=False)
             self.result = [
-                select(self.ex, self.active, new, old) if wanted else old
-                for new, old, wanted in pairs
+                select(self.ex, self.active, new, old) if switched else old
+                for new, old, switched in pairs
             ]
         return self.proceed(self.ex.as_tensor(outputs[0], "the condition"))
 

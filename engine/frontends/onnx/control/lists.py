@@ -99,23 +99,23 @@ def _concat_from_sequence(ex: Expander, node: onnx.NodeProto, scope: Scope) -> S
 @handles("SplitToSequence")
 def _split_to_sequence(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
     """Pieces of given lengths, or single elements (which may lose the axis)."""
-    data, given = ex.tensor(node, 0, scope), ex.tensor(node, 1, scope)
+    data, lengths = ex.tensor(node, 0, scope), ex.tensor(node, 1, scope)
     axis = attribute(node, "axis", 0)
     shape = ex.emission.shape(data)
     if shape is None or not -len(shape) <= axis < len(shape):
         raise ex.refusal(node, "the size of what it splits is not known")
     length = shape[axis]
-    if not given and not attribute(node, "keepdims", 1):
+    if not lengths and not attribute(node, "keepdims", 1):
         _count(ex, length)
         return [TensorSequence(tuple(ex.element(data, axis, n) for n in range(length)))]
-    return [TensorSequence(_split(ex, data, axis, _lengths(ex, node, given, length)))]
+    return [TensorSequence(_split(ex, data, axis, _lengths(ex, node, lengths, length)))]
 
 
-def _lengths(ex: Expander, node: onnx.NodeProto, given: str, length: int) -> list[int]:
-    if not given:
+def _lengths(ex: Expander, node: onnx.NodeProto, lengths: str, length: int) -> list[int]:
+    if not lengths:
         _count(ex, length)
         return [1] * length
-    array = ex.emission.known(given)
+    array = ex.emission.known(lengths)
     if array is None:
         raise ex.refusal(node, "the sizes of its pieces depend on data")
     if array.ndim == 0:
