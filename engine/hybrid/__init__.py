@@ -1,6 +1,5 @@
 """Hybrid quantization: layers of another dtype, chosen by hand, by proposal or by search."""
 
-from engine.hybrid.auto import auto_layers
 from engine.hybrid.cfg_entries import build_config
 from engine.hybrid.cfg_reader import parse_config, read_config
 from engine.hybrid.cfg_writer import HybridConfig, render_config
@@ -10,7 +9,7 @@ from engine.hybrid.edits import Edits, check_edits, edits_of, not_applied, verif
 from engine.hybrid.evaluator import EvalResult, Evaluator, subsample
 from engine.hybrid.layers import Layers
 from engine.hybrid.model_structure import read_structure, structure_json
-from engine.hybrid.proposal import propose, remark_of, subgraph_layers
+from engine.hybrid.proposal import auto_layers, propose, remark_of, subgraph_layers
 from engine.hybrid.search import search
 from engine.hybrid.sensitivity import noise_samples, noise_terms
 from engine.hybrid.table import choices_of, promotion_dtype, table_rows

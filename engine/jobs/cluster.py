@@ -14,11 +14,14 @@ import importlib.util
 import os
 import queue
 import resource
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from distributed import Nanny, Scheduler, Worker
 
 from engine.base.errors import UsageError, WorkerError
 from engine.base.events import Reporter
@@ -214,7 +217,7 @@ def open_cluster(where: ClusterAddress | None, workers: int) -> Iterator[Cluster
 def _local(stack: contextlib.ExitStack, workers: int, own: Path) -> tuple[Any, Any]:
     from distributed import Security, SpecCluster
 
-    from engine.jobs.cluster_nodes import QuietNanny, QuietScheduler, QuietWorker
+    from engine.jobs.cluster import QuietNanny, QuietScheduler, QuietWorker
 
     _room_for_files(_FILES + workers * _FILES_EACH)
     # native libraries would start a thread a core in every process
@@ -320,3 +323,51 @@ def _remote(where: ClusterAddress) -> tuple[str, Any]:
         tls_client_key=os.fspath(where.key or ""),
         require_encryption=True,
     )
+
+
+# Dask's nodes without HTTP servers and imports. Imports Dask: import it where it is used.
+#
+# Dask starts an HTTP server on every node, also where no dashboard is wanted; the scheduler's tells
+# anybody its address and what it runs. It has no option for none.
+#
+# Every node also puts the folder that it writes to first on ``sys.path``, for files that a client
+# uploads. This program uploads none. A process gives its path to those that it starts, so it is
+# taken off in each kind of node.
+
+
+def _import_nothing_from(folder: str) -> None:
+    with contextlib.suppress(ValueError):
+        sys.path.remove(folder)
+
+
+class QuietScheduler(Scheduler):  # type: ignore[misc]
+    """A scheduler that listens on its own port only."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """Make it as Dask does; nothing is imported from its folder."""
+        super().__init__(*arguments, **options)
+        _import_nothing_from(self.local_directory)
+
+    def start_http_server(self, *_arguments: Any, **_options: Any) -> None:
+        """Start none."""
+
+
+class QuietWorker(Worker):  # type: ignore[misc]
+    """A worker that listens on its own port only."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """Make it as Dask does; nothing is imported from its folder."""
+        super().__init__(*arguments, **options)
+        _import_nothing_from(self.local_directory)
+
+    def start_http_server(self, *_arguments: Any, **_options: Any) -> None:
+        """Start none."""
+
+
+class QuietNanny(Nanny):  # type: ignore[misc]
+    """Starts a worker, and starts it again where it died."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """Make it as Dask does; nothing is imported from its folder."""
+        super().__init__(*arguments, **options)
+        _import_nothing_from(self.local_directory)

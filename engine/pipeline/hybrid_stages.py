@@ -19,8 +19,7 @@ from engine.pipeline.results import Calibration, GraphData, LoadedModel, Optimis
 from engine.pipeline.samples import RecipeSamples
 from engine.pipeline.stages import STAGES
 from engine.pipeline.stages.calibrate import CALIBRATE
-from engine.pipeline.stages.load import LOAD
-from engine.pipeline.stages.optimise import OPTIMISE
+from engine.pipeline.stages.graph import LOAD, OPTIMISE
 from engine.recipe import Recipe, cache_key
 from engine.wire.hybrid import RequestCheck
 

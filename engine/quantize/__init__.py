@@ -19,8 +19,7 @@ from engine.quantize.qdq.vendor_scales import (
 )
 from engine.quantize.qdq.verify import applied_dtypes
 from engine.quantize.quantize import quantize, to_float16
-from engine.quantize.quantized import Quantized
-from engine.quantize.settings import QuantizeSettings
+from engine.quantize.settings import Quantized, QuantizeSettings
 
 __all__ = [
     "KEPT_IN_FLOAT16",

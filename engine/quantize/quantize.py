@@ -31,8 +31,7 @@ from engine.quantize.planning.sources import layers_of, read_qdq_params
 from engine.quantize.prepared import Feeds, Prepare
 from engine.quantize.qdq.insert import insert_qdq
 from engine.quantize.qdq.verify import applied_dtypes, enforce_formats
-from engine.quantize.quantized import Quantized
-from engine.quantize.settings import QuantizeSettings
+from engine.quantize.settings import Quantized, QuantizeSettings
 
 # Algorithms that are more than a choice of ranges.
 _PREPARE: Mapping[str, Prepare] = {

@@ -246,7 +246,7 @@ def _seen(params: GraphParams) -> Seen:
 
 def _loaded_or_told(pipeline: Pipeline) -> Seen:
     """The graph, or where it cannot be had at once the layers as the files tell them."""
-    from engine.pipeline.stages.load import loads_at_once
+    from engine.pipeline.stages.graph import loads_at_once
     from engine.services.source_info import ReadOnlyGraph, summary_of
 
     if loads_at_once(pipeline):

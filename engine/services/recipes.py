@@ -99,7 +99,7 @@ def _of_model(pipeline: Pipeline) -> tuple[Finding, ...]:
     """What loading noticed; of a model that is still to be converted what its files tell."""
     from engine.dataset import Preprocess
     from engine.frontends.views import source_findings
-    from engine.pipeline.stages.load import loads_at_once
+    from engine.pipeline.stages.graph import loads_at_once
     from engine.services.source_info import missing_sizes, summary_of
 
     if not loads_at_once(pipeline):

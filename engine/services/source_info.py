@@ -102,7 +102,7 @@ def source_view(pipeline: Pipeline) -> ModelView:
     built. ``loaded`` says whether the graph is there, or another program has to convert it first.
     """
     from engine.frontends.views import preflight, source_model
-    from engine.pipeline.stages.load import loads_at_once
+    from engine.pipeline.stages.graph import loads_at_once
 
     source = pipeline.source.model
     summary = summary_of(source)

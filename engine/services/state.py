@@ -16,7 +16,7 @@ from engine.pipeline.pipeline import Pipeline
 from engine.pipeline.results import LoadedModel
 from engine.pipeline.source import RecipeSource
 from engine.pipeline.stages import STAGES
-from engine.pipeline.stages.load import loads_at_once
+from engine.pipeline.stages.graph import loads_at_once
 from engine.recipe import Recipe
 from engine.wire.requests import ModelTarget
 

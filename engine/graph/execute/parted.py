@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from engine.graph.execute.feeds import check_feeds
 from engine.graph.execute.lower import is_quantized, lower_for_runtime
+from engine.graph.execute.session_setup import check_feeds
 from engine.graph.execute.submodels import SubmodelBuilder
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_shapes

@@ -22,9 +22,9 @@ import onnx
 from engine.base.errors import SimulationError, UsageError
 from engine.base.text import sanitize
 from engine.graph.execute.custom import has_custom
-from engine.graph.execute.feeds import check_feeds
 from engine.graph.execute.segments import SessionLike
 from engine.graph.execute.session import open_model, simulation_errors
+from engine.graph.execute.session_setup import check_feeds
 from engine.graph.execute.shared_weights import prepare_for_ort
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_shapes

@@ -14,13 +14,12 @@ import numpy as np
 from engine.base.errors import ShortOfMemoryError, SimulationError, UsageError
 from engine.base.text import did_you_mean, sanitize
 from engine.graph.execute.custom import has_custom, require_compute
-from engine.graph.execute.feeds import check_feeds
 from engine.graph.execute.lower import is_quantized
 from engine.graph.execute.observe import Fetch, add_outputs
 from engine.graph.execute.reference_form import reference_form
 from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort, refuse_shortage
 from engine.graph.execute.segments import SegmentExecutor, SessionLike
-from engine.graph.execute.session_setup import keep_sums_exact, share_pool
+from engine.graph.execute.session_setup import check_feeds, keep_sums_exact, share_pool
 from engine.graph.execute.shared_weights import (
     RuntimeModel,
     duplicate_shared_weights,

@@ -13,8 +13,7 @@ from engine.pipeline.stages.calibrate import CALIBRATE
 from engine.pipeline.stages.container import CONTAINER
 from engine.pipeline.stages.deploy import DEPLOY
 from engine.pipeline.stages.estimate import ESTIMATE
-from engine.pipeline.stages.load import LOAD
-from engine.pipeline.stages.optimise import OPTIMISE
+from engine.pipeline.stages.graph import LOAD, OPTIMISE
 from engine.pipeline.stages.quantize import EVALUATE, QUANTIZE
 
 __all__ = ["STAGES"]

@@ -19,7 +19,7 @@ from engine.quantize.prepared import Prepared
 from engine.quantize.weights import quantize_weights
 
 if TYPE_CHECKING:
-    from engine.quantize.quantized import Quantized
+    from engine.quantize.settings import Quantized
 
 # Convert an algorithm's int8 result to the dtypes assigned to each layer.
 #
