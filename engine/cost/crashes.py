@@ -42,7 +42,7 @@ def known_crashes(
     """
     if family in NO_ATTENTION:
         return ()
-    found = [
+    names = [
         node.name
         for node in graph
         if node.op == "Softmax"
@@ -50,15 +50,15 @@ def known_crashes(
         and _is_product(graph, node)
         and any(reader.op == "MatMul" for reader in graph.readers(node.outputs[0]))
     ]
-    if not found:
+    if not names:
         return ()
-    layers = f"{len(found)} attention layer{'s' if len(found) > 1 else ''}"
-    told = (
+    layers = f"{len(names)} attention layer{'s' if len(names) > 1 else ''}"
+    warning = (
         f"rknn-toolkit2 2.3.2 crashes at optimization_level 3 with {layers} without a scale or mask"
-        f" before Softmax (the first is {found[0]}). `compile` then takes level 2 by itself;"
+        f" before Softmax (the first is {names[0]}). `compile` then takes level 2 by itself;"
         " optimization_level 2 in the recipe, or a scale between MatMul and Softmax, avoids it."
     )
-    return (told,)
+    return (warning,)
 
 
 def _is_product(graph: LoweringGraph, softmax: Node) -> bool:
@@ -88,10 +88,10 @@ def targets_with_effect(
     ]
     if not idle:
         return dict(targets), ()
-    told = (
+    warning = (
         f"op_target has no effect on {idle[0]}"
         f"{f' and {len(idle) - 1} more' if len(idle) > 1 else ''}: the output has not four "
         "dimensions, and rknn-toolkit2 moves the name to a Reshape. Take it out of op_target, or "
         "write the operator in four dimensions."
     )
-    return {name: each for name, each in targets.items() if name not in idle}, (told,)
+    return {name: target for name, target in targets.items() if name not in idle}, (warning,)

@@ -97,10 +97,10 @@ def npu_dtype(name: str) -> NpuDtype:
     Raises:
         UsageError: there are no facts of such a dtype.
     """
-    wanted = name.strip().lower()
-    if wanted in _INT8:
+    dtype = name.strip().lower()
+    if dtype in _INT8:
         return "int8"
-    if wanted in _WIDER:
+    if dtype in _WIDER:
         return "float16"
     raise UsageError(
         f"There are no estimates in the dtype {sanitize(name, 60)!r}.",
@@ -115,18 +115,18 @@ def chips_named(names: Iterable[str]) -> tuple[Chip, ...]:
     Raises:
         UsageError: no chip has one of the names.
     """
-    found: dict[str, Chip] = {}
+    by_name: dict[str, Chip] = {}
     for name in names:
         one = chip(name)
         if one is None:
-            known = [each.name for each in chips()]
+            known = [entry.name for entry in chips()]
             raise UsageError(
                 f"There is no chip {sanitize(name, 60)!r}.",
                 cause=f"Known are {', '.join(known)}.",
                 remedy=did_you_mean(name, known) or "`rknntui chips` lists them.",
             )
-        found[one.name] = one
-    return tuple(found.values()) or chips()
+        by_name[one.name] = one
+    return tuple(by_name.values()) or chips()
 
 
 def estimate(
@@ -197,8 +197,8 @@ def advice(
     """
     (one,) = chips_named((name,))
     work = _Work(without_qdq(read_graph(graph)), settings, layers or LayerMap())
-    found = work.of(one)
-    return found, () if found.problem else work.advice(found)
+    chip_estimate = work.of(one)
+    return chip_estimate, () if chip_estimate.problem else work.advice(chip_estimate)
 
 
 class _Work:
@@ -210,8 +210,8 @@ class _Work:
         self._asked = None if settings.dtype is None else npu_dtype(settings.dtype)
         self._ids = ids_of_sources(layers)
         self._int4 = (settings.dtype or settings.quantized_dtype).strip().lower() == _INT4
-        given = {name: npu_dtype(dtype) for name, dtype in settings.layer_dtypes.items()}
-        self._dtypes = nodes_of_layers(layers, given)
+        dtypes = {name: npu_dtype(dtype) for name, dtype in settings.layer_dtypes.items()}
+        self._dtypes = nodes_of_layers(layers, dtypes)
         asked = nodes_of_layers(layers, settings.op_target)
         self._targets, self._idle = targets_with_effect(self._graph, asked)
         self._families: dict[tuple[str, NpuDtype], Counted] = {}
@@ -238,14 +238,14 @@ class _Work:
                     f"The vendor's toolkit compiles no {_INT4} for {one.name}.",
                     cause="What it would take there is not known.",
                     remedy="Estimate it in w8a8 or float16, or take a chip that has it: "
-                    f"{', '.join(each.name for each in chips() if _INT4 in each.dtypes)}.",
+                    f"{', '.join(other.name for other in chips() if _INT4 in other.dtypes)}.",
                 )
             with reading(lambda why: _not_understood(one.name, why)):
-                found = self._of_known(blank, npu, dtype)
+                result = self._of_known(blank, npu, dtype)
         except EngineError as error:
             return replace(blank, problem=error.what, remedy=error.advice)
         notes = self._counted_otherwise()
-        return replace(_with_peaks(found, npu), notes=(*found.notes, *notes))
+        return replace(_with_peaks(result, npu), notes=(*result.notes, *notes))
 
     def _counted_otherwise(self) -> tuple[str, ...]:
         """Which dtypes there are no figures of."""
@@ -255,8 +255,8 @@ class _Work:
         notes = [_INT4_NOTE] if self._int4 else []
         if self._int4:
             names.remove(_INT4)
-        told = f"There are no figures of {', '.join(names)}: it is counted as float16."
-        return (*notes, told) if names else tuple(notes)
+        note = f"There are no figures of {', '.join(names)}: it is counted as float16."
+        return (*notes, note) if names else tuple(notes)
 
     def _of_known(
         self, blank: ChipEstimate, npu: NpuProfile | None, dtype: NpuDtype
@@ -267,11 +267,11 @@ class _Work:
                 f"The NPU of {blank.chip} has no {dtype}; it has {has}.",
                 remedy=f"Estimate it in {has}.",
             )
-        found = chip_figures(blank, self._counted(blank.chip, dtype), self._settings.npu_mhz)
+        result = chip_figures(blank, self._counted(blank.chip, dtype), self._settings.npu_mhz)
         if npu is None:
-            return found
+            return result
         crashes = known_crashes(self._graph, npu.family, dtype, self._dtypes)
-        return replace(found, warnings=(*crashes, *self._idle))
+        return replace(result, warnings=(*crashes, *self._idle))
 
     def advice(self, found: ChipEstimate) -> tuple[Advice, ...]:
         """Of the chip that was estimated."""
@@ -317,12 +317,16 @@ class _Work:
         dtypes: Mapping[str, NpuDtype] | None = None,
     ) -> Lowered:
         """The layers; of another graph and with other dtypes of its nodes where they are given."""
-        wanted = {**self._dtypes, **(dtypes or {})}
+        layer_dtypes = {**self._dtypes, **(dtypes or {})}
         return lower(
             self._graph if graph is None else graph,
             npu,
             dtype,
-            layer_dtypes={name: each for name, each in wanted.items() if each in npu.dtypes},
+            layer_dtypes={
+                name: layer_dtype
+                for name, layer_dtype in layer_dtypes.items()
+                if layer_dtype in npu.dtypes
+            },
             op_target=self._targets,
             int4=self._int4,
         )
@@ -360,7 +364,7 @@ def _not_understood(chip_name: str, why: str) -> GraphError:
 def _times(lowered: Lowered, npu: NpuProfile) -> tuple[float, ...]:
     """Milliseconds of each layer on the first chip of a family, at its highest clock."""
     cycles = all_cycles(lowered, npu)
-    return tuple(each.ms for each in layer_times(lowered, cycles, npu.family))
+    return tuple(timed.ms for timed in layer_times(lowered, cycles, npu.family))
 
 
 def _highest_clock(one: Chip) -> float:
@@ -369,17 +373,17 @@ def _highest_clock(one: Chip) -> float:
     return published or (timed_chip(one.name).mhz if one.generation == 2 else 0.0)
 
 
-def _with_peaks(found: ChipEstimate, npu: NpuProfile | None) -> ChipEstimate:
+def _with_peaks(result: ChipEstimate, npu: NpuProfile | None) -> ChipEstimate:
     """What the chip could do at most: a roofline's two lines."""
     if npu is not None:
-        dtype: NpuDtype = "float16" if found.dtype == "float16" else "int8"
+        dtype: NpuDtype = "float16" if result.dtype == "float16" else "int8"
         macs: float | None = npu.macs_in[dtype] * npu.macs_out[dtype]
     else:
-        macs = number(found.chip, "macs_fp16" if found.dtype == "float16" else "macs_int8")
+        macs = number(result.chip, "macs_fp16" if result.dtype == "float16" else "macs_int8")
     peak = None
-    if macs and found.npu_mhz:
-        peak = round(2 * macs * found.npu_mhz * found.cores / 1000, 3)
-    return replace(found, peak_gops=peak, bandwidth_gbs=number(found.chip, "memory_bandwidth"))
+    if macs and result.npu_mhz:
+        peak = round(2 * macs * result.npu_mhz * result.cores / 1000, 3)
+    return replace(result, peak_gops=peak, bandwidth_gbs=number(result.chip, "memory_bandwidth"))
 
 
 def facts_of(one: Chip) -> ChipFacts:
@@ -391,9 +395,9 @@ def facts_of(one: Chip) -> ChipFacts:
         npu_cores=one.npu_cores,
         dtypes=one.dtypes,
         figures=tuple(
-            ChipFigure(each.name, each.text, each.source)
-            for each in figures(one.name)
-            if each.name != "basis"
+            ChipFigure(row.name, row.text, row.source)
+            for row in figures(one.name)
+            if row.name != "basis"
         ),
         confidence=basis(one.name),
     )

@@ -118,13 +118,13 @@ class Lowered:
     @cached_property
     def cut_from(self) -> Mapping[str, int]:
         """By a part of a Split along the channels: how many channels lie before it."""
-        found: dict[str, int] = {}
+        starts: dict[str, int] = {}
         for layer in self.layers:
             shapes = [self.shape(name) for name in layer.outputs] if layer.kind == "Split" else []
             channels = [shape[1] for shape in shapes if len(shape) == 4]
             if channels and [sum(channels)] == [*self.shape(layer.inputs[0])[1:2]]:
-                found.update(zip(layer.outputs, [0, *accumulate(channels)], strict=False))
-        return found
+                starts.update(zip(layer.outputs, [0, *accumulate(channels)], strict=False))
+        return starts
 
     @cached_property
     def writers(self) -> Mapping[str, LoweredLayer]:
@@ -139,18 +139,18 @@ class Lowered:
     @cached_property
     def readers(self) -> Mapping[str, tuple[LoweredLayer, ...]]:
         """The layers that read a feature, by its name."""
-        found: dict[str, list[LoweredLayer]] = {}
+        by_tensor: dict[str, list[LoweredLayer]] = {}
         for layer in self.layers:
             for name in dict.fromkeys(layer.inputs):
-                found.setdefault(name, []).append(layer)
-        return {name: tuple(layers) for name, layers in found.items()}
+                by_tensor.setdefault(name, []).append(layer)
+        return {name: tuple(layers) for name, layers in by_tensor.items()}
 
     @cached_property
     def convolved(self) -> frozenset[str]:
         """Features that a convolution reads first."""
         kinds = ("Conv", "ConvTranspose")
         return frozenset(
-            each.inputs[0] for each in self.layers if each.inputs and each.kind in kinds
+            layer.inputs[0] for layer in self.layers if layer.inputs and layer.kind in kinds
         )
 
     @cached_property
@@ -158,16 +158,18 @@ class Lowered:
         """Features that a convolution adds to its result."""
         kinds = ("Conv", "ConvTranspose")
         return frozenset(
-            name for each in self.layers if each.kind in kinds for name in each.inputs[1:]
+            name for layer in self.layers if layer.kind in kinds for name in layer.inputs[1:]
         )
 
     @cached_property
     def max_pooled(self) -> frozenset[str]:
         """Features that a MaxPool on the NPU reads or writes."""
-        pools = (each for each in self.layers if each.kind == "MaxPool" and each.target == "NPU")
-        return frozenset(name for each in pools for name in (*each.inputs, *each.outputs))
+        pools = (
+            layer for layer in self.layers if layer.kind == "MaxPool" and layer.target == "NPU"
+        )
+        return frozenset(name for layer in pools for name in (*layer.inputs, *layer.outputs))
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Of a tensor; () of one that is not there."""
-        found = self.tensors.get(tensor)
-        return found.shape if found is not None else ()
+        entry = self.tensors.get(tensor)
+        return entry.shape if entry is not None else ()

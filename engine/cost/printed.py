@@ -115,7 +115,7 @@ def parse_printed(lines: str | Iterable[str]) -> Printed:
     Args:
         lines: the text, or its lines.
     """
-    found = Printed()
+    printed = Printed()
     section: Section = ""
     for at, line in enumerate(lines.splitlines() if isinstance(lines, str) else lines):
         if at >= MAX_LINES:
@@ -128,38 +128,38 @@ def parse_printed(lines: str | Iterable[str]) -> Printed:
         if title is not None:
             section = title
             if title == "layers":
-                found = Printed(notices=found.notices)
-        elif not _row(text, section, found):
-            _total(text, found)
+                printed = Printed(notices=printed.notices)
+        elif not _row(text, section, printed):
+            _total(text, printed)
             level = stamp["level"] if stamp else ""
-            if level in ("W", "E") and text.strip() and len(found.notices) < MAX_NOTICES:
-                found.notices.append(text.rstrip())
-    return found
+            if level in ("W", "E") and text.strip() and len(printed.notices) < MAX_NOTICES:
+                printed.notices.append(text.rstrip())
+    return printed
 
 
-def _row(text: str, section: Section, found: Printed) -> bool:
+def _row(text: str, section: Section, printed: Printed) -> bool:
     """Whether it was a row of the table that is being read."""
     if not text[:1].isdigit():
         return False
     if section == "layers":
         match = _LAYER.fullmatch(text)
         if match is not None:
-            found.layers.append(_layer(match))
+            printed.layers.append(_layer(match))
     else:
         match = (_FEATURE if section == "features" else _CONST).fullmatch(text)
         if match is not None and section:
-            (found.features if section == "features" else found.consts).append(_tensor(match))
+            (printed.features if section == "features" else printed.consts).append(_tensor(match))
     return match is not None
 
 
-def _total(text: str, found: Printed) -> None:
+def _total(text: str, printed: Printed) -> None:
     match = _TOTAL.match(text)
     if match is not None:
         size = round(float(match["size"]) * 1024)
         if match["what"] == "Internal":
-            found.internal_bytes = size
+            printed.internal_bytes = size
         else:
-            found.weight_bytes = size
+            printed.weight_bytes = size
 
 
 def _layer(match: re.Match[str]) -> PrintedLayer:
@@ -199,7 +199,7 @@ def _tensor(match: re.Match[str]) -> PrintedTensor:
 def _shapes(text: str) -> tuple[tuple[int, ...] | None, ...]:
     return tuple(
         None
-        if each[0] == "..."
-        else tuple(int(size) for size in (each["sizes"] or "").split(",") if size)
-        for each in _SHAPE.finditer(text)
+        if match[0] == "..."
+        else tuple(int(size) for size in (match["sizes"] or "").split(",") if size)
+        for match in _SHAPE.finditer(text)
     )

@@ -51,11 +51,11 @@ class Counted:
         """Milliseconds of each layer on one of its chips; of other layers where they are given."""
         other = lowered or self.lowered
         if self.npu is None:
-            found = generation1.layer_times(other, chip, npu_mhz)
+            timings = generation1.layer_times(other, chip, npu_mhz)
         else:
             cycles = self.cycles if lowered is None else all_cycles(other, self.npu)
-            found = layer_times(other, cycles, chip, npu_mhz=npu_mhz)
-        return tuple(each.ms for each in found)
+            timings = layer_times(other, cycles, chip, npu_mhz=npu_mhz)
+        return tuple(timed.ms for timed in timings)
 
 
 def counted(lowered: Lowered, npu: NpuProfile | None, ids: Mapping[str, str]) -> Counted:
@@ -68,7 +68,7 @@ def counted(lowered: Lowered, npu: NpuProfile | None, ids: Mapping[str, str]) ->
     """
     own = _layer_ids(lowered, ids)
     if npu is None:
-        cycles = tuple(each.figures for each in all_works(lowered))
+        cycles = tuple(work.figures for work in all_works(lowered))
         return Counted(lowered, None, cycles, own, memory_of(lowered))
     memory = plan_memory(lowered, npu).cost(spans=True)
     return Counted(lowered, npu, all_cycles(lowered, npu), own, memory)
@@ -94,7 +94,9 @@ def _layer_ids(lowered: Lowered, ids: Mapping[str, str]) -> tuple[tuple[str, ...
         if not own[at]:
             before = (writers.get(name) for name in layer.inputs)
             own[at] = next((own[by][:1] for by in before if by is not None and own[by]), ())
-    return tuple(each or (layer.name,) for each, layer in zip(own, lowered.layers, strict=True))
+    return tuple(
+        sources or (layer.name,) for sources, layer in zip(own, lowered.layers, strict=True)
+    )
 
 
 def chip_figures(blank: ChipEstimate, found: Counted, npu_mhz: float | None) -> ChipEstimate:
@@ -122,8 +124,8 @@ def chip_figures(blank: ChipEstimate, found: Counted, npu_mhz: float | None) -> 
         timed = generation1.net_time(found.lowered, blank.chip, npu_mhz, batch)
     whole = zip(found.lowered.layers, found.cycles, found.ids, timed.layers, strict=True)
     rows = tuple(
-        layer_row(layer, found.lowered, cycles, ids, each.ms, each.bound)
-        for layer, cycles, ids, each in whole
+        layer_row(layer, found.lowered, cycles, ids, duration.ms, duration.bound)
+        for layer, cycles, ids, duration in whole
     )
     on = Counter(row.target for row in rows if row.op not in ENDS)
     notes = list(timed.notes)

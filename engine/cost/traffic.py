@@ -100,15 +100,16 @@ class Places:
     @classmethod
     def of(cls, lowered: Lowered, npu: NpuProfile) -> Places:
         """Of the tensors that InputOperator writes and OutputOperator reads."""
-        wanted, found = set(lowered.outputs), {}
+        outputs, channels = set(lowered.outputs), {}
         for layer in lowered.layers:
-            if layer.outputs and layer.outputs[0] in wanted and is_convolution(layer):
-                found[layer.outputs[0]] = _output_channels(layer, lowered, npu)
+            if layer.outputs and layer.outputs[0] in outputs and is_convolution(layer):
+                channels[layer.outputs[0]] = _output_channels(layer, lowered, npu)
             for name in layer.inputs:
-                if name in found and layer.kind != "OutputOperator" and not _fused(layer):
-                    wanted.discard(name)
+                if name in channels and layer.kind != "OutputOperator" and not _fused(layer):
+                    outputs.discard(name)
         return cls(
-            frozenset(lowered.inputs), {name: found[name] for name in found if name in wanted}
+            frozenset(lowered.inputs),
+            {name: channels[name] for name in channels if name in outputs},
         )
 
 

@@ -41,27 +41,27 @@ def with_tried_changes(
     """
     changed = graph.copy()
     nodes = {name: node for node in changed.nodes for name in (node.name, *node.sources)}
-    told: dict[int, str] = {}
+    notes: dict[int, str] = {}
     dtypes: dict[str, NpuDtype] = {}
     for at, layer in enumerate(lowered.layers):
         if layer.target != "CPU" or not layer.sources:
             continue
-        node = next((nodes[each] for each in layer.sources if each in nodes), None)
+        node = next((nodes[source] for source in layer.sources if source in nodes), None)
         if node is not None and node not in changed:
             node = None
         if layer.remedy == IN_FLOAT16:
             dtypes.update(dict.fromkeys(layer.sources, "float16"))
-            told[at] = IN_FLOAT16
+            notes[at] = IN_FLOAT16
             if node is not None:
                 _keep_in_float16(changed, node)
         elif layer.kind in _CHANGES and node is not None and node.op == layer.kind:
-            told[at] = _CHANGES[layer.kind](changed, node)
-    told = {at: words for at, words in told.items() if words}
-    if not told:
+            notes[at] = _CHANGES[layer.kind](changed, node)
+    notes = {at: words for at, words in notes.items() if words}
+    if not notes:
         return lowered
-    helped = _helped(lowered, again(changed, dtypes), told, time_of)
+    helped = _helped(lowered, again(changed, dtypes), notes, time_of)
     layers = list(lowered.layers)
-    for at, words in told.items():
+    for at, words in notes.items():
         if at in helped:
             layers[at] = replace(layers[at], remedy=words)
         elif layers[at].remedy == words:
@@ -75,24 +75,24 @@ def _helped(
     """Which of the changed layers are on the NPU then, and faster with all that came of them."""
     old, new = time_of(before), time_of(after)
     of_old, of_new = _by_source(before), _by_source(after)
-    found = set()
+    helped = set()
     for at in changed:
         sources = before.layers[at].sources
-        made = {each for name in sources for each in of_new[name]}
-        own = sum(old[each] for each in {each for name in sources for each in of_old[name]})
-        placed = all(after.layers[each].target == "NPU" for each in made)
-        if made and placed and sum(new[each] for each in made) < own:
-            found.add(at)
-    return found
+        places = {place for name in sources for place in of_new[name]}
+        own = sum(old[place] for place in {place for name in sources for place in of_old[name]})
+        placed = all(after.layers[place].target == "NPU" for place in places)
+        if places and placed and sum(new[place] for place in places) < own:
+            helped.add(at)
+    return helped
 
 
 def _by_source(lowered: Lowered) -> dict[str, list[int]]:
     """Source node -> the layers that come of it."""
-    found: dict[str, list[int]] = defaultdict(list)
+    by_source: dict[str, list[int]] = defaultdict(list)
     for at, layer in enumerate(lowered.layers):
         for name in layer.sources:
-            found[name].append(at)
-    return found
+            by_source[name].append(at)
+    return by_source
 
 
 def _keep_in_float16(graph: LoweringGraph, node: Node) -> None:
@@ -144,7 +144,7 @@ def _max_pool(graph: LoweringGraph, node: Node) -> str:
     graph.put("MaxPool", name, [x], [pooled], {**window, "pads": list(pads)}, before=node)
     graph.rewire(node, inputs=[pooled])
     node.attributes |= {"kernel_shape": list(second), "strides": list(last), "pads": [0] * 4}
-    windows = " and ".join("x".join(map(str, each)) for each in (first, second))
+    windows = " and ".join("x".join(map(str, window_size)) for window_size in (first, second))
     return f"Use two pools in a row, of {windows}: they find the same maxima."
 
 

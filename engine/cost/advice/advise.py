@@ -32,34 +32,34 @@ def advise(
     if facts is None or not lowered.layers:
         return ()
     model = Model(lowered, facts.name, facts.generation, tuple(time_of(lowered)), time_of)
-    made = []
+    suggestions = []
     for detector in (*CONVOLUTIONS, *OPERATORS_AND_SIZES):
-        for found in detector(model):
-            advice = _advice(found, model, time_of, ids or {})
+        for finding in detector(model):
+            advice = _advice(finding, model, time_of, ids or {})
             if advice is not None:
-                made.append(advice)
-    return tuple(sorted(made, key=lambda each: -(each.gain_ms or 0.0)))
+                suggestions.append(advice)
+    return tuple(sorted(suggestions, key=lambda suggestion: -(suggestion.gain_ms or 0.0)))
 
 
-def _advice(found: Found, model: Model, time_of: TimeOf, ids: Mapping[str, str]) -> Advice | None:
-    before = model.ms(found.layers)
+def _advice(finding: Found, model: Model, time_of: TimeOf, ids: Mapping[str, str]) -> Advice | None:
+    before = model.ms(finding.layers)
     gain = None
-    if found.change is None:
+    if finding.change is None:
         if before < _LARGE * model.total:
             return None
     else:
-        after = sum(time_of(found.change)) if found.change.layers else 0.0
+        after = sum(time_of(finding.change)) if finding.change.layers else 0.0
         gain = before - after
         if gain < _LEAST * model.total or gain <= 0:
             return None
-    own = [model.lowered.layers[at] for at in found.layers]
-    named = [ids.get(name, name) for each in own for name in each.sources[:1]]
+    own = [model.lowered.layers[at] for at in finding.layers]
+    named = [ids.get(name, name) for layer in own for name in layer.sources[:1]]
     if not named:  # all of them are the compiler's own
-        named = [each.name for each in own]
+        named = [layer.name for layer in own]
     return Advice(
-        title=found.title,
-        why=f"{found.why} They take {before:.2f} of {model.total:.2f} ms (estimated).",
+        title=finding.title,
+        why=f"{finding.why} They take {before:.2f} of {model.total:.2f} ms (estimated).",
         layers=tuple(dict.fromkeys(named)),
         gain_ms=gain,
-        source=found.source,
+        source=finding.source,
     )

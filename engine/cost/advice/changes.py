@@ -49,13 +49,13 @@ def ended_before(
         for name in parts
     )
     own = (lowered.layers[at] for at in gone)
-    program = (replace(each, target="CPU") for each in own if each.op != "OutputOperator")
+    program = (replace(layer, target="CPU") for layer in own if layer.op != "OutputOperator")
     return gone, replace(lowered, layers=(*ends, *program))
 
 
 def as_depthwise(lowered: Lowered, layers: Iterable[int]) -> Lowered:
     """Average pools as depthwise convolutions of equal weights."""
-    made: list[LoweredLayer] = []
+    program: list[LoweredLayer] = []
     tensors: dict[str, LoweredTensor] = {}
     for at in layers:
         layer = lowered.layers[at]
@@ -66,13 +66,13 @@ def as_depthwise(lowered: Lowered, layers: Iterable[int]) -> Lowered:
         tensors[name] = LoweredTensor(name, (1, channels, *layer.window.kernel), layer.dtype, True)
         window = replace(layer.window, group=channels)
         changed = replace(layer, op="Conv", kind="Conv", consts=(name,), depthwise=True)
-        made.append(replace(changed, window=window))
-    return _changed(lowered, made, tensors)
+        program.append(replace(changed, window=window))
+    return _changed(lowered, program, tensors)
 
 
 def with_whole_groups(lowered: Lowered, layers: Iterable[int], group: int) -> Lowered:
     """Joins of channels whose parts have whole groups of them."""
-    made: list[LoweredLayer] = []
+    program: list[LoweredLayer] = []
     tensors: dict[str, LoweredTensor] = {}
     for at in layers:
         layer = lowered.layers[at]
@@ -85,19 +85,19 @@ def with_whole_groups(lowered: Lowered, layers: Iterable[int], group: int) -> Lo
         out = lowered.tensors[layer.outputs[0]]
         shape = (out.shape[0], count, *out.shape[2:])
         outputs = (_renamed(tensors, out, shape, at),)
-        inputs = tuple(names[each] for each in layer.inputs)
-        made.append(replace(layer, inputs=inputs, outputs=outputs))
-    return _changed(lowered, made, tensors)
+        inputs = tuple(names[tensor] for tensor in layer.inputs)
+        program.append(replace(layer, inputs=inputs, outputs=outputs))
+    return _changed(lowered, program, tensors)
 
 
 def with_relu(lowered: Lowered, layers: Iterable[int]) -> Lowered:
     """Layers whose activation is ReLU; an activation of its own goes into the layer before it."""
-    made = []
+    program = []
     for at in layers:
         layer = lowered.layers[at]
         if layer.op.startswith(("Conv", "Gemm")):
-            made.append(replace(layer, op=_relu(layer.op)))
-    return replace(lowered, layers=tuple(made))
+            program.append(replace(layer, op=_relu(layer.op)))
+    return replace(lowered, layers=tuple(program))
 
 
 def _relu(op: str) -> str:
@@ -112,7 +112,7 @@ def with_output_channels(
     lowered: Lowered, layers: Iterable[int], channels: Callable[[int], int]
 ) -> Lowered:
     """Convolutions with another number of output channels; what reads them stays."""
-    made: list[LoweredLayer] = []
+    program: list[LoweredLayer] = []
     tensors: dict[str, LoweredTensor] = {}
     for at in layers:
         layer = lowered.layers[at]
@@ -125,13 +125,13 @@ def with_output_channels(
                 names[name] = _renamed(tensors, const, (count, *const.shape[1:]), at)
         shape = (out.shape[0], count, *out.shape[2:])
         names[out.name] = _renamed(tensors, out, shape, at)
-        made.append(_renamed_layer(layer, names))
-    return _changed(lowered, made, tensors)
+        program.append(_renamed_layer(layer, names))
+    return _changed(lowered, program, tensors)
 
 
 def with_kernels(lowered: Lowered, layers: Iterable[int], most: int = 3) -> Lowered:
     """Convolutions with kernels of at most ``most``; with 3, as many in a row as see as much."""
-    made: list[LoweredLayer] = []
+    program: list[LoweredLayer] = []
     tensors: dict[str, LoweredTensor] = {}
     for at in layers:
         layer = lowered.layers[at]
@@ -149,20 +149,20 @@ def with_kernels(lowered: Lowered, layers: Iterable[int], most: int = 3) -> Lowe
             window=replace(window, kernel=kernel, dilations=(1, 1)),
         )
         times = (max(window.kernel) - 1) // 2 if most == 3 else 1
-        made += [smaller] * times
-    return _changed(lowered, made, tensors)
+        program += [smaller] * times
+    return _changed(lowered, program, tensors)
 
 
 def as_int8(lowered: Lowered, layers: Iterable[int]) -> Lowered:
     """Layers of float16 in 8 bits, with their features."""
-    found = [lowered.layers[at] for at in layers]
+    chosen = [lowered.layers[at] for at in layers]
     tensors = {
         name: replace(tensor, dtype="int8")
-        for each in found
-        for name in (*each.inputs, *each.consts, *each.outputs)
+        for layer in chosen
+        for name in (*layer.inputs, *layer.consts, *layer.outputs)
         if (tensor := lowered.tensors.get(name)) is not None and tensor.dtype == "float16"
     }
-    changed = _changed(lowered, [replace(each, dtype="int8") for each in found], tensors)
+    changed = _changed(lowered, [replace(layer, dtype="int8") for layer in chosen], tensors)
     return replace(changed, dtype="int8")
 
 
@@ -184,8 +184,8 @@ def _renamed(
 def _renamed_layer(layer: LoweredLayer, names: Mapping[str, str]) -> LoweredLayer:
     return replace(
         layer,
-        consts=tuple(names.get(each, each) for each in layer.consts),
-        outputs=tuple(names.get(each, each) for each in layer.outputs),
+        consts=tuple(names.get(tensor, tensor) for tensor in layer.consts),
+        outputs=tuple(names.get(tensor, tensor) for tensor in layer.outputs),
     )
 
 
@@ -224,13 +224,17 @@ class Model:
 
     def where(self, test: Callable[[LoweredLayer], bool]) -> tuple[int, ...]:
         """Indexes of the layers that a test holds for."""
-        return tuple(at for at, each in enumerate(self.lowered.layers) if test(each))
+        return tuple(at for at, layer in enumerate(self.lowered.layers) if test(layer))
 
     def on_npu(
         self, kind: str, test: Callable[[LoweredLayer], bool] = lambda layer: True
     ) -> tuple[int, ...]:
         """Those of a kind on the NPU alone."""
-        return self.where(lambda each: each.kind == kind and each.target == "NPU" and test(each))
+        return self.where(
+            lambda candidate: (
+                candidate.kind == kind and candidate.target == "NPU" and test(candidate)
+            )
+        )
 
     def ms(self, layers: Iterable[int]) -> float:
         """Milliseconds of some layers."""
@@ -238,8 +242,8 @@ class Model:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Of a tensor; empty where it is not known."""
-        found = self.lowered.tensors.get(name)
-        return found.shape if found is not None else ()
+        tensor = self.lowered.tensors.get(name)
+        return tensor.shape if tensor is not None else ()
 
 
 def writes_output(model: Model, at: int) -> bool:

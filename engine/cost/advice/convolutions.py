@@ -29,10 +29,10 @@ _CLEARLY = 0.5
 
 def _activations(model: Model) -> Iterator[Found]:
     layers = model.where(
-        lambda each: (
-            each.target in ("NPU", "unknown")
-            and any(name in each.op for name in _TABLES)
-            and not each.op.endswith("Softmax")
+        lambda layer: (
+            layer.target in ("NPU", "unknown")
+            and any(name in layer.op for name in _TABLES)
+            and not layer.op.endswith("Softmax")
         )
     )
     inner = tuple(at for at in layers if not writes_output(model, at))
@@ -59,7 +59,9 @@ def _channels(model: Model) -> Iterator[Found]:
         channels = prod(model.shape(layer.outputs[0])[1:2]) if layer.outputs else 0
         return 1.0 - channels / (-(-channels // tile) * tile) if channels > tile else 0.0
 
-    layers = model.on_npu("Conv", lambda each: not each.depthwise and unused(each) > 0.1)
+    layers = model.on_npu(
+        "Conv", lambda candidate: not candidate.depthwise and unused(candidate) > 0.1
+    )
     if layers:
         worst = max((model.lowered.layers[at] for at in layers), key=unused)
         channels = model.shape(worst.outputs[0])[1]
@@ -77,7 +79,7 @@ def _channels(model: Model) -> Iterator[Found]:
 
 
 def _kernels(model: Model) -> Iterator[Found]:
-    large = model.where(lambda each: _dense(each, model) and min(_kernel(each)) >= 5)
+    large = model.where(lambda layer: _dense(layer, model) and min(_kernel(layer)) >= 5)
     stride1 = tuple(
         at
         for at in large
@@ -109,7 +111,7 @@ def _generation1_kernels(model: Model) -> Iterator[Found]:
             with_kernels(model.lowered, long, most=11),
         )
     oblong = model.where(
-        lambda each: _dense(each, model) and len(set(_kernel(each))) > 1 and not _outside(each)
+        lambda layer: _dense(layer, model) and len(set(_kernel(layer))) > 1 and not _outside(layer)
     )
     if oblong:
         yield Found(
@@ -124,7 +126,7 @@ def _generation1_kernels(model: Model) -> Iterator[Found]:
 def _depthwise(model: Model) -> Iterator[Found]:
     if model.generation != 1:
         return
-    layers = model.where(lambda each: each.depthwise)
+    layers = model.where(lambda layer: layer.depthwise)
     if layers:
         yield Found(
             "Use normal convolutions in place of depthwise ones",
@@ -138,7 +140,7 @@ def _depthwise(model: Model) -> Iterator[Found]:
 def _averages(model: Model) -> Iterator[Found]:
     layers = model.on_npu(
         "AveragePool",
-        lambda each: each.window is not None and len(model.shape(each.inputs[0])) == 4,
+        lambda layer: layer.window is not None and len(model.shape(layer.inputs[0])) == 4,
     )
     if not layers or model.generation != 2:
         return
@@ -158,14 +160,14 @@ def _averages(model: Model) -> Iterator[Found]:
 def _pools(model: Model) -> Iterator[Found]:
     if model.generation != 1:
         return
-    writers = {name: each for each in model.lowered.layers for name in each.outputs}
+    writers = {name: layer for layer in model.lowered.layers for name in layer.outputs}
     layers = model.where(
-        lambda each: (
-            each.kind == "MaxPool"
-            and each.window is not None
-            and each.window.strides == (2, 2)
-            and bool(each.inputs)
-            and (before := writers.get(each.inputs[0])) is not None
+        lambda layer: (
+            layer.kind == "MaxPool"
+            and layer.window is not None
+            and layer.window.strides == (2, 2)
+            and bool(layer.inputs)
+            and (before := writers.get(layer.inputs[0])) is not None
             and before.kind == "Conv"
         )
     )

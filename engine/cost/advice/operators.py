@@ -28,18 +28,19 @@ _OPEN_ENDS = ("Transpose", "Reshape", "Softmax", "exSoftmax13", "Sigmoid")
 
 
 def _on_cpu(model: Model) -> Iterator[Found]:
-    layers = model.where(lambda each: each.target == "CPU" and each.op not in ENDS)
+    layers = model.where(lambda layer: layer.target == "CPU" and layer.op not in ENDS)
     by_type: dict[str, list[int]] = {}
     for at in layers:
         by_type.setdefault(model.lowered.layers[at].op, []).append(at)
-    for op, found in by_type.items():
-        remedy = next((model.lowered.layers[at].remedy for at in found), "")
+    for op, places in by_type.items():
+        remedy = next((model.lowered.layers[at].remedy for at in places), "")
+        count = len(places)
         yield Found(
             f"Keep {op} off the CPU",
-            f"{len(found)} layers of type {op} run on the CPU, and the NPU waits. {remedy}".strip(),
-            tuple(found),
+            f"{count} layers of type {op} run on the CPU, and the NPU waits. {remedy}".strip(),
+            tuple(places),
             f"{OPERATORS}, 4",
-            on_npu(model.lowered, found),
+            on_npu(model.lowered, places),
         )
 
 
@@ -52,8 +53,8 @@ def _joins(model: Model) -> Iterator[Found]:
 
     def breaks(layer: LoweredLayer) -> bool:
         shapes = [model.shape(name) for name in (*layer.inputs, *layer.outputs)]
-        maps = all(len(each) == 4 for each in shapes)
-        return maps and any(each[1] % group for each in shapes[: len(layer.inputs)])
+        maps = all(len(shape) == 4 for shape in shapes)
+        return maps and any(shape[1] % group for shape in shapes[: len(layer.inputs)])
 
     joins = model.on_npu("Concat", breaks)
     even = model.time_of(with_whole_groups(model.lowered, joins, group)) if joins else ()
@@ -91,19 +92,19 @@ def _joins(model: Model) -> Iterator[Found]:
 def _behind(model: Model, layers: tuple[int, ...]) -> tuple[int, ...]:
     """All that is computed of some layers."""
     reached = {name for at in layers for name in model.lowered.layers[at].outputs}
-    found = []
-    for at, each in enumerate(model.lowered.layers):
-        if at not in layers and any(name in reached for name in each.inputs):
-            reached.update(each.outputs)
-            found.append(at)
-    return tuple(found)
+    places = []
+    for at, layer in enumerate(model.lowered.layers):
+        if at not in layers and any(name in reached for name in layer.inputs):
+            reached.update(layer.outputs)
+            places.append(at)
+    return tuple(places)
 
 
 def _attention(model: Model) -> Iterator[Found]:
     if model.generation != 1:
         return
     layers = model.where(
-        lambda each: (each.kind == "MatMul" and not each.consts) or each.kind in _PROGRAMMED
+        lambda layer: (layer.kind == "MatMul" and not layer.consts) or layer.kind in _PROGRAMMED
     )
     if any(model.lowered.layers[at].kind == "MatMul" for at in layers):
         yield Found(
@@ -116,7 +117,7 @@ def _attention(model: Model) -> Iterator[Found]:
 
 
 def _resizes(model: Model) -> Iterator[Found]:
-    layers = model.where(lambda each: each.kind in ("Resize", "Upsample"))
+    layers = model.where(lambda layer: layer.kind in ("Resize", "Upsample"))
     last = tuple(at for at in layers if writes_output(model, at))
     if last:
         yield Found(
@@ -141,8 +142,8 @@ def _resizes(model: Model) -> Iterator[Found]:
 def _open_ends(model: Model) -> Iterator[Found]:
     layers = tuple(
         at
-        for at, each in enumerate(model.lowered.layers)
-        if each.kind in _OPEN_ENDS and writes_output(model, at)
+        for at, layer in enumerate(model.lowered.layers)
+        if layer.kind in _OPEN_ENDS and writes_output(model, at)
     )
     if layers:
         ops = sorted({model.lowered.layers[at].kind for at in layers})
@@ -159,7 +160,7 @@ def _open_ends(model: Model) -> Iterator[Found]:
 def _half(model: Model) -> Iterator[Found]:
     facts = npu_profile(model.chip)
     has_int8 = facts is None or "int8" in facts.dtypes
-    layers = model.where(lambda each: each.dtype == "float16" and each.op not in ENDS)
+    layers = model.where(lambda layer: layer.dtype == "float16" and layer.op not in ENDS)
     if not layers or not has_int8:
         return
     whole = model.lowered.dtype == "float16"
@@ -174,11 +175,11 @@ def _half(model: Model) -> Iterator[Found]:
 
 
 def _small(model: Model) -> Iterator[Found]:
-    usual = sorted(each for each in model.times if each > 0)
+    usual = sorted(ms for ms in model.times if ms > 0)
     if len(usual) < 50:
         return
     floor = 2.0 * usual[len(usual) // 50]  # what starting a layer takes, nearly
-    layers = tuple(at for at, each in enumerate(model.times) if 0 < each <= floor)
+    layers = tuple(at for at, ms in enumerate(model.times) if 0 < ms <= floor)
     yield Found(
         "Merge small layers",
         f"{len(layers)} layers take no more than twice the time of starting one: fewer, larger"
@@ -193,7 +194,7 @@ def _input_sizes(model: Model) -> Iterator[Found]:
         shape = model.shape(name)
         if len(shape) != 4 or shape[1] not in (1, 3, 4) or shape[3] % 16 == 0:
             continue
-        readers = model.where(lambda each, name=name: name in each.inputs)  # type: ignore[misc]
+        readers = model.where(lambda layer, name=name: name in layer.inputs)  # type: ignore[misc]
         if readers and model.generation == 2:
             yield Found(
                 "Make the input's width a multiple of 16",

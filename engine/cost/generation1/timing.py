@@ -158,7 +158,7 @@ def layer_times(lowered: Lowered, chip: str, npu_mhz: float | None) -> tuple[Lay
         KeyError: the chip is not of generation 1.
     """
     on = machine(chip, npu_mhz)
-    return tuple(layer_time(each, on) for each in all_works(lowered))
+    return tuple(layer_time(work, on) for work in all_works(lowered))
 
 
 def net_time(lowered: Lowered, chip: str, npu_mhz: float | None, batch: int = 1) -> NetTime:
@@ -174,9 +174,9 @@ def net_time(lowered: Lowered, chip: str, npu_mhz: float | None, batch: int = 1)
         KeyError: the chip is not of generation 1.
     """
     on, works = machine(chip, npu_mhz), all_works(lowered)
-    times = tuple(layer_time(each, on) for each in works)
+    times = tuple(layer_time(work, on) for work in works)
     notes = [_LOW, _MEMORY]
-    milliseconds = sum(each.ms for each in times)
+    milliseconds = sum(timed.ms for timed in times)
     if times:  # a network of views alone is an inference still: the start of a layer at least
         milliseconds = max(milliseconds, on.values["start"] / (on.mhz * 1e3))
     if chip == "rk3399pro":
@@ -192,7 +192,7 @@ def net_time(lowered: Lowered, chip: str, npu_mhz: float | None, batch: int = 1)
     notes += [
         text.format(count)
         for target, text in _NOT_SURE.items()
-        if (count := sum(each.target == target for each in lowered.layers))
+        if (count := sum(layer.target == target for layer in lowered.layers))
     ]
     # a chip without a rate of its own is no safer than the rarest network
     kind = STRATA[1] if basis(chip) != "fitted" else stratum(known_share(works, on))
@@ -200,20 +200,20 @@ def net_time(lowered: Lowered, chip: str, npu_mhz: float | None, batch: int = 1)
     time = Interval(value, value / wide, value * wide)
     fps = None
     if time.low > 0:
-        fps = Interval(*(1000.0 * batch / each for each in (time.value, time.high, time.low)))
+        fps = Interval(*(1000.0 * batch / ms for ms in (time.value, time.high, time.low)))
     return NetTime(time, fps, times, basis(chip), "", tuple(notes))
 
 
 def _outside_bytes(lowered: Lowered) -> int:
     """Of the inputs and outputs of the graph."""
     size = 1 if lowered.dtype == "int8" else 2
-    return sum(size * prod(lowered.shape(each)) for each in (*lowered.inputs, *lowered.outputs))
+    return sum(size * prod(lowered.shape(tensor)) for tensor in (*lowered.inputs, *lowered.outputs))
 
 
 def _slow_notes(
     lowered: Lowered, works: Sequence[Work], times: Sequence[LayerTime], on: Machine
 ) -> list[str]:
-    outside = [at for at, each in enumerate(works) if slow(each, on)]
+    outside = [at for at, work in enumerate(works) if slow(work, on)]
     if not outside:
         return []
     ms = sum(times[at].ms for at in outside)
@@ -232,13 +232,13 @@ def known_share(works: Iterable[Work], on: Machine) -> float:
     Nearly all published rates are of int8, so float16 is none of it.
     """
     total = known = 0.0
-    for each in works:
-        ms = layer_time(each, on).ms
+    for work in works:
+        ms = layer_time(work, on).ms
         total += ms
-        usual = each.kind in ("dense", "elementwise", "pool", "move")
-        usual = usual and not slow(each, on) and not each.dilated
-        usual = usual or each.op in ("Swish", "LeakyRelu")
-        if usual and not each.float16:
+        usual = work.kind in ("dense", "elementwise", "pool", "move")
+        usual = usual and not slow(work, on) and not work.dilated
+        usual = usual or work.op in ("Swish", "LeakyRelu")
+        if usual and not work.float16:
             known += ms
     return known / total if total else 1.0
 

@@ -169,7 +169,7 @@ def memory_of(lowered: Lowered) -> MemoryCost:
     size = 1 if lowered.dtype == "int8" else 2
     consts = {name for layer in lowered.layers for name in layer.consts if name in lowered.tensors}
     shapes = map(lowered.shape, consts)
-    weight = sum(prod(each) * (size if len(each) > 1 else _BIAS_BYTES) for each in shapes)
+    weight = sum(prod(shape) * (size if len(shape) > 1 else _BIAS_BYTES) for shape in shapes)
     births, deaths = dict.fromkeys(lowered.inputs, 0), dict.fromkeys(lowered.inputs, 0)
     for at, layer in enumerate(lowered.layers):
         for name in (*layer.outputs, *layer.inputs):

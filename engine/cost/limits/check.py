@@ -67,10 +67,12 @@ def with_reasons(lowered: Lowered, chip: str) -> Lowered:
     """
 
     def told(layer: LoweredLayer) -> LoweredLayer:
-        found = check_layer(layer, lowered, chip)
-        if (found.target, found.reason) == (layer.target, ""):
+        placement = check_layer(layer, lowered, chip)
+        if (placement.target, placement.reason) == (layer.target, ""):
             return layer
-        return replace(layer, target=found.target, reason=found.reason, remedy=found.remedy)
+        return replace(
+            layer, target=placement.target, reason=placement.reason, remedy=placement.remedy
+        )
 
     placed = replace(lowered, layers=tuple(map(told, lowered.layers)))
     facts = chip_facts(chip)

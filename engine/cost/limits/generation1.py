@@ -57,8 +57,8 @@ def _row(op: str, layer: LoweredLayer, lowered: Lowered) -> str | None:
     row = operator(op).row1
     if not row:
         return None
-    found = lowered.tensors.get(layer.inputs[0]) if layer.inputs else None
-    dimensions = len(found.shape) - 2 if found is not None else 2
+    tensor = lowered.tensors.get(layer.inputs[0]) if layer.inputs else None
+    dimensions = len(tensor.shape) - 2 if tensor is not None else 2
     if op == "GlobalAveragePool" and dimensions == 1:
         return "mean"  # a mean over the last axis, as of a layer normalization
     return row.format(max(1, dimensions))

@@ -50,16 +50,16 @@ def broken_limits(layer: LoweredLayer, lowered: Lowered, chip: str) -> tuple[Bro
     """
     op = base_operator(layer)
     rules = npu_limits(chip).get(op, ())
-    found = [
+    broken = [
         Broken(rule.parameter, words, _source(rule))
         for rule in rules
         if _applies(rule, layer) and (words := _breaks(rule, op, layer, lowered)) is not None
     ]
     if op == "Transpose":
-        found += _transposed(rules, layer, lowered)
+        broken += _transposed(rules, layer, lowered)
     if "Conv" in op:
-        found += _first(layer, lowered, chip)
-    return tuple(found)
+        broken += _first(layer, lowered, chip)
+    return tuple(broken)
 
 
 def base_operator(layer: LoweredLayer) -> str:
@@ -75,7 +75,7 @@ def _stripped(op: str) -> str:
     known = npu_operators()
     name = op
     while name not in known and name not in _ALIASES:
-        tail = next((each for each in _FUSED if name.endswith(each) and name != each), None)
+        tail = next((ending for ending in _FUSED if name.endswith(ending) and name != ending), None)
         if tail is None:
             return op
         name = name.removesuffix(tail)
@@ -181,9 +181,9 @@ def _transposed(
         name = f"perm=[{','.join(map(str, perm))}]"
         rows = [rule for rule in rules if rule.parameter == name and _applies(rule, layer)]
         said = [_permuted(rule, before, of_chip) for rule in rows]
-        if not rows or any(each is None for each in said):
+        if not rows or any(sentence is None for sentence in said):
             return
-        words = next(each for each in said if each is not None)
+        words = next(sentence for sentence in said if sentence is not None)
         broken.append(Broken(name, f"Transpose {name}: {words}.", _source(rows[0])))
     yield from broken[:1]
 
@@ -232,9 +232,9 @@ def broken_condition(text: str, shape: tuple[int, ...], of_chip: Mapping[str, in
     """
     names = dict(zip(("n1", "c1", "h1", "w1"), shape, strict=True)) | dict(of_chip)
     for term in _terms(text):
-        alternatives = [_broken(each, names) for each in term]
-        if all(each is not None for each in alternatives):
-            return next(each for each in alternatives if each is not None)
+        alternatives = [_broken(part, names) for part in term]
+        if all(reason is not None for reason in alternatives):
+            return next(reason for reason in alternatives if reason is not None)
     return None
 
 
@@ -243,16 +243,16 @@ def _terms(text: str) -> tuple[tuple[tuple[str, ...], ...], ...]:
     """Conditions that must all hold: each a choice of groups, whose terms must hold together."""
     plain = re.sub(r"\([a-z][^()=<>%]*\blacks\b[^()]*\)", "", text)  # a remark about the source
     either = re.search(r"\(([^()]*)\) or \(([^()]*)\)", plain)
-    made: list[tuple[tuple[str, ...], ...]] = []
+    terms: list[tuple[tuple[str, ...], ...]] = []
     if either:
-        made.append(tuple(tuple(_split(each)) for each in either.groups()))
+        terms.append(tuple(tuple(_split(part)) for part in either.groups()))
         plain = plain.replace(either.group(0), "")
-    made += [((each,),) for each in _split(plain)]
-    return tuple(made)
+    terms += [((part,),) for part in _split(plain)]
+    return tuple(terms)
 
 
 def _split(text: str) -> list[str]:
-    return [each for part in text.split(",") if (each := part.strip().replace(" ", ""))]
+    return [piece for part in text.split(",") if (piece := part.strip().replace(" ", ""))]
 
 
 def _broken(group: tuple[str, ...], names: Mapping[str, int]) -> str | None:
@@ -262,24 +262,24 @@ def _broken(group: tuple[str, ...], names: Mapping[str, int]) -> str | None:
             if names[first] != 1 or names[second] != 1:
                 return f"{first} and {second} must be 1, and are {names[first]} and {names[second]}"
             continue
-        found = _TERM.match("n1" + term[1:] if re.match(r"^n<", term) else term)
-        if found is None:
+        match = _TERM.match("n1" + term[1:] if re.match(r"^n<", term) else term)
+        if match is None:
             continue
-        left = _product(found["left"], names)
-        if found["by"] and left % int(found["by"]):
-            return f"{_words(found['left'])} = {left} is no multiple of {found['by']}"
-        if found["right"] and left >= (most := _product(found["right"], names)):
-            return f"{_words(found['left'])} = {left} is not below {most}"
+        left = _product(match["left"], names)
+        if match["by"] and left % int(match["by"]):
+            return f"{_words(match['left'])} = {left} is no multiple of {match['by']}"
+        if match["right"] and left >= (most := _product(match["right"], names)):
+            return f"{_words(match['left'])} = {left} is not below {most}"
     return None
 
 
 def _product(text: str, names: Mapping[str, int]) -> int:
     value = 1
-    for each in text.split("*"):
-        value *= names[each] if each in names else int(each)
+    for factor in text.split("*"):
+        value *= names[factor] if factor in names else int(factor)
     return value
 
 
 def _words(text: str) -> str:
     spelled = {"n1": "N", "c1": "C", "h1": "H", "w1": "W"}
-    return " x ".join(spelled.get(each, each) for each in text.split("*"))
+    return " x ".join(spelled.get(factor, factor) for factor in text.split("*"))

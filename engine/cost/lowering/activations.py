@@ -43,7 +43,7 @@ def make_written_hardswish(graph: LoweringGraph, node: Node, context: Context) -
     x, _ = graph.operands(node)
     product, scale = (first, second) if x in first.inputs else (second, first)
     if (
-        [graph.number(each) for each in clip.inputs[1:3] if each] == [0, 6]
+        [graph.number(tensor) for tensor in clip.inputs[1:3] if tensor] == [0, 6]
         and product.op == "Mul"
         and x in product.inputs
         and len(set(product.inputs)) == 2
@@ -67,8 +67,8 @@ def _gate(
 def _become(graph: LoweringGraph, chain: list[Node], op: str, suffix: str, rule: str) -> None:
     """Take a chain of nodes into its first."""
     node, *followers = chain
-    for each in followers:
-        graph.absorb(node, each)
+    for follower in followers:
+        graph.absorb(node, follower)
     graph.become(node, op, f"{node.name}_{suffix}", inputs=node.inputs[:1], attributes={})
     graph.rewrites[rule] += 1
 

@@ -27,10 +27,10 @@ def join_masks(graph: LoweringGraph, context: Context) -> None:
         chain = (first, view, second)
         if not x or graph.shape(x) != graph.shape(node.outputs[0]):
             continue
-        if any(graph.only_reader(each.outputs[0]) is None for each in chain):
+        if any(graph.only_reader(member.outputs[0]) is None for member in chain):
             continue
-        for each in chain[1:]:
-            graph.remove(each)
+        for member in chain[1:]:
+            graph.remove(member)
         mask = graph.add_unknown(f"{second.name}_i1", graph.shape(x), graph.tensors[x].dtype)
         first.sources = (*first.sources, *second.sources)
         graph.rewire(first, inputs=[x, mask], outputs=list(node.outputs))
@@ -40,8 +40,8 @@ def join_masks(graph: LoweringGraph, context: Context) -> None:
 
 def _feature(graph: LoweringGraph, node: Node) -> str:
     """The one input that is no constant; nothing where there are more."""
-    found = graph.features(node)
-    return found[0] if len(found) == 1 and len(node.inputs) == 2 else ""
+    features = graph.features(node)
+    return features[0] if len(features) == 1 and len(node.inputs) == 2 else ""
 
 
 def make_attention(graph: LoweringGraph, context: Context) -> None:
@@ -133,8 +133,8 @@ def _turned_sdpa(graph: LoweringGraph, group: list[Node]) -> None:
     query, key = first.inputs[:2]
     value, result = last.inputs[0], last.outputs[0]
     parts = [_turned(graph, query, last)]
-    parts += [_wide(graph, each, last) for each in (key, value)]
-    rows = group[1 : next(at for at, each in enumerate(group) if "oftmax" in each.op)]
+    parts += [_wide(graph, tensor, last) for tensor in (key, value)]
+    rows = group[1 : next(at for at, member in enumerate(group) if "oftmax" in member.op)]
     attended = _attend(graph, group, rows, parts, f"{last.name}#1_2sdpa", query)
     graph.reshape(attended, graph.shape(result), f"{attended}_rs", result, before=last)
     for node in group:
@@ -165,7 +165,7 @@ def _attend(
     shape = (heads, depth, 1, graph.shape(parts[0])[3])
     attended = f"{last.outputs[0]}_sdpa"
     graph.add_tensor(attended, shape, graph.tensors[query].dtype)
-    sources = tuple(each for node in group for each in node.sources)
+    sources = tuple(source for node in group for source in node.sources)
     graph.put("exSDPAttention", name, parts, [attended], before=last, sources=sources)
     return attended
 
@@ -174,7 +174,7 @@ def _comes_from(graph: LoweringGraph, tensor: str) -> bool:
     """Whether a tensor is a product of two matrices, scaled or not."""
     maker = graph.producer(tensor)
     if maker is not None and maker.op in ("Mul", "Div"):
-        data = next((each for each in maker.inputs if not graph.is_const(each)), "")
+        data = next((name for name in maker.inputs if not graph.is_const(name)), "")
         maker = graph.producer(data) if data else None
     return maker is not None and maker.op == "MatMul"
 
@@ -186,12 +186,12 @@ def _sdpa(graph: LoweringGraph, group: list[Node]) -> None:
     for tensor in (query, key):
         scale = _scale(graph, tensor, first)
         if scale is not None:
-            data = next(each for each in scale.inputs if not graph.is_const(each))
+            data = next(operand for operand in scale.inputs if not graph.is_const(operand))
             query, key = (data, key) if tensor == query else (query, data)
             group = [scale, *group]
     scale = _scale(graph, key, first)
     if scale is not None and scale.op == "Mul":
-        key = next(each for each in scale.inputs if not graph.is_const(each))
+        key = next(operand for operand in scale.inputs if not graph.is_const(operand))
         group = [scale, *group]
     parts = [_turned(graph, query, last), _wide(graph, key, last), _turned(graph, value, last)]
     # Only of four dimensions it is found at once; else when the matrices have become exMatMul.
@@ -210,7 +210,7 @@ def _scale(graph: LoweringGraph, tensor: str, reader: Node) -> Node | None:
     maker = graph.maker(tensor, "Mul", "Div")
     if maker is None or graph.only_reader(tensor) is not reader:
         return None
-    consts = [each for each in maker.inputs if graph.is_const(each)]
+    consts = [name for name in maker.inputs if graph.is_const(name)]
     if len(consts) != 1 or not graph.is_number(consts[0]) or _foldable(graph, maker):
         return None
     return maker
@@ -218,14 +218,14 @@ def _scale(graph: LoweringGraph, tensor: str, reader: Node) -> Node | None:
 
 def _foldable(graph: LoweringGraph, scale: Node) -> bool:
     """Whether a scale goes into the weight of the matrix that it follows."""
-    data = next((each for each in scale.inputs if not graph.is_const(each)), "")
+    data = next((tensor for tensor in scale.inputs if not graph.is_const(tensor)), "")
     for _ in range(4):
         maker = graph.maker(data, "Add", "MatMul", "Reshape", "Transpose", alone=True)
         if maker is None:
             return False
         if maker.op == "MatMul":
-            return any(graph.is_const(each) for each in maker.inputs)
-        data = next((each for each in maker.inputs if not graph.is_const(each)), "")
+            return any(graph.is_const(tensor) for tensor in maker.inputs)
+        data = next((tensor for tensor in maker.inputs if not graph.is_const(tensor)), "")
     return False
 
 

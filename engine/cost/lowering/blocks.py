@@ -12,7 +12,7 @@ from engine.cost.lowering.views import four
 
 def _other(node: Node, tensor: str) -> str:
     """The other of two inputs."""
-    others = [each for each in node.inputs if each != tensor]
+    others = [name for name in node.inputs if name != tensor]
     return others[0] if len(others) == 1 else ""
 
 
@@ -20,7 +20,7 @@ def _replace(
     graph: LoweringGraph, old: list[Node], op: str, name: str, x: str, result: str
 ) -> Node:
     """Put a node where the last of a group was, and take the group out."""
-    sources = tuple(dict.fromkeys(each for node in old for each in node.sources))
+    sources = tuple(dict.fromkeys(source for node in old for source in node.sources))
     new = graph.put(op, name, [x], [result], before=old[-1], sources=sources)
     for node in old:
         graph.remove(node)
@@ -111,31 +111,31 @@ def _glu(graph: LoweringGraph, split: Node, sigmoid: Node, last: Node) -> None:
         wide = (shape[0], shape[1], 1, shape[2])
     elif (rank, axis) != (4, 1):
         wide = (math.prod(shape[:axis]), math.prod(shape[axis:]), 1, 1)
-    made = result
+    gated = result
     if wide != shape:
         name = graph.unique(f"{split.inputs[0]}_rs_exglu")
         x = graph.reshape(x, wide, graph.unique(f"{split.inputs[0]}_rs"), before=last)
         half = (wide[0], wide[1] // 2, *wide[2:])
-        made = graph.add_tensor(name, half, graph.tensors[result].dtype)
-    new = _replace(graph, [split, sigmoid, last], "exGlu", name, x, made)
-    if made == result:
+        gated = graph.add_tensor(name, half, graph.tensors[result].dtype)
+    new = _replace(graph, [split, sigmoid, last], "exGlu", name, x, gated)
+    if gated == result:
         return
     following = graph.following(new)
     if turned:
         flat = (out[0], out[2], out[1])
-        end = graph.reshape(made, flat, f"{name}_rs", before=following)
+        end = graph.reshape(gated, flat, f"{name}_rs", before=following)
         graph.transpose(end, (0, 2, 1), f"{name}_tp", result, before=following)
     else:
-        graph.reshape(made, out, f"{name}_rs", result, before=following)
+        graph.reshape(gated, out, f"{name}_rs", result, before=following)
 
 
 # ------------------------------------------------------------------------------------------- norms
 @on("ReduceMean")
 def make_layer_norms(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Layer normalization of nine nodes -> exNorm, named ``_2ln`` behind its first ReduceMean."""
-    found = _layer_norm(graph, node)
-    if found is not None:
-        group, consts = found
+    match = _layer_norm(graph, node)
+    if match is not None:
+        group, consts = match
         _norm(graph, group, f"{node.name}_2ln", _axis(graph, node), consts)
         graph.rewrites["replace_torch_layernorm"] += 1
 
@@ -148,7 +148,7 @@ def _layer_norm(graph: LoweringGraph, mean: Node) -> tuple[list[Node], list[str]
     if minus is None or minus.inputs[0] != x:
         return None
     power = next(
-        (each for each in graph.readers(minus.outputs[0]) if each.op in ("Pow", "Mul")), None
+        (reader for reader in graph.readers(minus.outputs[0]) if reader.op in ("Pow", "Mul")), None
     )
     if power is None or (power.op == "Mul" and set(power.inputs) != {minus.outputs[0]}):
         return None
@@ -183,7 +183,7 @@ def spell_layer_norms(graph: LoweringGraph, node: Node, context: Context) -> Non
     rank = len(graph.shape(node.inputs[0]))
     axis = node.int("axis", -1) % rank
     if axis == rank - 1:
-        consts = [each for each in node.inputs[1:] if each]
+        consts = [tensor for tensor in node.inputs[1:] if tensor]
         _norm(graph, [node], f"{node.name}#1", axis, consts)
         graph.rewrites["convert_layernorm_to_exnorm"] += 1
 
@@ -213,7 +213,7 @@ def _norm(
     shape = graph.shape(x)
     rank = len(shape)
     axis = rank - 1 if axis is None else axis
-    perm = [each for each in range(rank) if each != axis]
+    perm = [place for place in range(rank) if place != axis]
     perm.insert(min(1, rank - 1), axis)
     moves = perm != list(range(rank))
     start = x
@@ -225,19 +225,19 @@ def _norm(
     if moves and len(turned) == 4 and first.op == "LayerNormalization":
         wide = (*turned[:2], 1, math.prod(turned[2:]))
     inputs = [start if wide == turned else graph.reshape(start, wide, before=last)]
-    made = end = graph.add_tensor(name, wide, graph.tensors[x].dtype)
-    for number, each in enumerate(consts):
-        kept = graph.tensors[each]
+    normed = end = graph.add_tensor(name, wide, graph.tensors[x].dtype)
+    for number, const in enumerate(consts):
+        kept = graph.tensors[const]
         channels = (1, wide[1], 1, 1)
         inputs.append(graph.add_tensor(f"{name}_c{number}", channels, kept.dtype, kept.values))
     if wide != turned:
-        end = graph.reshape(made, turned, f"{name}_rs", "" if moves else result, before=last)
+        end = graph.reshape(normed, turned, f"{name}_rs", "" if moves else result, before=last)
     if moves:
-        back = tuple(perm.index(each) for each in range(rank))
+        back = tuple(perm.index(place) for place in range(rank))
         end = graph.transpose(end, back, f"{end}_tp", result, before=last)
         _put_off(graph, end, first)
-    written = made if end != made or moves else result
-    sources = tuple(each for node in group for each in node.sources)
+    written = normed if end != normed or moves else result
+    sources = tuple(source for node in group for source in node.sources)
     graph.put("exNorm", name, inputs, [written], before=last, sources=sources)
     for node in group:
         graph.remove(node)
@@ -285,11 +285,11 @@ def _window(graph: LoweringGraph, before: Node, turn: Node) -> None:
     data = graph.transpose(flat, (0, 3, 1, 2), before=turn)
     name = f"{turn.name}_2win"
     wide = (1, channels, *end)
-    made = graph.add_tensor(name, wide, graph.tensors[x].dtype)
+    windowed = graph.add_tensor(name, wide, graph.tensors[x].dtype)
     graph.put(
-        "exWindow", name, [data], [made], before=turn, sources=(*before.sources, *turn.sources)
+        "exWindow", name, [data], [windowed], before=turn, sources=(*before.sources, *turn.sources)
     )
-    back = graph.transpose(made, (0, 2, 3, 1), f"{made}_tp", before=turn)
+    back = graph.transpose(windowed, (0, 2, 3, 1), f"{windowed}_tp", before=turn)
     graph.replace_reads(result, back)
     graph.remove(before)
     graph.remove(turn)

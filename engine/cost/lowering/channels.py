@@ -57,10 +57,10 @@ def _gather(
     """A Gather of channels in place of nodes that move them; ``names``: of it and its indexes."""
     name, numbers = names
     index = graph.add_unknown(f"{numbers}_i1", (graph.shape(out)[1],), "int64")
-    sources = tuple(each for node in group for each in node.sources)
+    sources = tuple(source for node in group for source in node.sources)
     graph.put("Gather", name, [data, index], [out], {"axis": 1}, before=before, sources=sources)
-    for each in group:
-        graph.remove(each)
+    for member in group:
+        graph.remove(member)
 
 
 def channels_to_convolutions(graph: LoweringGraph, context: Context) -> None:
@@ -109,13 +109,13 @@ def scale_and_shift(graph: LoweringGraph, node: Node, context: Context) -> None:
     if follower is None:
         return
     pair = (node, follower)
-    if any(all(test(graph, each) for each in pair) for test in (_by_channel, _by_number)):
+    if any(all(test(graph, tensor) for tensor in pair) for test in (_by_channel, _by_number)):
         channels = graph.shape(node.outputs[0])[1]
         data, _ = graph.operands(node)
         graph.absorb(node, follower)
         graph.become(node, "BatchNormalization", graph.fresh(f"{node.name}_2bn"))
         names = (f"{node.name}_i{at}" for at in range(1, 5))
-        numbers = [graph.add_unknown(each, (channels,), "float32") for each in names]
+        numbers = [graph.add_unknown(tensor, (channels,), "float32") for tensor in names]
         graph.rewire(node, inputs=[data, *numbers])
         graph.rewrites["replace_mul_add_by_bn"] += 1
 

@@ -46,7 +46,7 @@ def drop_repeated(graph: LoweringGraph, node: Node, context: Context) -> None:
 def drop_dead(graph: LoweringGraph, context: Context) -> None:
     """Nodes that nobody reads."""
     for node in reversed(graph.nodes):
-        if all(not each or graph.unread(each) for each in node.outputs):
+        if all(not tensor or graph.unread(tensor) for tensor in node.outputs):
             graph.remove(node)
 
 
@@ -69,8 +69,8 @@ def _is_idle(node: Node, graph: LoweringGraph) -> bool:
         steps = (*node.ints("kernel_shape"), *node.ints("strides", (1,)))
         return set(steps) == {1} and len(node.outputs) == 1 and old.shape == new.shape
     if node.op == "BatchNormalization" and len(node.inputs) == 5:
-        given = zip(node.inputs[1:], (1, 0, 0, 1), strict=True)
-        return all(_all_are(graph, each, number) for each, number in given)
+        pairs = zip(node.inputs[1:], (1, 0, 0, 1), strict=True)
+        return all(_all_are(graph, tensor, number) for tensor, number in pairs)
     if node.op in ("Concat", "Max", "Mean", "Min", "Sum"):
         return len(node.inputs) == 1
     if node.op in ("Add", "Div", "Mul", "Sub") and len(node.inputs) == 2:
@@ -84,8 +84,8 @@ def _is_idle(node: Node, graph: LoweringGraph) -> bool:
 
 def _all_are(graph: LoweringGraph, tensor: str, number: int) -> bool:
     """Whether a small constant holds one number only; a filled one stands for unknown weights."""
-    found = graph.tensors.get(tensor)
-    if found is None or not found.const or found.filled or prod(found.shape) > _SMALL:
+    entry = graph.tensors.get(tensor)
+    if entry is None or not entry.const or entry.filled or prod(entry.shape) > _SMALL:
         return False
     array = graph.array(tensor)
     return array is not None and bool((array == number).all())

@@ -33,8 +33,8 @@ def fold_constants(nodes: list[Node], tensors: dict[str, Tensor]) -> list[Node]:
 
 def _unknown(node: Node, tensors: dict[str, Tensor]) -> list[Tensor]:
     """Constants that the compiler computes and no rewrite asks for: zeros stand for them."""
-    read = [tensors.get(each) for each in node.inputs if each]
-    if not read or not all(each is not None and each.const for each in read):
+    read = [tensors.get(name) for name in node.inputs if name]
+    if not read or not all(tensor is not None and tensor.const for tensor in read):
         return []
     if node.op in _KEPT:
         return []
@@ -51,7 +51,7 @@ def _zeros(tensor: Tensor) -> Callable[[], np.ndarray]:
 def _folded(node: Node, tensors: dict[str, Tensor]) -> Tensor | None:
     name = node.outputs[0]
     known = tensors.get(name)
-    read = [tensors.get(each) for each in node.inputs if each]
+    read = [tensors.get(name) for name in node.inputs if name]
     if known is None or not all(read):
         return None
     if node.op in ("Shape", "Size"):
@@ -59,15 +59,15 @@ def _folded(node: Node, tensors: dict[str, Tensor]) -> Tensor | None:
         start, end = node.int("start"), node.int("end", len(dims))
         value = np.array(math.prod(dims) if node.op == "Size" else dims[start:end], dtype=np.int64)
         return Tensor(name, value.shape, "int64", lambda: value)
-    if node.op not in FOLDED or not read or not all(each and each.const for each in read):
+    if node.op not in FOLDED or not read or not all(tensor and tensor.const for tensor in read):
         return None
-    filled = any(each.filled for each in read if each)
-    largest = max(math.prod(each.shape) for each in (*read, known) if each)
-    inputs = [tensors.get(each) if each else None for each in node.inputs]
+    filled = any(tensor.filled for tensor in read if tensor)
+    largest = max(math.prod(tensor.shape) for tensor in (*read, known) if tensor)
+    inputs = [tensors.get(name) if name else None for name in node.inputs]
 
     @cache
     def compute() -> np.ndarray:
-        arrays = [each.values() if each and each.values else None for each in inputs]
+        arrays = [tensor.values() if tensor and tensor.values else None for tensor in inputs]
         return fold(node.op, arrays, node.attributes, largest=max(largest, _SMALL))
 
     if largest > _SMALL:

@@ -80,9 +80,9 @@ def _ends(graph: LoweringGraph, result: str) -> bool:
 def _feeds_matrix(graph: LoweringGraph, tensor: str) -> bool:
     """Whether matrices read it, and sums with what they give: a recurrent layer has its own way."""
     readers = graph.readers(tensor)
-    if graph.is_output(tensor) or any(each.op not in ("Add", "MatMul") for each in readers):
+    if graph.is_output(tensor) or any(reader.op not in ("Add", "MatMul") for reader in readers):
         return False
-    return any(each.op == "MatMul" and graph.is_const(each.inputs[1]) for each in readers)
+    return any(reader.op == "MatMul" and graph.is_const(reader.inputs[1]) for reader in readers)
 
 
 def _norm_of(graph: LoweringGraph, tensor: str) -> Node | None:
@@ -163,9 +163,9 @@ def make_recurrent(graph: LoweringGraph, node: Node, context: Context) -> None:
     steps, directions, batch, hidden = (*graph.shape(node.outputs[0]), 0, 0, 0, 0)[:4]
     plain = turn is not None or directions == 1 or batch == 1
     if plain and graph.shape(last.outputs[0]) == (steps, batch, directions * hidden):
-        for each in (turn, last):
-            if each is not None:
-                graph.absorb(node, each)
+        for movement in (turn, last):
+            if movement is not None:
+                graph.absorb(node, movement)
         node.op = node.kind = f"ex{node.op}"
         graph.rewrites["fuse_transpose_reshape_into_recurrent"] += 1
     elif batch == 1 < directions and graph.shape(last.outputs[0]) == (steps, 2 * hidden):

@@ -46,7 +46,7 @@ def widen(graph: LoweringGraph, context: Context) -> None:
                 widen_node(graph, node)
         elif node.op in _ALONG and (node.op != "Slice" or "axis" in node.attributes):
             picks = node.op == "Gather"
-            ranks = {len(graph.shape(each)) for each in (node.inputs[0], node.outputs[0])}
+            ranks = {len(graph.shape(tensor)) for tensor in (node.inputs[0], node.outputs[0])}
             if not picks or len(ranks) == 1:
                 _widen_along(graph, node, 0)
     for node in execution_order(graph):
@@ -133,8 +133,8 @@ def _wide_transpose(graph: LoweringGraph, node: Node) -> None:
     widen_node(graph, node)
     place = (0, 1, 3) if rank == 3 else (0, 1)
     wide = list(range(4))
-    for at, each in zip(place, perm, strict=True):
-        wide[at] = place[each]
+    for at, axis in zip(place, perm, strict=True):
+        wide[at] = place[axis]
     node.attributes["perm"] = list(wide)
 
 
@@ -185,7 +185,9 @@ def _reduced(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def _needs(graph: LoweringGraph, node: Node) -> bool:
-    ranks = {len(graph.shape(each)) for each in (*graph.features(node), *node.outputs) if each}
+    ranks = {
+        len(graph.shape(tensor)) for tensor in (*graph.features(node), *node.outputs) if tensor
+    }
     if not ranks or max(ranks) == 0 or ranks == {4}:
         return False
     return max(ranks) <= 4 or _surplus(graph, node) is not None
@@ -193,31 +195,31 @@ def _needs(graph: LoweringGraph, node: Node) -> bool:
 
 def _surplus(graph: LoweringGraph, node: Node) -> tuple[int, ...] | None:
     """Axes of one that all of a layer's tensors have beyond four; None where there are none."""
-    names = [each for each in (*node.inputs, *node.outputs) if each]
-    rank = max(len(graph.shape(each)) for each in names)
+    names = [name for name in (*node.inputs, *node.outputs) if name]
+    rank = max(len(graph.shape(name)) for name in names)
     if node.op not in BINARY and node.op not in UNARY and not node.op.startswith("Reduce"):
         return None
-    shapes = [(1,) * (rank - len(graph.shape(each))) + graph.shape(each) for each in names]
+    shapes = [(1,) * (rank - len(graph.shape(name))) + graph.shape(name) for name in names]
     ones = [at for at in range(rank) if all(shape[at] == 1 for shape in shapes)]
     return tuple(ones[: rank - 4]) if len(ones) >= rank - 4 else None
 
 
 def _short_const(graph: LoweringGraph, node: Node) -> bool:
     """Whether a layer of four dimensions reads a constant of fewer."""
-    ranks = {len(graph.shape(each)) for each in graph.features(node)}
-    consts = [each for each in node.inputs if each and graph.is_const(each)]
-    short = any(0 < len(graph.shape(each)) < 4 for each in consts)
+    ranks = {len(graph.shape(tensor)) for tensor in graph.features(node)}
+    consts = [tensor for tensor in node.inputs if tensor and graph.is_const(tensor)]
+    short = any(0 < len(graph.shape(tensor)) < 4 for tensor in consts)
     return node.op in BINARY and ranks == {4} and short
 
 
 def widen_node(graph: LoweringGraph, node: Node) -> None:
     """Four dimensions for a node, between reshapes ``T_rs`` and ``OUT-rs``."""
-    rank = max(len(graph.shape(each)) for each in (*graph.features(node), *node.outputs))
+    rank = max(len(graph.shape(tensor)) for tensor in (*graph.features(node), *node.outputs))
     surplus = _surplus(graph, node) if rank > 4 else ()
 
     def fit(shape: tuple[int, ...]) -> tuple[int, ...]:
         whole = (1,) * (rank - len(shape)) + shape
-        return four(tuple(each for at, each in enumerate(whole) if at not in (surplus or ())))
+        return four(tuple(size for at, size in enumerate(whole) if at not in (surplus or ())))
 
     row = _row_of_matrix(graph, node)
     inputs = list(node.inputs)
@@ -235,10 +237,10 @@ def widen_node(graph: LoweringGraph, node: Node) -> None:
             inputs[at] = graph.reshape(name, wide, before=node)
     results = list(node.outputs)
     outputs = [
-        graph.like(each, fit(graph.shape(each)), f"{each}-rs")
-        if each and fit(graph.shape(each)) != graph.shape(each)
-        else each
-        for each in results
+        graph.like(output, fit(graph.shape(output)), f"{output}-rs")
+        if output and fit(graph.shape(output)) != graph.shape(output)
+        else output
+        for output in results
     ]
     graph.rewire(node, inputs=inputs, outputs=outputs)
     for result, written in zip(results, outputs, strict=True):
@@ -288,32 +290,34 @@ def widen_rows(graph: LoweringGraph, context: Context) -> None:
 
     Reshapes that meet cancel, so that activations and sums can be taken in as those of maps are.
     """
-    made: set[str] = set()
+    widened: set[str] = set()
     for node in graph:
         if not node.inputs or len(graph.shape(node.inputs[0])) != 3:
             continue
         if node.op in _WINDOWS:
             _widen_window(graph, node)
-        elif not (node.op in _OTHERS or (node.op in _ELEMENTWISE and _beside(graph, node, made))):
+        elif not (
+            node.op in _OTHERS or (node.op in _ELEMENTWISE and _beside(graph, node, widened))
+        ):
             continue
-        made.update(node.outputs)
+        widened.update(node.outputs)
         widen_node(graph, node)
-    if made:
+    if widened:
         _cancel(graph, context)
 
 
-def _beside(graph: LoweringGraph, node: Node, made: set[str]) -> bool:
+def _beside(graph: LoweringGraph, node: Node, widened: set[str]) -> bool:
     """Whether every feature of an elementwise layer is of a widened one."""
     features = graph.features(node)
-    rank = all(len(graph.shape(each)) in (0, 1, 3) for each in node.inputs)
-    return rank and bool(features) and all(each in made for each in features)
+    rank = all(len(graph.shape(tensor)) in (0, 1, 3) for tensor in node.inputs)
+    return rank and bool(features) and all(tensor in widened for tensor in features)
 
 
 def _widen_window(graph: LoweringGraph, node: Node) -> None:
     for name, value in (("kernel_shape", 1), ("strides", 1), ("dilations", 1)):
-        given = node.ints(name)
-        if len(given) == 1:
-            node.attributes[name] = [value, *given]
+        numbers = node.ints(name)
+        if len(numbers) == 1:
+            node.attributes[name] = [value, *numbers]
     pads = node.ints("pads")
     if len(pads) == 2:
         node.attributes["pads"] = [0, pads[0], 0, pads[1]]

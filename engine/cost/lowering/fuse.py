@@ -83,13 +83,13 @@ def _levels(graph: LoweringGraph) -> dict[Node, tuple[int, int]]:
     What the compiler made has its place in the queue.
     """
     place = {node: at for at, node in enumerate(graph)}
-    found: dict[Node, tuple[int, int]] = {}
+    levels: dict[Node, tuple[int, int]] = {}
     for at, node in enumerate(graph.breadth_first()):
-        makers = (graph.producer(each) for each in node.inputs)
-        before = [found[each][0] for each in makers if each in found]
+        makers = (graph.producer(tensor) for tensor in node.inputs)
+        before = [levels[maker][0] for maker in makers if maker in levels]
         own = node.name in node.sources
-        found[node] = (1 + max(before, default=0), place[node] if own else at)
-    return found
+        levels[node] = (1 + max(before, default=0), place[node] if own else at)
+    return levels
 
 
 def _adds_columns(graph: LoweringGraph, node: Node) -> bool:
@@ -118,7 +118,7 @@ def _home(
     first, second = node.inputs
     if first == second or graph.shape(first) != graph.shape(second):
         return None
-    makers = [graph.producer(each) for each in node.inputs]
+    makers = [graph.producer(tensor) for tensor in node.inputs]
     if context.family in _NO_SUM or None in makers:
         return None
     fitting = [
@@ -129,8 +129,8 @@ def _home(
         and graph.only_reader(maker.outputs[0]) is node
         and _can_sum(maker, node, context)
     ]
-    if len(fitting) > 1 and all("part" in each.attributes for each in fitting):
-        one, later = sorted(fitting, key=lambda each: each.int("part"))
+    if len(fitting) > 1 and all("part" in candidate.attributes for candidate in fitting):
+        one, later = sorted(fitting, key=lambda candidate: candidate.int("part"))
         return one if context.dtype == "int8" and one.attributes["biased"] else later
     return min(fitting, key=order.__getitem__) if fitting else None
 
@@ -149,7 +149,7 @@ def _can_sum(home: Node, node: Node, context: Context) -> bool:
 
 
 def _into(graph: LoweringGraph, home: Node, node: Node) -> None:
-    other = next(each for each in node.inputs if each != home.outputs[0])
+    other = next(tensor for tensor in node.inputs if tensor != home.outputs[0])
     if not home.fused:
         home.name += f"_Conv{node.op}"
     # it runs when the other feature is there, too
@@ -166,8 +166,8 @@ _TAKEN_IN = ("Clip", "Relu")
 
 def has_int4(node: Node) -> bool:
     """Whether a node's weight would be stored in 4 bits: that of a dense convolution is."""
-    made = any(node.attributes.get(each) for each in ("depthwise", "scales"))
-    return node.kind == "Conv" and len(node.inputs) > 1 and not made
+    rewritten = any(node.attributes.get(attribute) for attribute in ("depthwise", "scales"))
+    return node.kind == "Conv" and len(node.inputs) > 1 and not rewritten
 
 
 def takes_in(node: Node, follower: Node, context: Context) -> bool:
@@ -180,14 +180,14 @@ def scale_images(graph: LoweringGraph, context: Context) -> None:
     for name in graph.inputs:
         shape, readers = graph.shape(name), graph.readers(name)
         image = len(shape) == 4 and shape[1] in _IMAGE_CHANNELS
-        plain = [each for each in readers if each.kind == "Conv"]
+        plain = [reader for reader in readers if reader.kind == "Conv"]
         if not image or not readers or (len(plain) == len(readers) and not context.int4):
             continue
-        made = graph.add_tensor(f"{name}_scaled", shape, graph.tensors[name].dtype)
-        graph.replace_reads(name, made)
+        scaled = graph.add_tensor(f"{name}_scaled", shape, graph.tensors[name].dtype)
+        graph.replace_reads(name, scaled)
         channels, label = shape[1], f"Pre_weight{name}"
         inputs = [name, graph.add_unknown(label, (channels, channels, 1, 1), "float32")]
         if context.dtype == "int8":
             inputs.append(graph.add_unknown(f"Pre_bias{name}", (channels,), "float32"))
-        graph.put("Conv", label, inputs, [made], {"scales": 1}, before=readers[0])
+        graph.put("Conv", label, inputs, [scaled], {"scales": 1}, before=readers[0])
         graph.rewrites["scale_image"] += 1

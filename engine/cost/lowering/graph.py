@@ -49,12 +49,12 @@ class LoweringGraph:
     @property
     def nodes(self) -> list[Node]:
         """All of them as they are now, in order."""
-        found = []
+        ordered = []
         node = self._next[None]
         while node is not None:
-            found.append(node)
+            ordered.append(node)
             node = self._next[node]
-        return found
+        return ordered
 
     def copy(self) -> LoweringGraph:
         """One whose nodes may be changed; the tensors' numbers are shared."""
@@ -68,10 +68,10 @@ class LoweringGraph:
             )
             for node in self.nodes
         ]
-        made = LoweringGraph(nodes, dict(self.tensors), self.inputs, self.outputs)
-        made.rewrites.update(self.rewrites)
-        made._names.update(self._names)
-        return made
+        clone = LoweringGraph(nodes, dict(self.tensors), self.inputs, self.outputs)
+        clone.rewrites.update(self.rewrites)
+        clone._names.update(self._names)
+        return clone
 
     # ------------------------------------------------------------------------------------ questions
     def producer(self, tensor: str) -> Node | None:
@@ -137,7 +137,7 @@ class LoweringGraph:
     def whole(self, tensor: str) -> list[int] | None:
         """The elements of a constant as whole numbers; None of everything else."""
         array = self.array(tensor)
-        return None if array is None else [int(each) for each in array.reshape(-1)]
+        return None if array is None else [int(number) for number in array.reshape(-1)]
 
     def axes(self, node: Node) -> tuple[int, ...]:
         """What a Reduce names as its axes, by an attribute or a constant; none where it does not.
@@ -148,45 +148,45 @@ class LoweringGraph:
         axes = list(node.ints("axes"))
         if not axes and len(node.inputs) > 1:
             axes = self.whole(node.inputs[1]) or []
-        return tuple(each % rank for each in axes) if rank else ()
+        return tuple(axis % rank for axis in axes) if rank else ()
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Of a tensor; ``()`` of one that is not there."""
-        found = self.tensors.get(tensor)
-        return found.shape if found else ()
+        entry = self.tensors.get(tensor)
+        return entry.shape if entry else ()
 
     def is_const(self, tensor: str) -> bool:
         """Whether it is known when the model is compiled."""
-        found = self.tensors.get(tensor)
-        return found is not None and found.const
+        entry = self.tensors.get(tensor)
+        return entry is not None and entry.const
 
     def array(self, tensor: str) -> np.ndarray | None:
         """The numbers of a constant; None for a feature."""
-        found = self.tensors.get(tensor)
-        return found.values() if found is not None and found.values is not None else None
+        entry = self.tensors.get(tensor)
+        return entry.values() if entry is not None and entry.values is not None else None
 
     def features(self, node: Node) -> list[str]:
         """Its inputs that are no constants."""
-        return [each for each in node.inputs if each and not self.is_const(each)]
+        return [tensor for tensor in node.inputs if tensor and not self.is_const(tensor)]
 
     def breadth_first(self) -> list[Node]:
         """The nodes as a queue gives them: readers of a node stand behind those of earlier ones."""
         missing = {
-            node: len({maker for each in node.inputs if (maker := self.producer(each))})
+            node: len({maker for tensor in node.inputs if (maker := self.producer(tensor))})
             for node in self.nodes
         }
         place = {node: at for at, node in enumerate(missing)}
         queue = deque(node for node, left in missing.items() if not left)
-        found = []
+        ordered = []
         while queue:
             node = queue.popleft()
-            found.append(node)
-            readers = {each for name in node.outputs for each in self.readers(name)}
+            ordered.append(node)
+            readers = {reader for name in node.outputs for reader in self.readers(name)}
             for reader in sorted(readers, key=place.__getitem__):
                 missing[reader] -= 1
                 if not missing[reader]:
                     queue.append(reader)
-        return found
+        return ordered
 
     def __iter__(self) -> Iterator[Node]:
         """The nodes as they are now: they may be changed meanwhile."""
@@ -227,11 +227,11 @@ class LoweringGraph:
 
     def unique(self, name: str) -> str:
         """A tensor name that is not taken: ``name``, or with ``#1``, ``#2`` behind it."""
-        found, count = name, 0
-        while found in self.tensors:
+        label, count = name, 0
+        while label in self.tensors:
             count += 1
-            found = f"{name}#{count}"
-        return found
+            label = f"{name}#{count}"
+        return label
 
     def fresh(self, name: str) -> str:
         """The name that the compiler gives a new node: with ``#1`` and so on where it is taken."""
@@ -240,10 +240,10 @@ class LoweringGraph:
             return name
         while True:
             self._names[name] += 1
-            found = f"{name}#{self._names[name]}"
-            if found not in self._names:
-                self._names[found] = 0
-                return found
+            label = f"{name}#{self._names[name]}"
+            if label not in self._names:
+                self._names[label] = 0
+                return label
 
     def insert(self, node: Node, *, before: Node | None = None, after: Node | None = None) -> Node:
         """Put a new node beside one that is there, or at the end."""
@@ -315,7 +315,7 @@ class LoweringGraph:
     ) -> str:
         """A Transpose of ``tensor``, as :meth:`reshape`; ``_tp`` stands behind its name."""
         name = name or self.unique(f"{tensor}_tp")
-        shape = tuple(self.shape(tensor)[each] for each in perm)
+        shape = tuple(self.shape(tensor)[axis] for axis in perm)
         axes: dict[str, JsonValue] = {"perm": list(perm)}
         return self._move("Transpose", [tensor], shape, name, output, axes, before, sources)
 
@@ -410,7 +410,7 @@ class LoweringGraph:
         """Every node that reads ``old`` reads ``new``."""
         readers = self._readers.pop(old, {})
         for node in readers:
-            node.inputs = [new if each == old else each for each in node.inputs]
+            node.inputs = [new if tensor == old else tensor for tensor in node.inputs]
         self._readers[new].update(readers)
 
     def bypass(self, node: Node) -> bool:
@@ -428,7 +428,7 @@ class LoweringGraph:
             return False
         self.remove(node)
         self.replace_reads(old, new)
-        self.rewire(maker, outputs=[new if each == old else each for each in maker.outputs])
+        self.rewire(maker, outputs=[new if tensor == old else tensor for tensor in maker.outputs])
         return True
 
     def absorb(self, node: Node, follower: Node, *, fused: str = "") -> None:

@@ -17,15 +17,15 @@ def rewrite_groups(graph: LoweringGraph, context: Context) -> None:
     convolution for each between a Split and a Concat; else one with zero weights between. A
     weight that several convolutions share stays one constant.
     """
-    given = dict(graph.tensors)
+    tensors = dict(graph.tensors)
     read_otherwise = {
-        each for node in graph if not _is_depthwise(node, graph) for each in node.inputs
+        tensor for node in graph if not _is_depthwise(node, graph) for tensor in node.inputs
     }
     for node in graph:
         if node.op not in ("Conv", "ConvTranspose") or len(node.inputs) < 2:
             continue
         group = node.int("group", 1)
-        weight = given[node.inputs[1]]
+        weight = tensors[node.inputs[1]]
         if group < 2 or len(weight.shape) != 4:
             continue
         if node.op == "ConvTranspose":
@@ -36,8 +36,10 @@ def rewrite_groups(graph: LoweringGraph, context: Context) -> None:
         if (cout, part) == (group, 1):
             node.attributes["depthwise"] = 1
             name = f"{weight.name}_depthwise" if weight.name in read_otherwise else weight.name
-            told = graph.add_tensor(name, (1, cout, *kernel), weight.dtype, weight.values)
-            graph.rewire(node, inputs=[node.inputs[0], told, *node.inputs[2:]])
+            depthwise_weight = graph.add_tensor(
+                name, (1, cout, *kernel), weight.dtype, weight.values
+            )
+            graph.rewire(node, inputs=[node.inputs[0], depthwise_weight, *node.inputs[2:]])
         elif part % context.whole_channels or group > _MOST_PARTS:
             name = graph.fresh(node.name)
             dense = graph.add_tensor(
@@ -79,7 +81,7 @@ def _write_out(graph: LoweringGraph, node: Node, group: int) -> None:
     dtype = graph.tensors[data].dtype
     results = [graph.add_tensor(f"{result}_branch{at}", out, dtype) for at in range(group)]
     graph.put("Split", node.name, [data], parts, {"axis": 1}, before=node)
-    weight, *biases = (graph.tensors[each] for each in node.inputs[1:3])
+    weight, *biases = (graph.tensors[tensor] for tensor in node.inputs[1:3])
     for at in range(group):
         shape = (weight.shape[0] // group, *weight.shape[1:])
         filters = f"{weight.name}_branch{at}"  # one of all nodes that read the weight

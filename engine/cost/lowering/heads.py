@@ -24,11 +24,11 @@ def split_heads(graph: LoweringGraph, node: Node, context: Context) -> None:
     picks = unbound or graph.readers(node.outputs[0])
     if graph.is_output(node.outputs[0]):
         return
-    places = list(range(len(unbound))) or [_picked(graph, each) for each in picks]
+    places = list(range(len(unbound))) or [_picked(graph, pick) for pick in picks]
     count, batch = graph.shape(node.outputs[0])[:2]
     if sorted(places) != list(range(count)) or count < 2:
         return
-    ordered = [picks[places.index(each)] for each in range(count)]
+    ordered = [picks[places.index(number)] for number in range(count)]
     if across:
         if batch == 1:
             _split_across(graph, before, node, ordered)
@@ -38,9 +38,13 @@ def split_heads(graph: LoweringGraph, node: Node, context: Context) -> None:
         _split_unbound(graph, before, node, ordered)
     else:
         _split_batch(graph, node, ordered, turned=context.family not in NO_ATTENTION)
-    for each in (graph.only_reader(node.outputs[0]), node):
-        if each is not None and each in graph and not any(map(graph.has_readers, each.outputs)):
-            graph.remove(each)
+    for member in (graph.only_reader(node.outputs[0]), node):
+        if (
+            member is not None
+            and member in graph
+            and not any(map(graph.has_readers, member.outputs))
+        ):
+            graph.remove(member)
 
 
 @on("Transpose")
@@ -55,27 +59,27 @@ def split_packed(graph: LoweringGraph, node: Node, context: Context) -> None:
         return
     count, rows, batch, _, width = graph.shape(node.outputs[0])
     picks = graph.readers(squeeze.outputs[0])
-    places = [_picked(graph, each) for each in picks]
+    places = [_picked(graph, pick) for pick in picks]
     if batch != 1 or sorted(places) != list(range(count)) or count < 2:
         return
     ordered = (picks[places.index(at)] for at in range(count))
-    seen = [graph.reader(each.outputs[0], "Reshape") for each in ordered]
-    views = [each for each in seen if each is not None]
-    turns = [graph.reader(each.outputs[0], "Transpose") for each in views]
-    ends = [each for each in turns if each is not None and each.ints("perm") == (1, 0, 2)]
+    seen = [graph.reader(pick.outputs[0], "Reshape") for pick in ordered]
+    views = [view for view in seen if view is not None]
+    turns = [graph.reader(view.outputs[0], "Transpose") for view in views]
+    ends = [turn for turn in turns if turn is not None and turn.ints("perm") == (1, 0, 2)]
     above = graph.maker(before.inputs[0], "Reshape", alone=True)
     if above is not None:
         graph.rewire(before, inputs=[above.inputs[0], *before.inputs[1:]])
         graph.remove(above)
     matrix = _source(graph, before.inputs[0])
-    shapes = {graph.shape(each.outputs[0]) for each in ends}
+    shapes = {graph.shape(view.outputs[0]) for view in ends}
     if len(ends) < count or len(shapes) != 1 or matrix is None:
         return
     heads, _, depth = shapes.pop()
     if heads * depth == width and graph.only_reader(before.outputs[0]) is node:
         _split_matrix(graph, (before, node, matrix), ends, (heads, depth, rows))
-        for each in (squeeze, node, before, *picks, *views):
-            graph.remove(each)
+        for member in (squeeze, node, before, *picks, *views):
+            graph.remove(member)
 
 
 def _split_matrix(
@@ -110,9 +114,9 @@ def _unbound(graph: LoweringGraph, turn: Node) -> list[Node]:
     if split is None or split.int("axis") != 0:
         return []
     whole = graph.shape(turn.outputs[0])
-    picks = [graph.reader(each, "Reshape") for each in split.outputs]
-    views = [each for each in picks if each is not None]
-    if len(views) < len(picks) or any(graph.shape(each.outputs[0]) != whole[1:] for each in views):
+    picks = [graph.reader(output, "Reshape") for output in split.outputs]
+    views = [view for view in picks if view is not None]
+    if len(views) < len(picks) or any(graph.shape(view.outputs[0]) != whole[1:] for view in views):
         return []
     return views
 
@@ -129,7 +133,7 @@ def _source(graph: LoweringGraph, tensor: str) -> Node | None:
     """The MatMul with a constant that a tensor comes from, a bias in between."""
     added = graph.maker(tensor, "Add")
     if added is not None:
-        data = next((each for each in added.inputs if not graph.is_const(each)), "")
+        data = next((name for name in added.inputs if not graph.is_const(name)), "")
         tensor = data if graph.only_reader(data) is added else ""
     matrix = graph.maker(tensor, "MatMul")
     return matrix if matrix is not None and graph.is_const(matrix.inputs[1]) else None
@@ -194,9 +198,9 @@ def _split_unbound(graph: LoweringGraph, before: Node, turn: Node, picks: list[N
     dtype = graph.tensors[data].dtype
     name = f"{result}_swap_gather"
     order = graph.add_unknown(f"{name}_i1", (wide[0],), "int64")
-    made = graph.add_tensor(graph.unique(name), wide, dtype)
-    graph.put("Gather", name, [data, order], [made], {"axis": 0}, before=turn)
-    _split_into(graph, made, f"{result}_swap_split", picks, turn, 0)
+    gathered = graph.add_tensor(graph.unique(name), wide, dtype)
+    graph.put("Gather", name, [data, order], [gathered], {"axis": 0}, before=turn)
+    _split_into(graph, gathered, f"{result}_swap_split", picks, turn, 0)
     graph.remove(before)
 
 
@@ -225,7 +229,7 @@ def _split_into(
     *,
     turned: bool = True,
 ) -> None:
-    sources = tuple(each for node in picks for each in node.sources)
+    sources = tuple(source for node in picks for source in node.sources)
     parts = _parts(graph, data, name, len(picks), axis, at, sources)
     for part, pick in zip(parts, picks, strict=True):
         result = pick.outputs[0]

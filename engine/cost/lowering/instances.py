@@ -49,10 +49,10 @@ def _groups(graph: LoweringGraph, node: Node, maker: Node, context: Context) -> 
     else:
         wide = (groups, part * math.prod(size), 1, 1)
         data = graph.reshape(node.inputs[0], wide, before=node)
-    made = graph.like(x, wide, name)
+    normed = graph.like(x, wide, name)
     numbers = _numbers(graph, node)
-    graph.put("exNorm", name, [data, *numbers], [made], before=node)
-    graph.reshape(made, graph.shape(result), f"{name}_rs", result, before=node)
+    graph.put("exNorm", name, [data, *numbers], [normed], before=node)
+    graph.reshape(normed, graph.shape(result), f"{name}_rs", result, before=node)
     _finish(graph, node)
     if graph.unread(maker.outputs[0]):
         graph.remove(maker)
@@ -69,18 +69,18 @@ def _channels(graph: LoweringGraph, node: Node, *, plain: bool) -> None:
     data = graph.reshape(turned, wide, before=node)
     numbers = _numbers(graph, node) if plain else []
     name = f"{node.name}#1" if plain and not numbers else f"{data}_norm"
-    made = graph.like(x, wide, name)
-    graph.put("exNorm", name, [data, *numbers], [made], {"pixels": 1}, before=node)
+    output = graph.like(x, wide, name)
+    graph.put("exNorm", name, [data, *numbers], [output], {"pixels": 1}, before=node)
     for op, operand in zip(("Mul", "Add"), node.inputs[1:] if not plain else (), strict=False):
         kept = graph.tensors[operand]
         label = graph.unique(f"{operand}_4d")
         number = graph.add_tensor(label, (1, 1, 1, shape[1]), kept.dtype, kept.values)
         name = f"{name}_{op.lower()}"
-        read, made = made, graph.like(x, wide, name)
-        graph.put(op, name, [read, number], [made], before=node)
+        read, output = output, graph.like(x, wide, name)
+        graph.put(op, name, [read, number], [output], before=node)
     label = f"{node.name}#1_rs"
-    map_of = tuple(shape[each] for each in there)
-    end = graph.reshape(made, map_of, graph.unique(label), before=node)
+    map_of = tuple(shape[axis] for axis in there)
+    end = graph.reshape(output, map_of, graph.unique(label), before=node)
     graph.transpose(end, back, f"{label}_tp", result, before=node)
     _finish(graph, node)
 
@@ -138,7 +138,7 @@ def _turn(
     step = context.whole_channels
     if channels % step or width % step:
         return
-    turn, reshape = sorted(pair, key=lambda each: each.op != "Transpose")
+    turn, reshape = sorted(pair, key=lambda move: move.op != "Transpose")
     middle = (height, width, 1, channels)
     first, second = (turn, reshape) if forward else (reshape, turn)
     between = graph.like(start, middle, f"{start}_hw")
@@ -160,7 +160,7 @@ def _finish(graph: LoweringGraph, node: Node) -> None:
 
 def _numbers(graph: LoweringGraph, node: Node) -> list[str]:
     """Scale and bias that are one number for all channels, where they do anything."""
-    arrays = [graph.array(each) for each in node.inputs[1:3]]
+    arrays = [graph.array(tensor) for tensor in node.inputs[1:3]]
     idle = all(
         array is not None and bool((array == number).all())
         for array, number in zip(arrays, (1, 0), strict=True)
@@ -175,6 +175,6 @@ def _numbers(graph: LoweringGraph, node: Node) -> list[str]:
 
 def _all_equal(graph: LoweringGraph, tensor: str) -> bool:
     """Whether a constant holds one number only; a filled one stands for unknown weights."""
-    found = graph.tensors.get(tensor)
-    array = graph.array(tensor) if found is not None and not found.filled else None
+    entry = graph.tensors.get(tensor)
+    array = graph.array(tensor) if entry is not None and not entry.filled else None
     return array is not None and bool((array == array.flat[0]).all())

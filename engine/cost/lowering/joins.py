@@ -46,12 +46,13 @@ def join_maps(graph: LoweringGraph, context: Context) -> bool:
 
 
 def _join(graph: LoweringGraph, node: Node) -> bool:
-    shapes = [graph.shape(each) for each in node.inputs]
+    shapes = [graph.shape(tensor) for tensor in node.inputs]
     axis = node.int("axis") % len(shapes[0])
     views = [
         maker
-        for each in node.inputs
-        if (maker := graph.maker(each, "Reshape")) is not None and graph.only_reader(each) is node
+        for tensor in node.inputs
+        if (maker := graph.maker(tensor, "Reshape")) is not None
+        and graph.only_reader(tensor) is node
     ]
     if len(views) < len(shapes):
         return False

@@ -36,7 +36,7 @@ def spread_transposed(graph: LoweringGraph, node: Node, context: Context) -> Non
     strides = node.ints("strides", (1, 1))
     if len(strides) != 2 or node.int("group", 1) > 1 or len(node.inputs) < 2:
         return
-    if all(context.upsamples(each) for each in strides):
+    if all(context.upsamples(stride) for stride in strides):
         return
     data, weight = node.inputs[0], graph.tensors[node.inputs[1]]
     kernel = weight.shape[2:]
@@ -62,10 +62,10 @@ def _shorten(graph: LoweringGraph, node: Node) -> Node | None:
     strides = node.ints("strides", (1, 1))
     if node.op != "Conv" or len(strides) != 2 or max(strides) <= _LONGEST_STRIDE:
         return None
-    picks = tuple(_pick(each) for each in strides)
+    picks = tuple(_pick(stride) for stride in strides)
     if not all(picks):
         return None
-    steps = tuple(each // pick for each, pick in zip(strides, picks, strict=True))
+    steps = tuple(stride // pick for stride, pick in zip(strides, picks, strict=True))
     out, name = node.outputs[0], node.name
     batch, channels, *_ = graph.shape(out)
     size, pads = graph.shape(node.inputs[0])[2:], _pads(node)
@@ -116,7 +116,7 @@ def _split(graph: LoweringGraph, node: Node) -> None:
         shape[2 + axis] += length - kernel[axis]
         dims[2 + axis] = length
         numbers = (start, start + shape[2 + axis], 2 + axis, 1)
-        ends = [graph.add_numbers(f"{name}_i{at}", each) for at, each in enumerate(numbers, 1)]
+        ends = [graph.add_numbers(f"{name}_i{at}", values) for at, values in enumerate(numbers, 1)]
         cut = graph.add_tensor(name, tuple(shape), dtype)
         place: dict[str, JsonValue] = {"cut_axis": 2 + axis, "cut_from": start}
         # the compiler cuts the last part first
@@ -125,15 +125,15 @@ def _split(graph: LoweringGraph, node: Node) -> None:
         )
         filters = graph.add_tensor(f"{name}_conv_i1", tuple(dims), weight.dtype, weight.values)
         result = graph.add_tensor(f"{name}_conv_o", out, dtype)
-        pads = [each if side % 2 != axis else 0 for side, each in enumerate(_pads(node))]
+        pads = [pad if side % 2 != axis else 0 for side, pad in enumerate(_pads(node))]
         bias = node.inputs[2:] if not start else []
         attributes = {**node.attributes, "pads": list(pads), "part": at + 1, "biased": bool(bias)}
         inputs = [cut, filters, *bias]
         parts.append(graph.put("Conv", f"{name}_conv", inputs, [result], attributes, before=node))
     _add_up(graph, node, parts)
     graph.rewrites["seperate_large_kernel_conv"] += 1
-    for each in parts:
-        _split(graph, each)
+    for part in parts:
+        _split(graph, part)
 
 
 def _add_up(graph: LoweringGraph, node: Node, parts: list[Node]) -> None:

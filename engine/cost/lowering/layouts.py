@@ -70,8 +70,8 @@ def _push(graph: LoweringGraph) -> bool:
             continue
         if node.int("stays") or (node.op == "Gather" and not node.int("rolled")):
             continue
-        features = [each for each in dict.fromkeys(node.inputs) if not graph.is_const(each)]
-        if not features or any(len(graph.shape(each)) != 4 for each in features):
+        features = [tensor for tensor in dict.fromkeys(node.inputs) if not graph.is_const(tensor)]
+        if not features or any(len(graph.shape(tensor)) != 4 for tensor in features):
             continue
         if node.op == "exNorm":
             perm = _best(graph, node, features)
@@ -105,7 +105,7 @@ def _scales(graph: LoweringGraph, node: Node) -> bool:
     reader = graph.reader(node.outputs[0], "exMatMul") if node.op == "Mul" else None
     if reader is None or reader.int("constant"):
         return False
-    return all(graph.is_number(each) for each in node.inputs if graph.is_const(each))
+    return all(graph.is_number(tensor) for tensor in node.inputs if graph.is_const(tensor))
 
 
 def _lifted(graph: LoweringGraph, node: Node) -> tuple[int, ...] | None:
@@ -159,9 +159,9 @@ def _best(graph: LoweringGraph, node: Node, features: list[str]) -> tuple[int, .
     result = node.outputs[0]
     readers = graph.readers(result)
     perms: dict[tuple[int, ...], int] = {}
-    for each in features:
-        turn = _turn(graph, each)
-        if turn is not None and graph.only_reader(each) is node:
+    for tensor in features:
+        turn = _turn(graph, tensor)
+        if turn is not None and graph.only_reader(tensor) is node:
             perms.setdefault(_perm(turn), 0)
     for reader in readers:
         if reader.op == "Transpose" and not graph.is_output(result):
@@ -180,17 +180,17 @@ def _gain(graph: LoweringGraph, node: Node, features: list[str], perm: tuple[int
     """Transposes that would go, less those that would come."""
     back = inverse(perm)
     gain = 0.0
-    for each in features:
-        turn = _turn(graph, each)
+    for tensor in features:
+        turn = _turn(graph, tensor)
         if turn is not None and _perm(turn) == perm:
-            gain += graph.only_reader(each) is node
-        elif (turn is not None and graph.only_reader(each) is node) or any(
-            reader.op == "Transpose" and _perm(reader) == back for reader in graph.readers(each)
+            gain += graph.only_reader(tensor) is node
+        elif (turn is not None and graph.only_reader(tensor) is node) or any(
+            reader.op == "Transpose" and _perm(reader) == back for reader in graph.readers(tensor)
         ):
             continue
-        elif _is_undone(graph, each, back):
-            gain += graph.only_reader(each) is node
-        elif not _is_there(graph, each, back):
+        elif _is_undone(graph, tensor, back):
+            gain += graph.only_reader(tensor) is node
+        elif not _is_there(graph, tensor, back):
             gain -= 1
     result = node.outputs[0]
     stays = graph.is_output(result)
@@ -205,7 +205,7 @@ def _gain(graph: LoweringGraph, node: Node, features: list[str], perm: tuple[int
 def _is_undone(graph: LoweringGraph, tensor: str, perm: tuple[int, ...]) -> bool:
     """Whether a tensor comes over movements that a transpose would undo, but for a reshape."""
     root, path = _way(graph, tensor, _LONGEST)
-    if not any(each.op == "Transpose" for each in path) or path[-1].op == "Transpose":
+    if not any(node.op == "Transpose" for node in path) or path[-1].op == "Transpose":
         return False
     view = view_of(graph, root, path)
     steps = shortest_steps(view) if view is not None and view.transpose(perm) else None
@@ -235,8 +235,8 @@ def _is_there(graph: LoweringGraph, tensor: str, perm: tuple[int, ...]) -> bool:
             if view is not None and shortest_steps(view) == steps:
                 return True
         if len(way) <= 2 * _LONGEST:
-            moves = (each for each in readers if is_movement(each) and each.inputs[0] == here)
-            stack.extend((each.outputs[0], [*way, each]) for each in moves)
+            moves = (move for move in readers if is_movement(move) and move.inputs[0] == here)
+            stack.extend((move.outputs[0], [*way, move]) for move in moves)
     return False
 
 
@@ -245,26 +245,26 @@ def _carry(graph: LoweringGraph, node: Node, perm: tuple[int, ...]) -> None:
     back = inverse(perm)
     inputs = []
     label = ""
-    features = [each for each in node.inputs if not graph.is_const(each)]
-    for each in node.inputs:
-        if graph.is_const(each):
+    features = [tensor for tensor in node.inputs if not graph.is_const(tensor)]
+    for tensor in node.inputs:
+        if graph.is_const(tensor):
             fixed = node.op in ("Gather", "Slice")
-            inputs.append(each if fixed else _turned_const(graph, each, back, len(perm)))
+            inputs.append(tensor if fixed else _turned_const(graph, tensor, back, len(perm)))
             continue
-        turn = _turn(graph, each)
+        turn = _turn(graph, tensor)
         if turn is not None and _perm(turn) == perm:
             inputs.append(turn.inputs[0])
             label = label or turn.name
             continue
-        turns = (reader for reader in graph.readers(each) if reader.op == "Transpose")
+        turns = (reader for reader in graph.readers(tensor) if reader.op == "Transpose")
         ready = next((turn for turn in turns if _perm(turn) == back), None)
         if ready is not None and ready.outputs[0] != node.outputs[0]:
             inputs.append(ready.outputs[0])
         else:
-            inputs.append(graph.transpose(each, back, before=node, sources=node.sources))
+            inputs.append(graph.transpose(tensor, back, before=node, sources=node.sources))
     result = node.outputs[0]
     shape = graph.shape(result)
-    turned = tuple(shape[each] for each in back)
+    turned = tuple(shape[tensor] for tensor in back)
     following = graph.following(node)
     name = graph.unique(f"{result}_tp") if len(features) > 1 or not label else label
     if len(features) > 1 and not graph.is_output(result):
@@ -278,8 +278,8 @@ def _carry(graph: LoweringGraph, node: Node, perm: tuple[int, ...]) -> None:
     if node.op in _ALONG:
         node.attributes["axis"] = perm[node.int("axis")]
     graph.transpose(written, perm, name, end, before=following, sources=node.sources)
-    for each in inputs:
-        _drop_unread(graph, graph.producer(each))
+    for tensor in inputs:
+        _drop_unread(graph, graph.producer(tensor))
     graph.rewrites["swap_transpose"] += 1
 
 
@@ -291,10 +291,10 @@ def _drop_unread(graph: LoweringGraph, maker: Node | None) -> None:
 
 def _turned_const(graph: LoweringGraph, tensor: str, perm: tuple[int, ...], rank: int) -> str:
     kept = graph.tensors[tensor]
-    if len(kept.shape) != rank or all(each == 1 for each in kept.shape):
+    if len(kept.shape) != rank or all(size == 1 for size in kept.shape):
         return tensor
     values = kept.values
-    shape = tuple(kept.shape[each] for each in perm)
+    shape = tuple(kept.shape[axis] for axis in perm)
 
     def turned() -> np.ndarray:
         array = values() if values is not None else np.zeros(0)
@@ -327,16 +327,16 @@ def _swap_operands(graph: LoweringGraph, context: Context) -> bool:
             graph.add_tensor(reader.outputs[0], wide, graph.tensors[result].dtype)
             reader.attributes["perm"] = [0, 3, 1, 2]
             continue
-        if not row and not all(graph.is_const(each) for each in more):
+        if not row and not all(graph.is_const(tensor) for tensor in more):
             continue
-        extra = [_turned_extra(graph, each, node) for each in more]
+        extra = [_turned_extra(graph, tensor, node) for tensor in more]
         if turned:
             result = reader.outputs[0]
             graph.remove(reader)
         else:  # its numbers lie in the same order either way
-            made = graph.like(result, (shape[0], shape[3], 1, 1), f"{result}_sw")
-            graph.reshape(made, shape, f"{made}_rs", result, before=reader)
-            result = made
+            swapped = graph.like(result, (shape[0], shape[3], 1, 1), f"{result}_sw")
+            graph.reshape(swapped, shape, f"{swapped}_rs", result, before=reader)
+            result = swapped
         inputs = [node.inputs[1], node.inputs[0], *extra]
         graph.rewire(node, inputs=inputs, outputs=[result])
         graph.rewrites["fuse_exmatmul_transpose"] += 1

@@ -254,7 +254,7 @@ def frozen_graph(
         dtype_of: name and tensor -> what it has on the chip. Without Q/DQ an output may be a
             tensor of another name.
     """
-    used = {name for each in layers for name in (*each.inputs, *each.consts, *each.outputs)}
+    used = {name for layer in layers for name in (*layer.inputs, *layer.consts, *layer.outputs)}
     used.update(work.inputs, work.outputs)
     kept = {name: work.tensors[name] for name in used if name in work.tensors}
     return Lowered(
@@ -296,8 +296,8 @@ def frozen_layer(
         kind=node.kind,
         name=node.name,
         inputs=tuple(work.features(node)),
-        consts=tuple(each for each in node.inputs if each and work.is_const(each)),
-        outputs=tuple(each for each in node.outputs if each),
+        consts=tuple(tensor for tensor in node.inputs if tensor and work.is_const(tensor)),
+        outputs=tuple(tensor for tensor in node.outputs if tensor),
         dtype=node.dtype or next(own, dtype),
         target="CPU" if node.target == "CPU" else "none" if node.target == "none" else "NPU",
         reason=node.reason,

@@ -124,7 +124,7 @@ def _target(graph: LoweringGraph, node: Node) -> _Shape | None:
 
 def _single(graph: LoweringGraph, node: Node, source: _Shape) -> bool:
     """Whether a layer works number by number, with movements before and behind it."""
-    consts = [each for each in node.inputs if graph.is_const(each)]
+    consts = [tensor for tensor in node.inputs if graph.is_const(tensor)]
     return (
         len(source) == 4
         and node.op in UNARY | BINARY
@@ -138,11 +138,13 @@ def _same_map(graph: LoweringGraph, node: Node, features: list[str]) -> bool:
     shape = graph.shape(features[0])
     if len(shape) != 4:
         return False
-    if node.op != "Conv" and any(graph.shape(each) != shape for each in (*features, *node.outputs)):
+    if node.op != "Conv" and any(
+        graph.shape(tensor) != shape for tensor in (*features, *node.outputs)
+    ):
         return False
-    for each in node.inputs:
-        if graph.is_const(each) and node.op in BINARY:
-            const = graph.shape(each)
+    for tensor in node.inputs:
+        if graph.is_const(tensor) and node.op in BINARY:
+            const = graph.shape(tensor)
             size = math.prod(const)
             if size != 1 and not (len(const) == 4 and size == const[1]):
                 return False
@@ -171,10 +173,10 @@ def _of_conv(graph: LoweringGraph, node: Node, source: _Shape) -> _Shape | None:
 def _best(graph: LoweringGraph, node: Node, features: list[str]) -> _Shape | None:
     result = node.outputs[0]
     now = graph.shape(result)
-    views = [graph.maker(each, "Reshape", alone=True) for each in features]
-    shapes = [graph.shape(each.inputs[0]) for each in views if each is not None]
-    behind = (each for each in graph.readers(result) if each.op == "Reshape")
-    shapes += [graph.shape(each.outputs[0]) for each in behind]
+    views = [graph.maker(tensor, "Reshape", alone=True) for tensor in features]
+    shapes = [graph.shape(view.inputs[0]) for view in views if view is not None]
+    behind = (view for view in graph.readers(result) if view.op == "Reshape")
+    shapes += [graph.shape(view.outputs[0]) for view in behind]
     for shape in dict.fromkeys(shapes):
         if _keeps(shape, now) and _gain(graph, node, features, shape) > 0:
             return shape
@@ -183,15 +185,15 @@ def _best(graph: LoweringGraph, node: Node, features: list[str]) -> _Shape | Non
 
 def _gain(graph: LoweringGraph, node: Node, features: list[str], shape: _Shape) -> int:
     gain = 0
-    for each in features:
-        maker = graph.maker(each, "Reshape")
+    for tensor in features:
+        maker = graph.maker(tensor, "Reshape")
         if maker is not None and graph.shape(maker.inputs[0]) == shape:
-            gain += graph.only_reader(each) is node
-        elif _ready(graph, each, shape) is None:
+            gain += graph.only_reader(tensor) is node
+        elif _ready(graph, tensor, shape) is None:
             gain -= 1
     result = node.outputs[0]
     gain += _ready(graph, result, shape) is not None
-    stays = any(each.op != "Reshape" for each in graph.readers(result))
+    stays = any(reader.op != "Reshape" for reader in graph.readers(result))
     return gain - (stays or graph.is_output(result))
 
 
@@ -207,26 +209,26 @@ def _carry(graph: LoweringGraph, node: Node, shape: _Shape) -> None:
     inputs = []
     label = ""
     moved = 0
-    for each in node.inputs:
-        maker = graph.maker(each, "Reshape")
-        if graph.is_const(each):
-            inputs.append(each)
+    for tensor in node.inputs:
+        maker = graph.maker(tensor, "Reshape")
+        if graph.is_const(tensor):
+            inputs.append(tensor)
         elif maker is not None and graph.shape(maker.inputs[0])[2:] == shape[2:]:
             inputs.append(maker.inputs[0])
             label = label or maker.name
             moved += 1
-        elif (ready := _ready(graph, each, shape)) is not None:
+        elif (ready := _ready(graph, tensor, shape)) is not None:
             if node.op == "Add" and not ready.name.endswith("_ffn_fuse"):
-                ready.name = f"{each.split('-rs')[0]}_rs_ffn_fuse"
+                ready.name = f"{tensor.split('-rs')[0]}_rs_ffn_fuse"
             inputs.append(ready.outputs[0])
         else:
-            name = graph.unique(f"{each}_rs")
+            name = graph.unique(f"{tensor}_rs")
             follows = graph.only_reader(node.outputs[0]) if node.op == "exNorm" else None
             own = follows.name if follows is not None and not label else name
-            inputs.append(graph.reshape(each, shape, own, name, before=node))
+            inputs.append(graph.reshape(tensor, shape, own, name, before=node))
     result = node.outputs[0]
     single = label if len(graph.features(node)) == 1 else ""
-    views = [graph.maker(each, "Reshape") for each in node.inputs]
+    views = [graph.maker(tensor, "Reshape") for tensor in node.inputs]
     whole = graph.shape(result)
     following = graph.following(node)
     if single or graph.is_output(result):
@@ -257,23 +259,27 @@ def push_splits(graph: LoweringGraph, context: Context) -> bool:
 def _before_split(graph: LoweringGraph, node: Node) -> bool:
     if _turn_before_split(graph, node):
         return True
-    found = [graph.only_reader(each) for each in node.outputs]
-    readers = [each for each in found if each is not None]
+    behind = [graph.only_reader(tensor) for tensor in node.outputs]
+    readers = [reader for reader in behind if reader is not None]
     x = node.inputs[0]
     whole, part = graph.shape(x), graph.shape(node.outputs[0])
-    if len(set(readers)) != len(found) or len({each.op for each in readers}) > 1 or len(whole) != 4:
+    if (
+        len(set(readers)) != len(behind)
+        or len({reader.op for reader in readers}) > 1
+        or len(whole) != 4
+    ):
         return False
     first = readers[0]
     axis = node.int("axis") % 4
     if first.op == "Transpose":
         perm = perm_of(first, 4)
-        if any(perm_of(each, 4) != perm for each in readers):
+        if any(perm_of(reader, 4) != perm for reader in readers):
             return False
         moved = graph.transpose(x, perm, before=node)
         node.attributes["axis"] = perm.index(axis)
     elif first.op == "Reshape":
-        parts = {graph.shape(each.outputs[0]) for each in readers}
-        if any(graph.shape(each) != part for each in node.outputs) or len(parts) > 1:
+        parts = {graph.shape(reader.outputs[0]) for reader in readers}
+        if any(graph.shape(reader) != part for reader in node.outputs) or len(parts) > 1:
             return False
         target: list[int] = list(*parts)
         place = _place(part, tuple(target), axis)
@@ -284,9 +290,9 @@ def _before_split(graph: LoweringGraph, node: Node) -> bool:
         node.attributes["axis"] = place
     else:
         return False
-    for each in readers:
-        graph.remove(each)
-    outputs = [each.outputs[0] for each in readers]
+    for reader in readers:
+        graph.remove(reader)
+    outputs = [reader.outputs[0] for reader in readers]
     graph.rewire(node, inputs=[moved, *node.inputs[1:]], outputs=outputs)
     graph.rewrites["reduce_op_around_split"] += 1
     return True
@@ -297,22 +303,22 @@ def _turn_before_split(graph: LoweringGraph, node: Node) -> bool:
     x = node.inputs[0]
     if len(graph.shape(x)) != 4:
         return False
-    if any(graph.is_output(each) for each in node.outputs):
+    if any(graph.is_output(tensor) for tensor in node.outputs):
         return False
-    found = [
-        {perm_of(reader, 4): reader for reader in graph.readers(each) if reader.op == "Transpose"}
-        for each in node.outputs
+    by_perm = [
+        {perm_of(reader, 4): reader for reader in graph.readers(tensor) if reader.op == "Transpose"}
+        for tensor in node.outputs
     ]
-    counts = Counter(perm for perms in found for perm in perms)
+    counts = Counter(perm for perms in by_perm for perm in perms)
     perm = max(counts, key=counts.__getitem__, default=(0, 1, 2, 3))
     kept = [
-        len(graph.readers(each)) > (perm in perms)
-        for each, perms in zip(node.outputs, found, strict=True)
+        len(graph.readers(tensor)) > (perm in perms)
+        for tensor, perms in zip(node.outputs, by_perm, strict=True)
     ]
     views = graph.maker(x, "Reshape") is not None and _stands(graph.shape(x), perm)
     if not any(kept) or counts.get(perm, 0) <= sum(kept) + (not views):
         return False
-    chosen = [perms.get(perm) for perms in found]
+    chosen = [perms.get(perm) for perms in by_perm]
     moved = graph.transpose(x, perm, before=node)
     outputs = []
     for part, turn in zip(list(node.outputs), chosen, strict=True):
@@ -335,7 +341,7 @@ def _turn_before_split(graph: LoweringGraph, node: Node) -> bool:
 
 def _stands(shape: _Shape, perm: tuple[int, ...]) -> bool:
     """Whether a transpose only moves dimensions of one: it joins the Reshape before it."""
-    long = [each for each in perm if shape[each] > 1]
+    long = [axis for axis in perm if shape[axis] > 1]
     return long == sorted(long)
 
 

@@ -142,8 +142,8 @@ def _split(shape: tuple[int, ...], turned: bool) -> tuple[int, int, int]:
 def _put(
     graph: LoweringGraph, node: Node, inputs: list[str], output: str, *, constant: bool = False
 ) -> None:
-    made = {each: 1 for each in ("batched", "gathered") if node.int(each)}
-    attributes: dict[str, JsonValue] = {**made, **({"constant": 1} if constant else {})}
+    flags = {flag: 1 for flag in ("batched", "gathered") if node.int(flag)}
+    attributes: dict[str, JsonValue] = {**flags, **({"constant": 1} if constant else {})}
     name = f"{node.name}#1"
     graph.put("exMatMul", name, inputs, [output], attributes, before=node, dtype=node.dtype)
 
@@ -224,8 +224,8 @@ def absorb_scales(graph: LoweringGraph) -> bool:
     for node in graph:
         if node.op != "exMatMul" or node.int("constant") or len(node.inputs) != 2:
             continue
-        for at, each in enumerate(node.inputs):
-            maker = graph.maker(each, "Mul", alone=True)
+        for at, tensor in enumerate(node.inputs):
+            maker = graph.maker(tensor, "Mul", alone=True)
             data, factor = graph.operands(maker) if maker is not None else ("", "")
             if maker is None or not data or not graph.is_number(factor):
                 continue

@@ -57,7 +57,7 @@ def merge_scales_forward(graph: LoweringGraph, node: Node, context: Context) -> 
     A BatchNormalization, which shifts, too, only where no zeros are padded behind it.
     """
     normal = node.op == "BatchNormalization"
-    data = next((each for each in node.inputs if not graph.is_const(each)), "")
+    data = next((tensor for tensor in node.inputs if not graph.is_const(tensor)), "")
     reader = graph.reader(node.outputs[0], "Conv")
     if not data or reader is None or not _is_affine(graph, node, data):
         return
@@ -121,7 +121,7 @@ def shift_rows(graph: LoweringGraph, node: Node, context: Context) -> None:
         return
     maker = graph.producer(node.inputs[0])
     while maker is not None and maker.op in ("Flatten", "Reshape", "Add"):
-        data = next((each for each in maker.inputs if not graph.is_const(each)), "")
+        data = next((tensor for tensor in maker.inputs if not graph.is_const(tensor)), "")
         maker = graph.producer(data) if data else None
     if maker is None or maker.op != "MatMul" or not graph.is_const(maker.inputs[1]):
         return
@@ -136,7 +136,7 @@ def _keeps_middle(graph: LoweringGraph, node: Node) -> bool:
     pads = node.ints("pads", (0,) * (2 * len(kernel)))
     steps = node.ints("dilations", (1,) * len(kernel))
     half = tuple(size // 2 * step for size, step in zip(kernel, steps, strict=False))
-    return all(each % 2 for each in kernel) and pads == half + half
+    return all(extent % 2 for extent in kernel) and pads == half + half
 
 
 def _is_affine(graph: LoweringGraph, node: Node, data: str) -> bool:

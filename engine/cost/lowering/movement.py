@@ -120,7 +120,7 @@ def _tidy(
     while stack:
         tensor, path = stack.pop()
         readers = graph.readers(tensor)
-        moves = [each for each in readers if is_movement(each) and each.inputs[0] == tensor]
+        moves = [reader for reader in readers if is_movement(reader) and reader.inputs[0] == tensor]
         held = not early and bool(path) and _holds(graph, path[-1])
         moves = [] if held else moves
         if path and (len(moves) < len(readers) or graph.is_output(tensor) or not readers):
@@ -134,7 +134,7 @@ def _tidy(
                 own = []  # a reshape that joins dimensions goes before a transpose
             leaves.append(_Leaf(tensor, path, own or steps))
         tree.extend(moves)
-        stack.extend((each.outputs[0], [*path, each]) for each in moves)
+        stack.extend((reader.outputs[0], [*path, reader]) for reader in moves)
         if len(path) > _LONGEST:
             return
     if early:
@@ -154,14 +154,18 @@ def _holds(graph: LoweringGraph, node: Node) -> bool:
     perm = perm_of(node, len(graph.shape(node.inputs[0])))
     back = inverse(perm)
     readers = graph.readers(node.outputs[0])
-    if not all(is_movement(each) for each in readers) or len(readers) < 2:
+    if not all(is_movement(reader) for reader in readers) or len(readers) < 2:
         return False
-    kept = [each for each in readers if each.op != "Transpose" or perm_of(each, len(perm)) != back]
+    kept = [
+        reader
+        for reader in readers
+        if reader.op != "Transpose" or perm_of(reader, len(perm)) != back
+    ]
     return len(kept) > 1
 
 
 def _turns(leaf: _Leaf) -> bool:
-    return any(each.perm for each in leaf.steps)
+    return any(step.perm for step in leaf.steps)
 
 
 def _widens(graph: LoweringGraph, root: str, leaf: _Leaf) -> bool:
@@ -169,7 +173,7 @@ def _widens(graph: LoweringGraph, root: str, leaf: _Leaf) -> bool:
     ends = (graph.shape(root), graph.shape(leaf.tensor))
     return (
         _turns(leaf)
-        and any(len(each) != 4 for each in ends)
+        and any(len(shape) != 4 for shape in ends)
         and len(leaf.path) == len(leaf.steps) + 1
     )
 
@@ -209,7 +213,7 @@ def _merged_steps(graph: LoweringGraph, root: str, path: list[Node], count: int)
         if not steps[-1].perm and steps[-1].shape == start:
             steps.pop()
     steps = _without_ones(steps, before) if len(before) < 4 else steps
-    turns = sum(bool(each.perm) for each in steps)
+    turns = sum(bool(step.perm) for step in steps)
     return steps if len(steps) == count and turns == 1 else []
 
 
@@ -247,7 +251,7 @@ def _rebuild(
     *,
     early: bool,
 ) -> None:
-    made = _Made(root)
+    origin = _Made(root)
     at = tree[0]
     ends = {leaf.tensor for leaf in leaves}
     # Of nodes that become one the first in execution lends the name, behind a shared one the first
@@ -263,8 +267,8 @@ def _rebuild(
                 lenders[way] = min(lender, old, key=lambda node: places.get(node, 0))
     placed: list[tuple[_Leaf, _Made]] = []
     for leaf in leaves:
-        here = made
-        sources = tuple(dict.fromkeys(each for node in leaf.path for each in node.sources))
+        here = origin
+        sources = tuple(dict.fromkeys(source for node in leaf.path for source in node.sources))
         for number, step in enumerate(leaf.steps):
             if step not in here.next:
                 owner = lenders[tuple(leaf.steps[: number + 1])]
@@ -296,8 +300,8 @@ def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | Non
     ):
         return list(leaf.path)
     turning = [
-        each.op == "Transpose" or (not early and _only_ones(graph, each, each))
-        for each in leaf.path
+        node.op == "Transpose" or (not early and _only_ones(graph, node, node))
+        for node in leaf.path
     ]
     idle = set()
     for at, (one, two) in enumerate(pairwise(leaf.path)):
@@ -309,35 +313,37 @@ def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | Non
     path, turning = _without_pairs(
         graph, [leaf.path[at] for at in kept_at], [turning[at] for at in kept_at]
     )
-    turns = [at for at, each in enumerate(turning) if each]
-    shapes = [at for at, each in enumerate(turning) if not each]
-    turn = next((at for at, each in enumerate(steps) if each.perm), -1)
-    kept = [at for at, each in enumerate(turning) if each and path[at].op == "Reshape"]
+    turns = [at for at, is_turn in enumerate(turning) if is_turn]
+    shapes = [at for at, is_turn in enumerate(turning) if not is_turn]
+    turn = next((at for at, step in enumerate(steps) if step.perm), -1)
+    kept = [at for at, is_turn in enumerate(turning) if is_turn and path[at].op == "Reshape"]
     if len(steps) == 1 and kept and steps[0].perm and _stands(steps[0]):
         return [path[kept[-1]]]
     if len(steps) == 1 and shapes and (not steps[0].perm or _stands(steps[0])):
         return [path[shapes[-1]]]
     if turn < 0 or not turns:
-        left = [path[each] for each in (shapes or turns)][-len(steps) :]
+        left = [path[place] for place in (shapes or turns)][-len(steps) :]
         return [*left, *([None] * (len(steps) - len(left)))]
     chosen = turns[-1]
     if len(turns) > 2 and turn == 1 and len(steps) == 3:
-        cut = [path[each] for each in shapes if not _keeps_lengths(graph, path[each])]
+        cut = [path[place] for place in shapes if not _keeps_lengths(graph, path[place])]
         if len(cut) == 2:
             return [cut[0], path[chosen], cut[1]]
-    found: list[Node | None] = [None] * len(steps)
-    found[turn] = path[chosen]
+    takers: list[Node | None] = [None] * len(steps)
+    takers[turn] = path[chosen]
     used = {chosen}
     for number in range(len(steps)):
         if number == turn:
             continue
-        near = [each for each in shapes if (each < chosen) == (number < turn) and each not in used]
-        free = near or [each for each in shapes if each not in used]
+        near = [
+            place for place in shapes if (place < chosen) == (number < turn) and place not in used
+        ]
+        free = near or [place for place in shapes if place not in used]
         if free:
             pick = free[-1]
             used.add(pick)
-            found[number] = path[pick]
-    return found
+            takers[number] = path[pick]
+    return takers
 
 
 def _only_ones(graph: LoweringGraph, first: Node, last: Node) -> bool:
@@ -353,7 +359,7 @@ def _keeps_lengths(graph: LoweringGraph, node: Node) -> bool:
 
 
 def _long(shape: tuple[int, ...]) -> list[int]:
-    return [each for each in shape if each > 1]
+    return [size for size in shape if size > 1]
 
 
 def _without_pairs(
@@ -369,12 +375,12 @@ def _without_pairs(
             kept.append((node, turns))
     if not kept:
         return path, turning
-    return [each[0] for each in kept], [each[1] for each in kept]
+    return [pair[0] for pair in kept], [pair[1] for pair in kept]
 
 
 def _stands(step: Step) -> bool:
     """Whether a Transpose only moves dimensions of one."""
-    moved = [each for each, size in zip(step.perm, step.shape, strict=True) if size > 1]
+    moved = [axis for axis, size in zip(step.perm, step.shape, strict=True) if size > 1]
     return moved == sorted(moved)
 
 
@@ -388,7 +394,7 @@ def _hand_over(graph: LoweringGraph, leaf: _Leaf, tensor: str, root: str) -> Non
     maker = graph.producer(root) if tensor == root else None
     if maker is not None and not graph.is_output(root):
         graph.replace_reads(root, leaf.tensor)
-        outputs = [leaf.tensor if each == root else each for each in maker.outputs]
+        outputs = [leaf.tensor if name == root else name for name in maker.outputs]
         graph.rewire(maker, outputs=outputs)
         return
     graph.replace_reads(leaf.tensor, tensor)

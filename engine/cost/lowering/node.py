@@ -64,7 +64,7 @@ class Node:
     def ints(self, name: str, default: Iterable[int] = ()) -> tuple[int, ...]:
         """An attribute that is a list of whole numbers."""
         value = self.attributes.get(name)
-        return tuple(int(each) for each in value) if isinstance(value, list) else tuple(default)
+        return tuple(int(number) for number in value) if isinstance(value, list) else tuple(default)
 
     def int(self, name: str, default: int = 0) -> int:
         """An attribute that is a whole number."""

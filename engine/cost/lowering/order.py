@@ -61,8 +61,8 @@ class _Waiting:
 
     def behind(self, at: int) -> Iterator[int]:
         """The layers that become ready when one has run."""
-        readers = [each for name in self._layers[at].outputs for each in self._readers[name]]
-        return iter([each for each in readers if self.arrived(each)])  # all at once
+        readers = [reader for name in self._layers[at].outputs for reader in self._readers[name]]
+        return iter([reader for reader in readers if self.arrived(reader)])  # all at once
 
     def arrived(self, at: int) -> bool:
         """Whether a layer is ready, since one more of its inputs is there."""
@@ -164,7 +164,7 @@ def _scored(lowered: Lowered) -> set[str]:
     """Convolutions that give the queries and keys of an attention: the compiler turns the product
     that they were, and so makes them anew behind that of the values.
     """
-    found = set()
+    names = set()
     for layer in lowered.layers:
         attends = layer.kind == "exSDPAttention"
         if not attends and not (layer.kind == "exMatMul" and _goes_to_softmax(layer, lowered)):
@@ -174,8 +174,8 @@ def _scored(lowered: Lowered) -> set[str]:
             while maker is not None and maker.kind in ("Reshape", "Transpose") and maker.inputs:
                 maker = lowered.writers.get(maker.inputs[0])
             if maker is not None and maker.kind == "Conv":
-                found.add(maker.name)
-    return found
+                names.add(maker.name)
+    return names
 
 
 def _goes_to_softmax(layer: LoweredLayer, lowered: Lowered) -> bool:

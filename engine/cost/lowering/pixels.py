@@ -56,8 +56,8 @@ def _go_behind(graph: LoweringGraph, node: Node, moves: list[Node]) -> None:
     data = graph.like(result, (source[0], channels, *source[2:]), f"{turn.name}_sw")
     following = graph.following(node)
     wide = (channels, *graph.shape(turn.inputs[0])[1:])
-    for each in moves[::-1]:
-        graph.remove(each)
+    for move in moves[::-1]:
+        graph.remove(move)
     graph.rewire(node, inputs=[x, *node.inputs[1:]], outputs=[data])
     if len(moves) > 1:
         name = graph.unique(f"{moves[0].name}_sw")
@@ -81,8 +81,8 @@ def _passed(graph: LoweringGraph, node: Node) -> bool:
     x = moves[0].inputs[0] if moves else ""
     if not moves or graph.only_reader(x) is not moves[0]:
         return False
-    for each in (graph.producer(x), graph.only_reader(node.outputs[0])):
-        if each is None or each.op != "Conv" or not each.int("constant"):
+    for neighbour in (graph.producer(x), graph.only_reader(node.outputs[0])):
+        if neighbour is None or neighbour.op != "Conv" or not neighbour.int("constant"):
             return False
     _go_behind(graph, node, moves)
     graph.rewrites["swap_transpose_activation"] += 1
@@ -118,11 +118,13 @@ def _batched(graph: LoweringGraph, node: Node) -> bool:
     dtype = graph.tensors[node.outputs[0]].dtype
     channels = graph.shape(node.outputs[0])[1]
     x = graph.add_tensor(graph.unique(f"{node.inputs[0]}_b"), (1, depth, batch, rows), dtype)
-    made = graph.add_tensor(graph.unique(f"{node.outputs[0]}_b"), (1, channels, batch, rows), dtype)
+    batched = graph.add_tensor(
+        graph.unique(f"{node.outputs[0]}_b"), (1, channels, batch, rows), dtype
+    )
     graph.rewire(turn, outputs=[x])
-    turn.attributes["perm"] = [first[each] for each in order]
-    graph.rewire(node, inputs=[x, *node.inputs[1:]], outputs=[made])
-    graph.rewire(after, inputs=[made])
-    after.attributes["perm"] = [order[each] for each in second]
+    turn.attributes["perm"] = [first[axis] for axis in order]
+    graph.rewire(node, inputs=[x, *node.inputs[1:]], outputs=[batched])
+    graph.rewire(after, inputs=[batched])
+    after.attributes["perm"] = [order[axis] for axis in second]
     graph.rewrites["opt_tp_batch_conv_tp"] += 1
     return True

@@ -87,7 +87,7 @@ def _refused(node: Node) -> Reason | None:
         )
     if node.kind == "Resize" and node.attributes.get("mode") == "cubic":
         return Reason("Resize in mode cubic is not built.", "Use mode linear or nearest.")
-    if node.kind == "MaxPool" and any(each != 1 for each in node.ints("dilations")):
+    if node.kind == "MaxPool" and any(dilation != 1 for dilation in node.ints("dilations")):
         return Reason(
             f"MaxPool with dilations {list(node.ints('dilations'))}: only 1 is built.",
             "Use a pool without dilations.",
@@ -208,9 +208,9 @@ def _div(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
 
 
 def _cast(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
-    found = work.tensors.get(node.inputs[0]) if node.inputs else None
-    if found is not None and found.dtype in ("int64", "int32"):
-        return Reason(f"Cast from {found.dtype}.", "Feed the model float numbers.")
+    tensor = work.tensors.get(node.inputs[0]) if node.inputs else None
+    if tensor is not None and tensor.dtype in ("int64", "int32"):
+        return Reason(f"Cast from {tensor.dtype}.", "Feed the model float numbers.")
     if context.family == "rv1106b":
         return Reason("The NPU of this family has no Cast.", "Leave the type as it is.")
     return None
@@ -251,7 +251,7 @@ def _in_float16(context: Context) -> str:
 
 
 def _max(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
-    if any(work.is_const(each) for each in node.inputs):
+    if any(work.is_const(tensor) for tensor in node.inputs):
         return Reason("Max of a feature and a constant.", "Use Clip or Relu.")
     return None
 
@@ -305,9 +305,9 @@ def reshape_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
     shape, out = work.shape(node.inputs[0]), work.shape(node.outputs[0])
     if prod(shape[1:]) == 1 or len(shape) < 2 or len(out) < 2:
         return ""
-    found = work.tensors.get(node.inputs[0])
-    if found is not None and found.dtype in ("int64", "int32"):
-        return f"Reshape of {found.dtype}."
+    tensor = work.tensors.get(node.inputs[0])
+    if tensor is not None and tensor.dtype in ("int64", "int32"):
+        return f"Reshape of {tensor.dtype}."
     if _is_recurrent(work, node):
         return ""  # steps lie as rows
     if context.family == "rk3588":
@@ -364,14 +364,14 @@ def _rk3588(node: Node, shape: Shape, out: Shape, work: LoweringGraph, context: 
     text = f"Reshape of {_text(shape)} to {_text(out)}"
     if _stays(node, out, work):
         return ""
-    rows = [each for each in (shape, out) if len(each) == 4 and each[1] == 1]
-    if any(_plane(each) > WIDEST for each in rows):
+    rows = [dims for dims in (shape, out) if len(dims) == 4 and dims[1] == 1]
+    if any(_plane(dims) > WIDEST for dims in rows):
         return f"{text}: a row has at most {WIDEST} numbers."
     if len(shape) == len(out) == 4 and (_regroups(shape, out, group) or _keeps_rows(shape, out)):
         return ""
-    for each in (shape, *((out,) if len(out) == 4 else ())):
-        unit = each[1] if _plane(each) == 1 else _plane(each)
-        whole = each is not out or _plane(each) == 1 or len(shape) == 5
+    for dims in (shape, *((out,) if len(out) == 4 else ())):
+        unit = dims[1] if _plane(dims) == 1 else _plane(dims)
+        whole = dims is not out or _plane(dims) == 1 or len(shape) == 5
         step = group if whole else PLANE
         if unit % step:
             return f"{text}: {unit} is not a multiple of {step}."
@@ -397,10 +397,10 @@ def _rk3566(node: Node, shape: Shape, out: Shape, work: LoweringGraph, context: 
             return ""
         if out == (shape[0], shape[1], 1, shape[2]) and producer is None:
             readers = work.readers(node.outputs[0])
-            turns = [each for each in readers if each.kind == "Transpose"]
-            if turns and all(transpose_on_cpu(each, work, context) for each in turns):
+            turns = [reader for reader in readers if reader.kind == "Transpose"]
+            if turns and all(transpose_on_cpu(reader, work, context) for reader in turns):
                 return ""  # an input lies as NCHW, and is wanted so
-            if out[1] % group and readers and all(each.kind == "Pad" for each in readers):
+            if out[1] % group and readers and all(reader.kind == "Pad" for reader in readers):
                 return ""
     if _beside_cpu(node, work, context):
         return f"{text}: a layer beside it is on the CPU, where features lie as NCHW."
@@ -421,8 +421,9 @@ def _beside_cpu(node: Node, work: LoweringGraph, context: Context) -> bool:
         return False
     producer = work.producer(node.inputs[0])
     return (producer is not None and producer.target == "CPU") or any(
-        each.kind in ON_CPU or (each.kind == "Transpose" and transpose_on_cpu(each, work, context))
-        for each in work.readers(node.outputs[0])
+        reader.kind in ON_CPU
+        or (reader.kind == "Transpose" and transpose_on_cpu(reader, work, context))
+        for reader in work.readers(node.outputs[0])
     )
 
 

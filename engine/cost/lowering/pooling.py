@@ -53,7 +53,7 @@ def rewrite_max_pools(graph: LoweringGraph, node: Node, context: Context) -> Non
     if len(node.outputs) > 1 and node.outputs[1]:
         return
     kernel, strides, pads = _geometry(node)
-    if len(kernel) != 2 or any(each != 1 for each in node.ints("dilations", (1, 1))):
+    if len(kernel) != 2 or any(dilation != 1 for dilation in node.ints("dilations", (1, 1))):
         return
     whole = kernel == graph.shape(node.inputs[0])[2:] and not any(pads)
     if whole and max(kernel) > _LARGEST:
@@ -65,8 +65,8 @@ def rewrite_max_pools(graph: LoweringGraph, node: Node, context: Context) -> Non
         and any(pads)
         and graph.shape(node.inputs[0]) == graph.shape(node.outputs[0])
         and all(
-            each >= size > 1
-            for each, size in zip(kernel, graph.shape(node.inputs[0])[2:], strict=False)
+            edge >= size > 1
+            for edge, size in zip(kernel, graph.shape(node.inputs[0])[2:], strict=False)
         )
     ):
         _one_value(graph, node)
@@ -135,8 +135,8 @@ def _in_steps(graph: LoweringGraph, node: Node, suffix: str) -> None:
     if len(result.shape) != 4:
         graph.add_tensor(result.name, (batch, channels, 1, 1), result.dtype)
     for step in range(_MOST_STEPS):
-        kernel = tuple(min(_LARGEST, each) for each in size)
-        size = [-(-each // step_) for each, step_ in zip(size, kernel, strict=True)]
+        kernel = tuple(min(_LARGEST, side) for side in size)
+        size = [-(-side // step_) for side, step_ in zip(size, kernel, strict=True)]
         last = size == [1, 1]
         name = graph.fresh(f"{node.name}{suffix}{step}")
         out = node.outputs[0] if last else graph.add_tensor(name, (batch, channels, *size), dtype)
@@ -159,15 +159,15 @@ def _one_value(graph: LoweringGraph, node: Node) -> None:
     """A window that is larger than the map: the compiler takes one value for all of it."""
     out = node.outputs[0]
     shape = graph.shape(out)
-    found = graph.add_tensor(f"{out}_mp", (*shape[:2], 1, 1), graph.tensors[out].dtype)
+    pooled = graph.add_tensor(f"{out}_mp", (*shape[:2], 1, 1), graph.tensors[out].dtype)
     node.name = graph.fresh(node.name)
     node.attributes |= {"kernel_shape": list(shape[2:]), "pads": [0, 0, 0, 0]}
-    graph.rewire(node, outputs=[found])
+    graph.rewire(node, outputs=[pooled])
     if max(shape[2:]) > _LARGEST:
         graph.become(node, "GlobalMaxPool", graph.fresh(f"{node.name}_2gmp"))
     name = f"{out}_mp_tile#1"
     sizes = graph.add_unknown(f"{name}_i1", (4,), "int64")
-    graph.put("Expand", name, [found, sizes], [out], after=node)
+    graph.put("Expand", name, [pooled, sizes], [out], after=node)
     graph.rewrites["convert_maxpool_to_maxpool_tile"] += 1
 
 
@@ -180,8 +180,8 @@ def _smaller_pools(graph: LoweringGraph, node: Node, kernel: int, pads: tuple[in
             steps.append((name, kernel, pads))
             return
         first = (kernel + 2) // 2
-        before = tuple(-(-each // 2) for each in pads)
-        after = tuple(each - done for each, done in zip(pads, before, strict=True))
+        before = tuple(-(-padding // 2) for padding in pads)
+        after = tuple(padding - done for padding, done in zip(pads, before, strict=True))
         split(f"{name}_{mark}", "1", first, before)
         split(name, "1", kernel + 1 - first, after)
 

@@ -50,9 +50,9 @@ def read_graph(graph: Graph) -> LoweringGraph:
         elif node.op_type != "Constant":
             nodes.append(_node(node))
     nodes = fold_constants(nodes, tensors)
-    for made in nodes:
-        if made.op == "Split" and len(made.inputs) == 1:
-            _give_sizes(made, tensors)
+    for split in nodes:
+        if split.op == "Split" and len(split.inputs) == 1:
+            _give_sizes(split, tensors)
     return LoweringGraph(
         nodes,
         tensors,
@@ -86,9 +86,9 @@ def _filled(node: ir.Node) -> Tensor | None:
     data = constant_of(shape) if shape is not None else None
     if data is None:
         return None
-    dims = tuple(int(each) for each in data.numpy())
-    given = node.attributes.get("value")
-    fill = given.as_tensor().numpy().reshape(-1)[0] if given is not None else np.float32(0)
+    dims = tuple(int(size) for size in data.numpy())
+    attribute = node.attributes.get("value")
+    fill = attribute.as_tensor().numpy().reshape(-1)[0] if attribute is not None else np.float32(0)
     name = str(node.outputs[0].name)
     return Tensor(name, dims, fill.dtype.name, lambda: np.broadcast_to(fill, dims), True)
 
@@ -99,8 +99,8 @@ def _node(node: ir.Node) -> Node:
         op=node.op_type,
         name=name,
         kind=node.op_type,
-        inputs=[str(each.name) if each is not None else "" for each in node.inputs],
-        outputs=[str(each.name) if each.name else "" for each in node.outputs],
+        inputs=[str(value.name) if value is not None else "" for value in node.inputs],
+        outputs=[str(value.name) if value.name else "" for value in node.outputs],
         attributes={key: _plain(attribute) for key, attribute in node.attributes.items()},
         sources=(name,),
     )
@@ -109,7 +109,7 @@ def _node(node: ir.Node) -> Node:
 def _give_sizes(split: Node, tensors: dict[str, Tensor]) -> None:
     """The compiler makes a constant of the sizes that it works out, as of those that are given."""
     axis = split.int("axis")
-    sizes = np.array([tensors[each].shape[axis] for each in split.outputs], np.int64)
+    sizes = np.array([tensors[tensor].shape[axis] for tensor in split.outputs], np.int64)
     name = f"{split.name}_split"
     tensors[name] = Tensor(name, sizes.shape, "int64", lambda: sizes)
     split.inputs.append(name)
@@ -131,11 +131,11 @@ _QDQ = ("QuantizeLinear", "DequantizeLinear")
 
 def ids_of_sources(layers: LayerMap) -> dict[str, str]:
     """Node of the loaded graph -> ``layer.id``; the first layer where a node became several."""
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     for layer in layers.layers:
         for name in (*layer.nodes, *layer.sources):
-            found.setdefault(name, layer.id)
-    return found
+            ids.setdefault(name, layer.id)
+    return ids
 
 
 def nodes_of_layers(layers: LayerMap, values: Mapping[str, T]) -> dict[str, T]:
@@ -143,12 +143,12 @@ def nodes_of_layers(layers: LayerMap, values: Mapping[str, T]) -> dict[str, T]:
 
     An id is the name of a node nearly always, so that it stands for that node as well.
     """
-    found: dict[str, T] = dict(values)
+    by_node: dict[str, T] = dict(values)
     for layer in layers.layers:
         value = values.get(layer.id)
         if value is not None:
-            found.update(dict.fromkeys((*layer.nodes, *layer.sources), value))
-    return found
+            by_node.update(dict.fromkeys((*layer.nodes, *layer.sources), value))
+    return by_node
 
 
 def without_qdq(graph: LoweringGraph) -> LoweringGraph:
@@ -189,6 +189,6 @@ def _renamed(nodes: Iterable[Node], old: str, new: str, inputs: list[str]) -> bo
         return False
     for node in nodes:
         if old in node.outputs:
-            node.outputs = [new if each == old else each for each in node.outputs]
+            node.outputs = [new if tensor == old else tensor for tensor in node.outputs]
             return True
     return False

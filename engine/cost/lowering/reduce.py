@@ -104,7 +104,7 @@ def make_means(graph: LoweringGraph, node: Node, context: Context) -> None:
     if axes != tuple(range(axes[0], axes[-1] + 1)):
         return
     before = math.prod(shape[: axes[0]])
-    size = math.prod(shape[each] for each in axes)
+    size = math.prod(shape[axis] for axis in axes)
     after = math.prod(shape[axes[-1] + 1 :])
     if after == 1 and before > 1:
         _mean_of_rows(graph, node, before, size)
@@ -117,7 +117,7 @@ def make_means(graph: LoweringGraph, node: Node, context: Context) -> None:
     turned = graph.transpose(mean, (0, 3, 2, 1), f"{mean}_tp", before=node)
     name = f"{turned}_rs"
     if node.int("keepdims", 1):
-        short = tuple(each for at, each in enumerate(shape) if at not in axes) or (1,)
+        short = tuple(dim for at, dim in enumerate(shape) if at not in axes) or (1,)
         turned = graph.reshape(turned, short, name, before=node)
         name = f"{node.name}#1_rs"
     graph.reshape(turned, graph.shape(result), name, result, before=node)
@@ -177,7 +177,9 @@ def _terms(node: Node) -> tuple[str, str, str] | None:
         return None
     inputs, result = equation.replace(" ", "").split("->")
     parts = inputs.split(",")
-    if len(parts) != 2 or any(len(set(each)) != len(each) for each in (*parts, result)):
+    if len(parts) != 2 or any(
+        len(set(subscripts)) != len(subscripts) for subscripts in (*parts, result)
+    ):
         return None
     return parts[0], parts[1], result
 
@@ -189,18 +191,18 @@ def _einsum(graph: LoweringGraph, node: Node, terms: tuple[str, str, str]) -> No
         return
     sizes = dict(zip(first, graph.shape(left), strict=True))
     sizes.update(zip(second, graph.shape(right), strict=True))
-    batch = [each for each in first if each in second and each in result]
-    inner = [each for each in first if each in second and each not in result]
-    rows = [each for each in first if each not in second]
-    columns = [each for each in second if each not in first]
-    if any(each not in result for each in (*rows, *columns)):
+    batch = [letter for letter in first if letter in second and letter in result]
+    inner = [letter for letter in first if letter in second and letter not in result]
+    rows = [letter for letter in first if letter not in second]
+    columns = [letter for letter in second if letter not in first]
+    if any(letter not in result for letter in (*rows, *columns)):
         return
 
     def count(letters: list[str]) -> int:
-        return math.prod(sizes[each] for each in letters)
+        return math.prod(sizes[letter] for letter in letters)
 
     def side(tensor: str, have: str, letters: list[str], width: int) -> str:
-        order = [have.index(each) for each in letters]
+        order = [have.index(letter) for letter in letters]
         if order != sorted(order):
             tensor = graph.transpose(tensor, tuple(order), before=node)
         wide = (count(batch), count(inner), 1, width)
@@ -209,16 +211,16 @@ def _einsum(graph: LoweringGraph, node: Node, terms: tuple[str, str, str]) -> No
     x = side(left, first, [*batch, *inner, *rows], count(rows))
     y = side(right, second, [*batch, *inner, *columns], count(columns))
     wide = (count(batch), count(rows), 1, count(columns))
-    made = graph.add_tensor(f"{x}_mm", wide, graph.tensors[left].dtype)
-    graph.put("exMatMul", made, [x, y], [made], before=node)
+    product = graph.add_tensor(f"{x}_mm", wide, graph.tensors[left].dtype)
+    graph.put("exMatMul", product, [x, y], [product], before=node)
     order = [*batch, *rows, *columns]
     end = node.outputs[0]
-    shape = tuple(sizes[each] for each in order)
+    shape = tuple(sizes[letter] for letter in order)
     if order == list(result):
-        graph.reshape(made, shape, f"{made}_rs", end, before=node)
+        graph.reshape(product, shape, f"{product}_rs", end, before=node)
     else:
-        flat = graph.reshape(made, shape, f"{made}_rs", before=node)
-        perm = tuple(order.index(each) for each in result)
+        flat = graph.reshape(product, shape, f"{product}_rs", before=node)
+        perm = tuple(order.index(letter) for letter in result)
         graph.transpose(flat, perm, f"{flat}_tp", end, before=node)
     graph.remove(node)
     graph.rewrites["convert_2in_einsum_to_exmatmul"] += 1
@@ -238,7 +240,7 @@ def make_slices(graph: LoweringGraph, node: Node, context: Context) -> None:
     piece = (*shape[:axis], 1, *shape[axis + 1 :])
     cut = graph.add_tensor(name, piece, graph.tensors[x].dtype)
     places = enumerate((at, at + 1, axis), 1)
-    consts = [graph.add_numbers(f"{name}_i{number}", each) for number, each in places]
+    consts = [graph.add_numbers(f"{name}_i{number}", numbers) for number, numbers in places]
     graph.put("Slice", name, [x, *consts], [cut], {"axis": axis}, before=node)
     graph.reshape(cut, graph.shape(result), f"{name}_rs", result, before=node)
     graph.remove(node)

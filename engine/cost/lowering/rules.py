@@ -78,9 +78,9 @@ def execution_order(graph: LoweringGraph) -> list[Node]:
     """All nodes as the compiler orders them: back from the last output, last inputs first."""
     order: list[Node] = []
     state: dict[Node, bool] = {}
-    ends = [graph.producer(each) for each in graph.outputs]
-    rest = [node for node in graph if not any(graph.has_readers(each) for each in node.outputs)]
-    stack: list[tuple[Node, bool]] = [(each, False) for each in (*rest, *ends) if each is not None]
+    ends = [graph.producer(tensor) for tensor in graph.outputs]
+    rest = [node for node in graph if not any(graph.has_readers(tensor) for tensor in node.outputs)]
+    stack: list[tuple[Node, bool]] = [(end, False) for end in (*rest, *ends) if end is not None]
     while stack:
         node, ready = stack.pop()
         if ready:
@@ -103,14 +103,14 @@ def sort_nodes(graph: LoweringGraph, context: Context) -> None:
     place = {node: at for at, node in enumerate(order)}
     waiting = {}
     for node in order:
-        makers = {graph.producer(each) for each in node.inputs if each} - {None, node}
+        makers = {graph.producer(tensor) for tensor in node.inputs if tensor} - {None, node}
         waiting[node] = len(makers)
     ready = [place[node] for node in order if waiting[node] == 0]
     done: list[Node] = []
     while ready:
         node = order[heappop(ready)]
         done.append(node)
-        readers = (reader for each in node.outputs if each for reader in graph.readers(each))
+        readers = (reader for tensor in node.outputs if tensor for reader in graph.readers(tensor))
         for reader in dict.fromkeys(readers):
             waiting[reader] -= 1
             if waiting[reader] == 0:

@@ -40,19 +40,19 @@ def _without_zeros(graph: LoweringGraph, group: list[Node]) -> list[Node]:
         array = graph.array(mask)
         if array is not None and not array.any() and graph.bypass(node):
             graph.rewrites["remove_invalid_add"] += 1
-            return [each for each in group if each is not node]
+            return [member for member in group if member is not node]
     return group
 
 
 def _fits(graph: LoweringGraph, group: list[Node]) -> bool:
     """Whether there are several in the batch, and nothing is spread over them but constants."""
     scores = graph.shape(group[0].outputs[0])
-    ends = (each for node in (group[0], group[-1]) for each in node.inputs)
+    ends = (tensor for node in (group[0], group[-1]) for tensor in node.inputs)
     others = [node.inputs[1] for node in group[1:-2]]
     return (
         scores[0] > 1
-        and all(graph.shape(each)[:2] == scores[:2] for each in ends)
-        and all(graph.is_const(each) or graph.shape(each) == scores for each in others)
+        and all(graph.shape(tensor)[:2] == scores[:2] for tensor in ends)
+        and all(graph.is_const(tensor) or graph.shape(tensor) == scores for tensor in others)
     )
 
 
@@ -68,10 +68,10 @@ def _turn_first(graph: LoweringGraph, product: Node) -> None:
     batch, rows, depth = graph.shape(flat)
     shape = (batch, depth, rows)
     wide = graph.reshape(turned, shape, before=scale)
-    made = graph.like(query, shape, f"{query}_sw")
+    scaled = graph.like(query, shape, f"{query}_sw")
     graph.remove(view)
-    graph.rewire(scale, inputs=[wide, factor], outputs=[made])
-    graph.transpose(made, (0, 2, 1), flat, before=product)
+    graph.rewire(scale, inputs=[wide, factor], outputs=[scaled])
+    graph.transpose(scaled, (0, 2, 1), flat, before=product)
     graph.rewrites["swap_mul_transpose"] += 1
 
 
@@ -82,14 +82,16 @@ def _flatten(graph: LoweringGraph, group: list[Node]) -> None:
         result = node.outputs[0]
         whole = graph.shape(result)
         inputs = []
-        for each in node.inputs:
-            if any(maker is graph.producer(each) for maker in group if maker is not node):
-                inputs.append(each)  # changed already
-            elif graph.is_const(each):
-                inputs.append(each if graph.is_number(each) else _flat_const(graph, each, whole))
+        for tensor in node.inputs:
+            if any(maker is graph.producer(tensor) for maker in group if maker is not node):
+                inputs.append(tensor)  # changed already
+            elif graph.is_const(tensor):
+                inputs.append(
+                    tensor if graph.is_number(tensor) else _flat_const(graph, tensor, whole)
+                )
             else:
-                flat = (count, *graph.shape(each)[2:])
-                inputs.append(graph.reshape(each, flat, before=node))
+                flat = (count, *graph.shape(tensor)[2:])
+                inputs.append(graph.reshape(tensor, flat, before=node))
         flat = (count, *whole[2:])
         if node is last:
             node.attributes["batched"] = 1
@@ -123,7 +125,7 @@ def _split_rows(graph: LoweringGraph, group: list[Node]) -> None:
 
     (B, N, heads, 3 D) is seen as (B * heads * 3, D, 1, N), ordered by part and split there.
     """
-    turns = [graph.producer(each) for each in (*group[0].inputs[:2], group[-1].inputs[1])]
+    turns = [graph.producer(tensor) for tensor in (*group[0].inputs[:2], group[-1].inputs[1])]
     ways = [(0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3)]
     makers: set[Node | None] = set()
     for turn, way in zip(turns, ways, strict=True):
@@ -136,9 +138,9 @@ def _split_rows(graph: LoweringGraph, group: list[Node]) -> None:
     if makers or split is None or len(split.outputs) != 3 or split.int("axis") not in (-1, 3):
         return
     view = graph.maker(split.inputs[0], "Reshape", alone=True)
-    parts = {graph.shape(each) for each in split.outputs}
+    parts = {graph.shape(output) for output in split.outputs}
     if view is not None and len(parts) == 1 and len(graph.shape(view.outputs[0])) == 4:
-        _gather(graph, view, split, [each for each in turns if each is not None])
+        _gather(graph, view, split, [turn for turn in turns if turn is not None])
 
 
 def _gather(graph: LoweringGraph, view: Node, split: Node, turns: list[Node]) -> None:
@@ -154,20 +156,20 @@ def _gather(graph: LoweringGraph, view: Node, split: Node, turns: list[Node]) ->
     turned = graph.transpose(x, (0, 2, 1), graph.unique(label), before=split)
     data = graph.reshape(turned, wide, view.name, graph.unique(f"{label}_rs"), before=split)
     order = graph.add_unknown(f"{label}_gather_i1", (wide[0],), "int64")
-    made = graph.add_tensor(graph.unique(f"{label}_gather"), wide, dtype)
+    gathered = graph.add_tensor(graph.unique(f"{label}_gather"), wide, dtype)
     graph.put(
         "Gather",
         f"{label}_gather",
         [data, order],
-        [made],
+        [gathered],
         {"axis": 0},
         before=split,
         sources=(*view.sources, *split.sources),
     )
     part = (batch * heads, depth, 1, rows)
     outputs = list(split.outputs)
-    pieces = [graph.add_tensor(graph.unique(f"{each}_sw"), part, dtype) for each in outputs]
-    graph.rewire(split, inputs=[made, *split.inputs[1:]], outputs=pieces)
+    pieces = [graph.add_tensor(graph.unique(f"{output}_sw"), part, dtype) for output in outputs]
+    graph.rewire(split, inputs=[gathered, *split.inputs[1:]], outputs=pieces)
     split.attributes["axis"] = 0
     for turn in turns:
         piece = pieces[outputs.index(turn.inputs[0])]

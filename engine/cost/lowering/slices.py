@@ -108,8 +108,8 @@ def drop_doubles(graph: LoweringGraph, context: Context) -> None:
         if node.op not in _DOUBLES or graph.is_output(node.outputs[0]) or len(node.outputs) > 1:
             continue
         numbers = tuple(
-            graph.shape(each) + _small(graph, each) if graph.is_const(each) else (each,)
-            for each in node.inputs
+            graph.shape(tensor) + _small(graph, tensor) if graph.is_const(tensor) else (tensor,)
+            for tensor in node.inputs
         )
         attributes = tuple(sorted((key, str(value)) for key, value in node.attributes.items()))
         key = (node.op, numbers, attributes)
@@ -136,9 +136,9 @@ def join_slices(graph: LoweringGraph, context: Context) -> None:
         if cut is not None:
             axis, start, end = cut
             cuts.setdefault((node.inputs[0], axis), []).append((start, end, node))
-    for (data, axis), found in cuts.items():
+    for (data, axis), pieces in cuts.items():
         length = graph.shape(data)[axis]
-        by_start = {start: (end, node) for start, end, node in reversed(found)}
+        by_start = {start: (end, node) for start, end, node in reversed(pieces)}
         ordered, at = [], 0
         while at < length and at in by_start:
             at, node = by_start[at]
@@ -179,7 +179,7 @@ def find_rolls(graph: LoweringGraph, context: Context) -> None:
         axis = node.int("axis") % rank
         if axis != split.int("axis") % rank:
             continue
-        if any(graph.only_reader(each) is not node for each in split.outputs):
+        if any(graph.only_reader(output) is not node for output in split.outputs):
             continue
         name = graph.fresh(f"{node.name}_2gather")
         _roll(graph, name, split.inputs[0], axis, node, (*split.sources, *node.sources))
@@ -249,11 +249,11 @@ def _starts(graph: LoweringGraph, node: Node) -> dict[int, int] | None:
     starts, _, axes, steps = [*map(graph.whole, node.inputs[1:]), None, None][:4]
     if starts is None or (steps is not None and any(step != 1 for step in steps)):
         return None
-    named = list(range(len(starts))) if axes is None else [each % len(shape) for each in axes]
-    found = {}
+    named = list(range(len(starts))) if axes is None else [axis % len(shape) for axis in axes]
+    by_axis = {}
     for axis in (at for at in range(len(shape)) if shape[at] != out[at]):
         if axis not in named:
             return None
         start = starts[named.index(axis)]
-        found[axis] = max(0, start + shape[axis]) if start < 0 else start
-    return found or None
+        by_axis[axis] = max(0, start + shape[axis]) if start < 0 else start
+    return by_axis or None

@@ -46,15 +46,15 @@ def spell_elementwise(graph: LoweringGraph, node: Node, context: Context) -> Non
 
 def _add_up(graph: LoweringGraph, node: Node) -> None:
     total, *others = node.inputs
-    found = graph.tensors[node.outputs[0]]
+    entry = graph.tensors[node.outputs[0]]
     following = graph.following(node)
     graph.remove(node)
-    for at, each in enumerate(others, 1):
+    for at, term in enumerate(others, 1):
         name = graph.fresh(f"{node.name}_2add{at}")
         added = node.outputs[0]
         if at < len(others):
-            added = graph.add_tensor(f"{name}_o", found.shape, found.dtype)
-        graph.put("Add", name, [total, each], [added], before=following, sources=node.sources)
+            added = graph.add_tensor(f"{name}_o", entry.shape, entry.dtype)
+        graph.put("Add", name, [total, term], [added], before=following, sources=node.sources)
         total = added
     graph.rewrites["convert_sum_to_add"] += 1
 
@@ -98,7 +98,7 @@ def spell_focus(graph: LoweringGraph, node: Node, context: Context) -> None:
     axis = node.int("axis") % 4
     if len(node.inputs) != 4 or axis not in (1, 3):
         return
-    phases = [_phase(graph, each, first=2 if axis == 1 else 1) for each in node.inputs]
+    phases = [_phase(graph, tensor, first=2 if axis == 1 else 1) for tensor in node.inputs]
     (x, *others) = {root for root, _ in phases}
     order = (0, 1, 2, 3) if axis == 1 else (0, 3, 1, 2)
     if others or len(graph.shape(x)) != 4:
@@ -124,8 +124,8 @@ def spell_focus(graph: LoweringGraph, node: Node, context: Context) -> None:
     )
     if axis == 3:
         graph.transpose(pixels, (0, 2, 3, 1), f"{name}_tp", result, before=following)
-    for each in node.inputs:
-        conv.sources = (*conv.sources, *_drop_chain(graph, each))
+    for tensor in node.inputs:
+        conv.sources = (*conv.sources, *_drop_chain(graph, tensor))
     graph.rewrites["convert_slice_concat_to_conv"] += 1
 
 
@@ -144,7 +144,7 @@ def _phase(graph: LoweringGraph, tensor: str, first: int) -> tuple[str, tuple[in
     """
     phase = [-1, -1]
     while (maker := graph.maker(tensor, "Slice")) is not None:
-        numbers = [each for each in map(graph.whole, maker.inputs[1:]) if each is not None]
+        numbers = [values for values in map(graph.whole, maker.inputs[1:]) if values is not None]
         if len(numbers) != 4:
             break
         starts, _, axes, steps = numbers

@@ -142,10 +142,10 @@ def _cut(
         _part_of(graph, node, f"{name}_tile{at}", part, results[at], sizes[at], bias=at == 0)
     total, *others = results
     mark = "convtranspose_add" if node.op == "ConvTranspose" else "conv_add"
-    for at, each in enumerate(others, 1):
+    for at, other in enumerate(others, 1):
         label = f"{out}_tile{0 if at == 1 else at}_{mark}"
-        added = out if each is others[-1] else graph.add_tensor(label, shape, dtype)
-        graph.put("Add", label, [total, each], [added], before=node)
+        added = out if other is others[-1] else graph.add_tensor(label, shape, dtype)
+        graph.put("Add", label, [total, other], [added], before=node)
         total = added
     graph.remove(node)
 
@@ -192,11 +192,11 @@ def _most_spread(graph: LoweringGraph, node: Node, context: Context) -> int:
         return 0
     outputs, channels, *kernel = graph.shape(node.inputs[1])
     rows = (kernel[0] - 1) * gap + 1
-    each = rows * graph.shape(node.inputs[0])[3] + prod(kernel) * outputs
+    per_channel = rows * graph.shape(node.inputs[0])[3] + prod(kernel) * outputs
     limit = _SPREAD_BYTES[context.family]
-    if each * channels * (1 if context.dtype == "int8" else 2) <= limit:
+    if per_channel * channels * (1 if context.dtype == "int8" else 2) <= limit:
         return 0
-    return max(limit // (2 * each) // 8 * 8, 8)
+    return max(limit // (2 * per_channel) // 8 * 8, 8)
 
 
 def _halve(graph: LoweringGraph, node: Node, sizes: list[int]) -> None:
@@ -215,9 +215,9 @@ def _halve(graph: LoweringGraph, node: Node, sizes: list[int]) -> None:
     sources = node.sources
     graph.remove(node)
     total, *others = results
-    for at, each in enumerate(others, 1):
+    for at, other in enumerate(others, 1):
         label = name if at == 1 else f"{name}_add{at}"
-        added = out if each is others[-1] else graph.add_tensor(f"{label}_o", shape, dtype)
+        added = out if other is others[-1] else graph.add_tensor(f"{label}_o", shape, dtype)
         after = graph.producer(results[-1] if at == 1 else total)
-        graph.put("Add", label, [total, each], [added], after=after, sources=sources, dtype=half)
+        graph.put("Add", label, [total, other], [added], after=after, sources=sources, dtype=half)
         total = added

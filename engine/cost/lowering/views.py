@@ -30,8 +30,8 @@ class View:
     """The dimensions of a tensor as factors of those that it started with."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
-        self.start = [[_Part(each)] if each > 1 else [] for each in shape]
-        self.dims = [list(each) for each in self.start]
+        self.start = [[_Part(size)] if size > 1 else [] for size in shape]
+        self.dims = [list(parts) for parts in self.start]
         self.start_shape = shape
         self.shape = shape
 
@@ -39,8 +39,8 @@ class View:
         """Reorder; False where ``perm`` does not fit."""
         if sorted(perm) != list(range(len(self.dims))):
             return False
-        self.dims = [self.dims[each] for each in perm]
-        self.shape = tuple(self.shape[each] for each in perm)
+        self.dims = [self.dims[axis] for axis in perm]
+        self.shape = tuple(self.shape[axis] for axis in perm)
         return True
 
     def reshape(self, shape: tuple[int, ...]) -> bool:
@@ -85,7 +85,7 @@ def view_of(graph: LoweringGraph, root: str, path: list[Node]) -> View | None:
 
 def inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
     """Axes that undo a transposition."""
-    return tuple(perm.index(each) for each in range(len(perm)))
+    return tuple(perm.index(axis) for axis in range(len(perm)))
 
 
 def four(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -114,7 +114,7 @@ def shortest_steps(view: View) -> list[Step] | None:
     first = _transpose_first(source, base, target, starts, after)
     last = _reshape_first(source, target, end, ends, before)
     if first is not None and last is not None:
-        dims = [sum(each > 1 for each in shape) for shape in (base, end)]
+        dims = [sum(size > 1 for size in shape) for shape in (base, end)]
         if len(first) == len(last):
             return first if dims[0] <= dims[1] else last
         return first if len(first) < len(last) else last
@@ -130,25 +130,25 @@ def _plain(source: tuple[int, ...], target: tuple[int, ...]) -> list[Step]:
 
 
 def _long(shape: tuple[int, ...]) -> list[int]:
-    return [each for each in shape if each > 1]
+    return [size for size in shape if size > 1]
 
 
 def _slots(shape: tuple[int, ...]) -> list[int]:
-    return [at for at, each in enumerate(shape) if each > 1]
+    return [at for at, size in enumerate(shape) if size > 1]
 
 
 def _perm(base: tuple[int, ...], target: tuple[int, ...], order: list[int]) -> tuple[int, ...]:
     """Axes that bring ``base`` to ``target``, whose long dimensions come from ``order``."""
-    ones = [at for at, each in enumerate(base) if each == 1]
+    ones = [at for at, size in enumerate(base) if size == 1]
     left = list(order)
     perm = [-1] * len(target)
-    for at, each in enumerate(target):
-        if each > 1:
+    for at, size in enumerate(target):
+        if size > 1:
             perm[at] = left.pop(0)
         elif at in ones:
             perm[at] = at
             ones.remove(at)
-    return tuple(ones.pop(0) if each < 0 else each for each in perm)
+    return tuple(ones.pop(0) if axis < 0 else axis for axis in perm)
 
 
 def _transpose_first(
@@ -162,16 +162,16 @@ def _transpose_first(
     if order is None:
         return None
     steps = [Step(base)] if base != source else []
-    if len(target) == 4 and _long(target) == [base[each] for each in order]:
+    if len(target) == 4 and _long(target) == [base[axis] for axis in order]:
         return [*steps, Step(target, _perm(base, target, order))]
     slots = _slots(base)
     perm = list(range(4))
     if len(target) == 3 and target[0] == 1 and slots == [1, 2, 3]:
         slots = [0, 1, 3]  # rows and columns of pixels as (rows, columns, 1, values)
         perm[2] = 0
-    for slot, each in zip(slots, order, strict=True):
-        perm[slot] = each
-    shape = tuple(base[each] for each in perm)
+    for slot, axis in zip(slots, order, strict=True):
+        perm[slot] = axis
+    shape = tuple(base[axis] for axis in perm)
     steps.append(Step(shape, tuple(perm)))
     return steps if shape == target else [*steps, Step(target)]
 
@@ -188,11 +188,11 @@ def _reshape_first(
         return None
     slots = _slots(end)
     shape = list(end)
-    for slot, each in zip(slots, order, strict=True):
-        shape[slot] = end[each]
-    wanted = [slots[order.index(each)] for each in slots]
+    for slot, axis in zip(slots, order, strict=True):
+        shape[slot] = end[axis]
+    targets = [slots[order.index(axis)] for axis in slots]
     steps = [Step(tuple(shape))] if tuple(shape) != source else []
-    steps.append(Step(end, _perm(tuple(shape), end, wanted)))
+    steps.append(Step(end, _perm(tuple(shape), end, targets)))
     return steps if end == target else [*steps, Step(target)]
 
 
@@ -216,8 +216,8 @@ def _through_runs(
     pad = [1] * (4 - len(runs))
     shape = (*pad, *sizes)
     order = sorted(range(len(runs)), key=lambda at: place[id(runs[at][0])])
-    perm = (*range(len(pad)), *(len(pad) + each for each in order))
-    middle = tuple(shape[each] for each in perm)
+    perm = (*range(len(pad)), *(len(pad) + axis for axis in order))
+    middle = tuple(shape[axis] for axis in perm)
     steps = [Step(shape)] if shape != source else []
     steps.append(Step(middle, perm))
     return steps if middle == target else [*steps, Step(target)]
@@ -225,10 +225,10 @@ def _through_runs(
 
 def _order(dims: list[list[_Part]], parts: list[_Part]) -> list[int] | None:
     """The order in which whole dimensions make up a row of factors; None where they do not."""
-    found = []
+    order = []
     owner = {}
-    for at, each in enumerate(dims):
-        members = _resolved([each])
+    for at, dim in enumerate(dims):
+        members = _resolved([dim])
         if members:
             owner[id(members[0])] = (at, members)
     rest = deque(parts)
@@ -239,8 +239,8 @@ def _order(dims: list[list[_Part]], parts: list[_Part]) -> list[int] | None:
         for member in start[1]:
             if not rest or rest.popleft() is not member:
                 return None
-        found.append(start[0])
-    return found
+        order.append(start[0])
+    return order
 
 
 def _fitted(shape: tuple[int, ...], parts: list[_Part]) -> list[list[_Part]]:
@@ -256,12 +256,12 @@ def _fitted(shape: tuple[int, ...], parts: list[_Part]) -> list[list[_Part]]:
 
 def _resolved(dims: list[list[_Part]]) -> list[_Part]:
     """The factors of all dimensions in a row, as far as they were split."""
-    found = []
+    resolved = []
     stack = [part for dim in reversed(dims) for part in reversed(dim)]
     while stack:
         part = stack.pop()
         if part.halves is None:
-            found.append(part)
+            resolved.append(part)
         else:
             stack.extend(reversed(part.halves))
-    return found
+    return resolved

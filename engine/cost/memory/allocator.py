@@ -142,20 +142,21 @@ def placing_order(
     """
     written = {name for layer in lowered.layers for name in layer.outputs}
     times = [
-        (each.first, each.name in written, 0 if each.name in written else at)
-        for at, each in enumerate(buffers)
+        (buffer.first, buffer.name in written, 0 if buffer.name in written else at)
+        for at, buffer in enumerate(buffers)
     ]
     if len(set(times)) == len(times):
         return list(range(len(buffers)))
-    found = [
-        (each.name, time, at) for at, (each, time) in enumerate(zip(buffers, times, strict=True))
+    entries = [
+        (buffer.name, time, at)
+        for at, (buffer, time) in enumerate(zip(buffers, times, strict=True))
     ]
-    found += [(view.name, (view.first, True, 0), -1) for view in views]
+    entries += [(view.name, (view.first, True, 0), -1) for view in views]
     constants = {name for layer in lowered.layers for name in layer.consts}
-    found += [(name, (-1, False, 0), -1) for name in constants]
-    found.sort(key=lambda each: each[0])
-    sorted_places = unstable_order([time for _, time, _ in found])
-    return [found[at][2] for at in sorted_places if found[at][2] >= 0]
+    entries += [(name, (-1, False, 0), -1) for name in constants]
+    entries.sort(key=lambda entry: entry[0])
+    sorted_places = unstable_order([time for _, time, _ in entries])
+    return [entries[at][2] for at in sorted_places if entries[at][2] >= 0]
 
 
 def unstable_order(keys: Sequence[tuple[int, ...]]) -> list[int]:

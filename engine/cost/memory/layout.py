@@ -145,11 +145,11 @@ def _flat_bytes(
     step = 8 if npu.family == "rk3566" else ALIGNMENT
     if len(shape) == 3:
         padded = padded_bytes((shape[0], shape[1], 1, shape[2]), size, npu)
-        made = writer is not None and is_unfolded(writer, lowered) and writer.target == "NPU"
-        made = made or _reshaped_map(writer, lowered)
+        flat = writer is not None and is_unfolded(writer, lowered) and writer.target == "NPU"
+        flat = flat or _reshaped_map(writer, lowered)
         if npu.family == "rk3566":
             return padded
-        if made or (writer is None and npu.family != "rk3562"):
+        if flat or (writer is None and npu.family != "rk3562"):
             return aligned(padded, step)
     return aligned(math.prod(shape) * size, step)
 
@@ -199,7 +199,9 @@ def in_rows(name: str, npu: NpuProfile, lowered: Lowered) -> bool:
     if len(readers) != 1 or readers[0].kind != "Transpose" or readers[0].target != "NPU":
         return False
     turned = readers[0].outputs[0]
-    if any(each.kind == "exNorm" and each.target == "CPU" for each in lowered.readers[turned]):
+    if any(
+        reader.kind == "exNorm" and reader.target == "CPU" for reader in lowered.readers[turned]
+    ):
         return True
     after = lowered.shape(turned)
     moved = shape[2] > 1 or (shape[0] > 1 and len(after) == 4 and after[0] == 1 < after[2])
@@ -223,8 +225,8 @@ def widened(name: str, npu: NpuProfile, lowered: Lowered) -> bool:
     Found on RK3566 and RK3588, whatever writes it; in int8 and on the others it has not.
     """
     return npu.family in ("rk3566", "rk3588") and any(
-        each.kind == "exNorm" and each.target == "NPU" and each.dtype == "float16"
-        for each in lowered.readers.get(name, ())
+        reader.kind == "exNorm" and reader.target == "NPU" and reader.dtype == "float16"
+        for reader in lowered.readers.get(name, ())
     )
 
 

@@ -156,7 +156,9 @@ def _moved(move: _Move, shared: bool) -> int | None:
     if not in_groups(layer.inputs[0], lowered):
         return None
     readers = lowered.readers.get(layer.outputs[0], ())
-    turned = len(after) == 4 and after[2] > 1 and any(each.kind == "Transpose" for each in readers)
+    turned = (
+        len(after) == 4 and after[2] > 1 and any(reader.kind == "Transpose" for reader in readers)
+    )
     return _through_rows(move, rows=rows, turned=turned) or None
 
 
@@ -175,8 +177,8 @@ def _rearranged(move: _Move, shared: bool) -> int | None:
         return 2 * plain
     if move.family != "rk2118" or whole:
         return None
-    rows = {channels * each * move.size for each in (pixels, aligned(pixels, 4))}
-    return 4 * plain + sum(aligned(each, 16) for each in rows)
+    rows = {channels * count * move.size for count in (pixels, aligned(pixels, 4))}
+    return 4 * plain + sum(aligned(row, 16) for row in rows)
 
 
 def _unfolded(move: _Move) -> int:
@@ -212,8 +214,8 @@ def _through_rows(move: _Move, *, rows: bool, turned: bool) -> int:
     in ``rows`` it is not padded; RK3588 pads its columns where it is ``turned`` next.
     """
     before, after, size, group = move.before, move.after, move.size, move.group
-    sides = [before] if rows else [each for each in (before, after) if len(each) == 4]
-    if len(after) < 3 or any(each[2] * each[3] == 1 for each in sides):
+    sides = [before] if rows else [side for side in (before, after) if len(side) == 4]
+    if len(after) < 3 or any(side[2] * side[3] == 1 for side in sides):
         return 0
     broken = [(c % group > 0, h * w % group > 0) for _, c, h, w in sides]
     if not any(map(any, broken)):
@@ -301,7 +303,8 @@ def _exchanged(move: _Move) -> int:
     else:
         readers = lowered.readers.get(name, ())
         left = bool(readers) and all(
-            each.kind == "Reshape" and len(lowered.shape(each.outputs[0])) != 4 for each in readers
+            reader.kind == "Reshape" and len(lowered.shape(reader.outputs[0])) != 4
+            for reader in readers
         )
     first = aligned(channels, group) * aligned(columns, group)
     if whole and (channels == group or (left and channels >= columns)):

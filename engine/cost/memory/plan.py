@@ -54,13 +54,13 @@ class MemoryPlan:
 def plan_memory(lowered: Lowered, npu: NpuProfile) -> MemoryPlan:
     """Place every tensor as the vendor's compiler does."""
     lowered = settled(lowered)
-    found = needed(lowered, npu)
-    starts = place(found.buffers)
-    rows = [*zip(found.buffers, starts, strict=True)]
-    rows += [(view, starts[home]) for view, home in found.views]
+    needs = needed(lowered, npu)
+    starts = place(needs.buffers)
+    rows = [*zip(needs.buffers, starts, strict=True)]
+    rows += [(view, starts[home]) for view, home in needs.views]
     spans = tuple(
-        TensorSpan(each.name, start, start + each.size, each.first, each.last)
-        for each, start in rows
+        TensorSpan(buffer.name, start, start + buffer.size, buffer.first, buffer.last)
+        for buffer, start in rows
     )
     internal = max((span.end for span in spans), default=0)
     return MemoryPlan(internal, weight_bytes(lowered, npu), spans)

@@ -43,8 +43,8 @@ def row_bytes(shape: tuple[int, ...], size: int, npu: NpuProfile) -> int:
 
 def beside(writer: LoweredLayer | None, readers: Collection[LoweredLayer]) -> bool:
     """Whether a recurrent layer or a conversion of types writes or reads a feature."""
-    found = {each.kind for each in (*readers, *((writer,) if writer is not None else ()))}
-    return bool(found & {*RECURRENT, "exDataConvert"})
+    kinds = {layer.kind for layer in (*readers, *((writer,) if writer is not None else ()))}
+    return bool(kinds & {*RECURRENT, "exDataConvert"})
 
 
 def in_rows(
@@ -66,7 +66,7 @@ def in_rows(
         return True
     if writer.kind not in RECURRENT:
         return False
-    return writer.target == "NPU" or any(each.kind == "exDataConvert" for each in readers)
+    return writer.target == "NPU" or any(reader.kind == "exDataConvert" for reader in readers)
 
 
 def recurrent_working(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> tuple[int, ...]:
@@ -81,7 +81,7 @@ def recurrent_working(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) ->
     if len(source.shape) != 3 or not layer.consts:
         return ()
     size = 2 if layer.dtype == "float16" else 1
-    copies = [row_bytes(each.shape, size, npu) for each in (source, result)]
+    copies = [row_bytes(tensor.shape, size, npu) for tensor in (source, result)]
     if layer.target != "NPU":
         if gates(layer) == 4:
             return (3 * ALIGNMENT,)
@@ -93,15 +93,17 @@ def recurrent_working(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) ->
         copy if length * size % npu.atom_bytes else ALIGNMENT
         for copy, length in zip(copies, (values, hidden), strict=True)
     ]
-    each, more = _ROWS_A_STEP[gates(layer)]
-    rows = weight[0] * batch * (each * aligned(steps, 4) + more)
+    per_step, more = _ROWS_A_STEP[gates(layer)]
+    rows = weight[0] * batch * (per_step * aligned(steps, 4) + more)
     return (rows * aligned(2 * hidden, ALIGNMENT), *needed)
 
 
 def table_bytes(lowered: Lowered, npu: NpuProfile) -> int:
     """What LSTM layers on the NPU add to all constants beyond weights and biases, once a model."""
-    found = any(each.kind.endswith("LSTM") and each.target == "NPU" for each in lowered.layers)
-    return _TABLES.get(npu.family, 0) if found else 0
+    has_lstm = any(
+        layer.kind.endswith("LSTM") and layer.target == "NPU" for layer in lowered.layers
+    )
+    return _TABLES.get(npu.family, 0) if has_lstm else 0
 
 
 def recurrent_constants(
@@ -122,7 +124,7 @@ def recurrent_constants(
         stored: (inputs, outputs, dtype) -> bytes of the weight and of the bias of such a
             convolution.
     """
-    shapes = [lowered.shape(each) for each in layer.consts]
+    shapes = [lowered.shape(tensor) for tensor in layer.consts]
     directions, gated, inputs = shapes[0]
     hidden = gated // gates(layer)
     # without biases the compiler writes zeros
@@ -131,14 +133,14 @@ def recurrent_constants(
         sizes = [(name, shape) for name, shape in zip(layer.consts, shapes, strict=True)]
         if len(sizes) < 3:
             sizes.append((biases, (directions, 2 * gated)))
-        found = [
+        constants = [
             (name, 4 * aligned(shape[0], npu.atom_bytes) * math.prod(shape[1:]))
             for name, shape in sizes
         ]
     else:
         dtype: NpuDtype = "float16" if layer.dtype == "float16" else "int8"
         times = directions * gates(layer)
-        found = [
+        constants = [
             (layer.consts[0], times * stored(inputs, hidden, dtype)[0]),
             (layer.consts[1], times * stored(hidden, hidden, dtype)[0]),
             (biases, 2 * times * stored(hidden, hidden, dtype)[1]),
@@ -147,6 +149,6 @@ def recurrent_constants(
         name = f"{layer.outputs[0]}_input_proj"
         half = npu.atom("float16") if layer.target == "NPU" else 8
         once = directions if layer.target == "NPU" else aligned(directions, npu.atom_bytes)
-        found.append((name, 4 * hidden * aligned(hidden, half)))
-        found.append((f"{name}B", 4 * once * hidden))
-    return found
+        constants.append((name, 4 * hidden * aligned(hidden, half)))
+        constants.append((f"{name}B", 4 * once * hidden))
+    return constants

@@ -40,7 +40,7 @@ def weight_bytes(lowered: Lowered, npu: NpuProfile) -> int:
 
 def _table_bytes(lowered: Lowered, npu: NpuProfile) -> int:
     """What the total of RK3588 has beyond the constants: the same 2 KB for every model."""
-    recurrent = {each.kind for each in lowered.layers if each.target == "NPU"} <= set(RECURRENT)
+    recurrent = {layer.kind for layer in lowered.layers if layer.target == "NPU"} <= set(RECURRENT)
     return 2048 if npu.family == "rk3588" and not recurrent else 0
 
 
@@ -50,7 +50,7 @@ def constant_bytes(lowered: Lowered, npu: NpuProfile) -> list[tuple[str, int]]:
     Each convolution has a bias of its own, though several may share it in the graph: its name is
     the weight's with ``_bias_`` and the layer's place. In int8 one is added where there is none.
     """
-    images = {each for each in lowered.inputs if is_image(lowered.tensors[each])}
+    images = {tensor for tensor in lowered.inputs if is_image(lowered.tensors[tensor])}
     sizes: dict[str, int] = {}
     for place, layer in enumerate(lowered.layers):
         image = layer.kind == "Conv" and not images.isdisjoint(layer.inputs[:1])
@@ -62,7 +62,7 @@ def constant_bytes(lowered: Lowered, npu: NpuProfile) -> list[tuple[str, int]]:
 def _of_layer(
     layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, *, image: bool, place: int
 ) -> list[tuple[str, int]]:
-    found = []
+    rows = []
     rest = layer.consts
     if layer.kind in RECURRENT:
 
@@ -73,18 +73,18 @@ def _of_layer(
         return recurrent_constants(layer, lowered, npu, stored)
     dtype: NpuDtype = "float16" if layer.dtype == "float16" else "int8"
     if layer.kind == "Resize":
-        each = 8 * npu.macs_out[dtype]
+        size = 8 * npu.macs_out[dtype]
         # a region that is not given is a constant, too, one for all of them
         names = (*rest, "empty_placeholder_0") if len(rest) == 1 else rest
-        return [(name, each) for name in names if lowered.shape(name) != (0,)]
+        return [(name, size) for name in names if lowered.shape(name) != (0,)]
     if layer.kind in ("Conv", "ConvTranspose") and rest and layer.outputs and layer.inputs:
         weight = rest[0]
         channels = _length(lowered.shape(layer.outputs[0]), 1)
-        found.append((weight, _weight(layer, lowered, npu, dtype, image=image)))
+        rows.append((weight, _weight(layer, lowered, npu, dtype, image=image)))
         if len(rest) > 1 or dtype == "int8":
             bias = _bias(channels, npu, dtype, depthwise=layer.depthwise)
             bias = _INT4_BIAS * aligned(channels, npu.macs_out[dtype]) if layer.int4 else bias
-            found.append((f"{weight}_bias_{place}", bias))
+            rows.append((f"{weight}_bias_{place}", bias))
         rest = rest[2:]
     spread = spread_columns(layer, lowered, npu)
     if spread:
@@ -95,10 +95,10 @@ def _of_layer(
         tensor = lowered.tensors[name]
         shape = tensor.shape or (1, 1, 1, 1)
         if layer.kind in _ELEMENTWISE and layer.target == "NPU" and len(shape) == 4:
-            found.append((name, _operand(shape, layer.kind, npu, dtype)))
+            rows.append((name, _operand(shape, layer.kind, npu, dtype)))
             continue
-        found.append((name, prod(tensor.shape) * _stored_bytes(tensor.dtype, layer, npu)))
-    return found
+        rows.append((name, prod(tensor.shape) * _stored_bytes(tensor.dtype, layer, npu)))
+    return rows
 
 
 def _operand(shape: tuple[int, ...], kind: str, npu: NpuProfile, dtype: NpuDtype) -> int:
@@ -109,8 +109,8 @@ def _operand(shape: tuple[int, ...], kind: str, npu: NpuProfile, dtype: NpuDtype
     """
     if shape[2] * shape[3] > 1:
         return padded_bytes(shape, 1 if dtype == "int8" else 2, npu)
-    each = 2 if kind == "Mul" and shape[1] > 1 else 4
-    return shape[0] * each * aligned(shape[1], max(npu.macs_out[dtype], 1))
+    item_size = 2 if kind == "Mul" and shape[1] > 1 else 4
+    return shape[0] * item_size * aligned(shape[1], max(npu.macs_out[dtype], 1))
 
 
 def _columns(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, spread: int) -> int:
@@ -235,30 +235,30 @@ _EACH_PART = 1024
 def kept_tables(lowered: Lowered, npu: NpuProfile) -> int:
     """Bytes of all tables of a model; 0 on other families."""
     layers = [
-        each
-        for each in lowered.layers
-        if each.target == "NPU" and each.kind not in ("InputOperator", "OutputOperator")
+        layer
+        for layer in lowered.layers
+        if layer.target == "NPU" and layer.kind not in ("InputOperator", "OutputOperator")
     ]
     if npu.family not in WIDE or not layers:
         return 0
-    return _ONCE + sum(_table_bytes_of(each, npu, lowered) for each in layers)
+    return _ONCE + sum(_table_bytes_of(layer, npu, lowered) for layer in layers)
 
 
 def _table_bytes_of(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
     half = layer.dtype == "float16"
     looked_up = _LOOK_UP if any(word in layer.op for word in _LOOKED_UP) else 0
     if layer.kind in ("Conv", "ConvTranspose"):
-        fused = sum(each[half] for name, each in _FUSED.items() if name in layer.op)
+        fused = sum(sizes[half] for name, sizes in _FUSED.items() if name in layer.op)
         return looked_up + fused + (0 if half and not layer.depthwise else 512)
     if layer.kind in _BY_KIND:
         return _BY_KIND[layer.kind][half]
     if layer.kind == "Resize":
         return 2304 if layer.mode in ("", "nearest") else 512
-    given = any(lowered.shape(name)[2:] in ((), (1, 1)) for name in layer.consts)
+    by_channel = any(lowered.shape(name)[2:] in ((), (1, 1)) for name in layer.consts)
     if layer.kind == "Mul":
-        return 512 * given if half else 1024
+        return 512 * by_channel if half else 1024
     if layer.kind in _SUMS:
-        return 1024 * ((0 if half else 2) + given)
+        return 1024 * ((0 if half else 2) + by_channel)
     if layer.kind in ("Concat", "Split"):
         return 0 if half else _EACH_PART * _rescaled(layer, npu, lowered)
     return looked_up

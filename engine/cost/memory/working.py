@@ -167,12 +167,12 @@ def _exponents(family: str, half: bool, rows: int, keys: int) -> int:
     if key not in _SHARES:
         return 0
     if keys <= 16:
-        constants, each = _FEW_SHARES[key][keys > 8]
-        return constants + each * rows
+        constants, per_row = _FEW_SHARES[key][keys > 8]
+        return constants + per_row * rows
     constants, buffers = _SHARES[key]
     return constants + sum(
-        each * aligned(rows, step) * (aligned(keys, group) if group else 1)
-        for each, group, step in buffers
+        per_row * aligned(rows, step) * (aligned(keys, group) if group else 1)
+        for per_row, group, step in buffers
     )
 
 
@@ -200,8 +200,8 @@ def _matrix(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
     copies = npu.family == "rk3566" and size == 1
 
     def features(count: int, whole: int) -> int:
-        each = aligned(count, group)
-        return pixels * (batch * each + whole - each) * size
+        padded = aligned(count, group)
+        return pixels * (batch * padded + whole - padded) * size
 
     weights = aligned(batch * wide * deep * size)
     copied = aligned(features(inner, deep)) if copies or inner != deep else 0
@@ -256,13 +256,13 @@ def _softmax(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
     """
     shape = lowered.shape(layer.inputs[0])
     rows = math.prod(shape[2:])
-    found = 0
+    size = 0
     if len(shape) == 4 and shape[0] == 1 < rows:
         half = lowered.tensors[layer.inputs[0]].dtype == "float16"
-        found = _exponents(npu.family, half, aligned(rows, 4), shape[1])
+        size = _exponents(npu.family, half, aligned(rows, 4), shape[1])
     if npu.family == "rv1106b" and len(shape) == 4:
-        found = 8 * math.prod(shape) + 8 * (shape[0] - 1) * rows + 64
-    return found or 8 * math.prod(shape)
+        size = 8 * math.prod(shape) + 8 * (shape[0] - 1) * rows + 64
+    return size or 8 * math.prod(shape)
 
 
 _BY_KIND: dict[str, Callable[[LoweredLayer, NpuProfile, Lowered], int]] = {

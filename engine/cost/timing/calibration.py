@@ -58,8 +58,8 @@ def calibrate(
     Raises:
         UsageError: a time is not above 0, or there is none.
     """
-    times = [float(each) for each in measured_ms]
-    if not times or not all(isfinite(each) and each > 0 for each in times):
+    times = [float(ms) for ms in measured_ms]
+    if not times or not all(isfinite(ms) and ms > 0 for ms in times):
         raise UsageError(
             "The run has no times to calibrate with.",
             cause="A time is missing, or not above 0.",
@@ -71,9 +71,9 @@ def calibrate(
             remedy="Calibrate with another model.",
         )
     middle = sorted(times)[len(times) // 2]
-    logs = [log(each) for each in times]
+    logs = [log(ms) for ms in times]
     mean = sum(logs) / len(logs)
-    own = sqrt(sum((each - mean) ** 2 for each in logs) / len(logs))
+    own = sqrt(sum((value - mean) ** 2 for value in logs) / len(logs))
     noise = hypot(_REPEATED, own)
     expected = log(estimate.time.high / estimate.time.value) / _QUANTILE
     weight = expected**2 / (expected**2 + noise**2) if expected > 0 else 0.0

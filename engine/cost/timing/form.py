@@ -37,13 +37,13 @@ _NUMBERS = [each.name for each in fields(LayerWork) if each.name not in (*_CHOIC
 def columns_of(works: Sequence[LayerWork]) -> Columns:
     """The columns of a sequence of layers; what is not in a list has the place behind its last."""
     columns: dict[str, npt.NDArray[Any]] = {
-        name: np.array([getattr(each, name) for each in works], dtype=np.float64)
+        name: np.array([getattr(work, name) for work in works], dtype=np.float64)
         for name in _NUMBERS
     }
     for name, names in _CHOICES.items():
-        places = {each: at for at, each in enumerate(names)}
-        found = [places.get(getattr(each, name), len(names)) for each in works]
-        columns[name] = np.array(found, dtype=np.int64)
+        places = {name: at for at, name in enumerate(names)}
+        codes = [places.get(getattr(work, name), len(names)) for work in works]
+        columns[name] = np.array(codes, dtype=np.int64)
     return columns
 
 

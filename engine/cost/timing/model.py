@@ -130,9 +130,9 @@ def net_time(
     together = batch == 1
     terms = _terms(works, chip, npu_mhz, cores if together else 1)
     _check_cores(chip, cores)
-    layers = tuple(LayerTime(each.ms * factor, each.bound) for each in _layers(works, terms))
+    layers = tuple(LayerTime(layer.ms * factor, layer.bound) for layer in _layers(works, terms))
     timed = timed_chip(chip)
-    times = [each.ms for each in layers]
+    times = [layer.ms for layer in layers]
     cpu, rare = less_known(works, times)
     stratum = stratum_of(works, rare)
     beside = hypot(timed.spread, _CORES_SPREAD * log(cores) if cores > 1 else 0.0)
@@ -157,12 +157,12 @@ def _works(lowered: Lowered, cycles: Sequence[HasCycles], chip: str) -> tuple[La
     npu = npu_profile(chip)
     if npu is None:
         raise UsageError(f"There are no compiler facts of {chip}.", remedy="Choose another chip.")
-    return layer_work(lowered, npu, [each.npu for each in cycles])
+    return layer_work(lowered, npu, [cycle.npu for cycle in cycles])
 
 
 def _check_cores(chip: str, cores: int) -> None:
-    found = chip_of(chip)
-    most = found.npu_cores if found is not None else 1
+    facts = chip_of(chip)
+    most = facts.npu_cores if facts is not None else 1
     if not 1 <= cores <= most:
         raise UsageError(
             f"{chip} has {most} NPU core{'s' if most > 1 else ''}, not {cores}.",
@@ -176,7 +176,7 @@ def _terms(works: Sequence[LayerWork], chip: str, npu_mhz: float | None, cores: 
     if cores == 1:
         return terms
     gain = 1 + _SHARED * (cores - 1)
-    shared = np.array([_shares(each) for each in works], dtype=np.bool_)
+    shared = np.array([_shares(work) for work in works], dtype=np.bool_)
     # Cores share the memory: only what is not bound by it becomes shorter.
     busy = terms.total - terms.start
     short = np.maximum(busy / gain, np.minimum(terms.memory, busy))
@@ -259,9 +259,9 @@ def stratum_of(works: Sequence[LayerWork], rare: float = 0.0) -> Stratum:
         works: the layers.
         rare: share of the time in rarely seen operators, of :func:`less_known`.
     """
-    plain = all(each.part != "cpu" for each in works)
-    whole = sum(each.cycles for each in works)
-    half = sum(each.cycles for each in works if each.half)
+    plain = all(work.part != "cpu" for work in works)
+    whole = sum(work.cycles for work in works)
+    half = sum(work.cycles for work in works if work.half)
     return "convolution" if plain and half <= _FEW * whole and rare <= _FEW else "mixed"
 
 

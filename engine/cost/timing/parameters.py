@@ -85,12 +85,12 @@ def parameters() -> tuple[Parameter, ...]:
 @cache
 def values() -> Mapping[str, float]:
     """The fitted value of each parameter."""
-    return {each.name: each.value for each in parameters()}
+    return {parameter.name: parameter.value for parameter in parameters()}
 
 
 @cache
 def _chips() -> Mapping[str, TimedChip]:
-    return {each.name: each for each in records(TimedChip, "engine.cost.timing", "chips.csv")}
+    return {row.name: row for row in records(TimedChip, "engine.cost.timing", "chips.csv")}
 
 
 def timed_chip(chip: str) -> TimedChip:
@@ -99,14 +99,14 @@ def timed_chip(chip: str) -> TimedChip:
     Raises:
         UsageError: it is no chip of generation 2.
     """
-    found = _chips().get(chip)
-    if found is None:
+    row = _chips().get(chip)
+    if row is None:
         raise UsageError(
             f"There is no time model of {chip}.",
             cause="The model is of the chips of toolkit generation 2.",
             remedy=f"Choose one of {', '.join(sorted(_chips()))}.",
         )
-    return found
+    return row
 
 
 def speeds_of(fitted: Mapping[str, float], chip: str, mhz: float | None = None) -> Speeds:
@@ -136,7 +136,7 @@ def speeds_of(fitted: Mapping[str, float], chip: str, mhz: float | None = None) 
         bandwidth=bandwidth,
         weight_bandwidth=bandwidth * fitted[f"weights.{base}"],
         lookup=fitted[f"lookup.{wide}"] * timed.lookup / rate * 1e-6,
-        activations=tuple(fitted.get(f"activation.{each}", 1.0) for each in ACTIVATIONS),
+        activations=tuple(fitted.get(f"activation.{kind}", 1.0) for kind in ACTIVATIONS),
         vector=fitted["vector"],
         depthwise=fitted["depthwise"],
         strided=fitted["strided"],
@@ -149,5 +149,5 @@ def speeds_of(fitted: Mapping[str, float], chip: str, mhz: float | None = None) 
         attention=_ATTENTION,
         task=fitted["task"] * 1e-3,
         cpu_start=cpu * fitted["cpu_start"] * 1e-3,
-        cpu=tuple(cpu * fitted.get(f"cpu_{each}", other) * 1e-6 for each in CPU_KINDS),
+        cpu=tuple(cpu * fitted.get(f"cpu_{kind}", other) * 1e-6 for kind in CPU_KINDS),
     )

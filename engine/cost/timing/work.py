@@ -213,12 +213,12 @@ class _Reader:
 
     def _on_cpu(self, layer: LoweredLayer, op: str) -> LayerWork:
         read, written = (
-            sum(prod(self._shape(each)) * self._size(each) for each in names)
+            sum(prod(self._shape(tensor)) * self._size(tensor) for tensor in names)
             for names in (layer.inputs, layer.outputs)
         )
         kind, amount = "other", read + written
         if "softmax" in op:
-            kind, amount = "softmax", sum(prod(self._shape(each)) for each in layer.outputs)
+            kind, amount = "softmax", sum(prod(self._shape(tensor)) for tensor in layer.outputs)
         elif op.startswith(("reduce", "argm")):
             kind, amount = "reduce", read
         elif op == "gather":
@@ -241,15 +241,17 @@ class _Reader:
         return shape[0] * channels * prod(shape[2:])
 
     def _size(self, name: str) -> int:
-        found = self._tensors.get(name)
-        if found is None or found.dtype.lower() in ("float32", "float"):
+        entry = self._tensors.get(name)
+        if entry is None or entry.dtype.lower() in ("float32", "float"):
             return self._float  # the NPU has no such type: it holds the model's own
-        return _element(found.dtype)
+        return _element(entry.dtype)
 
     def _const_bytes(self, layer: LoweredLayer) -> int:
         """Weights have the layer's dtype; vectors (bias) four bytes."""
-        shapes = [self._shape(each) for each in layer.consts]
-        return sum(prod(each) * (_element(layer.dtype) if len(each) > 1 else 4) for each in shapes)
+        shapes = [self._shape(tensor) for tensor in layer.consts]
+        return sum(
+            prod(shape) * (_element(layer.dtype) if len(shape) > 1 else 4) for shape in shapes
+        )
 
     def _tall(self, half: bool) -> int:
         return self._npu.macs_out["float16" if half else "int8"] or 8
@@ -258,7 +260,7 @@ class _Reader:
         """Elements of the outputs, channels padded to the width of the MAC array."""
         total = 0
         for shape in map(self._shape, layer.outputs):
-            channels = [up(each, self._tall(half)) for each in shape[1:2]]
+            channels = [up(size, self._tall(half)) for size in shape[1:2]]
             total += prod((*shape[:1], *channels, *shape[2:]))
         return float(total)
 
@@ -309,20 +311,20 @@ class _Reader:
         are no whole groups; the other families do not do so with very many channels.
         """
         after = self._shape(layer.outputs[0]) if layer.outputs else ()
-        before = [self._shape(each) for each in layer.inputs]
-        if len(after) != 4 or sum(each[1] for each in before if len(each) == 4) != after[1]:
+        before = [self._shape(tensor) for tensor in layer.inputs]
+        if len(after) != 4 or sum(shape[1] for shape in before if len(shape) == 4) != after[1]:
             return 0.0
         size = self._size(layer.outputs[0])
         group = max(1, self._npu.atom_bytes // size)
         many = self._npu.family != "rk3588" and after[1] > _MIXED
-        if many or all(each[1] % group == 0 for each in before):
+        if many or all(shape[1] % group == 0 for shape in before):
             return 0.0
         return float(after[1] ** 2 * size)
 
     def _operands(self, layer: LoweredLayer) -> int:
         """Features that are as large as the output: what is fetched for each element."""
-        large = max((prod(self._shape(each)) for each in layer.outputs), default=0)
-        return sum(prod(self._shape(each)) >= large for each in layer.inputs)
+        large = max((prod(self._shape(tensor)) for tensor in layer.outputs), default=0)
+        return sum(prod(self._shape(tensor)) >= large for tensor in layer.inputs)
 
     def _free(self, layer: LoweredLayer) -> bool:
         """Whether a reshape keeps the order of bytes in the native layout."""
