@@ -25,8 +25,8 @@ def choose(device_id: str | None) -> Address:
     """
     if device_id is not None:
         return Address.parse(str(device_id))
-    found = poll(seconds=_SECONDS, start_server=True)
-    ready = [device.id for device in found.devices if device.state == "ready"]
+    listing = poll(seconds=_SECONDS, start_server=True)
+    ready = [device.id for device in listing.devices if device.state == "ready"]
     if "local" in ready:
         return Address("local")
     if len(ready) > 1:
@@ -36,8 +36,8 @@ def choose(device_id: str | None) -> Address:
         )
     if ready:
         return Address.parse(ready[0])
-    others = [d for d in found.devices if d.state != "ready"]
-    said = [(d.what, d.remedy) for d in others] + [(n.what, n.remedy) for n in found.notices]
+    others = [d for d in listing.devices if d.state != "ready"]
+    said = [(d.what, d.remedy) for d in others] + [(n.what, n.remedy) for n in listing.notices]
     raise DeviceError(
         "There is no board that can be used.",
         cause=" ".join(what for what, _ in said[:3]),
@@ -60,11 +60,11 @@ def open_board(target: str, device_id: str | None) -> tuple[Transport, BoardIden
     board = reach(address)
     try:
         identity = identify(board)
-        wanted = target.lower()
-        if wanted not in (identity.chip, identity.soc):
+        name = target.lower()
+        if name not in (identity.chip, identity.soc):
             has = identity.chip or "an unknown chip"
             raise DeviceError(
-                f"The board {address} has {has}, and target is {sanitize(wanted, 40)}.",
+                f"The board {address} has {has}, and target is {sanitize(name, 40)}.",
                 cause="Models are compiled for one chip.",
                 remedy=f"Give target='{identity.chip}', or another board."
                 if identity.chip

@@ -115,13 +115,13 @@ class BoardStages:
 
     def sending(self, stage: str) -> Callable[[int, int], None]:
         """Takes how many bytes of how many are on the board, and tells each hundredth of them."""
-        told = -1
+        shown = -1
 
         def moved(done: int, total: int) -> None:
-            nonlocal told
+            nonlocal shown
             step = _STEPS if done >= total else done * _STEPS // total
-            if step != told:
-                told = step
+            if step != shown:
+                shown = step
                 self._reporter.emit(Progress(stage, done, total, "bytes"))
 
         return moved

@@ -156,15 +156,15 @@ def _adb_device(board: Attached, several: bool) -> Device:
 
 
 def _ntb(plugged: Iterable[UsbDevice], deadline: Deadline, notices: list[Finding]) -> list[Device]:
-    found = {board.serial or board.port: f"usb:{board.port}" for board in plugged if board.ntb}
+    addresses = {board.serial or board.port: f"usb:{board.port}" for board in plugged if board.ntb}
     program = shutil.which(ntb.PROXY)
     if program is not None:
         try:
             for board in ntb.ask_proxy(program, max(deadline.left, 0.5)):
-                found.setdefault(board.serial, "" if board.link == "USB_DEVICE" else board.link)
+                addresses.setdefault(board.serial, "" if board.link == "USB_DEVICE" else board.link)
         except DeviceError as error:
             notices.append(Finding.of_error("ntb-proxy", "ntb", error, "warning"))
-    return [_ntb_device(serial, address) for serial, address in found.items()]
+    return [_ntb_device(serial, address) for serial, address in addresses.items()]
 
 
 def _ntb_device(serial: str, address: str) -> Device:
@@ -204,7 +204,7 @@ def _asked(address: str) -> Device:
     device = _not_asked(address)
     try:
         with closing(reach(Address.parse(address))) as board:
-            found = identify(board)
+            identity = identify(board)
     except DeviceError as error:
         state: DeviceState = "unauthorized" if isinstance(error, DeviceAccessError) else "offline"
         return replace(device, state=state, what=error.what, cause=error.cause, remedy=error.remedy)
@@ -212,8 +212,8 @@ def _asked(address: str) -> Device:
         device,
         state="ready",
         what=f"{device.id} answers.",
-        product=found.soc,
-        model=sanitize(found.model, 200),
+        product=identity.soc,
+        model=sanitize(identity.model, 200),
     )
 
 

@@ -82,12 +82,12 @@ def listeners(host: str, port: int) -> frozenset[Entry]:
         one = socket.inet_aton("127.0.0.1")
     addresses = {one, _mapped(one), six, bytes(4), bytes(16)}
     try:
-        found = [e for family in _FAMILIES for e in _asked(family, listening=port)]
+        entries = [e for family in _FAMILIES for e in _asked(family, listening=port)]
     except OSError:
-        found = list(_tables())
+        entries = list(_tables())
     return frozenset(
         entry
-        for entry in found
+        for entry in entries
         if entry.state == _LISTENING
         and entry.inode
         and entry.address[1] == port
@@ -101,10 +101,10 @@ def opened(at: int, peer: int) -> Entry | None:
     """
     host = socket.inet_aton("127.0.0.1")
     try:
-        found = list(_asked(socket.AF_INET, pair=((host, at), (host, peer))))
+        entries = list(_asked(socket.AF_INET, pair=((host, at), (host, peer))))
     except OSError:
-        found = list(_tables())
-    for entry in found:
+        entries = list(_tables())
+    for entry in entries:
         ends = entry.address, entry.peer
         if ends in (
             ((host, at), (host, peer)),
@@ -182,13 +182,13 @@ def _tables() -> Iterator[Entry]:
         except OSError:
             continue
         for line in lines:
-            found = line.split()
+            columns = line.split()
             yield Entry(
-                _end(found[_ADDRESS]),
-                _end(found[_PEER]),
-                int(found[_STATE], 16),
-                int(found[_USER]),
-                int(found[_INODE]),
+                _end(columns[_ADDRESS]),
+                _end(columns[_PEER]),
+                int(columns[_STATE], 16),
+                int(columns[_USER]),
+                int(columns[_INODE]),
             )
 
 

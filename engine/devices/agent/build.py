@@ -98,15 +98,15 @@ def build_agent(
             private_folder(path.parent)
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".agent-") as own:
-            made = Path(own) / "agent"
+            agent = Path(own) / "agent"
             sources = [str(source) for source in sorted(SOURCES.glob("*.c"))]
-            _compile([*command, *_FLAGS, "-o", str(made), *sources, *_LIBRARIES])
-            content = made.read_bytes()
+            _compile([*command, *_FLAGS, "-o", str(agent), *sources, *_LIBRARIES])
+            content = agent.read_bytes()
             elf = read_elf(content[:20])
             if elf != TARGETS[target]:
                 raise _misfit_error(command[0], elf, target)
-            made.chmod(0o755)
-            made.replace(path)
+            agent.chmod(0o755)
+            agent.replace(path)
     return AgentBuild(
         str(path),
         target,
@@ -116,20 +116,20 @@ def build_agent(
     )
 
 
-def _compiler(target: str, given: str) -> list[str]:
+def _compiler(target: str, command: str) -> list[str]:
     """The words that begin a compiler's command."""
-    if given:
-        if found := shutil.which(given):
-            return [found]
+    if command:
+        if compiler := shutil.which(command):
+            return [compiler]
         raise DeviceError(
-            f"There is no compiler {sanitize(given, 200)} here.",
+            f"There is no compiler {sanitize(command, 200)} here.",
             remedy="Give the name or the path of a C compiler; flags are no part of it.",
         )
     if importlib.util.find_spec("ziglang") is not None:
         return zig_compiler(target)
     names = _CROSS[target] + (_NATIVE if platform.machine() == target else ())
-    if found := next(filter(None, map(shutil.which, names)), None):
-        return [found]
+    if compiler := next(filter(None, map(shutil.which, names)), None):
+        return [compiler]
     package = "gcc-arm-linux-gnueabihf" if target == "armv7l" else f"gcc-{target}-linux-gnu"
     raise DeviceError(
         f"There is no C compiler for {target} here.",

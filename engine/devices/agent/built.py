@@ -81,12 +81,12 @@ def find_built(wanted: Sequence[Elf]) -> list[BuiltAgent]:
     Raises:
         DeviceError: :data:`VARIABLE` names what cannot be taken.
     """
-    given = os.environ.get(VARIABLE, "")
-    if given:
-        agent = _read(Path(given))
+    named = os.environ.get(VARIABLE, "")
+    if named:
+        agent = _read(Path(named))
         if isinstance(agent, str):
             raise DeviceError(
-                f"{VARIABLE} names no agent: {sanitize(given, 200)} {agent}.",
+                f"{VARIABLE} names no agent: {sanitize(named, 200)} {agent}.",
                 remedy="Name a program that `rknntui devices agent build` made, or unset it.",
             )
         if wanted and agent.elf not in wanted:

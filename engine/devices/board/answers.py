@@ -38,8 +38,8 @@ def emulated_refusal(error: RuntimeLibraryError) -> RuntimeLibraryError:
     it says what the simulator lacks.
     """
     why = error.cause.partition(_EMULATED)[2]
-    cause, found, remedy = why.partition(" Fix: ")
-    return RuntimeLibraryError(error.what, cause=cause, remedy=remedy) if found else error
+    cause, separator, remedy = why.partition(" Fix: ")
+    return RuntimeLibraryError(error.what, cause=cause, remedy=remedy) if separator else error
 
 
 def mapping(value: Any, name: str) -> Mapping[str, Any]:
@@ -104,7 +104,7 @@ def long_text(data: JsonObject, name: str, limit: int = _TEXT_LIMIT) -> str | No
 def times(data: JsonObject, name: str, most: int) -> tuple[float, ...]:
     """Durations in microseconds, each at least 0."""
     values: Iterable[Any] = listed(data, name, most)
-    found = tuple(number({name: value}, name) for value in values)
-    if any(value < 0 for value in found):
+    numbers = tuple(number({name: value}, name) for value in values)
+    if any(value < 0 for value in numbers):
         raise misfit_error(f"{name} has a negative time")
-    return found
+    return numbers

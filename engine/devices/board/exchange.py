@@ -46,26 +46,26 @@ def send_inputs(
             remedy="Give one array for each input, in the model's order.",
         )
     pairs = zip(inputs, model.inputs, strict=True)
-    prepared = [prepared_input(given, wanted) for given, wanted in pairs]
-    size = sum(each.array.nbytes for each in prepared)
+    prepared = [prepared_input(array, attributes) for array, attributes in pairs]
+    size = sum(tensor.array.nbytes for tensor in prepared)
     if size > _SMALL:
         session.folder.require_room(size, "The input")
     sent: list[JsonObject] = []
-    for index, each in enumerate(prepared):
+    for index, tensor in enumerate(prepared):
         source = session.place / f"in{index}.bin"
         path = session.at(source.name)
         try:
             with output_errors(source):
-                each.array.tofile(source)
+                tensor.array.tofile(source)
             session.transport.push(source, path, moved=session.moved())
         finally:
             source.unlink(missing_ok=True)
         sent.append(
             {
                 "path": path,
-                "dtype": each.dtype,
-                "layout": each.layout,
-                "pass_through": each.pass_through,
+                "dtype": tensor.dtype,
+                "layout": tensor.layout,
+                "pass_through": tensor.pass_through,
             }
         )
     return sent
@@ -80,26 +80,26 @@ def receive_outputs(
         DeviceError: they are not those of the model.
         DeviceStorageError: one is not there.
     """
-    told = listed(answer, "outputs", MOST_TENSORS)
-    if len(told) != len(model.outputs):
-        raise misfit_error(f"it has {len(told)} outputs, and the model {len(model.outputs)}")
+    items = listed(answer, "outputs", MOST_TENSORS)
+    if len(items) != len(model.outputs):
+        raise misfit_error(f"it has {len(items)} outputs, and the model {len(model.outputs)}")
     expected = []
-    for item, attributes in zip(told, model.outputs, strict=True):
+    for item, attributes in zip(items, model.outputs, strict=True):
         size = output_size(attributes, want_float=want_float)
         place = mapping(item, "an output")
         if amount(place, "size") != size:
             raise misfit_error(f"output {attributes.index} has not {size} bytes")
         expected.append((_own_path(session, place), size, attributes))
-    found = []
+    outputs = []
     for path, size, attributes in expected:
         target = session.place / f"out{attributes.index}.bin"
         try:
             session.transport.pull(path, target, limit=size, moved=session.moved())
-            found.append(output_of(attributes, target, want_float=want_float))
+            outputs.append(output_of(attributes, target, want_float=want_float))
         finally:
             target.unlink(missing_ok=True)
     session.transport.remove([path for path, _, _ in expected])
-    return tuple(found)
+    return tuple(outputs)
 
 
 def _own_path(session: BoardSession, place: JsonObject) -> str:

@@ -77,7 +77,7 @@ class BoardFiles:
 
 def _values(answer: JsonObject) -> dict[str, str | None]:
     """Path -> text of what `read` answers, or the progress of `watch`."""
-    found = mapping(answer.get("values", answer), "values")
-    if len(found) > _MOST_FILES:
+    values = mapping(answer.get("values", answer), "values")
+    if len(values) > _MOST_FILES:
         raise misfit_error("it has too many files")
-    return {path: long_text(found, path) for path in found}
+    return {path: long_text(values, path) for path in values}

@@ -87,11 +87,11 @@ class BoardFolder:
         Raises:
             DeviceStorageError: it cannot be made.
         """
-        made = self.transport.run(["mkdir", "-p", self.at(*names)])
-        if made.code:
+        result = self.transport.run(["mkdir", "-p", self.at(*names)])
+        if result.code:
             raise DeviceStorageError(
                 f"{self.at(*names)} could not be made on {self.transport.name}.",
-                cause=f"The board says: {_said(made.err or made.out)}",
+                cause=f"The board says: {_said(result.err or result.out)}",
                 remedy="Look whether the disk of the board is full or read-only.",
             )
 
@@ -101,17 +101,17 @@ class BoardFolder:
         if listed.code:
             return ()
         # the ls of busybox paints names where it writes to a terminal, as that of an old adbd
-        found = (_PAINT.sub("", line).strip() for line in listed.text.splitlines())
-        return tuple(name for name in found if _is_ours(name))
+        lines = (_PAINT.sub("", line).strip() for line in listed.text.splitlines())
+        return tuple(name for name in lines if _is_ours(name))
 
     def changed_within(self, minutes: int) -> frozenset[str] | None:
         """What of it was changed in the last minutes; None where the board cannot tell."""
         # -mmin with a minus sign alone: a plus sign is no part of a word for a board
         words = ["find", self.path, "-mindepth", "1", "-maxdepth", "1", "-mmin", f"-{minutes}"]
-        found = self.transport.run(words)
-        if found.code:
+        listed = self.transport.run(words)
+        if listed.code:
             return None
-        return frozenset(line.strip().rpartition("/")[2] for line in found.text.splitlines())
+        return frozenset(line.strip().rpartition("/")[2] for line in listed.text.splitlines())
 
     def runs(self) -> tuple[str, ...]:
         """Names of the folders of sessions, living and dead."""
@@ -145,9 +145,9 @@ class BoardFolder:
 
     def free(self) -> int | None:
         """Free bytes for our files; None where the board does not tell."""
-        told = self.transport.run(["df", "-Pk", self.path])
-        columns = told.text.strip().rpartition("\n")[2].split()
-        if told.code or len(columns) < 6 or not columns[3].isdecimal():
+        result = self.transport.run(["df", "-Pk", self.path])
+        columns = result.text.strip().rpartition("\n")[2].split()
+        if result.code or len(columns) < 6 or not columns[3].isdecimal():
             return None
         return int(columns[3][:15]) * 1024
 
@@ -221,9 +221,9 @@ class BoardFolder:
 
     def digest(self, path: str) -> str | None:
         """The SHA-256 of a file of the board by its own program; None where it cannot tell."""
-        told = self.transport.run(["sha256sum", path], seconds=120)
-        found = _DIGEST.match(told.text.strip())
-        return found[1] if found is not None and not told.code else None
+        result = self.transport.run(["sha256sum", path], seconds=120)
+        match = _DIGEST.match(result.text.strip())
+        return match[1] if match is not None and not result.code else None
 
 
 def _is_ours(name: str) -> bool:
@@ -267,9 +267,9 @@ def _refusal(transport: Transport, path: str) -> str:
     """Why a folder cannot be used; empty where it can."""
     # where there is no /userdata, none is made: only in a home what leads to ours may be missing
     words = ["mkdir", "-p", path] if "/.cache/" in path else ["mkdir", path]
-    made = transport.run(words)
-    if made.code and transport.run(["test", "-d", path]).code:
-        return _said(made.err or made.out)
+    result = transport.run(words)
+    if result.code and transport.run(["test", "-d", path]).code:
+        return _said(result.err or result.out)
     if path == _SHARED and (
         transport.run(["test", "-h", path]).code == 0 or transport.run(["test", "-O", path]).code
     ):
@@ -304,5 +304,5 @@ def _file_system(transport: Transport, path: str) -> str:
 def available_memory(transport: Transport) -> int | None:
     """Bytes of memory that programs may still take; None where the board does not tell."""
     text = read_text(transport, "/proc/meminfo") or ""
-    found = re.search(r"^MemAvailable:\s+(\d{1,12}) kB", text, re.MULTILINE)
-    return int(found[1]) * 1024 if found else None
+    match = re.search(r"^MemAvailable:\s+(\d{1,12}) kB", text, re.MULTILINE)
+    return int(match[1]) * 1024 if match else None

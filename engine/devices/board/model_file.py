@@ -36,8 +36,8 @@ class ModelFile(ModelFacts):
     def words(self) -> str:
         """What it was built for, for a message: ``rk3588 (generation 2)``."""
         named = ", ".join(self.chips)
-        told = f"generation {self.generation}" if self.generation else "an unknown generation"
-        return f"{named} ({told})" if named else told
+        form = f"generation {self.generation}" if self.generation else "an unknown generation"
+        return f"{named} ({form})" if named else form
 
 
 def model_file(path: Path) -> ModelFile:
@@ -65,30 +65,30 @@ def model_file(path: Path) -> ModelFile:
     if head[:4] != b"RKNN" and head[:8] != b"CYPTRKNN":
         raise _no_model_error(path, kind)
     try:
-        found = inspect_vendor(path)
+        vendor = inspect_vendor(path)
     except ContainerError as error:
         raise ContainerError(
             f"{path.name} starts as a compiled model and cannot be read.",
             cause=error.what,
             remedy="Compile the model again, or copy the file again.",
         ) from error
-    return _of_vendor(path, size, sha256, found)
+    return _of_vendor(path, size, sha256, vendor)
 
 
-def _of_vendor(path: Path, size: int, sha256: str, found: VendorModel) -> ModelFile:
-    if found.kind == "op-package" or found.generation == 3:
-        raise _no_model_error(path, found.form)
+def _of_vendor(path: Path, size: int, sha256: str, vendor: VendorModel) -> ModelFile:
+    if vendor.kind == "op-package" or vendor.generation == 3:
+        raise _no_model_error(path, vendor.form)
     return ModelFile(
         path=path,
         name=_name(path),
         size=size,
         sha256=sha256,
-        generation=found.generation,
-        chips=found.chips,
-        toolkit=sanitize(found.toolkit, 80),
-        encrypted=found.encryption_level is not None,
-        dynamic=found.dynamic,
-        container=found.container_version,
+        generation=vendor.generation,
+        chips=vendor.chips,
+        toolkit=sanitize(vendor.toolkit, 80),
+        encrypted=vendor.encryption_level is not None,
+        dynamic=vendor.dynamic,
+        container=vendor.container_version,
     )
 
 

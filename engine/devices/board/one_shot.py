@@ -118,8 +118,8 @@ def _last_answer(content: bytes, count: int) -> Message:
         raise misfit_error(str(error)) from None
     if not isinstance(answers, list) or not 0 < len(answers) <= count:
         raise misfit_error(f"there are no {count} answers")
-    found = [mapping(answer, "an answer") for answer in answers]
-    failed = next((dict(answer) for answer in found if "error" in answer), None)
-    if failed is None and len(found) != count:
-        raise misfit_error(f"there are {len(found)} answers to {count} requests")
-    return failed or dict(found[-1])
+    parsed = [mapping(answer, "an answer") for answer in answers]
+    failed = next((dict(answer) for answer in parsed if "error" in answer), None)
+    if failed is None and len(parsed) != count:
+        raise misfit_error(f"there are {len(parsed)} answers to {count} requests")
+    return failed or dict(parsed[-1])

@@ -59,15 +59,15 @@ def find_agent(transport: Transport) -> BuiltAgent:
         DeviceError: there is none for it.
         DeviceLostError: the board has gone.
     """
-    wanted = board_processors(transport)
-    found = find_built(wanted)
-    fitting = [agent for agent in found if _has_loader(transport, agent)]
+    processors = board_processors(transport)
+    agents = find_built(processors)
+    fitting = [agent for agent in agents if _has_loader(transport, agent)]
     if fitting:
         return fitting[0]
-    target = next(filter(None, map(target_of, wanted)), "") or "TARGET"
+    target = next(filter(None, map(target_of, processors)), "") or "TARGET"
     command = f"rknntui devices agent build --target {target}"
-    if found:
-        asked = ", ".join(dict.fromkeys(sanitize(agent.interpreter, 80) for agent in found))
+    if agents:
+        asked = ", ".join(dict.fromkeys(sanitize(agent.interpreter, 80) for agent in agents))
         raise DeviceError(
             f"No agent that is here runs on {transport.name}.",
             cause=f"They were built for another C library: they ask for {asked}, which the board "
@@ -75,7 +75,7 @@ def find_agent(transport: Transport) -> BuiltAgent:
             remedy="Build the agent with the compiler of the board's SDK, or of the NDK on "
             f"Android: {command} --compiler CC.",
         )
-    runs = " and ".join(str(elf) for elf in wanted) or "a processor that is not known"
+    runs = " and ".join(str(elf) for elf in processors) or "a processor that is not known"
     raise DeviceError(
         f"There is no agent for {transport.name}.",
         cause=f"It runs programs for {runs}. Agents come with this program for "

@@ -107,7 +107,7 @@ class ClocksChanged:
 def read_open_model(file: ModelFile, answer: JsonObject, note: str) -> OpenModel:
     """What `open` answers."""
     memory: Any = answer.get("memory")
-    notes = [text({"note": each}, "note", 500) for each in listed(answer, "notes", 100)]
+    notes = [text({"note": line}, "note", 500) for line in listed(answer, "notes", 100)]
     return OpenModel(
         file=file,
         library=text(answer, "library"),
@@ -148,9 +148,9 @@ def told_progress(
 
 def read_clocks(answer: JsonObject) -> ClocksChanged:
     """What `write_clocks` and `restore_clocks` answer."""
-    pairs = [each for each in listed(answer, "refused", 1000) if isinstance(each, list)]
+    pairs = [refusal for refusal in listed(answer, "refused", 1000) if isinstance(refusal, list)]
     return ClocksChanged(
-        tuple(text({"path": each}, "path") for each in listed(answer, "changed", 1000)),
+        tuple(text({"path": name}, "path") for name in listed(answer, "changed", 1000)),
         tuple(
             (text({"path": pair[0]}, "path"), text({"reason": pair[1]}, "reason"))
             for pair in pairs

@@ -182,9 +182,9 @@ class BoardRuntime:
         except RuntimeLibraryError as error:
             raise emulated_refusal(error) from None
         self._hung = False
-        found = read_open_model(file, answer, session.folder.note)
-        self._opened = found, ("open", params)
-        return found
+        opened = read_open_model(file, answer, session.folder.note)
+        self._opened = opened, ("open", params)
+        return opened
 
     def _require_fit(self, file: ModelFile) -> None:
         """Refuse a model that this board cannot run, before it is sent."""

@@ -133,8 +133,8 @@ def read_attributes(data: JsonObject, side: str) -> tuple[TensorAttributes, ...]
     Raises:
         DeviceError: the answer breaks the protocol.
     """
-    found = listed(data, side, MOST_TENSORS)
-    return tuple(_attributes(item, index, f"{side}[{index}]") for index, item in enumerate(found))
+    items = listed(data, side, MOST_TENSORS)
+    return tuple(_attributes(item, index, f"{side}[{index}]") for index, item in enumerate(items))
 
 
 def _attributes(item: Any, index: int, where: str) -> TensorAttributes:
@@ -217,28 +217,30 @@ def zero_input(wanted: TensorAttributes) -> BoardInput:
     return BoardInput(np.zeros(wanted.shape, dtype), layout)
 
 
-def _passed_through(array: Array, dtype: str, wanted: TensorAttributes, name: str) -> PreparedInput:
-    sizes = {wanted.size, wanted.size_with_stride or wanted.size}
-    if dtype != wanted.dtype or array.nbytes not in sizes:
+def _passed_through(
+    array: Array, dtype: str, attributes: TensorAttributes, name: str
+) -> PreparedInput:
+    sizes = {attributes.size, attributes.size_with_stride or attributes.size}
+    if dtype != attributes.dtype or array.nbytes not in sizes:
         raise UsageError(
             f"{name} cannot be passed through: it is {dtype} of {array.nbytes} bytes.",
-            cause=f"The model takes {wanted.dtype} of {max(sizes)} bytes in its own form.",
+            cause=f"The model takes {attributes.dtype} of {max(sizes)} bytes in its own form.",
             remedy="Let the runtime convert it, or give it in the model's own form.",
         )
-    return PreparedInput(np.ascontiguousarray(array), dtype, wanted.layout, pass_through=True)
+    return PreparedInput(np.ascontiguousarray(array), dtype, attributes.layout, pass_through=True)
 
 
-def _shape_in(wanted: TensorAttributes, layout: str) -> tuple[int, ...]:
+def _shape_in(attributes: TensorAttributes, layout: str) -> tuple[int, ...]:
     """The shape of a tensor in another layout than its own."""
-    if len(wanted.shape) != 4 or layout == wanted.layout:
-        return wanted.shape
-    if (wanted.layout, layout) == ("NCHW", "NHWC"):
-        n, c, h, w = wanted.shape
+    if len(attributes.shape) != 4 or layout == attributes.layout:
+        return attributes.shape
+    if (attributes.layout, layout) == ("NCHW", "NHWC"):
+        n, c, h, w = attributes.shape
         return n, h, w, c
-    if (wanted.layout, layout) == ("NHWC", "NCHW"):
-        n, h, w, c = wanted.shape
+    if (attributes.layout, layout) == ("NHWC", "NCHW"):
+        n, h, w, c = attributes.shape
         return n, c, h, w
-    return wanted.shape
+    return attributes.shape
 
 
 def output_size(attributes: TensorAttributes, *, want_float: bool) -> int:

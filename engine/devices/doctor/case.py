@@ -112,7 +112,7 @@ def _adb(name: str) -> list[str]:
 
 def _host(name: str) -> tuple[str, str]:
     """Host and port of ``[user@]host[:port]``; an IPv6 address stands in brackets."""
-    found = re.fullmatch(r"(.*?):([0-9]{1,5})", name)
-    if found and (":" not in found[1] or found[1].endswith("]")):
-        return found[1], found[2]
+    match = re.fullmatch(r"(.*?):([0-9]{1,5})", name)
+    if match and (":" not in match[1] or match[1].endswith("]")):
+        return match[1], match[2]
     return name, ""

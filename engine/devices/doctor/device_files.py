@@ -47,11 +47,11 @@ class User:
 
 def parse_user(text: str) -> User | None:
     """What ``id`` prints: ``uid=1000(pi) gid=1000(pi) groups=1000(pi),44(video)``."""
-    found = re.match(r"uid=([0-9]{1,10})(?:\(([^)]{0,64})\))?", text)
-    if found is None:
+    match = re.match(r"uid=([0-9]{1,10})(?:\(([^)]{0,64})\))?", text)
+    if match is None:
         return None
-    groups = re.findall(r"[0-9]{1,10}\(([^)]{0,64})\)", text[found.end() : 4096])
-    return User(sanitize(found[2] or found[1], 64), int(found[1]) == 0, frozenset(groups))
+    groups = re.findall(r"[0-9]{1,10}\(([^)]{0,64})\)", text[match.end() : 4096])
+    return User(sanitize(match[2] or match[1], 64), int(match[1]) == 0, frozenset(groups))
 
 
 def parse_listing(text: str) -> tuple[DeviceFile, ...]:
@@ -73,9 +73,9 @@ def device_files(transport: Transport, generation: int | None) -> Check:
     done = ran(transport, ["ls", "-l", *asked])
     files = {file.name: file for file in parse_listing(done.text if done else "")}
     names = ["rknpu", "galcore", *_render_nodes(transport, files)]
-    found = next((files[name] for name in names if name in files), None)
+    device = next((files[name] for name in names if name in files), None)
     user = parse_user(output(transport, ["id"]))
-    if found is None:
+    if device is None:
         return Check(
             NAME,
             "note",
@@ -83,12 +83,12 @@ def device_files(transport: Transport, generation: int | None) -> Check:
             "The kernel has no driver for the NPU, or these folders are for root only.",
             (shell_command(transport, ["ls", "-l", *asked]),),
         )
-    shown = f"{found.name} ({found.mode}, {found.owner}, {found.group})"
+    shown = f"{device.name} ({device.mode}, {device.owner}, {device.group})"
     if user is None:
         return Check(NAME, "note", f"{shown}; who may use it could not be found out")
-    if user.may_use(found):
+    if user.may_use(device):
         return Check(NAME, "ok", f"{shown}, usable as {user.name}")
-    group = found.group if re.fullmatch(r"[a-z_][a-z0-9_-]{0,31}", found.group) else "render"
+    group = device.group if re.fullmatch(r"[a-z_][a-z0-9_-]{0,31}", device.group) else "render"
     name = user.name if re.fullmatch(r"[a-z_][a-z0-9_-]{0,31}", user.name) else "USER"
     return Check(
         NAME,

@@ -122,26 +122,26 @@ def _transport(case: Case) -> Iterator[Check]:
         identity.system,
         f"kernel {identity.kernel}" if identity.kernel else "",
     )
-    found = f"{transport.kind} {name} answers: {', '.join(part for part in about if part)}"
+    summary = f"{transport.kind} {name} answers: {', '.join(part for part in about if part)}"
     if identity.emulated:
-        found += " (emulated)"
+        summary += " (emulated)"
     over_network = transport.kind == "adb" and ":" in name and not name.startswith("127.")
     if over_network:
         remedy = "adb over a network asks for no password: use it in a network that you trust."
-        yield Check("transport", "note", found, remedy)
+        yield Check("transport", "note", summary, remedy)
     else:
-        yield Check("transport", "ok", found)
+        yield Check("transport", "ok", summary)
 
 
 def _chip(case: Case) -> Iterator[Check]:
     identity = case.identity
     if identity.chip is not None:
-        found = identity.soc
+        summary = identity.soc
         if identity.soc != identity.chip:
-            found += f", treated as {identity.chip}"
+            summary += f", treated as {identity.chip}"
         if identity.thirty_two_on_64:
-            found += f"; {identity.userland} programs on a kernel for {identity.machine}"
-        yield Check("chip", "ok", found)
+            summary += f"; {identity.userland} programs on a kernel for {identity.machine}"
+        yield Check("chip", "ok", summary)
         return
     listed = ", ".join(identity.compatible[:8]) or "nothing"
     known = ", ".join(facts.name for facts in chips())

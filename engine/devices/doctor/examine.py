@@ -87,14 +87,14 @@ def zero_run(model: Path, check: Callable[[], object]) -> TestTensor:
     def test(transport: Transport) -> Check:
         with BoardRuntime(transport, check=check) as runtime:
             opened = runtime.open(model)
-            found = runtime.run([zero_input(attributes) for attributes in opened.inputs])
-        took = statistics.median(found.run_us or found.wall_us) / 1000
-        told = "; ".join(_told(found.outputs))
+            result = runtime.run([zero_input(attributes) for attributes in opened.inputs])
+        took = statistics.median(result.run_us or result.wall_us) / 1000
+        ranges = "; ".join(_told(result.outputs))
         emulated = read_bytes(transport, EMULATED_MARK, 64) is not None
         label = "emulated" if emulated else "measured"
         library = sanitize(opened.library, 120)
-        said = f"runs with zeros in {took:.3f} ms ({label}) by {library}: {told}"
-        if all(np.isfinite(output.array).all() for output in found.outputs):
+        said = f"runs with zeros in {took:.3f} ms ({label}) by {library}: {ranges}"
+        if all(np.isfinite(output.array).all() for output in result.outputs):
             return Check("test tensor", "ok", said)
         remedy = "Outputs that are not finite often come from float16, whose largest number is "
         remedy += "65504: run a sample of yours, and compare it with the simulator."

@@ -105,13 +105,13 @@ def check_room(case: Case) -> Iterator[Check]:
     folder, size, in_memory = free
     folder = "the folder it starts in" if folder == "." else folder
     kind = ", in memory" if in_memory else ""
-    found = f"{human_bytes(size)} free in {folder}{kind}"
+    summary = f"{human_bytes(size)} free in {folder}{kind}"
     if size < needed:
         state: Literal["note", "bad"] = "bad" if case.model else "note"
         remedy = f"{human_bytes(needed)} are needed: remove what is not needed there."
-        yield Check("room", state, found, remedy, (shell_command(case.transport, ["df", "-Pk"]),))
+        yield Check("room", state, summary, remedy, (shell_command(case.transport, ["df", "-Pk"]),))
     else:
-        yield Check("room", "ok", found)
+        yield Check("room", "ok", summary)
 
 
 def _folders(case: Case) -> tuple[str, ...]:
@@ -141,24 +141,24 @@ def check_memory(case: Case) -> Iterator[Check]:
         reason = case.state.reason("memory") or "the kernel does not tell"
         yield Check("memory", "note", f"cannot be read: {reason}")
         return
-    found = f"{human_bytes(memory.available)} of {human_bytes(memory.total or 0)} available"
+    summary = f"{human_bytes(memory.available)} of {human_bytes(memory.total or 0)} available"
     needed = max(_usual(case), _size(case.model))
     busy = load is not None and max(load) > BUSY_PERCENT
     if busy and load is not None:
-        found += f"; the NPU is busy: {', '.join(f'{core:.0f}%' for core in load)}"
+        summary += f"; the NPU is busy: {', '.join(f'{core:.0f}%' for core in load)}"
     if memory.available < needed:
         commands: tuple[str, ...] = ()
         remedy = f"{human_bytes(needed)} are needed: end other programs."
         if case.chip in MINI_CHIPS:
             remedy += " On RV1103 and RV1106 the vendor's camera program takes most of it."
             commands = (shell_command(case.transport, ["RkLunch-stop.sh"]),)
-        yield Check("memory", "bad" if case.model else "note", found, remedy, commands)
+        yield Check("memory", "bad" if case.model else "note", summary, remedy, commands)
     elif busy:
         yield Check(
-            "memory", "note", found, "Times that are measured now are those of two programs."
+            "memory", "note", summary, "Times that are measured now are those of two programs."
         )
     else:
-        yield Check("memory", "ok", found)
+        yield Check("memory", "ok", summary)
 
 
 def _size(model: ModelFacts | None) -> int:

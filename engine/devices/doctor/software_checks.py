@@ -18,16 +18,16 @@ _ADBD_PORT = 5037
 
 def check_recipe(case: Case) -> Iterator[Check]:
     """The chip of an open recipe, where no model is held against the board."""
-    wanted, chip = case.recipe_chip, case.chip
-    if wanted is None or chip is None or case.model is not None or case.unread:
+    recipe_chip, chip = case.recipe_chip, case.chip
+    if recipe_chip is None or chip is None or case.model is not None or case.unread:
         return
-    if same_npu(chip, (wanted,)):
-        yield Check("recipe", "ok", f"the open recipe is for {wanted}")
+    if same_npu(chip, (recipe_chip,)):
+        yield Check("recipe", "ok", f"the open recipe is for {recipe_chip}")
         return
     yield Check(
         "recipe",
         "note",
-        f"the open recipe is for {wanted}, and the board has {chip}",
+        f"the open recipe is for {recipe_chip}, and the board has {chip}",
         f"Compiled code fits one kind of NPU: set target_platform to {chip} to build for this "
         "board.",
     )
@@ -48,8 +48,8 @@ def check_server(case: Case) -> Iterator[Check]:
             remedy += " Images with the mini driver cannot be debugged from a PC."
         yield Check("server", "note", "no rknn_server", remedy, (*make_writable(case), *commands))
     elif pids is None:
-        found = f"{server}; the processes could not be listed"
-        yield Check("server", "note", found, f"Look whether it runs. {only_toolkit}")
+        summary = f"{server}; the processes could not be listed"
+        yield Check("server", "note", summary, f"Look whether it runs. {only_toolkit}")
     elif not pids:
         start = "/vendor/bin/rknn_server" if case.android else "start_rknn.sh"
         yield Check(
@@ -60,14 +60,14 @@ def check_server(case: Case) -> Iterator[Check]:
             (*make_writable(case), shell_command(case.transport, [start])),
         )
     else:
-        found = f"{server} runs, process {', '.join(str(pid) for pid in pids[:5])}"
+        summary = f"{server} runs, process {', '.join(str(pid) for pid in pids[:5])}"
         if _adbd_is_deaf(case):
             remedy = "The vendor's PC toolkit fails with ERROR_PIPE then: give the board the "
             remedy += "vendor's adbd. This program does not need it."
-            found += f"; nothing listens on port {_ADBD_PORT} of the board"
-            yield Check("server", "note", found, remedy)
+            summary += f"; nothing listens on port {_ADBD_PORT} of the board"
+            yield Check("server", "note", summary, remedy)
         else:
-            yield Check("server", "ok", found)
+            yield Check("server", "ok", summary)
 
 
 def _adbd_is_deaf(case: Case) -> bool:
@@ -99,13 +99,13 @@ def check_runtime(case: Case) -> Iterator[Check]:
         )
         return
     build = "" if "emulated" in runtime.build else runtime.build  # its own text says so already
-    found = f"{runtime}{f' ({build})' if build else ''}, {runtime.path}"
+    summary = f"{runtime}{f' ({build})' if build else ''}, {runtime.path}"
     elf = elf_of(case.transport, runtime.path)
     if elf and identity.userland and elf != identity.userland:
         yield Check(
             "runtime",
             "bad",
-            f"{found}, is built for {elf}, and programs here for {identity.userland}",
+            f"{summary}, is built for {elf}, and programs here for {identity.userland}",
             f"Copy the library of the vendor's release that is built for {identity.userland}.",
             (
                 *make_writable(case),
@@ -114,9 +114,9 @@ def check_runtime(case: Case) -> Iterator[Check]:
         )
     elif runtime.version is None:
         remedy = "It may be damaged, or no library of the vendor's: copy it anew."
-        yield Check("runtime", "note", found, remedy)
+        yield Check("runtime", "note", summary, remedy)
     else:
-        yield Check("runtime", "ok", found)
+        yield Check("runtime", "ok", summary)
 
 
 def check_driver(case: Case) -> Iterator[Check]:

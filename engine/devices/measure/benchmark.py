@@ -156,11 +156,11 @@ def plan_benchmark(
     Raises:
         UsageError: an argument that no board could take.
     """
-    found = chip(target)
-    if found is None:
+    facts = chip(target)
+    if facts is None:
         raise UsageError(
             f"There is no chip {sanitize(target, 40)!r}.",
-            remedy=did_you_mean(target, [each.name for each in chips()]),
+            remedy=did_you_mean(target, [entry.name for entry in chips()]),
         )
     if loops is not None and seconds is not None:
         raise UsageError("Give either loops or seconds.", remedy="Leave one of them out.")
@@ -191,9 +191,9 @@ def plan_benchmark(
             f"A grid of {len(grid)} points cannot be measured.",
             remedy=f"Choose from 1 to {_MOST_CELLS} points.",
         )
-    reasons = [(cell, _impossible(cell, found, built)) for cell in grid]
+    reasons = [(cell, _impossible(cell, facts, built)) for cell in grid]
     return BenchmarkPlan(
-        found.name,
+        facts.name,
         warmup,
         loops,
         seconds,
@@ -207,12 +207,12 @@ def _check(name: str, value: int, low: int, high: int) -> None:
         raise UsageError(f"{name} is a whole number from {low} to {high}.")
 
 
-def _impossible(cell: Cell, found: Chip, built: Sequence[int]) -> str:
+def _impossible(cell: Cell, facts: Chip, built: Sequence[int]) -> str:
     """Why a point cannot be measured; empty where it can."""
-    if problem := core_problem(cell.core_mask, found):
+    if problem := core_problem(cell.core_mask, facts):
         return problem
-    if cell.threads > 1 and found.name in MINI_CHIPS:
-        return f"{found.name}'s runtime library runs a model on one thread."
+    if cell.threads > 1 and facts.name in MINI_CHIPS:
+        return f"{facts.name}'s runtime library runs a model on one thread."
     if cell.batch not in built:
         models = ", ".join(map(str, built)) or "none"
         return (
@@ -261,11 +261,11 @@ def run_benchmark(plan: BenchmarkPlan, measure: Measure) -> Iterator[CellResult]
     """
     for cell in plan.cells:
         try:
-            found = measure(cell, plan)
+            times = measure(cell, plan)
         except RuntimeLibraryError as error:
             yield CellResult(cell, None, failed=str(error))
             continue
-        yield cell_result(cell, found)
+        yield cell_result(cell, times)
 
 
 def cell_result(cell: Cell, found: CellTimes) -> CellResult:
@@ -295,9 +295,9 @@ def cell_result(cell: Cell, found: CellTimes) -> CellResult:
     )
 
 
-def _rate(cell: Cell, found: CellTimes, timings: Timings) -> float | None:
-    if found.elapsed:
-        return timings.count * cell.batch * 1e6 / found.elapsed
+def _rate(cell: Cell, times: CellTimes, timings: Timings) -> float | None:
+    if times.elapsed:
+        return timings.count * cell.batch * 1e6 / times.elapsed
     if cell.threads == 1 and timings.mean:
         return cell.batch * 1e6 / timings.mean
     return None

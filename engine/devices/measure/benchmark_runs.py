@@ -52,9 +52,9 @@ def measure_on(
         run = partial(runtime.run, inputs, threads=cell.threads, outputs=False)
         if plan.loops is not None:
             before = Reading.of(look())
-            found = run(warmup=plan.warmup, loops=plan.loops)
+            result = run(warmup=plan.warmup, loops=plan.loops)
             after = Reading.of(look())
-            return CellTimes(found.wall_us, before, after, found.elapsed_us or None)
+            return CellTimes(result.wall_us, before, after, result.elapsed_us or None)
         first = run(loops=max(plan.warmup, 1))
         before = Reading.of(look())
         times, elapsed = _run_for(run, (plan.seconds or 0.0) * 1e6, cell.threads, first.wall_us)
@@ -65,7 +65,7 @@ def measure_on(
 
 
 def _run_for(
-    run: Callable[..., RunResult], wanted: float, threads: int, warmup: Sequence[float]
+    run: Callable[..., RunResult], duration: float, threads: int, warmup: Sequence[float]
 ) -> tuple[list[float], float]:
     """Run for so many microseconds of the board's clock; its times, and how long it was.
 
@@ -75,14 +75,14 @@ def _run_for(
     times: list[float] = []
     elapsed, part = 0.0, _FIRST_PART_US
     usual = sorted(warmup)
-    while elapsed < wanted:
+    while elapsed < duration:
         # of every thread the same number of runs
-        found = run(loops=loops_for(min(part, wanted - elapsed) / 1e6, usual))
-        times += found.wall_us
-        took = max(found.elapsed_us, sum(found.wall_us) / threads, 1.0)
+        result = run(loops=loops_for(min(part, duration - elapsed) / 1e6, usual))
+        times += result.wall_us
+        took = max(result.elapsed_us, sum(result.wall_us) / threads, 1.0)
         elapsed += took
-        part = min(2 * part, max(_PART_US, wanted / _MOST_PARTS))
-        last, all_of_them = took / max(len(found.wall_us), 1), elapsed / max(len(times), 1)
+        part = min(2 * part, max(_PART_US, duration / _MOST_PARTS))
+        last, all_of_them = took / max(len(result.wall_us), 1), elapsed / max(len(times), 1)
         usual = [threads * max(last, all_of_them)]
     return times, elapsed
 

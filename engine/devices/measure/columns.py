@@ -78,8 +78,8 @@ def columns_of(line: str, known: Collection[str]) -> Columns | None:
     if not line.lstrip().startswith(tuple(known)):
         return None
     words = "|".join(re.escape(name) for name in sorted(known, key=len, reverse=True))
-    found = list(re.finditer(rf"(?:{words})(?=\s|$)|\S+", line))
-    names = tuple(match.group() for match in found)
+    matches = list(re.finditer(rf"(?:{words})(?=\s|$)|\S+", line))
+    names = tuple(match.group() for match in matches)
     if not names or names[0] not in frozenset(known):
         return None
-    return Columns(names, tuple(match.start() for match in found))
+    return Columns(names, tuple(match.start() for match in matches))

@@ -67,7 +67,7 @@ def save_run(run: MeasuredRun) -> str:
         raise ValueError("a run has the SHA-256 of its model, and a time")
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(run.at))
     name = f"{stamp}-{run.conditions.model[:8]}-{secrets.token_hex(3)}"
-    medians = [each.timings.median for each in run.cells if each.timings is not None]
+    medians = [cell.timings.median for cell in run.cells if cell.timings is not None]
     layers = 0 if run.table is None else len(run.table.figures)
     head = KeptRun(
         id=name,
@@ -84,7 +84,7 @@ def save_run(run: MeasuredRun) -> str:
     if table is not None:
         table = replace(table, figures=table.figures[:_LAYERS])
     body = _Body(
-        tuple(replace(each, times=each.times[:most]) for each in run.cells),
+        tuple(replace(cell, times=cell.times[:most]) for cell in run.cells),
         table,
         run.memory,
         tuple(sanitize(note, 500) for note in run.notes[:_FACTS]),
@@ -145,10 +145,10 @@ def _prune(folder: Path) -> None:
 def _names(folder: Path) -> list[str]:
     """Ids of all runs, the newest first."""
     try:
-        found = [path.stem for path in folder.iterdir() if path.suffix == ".json"]
+        names = [path.stem for path in folder.iterdir() if path.suffix == ".json"]
     except FileNotFoundError:
         return []
-    return sorted((name for name in found if _NAME.fullmatch(name)), reverse=True)
+    return sorted((name for name in names if _NAME.fullmatch(name)), reverse=True)
 
 
 def list_runs(

@@ -75,23 +75,23 @@ def layer_times_of(
     report = replace(report, rows=tuple(replace(row, name=told(row.name)) for row in report.rows))
     text = told(text)
     notes: list[str] = []
-    found = LayerRows(tuple(LayerRow(row, None, "nothing") for row in report.rows), ())
+    matched = LayerRows(tuple(LayerRow(row, None, "nothing") for row in report.rows), ())
     try:
         layers = find()
         if layers is not None:
-            found = layer_rows(report, layers)
-            notes += [lost] if (lost := found.told()) else []
+            matched = layer_rows(report, layers)
+            notes += [lost] if (lost := matched.told()) else []
     except (DeviceError, JobCancelledError):
         raise
     except EngineError as error:
         notes.append(f"The layers of the build are not known: {error}")
-    rows = tuple(map(_row, found.rows))
+    rows = tuple(map(_row, matched.rows))
     table = LayerTable(report.dialect, report.microseconds, report.total_kind, rows)
     return LayerTimes(rows, table, text, tuple(notes))
 
 
-def _row(found: LayerRow) -> LayerTime:
-    row = found.row
+def _row(matched: LayerRow) -> LayerTime:
+    row = matched.row
     return LayerTime(
         number=row.id,
         name=row.name,
@@ -100,8 +100,8 @@ def _row(found: LayerRow) -> LayerTime:
         target=row.target,
         microseconds=row.microseconds,
         traffic=row.traffic,
-        id=found.layer or "",
-        also=found.also,
+        id=matched.layer or "",
+        also=matched.also,
         ddr_cycles=row.ddr_cycles,
         npu_cycles=row.npu_cycles,
         total_cycles=row.total_cycles,

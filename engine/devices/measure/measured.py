@@ -146,7 +146,7 @@ def _first_report(report: PerfReport) -> list[str]:
         lines.append(f"{'OP':<20}{'Call Number':<15}{'Total Time(us)':<18}Time Ratio(%)")
         for total in report.ranking[:_RANKED]:
             figures = (total.calls, total.total, total.share)
-            calls, time, share = ("" if each is None else str(_number(each)) for each in figures)
+            calls, time, share = ("" if value is None else str(_number(value)) for value in figures)
             lines.append(f"{total.op:<20}{calls:<15}{time:<18}{share}".rstrip())
         lines.append(_WIDE)
     return lines
@@ -285,9 +285,9 @@ def memory_of(opened: OpenModel, now: DeviceMemory | None = None) -> tuple[Board
         opened: as it was loaded.
         now: asked anew; None for what the runtime said when the model was loaded.
     """
-    told = now or opened.memory
-    if told is not None:
-        memory = memory_use(weight=told.weight, internal=told.internal, dma=told.dma)
-        return replace(memory, sram=told.sram, sram_free=told.sram_free), ""
+    sizes = now or opened.memory
+    if sizes is not None:
+        memory = memory_use(weight=sizes.weight, internal=sizes.internal, dma=sizes.dma)
+        return replace(memory, sram=sizes.sram, sram_free=sizes.sram_free), ""
     why = memory_not_available().cause if opened.generation == 1 else "it has no query for memory."
     return None, f"not available on this runtime: {why}"

@@ -65,7 +65,7 @@ def _shapes(cell: str) -> tuple[tuple[tuple[int, ...], ...], bool]:
         return (), False
     if _SHAPE.sub("", cell).strip(",. "):
         raise ValueError("is no list of shapes")
-    shapes = (re.findall(r"\d+", found.group()) for found in _SHAPE.finditer(cell))
+    shapes = (re.findall(r"\d+", match.group()) for match in _SHAPE.finditer(cell))
     return tuple(tuple(map(int, shape)) for shape in shapes), "..." in cell
 
 
@@ -145,14 +145,14 @@ def read_cells(
     names: Sequence[str], cells: Sequence[str], fields: Fields
 ) -> tuple[dict[str, Any], list[str]]:
     """What the cells say, and what of them could not be read; other columns are left out."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     wrong: list[str] = []
     for name, cell in zip(names, cells, strict=True):
         read = fields.get("WorkLoad" if name.startswith("WorkLoad") else name)
         if read is None:
             continue
         try:
-            found |= read(cell)
+            values |= read(cell)
         except ValueError as error:
             wrong.append(f"{name} {cell[:40]!r} {error}")
-    return found, wrong
+    return values, wrong

@@ -83,11 +83,11 @@ class LayerRows:
 
         A row of several layers stands at the first of them.
         """
-        found: dict[str, tuple[PerfRow, ...]] = {}
-        for each in self.rows:
-            if each.layer is not None:
-                found[each.layer] = (*found.get(each.layer, ()), each.row)
-        return found
+        rows: dict[str, tuple[PerfRow, ...]] = {}
+        for row in self.rows:
+            if row.layer is not None:
+                rows[row.layer] = (*rows.get(row.layer, ()), row.row)
+        return rows
 
     @property
     def microseconds(self) -> dict[str, float]:
@@ -96,19 +96,19 @@ class LayerRows:
             layer: [row.microseconds for row in rows if row.microseconds is not None]
             for layer, rows in self.by_layer.items()
         }
-        return {layer: sum(each) for layer, each in times.items() if each}
+        return {layer: sum(microseconds) for layer, microseconds in times.items() if microseconds}
 
     @property
     def unmatched(self) -> tuple[LayerRow, ...]:
         """Rows that are about no layer that is known."""
-        return tuple(each for each in self.rows if each.found == "nothing")
+        return tuple(row for row in self.rows if row.found == "nothing")
 
     def told(self) -> str:
         """A sentence on rows that no layer was found for; empty where there are none."""
         lost = self.unmatched
         if not lost:
             return ""
-        some = (each.row.name or f"row {each.row.id}" for each in lost[:_SHOWN])
+        some = (row.row.name or f"row {row.row.id}" for row in lost[:_SHOWN])
         names = ", ".join(sanitize(name, 120) for name in some)
         more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
         return f"{len(lost)} of {len(self.rows)} rows belong to no layer known here: {names}{more}."
@@ -123,7 +123,7 @@ def layer_rows(report: PerfReport, layers: LayerMap) -> LayerRows:
     """
     names = _Names(layers)
     rows = tuple(names.find(row) for row in report.rows)
-    seen = {layer for each in rows for layer in (each.layer, *each.also)}
+    seen = {layer for layer_row in rows for layer in (layer_row.layer, *layer_row.also)}
     return LayerRows(rows, tuple(one.id for one in layers.layers if one.id not in seen))
 
 
@@ -150,11 +150,13 @@ class _Names:
         parts = bare.split("+")[:_PARTS]
         if whole.layer is not None or len(parts) == 1:
             return whole
-        found = [self._of_part(row, part, op) for part in parts]
-        ids = tuple(dict.fromkeys(each.layer for each in found if each.layer is not None))
+        rows = [self._of_part(row, part, op) for part in parts]
+        ids = tuple(
+            dict.fromkeys(part_row.layer for part_row in rows if part_row.layer is not None)
+        )
         if not ids:
             return whole
-        first = next(each for each in found if each.layer is not None)
+        first = next(part_row for part_row in rows if part_row.layer is not None)
         return LayerRow(row, ids[0], first.found, also=ids[1:])
 
     def _of_part(self, row: PerfRow, part: str, op: str) -> LayerRow:
@@ -168,11 +170,11 @@ class _Names:
         """The row with the layer of a name, with and without its operator."""
         whole = [full, bare] if full != bare else [bare]
         why = ""
-        for found, names in (("name", whole), ("ending", _shortened(whole[-1], row.uid))):
+        for manner, names in (("name", whole), ("ending", _shortened(whole[-1], row.uid))):
             for name in names:
-                several = self._called(name, op, tensors=found == "name")
+                several = self._called(name, op, tensors=manner == "name")
                 if len(several) == 1:
-                    return LayerRow(row, several[0].id, "name" if found == "name" else "ending")
+                    return LayerRow(row, several[0].id, "name" if manner == "name" else "ending")
                 if several and not why:
                     shown = ", ".join(sanitize(one.id, 120) for one in several[:_SHOWN])
                     why = f"{len(several)} layers come from {sanitize(name, 120)}: {shown}"
@@ -193,12 +195,12 @@ def _shortened(name: str, uid: int | None) -> Iterator[str]:
     if _MARK.search(name):
         yield _MARK.sub("", name)
     if uid is not None:
-        found = re.search(rf"_{uid}_\d+$", name)
-        if found:
-            yield name[: found.start()]
+        match = re.search(rf"_{uid}_\d+$", name)
+        if match:
+            yield name[: match.start()]
     for _ in range(_ENDINGS):
-        found = _ENDING.search(name)
-        if found is None:
+        match = _ENDING.search(name)
+        if match is None:
             return
-        name = name[: found.start()]
+        name = name[: match.start()]
         yield name

@@ -188,25 +188,25 @@ class _Reader:
 
     def _figure(self, number: int, line: str) -> bool:
         """Read a line with one figure, or a list of clocks; whether it was one."""
-        if found := _CLOCKS.match(line):
-            self._part = found[1]
+        if match := _CLOCKS.match(line):
+            self._part = match[1]
             self._clocks[self._part] = []
             return True
-        if self._part and (found := _CLOCK.match(line)):
-            self._clock(number, line, found[1])
+        if self._part and (match := _CLOCK.match(line)):
+            self._clock(number, line, match[1])
             return True
-        if found := _TOTAL.match(line):
-            value = self._value(number, line, found[2])
+        if match := _TOTAL.match(line):
+            value = self._value(number, line, match[2])
             if value is not None:
-                self._total = value, _TOTAL_KINDS[found[1].split()[1]]
-        elif found := _TRAFFIC.match(line):
-            value = self._value(number, line, found[2])
+                self._total = value, _TOTAL_KINDS[match[1].split()[1]]
+        elif match := _TRAFFIC.match(line):
+            value = self._value(number, line, match[2])
             if value is not None:
-                self._traffic = round(value * (1024 if found[1] == "KB" else 1 << 20))
-        elif found := _RATE.match(line):
-            self._rate = self._value(number, line, found[2])
-            self._npu_clock = int(found[1]) * 1_000_000 if found[1] else self._npu_clock
-        return found is not None
+                self._traffic = round(value * (1024 if match[1] == "KB" else 1 << 20))
+        elif match := _RATE.match(line):
+            self._rate = self._value(number, line, match[2])
+            self._npu_clock = int(match[1]) * 1_000_000 if match[1] else self._npu_clock
+        return match is not None
 
     def _value(self, number: int, line: str, text: str) -> float | None:
         try:
@@ -311,14 +311,14 @@ class _Reader:
 
     def _operator(self, number: int, line: str, columns: Columns) -> None:
         """Read a row of the ranking."""
-        found, wrong = _read_line(columns, line, TOTAL_FIELDS)
-        op = found.pop("op", "")
-        if op == "Total" and found.get("calls") is None:
+        values, wrong = _read_line(columns, line, TOTAL_FIELDS)
+        op = values.pop("op", "")
+        if op == "Total" and values.get("calls") is None:
             return  # the sum of the rows above it
-        if wrong or not op or all(value is None for value in found.values()):
+        if wrong or not op or all(value is None for value in values.values()):
             self.note(number, "; ".join(wrong) or "it is no row of the ranking", line)
         elif len(self._ranking) < _ROW_LIMIT:
-            self._ranking.append(OperatorTotal(op, **found))
+            self._ranking.append(OperatorTotal(op, **values))
 
 
 def _dialect(columns: Columns) -> Dialect:
@@ -330,22 +330,22 @@ def _dialect(columns: Columns) -> Dialect:
 
 def _read_line(columns: Columns, line: str, fields: Fields) -> tuple[dict[str, Any], list[str]]:
     """The cells of a line by their places; where that fails and no cell is empty, by its words."""
-    found, wrong = read_cells(columns.names, columns.cells(line), fields)
+    values, wrong = read_cells(columns.names, columns.cells(line), fields)
     if wrong:
         words = line.split(None, len(columns.names) - 1)
         if len(words) == len(columns.names):
             other, mistakes = read_cells(columns.names, words, fields)
             if not mistakes:
                 return other, []
-    return found, wrong
+    return values, wrong
 
 
 def _read_row(columns: Columns, line: str) -> tuple[PerfRow | None, list[str]]:
     """A row of the table of layers, and what of it could not be read; None where it is none."""
-    found, wrong = _read_line(columns, line, LAYER_FIELDS)
-    if found.get("id") is None or not (found.get("op") or found.get("name")):
+    values, wrong = _read_line(columns, line, LAYER_FIELDS)
+    if values.get("id") is None or not (values.get("op") or values.get("name")):
         return None, wrong
-    if "Time(us)" in columns.names and found.get("microseconds") is None:
+    if "Time(us)" in columns.names and values.get("microseconds") is None:
         wrong = wrong or ["it ends before its time"]
-    op = found.setdefault("op", "")
-    return PerfRow(**found, ops=(op,) if op else ()), wrong
+    op = values.setdefault("op", "")
+    return PerfRow(**values, ops=(op,) if op else ()), wrong

@@ -57,7 +57,7 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
         with stages.stage(_CONNECT):
             board = held.enter_context(connected(params.device))
             chip, check = board.chip, reporter.check_cancelled
-        models = {each.batch: Path(each.model) for each in params.batches}
+        models = {variant.batch: Path(variant.model) for variant in params.batches}
         plan = plan_benchmark(
             chip,
             cores=params.cores,
@@ -71,7 +71,7 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
         if not plan.cells:
             raise UsageError(
                 "No point of the grid can be measured on this chip.",
-                cause=" ".join(dict.fromkeys(each.reason for each in plan.left_out)),
+                cause=" ".join(dict.fromkeys(omitted.reason for omitted in plan.left_out)),
                 remedy="Choose other cores, batches or threads.",
             )
         model = held.enter_context(source.file_for(board))
@@ -101,12 +101,12 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
                 with stages.stage(_LAYERS):
                     text = time_layers(runtime, model, inputs, warmup=params.warmup)
         except (DeviceError, JobCancelledError) as error:
-            if any(each.timings for each in cells):
+            if any(cell.timings for cell in cells):
                 early = board.head(opened, *notes, f"It ended early: {error.what}")
                 file, memory = opened.file, memory_of(opened)[0]
                 _keep(early, file, source, cells, LayerTimes(), reporter, memory)
-                told = f"{len(cells)} of {len(plan.cells)} points were measured and are kept"
-                reporter.emit(LogLine(f"{told}: see perf history.", "warning"))
+                summary = f"{len(cells)} of {len(plan.cells)} points were measured and are kept"
+                reporter.emit(LogLine(f"{summary}: see perf history.", "warning"))
             raise
         if params.fix_clocks:
             runtime.restore_clocks()
@@ -140,7 +140,7 @@ def kept_performance(
     return Performance(
         **vars(head),
         points=tuple(map(_point, cells)),
-        left_out=tuple(f"{each.cell}: {each.reason}" for each in plan.left_out),
+        left_out=tuple(f"{omitted.cell}: {omitted.reason}" for omitted in plan.left_out),
         layers=table.rows,
         text=table.text,
         memory=memory[0],
@@ -155,7 +155,7 @@ def _require_times(cells: Sequence[CellResult]) -> None:
     Raises:
         RuntimeLibraryError: every point failed; says why the first one did.
     """
-    if not any(each.timings for each in cells):
+    if not any(cell.timings for cell in cells):
         raise RuntimeLibraryError(
             "Nothing was measured: the board refused to run the model at every point.",
             cause=cells[0].failed if cells else "",

@@ -13,8 +13,8 @@ _CLOCK_CHANGE = 0.01
 
 def compare_runs(first: MeasuredRun, second: MeasuredRun) -> RunsCompared:
     """What changed from the first run to the second."""
-    later = {each.cell: each for each in second.cells}
-    cells = [_cell(each, later[each.cell]) for each in first.cells if each.cell in later]
+    later = {cell.cell: cell for cell in second.cells}
+    cells = [_cell(cell, later[cell.cell]) for cell in first.cells if cell.cell in later]
     before, after = _by_layer(first), _by_layer(second)
     return RunsCompared(
         (first.label, second.label),
@@ -43,11 +43,11 @@ def _cell(first: CellResult, second: CellResult) -> PointChange | None:
 
 
 def _by_layer(run: MeasuredRun) -> dict[str, float]:
-    found: dict[str, float] = {}
+    microseconds: dict[str, float] = {}
     for figure in () if run.table is None else run.table.figures:
         if figure.id and figure.microseconds is not None:
-            found[figure.id] = found.get(figure.id, 0.0) + figure.microseconds
-    return found
+            microseconds[figure.id] = microseconds.get(figure.id, 0.0) + figure.microseconds
+    return microseconds
 
 
 def _differences(first: MeasuredRun, second: MeasuredRun) -> list[str]:

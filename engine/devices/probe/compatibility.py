@@ -96,11 +96,11 @@ def container_table() -> Mapping[tuple[str, int], tuple[tuple[Version, bool], ..
         .joinpath("data", "containers.csv")
         .read_text("utf-8")
     )
-    found: dict[tuple[str, int], list[tuple[Version, bool]]] = {}
+    table: dict[tuple[str, int], list[tuple[Version, bool]]] = {}
     for row in csv.DictReader(text.splitlines()):
         key = (row["library"], int(row["container"]))
-        found.setdefault(key, []).append((_version(row["version"]), row["loads"] == "yes"))
-    return {key: tuple(sorted(rows)) for key, rows in found.items()}
+        table.setdefault(key, []).append((_version(row["version"]), row["loads"] == "yes"))
+    return {key: tuple(sorted(rows)) for key, rows in table.items()}
 
 
 def loads(library: str, release: Version, container: int) -> bool | None:
@@ -117,10 +117,10 @@ def loads(library: str, release: Version, container: int) -> bool | None:
 
 
 def _version(text: str) -> Version:
-    found = Version.parse(text)
-    if found is None:
+    version = Version.parse(text)
+    if version is None:
         raise ValueError(text)  # a mistake in the data file; a test reads all of it
-    return found
+    return version
 
 
 def required_by_toolkit1(toolkit: Version) -> Toolkit1 | None:
@@ -173,14 +173,14 @@ def match(versions: Versions, model: ModelFacts | None, chip: str | None) -> tup
     """
     facts = chip_facts(chip) if chip else None
     generation = facts.generation if facts else None
-    found = list(_board(versions, chip, generation))
+    findings = list(_board(versions, chip, generation))
     if model is not None:
         strange = list(_belongs(model, chip, generation))
-        found += strange
+        findings += strange
         if not strange:
-            found += _versions_for(versions, model, chip, generation)
+            findings += _versions_for(versions, model, chip, generation)
     order = {"error": 0, "warning": 1, "info": 2}
-    return tuple(sorted(found, key=lambda finding: order[finding.severity]))
+    return tuple(sorted(findings, key=lambda finding: order[finding.severity]))
 
 
 def _belongs(model: ModelFacts, chip: str | None, generation: int | None) -> Iterator[Finding]:

@@ -81,8 +81,8 @@ class BoardIdentity:
     @property
     def generation(self) -> int | None:
         """Generation of the NPU and its toolkit: 1 or 2; None for an unknown chip."""
-        found = chip(self.chip) if self.chip else None
-        return found.generation if found else None
+        facts = chip(self.chip) if self.chip else None
+        return facts.generation if facts else None
 
     @property
     def thirty_two_on_64(self) -> bool:
@@ -93,7 +93,7 @@ class BoardIdentity:
 @cache
 def _names() -> re.Pattern[str]:
     """Names of all SoCs, longest first, so that rv1126b is not taken for rv1126."""
-    known = {name for each in chips() for name in (each.name, *each.aliases)} | set(OTHER_NAMES)
+    known = {name for entry in chips() for name in (entry.name, *entry.aliases)} | set(OTHER_NAMES)
     longest_first = sorted(known, key=lambda name: (-len(name), name))
     return re.compile(rf"(?:^|[^a-z0-9])(?:tb-)?({'|'.join(map(re.escape, longest_first))})")
 
@@ -106,8 +106,8 @@ def chip_of(entries: Iterable[str]) -> ChipFound:
     bare = ""
     for entry in entries:
         text = entry.lower()[:200]
-        if found := _names().search(text):
-            soc = found[1]
+        if match := _names().search(text):
+            soc = match[1]
             known = chip(OTHER_NAMES.get(soc, soc))
             return ChipFound(soc, known.name if known else None)
         if re.search(r"(?:^|[^a-z0-9])rk3399", text):
@@ -144,17 +144,17 @@ def identify(transport: Transport) -> BoardIdentity:
     os_release = read_text(transport, "/etc/os-release") or ""
     level = first_line(output(transport, ["getprop", "ro.build.version.sdk"]))
     android = int(level) if re.fullmatch(r"[0-9]{1,3}", level) else None
-    found = chip_of(entries)
-    if not found.soc and android is not None:
-        told = [_property(transport, name) for name in _PROPERTIES]
-        entries = (*entries, *(text for text in told if text))
-        found = chip_of(entries)
+    names = chip_of(entries)
+    if not names.soc and android is not None:
+        properties = [_property(transport, name) for name in _PROPERTIES]
+        entries = (*entries, *(text for text in properties if text))
+        names = chip_of(entries)
     machine = first_line(output(transport, ["uname", "-m"]))
     emulated = read_bytes(transport, EMULATED_MARK, 64) is not None
     return BoardIdentity(
-        soc=found.soc,
-        chip=found.chip,
-        note=found.note,
+        soc=names.soc,
+        chip=names.chip,
+        note=names.note,
         compatible=entries,
         model=first_line(read_text(transport, "/proc/device-tree/model"))
         or (_property(transport, "ro.product.model") if android is not None else ""),
@@ -189,26 +189,26 @@ def _serial(transport: Transport, android: int | None) -> str:
         return text
     if android is not None:
         return _property(transport, "ro.serialno")
-    found = re.search(r"(?m)^Serial\s*:\s*(\S+)", read_text(transport, "/proc/cpuinfo") or "")
-    return sanitize(found[1], 80) if found else ""
+    match = re.search(r"(?m)^Serial\s*:\s*(\S+)", read_text(transport, "/proc/cpuinfo") or "")
+    return sanitize(match[1], 80) if match else ""
 
 
 def _kernel(transport: Transport) -> str:
     if text := first_line(output(transport, ["uname", "-r"])):
         return text
-    found = re.match(r"Linux version (\S+)", read_text(transport, "/proc/version") or "")
-    return sanitize(found[1], 80) if found else ""
+    match = re.match(r"Linux version (\S+)", read_text(transport, "/proc/version") or "")
+    return sanitize(match[1], 80) if match else ""
 
 
 def _userland(transport: Transport) -> Elf | None:
     """For which processor the board's shell is."""
-    found = (elf_of(transport, path) for path in _SHELLS)
-    return next((elf for elf in found if elf), None)
+    elves = (elf_of(transport, path) for path in _SHELLS)
+    return next((elf for elf in elves if elf), None)
 
 
 def board_facts(device: str, identity: BoardIdentity) -> BoardFacts:
     """The facts of a board that was examined; ``device`` is its address."""
-    found = chip(identity.chip) if identity.chip else None
+    facts = chip(identity.chip) if identity.chip else None
     return BoardFacts(
         device=device,
         label="emulated" if identity.emulated else "measured",
@@ -217,5 +217,5 @@ def board_facts(device: str, identity: BoardIdentity) -> BoardFacts:
         serial=identity.serial,
         system=identity.system,
         kernel=identity.kernel,
-        cores=found.npu_cores if found else 0,
+        cores=facts.npu_cores if facts else 0,
     )

@@ -62,12 +62,12 @@ def usable_libraries(
     if given and not _PLAIN.fullmatch(given):
         return (given,)  # such a path travels in a message only: the agent looks for itself
     paths = (given,) if given else LIBRARIES.get(generation or 0, LIBRARIES[2] + LIBRARIES[1])
-    found, foreign = [], []
+    usable, foreign = [], []
     for path in paths:
         try:
             head = transport.read(path, limit=HEAD)
         except DeviceStorageError:  # only its own processes may read it
-            found.append(path)
+            usable.append(path)
             continue
         if head is None:
             continue
@@ -75,11 +75,11 @@ def usable_libraries(
         if elf is None or (wanted and elf not in wanted):
             foreign.append(f"{path} is for {elf}" if elf else f"{path} is no library")
         else:
-            found.append(path)
-    if found:
-        return tuple(found)
+            usable.append(path)
+    if usable:
+        return tuple(usable)
     if foreign:
-        runs = " or ".join(sorted(str(each) for each in wanted)) or "another processor"
+        runs = " or ".join(sorted(str(runnable) for runnable in wanted)) or "another processor"
         raise RuntimeLibraryError(
             f"No runtime library of {transport.name} fits its agent.",
             cause=f"{'; '.join(foreign)}. The agent there is for {runs}.",

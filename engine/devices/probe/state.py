@@ -77,8 +77,8 @@ def once_paths(chip: str | None) -> tuple[str, ...]:
 
 
 def _generation(chip: str | None) -> int | None:
-    found = chip_facts(chip) if chip else None
-    return found.generation if found else None
+    facts = chip_facts(chip) if chip else None
+    return facts.generation if facts else None
 
 
 def parse(
@@ -174,8 +174,8 @@ class _Seen:
 
 def _number(text: str | None, factor: int) -> int | None:
     """The number that a file begins with, times ``factor``; None for nonsense."""
-    found = re.match(r"\s*([0-9]{1,12})\b", (text or "")[:100])
-    return int(found[1]) * factor if found else None
+    match = re.match(r"\s*([0-9]{1,12})\b", (text or "")[:100])
+    return int(match[1]) * factor if match else None
 
 
 def _load(seen: _Seen) -> tuple[float, ...] | None:
@@ -193,12 +193,12 @@ def _load(seen: _Seen) -> tuple[float, ...] | None:
         }
         single = re.search(r"NPU load:\s*([0-9]{1,6})%", text)
         if cores and max(cores) < CORES:
-            found = [cores.get(number, 0.0) for number in range(max(cores) + 1)]
+            loads = [cores.get(number, 0.0) for number in range(max(cores) + 1)]
         elif single and not cores:
-            found = [float(single[1])]
+            loads = [float(single[1])]
         else:
             continue
-        return tuple(found) if max(found) <= 100 else None
+        return tuple(loads) if max(loads) <= 100 else None
     return None
 
 
@@ -210,8 +210,8 @@ def _npu_nodes(seen: _Seen, name: str) -> Iterator[str]:
 
 def _npu_clock(seen: _Seen) -> int | None:
     paths = [*_npu_nodes(seen, "cur_freq"), *_NO_DEVFREQ.values()]
-    found = (_number(seen.values.get(path), 1) for path in paths)
-    return next((clock for clock in found if clock), None)
+    clocks = (_number(seen.values.get(path), 1) for path in paths)
+    return next((clock for clock in clocks if clock), None)
 
 
 def _npu_text(seen: _Seen, name: str) -> str | None:
@@ -245,8 +245,8 @@ def _temperatures(values: Mapping[str, str | None]) -> Iterator[Temperature]:
     for number in range(ZONES):
         zone = f"{_THERMAL}/thermal_zone{number}"
         kind = sanitize(first_line(values.get(f"{zone}/type")), 40)
-        found = re.match(r"\s*(-?[0-9]{1,7})\b", (values.get(f"{zone}/temp") or "")[:100])
-        celsius = int(found[1]) / 1000 if found else None
+        match = re.match(r"\s*(-?[0-9]{1,7})\b", (values.get(f"{zone}/temp") or "")[:100])
+        celsius = int(match[1]) / 1000 if match else None
         if celsius is not None and _MIN_CELSIUS <= celsius <= _MAX_CELSIUS:
             yield Temperature(kind or f"zone {number}", celsius)
 
@@ -318,15 +318,15 @@ class StateReader:
             DeviceTimeoutError: it does not answer.
         """
         self._check()
-        found = read_together(self._transport, self._paths) if self._together else None
-        if found is None:
+        read = read_together(self._transport, self._paths) if self._together else None
+        if read is None:
             self._together = False
             self._read(self._paths)
         else:
-            self._values |= found[0]
+            self._values |= read[0]
             self._reasons = {
-                path: why for path, why in self._reasons.items() if path not in found[0]
-            } | found[1]
+                path: why for path, why in self._reasons.items() if path not in read[0]
+            } | read[1]
         return parse(self._values, self._chip, self._reasons)
 
     def _read(self, paths: Iterable[str]) -> None:
@@ -350,9 +350,9 @@ def _names(transport: Transport) -> frozenset[str]:
     known = {f"thermal_zone{number}" for number in range(ZONES)}
     known |= {f"policy{number}" for number in range(CORES)}
     known |= {row.npu_node for row in chip_clocks() if not row.npu_node.startswith("/")}
-    found = known.intersection(listed)
+    present = known.intersection(listed)
     # a board that lists nothing may still give them
-    return frozenset(found or known - {f"thermal_zone{number}" for number in range(8, ZONES)})
+    return frozenset(present or known - {f"thermal_zone{number}" for number in range(8, ZONES)})
 
 
 def _expanded(pattern: str, names: frozenset[str]) -> list[str]:

@@ -52,12 +52,12 @@ def read_together(
         for at, heading in enumerate(headings):
             # they come in the order in which they were asked for; an emulated board has a folder
             # before the path
-            found = next((p for p in waiting if heading[1].endswith(p)), None)
-            if found is None:
+            heard = next((p for p in waiting if heading[1].endswith(p)), None)
+            if heard is None:
                 continue
-            del waiting[: waiting.index(found) + 1]
+            del waiting[: waiting.index(heard) + 1]
             end = headings[at + 1].start() if at + 1 < len(headings) else len(text)
-            values[found] = text[heading.end() : end]
+            values[heard] = text[heading.end() : end]
     return (values, reasons) if any(text is not None for text in values.values()) else None
 
 

@@ -78,8 +78,8 @@ class Version(packaging.version.Version):
     @classmethod
     def parse(cls, text: str) -> Version | None:
         """The first version in a text; None where there is none."""
-        found = _NUMBERS.search(text[:500])
-        return None if found is None else cls(found[0])
+        match = _NUMBERS.search(text[:500])
+        return None if match is None else cls(match[0])
 
     def __str__(self) -> str:
         return self.text
@@ -185,7 +185,7 @@ def read_versions(
         driver=_driver(transport, generation),
         server=next((server for server in servers if server), None),
         server_pids=running_on(transport, "rknn_server"),
-        libraries=tuple(found for found in libraries if found),
+        libraries=tuple(library for library in libraries if library),
         mainline="DRIVER=rocket" in uevent,
     )
 
@@ -230,8 +230,8 @@ def _driver(transport: Transport, generation: int | None) -> Component | None:
                 return Component(name, path, Version.parse(line))
     log = output(transport, ["dmesg"], OUTPUT_LIMIT)
     for name in names:
-        if found := _DRIVERS[name][1].search(log):
-            return Component(name, "dmesg", Version.parse(found[1]))
+        if match := _DRIVERS[name][1].search(log):
+            return Component(name, "dmesg", Version.parse(match[1]))
     return None
 
 
@@ -254,11 +254,11 @@ def running(listing: str, program: str) -> tuple[int, ...]:
     column = header.index("PID") if "PID" in header else 0
     # a name is the whole of a word, with its folder; grep for it would be another program
     named = re.compile(rf"(?:^|[\s/]){re.escape(program)}(?:\s|$)")
-    found = []
+    processes = []
     for line in lines:
         fields = line.split()
         if named.search(line) and "grep" not in fields and len(fields) > column:
             number = fields[column]
             if number.isascii() and number.isdecimal() and len(number) < 10:
-                found.append(int(number))
-    return tuple(found)
+                processes.append(int(number))
+    return tuple(processes)

@@ -70,10 +70,10 @@ def _rows(versions: Versions) -> Iterator[VersionRow]:
         yield _row("server", versions.server, runs)
 
 
-def _row(name: str, found: Component, note: str = "") -> VersionRow:
-    unread = "" if found.version else "it tells no version"
-    notes = [part for part in (found.name, found.build, unread, note) if part]
-    return VersionRow(name, str(found.version or ""), found.path, ", ".join(notes))
+def _row(name: str, component: Component, note: str = "") -> VersionRow:
+    unread = "" if component.version else "it tells no version"
+    notes = [part for part in (component.name, component.build, unread, note) if part]
+    return VersionRow(name, str(component.version or ""), component.path, ", ".join(notes))
 
 
 def _fit(model: ModelFile, case: Case) -> Iterator[Check]:

@@ -62,10 +62,10 @@ def require_inputs(path: Path, files: Sequence[Path]) -> tuple[str, ...]:
     for file, (name, shape) in zip(files, inputs, strict=False):
         if file_kind(file) != "npy" or not all(size > 0 for size in shape):
             continue
-        given, size = open_array(file).shape, math.prod(shape)
-        if math.prod(given) not in (size, size // (shape or (1,))[0]):
+        file_shape, size = open_array(file).shape, math.prod(shape)
+        if math.prod(file_shape) not in (size, size // (shape or (1,))[0]):
             raise DatasetError(
-                f"{named(file)} has the shape {shape_text(given)}; input {sanitize(name, 80)} "
+                f"{named(file)} has the shape {shape_text(file_shape)}; input {sanitize(name, 80)} "
                 f"takes {shape_text(shape)}.",
                 cause="An npy is not scaled: it must have the input's own shape.",
                 remedy="Write it in that shape.",
@@ -77,11 +77,11 @@ def _ports(path: Path) -> tuple[list[tuple[str, tuple[int, ...]]], tuple[str, ..
     """Name and shape of each input, and the names of the outputs, where the file tells."""
     # who opens it says what is wrong with it, and a board may run what is not known here
     with contextlib.suppress(EngineError):
-        found = inspect_vendor(path)
-        if found.dynamic:
+        vendor = inspect_vendor(path)
+        if vendor.dynamic:
             return [], ()
-        ports = [(port.tensor.name, port.tensor.shape) for port in found.inputs]
-        return ports, tuple(port.tensor.name for port in found.outputs)
+        ports = [(port.tensor.name, port.tensor.shape) for port in vendor.inputs]
+        return ports, tuple(port.tensor.name for port in vendor.outputs)
     with contextlib.suppress(EngineError):
         graph = read_container(path).graph
         ports = [(spec.name, spec.shape) for spec in graph.inputs]
@@ -89,11 +89,11 @@ def _ports(path: Path) -> tuple[list[tuple[str, tuple[int, ...]]], tuple[str, ..
     return [], ()
 
 
-def _require_count(count: int, wanted: Sequence[tuple[str, tuple[int, ...]]]) -> None:
-    if count != len(wanted):
+def _require_count(count: int, ports: Sequence[tuple[str, tuple[int, ...]]]) -> None:
+    if count != len(ports):
         raise UsageError(
-            f"{count} files were given for {len(wanted)} inputs.",
-            cause=", ".join(f"{sanitize(name, 80)} {shape_text(s)}" for name, s in wanted[:8]),
+            f"{count} files were given for {len(ports)} inputs.",
+            cause=", ".join(f"{sanitize(name, 80)} {shape_text(s)}" for name, s in ports[:8]),
             remedy="Give one file per input.",
         )
 
@@ -119,11 +119,13 @@ def board_inputs(
         DatasetError: a file cannot be read, or does not fit its input.
         RecipeError: the options do not fit the inputs.
     """
-    _require_count(len(files), [(each.name, each.shape) for each in wanted])
-    specs = [TensorSpec(each.name, _channels_first(each), "uint8") for each in wanted]
+    _require_count(len(files), [(attributes.name, attributes.shape) for attributes in wanted])
+    specs = [
+        TensorSpec(attributes.name, _channels_first(attributes), "uint8") for attributes in wanted
+    ]
     plans = [
-        _placed(plan, each)
-        for plan, each in zip(
+        _placed(plan, tensor)
+        for plan, tensor in zip(
             replace(preprocess, reorder=None, generation=generation).plans(specs),
             wanted,
             strict=True,
@@ -134,23 +136,23 @@ def board_inputs(
         _of_array(path, plan, tally) if file_kind(path) == "npy" else _of_image(path, plan, tally)
         for path, plan in zip(files, plans, strict=True)
     )
-    return inputs, tuple(found.what for found in tally.findings(plans))
+    return inputs, tuple(finding.what for finding in tally.findings(plans))
 
 
-def _channels_first(wanted: TensorAttributes) -> tuple[int, ...]:
-    if len(wanted.shape) == 4 and wanted.layout == "NHWC":
-        n, h, w, c = wanted.shape
+def _channels_first(attributes: TensorAttributes) -> tuple[int, ...]:
+    if len(attributes.shape) == 4 and attributes.layout == "NHWC":
+        n, h, w, c = attributes.shape
         return n, c, h, w
-    return wanted.shape
+    return attributes.shape
 
 
-def _placed(plan: InputPlan, wanted: TensorAttributes) -> InputPlan:
+def _placed(plan: InputPlan, attributes: TensorAttributes) -> InputPlan:
     """The plan with the layout that the board has, where it says one."""
-    if len(wanted.shape) != 4 or wanted.layout not in ("NCHW", "NHWC"):
+    if len(attributes.shape) != 4 or attributes.layout not in ("NCHW", "NHWC"):
         return plan
-    layout: Layout = "NHWC" if wanted.layout == "NHWC" else "NCHW"
-    channels = wanted.shape[3 if layout == "NHWC" else 1]
-    return replace(plan, shape=wanted.shape, layout=layout, channels=channels)
+    layout: Layout = "NHWC" if attributes.layout == "NHWC" else "NCHW"
+    channels = attributes.shape[3 if layout == "NHWC" else 1]
+    return replace(plan, shape=attributes.shape, layout=layout, channels=channels)
 
 
 def _of_image(path: Path, plan: InputPlan, tally: ReadingStats) -> BoardInput:

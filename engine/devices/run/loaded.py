@@ -96,8 +96,8 @@ def _core_mask(cores: str, chip: str) -> int | None:
             f"There is no choice of cores {sanitize(cores, 40)!r}.",
             remedy=f"Choose of {', '.join(CORE_MASKS)}.",
         )
-    mask, found = CORE_MASKS[cores], chip_facts(chip)
-    problem = core_problem(mask, found) if found else ""
+    mask, facts = CORE_MASKS[cores], chip_facts(chip)
+    problem = core_problem(mask, facts) if facts else ""
     if problem:
         raise UsageError(
             f"The cores {cores} do not fit {chip}.", cause=problem, remedy="Leave cores at auto."

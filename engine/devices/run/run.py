@@ -26,12 +26,12 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
         EngineError: a file cannot be read or does not fit, there is no such board, it cannot run
             this model, or it is lost meanwhile.
     """
-    given = [Path(path) for path in params.inputs]
-    require_files(given)
+    paths = [Path(path) for path in params.inputs]
+    require_files(paths)
     folder = None if params.save is None else Path(params.save)
 
     def look(path: Path) -> None:
-        names = require_inputs(path, given)
+        names = require_inputs(path, paths)
         if folder is not None and folder.is_dir():
             output_files(names, folder, force=params.force)
 
@@ -39,7 +39,7 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
     with loaded(params.device, model, stages, reporter, cores=params.cores, look=look) as ready:
         board, runtime, opened = ready.board, ready.runtime, ready.opened
         inputs, notes = board_inputs(
-            given, opened.inputs, model.preprocess, generation=opened.generation
+            paths, opened.inputs, model.preprocess, generation=opened.generation
         )
         names = _names(opened)
         targets = output_files(names, folder, force=params.force)
@@ -80,4 +80,4 @@ _BY_CLOCK = "The runtime tells no time: it is that of the board's clock around a
 
 def _names(opened: OpenModel) -> list[str]:
     """What the outputs are called; one without a name by its place."""
-    return [each.name or f"output{each.index}" for each in opened.outputs]
+    return [output.name or f"output{output.index}" for output in opened.outputs]

@@ -103,14 +103,14 @@ class ToolkitBoard:
     """
 
     def __init__(
-        self, toolkit: Toolkit, address: Address, file: ModelFile, found: VendorModel
+        self, toolkit: Toolkit, address: Address, file: ModelFile, vendor: VendorModel
     ) -> None:
         self._toolkit, self._address = toolkit, address
         self.file = file
         self.chip = ""
         self.api_version = self.driver_version = ""
-        self.inputs = tuple(_attributes(at, port) for at, port in enumerate(found.inputs))
-        self.output_names = tuple(sanitize(port.tensor.name, 200) for port in found.outputs)
+        self.inputs = tuple(_attributes(at, port) for at, port in enumerate(vendor.inputs))
+        self.output_names = tuple(sanitize(port.tensor.name, 200) for port in vendor.outputs)
 
     @property
     def words(self) -> str:
@@ -158,8 +158,8 @@ class ToolkitBoard:
 
     def _require_listed(self, rknn: RemoteRKNN) -> None:
         """Refuse a board that the toolkit does not see, before it searches for it."""
-        found = rknn.call("list_devices", seconds=OPEN_SECONDS)
-        pair = found if isinstance(found, tuple | list) and len(found) == 2 else None
+        listing = rknn.call("list_devices", seconds=OPEN_SECONDS)
+        pair = listing if isinstance(listing, tuple | list) and len(listing) == 2 else None
         if pair is None or not all(isinstance(names, list | tuple) for names in pair):
             return
         names = [str(name) for name in pair[1 if self._address.kind == "ntb" else 0]]
@@ -190,9 +190,9 @@ class ToolkitBoard:
                 break
         self._check("init_runtime", status, mark)
         if not self.api_version:
-            told = str(rknn.call("get_sdk_version", seconds=RUN_SECONDS))
-            self.api_version = _version(_API, told)
-            self.driver_version = _version(_DRIVER, told)
+            versions = str(rknn.call("get_sdk_version", seconds=RUN_SECONDS))
+            self.api_version = _version(_API, versions)
+            self.driver_version = _version(_DRIVER, versions)
 
     def run(self, rknn: RemoteRKNN, inputs: Sequence[BoardInput]) -> list[np.ndarray]:
         """The outputs of one inference, in the model's own layout.
@@ -201,54 +201,55 @@ class ToolkitBoard:
             UsageError: the inputs do not fit the model.
         """
         prepared = [
-            prepared_input(given, wanted) for given, wanted in zip(inputs, self.inputs, strict=True)
+            prepared_input(value, attributes)
+            for value, attributes in zip(inputs, self.inputs, strict=True)
         ]
-        types = {str(each.array.dtype) for each in prepared}
+        types = {str(tensor.array.dtype) for tensor in prepared}
         one = types.pop() if len(types) == 1 else "float32"  # the toolkit takes one type for all
         one = one if one in _TYPES else "float32"
-        through = [int(each.pass_through) for each in prepared]
+        through = [int(tensor.pass_through) for tensor in prepared]
         mark = self._toolkit.mark
-        found = rknn.call(
+        outputs = rknn.call(
             "inference",
-            inputs=[each.array.astype(one, copy=False) for each in prepared],
+            inputs=[tensor.array.astype(one, copy=False) for tensor in prepared],
             data_type=one,
             data_format="nhwc",
             inputs_pass_through=through if any(through) else None,
             seconds=RUN_SECONDS,
         )
-        arrays = found if isinstance(found, list | tuple) else [found]
-        if not arrays or not all(isinstance(each, np.ndarray) for each in arrays):
-            raise self._refused("inference", found, mark)
+        arrays = outputs if isinstance(outputs, list | tuple) else [outputs]
+        if not arrays or not all(isinstance(array, np.ndarray) for array in arrays):
+            raise self._refused("inference", outputs, mark)
         return list(arrays)
 
     def time(self, rknn: RemoteRKNN) -> dict[str, Any]:
         """What ``eval_perf`` returns: ``total_time`` in microseconds, perhaps ``layers``."""
         mark = self._toolkit.mark
-        found = rknn.call("eval_perf", is_print=False, seconds=RUN_SECONDS)
-        if not isinstance(found, dict) or not _is_number(found.get("total_time")):
-            raise self._refused("eval_perf", found, mark)
-        return found
+        figures = rknn.call("eval_perf", is_print=False, seconds=RUN_SECONDS)
+        if not isinstance(figures, dict) or not _is_number(figures.get("total_time")):
+            raise self._refused("eval_perf", figures, mark)
+        return figures
 
     def report(self, rknn: RemoteRKNN) -> PerfReport:
         """The times of the layers, in a session with ``perf``."""
-        found = self.time(rknn)
-        layers = found.get("layers")
+        figures = self.time(rknn)
+        layers = figures.get("layers")
         rows = layers.items() if isinstance(layers, dict) else ()
         return PerfReport(
             "generation 1",
             tuple(_row(at, key, row) for at, (key, row) in enumerate(rows) if at < _MOST_LAYERS),
-            microseconds=float(found["total_time"]),
+            microseconds=float(figures["total_time"]),
             total_kind="operators",
         )
 
     def memory(self, rknn: RemoteRKNN) -> AllocatedMemory:
         """What the model takes, in a session with ``memory``."""
         mark = self._toolkit.mark
-        found = rknn.call("eval_memory", is_print=False, seconds=RUN_SECONDS)
+        sizes = rknn.call("eval_memory", is_print=False, seconds=RUN_SECONDS)
         try:
-            system, npu = (_allocation(found[name]) for name in ("system_memory", "npu_memory"))
+            system, npu = (_allocation(sizes[name]) for name in ("system_memory", "npu_memory"))
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise self._refused("eval_memory", found, mark) from None
+            raise self._refused("eval_memory", sizes, mark) from None
         return AllocatedMemory(*system, *npu)
 
     def _check(self, method: str, status: Any, mark: int) -> None:
@@ -256,13 +257,13 @@ class ToolkitBoard:
             raise self._refused(method, status, mark)
 
     def _refused(self, method: str, result: Any, mark: int) -> DeviceError:
-        found = self._toolkit.refused(method, mark, result)
+        refusal = self._toolkit.refused(method, mark, result)
         kind = DeviceError if method == "init_runtime" else RuntimeLibraryError
         return kind(
             f"{self.words} could not do it on {self._address}: {method} returned "
             f"{sanitize(repr(result), 60)}.",
-            cause=found.cause,
-            remedy=f"{found.remedy} Is the model for this board ({self.file.words})?",
+            cause=refusal.cause,
+            remedy=f"{refusal.remedy} Is the model for this board ({self.file.words})?",
         )
 
 
@@ -307,7 +308,7 @@ def memory_by_toolkit(
         toolkit_board(address, model, reporter) as board,
         board.session(memory=True, chip=chip) as rknn,
     ):
-        board.run(rknn, [zero_input(each) for each in board.inputs])
+        board.run(rknn, [zero_input(attributes) for attributes in board.inputs])
         return board.memory(rknn)
 
 
@@ -372,5 +373,5 @@ def _allocation(values: Any) -> list[int]:
 
 
 def _version(form: re.Pattern[str], text: str) -> str:
-    found = form.search(text)
-    return sanitize(found[1].strip(), 80) if found else ""
+    match = form.search(text)
+    return sanitize(match[1].strip(), 80) if match else ""

@@ -53,13 +53,13 @@ def run_by_job(address: Address, params: RunParams, source: ModelSource, reporte
         EngineError: a file does not fit, there is no such board or no toolkit for it, or it fails.
     """
     _only_auto(params.cores)
-    given = [Path(path) for path in params.inputs]
-    require_files(given)
+    paths = [Path(path) for path in params.inputs]
+    require_files(paths)
     stages = BoardStages(reporter, (_OPEN, _RUN, *([_LAYERS] if params.layers else [])))
     with ExitStack() as held:
         with stages.stage(_OPEN):
             board = held.enter_context(_board(address, source, reporter))
-            inputs, notes = board_inputs(given, board.inputs, source.preprocess, generation=1)
+            inputs, notes = board_inputs(paths, board.inputs, source.preprocess, generation=1)
             first = held.enter_context(ExitStack())
             rknn = first.enter_context(board.session())
         with stages.stage(_RUN) as stage:
@@ -100,7 +100,7 @@ def memory_by_job(address: Address, source: ModelSource, reporter: Reporter) -> 
             board = held.enter_context(_board(address, source, reporter))
             rknn = held.enter_context(board.session(memory=True))
         with stages.stage(_LOOK):
-            board.run(rknn, [zero_input(each) for each in board.inputs])
+            board.run(rknn, [zero_input(attributes) for attributes in board.inputs])
             allocated = board.memory(rknn)
     return MemoryReport(
         **vars(board.head()),
@@ -115,9 +115,9 @@ def with_allocations(report: MemoryReport, source: ModelSource, reporter: Report
 
     Without a toolkit, or where it fails, the report is as it was, with the reason.
     """
-    found = chip(report.chip)
+    facts = chip(report.chip)
     address = Address.parse(report.device)
-    if report.memory is not None or found is None or found.generation != 1 or source.path is None:
+    if report.memory is not None or facts is None or facts.generation != 1 or source.path is None:
         return report
     if address.kind != "adb":
         return replace(report, reason=f"{report.reason} The toolkit reaches boards by adb and NTB.")
@@ -203,8 +203,8 @@ def _only_auto(cores: str) -> None:
 
 
 def _names(board: ToolkitBoard, arrays: list[np.ndarray]) -> list[str]:
-    told = board.output_names if len(board.output_names) == len(arrays) else ()
-    return [name or f"output{at}" for at, name in enumerate(told or [""] * len(arrays))]
+    names = board.output_names if len(board.output_names) == len(arrays) else ()
+    return [name or f"output{at}" for at, name in enumerate(names or [""] * len(arrays))]
 
 
 def _times(

@@ -47,12 +47,12 @@ def proxy_devices(text: str) -> tuple[NtbDevice, ...]:
     Lines before its heading are its log; a line that is none of its table is left out.
     """
     _, heading, rows = text[:_OUTPUT_LIMIT].partition(_HEADER)
-    found: dict[str, NtbDevice] = {}
+    boards: dict[str, NtbDevice] = {}
     for row in rows.split("\n") if heading else []:
         match = _LINE.fullmatch(row.strip())
-        if match is not None and len(found) < _BOARDS:
-            found[match[1]] = NtbDevice(match[1], match[3])
-    return tuple(found.values())
+        if match is not None and len(boards) < _BOARDS:
+            boards[match[1]] = NtbDevice(match[1], match[3])
+    return tuple(boards.values())
 
 
 def ask_proxy(program: str, seconds: float) -> tuple[NtbDevice, ...]:

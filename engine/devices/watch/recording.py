@@ -174,14 +174,14 @@ class Recording:
             if kind == "end":
                 self._end(value)
                 return
-            found = self._told(kind, value)
-            if isinstance(found, BoardSample):
-                if not 0 <= found.at <= _LONGEST_SECONDS:
+            event = self._told(kind, value)
+            if isinstance(event, BoardSample):
+                if not 0 <= event.at <= _LONGEST_SECONDS:
                     raise self._error("its time cannot be")
-                self.seconds = max(self.seconds, found.at)
+                self.seconds = max(self.seconds, event.at)
             elif (rare := rare + 1) > _RARE:
                 raise self._error(f"there are more than {_RARE} boards and notes before it")
-            yield found
+            yield event
         self.note = self.note or "The recording has no end: the watch was interrupted."
 
     def _header(self) -> float:
@@ -228,14 +228,14 @@ class Recording:
 
     def _plain(self, line: bytes) -> dict[str, Any]:
         try:
-            found = _checked(json.loads(line.decode("utf-8")), _DEPTH)
+            fields = _checked(json.loads(line.decode("utf-8")), _DEPTH)
         except RecursionError:
             raise self._error("it is nested too deeply") from None
         except ValueError as error:  # also what is no JSON, no UTF-8, or a number of a megabyte
             raise self._error(sanitize(str(error), 200)) from None
-        if not isinstance(found, dict):
+        if not isinstance(fields, dict):
             raise self._error("it is no object")
-        return found
+        return fields
 
     def _told(self, kind: str, value: Any) -> Told:
         if kind == "board":

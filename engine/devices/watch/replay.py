@@ -38,17 +38,17 @@ def replay_recording(params: ReplayParams, reporter: Reporter) -> Monitored:
     with Recording(Path(params.path)) as recording:
         reporter.emit(StageStarted("replay", f"Show {Path(params.path).name}", 0, 1))
         complete = True
-        for told in recording:
-            if isinstance(told, BoardSample):
-                last = max(last, told.at)
+        for event in recording:
+            if isinstance(event, BoardSample):
+                last = max(last, event.at)
                 # at 0 the figures alone count, within what the record of a job passes on
                 wait = last / speed if speed else 0.0
                 if not pace.until(max(wait, pace.told / _MOST_A_SECOND)):
                     complete = False
                     break
                 pace.told += 1
-            sums.add(told)
-            tell(told, reporter)
+            sums.add(event)
+            tell(event, reporter)
         notes = (recording.note,) if recording.note else ()
         seconds = recording.seconds if complete else last
     for note in notes:

@@ -52,10 +52,10 @@ class Mailbox:
         with self._changed:
             if not self._waiting:
                 self._changed.wait(seconds)
-            found = self._waiting.popleft() if self._waiting else None
-        if isinstance(found, BaseException):
-            raise found
-        return found
+            event = self._waiting.popleft() if self._waiting else None
+        if isinstance(event, BaseException):
+            raise event
+        return event
 
 
 _LEAST_HERTZ, _MOST_HERTZ = 0.1, 10.0
@@ -100,18 +100,18 @@ def watch_boards(
         BoardWatch(address, 1 / params.hertz, begun, mailbox.put, reach) for address in addresses
     ]
 
-    def take(told: Told) -> None:
-        sums.add(told)
-        tell(told, reporter)
-        if recorder is not None and (failure := recorder.write(told)):
+    def take(event: Told) -> None:
+        sums.add(event)
+        tell(event, reporter)
+        if recorder is not None and (failure := recorder.write(event)):
             reporter.emit(LogLine(failure, "warning"))
 
     names = watches[0].device if len(watches) == 1 else f"{len(watches)} boards"
     reporter.emit(StageStarted("watch", f"Watch {names}", 0, 1))
     try:
         with _running(watches, mailbox):
-            for told in _until_the_end(mailbox, watches, begun, params.seconds, reporter):
-                take(told)
+            for event in _until_the_end(mailbox, watches, begun, params.seconds, reporter):
+                take(event)
         while (left := mailbox.take(0)) is not None:
             take(left)
     finally:
@@ -139,10 +139,10 @@ def tell(told: Told, reporter: Reporter) -> None:
 
 def _addresses(devices: Sequence[str]) -> list[Address]:
     """Each board once."""
-    found = [Address.parse(device) for device in devices] or [choose(None)]
-    if len(found) > BOARDS:
+    addresses = [Address.parse(device) for device in devices] or [choose(None)]
+    if len(addresses) > BOARDS:
         raise UsageError(f"At most {BOARDS} boards are watched at once.")
-    return list({str(address): address for address in found}.values())
+    return list({str(address): address for address in addresses}.values())
 
 
 @contextmanager
@@ -197,7 +197,7 @@ def _until_the_end(
             if reporter.finish_requested():
                 return
             yield from filter(None, [watch.silence() for watch in watches])
-        if (told := mailbox.take(_LOOK_SECONDS)) is not None:
-            if first is None and isinstance(told, BoardSample):
+        if (event := mailbox.take(_LOOK_SECONDS)) is not None:
+            if first is None and isinstance(event, BoardSample):
                 first = time.monotonic()
-            yield told
+            yield event

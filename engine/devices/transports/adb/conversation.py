@@ -68,10 +68,10 @@ class _Said(RawIOBase):
         return out if out or not data else None
 
     def _sorted(self, data: bytes) -> list[bytes]:
-        found = []
+        pieces = []
         for stream, piece in self._packets.feed(data):
             if stream == STDOUT:
-                found.append(piece)
+                pieces.append(piece)
             elif stream == STDERR:
                 self.tail += piece
                 del self.tail[:-_TAIL]
@@ -80,7 +80,7 @@ class _Said(RawIOBase):
                 # the end, also where the board leaves the stream open
                 with contextlib.suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RD)
-        return found
+        return pieces
 
     def close(self) -> None:
         super().close()
@@ -109,12 +109,12 @@ class _Told(RawIOBase):
         """
         if self.closed:
             raise ValueError("the stream is closed")
-        given = memoryview(data)
-        if not self._left and given:
-            self._left = min(len(given), _PIECE)
+        view = memoryview(data)
+        if not self._left and view:
+            self._left = min(len(view), _PIECE)
             self._head = packet(INPUT, bytes(self._left))[: -self._left]
         try:
-            sent = self._socket.send(self._head + bytes(given[: self._left]))
+            sent = self._socket.send(self._head + bytes(view[: self._left]))
         except BlockingIOError:
             return None
         taken = max(0, sent - len(self._head))

@@ -82,8 +82,8 @@ class Link:
                 deadline.check()
                 left = min(left, LOOK_SECONDS)
             # rounded up: a last half millisecond is no reason to look a thousand times
-            if found := ready.poll(int(left * 1000) + 1):
-                return found[0][1]
+            if polled := ready.poll(int(left * 1000) + 1):
+                return polled[0][1]
             if not deadline.left:
                 raise TimeoutError
 

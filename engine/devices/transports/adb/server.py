@@ -130,13 +130,13 @@ class AdbServer:
         """
         if not is_loopback(self.host):
             return frozenset()
-        found = listeners(self.host, self.port)
-        others = sorted({e.owner for e in found} - {0, os.geteuid()})
-        if found and not others:
-            return found
-        if not found and not self.is_up():
+        entries = listeners(self.host, self.port)
+        others = sorted({e.owner for e in entries} - {0, os.geteuid()})
+        if entries and not others:
+            return entries
+        if not entries and not self.is_up():
             raise self._gone()
-        if not found:
+        if not entries:
             raise DeviceError(
                 f"Whose the adb server at {self.name} is cannot be told.",
                 cause="It ended, or it listens outside of what /proc/net/tcp shows here.",

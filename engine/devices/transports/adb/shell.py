@@ -122,10 +122,10 @@ def run_mixed(link: Link, command: str, deadline: Deadline, limit: int) -> Compl
         kept.add(data)
         total += len(data)
         tail = (tail + data)[-_TAIL:]
-    found = re.search(rb"%s:([0-9]{1,3})(\r*)\n\s*\Z" % word.encode("ascii"), tail)
-    if found is None:
+    match = re.search(rb"%s:([0-9]{1,3})(\r*)\n\s*\Z" % word.encode("ascii"), tail)
+    if match is None:
         return None
-    out = bytes(kept.data[: max(0, total - (len(tail) - found.start()))])
-    if found[2]:  # its terminal put a CR before every line end
+    out = bytes(kept.data[: max(0, total - (len(tail) - match.start()))])
+    if match[2]:  # its terminal put a CR before every line end
         out = out.replace(b"\r\n", b"\n")
-    return Completed(int(found[1]), out)
+    return Completed(int(match[1]), out)

@@ -141,7 +141,7 @@ def attached(text: str) -> tuple[Attached, ...]:
     Raises:
         DeviceError: no line of it is one of an adb server.
     """
-    found = []
+    boards = []
     for line in text.split("\n")[:_BOARDS]:
         match = _LINE.fullmatch(line.strip())
         if match is None:
@@ -156,14 +156,14 @@ def attached(text: str) -> tuple[Attached, ...]:
             tags["usb"] = f"usb:{tags['usb']}"
         state = state_of(" ".join(words).strip())
         numbered = int(number) if re.fullmatch(r"[0-9]{1,9}", number) else None
-        found.append(Attached(match[1], state, tags, numbered))
-    if text.strip() and not found:
+        boards.append(Attached(match[1], state, tags, numbered))
+    if text.strip() and not boards:
         raise DeviceError(
             f"What answers there is no adb server: it lists {sanitize(text.strip(), 80)!r}.",
             cause="Another program listens on the adb server's port.",
             remedy="Look what it is (`ss -ltnp`), end it, and run `adb start-server`.",
         )
-    return tuple(found)
+    return tuple(boards)
 
 
 def refusal(board: str, text: str) -> DeviceError:

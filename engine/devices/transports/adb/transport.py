@@ -260,8 +260,8 @@ class AdbTransport:
                 cause="Its adbd is old (no shell_v2): it has no clean way in for a program.",
                 remedy="Use it for one request at a time, or reach the board by ssh.",
             )
-        given = [f"{name}={value}" for name, value in (environment or {}).items()]
-        command = shell.command_of(["env", *given, *words] if given else words)
+        settings = [f"{name}={value}" for name, value in (environment or {}).items()]
+        command = shell.command_of(["env", *settings, *words] if settings else words)
         deadline = Deadline(_OPEN_SECONDS)
         with self._reaching(f"start {words[0]}"), contextlib.ExitStack() as stack:
             link = stack.enter_context(self._open(deadline))

@@ -152,12 +152,12 @@ class SshConversation:
 
 async def _receive(stream: asyncssh.SSHReader[bytes], descriptor: int, seen: bytes = b"") -> None:
     """Write what comes to a pipe, which is closed at the end; without a reader it is dropped."""
-    wanted = True
+    accepting = True
     try:
         data = seen
         while True:
-            if wanted and data:
-                wanted = await _write(descriptor, data)
+            if accepting and data:
+                accepting = await _write(descriptor, data)
             data = await stream.read(_CHUNK)
             if not data:
                 return

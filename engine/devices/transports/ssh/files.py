@@ -78,9 +78,9 @@ class _SftpWriting:
         return self.there
 
     async def finish(self, size: int, target: str, *, executable: bool) -> None:
-        found = (await self.file.stat()).size
-        if found != size:
-            raise storage_error(target, f"{found} of {size} bytes are there")
+        stored = (await self.file.stat()).size
+        if stored != size:
+            raise storage_error(target, f"{stored} of {size} bytes are there")
         await self.file.close()
         await self.sftp.chmod(self.part, 0o755 if executable else 0o644)
         try:
@@ -99,8 +99,8 @@ class _SftpWriting:
 
     async def _is_full(self) -> bool:
         with contextlib.suppress(asyncssh.Error, OSError):
-            found = await self.file.statvfs()
-            return found.bavail * found.frsize < CHUNK
+            volume = await self.file.statvfs()
+            return volume.bavail * volume.frsize < CHUNK
         return False
 
 

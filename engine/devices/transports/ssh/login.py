@@ -142,7 +142,7 @@ async def log_in(address: Address, hops: int = 0) -> Login:
 def _configured(address: Address, **values: Any) -> asyncssh.SSHClientConnectionOptions:
     """The options of a connection: the user's own configuration below what is given here."""
     paths = [path for name in _CONFIGS if os.access(path := Path(name).expanduser(), os.R_OK)]
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "client_keys": None,
         "known_hosts": b"",
         "login_timeout": LOGIN_SECONDS,
@@ -160,15 +160,17 @@ def _configured(address: Address, **values: Any) -> asyncssh.SSHClientConnection
         "send_env": None,
     }
     if address.user:
-        given["username"] = address.user
+        settings["username"] = address.user
     if address.port:
-        given["port"] = address.port
-    return asyncssh.SSHClientConnectionOptions(host=address.name, config=paths, **(given | values))
+        settings["port"] = address.port
+    return asyncssh.SSHClientConnectionOptions(
+        host=address.name, config=paths, **(settings | values)
+    )
 
 
 def _strings(options: asyncssh.SSHClientConnectionOptions, name: str) -> list[str] | None:
-    found = options.config.get(name)
-    return None if found is None else [str(item) for item in cast("list[str]", found)]
+    values = options.config.get(name)
+    return None if values is None else [str(item) for item in cast("list[str]", values)]
 
 
 def _known_hosts(options: asyncssh.SSHClientConnectionOptions) -> KnownHosts:

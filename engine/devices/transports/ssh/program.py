@@ -99,7 +99,7 @@ async def _start(connection: asyncssh.SSHClientConnection, command: str) -> Prog
     )
     seen = b""
     try:
-        while (found := _MARK.search(seen)) is None and len(seen) < _NOISE:
+        while (match := _MARK.search(seen)) is None and len(seen) < _NOISE:
             data = await process.stdout.read(_CHUNK)
             if not data:
                 return Program(connection, process, 0, seen)
@@ -107,9 +107,9 @@ async def _start(connection: asyncssh.SSHClientConnection, command: str) -> Prog
     except BaseException:
         process.channel.abort()
         raise
-    if found is None:
+    if match is None:
         return Program(connection, process, 0, seen)
-    return Program(connection, process, int(found[1]), seen[found.end() :])
+    return Program(connection, process, int(match[1]), seen[match.end() :])
 
 
 async def run_program(
