@@ -62,5 +62,5 @@ def chips() -> tuple[Chip, ...]:
 
 def chip(name: str) -> Chip | None:
     """The chip of that name or alias, in any case; None where there is none."""
-    wanted = name.strip().lower()
-    return next((c for c in chips() if wanted == c.name or wanted in c.aliases), None)
+    spelled = name.strip().lower()
+    return next((c for c in chips() if spelled == c.name or spelled in c.aliases), None)

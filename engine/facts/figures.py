@@ -46,13 +46,13 @@ class Figure:
 @cache
 def figures(name: str) -> tuple[Figure, ...]:
     """All figures of a chip, by its name or alias; empty where there is no such chip."""
-    found = chip(name)
-    return _all().get(found.name, ()) if found else ()
+    facts = chip(name)
+    return _all().get(facts.name, ()) if facts else ()
 
 
 def figure(chip_name: str, name: str) -> Figure | None:
     """One figure of a chip; None where the data has no row for it."""
-    return next((each for each in figures(chip_name) if each.name == name), None)
+    return next((row for row in figures(chip_name) if row.name == name), None)
 
 
 def number(chip_name: str, name: str) -> float | None:
@@ -61,21 +61,21 @@ def number(chip_name: str, name: str) -> float | None:
     Raises:
         ValueError: the figure is words.
     """
-    found = figure(chip_name, name)
-    return float(found.value) if found is not None and found.known else None
+    row = figure(chip_name, name)
+    return float(row.value) if row is not None and row.known else None
 
 
 def basis(chip_name: str) -> Basis:
     """What estimates of a chip's time stand on; ``structural`` for one that is not known."""
-    found = figure(chip_name, "basis")
-    return cast(Basis, found.value) if found else "structural"
+    row = figure(chip_name, "basis")
+    return cast(Basis, row.value) if row else "structural"
 
 
 @cache
 def _all() -> dict[str, tuple[Figure, ...]]:
-    table: dict[str, list[Figure]] = {each.name: [] for each in chips()}
+    table: dict[str, list[Figure]] = {known.name: [] for known in chips()}
     for row in rows("engine.facts", "figures.csv"):
-        made = Figure(row["name"], row["value"], row["unit"], row["source"], row["confidence"])
+        entry = Figure(row["name"], row["value"], row["unit"], row["source"], row["confidence"])
         for name in row["chips"].split():  # chips of one design share a row
-            table[name].append(made)
-    return {name: tuple(each) for name, each in table.items()}
+            table[name].append(entry)
+    return {name: tuple(of_chip) for name, of_chip in table.items()}

@@ -102,14 +102,14 @@ class Without:
 @cache
 def npu_limits(chip: str) -> Mapping[str, tuple[Limit, ...]]:
     """Limits by operator of a chip of generation 2; empty of every other."""
-    found: dict[str, list[Limit]] = {}
+    by_op: dict[str, list[Limit]] = {}
     for row in rows("engine.facts", "npu_limits.csv"):
         for chips, section in zip(
             row["chips"].split("; "), row["sections"].split("; "), strict=True
         ):
             if chip in chips.split():
-                found.setdefault(row["op"], []).append(_limit(row, section))
-    return {op: tuple(limits) for op, limits in found.items()}
+                by_op.setdefault(row["op"], []).append(_limit(row, section))
+    return {op: tuple(limits) for op, limits in by_op.items()}
 
 
 @cache
@@ -135,7 +135,7 @@ def operator(name: str) -> Operator:
 
 def without(op: str, family: str) -> Without | None:
     """Why the NPU of a family has not an operator; None where it has it."""
-    return next((each for each in _without() if each.op == op and family in each.families), None)
+    return next((row for row in _without() if row.op == op and family in row.families), None)
 
 
 def support_of(framework: str, op: str, generation: int) -> Support | None:
@@ -145,7 +145,7 @@ def support_of(framework: str, op: str, generation: int) -> Support | None:
 
 @cache
 def _operators() -> dict[str, Operator]:
-    return {each.op: each for each in records(Operator, "engine.facts", "operators.csv")}
+    return {row.op: row for row in records(Operator, "engine.facts", "operators.csv")}
 
 
 @cache
@@ -172,7 +172,7 @@ def _limit(row: dict[str, str], section: str) -> Limit:
         parameter=row["parameter"],
         low=_number(row["min"]),
         high=_number(row["max"]),
-        allowed=tuple(each for each in row["allowed"].replace("|", ",").split(",") if each),
+        allowed=tuple(value for value in row["allowed"].replace("|", ",").split(",") if value),
         dtypes=tuple(row["dtypes"].split()),
         note=row["note"],
         section=section,

@@ -64,7 +64,7 @@ def npu_profiles() -> tuple[NpuProfile, ...]:
 @cache
 def npu_profile(chip: str) -> NpuProfile | None:
     """The family of a chip of generation 2, by the chip's name; None for every other."""
-    return next((each for each in npu_profiles() if chip in each.chips), None)
+    return next((profile for profile in npu_profiles() if chip in profile.chips), None)
 
 
 def _profile(row: dict[str, str]) -> NpuProfile:
@@ -81,5 +81,5 @@ def _profile(row: dict[str, str]) -> NpuProfile:
         write_channels=int(row["write_channels"]),
         bytes_per_cycle=int(row["bus_megabytes"]) / int(row["bus_megahertz"]),
         atom_bytes=int(row["atom_bytes"]),
-        dtypes=tuple(each for each in dtypes if row[each] == "1"),
+        dtypes=tuple(dtype for dtype in dtypes if row[dtype] == "1"),
     )
