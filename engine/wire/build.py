@@ -76,15 +76,15 @@ def form_of(path: Path) -> ExportForm:
         UsageError: the suffix is none of an export.
     """
     forms: dict[str, ExportForm] = {".rknn": "rknn", ".onnx": "onnx", ".tflite": "tflite"}
-    found = forms.get(path.suffix.lower())
-    if found is None:
+    form = forms.get(path.suffix.lower())
+    if form is None:
         raise UsageError(
             f"The suffix of {sanitize(path.name, 100)} is none that says what is written.",
             cause=f"Known are {', '.join(forms)}.",
             remedy=f"Name it {sanitize(path.stem, 100)}.rknn, or say the form: "
             "rknntui export --format.",
         )
-    return found
+    return form
 
 
 @record(kw_only=True)

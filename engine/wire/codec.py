@@ -107,10 +107,10 @@ def read_request(kind: type[T], data: Any) -> T:
         UsageError: a field is missing, of another type, or not known; it is named.
     """
     try:
-        found: T = _read(kind, data)
+        request: T = _read(kind, data)
     except _MisfitError as error:
         raise UsageError(str(error)) from None
-    return found
+    return request
 
 
 def read_answer(kind: type[T], data: Any) -> T:
@@ -120,14 +120,14 @@ def read_answer(kind: type[T], data: Any) -> T:
         WorkerError: it is not of that type.
     """
     try:
-        found: T = _read(kind, data)
+        answer: T = _read(kind, data)
     except _MisfitError as error:
         raise WorkerError(
             f"The worker's answer is not what was asked for: {error}",
             cause="Worker and front end are of two versions.",
             remedy="Restart this program; if the error remains, reinstall it.",
         ) from None
-    return found
+    return answer
 
 
 def typed(kind: type[T], data: Any) -> T:
@@ -137,10 +137,10 @@ def typed(kind: type[T], data: Any) -> T:
         TypeError: it is not of that type, which is a mistake of this program.
     """
     try:
-        found: T = _read(kind, data)
+        value: T = _read(kind, data)
     except _MisfitError as error:
         raise TypeError(f"{kind.__name__}: {error}") from None
-    return found
+    return value
 
 
 def encode(value: object) -> dict[str, JsonValue]:
@@ -184,13 +184,13 @@ def _codec(kind: Any) -> _Codec:
     return (lambda data: data), None  # Any: what an option's value or a file's own fact may be
 
 
-def _plain(kinds: tuple[type, ...], told: str) -> Callable[[Any], Any]:
+def _plain(kinds: tuple[type, ...], kind: str) -> Callable[[Any], Any]:
     def read(data: Any) -> Any:
         if type(data) is kinds[-1]:
             return data
         # a bool is an int, and numpy's float a float
         if not isinstance(data, kinds) or (isinstance(data, bool) and bool not in kinds):
-            raise _MisfitError(f"{{name}} is {told}.")
+            raise _MisfitError(f"{{name}} is {kind}.")
         return data
 
     return read
@@ -211,8 +211,8 @@ def _checked(read: Callable[[Any], Any], limit: Any) -> Callable[[Any], Any]:
         value = read(data)
         above = isinstance(limit, Above)
         if value is not None and not (limit.low < value or (value == limit.low and not above)):
-            told = f"greater than {limit.low:g}" if above else f"at least {limit.low:g}"
-            raise _MisfitError(f"{{name}} is a number, {told}.")
+            rule = f"greater than {limit.low:g}" if above else f"at least {limit.low:g}"
+            raise _MisfitError(f"{{name}} is a number, {rule}.")
         if value is not None and not value <= limit.high:
             raise _MisfitError(f"{{name}} is a number, at most {limit.high:g}.")
         return value
@@ -227,18 +227,18 @@ def _checked(read: Callable[[Any], Any], limit: Any) -> Callable[[Any], Any]:
 def _literal(names: tuple[Any, ...]) -> Callable[[Any], Any]:
     def read(data: Any) -> Any:
         if not any(type(name) is type(data) and name == data for name in names):
-            given = sanitize(str(data), 40)
-            raise _MisfitError(f"{{name}} is {given}; it is one of {', '.join(map(str, names))}.")
+            value = sanitize(str(data), 40)
+            raise _MisfitError(f"{{name}} is {value}; it is one of {', '.join(map(str, names))}.")
         return data
 
     return read
 
 
 def _of_union(parts: tuple[Any, ...]) -> _Codec:
-    given = [part for part in parts if part is not types.NoneType]
-    optional = len(given) < len(parts)
-    readers = [_codec(part)[0] for part in given]
-    writers = {get_origin(part) or part: _codec(part)[1] for part in given}
+    kinds = [part for part in parts if part is not types.NoneType]
+    optional = len(kinds) < len(parts)
+    readers = [_codec(part)[0] for part in kinds]
+    writers = {get_origin(part) or part: _codec(part)[1] for part in kinds}
 
     def read(data: Any) -> Any:
         if data is None and optional:
@@ -259,7 +259,7 @@ def _of_union(parts: tuple[Any, ...]) -> _Codec:
         return value if value is None or writer is None else writer(value)
 
     only = next(iter(writers.values())) if len(writers) == 1 else None
-    single = optional and len(given) == 1
+    single = optional and len(kinds) == 1
     return read_one if single else read, write if any(writers.values()) else None
 
 
@@ -273,16 +273,16 @@ def _of_list(item: Any) -> _Codec:
             raise _MisfitError("{name} is a list.")
         if plain and set(map(type, data)) <= {item}:  # one look at all, as there may be many
             return tuple(data)
-        found: list[Any] = []
+        items: list[Any] = []
         try:
-            for each in data:
-                found.append(reader(each))  # noqa: PERF401 - its length says where it failed
+            for element in data:
+                items.append(reader(element))  # noqa: PERF401 - its length says where it failed
         except _MisfitError as error:
-            raise error.within(len(found)) from None
-        return tuple(found)
+            raise error.within(len(items)) from None
+        return tuple(items)
 
     def write(value: Any) -> Any:
-        return [writer(each) for each in value] if writer else value
+        return [writer(element) for element in value] if writer else value
 
     # JSON takes a tuple as it takes a list
     return read, write if writer else None
@@ -300,11 +300,11 @@ def _of_row(parts: tuple[Any, ...]) -> _Codec:
             raise _MisfitError("{name} is a list.")
         if len(data) != len(codecs):
             raise _MisfitError(f"{{name}} is a list of {len(codecs)} values.")
-        return tuple(_within(at, codecs[at][0], each) for at, each in enumerate(data))
+        return tuple(_within(at, codecs[at][0], item) for at, item in enumerate(data))
 
     def write(value: Any) -> Any:
         pairs = zip(codecs, value, strict=True)
-        return [codec[1](each) if codec[1] else each for codec, each in pairs]
+        return [codec[1](item) if codec[1] else item for codec, item in pairs]
 
     return read, write if any(codec[1] for codec in codecs) else None
 
@@ -354,8 +354,8 @@ def _fields_of(kind: Any) -> tuple[list[_Field], str, Callable[[], Collection[st
         key = next((mark.name for mark in marks if isinstance(mark, Key)), field.name)
         required = field.default is MISSING and field.default_factory is MISSING
         base = get_args(hint)[0] if marks else hint
-        told = f", {_KINDS[base][1]}" if base in _KINDS else ""
-        missing = f"The request needs {{name}}{told}."
+        rule = f", {_KINDS[base][1]}" if base in _KINDS else ""
+        missing = f"The request needs {{name}}{rule}."
         rows.append(_Field(key, field.name, required, _OMIT in marks, _codec(hint), missing))
     return rows, spread, names
 

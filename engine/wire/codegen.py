@@ -49,13 +49,13 @@ MODEL_TASKS: dict[ModelTask, str] = {
 
 def _read_numbers(text: str) -> tuple[float, ...]:
     try:
-        return tuple(float(each) for each in text.split(","))
+        return tuple(float(number) for number in text.split(","))
     except ValueError:
         raise ValueError(f"{text!r} is not numbers with commas between.") from None
 
 
 def _write_numbers(numbers: Sequence[float]) -> str:
-    return ",".join(f"{each:g}" for each in numbers)
+    return ",".join(f"{number:g}" for number in numbers)
 
 
 @record(kw_only=True)

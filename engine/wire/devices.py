@@ -144,8 +144,8 @@ class Listing:
         manual names them: ids without their transport, mostly serial numbers.
         """
         states = ("ready", "needs the vendor's toolkit")
-        found = [d.id for d in self.devices if d.kind == kind and d.state in states]
-        return [name.partition(":")[2] for name in found]
+        ids = [d.id for d in self.devices if d.kind == kind and d.state in states]
+        return [name.partition(":")[2] for name in ids]
 
 
 @record

@@ -232,7 +232,7 @@ class Param:
         return [name, *texts] if any(texts) else []  # no text means it
 
     def _texts(self, value: Any, write: Callable[[Any], str]) -> list[str]:
-        return [write(each) for each in value] if self.width > 1 else [write(value)]
+        return [write(item) for item in value] if self.width > 1 else [write(value)]
 
 
 def _plain(value: Any) -> str:
@@ -243,8 +243,8 @@ def _plain(value: Any) -> str:
 
 def params_of(request: type[Any]) -> tuple[Param, ...]:
     """The parameters of a request that have a flag, in their order."""
-    found: tuple[Param, ...] = _all_params(cast("Hashable", request))
-    return found
+    params: tuple[Param, ...] = _all_params(cast("Hashable", request))
+    return params
 
 
 @cache
@@ -254,17 +254,17 @@ def _all_params(request: Any) -> tuple[Param, ...]:
 
 def _params(request: type[Any], above: tuple[str, ...]) -> list[Param]:
     hints = get_type_hints(request, include_extras=True)
-    found: list[Param] = []
+    params: list[Param] = []
     for field in dataclasses.fields(request):
         hint = hints[field.name]
         marks = getattr(hint, "__metadata__", ())
         path = (*above, field.name)
         if any(isinstance(mark, Nested) for mark in marks):
-            found += _params(_record_in(hint), path)
+            params += _params(_record_in(hint), path)
         flag = next((mark for mark in marks if isinstance(mark, Flag)), None)
         if flag is not None:
-            found.append(_param(path, flag, hint, field))
-    return found
+            params.append(_param(path, flag, hint, field))
+    return params
 
 
 def arguments_of(request: type[Any]) -> dict[str, Argument]:
@@ -346,7 +346,7 @@ def words_of(request: type[Any], data: Mapping[str, Any]) -> list[str]:
         request: its type.
         data: its plain data (:func:`engine.wire.codec.encode`); what is left out has its default.
     """
-    return [word for each in params_of(request) for word in each.words(_at(data, each.path))]
+    return [word for param in params_of(request) for word in param.words(_at(data, param.path))]
 
 
 def command_of(method: Method[Any, Any], data: Mapping[str, Any]) -> list[str]:

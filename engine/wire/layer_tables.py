@@ -138,7 +138,7 @@ def disagreement(row: LayerFigures) -> str:
     if ours is not None and theirs is not None and ours != theirs:
         return "✗"
     apart = (_apart("npu_cycles")(row), _apart("total_cycles")(row))
-    return "≠" if any(each is not None and abs(each) > TOLERATED for each in apart) else " "
+    return "≠" if any(gap is not None and abs(gap) > TOLERATED for gap in apart) else " "
 
 
 def _sign_style(sign: str | None) -> Meaning:

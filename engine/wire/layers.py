@@ -156,15 +156,15 @@ def by_layer(*tables: Iterable[LayerFigures]) -> tuple[LayerFigures, ...]:
     steps of one layer add up. Where two tables have the same part, the first counts. Steps that
     are no layer of the build are left out.
     """
-    found: dict[str, LayerFigures] = {}
+    rows: dict[str, LayerFigures] = {}
     for table in tables:
         own: dict[str, LayerFigures] = {}
         for row in table:
             if row.id:
                 own[row.id] = _sum(own[row.id], row) if row.id in own else row
         for name, row in own.items():
-            found[name] = found[name] | row if name in found else row
-    return tuple(replace(row, number=at) for at, row in enumerate(found.values(), 1))
+            rows[name] = rows[name] | row if name in rows else row
+    return tuple(replace(row, number=at) for at, row in enumerate(rows.values(), 1))
 
 
 def _sum(one: LayerFigures, other: LayerFigures) -> LayerFigures:

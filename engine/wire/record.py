@@ -25,12 +25,12 @@ def record(cls: Any = None, /, *, kw_only: bool = False) -> Any:
     """As ``dataclass(frozen=True, kw_only=...)``: what works with those works with this."""
 
     def made(plain: type[T]) -> type[T]:
-        found = dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(plain)
-        setattr(found, _OWN, {each.name: each for each in fields(cast(Any, found))})
+        class_ = dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(plain)
+        setattr(class_, _OWN, {declared.name: declared for declared in fields(cast(Any, class_))})
         for name, method in vars(_Methods).items():
             if callable(method):
-                setattr(found, name, method)
-        return found
+                setattr(class_, name, method)
+        return class_
 
     return made if cls is None else made(cls)
 
@@ -42,19 +42,19 @@ class _Methods:
         if not args and kwargs.keys() == own.keys():  # as the codec makes them, by the thousand
             values.update(kwargs)
             return
-        places = [name for name, each in own.items() if not each.kw_only]
-        given = dict(zip(places, args, strict=False))
-        if len(args) > len(places) or given.keys() & kwargs.keys():
+        places = [name for name, declared in own.items() if not declared.kw_only]
+        positional = dict(zip(places, args, strict=False))
+        if len(args) > len(places) or positional.keys() & kwargs.keys():
             raise TypeError(f"{type(self).__name__} was given too many values")
-        for name, each in own.items():
-            if name in given:
-                values[name] = given[name]
+        for name, declared in own.items():
+            if name in positional:
+                values[name] = positional[name]
             elif name in kwargs:
                 values[name] = kwargs.pop(name)
-            elif each.default is not MISSING:
-                values[name] = each.default
-            elif each.default_factory is not MISSING:
-                values[name] = each.default_factory()
+            elif declared.default is not MISSING:
+                values[name] = declared.default
+            elif declared.default_factory is not MISSING:
+                values[name] = declared.default_factory()
             else:
                 raise TypeError(f"{type(self).__name__} needs {name}")
         if kwargs:

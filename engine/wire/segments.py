@@ -13,10 +13,10 @@ from engine.wire.record import record
 
 
 def _read_milliseconds(text: str) -> float:
-    found = quantity(text, {"us": 1e-3, "ms": 1.0, "s": 1e3})
-    if not found:
+    milliseconds = quantity(text, {"us": 1e-3, "ms": 1.0, "s": 1e3})
+    if not milliseconds:
         raise ValueError(f"{text!r} is no limit such as 5ms.")
-    return found
+    return milliseconds
 
 
 @record(kw_only=True)

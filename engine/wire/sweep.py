@@ -24,7 +24,7 @@ def _read_axis(text: str) -> tuple[str, tuple[Any, ...]]:
     """``OPTION=VALUE,VALUE``."""
     name, _, values = text.partition("=")
     name = name.strip().replace("-", "_")
-    known = [each.name for each in OPTIONS]
+    known = [choice.name for choice in OPTIONS]
     if name not in known or not values.strip(","):
         near = did_you_mean(name, known) or "Write it as OPTION=VALUE,VALUE."
         raise ValueError(f"{sanitize(text, 80)!r} names no option and its values. {near}")
