@@ -56,10 +56,10 @@ def layers_counted(analysis: Analysis) -> str:
     rows = [row for row in analysis.layers if not row.inner]
     inputs = sum(row.op in _OF_INPUTS for row in rows)
     layers = len(rows) - inputs
-    told = "1 layer" if layers == 1 else f"{layers} layers"
+    text = "1 layer" if layers == 1 else f"{layers} layers"
     if inputs:
-        told += ", 1 row of an input" if inputs == 1 else f", {inputs} rows of inputs"
-    return told
+        text += ", 1 row of an input" if inputs == 1 else f", {inputs} rows of inputs"
+    return text
 
 
 def sqnr_text(value: float | None, *, unit: bool = True, digits: int = 2) -> str:
@@ -105,8 +105,8 @@ def rounding_lines(found: RoundingSensitivity) -> list[str]:
             text = f"{name}: other roundings move it by up to {moved}"
         if output.quantization_db is not None:
             lost = 10 ** (2 - output.quantization_db / 20)
-            told = sqnr_text(output.quantization_db, digits=1)
-            text += f"; quantization by {lost:.2g} % ({told})"
+            sqnr = sqnr_text(output.quantization_db, digits=1)
+            text += f"; quantization by {lost:.2g} % ({sqnr})"
         if output.kept_top is not None:
             runs = len(found.runs) * found.samples
             text += f"; the largest value keeps its place in {output.kept_top} of {runs} runs"
@@ -156,7 +156,7 @@ def _fidelity(summary: BuildSummary) -> tuple[Section, Section]:
     shown = (*summary.outputs, *summary.worst)
     some = shown[0].samples if shown else 0
     over = f"over {samples_text(some, summary.samples)} (simulated against float)"
-    outputs = tuple((sanitize(found.name, 60), *_figure(found)) for found in summary.outputs)
+    outputs = tuple((sanitize(output.name, 60), *_figure(output)) for output in summary.outputs)
     worst = tuple((sanitize(bad.layer, 60), bad.op, *_figure(bad)) for bad in summary.worst)
     return (
         Section(f"Outputs, {over}", ("name", "SQNR", "cosine"), outputs),

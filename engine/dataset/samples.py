@@ -155,9 +155,9 @@ class ReadingStats:
 
     def findings(self, plans: Sequence[InputPlan]) -> tuple[Finding, ...]:
         """The findings so far."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         if self.resized:
-            found.append(
+            findings.append(
                 Finding(
                     "pictures-resized",
                     "warning",
@@ -171,7 +171,7 @@ class ReadingStats:
             )
         if self.ambiguous:
             rule = "NHWC" if plans[0].generation == 1 else "the model's own layout"
-            found.append(
+            findings.append(
                 Finding(
                     "npy-layout-ambiguous",
                     "warning",
@@ -182,7 +182,7 @@ class ReadingStats:
                 )
             )
         if self.normalised_twice:
-            found.append(
+            findings.append(
                 Finding(
                     "npy-normalised-twice",
                     "warning",
@@ -193,7 +193,7 @@ class ReadingStats:
                     remedy="Save the pixels, or unset mean_values and std_values.",
                 )
             )
-        return tuple(found)
+        return tuple(findings)
 
 
 def load_file(path: Path, plan: InputPlan, tally: ReadingStats) -> np.ndarray:

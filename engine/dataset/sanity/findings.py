@@ -33,14 +33,14 @@ def sanity_findings(
         one_option: whether mean and std come from generation 1's ``channel_mean_value``, which
             a remedy then changes.
     """
-    found = [*_count(dataset), *_copies(dataset)]
+    findings = [*_count(dataset), *_copies(dataset)]
     for index, plan in enumerate(plans):
         images, arrays = looks.images[index], looks.arrays[index]
         for check in IMAGE_CHECKS if images else ():
-            found += check(plan, images, plans)
+            findings += check(plan, images, plans)
         for check_array in ARRAY_CHECKS if arrays else ():
-            found += check_array(plan, arrays, plans)
-    return tuple(_in_one_option(f) if one_option else f for f in found)
+            findings += check_array(plan, arrays, plans)
+    return tuple(_in_one_option(f) if one_option else f for f in findings)
 
 
 def _in_one_option(finding: Finding) -> Finding:

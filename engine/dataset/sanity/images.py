@@ -114,8 +114,8 @@ def _order(
         return
     swapped = plan.channel_order == (2, 1, 0)
     if plan.mean is not None and plan.reorder is None:
-        wanted = _KNOWN_MEANS if swapped else _KNOWN_MEANS[::-1]
-        if all(abs(m - k) < 2 for m, k in zip(plan.mean, wanted, strict=True)):
+        known_mean = _KNOWN_MEANS if swapped else _KNOWN_MEANS[::-1]
+        if all(abs(m - k) < 2 for m, k in zip(plan.mean, known_mean, strict=True)):
             mean_order, read = ("RGB", "BGR") if swapped else ("BGR", "RGB")
             yield Finding(
                 "mean-order-differs",
