@@ -60,11 +60,11 @@ done
 @functools.cache
 def links() -> dict[str, Path]:
     """Programs of this machine that the board has under the same name; not to be changed."""
-    found = {}
+    paths = {}
     for name in _TOOLS:
         if path := shutil.which(name, path="/usr/bin:/bin"):
-            found[name] = Path(path)
-    return found
+            paths[name] = Path(path)
+    return paths
 
 
 def stand_ins(board: Board, properties: Mapping[str, str] | None, *, user: str) -> dict[str, str]:

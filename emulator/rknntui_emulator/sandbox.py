@@ -66,7 +66,7 @@ class Sandbox:
 
     def rewrite(self, command: str) -> str:
         """A command of the board with its absolute paths led into the folder."""
-        return self._paths.sub(lambda found: str(self.root) + found[0], command)
+        return self._paths.sub(lambda match: str(self.root) + match[0], command)
 
     def environment(self) -> dict[str, str]:
         """The variables of a program of the board; ``BOARD_ROOT`` tells it where its files are."""

@@ -62,7 +62,7 @@ class ShellService:
         """Run a command line, an empty one is the shell itself, until it or the stream ends."""
         process, ends = await self._start(command, framing)
         framed = framing.endswith("packets")
-        given = asyncio.ensure_future(_give_input(stream, ends.into, framed))
+        feeding = asyncio.ensure_future(_give_input(stream, ends.into, framed))
         taken = asyncio.gather(
             *(
                 _take_output(source, stream, number if framed else None)
@@ -71,7 +71,7 @@ class ShellService:
             )
         )
         try:
-            either: set[asyncio.Future[Any]] = {given, taken}
+            either: set[asyncio.Future[Any]] = {feeding, taken}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if stream.closed:
                 return
@@ -81,9 +81,9 @@ class ShellService:
                 code = code if code >= 0 else 128 - code
                 await stream.write(_PIECE.pack(_EXIT, 1) + bytes((code & 0xFF,)))
         finally:
-            for work in (given, taken):
+            for work in (feeding, taken):
                 work.cancel()
-            await asyncio.gather(given, taken, return_exceptions=True)
+            await asyncio.gather(feeding, taken, return_exceptions=True)
             ends.close()
             if process.returncode is None:  # adbd tells what it started, nothing that this started
                 with contextlib.suppress(ProcessLookupError):
@@ -95,13 +95,13 @@ class ShellService:
         if framing.startswith("terminal"):
             ours, theirs = os.openpty()
             words = ["-c", _TAKE_TERMINAL, "sh", os.ttyname(theirs), *words]
-            given = [theirs] * 3
+            streams = [theirs] * 3
             kept = [os.dup(ours), ours]
         else:
             pairs = [os.pipe() for _ in range(3 if framing == "packets" else 2)]
             (stdin, into), *outputs = pairs
-            given = [stdin, *(write for _, write in outputs)]
-            given += given[1:] if len(given) == 2 else []
+            streams = [stdin, *(write for _, write in outputs)]
+            streams += streams[1:] if len(streams) == 2 else []
             kept = [into, *(read for read, _ in outputs)]
         try:
             process = await asyncio.create_subprocess_exec(
@@ -110,16 +110,16 @@ class ShellService:
                 cwd=self._sandbox.root,
                 env=self._sandbox.environment(),
                 start_new_session=True,
-                stdin=given[0],
-                stdout=given[1],
-                stderr=given[2],
+                stdin=streams[0],
+                stdout=streams[1],
+                stderr=streams[2],
             )
         except BaseException:
             for number in kept:
                 os.close(number)
             raise
         finally:
-            for number in set(given):
+            for number in set(streams):
                 os.close(number)
         self._processes = {other for other in self._processes if other.returncode is None}
         self._processes.add(process)
@@ -128,13 +128,13 @@ class ShellService:
     def alive(self) -> list[int]:
         """Every process of the board: those that have its environment."""
         mark = f"BOARD_ROOT={self._sandbox.root}".encode()
-        found = []
+        processes = []
         for folder in Path("/proc").glob("[0-9]*"):
             # a process that ends meanwhile, or that of another user
             with contextlib.suppress(OSError):
                 if mark in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-        return sorted(found)
+                    processes.append(int(folder.name))
+        return sorted(processes)
 
     async def end_all(self) -> None:
         """End every process of the board, as a power cut does."""

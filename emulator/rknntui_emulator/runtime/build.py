@@ -43,7 +43,7 @@ def stand_in_of(library: str) -> Kind:
 
 def compiler() -> str | None:
     """The C compiler of this machine; None where there is none."""
-    return next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+    return next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), None)
 
 
 def build(

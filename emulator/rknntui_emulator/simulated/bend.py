@@ -52,10 +52,10 @@ def read_bend(text: str, layers: LayerMap) -> Bend:
         UsageError: there is no such layer, with the nearest names; the strength is no step or too
             many.
     """
-    found = _FORM.fullmatch(text)
-    if found is None or _named(text, layers) is not None:
+    match = _FORM.fullmatch(text)
+    if match is None or _named(text, layers) is not None:
         return Bend(_required(text, layers))
-    layer, strength = _required(found[1], layers), int(found[2])
+    layer, strength = _required(match[1], layers), int(match[2])
     if not 0 < strength <= _MOST:
         raise UsageError(
             f"{sanitize(layer.id, 120)} cannot be bent by {strength} steps.",

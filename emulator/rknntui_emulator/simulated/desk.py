@@ -243,13 +243,13 @@ class AnswerDesk:
 
 def _thin(folder: Path, pattern: str, most: int, size: int) -> list[Path]:
     """Remove the oldest files beyond a number and a size, but for the newest of all."""
-    found = []
+    files = []
     for path in folder.glob(pattern):
         with contextlib.suppress(OSError):
             facts = path.stat()
-            found.append((facts.st_mtime_ns, facts.st_size, path))
+            files.append((facts.st_mtime_ns, facts.st_size, path))
     gone: list[Path] = []
-    for number, (_, taken, path) in enumerate(sorted(found, reverse=True)):
+    for number, (_, taken, path) in enumerate(sorted(files, reverse=True)):
         size -= taken
         if number and (number >= most or size < 0):
             path.unlink(missing_ok=True)

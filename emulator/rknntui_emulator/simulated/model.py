@@ -112,8 +112,8 @@ class SimulatedBoardModel:
         the board's is the board's.
         """
         target = (self._container.target_platform or "").lower()
-        found = chip(target)
-        name = target if found is None else found.name
+        facts = chip(target)
+        name = target if facts is None else facts.name
         same = any({name, self._board.chip} <= set(pair) for pair in SAME_NPU)
         return self._board.chip if same else name
 
@@ -121,8 +121,8 @@ class SimulatedBoardModel:
     def answers(self) -> Answers:
         """What the runtime library tells of it; results are made when they are asked for."""
         graph, built_for = self._container.graph, chip(self.platform)
-        inputs = tuple(each.facts for each in self._inputs)
-        outputs = tuple(each.facts for each in self._outputs)
+        inputs = tuple(tensor.facts for tensor in self._inputs)
+        outputs = tuple(tensor.facts for tensor in self._outputs)
         rows = layer_rows(graph, self._layers, self._board, inputs, outputs)
         return Answers(
             inputs=inputs,
@@ -162,17 +162,18 @@ class SimulatedBoardModel:
                 remedy="Give each input, in the model's order.",
             )
         feeds = {
-            each.plan.name: each.array(one) for each, one in zip(self._inputs, given, strict=True)
+            tensor.plan.name: tensor.array(one)
+            for tensor, one in zip(self._inputs, given, strict=True)
         }
-        found = self._session_of(bend).run(feeds, [each.name for each in self._outputs])
-        return [each.content(found[each.name]) for each in self._outputs]
+        arrays = self._session_of(bend).run(feeds, [tensor.name for tensor in self._outputs])
+        return [tensor.content(arrays[tensor.name]) for tensor in self._outputs]
 
     def _session_of(self, bend: str) -> Session:
         if not bend:
             return self._session
         if self._bent is None or self._bent[0] != bend:
-            found = read_bend(bend, self._layers)
-            graph = bent_graph(self._container, self._layers, found)
+            parsed = read_bend(bend, self._layers)
+            graph = bent_graph(self._container, self._layers, parsed)
             self._bent = bend, self._session_for(graph)
         return self._bent[1]
 

@@ -148,7 +148,7 @@ def inputs_of(
     Raises:
         DeviceError: no library could describe one.
     """
-    found = []
+    inputs = []
     for plan, spec in zip(plans, specs, strict=True):
         stored = layers.stored.get(spec.name)
         params = None if stored is None else stored.params
@@ -156,9 +156,9 @@ def inputs_of(
         if spec.quant is not None:
             scale, zero = spec.quant
             params = QuantParams(spec.dtype, (scale,), (zero,))
-        found.append(SimulatedInput(plan, _facts(spec, dims, layout, params), params))
-    _check_count("inputs", found)
-    return tuple(found)
+        inputs.append(SimulatedInput(plan, _facts(spec, dims, layout, params), params))
+    _check_count("inputs", inputs)
+    return tuple(inputs)
 
 
 def outputs_of(
@@ -174,7 +174,7 @@ def outputs_of(
     Raises:
         DeviceError: no library could describe one.
     """
-    found = []
+    outputs = []
     for value, spec in zip(
         container.graph.model.graph.outputs, container.graph.outputs, strict=True
     ):
@@ -182,9 +182,9 @@ def outputs_of(
         layout = "NHWC" if channels_last else "NCHW"
         dims, layout = _laid_out(spec.shape, layout, turned=channels_last)
         facts = _facts(spec, dims, layout, params)
-        found.append(SimulatedOutput(spec.name, facts, params))
-    _check_count("outputs", found)
-    return tuple(found)
+        outputs.append(SimulatedOutput(spec.name, facts, params))
+    _check_count("outputs", outputs)
+    return tuple(outputs)
 
 
 def _laid_out(shape: tuple[int, ...], layout: str, *, turned: bool) -> tuple[tuple[int, ...], str]:
@@ -194,10 +194,10 @@ def _laid_out(shape: tuple[int, ...], layout: str, *, turned: bool) -> tuple[tup
     return tuple(shape[axis] for axis in _CHANNELS_LAST) if turned else shape, layout
 
 
-def _check_count(what: str, found: Sequence[object]) -> None:
-    if not 0 < len(found) <= _MOST_TENSORS:
+def _check_count(what: str, tensors: Sequence[object]) -> None:
+    if not 0 < len(tensors) <= _MOST_TENSORS:
         raise DeviceError(
-            f"The model has {len(found)} {what}, which no runtime library takes.",
+            f"The model has {len(tensors)} {what}, which no runtime library takes.",
             remedy=f"Build it with 1 to {_MOST_TENSORS} of them.",
         )
 
@@ -245,8 +245,8 @@ def _on_grid(value: ir.Value, params: QuantParams, layers: LayerMap, steps: int)
     if node is None or not steps:
         return False
     if node.op_type in ("DequantizeLinear", "Cast"):
-        found = params_of(node)
-        return found is not None and (found.dtype, found.scale, found.zero_point) == (
+        grid = params_of(node)
+        return grid is not None and (grid.dtype, grid.scale, grid.zero_point) == (
             params.dtype,
             tuple(float(np.float32(scale)) for scale in params.scale),
             params.zero_point,
