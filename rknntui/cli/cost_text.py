@@ -54,7 +54,7 @@ def chip_lines(found: Estimates) -> list[str]:
 
 def judged(found: Estimates, frames: float) -> Estimates:
     """With :attr:`ChipEstimate.reaches` of so many frames a second."""
-    chips = tuple(replace(each, reaches=_reaches(each.fps, frames)) for each in found.chips)
+    chips = tuple(replace(chip, reaches=_reaches(chip.fps, frames)) for chip in found.chips)
     return replace(found, chips=chips, fps_asked=frames)
 
 
@@ -74,12 +74,13 @@ def facts_lines(chips: Sequence[ChipFacts]) -> list[str]:
     return lines
 
 
-def _head_line(each: ChipEstimate, model: str) -> str:
-    clock = f", {each.npu_mhz:.0f} MHz" if each.npu_mhz else ""
-    plural = "s" if each.cores > 1 else ""
-    batch = f", batch {each.batch}" if each.batch > 1 else ""
+def _head_line(estimate: ChipEstimate, model: str) -> str:
+    clock = f", {estimate.npu_mhz:.0f} MHz" if estimate.npu_mhz else ""
+    plural = "s" if estimate.cores > 1 else ""
+    batch = f", batch {estimate.batch}" if estimate.batch > 1 else ""
     return (
-        f"{sanitize(model)} on {each.chip}: {each.dtype}, {each.cores} core{plural}{batch}{clock} "
+        f"{sanitize(model)} on {estimate.chip}: {estimate.dtype}, "
+        f"{estimate.cores} core{plural}{batch}{clock} "
         "(estimated)"
     )
 
@@ -87,23 +88,23 @@ def _head_line(each: ChipEstimate, model: str) -> str:
 def layer_cost_lines(found: Estimates) -> list[str]:
     """Every chip with its layers, one after the other."""
     lines: list[str] = []
-    for each in found.chips:
-        lines += [_head_line(each, found.model)]
-        if each.time_ms is not None:
+    for estimate in found.chips:
+        lines += [_head_line(estimate, found.model)]
+        if estimate.time_ms is not None:
             lines.append(
-                f"time {interval_text(each.time_ms, MILLISECONDS)} ms, "
-                f"frames/s {interval_text(each.fps, RATE)}: "
-                f"{BASIS.get(each.confidence, each.confidence)}"
+                f"time {interval_text(estimate.time_ms, MILLISECONDS)} ms, "
+                f"frames/s {interval_text(estimate.fps, RATE)}: "
+                f"{BASIS.get(estimate.confidence, estimate.confidence)}"
             )
-        if each.memory is not None:
-            lines.append(_memory_text(each))
-        table = table_lines(COST, layer_rows(each), whole=True)
-        lines += [*([""] if table else []), *table, *problem_lines([each]), ""]
+        if estimate.memory is not None:
+            lines.append(_memory_text(estimate))
+        table = table_lines(COST, layer_rows(estimate), whole=True)
+        lines += [*([""] if table else []), *table, *problem_lines([estimate]), ""]
     return lines[:-1]
 
 
-def _memory_text(each: ChipEstimate) -> str:
-    memory = each.memory
+def _memory_text(estimate: ChipEstimate) -> str:
+    memory = estimate.memory
     if memory is None:
         return "memory: not known"
     return (
@@ -115,9 +116,13 @@ def _memory_text(each: ChipEstimate) -> str:
 def memory_cost_lines(found: Estimates) -> list[str]:
     """The memory of a model on each chip."""
     lines: list[str] = []
-    for each in found.chips:
-        lines += [_head_line(each, found.model), _memory_text(each), *problem_lines([each])]
-        spans = () if each.memory is None else each.memory.spans
+    for estimate in found.chips:
+        lines += [
+            _head_line(estimate, found.model),
+            _memory_text(estimate),
+            *problem_lines([estimate]),
+        ]
+        spans = () if estimate.memory is None else estimate.memory.spans
         largest = sorted(spans, key=lambda span: span.start - span.end)[:_TENSORS]
         if len(largest) < len(spans):
             lines.append(f"the largest {len(largest)} of {len(spans)} tensors:")

@@ -47,16 +47,16 @@ async def load_target(
 
 async def loaded(session: WorkerSession, model: Path, options: Values, fields: Values) -> Values:
     """The recipe of a request about a model, which is loaded."""
-    found = await load_target(session, model, options, fields.get("input_sizes", ()))
-    return {"recipe": found.recipe}
+    loaded_model = await load_target(session, model, options, fields.get("input_sizes", ()))
+    return {"recipe": loaded_model.recipe}
 
 
 async def estimated(
     session: WorkerSession, model: Path, given: Values, values: dict[str, Any]
 ) -> Estimates:
     """What a model costs; ``values``: the other fields of the request."""
-    found = await load_target(session, model, given, values.get("input_sizes", ()))
-    return await session.call(COST_ESTIMATE, EstimateParams(recipe=found.recipe, **values))
+    loaded_model = await load_target(session, model, given, values.get("input_sizes", ()))
+    return await session.call(COST_ESTIMATE, EstimateParams(recipe=loaded_model.recipe, **values))
 
 
 def _checked(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
@@ -119,22 +119,22 @@ def show_estimates(
     async def action(session: WorkerSession) -> tuple[Estimates, list[AdviceAnswer]]:
         whole = asked.report is not None
         values = asked.values | {"layers": layers or whole, "spans": spans or whole}
-        found = await estimated(session, asked.model, asked.given, values)
-        chips = [one for one in found.chips if asked.advice and not one.problem]
+        estimates = await estimated(session, asked.model, asked.given, values)
+        chips = [one for one in estimates.chips if asked.advice and not one.problem]
         recipe = await resolve(session, asked.model, asked.given) if chips else None
         same = {name: values[name] for name in ("input_sizes", "npu_mhz") if name in values}
-        wanted = [
+        questions = [
             AdviceParams(recipe=recipe, chip=one.chip, dtype=one.dtype, **same) for one in chips
         ]
-        return found, [await session.call(COST_ADVICE, one) for one in wanted]
+        return estimates, [await session.call(COST_ADVICE, one) for one in questions]
 
-    found, advice = with_worker(action, narrator)
-    found = order(found) if order is not None else found
+    estimates, advice = with_worker(action, narrator)
+    estimates = order(estimates) if order is not None else estimates
     if asked.report is not None:
-        text = report_text(found, asked.report.suffix, kind)
+        text = report_text(estimates, asked.report.suffix, kind)
         atomic_write(asked.report.absolute(), text.encode("utf-8"), overwrite=asked.force)
         narrator.say(f"wrote {asked.report}")
-    gates = asked.limits.gates(estimate_figures(found.chips))
+    gates = asked.limits.gates(estimate_figures(estimates.chips))
     more = {"advice": [encode(one) for one in advice]} if asked.advice else {}
-    told = [*lines(found), *advice_lines(advice)]
-    return show(found, Printed(told, gates, more=more), as_json=asked.as_json)
+    report_lines = [*lines(estimates), *advice_lines(advice)]
+    return show(estimates, Printed(report_lines, gates, more=more), as_json=asked.as_json)

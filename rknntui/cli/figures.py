@@ -18,8 +18,8 @@ from rknntui.cli.output import table_lines
 
 def where_line(device: str, chip: str, runtime: str, driver: str, label: str) -> str:
     """Which board with which software, and what its figures are."""
-    told = f"{sanitize(device)}: {chip}, runtime {sanitize(runtime)}"
-    return f"{told}{f', driver {sanitize(driver)}' if driver else ''} ({label})"
+    where = f"{sanitize(device)}: {chip}, runtime {sanitize(runtime)}"
+    return f"{where}{f', driver {sanitize(driver)}' if driver else ''} ({label})"
 
 
 def rounding_text(layer: RoundedLayer | RoundedOutput | None) -> str:
@@ -48,10 +48,10 @@ def memory_line(memory: BoardMemory | None, label: str, reason: str = "") -> str
         ("other", memory.other),
         ("total", memory.total),
     )
-    told = ", ".join(f"{name} {SIZE.text(size)}" for name, size in parts)
+    sizes = ", ".join(f"{name} {SIZE.text(size)}" for name, size in parts)
     if memory.sram:
-        told += f", SRAM {SIZE.text(memory.sram)} ({SIZE.text(memory.sram_free)} free)"
-    return f"memory: {told} ({label})" + (f"; {memory.note}" if memory.note else "")
+        sizes += f", SRAM {SIZE.text(memory.sram)} ({SIZE.text(memory.sram_free)} free)"
+    return f"memory: {sizes} ({label})" + (f"; {memory.note}" if memory.note else "")
 
 
 def system_line(system: SystemMemory | None) -> str:
@@ -59,10 +59,10 @@ def system_line(system: SystemMemory | None) -> str:
     if system is None or system.total is None:
         return "system: the kernel does not tell its memory"
     available = "?" if system.available is None else SIZE.text(system.available)
-    told = f"system: {available} of {SIZE.text(system.total)} available with the model loaded"
+    text = f"system: {available} of {SIZE.text(system.total)} available with the model loaded"
     if system.cma_total:
-        told += f", CMA {SIZE.text(system.cma_free or 0)} of {SIZE.text(system.cma_total)}"
-    return told
+        text += f", CMA {SIZE.text(system.cma_free or 0)} of {SIZE.text(system.cma_total)}"
+    return text
 
 
 def layer_lines(answer: ModelOnBoard) -> list[str]:

@@ -50,11 +50,11 @@ class OptionText(click.ParamType):
         """Choices, or files for paths."""
         if self.option.kind == "path":
             return [click.shell_completion.CompletionItem(incomplete, type="file")]
-        wanted = incomplete.lower()
+        prefix = incomplete.lower()
         return [
             click.shell_completion.CompletionItem(choice)
             for choice in self.option.choices
-            if choice.startswith(wanted)
+            if choice.startswith(prefix)
         ]
 
 
@@ -193,8 +193,8 @@ _allow_code = click.option(
 def allowed_code(context: click.Context) -> list[str]:
     """The Python files that this command line names: their code may run."""
     names = [param.name or "" for param in context.command.params if param.type.name == "code"]
-    given = [context.params.get(name) for name in names]
-    codes = [code for one in given for code in ([one] if isinstance(one, str) else one or ())]
+    choices = [context.params.get(name) for name in names]
+    codes = [code for one in choices for code in ([one] if isinstance(one, str) else one or ())]
     named = [str(code).rpartition(":")[0] for code in codes if code]
     return [*context.meta.get(_ALLOWED, ()), *(str(Path(file).absolute()) for file in named)]
 
@@ -251,13 +251,13 @@ def _entries(option: Option, help_text: str) -> Callable[[Command], Command]:
 
 
 def _joined(
-    _ctx: click.Context, _param: click.Parameter, given: tuple[dict[str, object], ...]
+    _ctx: click.Context, _param: click.Parameter, mappings: tuple[dict[str, object], ...]
 ) -> dict[str, object] | None:
     """The entries of a repeated flag as one mapping; None where it was not given."""
-    return {name: value for one in given for name, value in one.items()} or None
+    return {name: value for one in mappings for name, value in one.items()} or None
 
 
 def values_of(arguments: dict[str, object]) -> dict[str, object]:
     """The options that were given on the command line; their paths start at the current folder."""
-    given = ((option, arguments.get(option.name)) for option in OPTIONS)
-    return {o.name: absolute(o, value) for o, value in given if value is not None}
+    pairs = ((option, arguments.get(option.name)) for option in OPTIONS)
+    return {o.name: absolute(o, value) for o, value in pairs if value is not None}

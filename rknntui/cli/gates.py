@@ -134,9 +134,9 @@ class Limits:
             limit = getattr(self, name)
             if limit is not None:
                 ok = value is not None and (value >= limit if name == "under" else value <= limit)
-                found = "not known" if value is None else text(value)
+                value_text = "not known" if value is None else text(value)
                 bound = f"{limit:g} dB" if name == "under" else text(limit)
-                gates.append(Gate(of, figure, bound, found, ok, label))
+                gates.append(Gate(of, figure, bound, value_text, ok, label))
         return gates
 
 
@@ -190,14 +190,14 @@ def compiled_figures(chips: Iterable[Compiled]) -> Iterable[Figure]:
     """What the compiler's tables and the vendor's simulator say; where no model was made, nothing
     is known.
     """
-    made = list(chips)
-    for one in made:
+    compiled = list(chips)
+    for one in compiled:
         off = float(sum(row.target == "CPU" for row in one.layers if row.op not in _ENDS))
         parts = (one.internal_bytes, one.weight_bytes)
         total = None if None in parts else float(sum(part or 0 for part in parts))
         yield one.chip, "layers on the CPU", off if one.layers else None, "by the compiler"
         yield one.chip, "memory", total, "by the compiler"
-    for one in made:
+    for one in compiled:
         for output in one.outputs:
             rank = sqnr_rank(output.sqnr_db)
             yield f"{one.chip} {output.name}", "SQNR", rank, "simulated by the vendor"

@@ -63,9 +63,8 @@ def guide_lines(result: Guided) -> list[str]:
         lines.append(f"{_SIGNS[step.verdict]} {step.id:<5} {step.title}")
         lines.append(f"           {sanitize(step.did, 2000)}")
         lines += [
-            f"      {_SIGNS[found.verdict]} {sanitize(found.label, 60)}: "
-            f"{sanitize(found.value, 300)}"
-            for found in step.found
+            f"      {_SIGNS[fact.verdict]} {sanitize(fact.label, 60)}: {sanitize(fact.value, 300)}"
+            for fact in step.found
         ]
         if step.advice:
             lines.append(f"        -> {sanitize(step.advice, 1000)}")

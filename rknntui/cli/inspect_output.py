@@ -54,8 +54,8 @@ def _content(view: ModelView) -> list[str]:
     for title, tensors in (("inputs", view.inputs), ("outputs", view.outputs)):
         text.append(f"{title}:")
         for tensor in tensors:
-            told = port_text(tensor)
-            text += [f"  {_tensor(tensor)}", *([f"    {told}"] if told else [])]
+            port = port_text(tensor)
+            text += [f"  {_tensor(tensor)}", *([f"    {port}"] if port else [])]
     if view.preflight:
         text += _candidates(view, view.preflight)
     weights = human_bytes(view.weights_bytes)
@@ -69,9 +69,9 @@ def _recognised(before: Preflight) -> list[str]:
     text = [f"file type: detected as {sanitize(seen.format)}: {sanitize(seen.why)}"]
     if len(before.files) > 1:
         text.append("files: " + ", ".join(sanitize(name) for name in before.files))
-    for name, found, read in before.versions:
+    for name, version, read in before.versions:
         limit = f" ({sanitize(read)})" if read else ""
-        text.append(f"{sanitize(name)}: {sanitize(found)}{limit}")
+        text.append(f"{sanitize(name)}: {sanitize(version)}{limit}")
     return [*text, *(sanitize(note) for note in before.notes)]
 
 

@@ -45,8 +45,8 @@ class FlagText(click.ParamType):
         """The known chips, or files and folders."""
         kind = self.param.flag.kind
         if kind == "chip":
-            known, wanted = option("target_platform").choices, incomplete.lower()
-            names = [name for name in known if name.startswith(wanted)]
+            known, prefix = option("target_platform").choices, incomplete.lower()
+            names = [name for name in known if name.startswith(prefix)]
             return [click.shell_completion.CompletionItem(name) for name in names]
         if kind == "text":
             return []
@@ -160,10 +160,10 @@ class _Number(click.FloatRange):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """The number, or click's usage error."""
-        found: float = super().convert(value, param, ctx)
-        if found != found:
+        number: float = super().convert(value, param, ctx)
+        if number != number:
             self.fail(f"{value!r} is not a number.", param, ctx)
-        return found
+        return number
 
 
 def values_for(request: type[Any], flags: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def values_for(request: type[Any], flags: dict[str, Any]) -> dict[str, Any]:
         values = inner.get(name, {})
         if nested.needs and values and nested.needs not in values:
             flag = {param.path: param.names[-1] for param in params_of(request)}
-            first, needed = (flag[name, each] for each in (next(iter(values)), nested.needs))
+            first, needed = (flag[name, member] for member in (next(iter(values)), nested.needs))
             raise click.UsageError(f"{first} belongs to {needed}, which is not given.")
         if values or not nested.needs:
             own[name] = kind(**values)

@@ -149,10 +149,10 @@ def verb(
         def run(*, as_json: bool, quiet: bool = False, **flags: Any) -> int:
             options, bounds = values_of(flags), Limits.taken(flags)
             fields = values_for(method.params, flags)
-            given = {name: flags.pop(name) for name in arguments}
+            texts = {name: flags.pop(name) for name in arguments}
             if not method.options:
                 fields |= {
-                    n: _value(arguments[n], text) for n, text in given.items() if text is not None
+                    n: _value(arguments[n], text) for n, text in texts.items() if text is not None
                 }
             narrate = Narrator(quiet=quiet or silent)
 
@@ -165,7 +165,7 @@ def verb(
             async def action(session: WorkerSession) -> tuple[Any, Values]:
                 more: Values = {}
                 if fill is not None:
-                    more = await fill(session, Path(next(iter(given.values()))), options, fields)
+                    more = await fill(session, Path(next(iter(texts.values()))), options, fields)
                 asked = method.params(**{**fields, **more})
                 result = await ask(session, method, asked)
                 after = {} if then is None else await then(session, asked, result, flags)

@@ -40,13 +40,13 @@ VERBS: dict[str, tuple[str, str]] = {
 
 def _others() -> dict[str, tuple[str, str]]:
     """Verbs without a row: files of ``commands``, whose first line has the help behind a colon."""
-    found: dict[str, tuple[str, str]] = {}
+    others: dict[str, tuple[str, str]] = {}
     listed = {module for module, _ in VERBS.values()}
     for path in sorted(Path(__file__).with_name("commands").glob("[a-z]*.py")):
         if path.stem not in listed:
             line = path.read_text("utf-8").partition("\n")[0]
-            found[path.stem] = path.stem, line.partition(": ")[2].strip('"')
-    return found
+            others[path.stem] = path.stem, line.partition(": ")[2].strip('"')
+    return others
 
 
 VERBS |= _others()

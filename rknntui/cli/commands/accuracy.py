@@ -86,7 +86,7 @@ def command(
     if guide and limits:
         raise click.UsageError("--fail-under is of the ranking, not of --guide.")
 
-    given, values = values_of(flags), values_for(AccuracyParams, flags)
+    options, values = values_of(flags), values_for(AccuracyParams, flags)
     of_guide = values_for(GuideParams, flags)
     if not guide and of_guide:
         first = "--" + next(iter(of_guide))
@@ -95,7 +95,7 @@ def command(
         )
 
     async def action(session: WorkerSession) -> Guided | Analysis:
-        recipe = await resolve(session, target, given)
+        recipe = await resolve(session, target, options)
         if guide:
             return await run_guide(session, recipe, of_guide)
         asked = AccuracyParams(recipe=recipe, **(values | {"output_impact": impact}))

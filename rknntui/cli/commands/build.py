@@ -78,12 +78,12 @@ def build(
         if path is not None:  # a build may take long: not only then is this told
             refuse_existing(path.absolute(), overwrite=force)
 
-    given, values = values_of(flags), values_for(BuildParams, flags)
+    options, values = values_of(flags), values_for(BuildParams, flags)
 
     async def action(
         session: WorkerSession,
     ) -> tuple[BuildSummary, Exported | None, tuple[ChipEstimate, ...]]:
-        recipe = await resolve(session, target, given)
+        recipe = await resolve(session, target, options)
         chip = recipe.get("target_platform")
         costly = replace(limits, under=None)
         if costly and not chip:
@@ -97,8 +97,8 @@ def build(
         summary = await session.run(BUILD, BuildParams(recipe=recipe, **values))
         costs: tuple[ChipEstimate, ...] = ()
         if costly:
-            wanted = EstimateParams(recipe=recipe, chips=(str(chip),), layers=False)
-            costs = (await session.call(COST_ESTIMATE, wanted)).chips
+            question = EstimateParams(recipe=recipe, chips=(str(chip),), layers=False)
+            costs = (await session.call(COST_ESTIMATE, question)).chips
         if output is None or form is None:
             return summary, None, costs
         file = ExportParams(recipe=recipe, path=str(output.absolute()), format=form, force=force)
@@ -119,4 +119,4 @@ def export(found: Exported) -> list[str]:
     """Write a build as .rknn container, QDQ ONNX or TFLite; builds what the cache does not hold."""
     lines = [f"{found.path}: {human_bytes(found.bytes)}, SHA-256 {found.sha256}", found.note]
     lines += [f"also {path}" for path in found.more]
-    return lines + [f"{each.what} {each.remedy}" for each in found.findings]
+    return lines + [f"{finding.what} {finding.remedy}" for finding in found.findings]

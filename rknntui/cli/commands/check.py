@@ -26,26 +26,26 @@ def command(found: CheckAnswer, limits: Limits) -> Printed:
     return Printed(_lines(found), limits.gates(check_figures(found.chips)))
 
 
-def _lines(found: CheckAnswer) -> list[str]:
-    lines = [f"{sanitize(found.model)} (estimated)", "", *table_lines(CHECKED, found.chips)]
-    lines += [f"{one.chip}: {sanitize(one.problem)}" for one in found.chips if one.problem]
-    return lines + _off_lines(found) + _warnings(found)
+def _lines(answer: CheckAnswer) -> list[str]:
+    lines = [f"{sanitize(answer.model)} (estimated)", "", *table_lines(CHECKED, answer.chips)]
+    lines += [f"{one.chip}: {sanitize(one.problem)}" for one in answer.chips if one.problem]
+    return lines + _off_lines(answer) + _warnings(answer)
 
 
-def _warnings(found: CheckAnswer) -> list[str]:
+def _warnings(answer: CheckAnswer) -> list[str]:
     """What crashes the compiler, with the chips of which that is so."""
-    told: dict[str, list[str]] = {}
-    for one in found.chips:
+    chips_of: dict[str, list[str]] = {}
+    for one in answer.chips:
         for text in one.warnings:
-            told.setdefault(text, []).append(one.chip)
-    lines = [f"warning: {', '.join(on)}: {sanitize(text, 400)}" for text, on in told.items()]
+            chips_of.setdefault(text, []).append(one.chip)
+    lines = [f"warning: {', '.join(on)}: {sanitize(text, 400)}" for text, on in chips_of.items()]
     return ["", *lines] if lines else []
 
 
-def _off_lines(found: CheckAnswer) -> list[str]:
+def _off_lines(answer: CheckAnswer) -> list[str]:
     """Layers that are not on the NPU, with the chips of which that is so."""
     chips_of: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for one in found.chips:
+    for one in answer.chips:
         for row in one.rows:
             values = OFF_NPU.record(row, chips=None)
             chips_of.setdefault(tuple(values.items()), []).append(one.chip)

@@ -88,9 +88,9 @@ def command(
         return 0
     asked = Asked(model, values, values_of(flags), limits, report, force, as_json, quiet)
 
-    def order(found: Estimates) -> Estimates:
-        found = found if sort is None else ranked(found, sort)
-        return found if fps is None else judged(found, fps)
+    def order(estimates: Estimates) -> Estimates:
+        estimates = estimates if sort is None else ranked(estimates, sort)
+        return estimates if fps is None else judged(estimates, fps)
 
     return show_estimates(asked, chip_lines, kind="chips", layers=layers, order=order)
 
@@ -98,7 +98,7 @@ def command(
 def ranked(found: Estimates, sort: str) -> Estimates:
     """The chips with the best first; those without an estimate come last."""
     key = SORTS[sort]
-    chips = sorted(found.chips, key=lambda each: (bool(each.problem), key(each)))
+    chips = sorted(found.chips, key=lambda chip: (bool(chip.problem), key(chip)))
     return replace(found, chips=tuple(chips))
 
 

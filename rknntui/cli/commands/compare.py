@@ -28,21 +28,28 @@ def command(found: Comparison) -> Printed:
     return Printed(_lines(found), code=1 if found.first else 0)
 
 
-def _lines(found: Comparison) -> list[str]:
-    where = f"{sanitize(found.device)}: {found.chip}, runtime {sanitize(found.runtime)}"
-    where += f", driver {sanitize(found.driver)}" if found.driver else ""
-    lines = [f"{where} ({found.label})", *table_lines(_TABLE, layer_rows(found), whole=True)]
-    lines += [f"not given by the board: {sanitize(name, 120)}" for name in found.missing[:20]]
-    if len(found.missing) > 20:
-        lines.append(f"and {len(found.missing) - 20} more")
-    lines += [sanitize(note) for note in found.notes]
-    lines += [f"wrote {path}" for path in found.files]
-    first = next((layer for layer in found.layers if layer.diverges), None)
+def _lines(comparison: Comparison) -> list[str]:
+    where = (
+        f"{sanitize(comparison.device)}: {comparison.chip}, runtime {sanitize(comparison.runtime)}"
+    )
+    where += f", driver {sanitize(comparison.driver)}" if comparison.driver else ""
+    lines = [
+        f"{where} ({comparison.label})",
+        *table_lines(_TABLE, layer_rows(comparison), whole=True),
+    ]
+    lines += [f"not given by the board: {sanitize(name, 120)}" for name in comparison.missing[:20]]
+    if len(comparison.missing) > 20:
+        lines.append(f"and {len(comparison.missing) - 20} more")
+    lines += [sanitize(note) for note in comparison.notes]
+    lines += [f"wrote {path}" for path in comparison.files]
+    first = next((layer for layer in comparison.layers if layer.diverges), None)
     if first is not None:
         lines += _inside(first)
-    if found.rounding is not None:
-        lines += [sanitize(text, 400) for text in found.judged or rounding_lines(found.rounding)]
-    return [*lines, f"input SHA-256 {found.sha256}", sanitize(found.verdict, 500)]
+    if comparison.rounding is not None:
+        lines += [
+            sanitize(text, 400) for text in comparison.judged or rounding_lines(comparison.rounding)
+        ]
+    return [*lines, f"input SHA-256 {comparison.sha256}", sanitize(comparison.verdict, 500)]
 
 
 def _inside(layer: ComparedLayer) -> list[str]:

@@ -36,12 +36,12 @@ def command(found: CompiledModels, limits: Limits) -> Printed:
     return Printed(_lines(found), gates, max((one.exit_code for one in found.chips), default=0))
 
 
-def _lines(found: CompiledModels) -> list[str]:
-    made = [one for one in found.chips if one.path]
-    lines = [sanitize(found.model)]
-    lines += ["", *table_lines(COMPILED, made)] if made else []
-    lines += [_ESTIMATED] if any(one.estimated_weight_bytes is not None for one in made) else []
-    for one in found.chips:
+def _lines(result: CompiledModels) -> list[str]:
+    compiled = [one for one in result.chips if one.path]
+    lines = [sanitize(result.model)]
+    lines += ["", *table_lines(COMPILED, compiled)] if compiled else []
+    lines += [_ESTIMATED] if any(one.estimated_weight_bytes is not None for one in compiled) else []
+    for one in result.chips:
         lines += ["", f"{one.chip}: {sanitize(one.path) or 'not compiled'}", *_details(one)]
     return lines
 
@@ -53,13 +53,13 @@ _ESTIMATED = (
 
 def _details(one: Compiled) -> list[str]:
     if one.problem:
-        told = (
+        parts = (
             ("", one.problem),
             ("likely cause: ", one.cause),
             ("fix: ", one.remedy),
             ("", _log(one)),
         )
-        lines = [f"{title}{text}" for title, text in told if text]
+        lines = [f"{title}{text}" for title, text in parts if text]
         return [f"  {line}" for line in [*lines, *_opinion(one)]]
     lines = []
     off = [row for row in layer_rows(one) if row.placement != "NPU" and row.first("op") not in ENDS]
@@ -67,10 +67,10 @@ def _details(one: Compiled) -> list[str]:
     if len(off) > _MOST:
         lines.append(f"and {len(off) - _MOST} more layers that are not on the NPU")
     lines += _opinion(one)
-    for each in one.findings:
-        lines.append(f"{each.severity}: {sanitize(each.what, 400)}")
-        if each.severity != "info" and each.remedy:
-            lines.append(f"  fix: {sanitize(each.remedy, 400)}")
+    for finding in one.findings:
+        lines.append(f"{finding.severity}: {sanitize(finding.what, 400)}")
+        if finding.severity != "info" and finding.remedy:
+            lines.append(f"  fix: {sanitize(finding.remedy, 400)}")
     return [f"  {line}" for line in lines]
 
 

@@ -54,15 +54,15 @@ def check(source: Path, model: Path | None, as_json: bool, **flags: Any) -> None
     """
 
     async def action(session: WorkerSession) -> DatasetFacts:
-        given: Values = values_of(flags)
+        options: Values = values_of(flags)
         if await _is_recipe(session, source):
-            given = await resolve(session, source, given)
+            options = await resolve(session, source, options)
         else:
-            given = {**given, "dataset": str(source.absolute())}
+            options = {**options, "dataset": str(source.absolute())}
         if model is not None:
-            chosen = {name: value for name, value in given.items() if name != "model"}
-            given = await resolve(session, model, chosen)
-        return await session.call(DATASET_CHECK, CheckParams(None, given, decode=True))
+            chosen = {name: value for name, value in options.items() if name != "model"}
+            options = await resolve(session, model, chosen)
+        return await session.call(DATASET_CHECK, CheckParams(None, options, decode=True))
 
     checked = with_worker(action, Narrator())
     lines = [f"{checked.samples} samples, {checked.files} files"]

@@ -40,21 +40,21 @@ def list_boards(as_json: bool, **flags: Any) -> None:
     """
     values = values_for(DeviceListParams, flags)
     asked = DeviceListParams(**values, start_server=True, ask=True)
-    found = with_worker(lambda session: session.call(DEVICES_LIST, asked), Narrator())
+    listing = with_worker(lambda session: session.call(DEVICES_LIST, asked), Narrator())
     # without adb there may be boards by other ways; a server that does not serve hides some
-    no_server = any(notice.code == "adb-server" for notice in found.notices)
+    no_server = any(notice.code == "adb-server" for notice in listing.notices)
     none = [] if no_server else ["No board found."]
-    lines = table_lines(BOARDS, found.devices) or none
-    for device in found.devices:
+    lines = table_lines(BOARDS, listing.devices) or none
+    for device in listing.devices:
         notes = (
             []
             if device.usable
             else [part for part in (device.what, device.cause, device.remedy) if part]
         )
         lines += [f"{device.id}: {note}" for note in (*notes, *device.warnings)]
-    lines += [f"{notice.what} {notice.remedy}".strip() for notice in found.notices]
-    emit(found, lines, as_json=as_json)
-    silent = any(device.kind == "ssh" and not device.usable for device in found.devices)
+    lines += [f"{notice.what} {notice.remedy}".strip() for notice in listing.notices]
+    emit(listing, lines, as_json=as_json)
+    silent = any(device.kind == "ssh" and not device.usable for device in listing.devices)
     if silent or (no_server and shutil.which("adb")):
         raise click.exceptions.Exit(DeviceError.exit_code)
 

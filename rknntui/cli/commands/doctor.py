@@ -106,8 +106,8 @@ def _worker_checks() -> list[Check]:
     from engine import EngineError
 
     async def action(session: WorkerSession) -> list[Check]:
-        found = await session.call(DOCTOR, Nothing())
-        return [*found.checks, *await _toolkit_checks(session)]
+        report = await session.call(DOCTOR, Nothing())
+        return [*report.checks, *await _toolkit_checks(session)]
 
     try:
         return with_worker(action, Narrator(quiet=True))
@@ -122,18 +122,18 @@ async def _toolkit_checks(session: WorkerSession) -> list[Check]:
     try:
         known = await session.call(VENDOR_KNOWN, ToolkitsParams())
         names = [ToolkitName(one.name) for one in known.environments]
-        found = [_toolkit_check(await session.run(VENDOR_CHECK, name)) for name in names]
+        checks = [_toolkit_check(await session.run(VENDOR_CHECK, name)) for name in names]
     except EngineError as error:
         return [Check.of_error("vendor's toolkit", error)]
     install = "To compile for the NPU: rknntui vendor install"
-    return found or [Check("vendor's toolkit", "note", "none", install)]
+    return checks or [Check("vendor's toolkit", "note", "none", install)]
 
 
-def _toolkit_check(found: ToolkitEnvironment) -> Check:
-    name = f"toolkit {found.name}"
-    worst = next(iter(found.findings), None)
+def _toolkit_check(toolkit: ToolkitEnvironment) -> Check:
+    name = f"toolkit {toolkit.name}"
+    worst = next(iter(toolkit.findings), None)
     if worst is not None:
         return Check.of_finding(name, worst)
-    package = "rknn-toolkit2" if found.generation == 2 else "rknn-toolkit"
-    told = f"{package} {found.version}, Python {found.python_version}, {found.folder}"
-    return Check(name, "ok", told)
+    package = "rknn-toolkit2" if toolkit.generation == 2 else "rknn-toolkit"
+    text = f"{package} {toolkit.version}, Python {toolkit.python_version}, {toolkit.folder}"
+    return Check(name, "ok", text)

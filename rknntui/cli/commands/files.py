@@ -81,8 +81,8 @@ def decrypt(found: Decrypted) -> str:
     return _written(found)
 
 
-def _written(found: Encrypted | Decrypted) -> str:
-    return f"{sanitize(found.path)}: {human_bytes(found.size)}, SHA-256 {found.sha256}"
+def _written(file: Encrypted | Decrypted) -> str:
+    return f"{sanitize(file.path)}: {human_bytes(file.size)}, SHA-256 {file.sha256}"
 
 
 _WORDS = {
@@ -94,12 +94,12 @@ _WORDS = {
 }
 
 
-def _plain(found: Encrypted) -> list[str]:
+def _plain(encrypted: Encrypted) -> list[str]:
     """What holds the model in plain form, and what was removed of it."""
-    text = [f"removed: {_copy(each)}" for each in found.wiped]
-    if found.stays:
-        text += ["in plain form there is still:", *(f"  {_copy(each)}" for each in found.stays)]
-    if any(each.ours for each in found.stays):
+    text = [f"removed: {_copy(copy)}" for copy in encrypted.wiped]
+    if encrypted.stays:
+        text += ["in plain form there is still:", *(f"  {_copy(copy)}" for copy in encrypted.stays)]
+    if any(copy.ours for copy in encrypted.stays):
         text.append("--wipe removes what this program wrote of it (with --force).")
     return text
 
@@ -133,9 +133,9 @@ def segment(found: Segments, asked: SegmentsParams) -> list[str]:
     return lines
 
 
-def _layer_lines(found: Segments) -> list[str]:
-    lines = table_lines(CUTS, found.layers)
-    if any(layer.with_next for layer in found.layers):
+def _layer_lines(cuts: Segments) -> list[str]:
+    lines = table_lines(CUTS, cuts.layers)
+    if any(layer.with_next for layer in cuts.layers):
         lines.append("+ computed together with the next layer (estimated)")
     return lines
 

@@ -33,17 +33,17 @@ from rknntui.cli.session import WorkerSession, with_worker
 @json_flag
 def command(target: Path, layers: bool, load: bool, as_json: bool, **flags: Any) -> None:
     """Say what a file is (by its content, not its suffix) and what is in it."""
-    given = values_of(flags)
+    options = values_of(flags)
 
     async def action(session: WorkerSession) -> tuple[ModelView, Loaded | None, GraphView | None]:
         path = str(target.absolute())
         loaded = graph = None
-        view = await session.call(OPEN, ModelTarget(path, source=given))
+        view = await session.call(OPEN, ModelTarget(path, source=options))
         if load:
-            recipe = {**(view.recipe or {"model": path}), **given}
+            recipe = {**(view.recipe or {"model": path}), **options}
             loaded = await session.run(LOAD, LoadParams(recipe=recipe))
         if layers:
-            graph = await session.call(GRAPH, GraphParams(path, source=given))
+            graph = await session.call(GRAPH, GraphParams(path, source=options))
         return view, loaded, graph
 
     view, loaded, graph = with_worker(action, Narrator(quiet=not load))

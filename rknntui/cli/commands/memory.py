@@ -70,14 +70,14 @@ def command(
         asked = MemoryParams(target.path, target.recipe, **values)
         return await session.run(BOARD_MEMORY, asked)
 
-    found = with_worker(action, Narrator(quiet=quiet))
-    lines = [where_line(found.device, found.chip, found.runtime, "", found.label)]
-    lines += found.text.splitlines() or [memory_line(None, found.label, found.reason)]
-    if found.memory is not None and found.memory.sram:
-        lines.append(memory_line(found.memory, found.label))
-    if not found.text:
-        lines.append(f"model file: {human_bytes(found.model_bytes)}")
-    if found.system is not None or found.allocated is None:
-        lines.append(system_line(found.system))
-    emit(found, lines, as_json=as_json)
+    usage = with_worker(action, Narrator(quiet=quiet))
+    lines = [where_line(usage.device, usage.chip, usage.runtime, "", usage.label)]
+    lines += usage.text.splitlines() or [memory_line(None, usage.label, usage.reason)]
+    if usage.memory is not None and usage.memory.sram:
+        lines.append(memory_line(usage.memory, usage.label))
+    if not usage.text:
+        lines.append(f"model file: {human_bytes(usage.model_bytes)}")
+    if usage.system is not None or usage.allocated is None:
+        lines.append(system_line(usage.system))
+    emit(usage, lines, as_json=as_json)
     return 0

@@ -76,9 +76,9 @@ def command(
             return await session.run_until_stopped(MONITOR_REPLAY, shown)
         return await session.run_until_stopped(MONITOR_WATCH, WatchParams(**watched))
 
-    found = with_worker(action, view)
-    emit({"summary": encode(found)}, _summary(found), as_json=as_json, compact=True)
-    if not replay and not any(board.samples for board in found.boards):
+    summary = with_worker(action, view)
+    emit({"summary": encode(summary)}, _summary(summary), as_json=as_json, compact=True)
+    if not replay and not any(board.samples for board in summary.boards):
         raise click.exceptions.Exit(_NO_BOARD)
 
 
@@ -168,9 +168,9 @@ def _told(sample: BoardSample) -> str:
     )
 
 
-def _summary(found: Monitored) -> list[str]:
+def _summary(summary: Monitored) -> list[str]:
     lines = []
-    for board in found.boards:
+    for board in summary.boards:
         facts = board.facts
         what = ", ".join(text for text in (facts.chip, facts.model) if text)
         label = f" ({facts.label})" if board.samples else ""
@@ -181,7 +181,7 @@ def _summary(found: Monitored) -> list[str]:
             f"{board.samples} samples{missed}{label}"
         )
         lines += table_lines(WATCHED, watched_rows(board))
-    lines += ["", f"{found.seconds:.1f} s"]
-    if found.recorded:
-        lines.append(f"recorded to {sanitize(found.recorded)}")
-    return lines + [sanitize(note) for note in found.notes]
+    lines += ["", f"{summary.seconds:.1f} s"]
+    if summary.recorded:
+        lines.append(f"recorded to {sanitize(summary.recorded)}")
+    return lines + [sanitize(note) for note in summary.notes]

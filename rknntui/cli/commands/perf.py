@@ -88,7 +88,8 @@ def run(found: Performance, limits: Limits) -> Printed:
     lists them, perf compare sets two side by side.
     """
     medians = [
-        (_name(each), None if each.median is None else each.median / 1000) for each in found.points
+        (_name(point), None if point.median is None else point.median / 1000)
+        for point in found.points
     ]
     return Printed(_lines(found), measured_gates(medians, limits.over, found.label))
 
@@ -158,22 +159,31 @@ def calibrate(found: Calibrated) -> list[str]:
     ]
 
 
-def _lines(found: Performance) -> list[str]:
-    lines = [where_line(found.device, found.chip, found.runtime, found.driver, found.label), ""]
-    lines += table_lines(POINTS, found.points)
-    for point in found.points:
+def _lines(measurements: Performance) -> list[str]:
+    lines = [
+        where_line(
+            measurements.device,
+            measurements.chip,
+            measurements.runtime,
+            measurements.driver,
+            measurements.label,
+        ),
+        "",
+    ]
+    lines += table_lines(POINTS, measurements.points)
+    for point in measurements.points:
         name = _name(point)
         clocks = [f"{part} {hertz / 1e6:.0f} MHz" for part, hertz in point.clocks.items()]
         warm = [f"{zone} {celsius:.1f} C" for zone, celsius in point.celsius.items()]
         if clocks or warm:
             lines.append(f"{name}: {', '.join([*clocks, *warm])}")
         lines += [f"{name}: {sanitize(note)}" for note in (*point.notes, point.failed) if note]
-    lines += [f"left out, {sanitize(reason)}" for reason in found.left_out]
-    if found.memory is not None:
-        lines.append(memory_line(found.memory, found.label))
-    lines += layer_lines(found)
-    lines += [sanitize(note) for note in found.notes]
-    return lines + ([f"kept as {found.kept}"] if found.kept else [])
+    lines += [f"left out, {sanitize(reason)}" for reason in measurements.left_out]
+    if measurements.memory is not None:
+        lines.append(memory_line(measurements.memory, measurements.label))
+    lines += layer_lines(measurements)
+    lines += [sanitize(note) for note in measurements.notes]
+    return lines + ([f"kept as {measurements.kept}"] if measurements.kept else [])
 
 
 def _name(point: MeasuredPoint) -> str:

@@ -117,10 +117,10 @@ def show(target: Path, everything: bool, as_json: bool) -> None:
     values = with_worker(action, Narrator())
     rows = []
     for option in OPTIONS:
-        given = values.get(option.name, option.default)
-        if everything or given != option.default:
-            origin = "default" if given == option.default else "recipe"
-            rows.append(OPTION_VALUES.record(option, value=option.render(given), origin=origin))
+        value = values.get(option.name, option.default)
+        if everything or value != option.default:
+            origin = "default" if value == option.default else "recipe"
+            rows.append(OPTION_VALUES.record(option, value=option.render(value), origin=origin))
     emit(values, table_lines(OPTION_VALUES, rows), as_json=as_json)
 
 

@@ -69,7 +69,7 @@ def completion(shell: str) -> None:
     """
     from rknntui.cli.root import cli
 
-    found = get_completion_class(shell)
-    if found is None:  # click knows all three shells that are offered above
+    completion_class = get_completion_class(shell)
+    if completion_class is None:  # click knows all three shells that are offered above
         raise click.UsageError(f"There is no completion for {shell}.")
-    emit(None, found(cli, {}, "rknntui", VARIABLE).source(), as_json=False)
+    emit(None, completion_class(cli, {}, "rknntui", VARIABLE).source(), as_json=False)

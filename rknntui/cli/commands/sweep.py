@@ -35,9 +35,9 @@ def command(result: Sweep) -> Printed:
 def _lines(result: Sweep) -> list[str]:
     rows = sorted(result.rows, key=_badness)
     axes = f"build: {', '.join(result.axes)}"
-    found = f"simulated, compared on the {result.compared_on}"
+    basis = f"simulated, compared on the {result.compared_on}"
     left = f"; {result.left_out} combinations skipped" if result.left_out else ""
-    return [axes, *table_lines(SWEEP_ROWS, rows), f"{found}{left}"]
+    return [axes, *table_lines(SWEEP_ROWS, rows), f"{basis}{left}"]
 
 
 def _badness(row: Row) -> float:

@@ -79,20 +79,25 @@ def remove(found: ToolkitRemoved) -> str:
     return f"forgot {found.name}; {found.folder} stays as it is"
 
 
-def _lines(found: ToolkitEnvironment) -> list[str]:
-    mark = ", the default" if found.default else ""
-    lines = [f"{sanitize(found.name)}: {found.state}{mark}", f"  {toolkit_name(found)}"]
-    lines.append(f"  {sanitize(found.python, 4000)} ({found.python_version or 'Python'})")
-    for one in found.findings:
+def _lines(environment: ToolkitEnvironment) -> list[str]:
+    mark = ", the default" if environment.default else ""
+    lines = [
+        f"{sanitize(environment.name)}: {environment.state}{mark}",
+        f"  {toolkit_name(environment)}",
+    ]
+    lines.append(
+        f"  {sanitize(environment.python, 4000)} ({environment.python_version or 'Python'})"
+    )
+    for one in environment.findings:
         lines.append(f"  {one.severity}: {one.what}")
         lines += [f"    {part}" for part in (one.cause, one.remedy) if part]
     return lines
 
 
-def _table(found: tuple[ToolkitEnvironment, ...]) -> list[str]:
-    if not found:
+def _table(environments: tuple[ToolkitEnvironment, ...]) -> list[str]:
+    if not environments:
         return ["none yet: rknntui vendor install"]
-    lines = table_lines(ENVIRONMENTS, found)
-    for one in found:
+    lines = table_lines(ENVIRONMENTS, environments)
+    for one in environments:
         lines += [f"{sanitize(one.name)}: {finding.what}" for finding in one.findings]
     return lines
