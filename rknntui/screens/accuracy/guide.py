@@ -41,12 +41,12 @@ def step_lines(step: Step, width: int) -> list[Line]:
     lines: list[Line] = [*text(step.title, "head"), *text(step.did, "dim")]
     if step.found:
         lines.append([])
-    room = max((len(found.label) for found in step.found), default=0)
+    room = max((len(fact.label) for fact in step.found), default=0)
     room = min(room, max(12, width // 2))
-    for found in step.found:
-        mark, how = verdict_sign(found.verdict)
-        label = sanitize(found.label, 200)
-        rows = wrap(sanitize(found.value), max(12, width - room - 4)) or [""]
+    for fact in step.found:
+        mark, how = verdict_sign(fact.verdict)
+        label = sanitize(fact.label, 200)
+        rows = wrap(sanitize(fact.value), max(12, width - room - 4)) or [""]
         first = label if len(label) <= room else f"{label[: room - 1]}…"
         lines.append([(f"{mark} ", how), (f"{first:<{room}}  ", ""), (rows[0], how)])
         lines += [[(" " * (room + 4) + row, "")] for row in rows[1:]]

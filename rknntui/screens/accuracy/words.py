@@ -75,8 +75,8 @@ def layer_lines(
         lines += [[(text, "")] for text in wrap(_ranked(row), width)]
         source = ", ".join(row.first("sources") or ())
         if source not in ("", name):
-            told = f"source layer {sanitize(source, 300)}"
-            lines += [[(text, "dim")] for text in wrap(told, width)[:2]]
+            origin = f"source layer {sanitize(source, 300)}"
+            lines += [[(text, "dim")] for text in wrap(origin, width)[:2]]
     if tensor != name:
         lines.append([(f"tensor {sanitize(tensor, width - 8)}", "dim")])
     if layer is None:

@@ -101,11 +101,11 @@ class Views(Vertical):
     def tell(self) -> None:
         """Say what belongs to the view, in the width of now."""
         lines = self.notes(max(20, self.size.width - 4))
-        told = self.told
-        told.display = bool(lines)
-        told.styles.height = min(len(lines), self.most_notes())
-        same = bool(lines) and lines[:1] == told.lines[:1]
-        told.set_lines(lines, keep_cursor=self.NOTES_FOCUS or same)
+        notes = self.told
+        notes.display = bool(lines)
+        notes.styles.height = min(len(lines), self.most_notes())
+        same = bool(lines) and lines[:1] == notes.lines[:1]
+        notes.set_lines(lines, keep_cursor=self.NOTES_FOCUS or same)
 
     def on_resize(self) -> None:
         """Wrap anew."""

@@ -125,8 +125,8 @@ class Workspace(Container):
         if method == "apply_remedy":
             if self.session.container is not None:
                 return "a container is already built; open its model to change the recipe."
-            found = any(finding.changes for finding in self.listed_findings())
-            return "" if found else "no finding here has a fix to apply."
+            fixable = any(finding.changes for finding in self.listed_findings())
+            return "" if fixable else "no finding here has a fix to apply."
         return with_keys(self.unavailable_reason(method))
 
     def show(self) -> None:
@@ -225,11 +225,11 @@ class Workspace(Container):
         """Do what a finding advises; where several have a remedy, ask which one."""
         from rknntui.screens.dialogs.dialogs import RemedyDialog, remedies
 
-        found = remedies(self.listed_findings())
-        if len(found) == 1:
-            self._remedy(found[0])
-        elif found:
-            self.app.push_screen(RemedyDialog(found), self._remedy)
+        fixes = remedies(self.listed_findings())
+        if len(fixes) == 1:
+            self._remedy(fixes[0])
+        elif fixes:
+            self.app.push_screen(RemedyDialog(fixes), self._remedy)
 
     def _remedy(self, finding: Finding | None) -> None:
         if finding is None:

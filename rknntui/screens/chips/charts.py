@@ -127,17 +127,17 @@ class RooflineChart(Chart):
         lines: list[Line] = [[(f"{'GOPS':>{_LABEL - 1}} ", "dim"), *self._top()]]
         for row in range(rows - 1, -1, -1):
             shown = row in (0, rows // 2, rows - 1)
-            told = _short(y_axis.value(row)) if shown else ""
-            lines.append([(f"{told:>{_LABEL - 1}} ", "dim"), *cells[row]])
+            label = _short(y_axis.value(row)) if shown else ""
+            lines.append([(f"{label:>{_LABEL - 1}} ", "dim"), *cells[row]])
         return [*lines, self._foot(x_axis, columns)]
 
     def _top(self) -> Line:
         roof = self._roof
         if roof is None:
             return [("no roof: a rate of this chip is not published", "warn")]
-        told = f"roof: {_short(roof.gops)} GOPS, {_short(roof.gigabytes)} GB/s (estimated)   "
+        roof_text = f"roof: {_short(roof.gops)} GOPS, {_short(roof.gigabytes)} GB/s (estimated)   "
         return [
-            (told, ""),
+            (roof_text, ""),
             ("• ", "accent"),
             ("compute ", "dim"),
             ("• ", "good"),
@@ -250,8 +250,8 @@ _WIDEST = 6
 
 def alive_at(spans: Sequence[TensorSpan], layer: int) -> list[TensorSpan]:
     """The tensors in memory while a layer runs, by address."""
-    found = [span for span in spans if span.first <= layer <= span.last]
-    return sorted(found, key=lambda span: (span.start, span.end, span.tensor))
+    alive = [span for span in spans if span.first <= layer <= span.last]
+    return sorted(alive, key=lambda span: (span.start, span.end, span.tensor))
 
 
 def peak_of(spans: Sequence[TensorSpan]) -> tuple[int, int]:
@@ -363,8 +363,8 @@ class SpansChart(Chart, can_focus=True):
         lines: list[Line] = [self._peak_line(scale.column(peak), most, columns)]
         for row in range(scale.rows - 1, -1, -1):
             address = scale.low + (row + 1) * (scale.high - scale.low) // scale.rows
-            told = human_bytes(address) if row in (0, scale.rows // 2, scale.rows - 1) else ""
-            lines.append([(f"{told:>{_SPAN_LABEL - 1}} ", "dim"), *_runs(cells[row])])
+            label = human_bytes(address) if row in (0, scale.rows // 2, scale.rows - 1) else ""
+            lines.append([(f"{label:>{_SPAN_LABEL - 1}} ", "dim"), *_runs(cells[row])])
         rule = ["─"] * columns
         rule[min(columns - 1, scale.column(self.chosen))] = "▲"
         lines.append([(f"{'layer ' + str(self.chosen + 1):>{_SPAN_LABEL - 1}} ", "dim")])

@@ -157,13 +157,13 @@ class Answers:
 
     def estimate(self, chip: str, scenario: WhatIf = AS_IS) -> ChipEstimate | None:
         """A chip with its layers and its memory over time."""
-        found = self._answer(("layers", scenario, chip), Estimates)
-        return found.chips[0] if found is not None and found.chips else None
+        estimates = self._answer(("layers", scenario, chip), Estimates)
+        return estimates.chips[0] if estimates is not None and estimates.chips else None
 
     def check(self, chip: str, scenario: WhatIf = AS_IS) -> ChipCheck | None:
         """The layers of a chip that are not on its NPU."""
-        found = self._answer(("check", scenario.dtype), CheckAnswer)
-        rows = () if found is None else found.chips
+        answer = self._answer(("check", scenario.dtype), CheckAnswer)
+        rows = () if answer is None else answer.chips
         return next((row for row in rows if row.chip == chip), None)
 
     def advice(self, chip: str, scenario: WhatIf = AS_IS) -> AdviceAnswer | None:
@@ -183,8 +183,8 @@ class Answers:
         return ""
 
     def _answer(self, key: _Key, kind: type[Any]) -> Any:
-        found = self._known.get(key)
-        return found if isinstance(found, kind) else None
+        answer = self._known.get(key)
+        return answer if isinstance(answer, kind) else None
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -303,11 +303,11 @@ def _problem(path: str) -> str:
     return "" if known else f"A report ends in {', '.join(REPORTS)}."
 
 
-def _write(workspace: Workspace, path: str, force: bool, kind: Kind, found: Estimates) -> None:
+def _write(workspace: Workspace, path: str, force: bool, kind: Kind, estimates: Estimates) -> None:
     from engine import EngineError, atomic_write
     from rknntui.cost_report import report_text
 
-    text = report_text(found, Path(path).suffix, kind)
+    text = report_text(estimates, Path(path).suffix, kind)
     try:
         atomic_write(Path(path), text.encode("utf-8"), overwrite=force)
     except EngineError as error:

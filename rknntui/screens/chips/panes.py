@@ -77,10 +77,10 @@ class SpansPane(Vertical):
 
     @on(SpansChart.Moved)
     def _list(self) -> None:
-        chart, found = self.chart, self.found
+        chart, estimate = self.chart, self.found
         alive = alive_at(chart.spans, chart.chosen)
         peak = peak_of(chart.spans)[1]
-        names = found.layers if found is not None else ()
+        names = estimate.layers if estimate is not None else ()
         at = names[chart.chosen].name if chart.chosen < len(names) else ""
         title = f"Tensors alive at layer {chart.chosen + 1} {name_text(at)}".rstrip()
         size = human_bytes(sum(span.end - span.start for span in alive))
@@ -180,9 +180,9 @@ def _side_by_side(chips: Sequence[str]) -> Table:
     return Table("compared-chips", title, (*columns, ratio))
 
 
-def _by_name(found: ChipEstimate) -> dict[str, LayerFigures]:
+def _by_name(estimate: ChipEstimate) -> dict[str, LayerFigures]:
     """Layer id -> all its rows as one; a row without layer by its printed name."""
-    rows = (replace(row, id=row.name) for row in layer_rows(found))
+    rows = (replace(row, id=row.name) for row in layer_rows(estimate))
     return {row.id: row for row in by_layer(rows)}
 
 
@@ -319,8 +319,8 @@ class ChipViews(Views):
                 self.costs.take(shown.estimate, shown.before)
             case "Compare":
                 chips = (want.chip, *want.others)
-                found = [answers.estimate(chip, want.scenario) for chip in chips]
-                self.query_one(ComparePane).take([row for row in found if row is not None])
+                estimates = [answers.estimate(chip, want.scenario) for chip in chips]
+                self.query_one(ComparePane).take([row for row in estimates if row is not None])
             case "Memory":
                 self.spans.take(shown.estimate, said)
             case "Roofline":

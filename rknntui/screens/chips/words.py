@@ -92,9 +92,9 @@ def chip_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
     return _warned(chip, width) + _told(" ".join(parts), width) + _notes(chip, width)
 
 
-def _warned(found: ChipEstimate | ChipCheck, width: int) -> list[Line]:
+def _warned(estimate: ChipEstimate | ChipCheck, width: int) -> list[Line]:
     """What the vendor's compiler is known to fail at, before anything else."""
-    return [line for text in found.warnings for line in _told(f"! {text}", width, "warn")]
+    return [line for text in estimate.warnings for line in _told(f"! {text}", width, "warn")]
 
 
 def _notes(chip: ChipEstimate, width: int) -> list[Line]:
@@ -172,8 +172,8 @@ def advice_lines(record: Record | None, found: AdviceAnswer | None, width: int) 
     lines = _told(record["why"], width)
     if record["layers"]:
         few, more = record["layers"][:4], len(record["layers"]) - 4
-        told = ", ".join(few) + (f" and {more} more" if more > 0 else "")
-        lines += _told(f"Layers: {told}", width)
+        names = ", ".join(few) + (f" and {more} more" if more > 0 else "")
+        lines += _told(f"Layers: {names}", width)
     return lines + (_told(f"Source: {record['source']}", width, "dim") if record["source"] else [])
 
 

@@ -80,8 +80,8 @@ class Chips(TableWorkspace):
     @property
     def names(self) -> list[str]:
         """All chips, as they are sorted in their table."""
-        found = self.overview or self.answers.overview()
-        known = [row.chip for row in found.chips] if found is not None else []
+        overview = self.overview or self.answers.overview()
+        known = [row.chip for row in overview.chips] if overview is not None else []
         shown = [str(record["chip"]) for record in self.views.chips.table.records]
         return shown if set(shown) == set(known) else known
 
@@ -128,15 +128,17 @@ class Chips(TableWorkspace):
         if not self.answers.model:
             line.show("no model is open")
             return
-        found = self.overview
+        overview = self.overview
         before = self._row(self.answers.overview()) if self.scenario != AS_IS else None
         asking, error = self.answers.asking, self.answers.error
         line.show(
-            *top_facts(found, self._row(found), before, self.scenario, asking=asking, error=error)
+            *top_facts(
+                overview, self._row(overview), before, self.scenario, asking=asking, error=error
+            )
         )
 
-    def _row(self, found: Estimates | None) -> ChipEstimate | None:
-        rows = found.chips if found is not None else ()
+    def _row(self, overview: Estimates | None) -> ChipEstimate | None:
+        rows = overview.chips if overview is not None else ()
         return next((row for row in rows if row.chip == self.chip), None)
 
     # -- views -----------------------------------------------------------------------------------

@@ -105,8 +105,8 @@ def issue_lines(
     lines: list[Line] = []
     options: list[str] = []
     for name, message in problems.items():
-        told: Line = [("✗ ", "bad"), (f"{name}: ", "head"), (sanitize(message), "bad")]
-        own = wrap_line(told, width)
+        message_line: Line = [("✗ ", "bad"), (f"{name}: ", "head"), (sanitize(message), "bad")]
+        own = wrap_line(message_line, width)
         lines += own
         options += [name] * len(own)
     lines += finding_lines(findings, width, "configure.apply-remedy")

@@ -117,10 +117,10 @@ class Configure(Workspace):
 
     def _row_state(self, option: Option) -> RowState:
         recipe, saved = self.session.recipe, self.session.saved
-        given = option.name in recipe
+        in_recipe = option.name in recipe
         changed = recipe.get(option.name) != saved.get(option.name)
         problem = self.session.all_problems.get(option.name, "")
-        return RowState(value_text(option, recipe), given, changed, problem)
+        return RowState(value_text(option, recipe), in_recipe, changed, problem)
 
     def _fits(self, option: Option) -> bool:
         """Whether an option concerns the open model; one that is set is shown in any case."""
@@ -163,8 +163,8 @@ class Configure(Workspace):
         pane.set_lines(help_lines(option, problem, elsewhere, width, value))
         problems, findings = self.session.all_problems, self.session.findings
         issues = self.query_one("#issues", TextRows)
-        told, self._issue_options = issue_lines(problems, findings, width)
-        issues.set_lines(told, keep_cursor=True)
+        issue_rows, self._issue_options = issue_lines(problems, findings, width)
+        issues.set_lines(issue_rows, keep_cursor=True)
         where = self.session.recipe_path
         before = self._disk if self._disk is not None else self.session.saved
         lines = diff_lines(OPTIONS, before, self.session.recipe, where, width)

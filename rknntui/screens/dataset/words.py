@@ -94,12 +94,12 @@ class DatasetFiles:
         params = MakeParams(folder, out, *chosen, force)
         self._workspace.ask(DATASET_MAKE, params, self._made)
 
-    def _made(self, made: Made) -> None:
-        skipped = made.skipped
+    def _made(self, dataset: Made) -> None:
+        skipped = dataset.skipped
         left = f"; skipped {len(skipped)}, the first: {skipped[0].why}" if skipped else ""
-        text = f"{made.path}: {made.samples} of {made.found} images{left}."
+        text = f"{dataset.path}: {dataset.samples} of {dataset.found} images{left}."
         self._workspace.notify(text, title="Dataset written", markup=False)
-        self._workspace.session.set_value("dataset", made.path)
+        self._workspace.session.set_value("dataset", dataset.path)
         self._written()
 
 

@@ -211,8 +211,8 @@ class DatasetWorkspace(TableWorkspace):
         for index, (line, files) in enumerate(entries):
             names = [sanitize(_below(root, file), 200) for file in files]
             problem = problems.get(line or index + 1)
-            state, told = ("✗ problem", sanitize(problem, 300)) if problem else ("✓", None)
-            row = SampleRow(index + 1, line or None, " ".join(names), files, state, told)
+            state, reason = ("✗ problem", sanitize(problem, 300)) if problem else ("✓", None)
+            row = SampleRow(index + 1, line or None, " ".join(names), files, state, reason)
             records.append(row)
         self.table.set_records(records, keep="number")
 

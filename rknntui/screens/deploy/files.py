@@ -197,7 +197,7 @@ def show_file_result(app: App[None], result: Encrypted | Segments) -> None:
     from rknntui.screens.dialogs.dialogs import TextDialog
 
     def lines(width: int) -> list[Line]:
-        made: list[Line] = [
+        content: list[Line] = [
             [(sanitize(result.path, 400), "accent")],
             [(f"{human_bytes(result.size)}, SHA-256", "")],
             [(result.sha256, "dim")],
@@ -205,12 +205,15 @@ def show_file_result(app: App[None], result: Encrypted | Segments) -> None:
         ]
         if isinstance(result, Encrypted):
             how = "AES-256-GCM, with your key" if result.ours else sanitize(result.toolkit, 60)
-            made += [[(f"Encrypted, level {result.level} ({how}).", "")], []]
-            told = {"Removed": result.wiped, "In plain form there is still": result.stays}
-            for what, copies in told.items():
-                names = ", ".join(sanitize(each.name, 200) for each in copies)
-                made += wrapped(f"{what}: {names}.", width, "") if copies else []
-            return made + finding_lines(result.findings, width, "deploy.apply-remedy")
+            content += [[(f"Encrypted, level {result.level} ({how}).", "")], []]
+            copies_by_title = {
+                "Removed": result.wiped,
+                "In plain form there is still": result.stays,
+            }
+            for what, copies in copies_by_title.items():
+                names = ", ".join(sanitize(copy.name, 200) for copy in copies)
+                content += wrapped(f"{what}: {names}.", width, "") if copies else []
+            return content + finding_lines(result.findings, width, "deploy.apply-remedy")
         for number, row in enumerate(result.segments[:_MOST_SEGMENTS], 1):
             time = (
                 f", {MILLISECONDS.text(row.time_ms)} ms estimated"
@@ -221,10 +224,10 @@ def show_file_result(app: App[None], result: Encrypted | Segments) -> None:
                 f"{number}: {row.layers} layers, {row.first} to {row.last} "
                 f"({sanitize(row.ends, 60)}){time}; {human_bytes(row.crossing_bytes)} cross"
             )
-            made += wrapped(text, width, "")
+            content += wrapped(text, width, "")
         if (rest := len(result.segments) - _MOST_SEGMENTS) > 0:
-            made.append([(f"and {rest} more", "dim")])
-        return made + finding_lines(result.findings, width, "deploy.apply-remedy")
+            content.append([(f"and {rest} more", "dim")])
+        return content + finding_lines(result.findings, width, "deploy.apply-remedy")
 
     title = "Encrypted" if isinstance(result, Encrypted) else "Segments"
     app.push_screen(TextDialog(title, lines))

@@ -345,8 +345,8 @@ class DeployViews(Views):
             case "Compile":
                 return self._compile_notes(shown, width)
             case "Layers":
-                found = shown.targets.result
-                lines = words.layer_lines(self.layer_rows.layer_table.figures, found, width)
+                compiled = shown.targets.result
+                lines = words.layer_lines(self.layer_rows.layer_table.figures, compiled, width)
                 return [*_outdated(shown, width), *lines]
             case "Agreement":
                 lines = words.agreement_lines(self.agreement.table.record, width)
@@ -375,10 +375,10 @@ class DeployViews(Views):
             rows = with_keys(_NO_TOOLKIT).replace("\n\n", " ")
             lines += wrapped(f"! {rows}", width, "warn")
         chip = self.compiled.chip
-        found = shown.targets.found.get(chip)
-        if found is None and chip and not lines:
+        compiled = shown.targets.found.get(chip)
+        if compiled is None and chip and not lines:
             return self._not_compiled(shown, chip, width)
-        return [*lines, *_outdated(shown, width), *words.compiled_lines(found, width)]
+        return [*lines, *_outdated(shown, width), *words.compiled_lines(compiled, width)]
 
     def _not_compiled(self, shown: Shown, chip: str, width: int) -> list[Line]:
         """What a chip lacks, or the keys that compile for it."""

@@ -77,9 +77,9 @@ class WithJob(Vertical):
 
 def newest_job(jobs: Iterable[JobView], methods: Iterable[str]) -> JobView | None:
     """Of these methods the job that runs, else the newest."""
-    wanted = set(methods)
-    found = [job for job in jobs if job.method in wanted]
-    return next((job for job in found if job.running), found[-1] if found else None)
+    names = set(methods)
+    matches = [job for job in jobs if job.method in names]
+    return next((job for job in matches if job.running), matches[-1] if matches else None)
 
 
 def chip_states(job: JobView, chips: Iterable[str]) -> dict[str, str]:
@@ -89,8 +89,8 @@ def chip_states(job: JobView, chips: Iterable[str]) -> dict[str, str]:
         job: of the compilation.
         chips: that it is for, in their order.
     """
-    told = {chip: _stages_of(job, chip) for chip in chips}
-    return {chip: _state(stages) for chip, stages in told.items()}
+    stages_by_chip = {chip: _stages_of(job, chip) for chip in chips}
+    return {chip: _state(stages) for chip, stages in stages_by_chip.items()}
 
 
 def _stages_of(job: JobView, chip: str) -> list[StageView]:
@@ -361,12 +361,12 @@ class CompilePane(WithJob):
         return "" if record is None else str(record["chip"])
 
 
-def _ended(found: Compiled | None) -> str:
-    if found is None:
+def _ended(compiled: Compiled | None) -> str:
+    if compiled is None:
         return ABSENT
-    if found.problem:
+    if compiled.problem:
         return "✗ failed"
-    return "✓ cached" if found.cached else "✓ compiled"
+    return "✓ cached" if compiled.cached else "✓ compiled"
 
 
 class LayersPane(LayerView):

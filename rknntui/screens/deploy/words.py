@@ -152,11 +152,11 @@ def compiled_lines(found: Compiled | None, width: int, *, whole: bool = False) -
         lines += error_lines((f"{found.chip}: {what}", cause, remedy), width)
         lines += wrapped(with_keys(_HERE), width, "good") if _ACCEPTS in remedy else []
     # a warning stands on the first line: a low screen has four
-    told = [each for each in found.findings if each.severity != "info"]
-    lines += finding_lines(told, width, APPLIES)
+    warnings = [finding for finding in found.findings if finding.severity != "info"]
+    lines += finding_lines(warnings, width, APPLIES)
     if not found.problem:
         lines += wrapped(_totals(found), width, "")
-    rest = [each for each in found.findings if each.severity == "info"]
+    rest = [finding for finding in found.findings if finding.severity == "info"]
     lines += finding_lines(rest, width, APPLIES)
     if not found.problem:
         lines += wrapped(_made(found), width, "dim")
@@ -166,24 +166,24 @@ def compiled_lines(found: Compiled | None, width: int, *, whole: bool = False) -
     return lines
 
 
-def _totals(found: Compiled) -> str:
+def _totals(compiled: Compiled) -> str:
     """What the compiler printed, beside our estimate."""
     parts = []
-    if found.total_cycles is not None:
-        text = f"cycles {found.total_cycles:,} printed"
-        if (known := compared_cycles(found.layers)) is not None:
+    if compiled.total_cycles is not None:
+        text = f"cycles {compiled.total_cycles:,} printed"
+        if (known := compared_cycles(compiled.layers)) is not None:
             printed, estimated, count = known
-            of = sum(row.total_cycles is not None for row in found.layers)
+            of = sum(row.total_cycles is not None for row in compiled.layers)
             moved = since(printed, estimated)
             change = "" if moved is None else CHANGE.text(moved)
             text += f", {estimated:,} estimated ({change} over {count} of {of} layers)"
         parts.append(text)
-    weights = _bytes_pair("weights", found.weight_bytes, found.estimated_weight_bytes)
-    internal = _bytes_pair("internal", found.internal_bytes, found.estimated_internal_bytes)
+    weights = _bytes_pair("weights", compiled.weight_bytes, compiled.estimated_weight_bytes)
+    internal = _bytes_pair("internal", compiled.internal_bytes, compiled.estimated_internal_bytes)
     parts += [part for part in (weights, internal) if part]
     if not parts:
         parts.append("the compiler printed no totals for this chip")
-    return f"{found.chip}: {' · '.join(parts)}"
+    return f"{compiled.chip}: {' · '.join(parts)}"
 
 
 def _bytes_pair(label: str, printed: int | None, estimated: int | None) -> str:
@@ -198,16 +198,18 @@ def _bytes_pair(label: str, printed: int | None, estimated: int | None) -> str:
     return f"{label} {', '.join(parts)}"
 
 
-def _made(found: Compiled) -> str:
+def _made(compiled: Compiled) -> str:
     """File, size, digest, toolkit, whose quantization, time."""
     by = {"ours": "quantized here", "vendor": "quantized by the vendor", "nobody": "float16"}
-    time = "from the cache" if found.cached else f"compiled in {found.seconds:.1f} s (measured)"
+    time = (
+        "from the cache" if compiled.cached else f"compiled in {compiled.seconds:.1f} s (measured)"
+    )
     parts = [
-        sanitize(found.path, 400),
-        SIZE.text(found.size) if found.size else "",
-        f"SHA-256 {found.sha256[:16]}…" if found.sha256 else "",
-        sanitize(found.toolkit, 60),
-        by[found.quantized_by],
+        sanitize(compiled.path, 400),
+        SIZE.text(compiled.size) if compiled.size else "",
+        f"SHA-256 {compiled.sha256[:16]}…" if compiled.sha256 else "",
+        sanitize(compiled.toolkit, 60),
+        by[compiled.quantized_by],
         time,
     ]
     return " · ".join(part for part in parts if part)
@@ -314,8 +316,12 @@ def reason(method: str, deploy: Deploy) -> str:
         going = job is not None and job.running
         return "" if going or views.view in ("Layers", "Agreement") else "no job is running."
     if method == "run":
-        found = deploy.targets.result
-        return "" if found is not None and found.path else "nothing is compiled for this chip yet."
+        compiled = deploy.targets.result
+        return (
+            ""
+            if compiled is not None and compiled.path
+            else "nothing is compiled for this chip yet."
+        )
     if method == "findings":
         return _nothing_known(deploy)
     if method in ("remove", "use"):
@@ -371,15 +377,15 @@ def _no_compiler(deploy: Deploy) -> str:
         return "no chip is chosen ({deploy.mark} marks one)."
     if deploy.toolkits.rows is None:
         return "" if deploy.toolkits.error is None else deploy.toolkits.error[0]
-    wanted = {
+    generations = {
         deploy.targets.generations[name]
         for name in deploy.targets.wanted
         if name in deploy.targets.generations
     }
     named = deploy.targets.settings.toolkit
-    if any(deploy.toolkits.for_generation(generation, named) for generation in wanted):
+    if any(deploy.toolkits.for_generation(generation, named) for generation in generations):
         return ""
-    if wanted == {1}:
+    if generations == {1}:
         return "no toolkit of generation 1 is set up (Toolkits: {deploy.adopt} uses one)."
     return "no toolkit is set up ({deploy.install} installs one)."
 

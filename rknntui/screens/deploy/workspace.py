@@ -330,8 +330,8 @@ class Deploy(TableWorkspace):
         if form.view:
             self.views.bar.choose(form.view)
         elif form.of_file:
-            found = self.targets.result
-            start = self.views.exports.last or (found.path if found is not None else "")
+            compiled = self.targets.result
+            start = self.views.exports.last or (compiled.path if compiled is not None else "")
             (ask_encrypted if form.of_file == "encrypt" else ask_segments)(self, start)
         elif why := self.disabled_reason("start"):
             self.notify(f"Not now: {why}", severity="warning", markup=False)
@@ -387,8 +387,8 @@ class Deploy(TableWorkspace):
 
     def action_run(self) -> None:
         """Run the compiled model on a board."""
-        if (found := self.targets.result) is not None:
-            self.post_message(GoToCompiled(found.path))
+        if (compiled := self.targets.result) is not None:
+            self.post_message(GoToCompiled(compiled.path))
 
     def action_node(self) -> None:
         """Show the layer in the optimised graph."""
@@ -437,8 +437,8 @@ class Deploy(TableWorkspace):
         if self.views.view == "Code":
             result = self.views.code.result
             return () if result is None else result.findings
-        found = self.targets.result
-        return found.findings if found is not None and self.views.view in _RESULTS else ()
+        compiled = self.targets.result
+        return compiled.findings if compiled is not None and self.views.view in _RESULTS else ()
 
     def copy_text(self) -> str:
         views = self.views

@@ -120,8 +120,8 @@ class Looking:
                 return
             session = owner.session
             session.ssh_boards = tuple(name for name in session.ssh_boards if name != first)
-            told = f"{sanitize(first, 80)} is not the address of a board; it was removed."
-            owner.notify(told, severity="warning", markup=False)
+            message = f"{sanitize(first, 80)} is not the address of a board; it was removed."
+            owner.notify(message, severity="warning", markup=False)
             go_on(True)
 
         params = DeviceListParams((first,))
@@ -221,23 +221,23 @@ class Watching:
         """Start the job that the pane wants, in place of the one that runs."""
         self._app.do(self._submit(wanted))
 
-    async def _submit(self, wanted: MonitorPane.Wanted) -> None:
+    async def _submit(self, request: MonitorPane.Wanted) -> None:
         pane, bridge = self._pane, self._app.bridge
-        if pane.wanted is not wanted:  # another key came
+        if pane.wanted is not request:  # another key came
             return
         self._stop()
         try:
-            job = await bridge.submit(wanted.task, wanted.params, wanted.title, quiet=True)
+            job = await bridge.submit(request.task, request.params, request.title, quiet=True)
         except BaseException:
-            if pane.wanted is wanted:
+            if pane.wanted is request:
                 pane.wanted = None
                 pane.draw()
             raise
-        if pane.wanted is not wanted:  # meanwhile: the next one would wait behind this job
+        if pane.wanted is not request:  # meanwhile: the next one would wait behind this job
             bridge.discard(job.id)
             return
         pane.wanted = None
-        pane.follow(job, wanted.params)
+        pane.follow(job, request.params)
         self._app.show_state()
 
     def _stop(self) -> None:
@@ -349,14 +349,14 @@ class BoardTrack:
             for track in self.tracks.values():
                 track.add(None)
             return
-        found = {track.name: (track, value) for track, value in _figures(state)}
-        for name, (track, _) in found.items():
+        figures = {track.name: (track, value) for track, value in _figures(state)}
+        for name, (track, _) in figures.items():
             if name not in self.tracks:
                 known = max((len(t.values) for t in self.tracks.values()), default=0)
                 track.values.extend([None] * known)  # of looks before it was told first
                 self.tracks[name] = track
         for name, track in self.tracks.items():
-            track.add(found[name][1] if name in found else None)
+            track.add(figures[name][1] if name in figures else None)
         self.samples += 1
         self.reasons = {
             name: state.reason(attribute)

@@ -160,9 +160,9 @@ class MonitorPane(Vertical):
         title = f"replay {sanitize(Path(path).name, 80)}"
         self._want(self.Wanted(MONITOR_REPLAY, ReplayParams(path), title))
 
-    def _want(self, wanted: Wanted) -> None:
-        self.wanted, self._asked = wanted, wanted.params
-        self.post_message(wanted)
+    def _want(self, request: Wanted) -> None:
+        self.wanted, self._asked = request, request.params
+        self.post_message(request)
         self.draw()
 
     def set_hertz(self, step: int) -> None:
@@ -216,8 +216,8 @@ class MonitorPane(Vertical):
         self.paused = False
         error = job.error if job.state == "failed" else None
         if error is not None:
-            told = " ".join(str(error.get(part) or "") for part in ("what", "remedy"))
-            self._end = f"✗ {sanitize(told.strip(), 500)}"
+            message = " ".join(str(error.get(part) or "") for part in ("what", "remedy"))
+            self._end = f"✗ {sanitize(message.strip(), 500)}"
         elif isinstance(self._what, ReplayParams):
             self._end = "✓ end of the recording"
         elif isinstance(result, Monitored) and result.recorded:
@@ -338,7 +338,9 @@ class DoctorPane(SidePane):
     @property
     def running(self) -> list[str]:
         """Ids of the jobs that have not ended."""
-        return [found.job.id for found in self._known.values() if found.job.running]
+        return [
+            examination.job.id for examination in self._known.values() if examination.job.running
+        ]
 
     def show(self, device: str, model: str) -> None:
         """Show the examination of a board; empty for none.
@@ -358,21 +360,21 @@ class DoctorPane(SidePane):
 
     def changed(self, job: JobView) -> None:
         """Take the steps that a job has told."""
-        for device, found in self._known.items():
-            if found.job is job:
-                told = [EXAMINED.of(event) for event in job.partials]
-                found.checks = [check for check in told if check is not None]
+        for device, examination in self._known.items():
+            if examination.job is job:
+                checks = [EXAMINED.of(event) for event in job.partials]
+                examination.checks = [check for check in checks if check is not None]
                 if device == self._shown:
                     self._lay_out(keep_cursor=True)
 
     def ended(self, job: JobView, result: object) -> None:
         """A job is over."""
-        for found in self._known.values():
-            if found.job is job and isinstance(result, Checks):
-                found.checks = list(result.checks)
-            elif found.job is job and job.error is not None:
-                told = " ".join(str(job.error.get(part) or "") for part in ("what", "remedy"))
-                found.error = told.strip()
+        for examination in self._known.values():
+            if examination.job is job and isinstance(result, Checks):
+                examination.checks = list(result.checks)
+            elif examination.job is job and job.error is not None:
+                message = " ".join(str(job.error.get(part) or "") for part in ("what", "remedy"))
+                examination.error = message.strip()
         self._lay_out(keep_cursor=True)
 
     @on(SidePane.Resized)
@@ -387,8 +389,8 @@ class DoctorPane(SidePane):
         run, name = key_text("devices.run"), sanitize(self._shown, 80)
         if not self._shown:
             return [[("No board is in the list.", "dim")]]
-        found = self._known.get(self._shown)
-        if found is None:
+        examination = self._known.get(self._shown)
+        if examination is None:
             text = (
                 "examines the board from the cable to the driver; settings and system files are "
                 "not changed"
@@ -397,20 +399,20 @@ class DoctorPane(SidePane):
                 text += f". Runs {sanitize(self._model, 80)} there once, with zeros"
             first, *rest = wrapped(text, width - len(run) - 2, "")
             return [[(f" {run} ", "key"), *first], *rest]
-        bad = sum(check.state == "bad" for check in found.checks)
+        bad = sum(check.state == "bad" for check in examination.checks)
         verdict = f"{bad} problem{'s' if bad != 1 else ''}" if bad else "no problem found"
-        if found.job.running:
+        if examination.job.running:
             head = ("  examining…", "accent")
-        elif found.error:
+        elif examination.error:
             head = ("  ✗ not examined to its end", "bad")
         else:
             head = (f"  {verdict}", "bad" if bad else "good")
-        lines: list[Line] = [[(name, "head"), head], *check_lines(found.checks, width)]
-        if found.error:
-            lines += wrapped(f"✗ {sanitize(found.error, 1000)}", width, "bad")
-        if any(check.commands for check in found.checks):
-            told = f"{key_text('devices.copy')} copies the command under the cursor; none is run."
-            lines += [[], *wrapped(told, width, "dim")]
+        lines: list[Line] = [[(name, "head"), head], *check_lines(examination.checks, width)]
+        if examination.error:
+            lines += wrapped(f"✗ {sanitize(examination.error, 1000)}", width, "bad")
+        if any(check.commands for check in examination.checks):
+            hint = f"{key_text('devices.copy')} copies the command under the cursor; none is run."
+            lines += [[], *wrapped(hint, width, "dim")]
         return lines
 
     def line_text(self) -> str:

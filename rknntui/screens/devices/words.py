@@ -108,8 +108,8 @@ def _board(facts: BoardFacts, width: int) -> list[Line]:
 def _versions(rows: Iterable[VersionRow], width: int) -> list[Line]:
     lines: list[Line] = [[], [("Versions", "head")]]
     for row in rows:
-        told = "  ".join(part for part in (row.version, row.path, row.note) if part)
-        lines += fact(sanitize(row.name, LABEL - 1), sanitize(told, 400), width)
+        version = "  ".join(part for part in (row.version, row.path, row.note) if part)
+        lines += fact(sanitize(row.name, LABEL - 1), sanitize(version, 400), width)
     return lines
 
 
@@ -207,7 +207,7 @@ class FactsPane(SidePane):
     @property
     def known(self) -> Mapping[str, About]:
         """What boards told of themselves, by their ids."""
-        return {name: told for name, told in self._answers.items() if isinstance(told, About)}
+        return {name: answer for name, answer in self._answers.items() if isinstance(answer, About)}
 
     def show(
         self, device: Device | None, notices: Sequence[Finding], *, used: bool, model: str | None
@@ -261,13 +261,13 @@ class FactsPane(SidePane):
         self.set_lines(lines, keep_cursor=keep_cursor)
 
     def _told_of(self, device: Device, width: int) -> list[Line]:
-        told = self._answers.get(device.id)
-        if self.asked == device.id and not isinstance(told, About):
+        answer = self._answers.get(device.id)
+        if self.asked == device.id and not isinstance(answer, About):
             return [[], [("asking the board…", "dim")]]
-        if isinstance(told, About):
-            return about_lines(told, self._model, width)
-        if isinstance(told, Exception):
-            parts = (getattr(told, "what", str(told)), getattr(told, "remedy", ""))
+        if isinstance(answer, About):
+            return about_lines(answer, self._model, width)
+        if isinstance(answer, Exception):
+            parts = (getattr(answer, "what", str(answer)), getattr(answer, "remedy", ""))
             text = " ".join(sanitize(str(part), 1000) for part in parts if part)
             return [[], *wrapped(f"✗ {text}", width, "bad")]
         if device.usable:

@@ -190,9 +190,9 @@ class Devices(TableWorkspace):
             return
         ready = sum(device.state == "ready" for device in listing.devices)
         count, notices = len(listing.devices), len(listing.notices)
-        found = f"{count} board{'s' if count != 1 else ''}, {ready} ready"
-        told = [Fact(f"! {notices} notice{'s' if notices != 1 else ''}", (), 1)] if notices else []
-        facts.show(found, self._used(), *told)
+        summary = f"{count} board{'s' if count != 1 else ''}, {ready} ready"
+        notes = [Fact(f"! {notices} notice{'s' if notices != 1 else ''}", (), 1)] if notices else []
+        facts.show(summary, self._used(), *notes)
 
     def _used(self) -> Fact:
         board, device = self.session.board, self.session.device
@@ -266,12 +266,12 @@ class Devices(TableWorkspace):
         take = partial(self._take_about, device, asked)
         self.ask(BOARD_ABOUT, asked, take, failed=take)
 
-    def _take_about(self, device: Device, asked: AboutParams, told: About | Exception) -> None:
+    def _take_about(self, device: Device, asked: AboutParams, answer: About | Exception) -> None:
         session = self.session
         if (asked.model, asked.chip) != (session.container, recipe_chip(session)):
             self._ask_about(device)  # whether another one fits is another answer
             return
-        self.pane.take(device.id, told)
+        self.pane.take(device.id, answer)
         self._draw()
 
     # -- the list ----------------------------------------------------------------------------------

@@ -113,8 +113,8 @@ class TextDialog(Dialog):
 
     def _lay_out(self) -> None:
         width, rows = self.text_width, self.query_one(TextRows)
-        made = self._lines(width) if callable(self._lines) else self._lines
-        lines = [row for line in made for row in wrap_line(line, width)]
+        content = self._lines(width) if callable(self._lines) else self._lines
+        lines = [row for line in content for row in wrap_line(line, width)]
         rows.styles.height = max(1, min(len(lines), self.app.size.height - 6))
         rows.set_lines(lines, keep_cursor=True)
 
@@ -136,8 +136,8 @@ class ErrorDialog(TextDialog):
         super().__init__(_kind(error), self._report)
         self.add_class("-bad")
         self.error = error
-        told = f"{getattr(error, 'what', '')} {getattr(error, 'remedy', '')}"
-        self.option = named_option(told) or ""
+        message = f"{getattr(error, 'what', '')} {getattr(error, 'remedy', '')}"
+        self.option = named_option(message) or ""
         if self.option:
             self.KEYS_TEXT = f"c go to {self.option} · {self.KEYS_TEXT}"
 
@@ -246,9 +246,9 @@ class PromptDialog(Dialog):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Take the text, or say what is wrong with it and let it be corrected."""
         if problem := self._problem(event.value):
-            told = self.query_one("#prompt-problem", Static)
-            told.update(f"✗ {problem}")
-            told.display = True
+            label = self.query_one("#prompt-problem", Static)
+            label.update(f"✗ {problem}")
+            label.display = True
             self.app.bell()
         else:
             self.dismiss(event.value)
@@ -311,10 +311,10 @@ class ChoiceDialog(Dialog):
         for choice in self._choices:
             now = "  (now)" if choice == self._now else "       " if self._about else ""
             short = self._about.get(choice, "").partition("; ")[0]
-            told = wrap(short, max(8, self.text_width - names - 14))
-            more = " …" if len(told) > 1 else ""
+            about_rows = wrap(short, max(8, self.text_width - names - 14))
+            more = " …" if len(about_rows) > 1 else ""
             line: Line = [(f" {fit(choice, names)}{now} ", "")]
-            lines.append([*line, (f"  {told[0]}{more}", "dim")] if told else line)
+            lines.append([*line, (f"  {about_rows[0]}{more}", "dim")] if about_rows else line)
         rows.set_lines(lines, keep_cursor=True)
 
     @on(TextRows.Highlighted)
@@ -324,8 +324,8 @@ class ChoiceDialog(Dialog):
     def _tell(self, index: int) -> None:
         if self._about:
             choice = self._choices[index]
-            told = wrap(f"{choice}: {self._about.get(choice, '')}", self.text_width)
-            self.query_one("#about", Static).update("\n".join(told))
+            rows = wrap(f"{choice}: {self._about.get(choice, '')}", self.text_width)
+            self.query_one("#about", Static).update("\n".join(rows))
 
     @on(TextRows.Chosen)
     def _take(self, event: TextRows.Chosen) -> None:

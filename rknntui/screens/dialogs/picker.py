@@ -171,20 +171,20 @@ def _split(text: str) -> tuple[Path, str]:
 
 def _entries(folder: Path, prefix: str) -> list[tuple[str, bool]]:
     """Names in a folder with the prefix (hidden ones only when asked for), folders first."""
-    found: list[tuple[str, bool]] = []
-    wanted = prefix.lower()
+    names: list[tuple[str, bool]] = []
+    start = prefix.lower()
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.startswith(".") and not prefix.startswith("."):
                     continue
-                if entry.name.lower().startswith(wanted):
-                    found.append((entry.name, _is_folder(entry)))
-                if len(found) >= ENTRIES:
+                if entry.name.lower().startswith(start):
+                    names.append((entry.name, _is_folder(entry)))
+                if len(names) >= ENTRIES:
                     break
     except OSError:
         return []
-    return sorted(found, key=lambda item: (not item[1], item[0].lower()))
+    return sorted(names, key=lambda item: (not item[1], item[0].lower()))
 
 
 def _is_folder(entry: os.DirEntry[Any]) -> bool:

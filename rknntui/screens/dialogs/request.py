@@ -61,8 +61,8 @@ class FieldsDialog(Dialog):
             text = self._texts.get(name, "")
             entry = Input(text, id=name, compact=True, select_on_focus=True)
             entry.cursor_blink = False
-            told = Label(hint, classes="hint", markup=False)
-            lines.append(Horizontal(Label(label, markup=False), entry, told))
+            hint_label = Label(hint, classes="hint", markup=False)
+            lines.append(Horizontal(Label(label, markup=False), entry, hint_label))
         yield self.box(*lines, Static(self._note, id="problem", markup=False))
 
     def action_field(self, by: int) -> None:
@@ -74,12 +74,12 @@ class FieldsDialog(Dialog):
         event.stop()
         texts = {name: self.query_one(f"#{name}", Input).value for name, _, _ in self._fields}
         try:
-            found = self._read(texts)
+            request = self._read(texts)
         except ValueError as error:
             self.query_one("#problem", Static).update(f"✗ {error}")
             self.app.bell()
         else:
-            self.dismiss(found)
+            self.dismiss(request)
 
 
 R = TypeVar("R")
@@ -112,13 +112,15 @@ class RequestDialog(FieldsDialog):
         hints: dict[str, str] | None = None,
         check: Callable[[Any], Any] = lambda asked: asked,
     ) -> None:
-        known, told = _known(now), hints or {}
-        cut = {name for name, hint in told.items() if len(hint) > _ROOM}
-        self._told = {name: told[name] if name in cut else known[name].flag.help for name in names}
+        known, hint_of = _known(now), hints or {}
+        cut = {name for name, hint in hint_of.items() if len(hint) > _ROOM}
+        self._told = {
+            name: hint_of[name] if name in cut else known[name].flag.help for name in names
+        }
         self._width = max(len(known[name].label) for name in names) + 1
         self.TITLE_TEXT = title
         texts = {name: known[name].text(getattr(now, name)) for name in names}
-        fields = [(n, known[n].label, told.get(n) or _hint(known[n])) for n in names]
+        fields = [(n, known[n].label, hint_of.get(n) or _hint(known[n])) for n in names]
         super().__init__(fields, texts, lambda texts: check(read_form(now, texts)))
 
     def on_mount(self) -> None:
@@ -129,8 +131,8 @@ class RequestDialog(FieldsDialog):
     def on_descendant_focus(self) -> None:
         """Say below the lines what the one with the focus is for, in full."""
         focused = self.focused
-        told = self._told.get(focused.id or "", "") if focused is not None else ""
-        self.query_one("#problem", Static).update(told)
+        help_text = self._told.get(focused.id or "", "") if focused is not None else ""
+        self.query_one("#problem", Static).update(help_text)
 
 
 def read_form(now: R, texts: Mapping[str, str]) -> R:
@@ -141,7 +143,7 @@ def read_form(now: R, texts: Mapping[str, str]) -> R:
 
 
 def _known(now: Any) -> dict[str, Param]:
-    return {each.path[0]: each for each in params_of(type(now)) if len(each.path) == 1}
+    return {param.path[0]: param for param in params_of(type(now)) if len(param.path) == 1}
 
 
 def _hint(param: Param) -> str:

@@ -50,11 +50,11 @@ def ranges_of(recipe: Values | None) -> Ranges:
 
 def by_layer(entries: Mapping[str, T], rows: Sequence[LayerRow]) -> dict[str, T]:
     """Entries of a recipe, which may name a layer by any of its names, by the rows' layers."""
-    found = {row.tensor: row.id for row in rows}  # a tensor counts before other names
+    layer_of = {row.tensor: row.id for row in rows}  # a tensor counts before other names
     for row in rows:
         for alias in row.aliases:
-            found.setdefault(alias, row.id)
-    return {found.get(name, name): entry for name, entry in entries.items()}
+            layer_of.setdefault(alias, row.id)
+    return {layer_of.get(name, name): entry for name, entry in entries.items()}
 
 
 def changes_of(layers: Layers, ranges: Ranges | None = None) -> dict[str, object]:
@@ -217,23 +217,23 @@ class LiveEffect:
     def edited(self, recipe: Values, built: Values | None) -> None:
         """The recipe asks for something else, or there is another build."""
         layers, ranges = layers_of(recipe), ranges_of(recipe)
-        wanted = ""
+        key = ""
         if built is not None and (layers, ranges) != (layers_of(built), ranges_of(built)):
             base = {k: v for k, v in built.items() if k not in (LAYERS, RANGES)}
-            wanted = json.dumps([base, layers, ranges], sort_keys=True)
-        if wanted == self._wanted:
+            key = json.dumps([base, layers, ranges], sort_keys=True)
+        if key == self._wanted:
             return
-        self._wanted, self.error = wanted, ""
+        self._wanted, self.error = key, ""
         if self._timer is not None:
             self._timer.stop()
-        if wanted and wanted not in self._known:
+        if key and key not in self._known:
             from engine.wire.hybrid import EffectParams
 
             pairs = {name: (low, high) for name, (low, high) in ranges.items()}
             params = EffectParams(recipe=built, layers=layers, ranges=pairs, rounding=False)
             self._params = params
             ask = self._workspace.set_timer
-            self._timer = ask(_REST_SECONDS, lambda: self._start(wanted, params))
+            self._timer = ask(_REST_SECONDS, lambda: self._start(key, params))
         self._changed()
 
     def _start(self, key: str, params: EffectParams) -> None:

@@ -167,8 +167,8 @@ class SearchPane(Vertical):
             values = [sqnr_rank(point.outputs.get(name)) for point in self._points]
             here = values[marked] if marked is not None and marked < len(values) else values[-1]
             title = f"{name}  {sqnr_text(values[0], unit=False)} → {sqnr_text(here)}"
-            told = f"{_gained(values[0], here)}simulated"
-            series.append(Series(f"{title} ({told})", tuple(values), _STYLES[index]))
+            gain = f"{_gained(values[0], here)}simulated"
+            series.append(Series(f"{title} ({gain})", tuple(values), _STYLES[index]))
         self.query_one(CurveChart).show(series, marked)
 
     def _outcome(self, job: JobView) -> str:

@@ -193,8 +193,8 @@ class Hybrid(TableWorkspace):
         elif isinstance(message.result, Analysis):
             self._analysed(message.job, message.result)
         elif message.method == SEARCH.name:
-            found = message.result
-            self.pane.found = found if isinstance(found, SearchResult) else None
+            result = message.result
+            self.pane.found = result if isinstance(result, SearchResult) else None
             self._show_search()
         if self.shown:
             if not self.edits.rows:
@@ -263,8 +263,8 @@ class Hybrid(TableWorkspace):
         self.query_one("#hybrid-facts", FactsLine).show(*top)
         width = max(20, self.size.width - 3)
         lines = output_lines(self._outputs, self.effect.outputs, width)
-        told = wrap(f"✗ {self.effect.error}", width) if self.effect.error else []
-        lines += [[(row, "bad")] for row in told[:_ERROR_LINES]]
+        error_rows = wrap(f"✗ {self.effect.error}", width) if self.effect.error else []
+        lines += [[(row, "bad")] for row in error_rows[:_ERROR_LINES]]
         pane = self.query_one("#outputs", TextRows)
         pane.display = bool(lines)
         pane.styles.height = len(lines)
@@ -373,14 +373,14 @@ class Hybrid(TableWorkspace):
 
         ask_proposal(self.app, self._proposal, start)
 
-    def _proposed(self, found: Proposal) -> None:
-        time = self._cost.take_proposal(found)
-        if not found.layers:
+    def _proposed(self, proposal: Proposal) -> None:
+        time = self._cost.take_proposal(proposal)
+        if not proposal.layers:
             self.notify("No layer is proposed: no gain is large enough.", markup=False)
             return
-        self.edits.ask_for({**self.edits.layers, **found.layers})
+        self.edits.ask_for({**self.edits.layers, **proposal.layers})
         back = f"{key_text('app.undo')} undoes it."
-        self.notify(f"{len(found.layers)} layers proposed. {time}{back}", markup=False)
+        self.notify(f"{len(proposal.layers)} layers proposed. {time}{back}", markup=False)
 
     def action_search(self) -> None:
         """Ask what to search for, then search."""

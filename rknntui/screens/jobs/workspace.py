@@ -122,8 +122,8 @@ class JobsWorkspace(Workspace):
     async def _read(self) -> None:
         from engine import list_jobs
 
-        found = await asyncio.to_thread(list_jobs, LIMIT)
-        records = [record for record in found if not in_background(record.method)]
+        listed = await asyncio.to_thread(list_jobs, LIMIT)
+        records = [record for record in listed if not in_background(record.method)]
         first = bool(records) and (not self._records or records[0].id != self._records[0].id)
         at_top = self.history.cursor == 0
         before = self.record.id if self.record is not None else ""

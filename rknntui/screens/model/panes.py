@@ -68,16 +68,16 @@ def model_lines(model: ModelView, which: str, width: int) -> list[Line]:
         lines += [[], [(role, "head")]]
         for value in values:
             lines += _tensor(value, width)
-            if told := port_text(value):
-                lines += _wrapped("  ", "", told, "dim", width)
+            if port := port_text(value):
+                lines += _wrapped("  ", "", port, "dim", width)
         lines += _candidates(names, values, width)
     if which == "source" and model.loaded is False:
         lines += [[], *_wrapped("▸ ", "accent", _next_step(model), "", width)]
     lines += _findings(model.findings, width)
     if model.operators:
         source_names = before and model.loaded and model.kind != "onnx"
-        told = "Operators of the file" if source_names else "Operators"
-        lines += [[], [(told, "head")], *_operators(model.operators, before)]
+        heading = "Operators of the file" if source_names else "Operators"
+        lines += [[], [(heading, "head")], *_operators(model.operators, before)]
     if before:
         lines += [[], [("File type", "head")], *_recognised(before, width)]
     return [*lines, [], *_pair("SHA-256", model.sha256, width, "dim")]
@@ -118,8 +118,8 @@ def _recognised(before: Preflight, width: int) -> list[Line]:
     lines = _pair("detected as", f"{seen.format}: {seen.why}", width)
     if len(before.files) > 1:
         lines += _pair("files", ", ".join(before.files), width)
-    for name, found, read in before.versions:
-        lines += _pair(name, f"{found} ({read})" if read else found, width)
+    for name, version, read in before.versions:
+        lines += _pair(name, f"{version} ({read})" if read else version, width)
     for note in before.notes:
         lines += _wrapped("· ", "dim", note, "dim", width)
     return lines

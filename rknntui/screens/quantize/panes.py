@@ -95,9 +95,9 @@ class ComparePane(Vertical):
         self.job = job or self.job
         rows: Sequence[Row] = () if result is None else result.rows
         if job is not None and not rows:
-            told = [row for row in map(ROW.of, job.partials) if row is not None]
-            told.sort(key=lambda row: row.index)
-            rows = told
+            partial_rows = [row for row in map(ROW.of, job.partials) if row is not None]
+            partial_rows.sort(key=lambda row: row.index)
+            rows = partial_rows
         records = [SWEEP_ROWS.record(row, values=row.values) for row in rows]
         self.table.set_records(records, keep="title")
         said: list[Fact | str] = []

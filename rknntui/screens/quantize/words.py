@@ -156,8 +156,8 @@ class BuildFindings(FindingRows):
 
     def _list(self, problem: str = "") -> None:
         both = (*self._of_build, *self._joins)
-        found = list({(finding.code, finding.where): finding for finding in both}.values())
+        findings = list({(finding.code, finding.where): finding for finding in both}.values())
         self.empty = [[], [("  ✓ no findings", "dim")]]
-        self.show(found, [[(problem, "bad")]] if problem else ())
-        worse = [finding for finding in found if finding.severity != "info"]
+        self.show(findings, [[(problem, "bad")]] if problem else ())
+        worse = [finding for finding in findings if finding.severity != "info"]
         self.post_message(self.Counted(len(worse)))

@@ -140,8 +140,8 @@ class Quantize(TableWorkspace):
         if running is not None:
             return running
         ours = [job for job in builds if self.session.is_ours(job)]
-        found = self.session.last_of(BUILD)
-        return ours[-1] if ours else found[0] if found is not None else None
+        build = self.session.last_of(BUILD)
+        return ours[-1] if ours else build[0] if build is not None else None
 
     # -- the session -----------------------------------------------------------------------------
 
@@ -194,9 +194,9 @@ class Quantize(TableWorkspace):
         pane = self.query_one(ComparePane)
         if pane.job is not None and not self.session.is_ours(pane.job):
             pane.clear()
-        found = self.session.last_of(SWEEP)
-        if found is not None and pane.job is None:
-            pane.set_job(*found)
+        sweep = self.session.last_of(SWEEP)
+        if sweep is not None and pane.job is None:
+            pane.set_job(*sweep)
 
     def on_build_finished(self, message: BuildFinished) -> None:
         """Show its summary."""
@@ -244,8 +244,8 @@ class Quantize(TableWorkspace):
 
     def _tell(self) -> None:
         """The line on top, and the stages while a build runs."""
-        told = words.facts(self.session, self.job, exact=not self.findings.not_exact)
-        self.query_one("#build-facts", FactsLine).show(*told)
+        facts = words.facts(self.session, self.job, exact=not self.findings.not_exact)
+        self.query_one("#build-facts", FactsLine).show(*facts)
 
     # -- views -----------------------------------------------------------------------------------
 

@@ -253,10 +253,10 @@ class LayersPane(LayerView):
 
 def errors_of(session: Session) -> tuple[LayerFigures, ...]:
     """The last analysis of this recipe's model by layer; empty before one."""
-    job, found = session.last_of(ACCURACY) or (None, None)
-    if found is None or job is None or job.recipe != session.recipe:
+    job, accuracy = session.last_of(ACCURACY) or (None, None)
+    if accuracy is None or job is None or job.recipe != session.recipe:
         return ()
-    return by_layer(layer_rows(found))
+    return by_layer(layer_rows(accuracy))
 
 
 # Golden, simulator and board side by side, layer by layer.

@@ -180,8 +180,10 @@ class Subject:
         """
         names = [value.name for value in self.session.inputs]
         verb = "simulate" if self.board is None else _VERBS[view]
-        given = verb in ("simulate", "run") or (verb == "compare" and set(names) <= set(files))
-        inputs = [files.get(name, "FILE") for name in names] if given else []
+        takes_files = verb in ("simulate", "run") or (
+            verb == "compare" and set(names) <= set(files)
+        )
+        inputs = [files.get(name, "FILE") for name in names] if takes_files else []
         about = self._verb(verb)
         if not about:
             return []

@@ -128,8 +128,8 @@ def run_facts(
     at = where(board, subject.simulator)
     if session.container is not None:
         return at, "the container is simulated directly"
-    told = "runs the build of this recipe (simulated)"
-    return at, Fact(f"{told}; builds first if needed", (told,))
+    mode = "runs the build of this recipe (simulated)"
+    return at, Fact(f"{mode}; builds first if needed", (mode,))
 
 
 def starting_facts(job: JobView) -> tuple[Fact | str, ...]:
@@ -229,12 +229,12 @@ def compared_lines(found: Comparison | None, width: int) -> list[Line]:
         lines += _told([f"Or one that the board did not give: {_some(first.inside)}."], width)
     if found.rounding is not None:
         lines += _told(found.judged or rounding_lines(found.rounding), width, "")
-    told = [f"On {found.device}, {found.chip}, {runtime_text(found.runtime)} ({found.label})."]
+    sentences = [f"On {found.device}, {found.chip}, {runtime_text(found.runtime)} ({found.label})."]
     if found.missing:
-        told.append(f"Not given by the board: {_some(found.missing)}.")
+        sentences.append(f"Not given by the board: {_some(found.missing)}.")
     if found.sha256:
-        told.append(f"Input bytes of all three, SHA-256: {found.sha256}")
-    return [*lines, *_told([*told, *found.notes], width)]
+        sentences.append(f"Input bytes of all three, SHA-256: {found.sha256}")
+    return [*lines, *_told([*sentences, *found.notes], width)]
 
 
 # What can be done in the workspace Run.
