@@ -32,13 +32,13 @@ def main(argv: list[str] | None = None) -> int:
         restore()
         return run(arguments)
     restore()
-    given = None
+    options = None
     if len(arguments) > 1:
         from engine import EngineError
         from rknntui.arguments import given_options
 
         try:
-            given = given_options(arguments[1:])
+            options = given_options(arguments[1:])
         except EngineError as error:
             sys.stderr.write(f"error: {error.what}\n  fix: {error.remedy}\n")
             return error.exit_code
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     from rknntui.launch import open_workbench
 
-    return open_workbench(arguments[0] if arguments else None, given=given)
+    return open_workbench(arguments[0] if arguments else None, given=options)
 
 
 def _quiet_ctrl_c() -> Callable[[], None]:

@@ -24,7 +24,7 @@ def port_text(port: Tensor) -> str:
 
     if not isinstance(port, Port):
         return ""
-    run = " ".join(told for told in (port.runtime_dtype, port.runtime_layout) if told)
+    run = " ".join(text for text in (port.runtime_dtype, port.runtime_layout) if text)
     parts = [
         port.layout,
         f"at run time {run}" if run else "",

@@ -36,12 +36,12 @@ def xterm_colour(number: int) -> Triplet:
 @lru_cache(maxsize=1 << 16)
 def nearest(colour: Triplet) -> int:
     """The number of the colour, 16 to 255, that looks most like one of red, green and blue."""
-    wanted = _oklab(colour)
+    lab = _oklab(colour)
     near = [_near(channel) for channel in colour]
     cube = [16 + 36 * r + 6 * g + b for r, g, b in product(*near)]
     gray = 232 + max(0, min(23, round((sum(colour) / 3 - 8) / 10)))
     grays = range(max(232, gray - 2), min(255, gray + 2) + 1)
-    return min((*cube, *grays), key=lambda number: _distance(wanted, _of_number(number)))
+    return min((*cube, *grays), key=lambda number: _distance(lab, _of_number(number)))
 
 
 def _near(channel: int) -> tuple[int, int]:

@@ -125,8 +125,8 @@ def memory_map(one: ChipEstimate, model: str) -> str:
             f'fill="{shade}" fill-opacity="0.7" stroke="#ffffff" stroke-width="0.5">'
             f"<title>{name}: {human_bytes(span.end - span.start)}</title></rect>"
         )
-    told = f"{human_bytes(memory.internal)} internal, {human_bytes(memory.weight)} weights"
-    parts.append(_text(20, 40 + high + 20, f"{told}; {len(one.layers)} layers from left to right"))
+    sizes = f"{human_bytes(memory.internal)} internal, {human_bytes(memory.weight)} weights"
+    parts.append(_text(20, 40 + high + 20, f"{sizes}; {len(one.layers)} layers from left to right"))
     return _svg(title, parts, 40 + high + 40)
 
 

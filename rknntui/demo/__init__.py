@@ -45,12 +45,12 @@ def copy_demo(folder: Path) -> list[str]:
     """
     ours = demo_folder()
     with tempfile.TemporaryDirectory(prefix=".", dir=folder.parent) as work:
-        made = Path(work) / folder.name
-        made.mkdir()
-        shutil.copyfile(ours / "digits_demo.onnx", made / "model.onnx")
-        shutil.copyfile(demo_test_samples(), made / "labelled.npz")
-        (made / "photos").mkdir()
+        target = Path(work) / folder.name
+        target.mkdir()
+        shutil.copyfile(ours / "digits_demo.onnx", target / "model.onnx")
+        shutil.copyfile(demo_test_samples(), target / "labelled.npz")
+        (target / "photos").mkdir()
         for photo in (ours / "calibration").iterdir():
-            shutil.copyfile(photo, made / "photos" / photo.name)
-        os.rename(made, folder)  # noqa: PTH104 - an empty folder is replaced
+            shutil.copyfile(photo, target / "photos" / photo.name)
+        os.rename(target, folder)  # noqa: PTH104 - an empty folder is replaced
     return ["model.onnx", "photos", "labelled.npz"]

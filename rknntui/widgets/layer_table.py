@@ -83,8 +83,8 @@ class LayerTable(RecordTable):
         for key in ("tensor", "id", "name"):
             if self.select_record(key, name):
                 return True
-        found = next((record for record in self.records if name in record["aliases"]), None)
-        return found is not None and self.select_record("number", found["number"])
+        first_match = next((record for record in self.records if name in record["aliases"]), None)
+        return first_match is not None and self.select_record("number", first_match["number"])
 
 
 class LayerView(RecordView):

@@ -271,7 +271,7 @@ def ask_target(
         for known in (now, session.board):
             if known is not None:  # as of SSH, where it is not in the list
                 boards.setdefault(known, "chosen before; not in the list of boards now")
-        named = {each.name: each for each in SIMULATORS}
+        named = {kind.name: kind for kind in SIMULATORS}
         about = {**dict(zip(named, _SIMULATORS_ABOUT, strict=True)), **boards}
         if not boards:
             about[SIMULATORS[0].name] += f". {_no_board(listing)}"
