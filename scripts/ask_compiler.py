@@ -37,34 +37,34 @@ PROGRAM = REPOSITORY / "tests" / "vendor" / "print_tables.py"
 
 def main() -> None:
     """Ask, read, write."""
-    python, *wanted = sys.argv[1:]
+    python, *chosen_names = sys.argv[1:]
     zoo = Path(os.environ.get("RKNNTUI_ZOO") or REPOSITORY.parent / "shared" / "zoo")
-    made = {**GRAPHS, **HELD_OUT, **SECOND_DRAW, **THIRD_DRAW, **TODAY, **UNSEEN}
-    names = wanted or [*made, *ZOO_GRAPHS]
+    graphs = {**GRAPHS, **HELD_OUT, **SECOND_DRAW, **THIRD_DRAW, **TODAY, **UNSEEN}
+    names = chosen_names or [*graphs, *ZOO_GRAPHS]
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         models = []
         for name in names:
             path = folder / f"{name}.onnx"
-            if name in made:
-                onnx.save(made[name](), path)
+            if name in graphs:
+                onnx.save(graphs[name](), path)
             else:
                 path = zoo / "compile" / f"{name}.onnx"
             models.append(str(path))
-        small = [each for each in models if Path(each).stem.startswith("int4_")]
+        small = [model for model in models if Path(model).stem.startswith("int4_")]
         _ask(python, folder, PAIRS, models)
         _ask(python, folder, INT4, small)
-        found = _read(folder)
+        answers = _read(folder)
         wanted_builds = [(name, pair) for name in names for pair in PAIRS.split(",")]
-        wanted_builds += [(Path(each).stem, INT4) for each in small]
+        wanted_builds += [(Path(model).stem, INT4) for model in small]
         for build in (Build(*pair.split(":"), name) for name, pair in wanted_builds):
-            if build not in found:
+            if build not in answers:
                 print(f"no table: {build}")
-    kept = read_answers() if wanted else {}
+    kept = read_answers() if chosen_names else {}
     asked = {
         build: answer
-        for build, answer in {**kept, **found}.items()
-        if build.graph in made or build.graph in ZOO_GRAPHS
+        for build, answer in {**kept, **answers}.items()
+        if build.graph in graphs or build.graph in ZOO_GRAPHS
     }
     write_answers(asked)
     print(f"{len(asked)} builds of {len({build.graph for build in asked})} graphs")
@@ -78,7 +78,7 @@ def _ask(python: str, folder: Path, pairs: str, models: list[str]) -> None:
 
 
 def _read(folder: Path) -> dict[Build, Answer]:
-    found = {}
+    answers = {}
     for log in sorted(folder.glob("*.log")):
         graph, chip, quant = log.stem.rsplit("__", 2)
         printed = parse_printed(log.read_text(encoding="utf-8", errors="replace"))
@@ -86,8 +86,8 @@ def _read(folder: Path) -> dict[Build, Answer]:
             continue
         rows = [row_of(layer) for layer in printed.layers]
         answer = Answer(rows, printed.internal_bytes, printed.weight_bytes)
-        found[Build(chip, quant, graph)] = answer
-    return found
+        answers[Build(chip, quant, graph)] = answer
+    return answers
 
 
 if __name__ == "__main__":

@@ -58,11 +58,11 @@ class Prior:
 
 def priors() -> tuple[Prior, ...]:
     """All parameters of the model, in the order of the data file."""
-    found: list[Prior] = []
+    parameters: list[Prior] = []
     why = "of the clock that the vendor's benchmark script sets (rk3566: the compiler's 900 MHz)"
-    found.append(Prior("clock", 1.0, 0.03, "GHz", why))
+    parameters.append(Prior("clock", 1.0, 0.03, "GHz", why))
     peaks = {"rk3562": 12.5, "rk3566": 8.4, "rk3576": 16.9, "rk3588": 33.8}
-    found += [
+    parameters += [
         Prior(
             f"bandwidth.{chip}",
             0.6 * peak,
@@ -72,12 +72,12 @@ def priors() -> tuple[Prior, ...]:
         )
         for chip, peak in peaks.items()
     ]
-    found += [
+    parameters += [
         Prior(f"weights.{chip}", 1.0, 0.25, "of bandwidth", "weights and features: one bus")
         for chip in FITTED
     ]
     why = "so many cycles for an element in the output stage: one, or two elements in a cycle"
-    found += [
+    parameters += [
         Prior("lookup.512", 1.0, 0.5, "cycles an element", why),
         Prior("lookup.rk3576", 0.5, 0.5, "cycles an element", why),
         Prior("lookup.rk3588", 0.5, 0.5, "cycles an element", why),
@@ -102,8 +102,8 @@ def priors() -> tuple[Prior, ...]:
         ("cpu_reshape", 1.2, 0.3, "ns a byte", "rows are copied in their order"),
         ("cpu_other", 3.0, 0.5, "ns a byte", "a copy between layouts"),
     )
-    found += [Prior(*each) for each in shared]
-    found.append(
+    parameters += [Prior(*row) for row in shared]
+    parameters.append(
         Prior(
             "average.rk3566",
             2.0,
@@ -114,7 +114,7 @@ def priors() -> tuple[Prior, ...]:
     )
     speeds = {"rk3562": 1.1, "rk3566": 1.2, "rk3576": 0.45, "rk3588": 0.3}
     for chip in FITTED:
-        found.append(
+        parameters.append(
             Prior(
                 f"cpu.{chip}",
                 speeds[chip],
@@ -123,7 +123,7 @@ def priors() -> tuple[Prior, ...]:
                 "its cores by kind and clock: A53, A55, A72, A76",
             )
         )
-    return tuple(found)
+    return tuple(parameters)
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def gather(works: dict[Row, tuple[LayerWork, ...]], rates: dict[Row, float]) -> 
     for chip in FITTED:
         mine = [row for row in works if row[1] == chip]
         starts = np.cumsum([0, *(len(works[row]) for row in mine)])[:-1]
-        columns.append((chip, columns_of([each for row in mine for each in works[row]]), starts))
+        columns.append((chip, columns_of([layer for row in mine for layer in works[row]]), starts))
         rows += mine
     published = np.array([1000 / rates[row] for row in rows])
     return Data(tuple(rows), published, tuple(columns), works)
@@ -154,9 +154,9 @@ class Fit:
 
     def __init__(self, data: Data, known: Sequence[Prior]) -> None:
         self.data = data
-        self.names = [each.name for each in known]
-        self._mean = np.log([each.value for each in known])
-        self._spread = np.array([each.spread for each in known])
+        self.names = [prior.name for prior in known]
+        self._mean = np.log([prior.value for prior in known])
+        self._spread = np.array([prior.spread for prior in known])
         self._target = np.log(data.published)
         self.effective = 0.0
         self.spread = self._spread
@@ -303,7 +303,7 @@ def lowered_works(
             source = find_source(shapes / "published" / f"{graph}.onnx")
             graphs[graph] = read_graph(load_source(source).graph)
         lowered = lower(graphs[graph], npu, "float16" if printed == "fp16" else "int8")
-        cycles = [each.npu for each in all_cycles(lowered, npu)]
+        cycles = [layer.npu for layer in all_cycles(lowered, npu)]
         works[graph, chip] = layer_work(lowered, npu, cycles)
     return works
 
@@ -341,14 +341,14 @@ def misses(fit: Fit, whole: Floats, errors: dict[Row, float]) -> dict[Row, Miss]
     """Of every row; operators are counted in the other networks only."""
     fitted = dict(zip(fit.names, np.exp(whole).tolist(), strict=True))
     nets = networks_of(fit.data.works)
-    found = {}
+    miss_of = {}
     for row, error in errors.items():
         works = fit.data.works[row]
         times = layer_terms(columns_of(works), speeds_of(fitted, row[1])).total.tolist()
         seen = {name: len(graphs - {row[0]}) for name, graphs in nets.items()}
         cpu, rare = less_known(works, times, seen)
-        found[row] = Miss(stratum_of(works, rare), abs(error), widening(cpu, rare))
-    return found
+        miss_of[row] = Miss(stratum_of(works, rare), abs(error), widening(cpu, rare))
+    return miss_of
 
 
 def widths(found: Iterable[Miss]) -> dict[str, float]:
@@ -356,11 +356,11 @@ def widths(found: Iterable[Miss]) -> dict[str, float]:
     strata: dict[str, list[float]] = defaultdict(list)
     for miss in found:
         strata[miss.stratum].append(miss.size / miss.widening)
-    made = {}
+    half_widths = {}
     for name, sizes in sorted(strata.items()):
         rank = min(len(sizes), int(np.ceil((len(sizes) + 1) * COVERAGE)))
-        made[name] = sorted(sizes)[rank - 1] * UNSEEN[name]
-    return made
+        half_widths[name] = sorted(sizes)[rank - 1] * UNSEEN[name]
+    return half_widths
 
 
 def covered(found: dict[Row, Miss], judged: dict[Row, Miss] | None = None) -> dict[str, float]:
@@ -437,7 +437,7 @@ def report(errors: dict[Row, float]) -> None:
     """Each network's errors on the chips, the worst first."""
     names = dict.fromkeys(row[0] for row in errors)
     worst = {name: max(abs(errors.get((name, c), 0.0)) for c in FITTED) for name in names}
-    for name in sorted(names, key=lambda each: -worst[each]):
+    for name in sorted(names, key=lambda net: -worst[net]):
         cells = [f"{np.expm1(errors.get((name, c), np.nan)) * 100:+6.1f}" for c in FITTED]
         print(f"{name:28s} {' '.join(cells)}")
 
@@ -448,9 +448,9 @@ def main() -> None:
     parser.add_argument("--facts", type=Path, required=True)
     parser.add_argument("--shapes", type=Path, required=True)
     parser.add_argument("--check", action="store_true", help="write nothing")
-    given = parser.parse_args()
-    rates = read_rates(given.facts / "published_rates.csv")
-    works = lowered_works(given.shapes, rates)
+    arguments = parser.parse_args()
+    rates = read_rates(arguments.facts / "published_rates.csv")
+    works = lowered_works(arguments.shapes, rates)
     data = gather(works, {row: rate for row, (rate, _) in rates.items()})
     known = priors()
     fit = Fit(data, known)
@@ -471,7 +471,7 @@ def main() -> None:
     print("covered:", {name: round(share, 3) for name, share in covered(found).items()})
     inside = covered(found, misses(fit, whole, errors))
     print("covered, left out alone:", {name: round(share, 3) for name, share in inside.items()})
-    if not given.check:
+    if not arguments.check:
         folder = Path(__file__).resolve().parents[1] / "engine" / "cost" / "timing"
         write(folder, fit, whole, known, strange)
 

@@ -87,8 +87,8 @@ def read_rows(zoo: Path, rates: Path) -> list[Row]:
 def values_of(x: Sequence[float], design: str) -> dict[str, float]:
     """Parameters of a design from the vector that is fitted (natural logarithms)."""
     return {
-        prior[0]: math.exp(each)
-        for prior, each in zip(PRIORS, x, strict=True)
+        prior[0]: math.exp(logarithm)
+        for prior, logarithm in zip(PRIORS, x, strict=True)
         if prior[1] in ("both", design)
     }
 
@@ -96,21 +96,21 @@ def values_of(x: Sequence[float], design: str) -> dict[str, float]:
 def predict(rows: Sequence[Row], x: Sequence[float]) -> np.ndarray:
     """Milliseconds of each row; float64, one for each of ``rows``."""
     by_design = {design: values_of(x, design) for design in set(timing.DESIGNS.values())}
-    found = []
+    times = []
     for row in rows:
         on = timing.machine(row.chip, values=by_design[timing.DESIGNS[row.chip]])
-        found.append(sum(timing.layer_time(each, on).ms for each in row.works))
-    return np.array(found)
+        times.append(sum(timing.layer_time(layer, on).ms for layer in row.works))
+    return np.array(times)
 
 
 def jacobian(rows: Sequence[Row], x: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Of the logarithms, by differences."""
-    made = np.empty((len(rows), len(x)))
+    slopes = np.empty((len(rows), len(x)))
     for column in range(len(x)):
         moved = x.copy()
         moved[column] += 1e-3
-        made[:, column] = (np.log(predict(rows, moved)) - at) / 1e-3
-    return made
+        slopes[:, column] = (np.log(predict(rows, moved)) - at) / 1e-3
+    return slopes
 
 
 def fit(rows: Sequence[Row], start: np.ndarray | None = None, steps: int = 20) -> np.ndarray:
@@ -223,36 +223,38 @@ def main() -> None:
     parser.add_argument("zoo", type=Path)
     parser.add_argument("rates", type=Path)
     parser.add_argument("--write", action="store_true")
-    given = parser.parse_args()
-    rows = read_rows(given.zoo, given.rates)
+    arguments = parser.parse_args()
+    rows = read_rows(arguments.zoo, arguments.rates)
     x = fit(rows)
     measured = np.log([row.ms for row in rows])
     left = leave_one_out(rows, x)
     decided = effective(rows, x)
-    if given.write:
+    if arguments.write:
         with (PACKAGE / "parameters.csv").open("w", encoding="utf-8", newline="") as file:
             out = csv.writer(file, lineterminator="\n")
             out.writerow(["name", "design", "value", "unit", "from_data", "reason"])
-            for prior, each, share in zip(PRIORS, x, decided, strict=True):
+            for prior, logarithm, share in zip(PRIORS, x, decided, strict=True):
                 out.writerow(
                     [
                         prior[0],
                         prior[1],
-                        f"{math.exp(each):.5g}",
+                        f"{math.exp(logarithm):.5g}",
                         prior[4],
                         f"{share:.2f}",
                         prior[5],
                     ]
                 )
         timing.parameters.cache_clear()
-    for prior, each, share in zip(PRIORS, x, decided, strict=True):
-        print(f"{prior[0]:20} {prior[1]:7} {math.exp(each):10.4g} {prior[4]:20} {share:.2f}")
+    for prior, logarithm, share in zip(PRIORS, x, decided, strict=True):
+        print(f"{prior[0]:20} {prior[1]:7} {math.exp(logarithm):10.4g} {prior[4]:20} {share:.2f}")
     print(f"{len(PRIORS)} parameters, {decided.sum():.1f} effective, {len(rows)} rows")
-    if given.write:
+    if arguments.write:
         with (PACKAGE / "spread.csv").open("w", encoding="utf-8", newline="") as file:
             out = csv.writer(file, lineterminator="\n")
             out.writerow(["stratum", "factor"])
-            out.writerows((name, f"{each:.3f}") for name, each in widths(rows, left).items())
+            out.writerows(
+                (name, f"{logarithm:.3f}") for name, logarithm in widths(rows, left).items()
+            )
     report(rows, np.log(predict(rows, x)) - measured, left, print)
 
 

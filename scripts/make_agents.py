@@ -94,12 +94,12 @@ def make(folder: Path) -> list[str]:
     root = uclibc()
     if root is not None:
         build_for_uclibc(root, folder / UCLIBC)
-    found = {}
+    digests = {}
     for path in sorted(folder.glob("agent-*")):
         path.chmod(0o755)
-        found[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
-    told = {"zig": ZIG, "sources": sources_digest(), "agents": found}
-    (folder / MANIFEST).write_text(json.dumps(told, indent=2) + "\n", encoding="ascii")
+        digests[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    manifest = {"zig": ZIG, "sources": sources_digest(), "agents": digests}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="ascii")
     return [] if root is not None else [UCLIBC]
 
 
@@ -108,12 +108,12 @@ def check() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         left_out = make(folder)
-        made = {path.name: path.read_bytes() for path in folder.glob("agent-*")}
+        agents = {path.name: path.read_bytes() for path in folder.glob("agent-*")}
     names = {path.name for path in PREBUILT.glob("agent-*")} - set(left_out)
     other = [
         name
-        for name in sorted(names | made.keys())
-        if name not in names or made.get(name) != (PREBUILT / name).read_bytes()
+        for name in sorted(names | agents.keys())
+        if name not in names or agents.get(name) != (PREBUILT / name).read_bytes()
     ]
     for one in left_out:
         print(f"{one} is not compared: there is no uClibc here, which .ci/uclibc makes")

@@ -77,17 +77,17 @@ def operators(rows: list[dict[str, str]]) -> list[list[str]]:
         "where": "Where",
         "SpaceToDetph": "SpaceToDepth",
     }
-    found: dict[str, list[str]] = {}
+    limits_of: dict[str, list[str]] = {}
     for row in rows:
         name = spelled.get(row["op"], row["op"])
         chips = row["chips"].replace("|", " ").lower()
-        found.setdefault(name, [name, row["limit"], chips, row["doc_section"]])
-    return list(found.values())
+        limits_of.setdefault(name, [name, row["limit"], chips, row["doc_section"]])
+    return list(limits_of.values())
 
 
 def support(rows: list[dict[str, str]]) -> list[list[str]]:
     """Operators of the frameworks, by generation."""
-    made, seen = [], set()
+    table_rows, seen = [], set()
     for row in rows:
         generation = "2" if "toolkit2" in row["toolkit"] else "1"
         if generation == "1" and row["framework"] == "pytorch":
@@ -96,9 +96,11 @@ def support(rows: list[dict[str, str]]) -> list[list[str]]:
         if key not in seen:
             seen.add(key)
             source = row["source"].replace(".xlsx", "")
-            made.append([row["framework"], row["op"], generation, row["supported"], row["limit"]])
-            made[-1].append(source)
-    return made
+            table_rows.append(
+                [row["framework"], row["op"], generation, row["supported"], row["limit"]]
+            )
+            table_rows[-1].append(source)
+    return table_rows
 
 
 def main() -> None:

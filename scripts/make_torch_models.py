@@ -347,10 +347,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", choices=[*MODELS, []])
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        make(given.folder, given.names)
+        make(arguments.folder, arguments.names)
 
 
 if __name__ == "__main__":

@@ -43,33 +43,33 @@ def main() -> None:
     asked.add_argument("--examples", type=int, default=3, help="misses of a group to print")
     asked.add_argument("--only", default="", help="misses whose cause has this text")
     asked.add_argument("--held-out", choices=DRAWS, help="graphs that took no part in rules")
-    given = asked.parse_args()
-    if given.held_out:
-        found = held_out_scores(DRAWS[given.held_out])
-        scores = [each for each, _ in found]
+    arguments = asked.parse_args()
+    if arguments.held_out:
+        pairs = held_out_scores(DRAWS[arguments.held_out])
+        scores = [each for each, _ in pairs]
         print(table(scores))
-        print(memory_table(found))
-        print(worst(scores, given.worst, given.examples))
+        print(memory_table(pairs))
+        print(worst(scores, arguments.worst, arguments.examples))
         return
     zoo = Path(os.environ.get("RKNNTUI_ZOO") or REPOSITORY.parent / "shared" / "zoo")
     builds = read_builds(zoo.parent / "facts")
-    if given.quant:
-        builds = {build: rows for build, rows in builds.items() if build.quant == given.quant}
-    parts = [part for part in given.graphs.split(",") if part]
+    if arguments.quant:
+        builds = {build: rows for build, rows in builds.items() if build.quant == arguments.quant}
+    parts = [part for part in arguments.graphs.split(",") if part]
     graphs = {build.graph for build in builds if any(part in build.graph for part in parts)}
     if parts and not graphs:
-        raise SystemExit(f"The facts have no graph with {given.graphs!r} in its name.")
-    platforms = [each for each in given.platforms.split(",") if each]
+        raise SystemExit(f"The facts have no graph with {arguments.graphs!r} in its name.")
+    platforms = [each for each in arguments.platforms.split(",") if each]
     scores = list(score(builds, zoo, graphs=graphs, platforms=platforms))
     print(table(scores))
-    if given.nets:
+    if arguments.nets:
         for each in sorted((each for each in scores if each.net), key=lambda each: -each.off):
             build = each.build
             print(f"{build.graph} {build.platform} {build.quant}: {100 * each.off:.2f} % off")
-    if given.worst:
+    if arguments.worst:
         for each in scores:
-            each.misses = [miss for miss in each.misses if given.only in miss.cause]
-        print(worst(scores, given.worst, given.examples))
+            each.misses = [miss for miss in each.misses if arguments.only in miss.cause]
+        print(worst(scores, arguments.worst, arguments.examples))
 
 
 if __name__ == "__main__":
