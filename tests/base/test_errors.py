@@ -21,7 +21,7 @@ from engine.base.events import (
 )
 from engine.base.findings import Finding
 
-KINDS = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
+KINDS = [kind for name, kind in vars(errors).items() if name.endswith("Error")]
 
 
 @pytest.mark.parametrize("cls", KINDS)

@@ -41,6 +41,7 @@ def toolkit(**more: Any) -> ToolkitEnvironment:
         "name": "toolkit2",
         "folder": FOLDER,
         "python": f"{FOLDER}/bin/python",
+        "managed": True,
         "python_version": "3.11.7",
         "version": "2.3.2",
         "default": True,

@@ -50,7 +50,7 @@ async def test_deploy(recipe: Path, size: tuple[int, int], monkeypatch: pytest.M
         await holds(pilot, "deploy-layers")
         for view, shown in (
             ("agreement", "99.95"),
-            ("toolkits", "managed" if size[0] > 80 else "3.11.7"),
+            ("toolkits", "installed" if size[0] > 80 else "3.11.7"),
         ):
             await pilot.press("v")
             await until(pilot, lambda shown=shown: shown in screen_text(app), view)
