@@ -277,11 +277,11 @@ def _shown(project: CodegenParams, name: str, path: str, chip: str) -> tuple[str
                 return "! none", "the recipe names none: Enter chooses one"
             return chip, "" if project.chip else "as the recipe or the file says"
         case "model":
-            note = "" if project.model else "the project says which command makes it"
-            return project.model or "none chosen", note
+            about = "" if project.model else "the project says which command makes it"
+            return project.model or "none chosen", about
         case "inputs":
-            note = "" if project.inputs else "stored with the outputs they must give"
-            return ", ".join(map(str, project.inputs)) or "none", note
+            about = "" if project.inputs else "stored with the outputs they must give"
+            return ", ".join(map(str, project.inputs)) or "none", about
         case _:
             return path, ""
 
