@@ -215,7 +215,7 @@ def test_perf_as_a_table_and_its_errors(
     done = run("perf", str(model), "--device", address, "--cores", "0_1", "--loops", "5")
     assert done.returncode == 0, done.stderr
     assert "(emulated)" in done.stdout
-    assert "frames/s" in done.stdout
+    assert "FPS" in done.stdout
     done = run("perf", str(Path(__file__)), "--device", address)
     assert done.returncode == 9
     assert "fix:" in done.stderr

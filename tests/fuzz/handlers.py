@@ -198,7 +198,7 @@ def records(_zoo: Path) -> Attack:
     from engine.jobs.history import record_of
     from engine.jobs.record import jobs_folder, new_record
     from engine.jobs.tail import EventTail
-    from rknntui.screens.jobs.workspace import _when
+    from engine.wire.project_tables import JOBS
     from rknntui.session.job_view_model import JobView
 
     recorder = new_record()
@@ -220,7 +220,11 @@ def records(_zoo: Path) -> Attack:
         view = JobView(record.id, record.method, record.title, record.started, record.params)
         for _, event in EventTail(path.parent).read():
             view.apply(event)
-        shown = (_when(record.started), view.fraction, (record.finished or 0.0) - record.started)
+        shown = (
+            JOBS.column("started").show(record),
+            view.fraction,
+            (record.finished or 0.0) - record.started,
+        )
         if record.state == "lost":
             raise WorkerError(str((record.error or {})["what"]), remedy="Look at the row.")
         return shown

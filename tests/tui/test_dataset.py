@@ -139,7 +139,7 @@ async def test_the_table_sorts_filters_and_is_written_to_a_file(
         await choose_path(pilot, tmp_path / "samples.csv")
         await until(pilot, (tmp_path / "samples.csv").is_file, "a file")
         lines = (tmp_path / "samples.csv").read_text(encoding="utf-8").splitlines()
-        assert lines[0].startswith("#,line,file,state")
+        assert lines[0].startswith("number,line,name,state")
         assert len(lines) == 11
 
 

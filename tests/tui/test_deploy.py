@@ -227,7 +227,7 @@ async def test_a_chip_opens_its_layers_those_that_disagree_first(
         assert workspace.views.view == "Compile"
         await pilot.press("enter", "v")
         await until(pilot, lambda: "99.95" in screen_text(app), "the second opinion")
-        assert "99.95 % of the values equal, none more than" in screen_text(app)
+        assert "99.950 % of the values equal, none more than" in screen_text(app)
 
 
 @pytest.mark.long

@@ -141,8 +141,8 @@ async def test_the_guide_runs_to_its_end_and_labelled_samples_are_scored(
         scores = workspace.query_one(ScorePane)
         await until(pilot, lambda: scores.table.total, "the scores")
         first = scores.table.records[0]
-        assert first.name == "top-1"
-        assert 0.5 < (first.simulated or 0) <= 1
+        assert first["name"] == "top-1"
+        assert 0.5 < (first["simulated"] or 0) <= 1
         assert "with the same prediction as float" in screen_text(app)
 
 

@@ -91,7 +91,7 @@ async def test_every_column_that_sorts_has_a_name() -> None:
         await settle(pilot)
         await pilot.press("s")
         await settle(pilot)
-        assert "by sign ▲" in screen_text(app)
+        assert "by stage ▲" in screen_text(app)
         for number in range(1, 9):
             await pilot.press(str(number))
             await settle(pilot)

@@ -103,7 +103,7 @@ async def test_the_table_sorts_and_is_written(
         await pilot.press("enter")
         await until(pilot, target.exists, "the table is written")
         lines = target.read_text().splitlines()
-        assert lines[0] == "#,operator,name,shape,type"
+        assert lines[0] == "#,operator,name,shape of output,dtype"
         assert len(lines) == 121
         await pilot.press("e", "enter")
         await until(pilot, lambda: "y replace" in screen_text(app), "it asks to replace")

@@ -219,7 +219,7 @@ async def test_a_long_live_table_stays_where_it_was_scrolled(
     app: Workbench, board: BoardAnswers, demo: Path
 ) -> None:
     row = look().layers[0]
-    rows = tuple(replace(row, id=i, name=f"Conv:layer{i}", layer=f"layer{i}") for i in range(300))
+    rows = tuple(replace(row, number=i, name=f"Conv:layer{i}", id=f"layer{i}") for i in range(300))
     board.answers["board.live"] = replace(look(), layers=rows)
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_board(pilot, demo)
@@ -310,7 +310,7 @@ async def test_names_of_strangers_steer_nothing(
 ) -> None:
     bad = "[bold red]x[/] \x1b[31m\x07" + "宽" * 300
     hostile = ran(device=bad, runtime=bad, notes=(bad,))
-    layers = tuple(replace(row, name=bad, layer=bad, op=bad, target=bad) for row in hostile.layers)
+    layers = tuple(replace(row, name=bad, id=bad, op=bad, target=bad) for row in hostile.layers)
     hostile = replace(
         hostile, layers=layers, outputs=(replace(hostile.outputs[0], name=bad, label=bad),)
     )

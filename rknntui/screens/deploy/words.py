@@ -260,7 +260,8 @@ def agreement_lines(record: Record | None, width: int) -> list[Line]:
         text = "every int8 value is equal"
     else:
         share = NEARLY_ALL.text(equal)
-        text = f"{share} % of the values equal, none more than {steps:,} steps apart"
+        apart = f"{steps:,} step{'' if steps == 1 else 's'} apart"
+        text = f"{share} % of the values equal, none more than {apart}"
     samples = f"{record['samples']:,} sample{'' if record['samples'] == 1 else 's'}"
     lines = wrapped(f"{record['chip']} {record['name']}, over {samples}: {text}.", width, "")
     meaning = (

@@ -240,7 +240,7 @@ class LayersPane(LayerView):
             also = len(row.measured.also) if row.measured is not None else 0
             return {
                 "name": row.name + (f" +{also}" if also else ""),
-                "mean": self._times[row.number].mean,
+                "mean": None if row.measured is None else self._times[row.measured.number].mean,
             }
 
         joined = [row | known[row.id] if row.id in known else row for row in rows]

@@ -113,7 +113,7 @@ def test_other_boards(
     for place in (0, 10):
         with bent(made, rows[place].layer):
             found, _ = compare_build(build, BoardChoice(made.address, chip))
-        assert found.chip == chip
+        assert found.head.chip == chip
         assert diverging(found) == [rows[place].layer]
     found, _ = compare_build(build, BoardChoice(made.address, chip))
     assert all(layer.between.maximum == 0 for layer in found.layers)
@@ -129,7 +129,7 @@ def test_over_ssh(
     with bent(made, row.layer):
         found, _ = compare_build(build, BoardChoice(str(address)))
     assert diverging(found) == [row.layer]
-    assert found.chip == "rk3566"
+    assert found.head.chip == "rk3566"
 
 
 def test_several_runs(
@@ -159,7 +159,7 @@ def test_a_compiled_model_with_the_layers(
     names = {row.golden: row.layer for row in rows[2:5]}
     choice = install(made, libraries(), model, build, bend=rows[6].layer, names=names)
     found, _ = compare_build(build, choice)
-    assert found.label == "measured"
+    assert found.head.label == "measured"
     assert diverging(found) == [rows[6].layer]
     assert found.missing == ()
     some, _ = compare_build(build, choice, layers=[rows[7].golden, rows[5].layer, rows[6].layer])

@@ -158,7 +158,7 @@ def test_the_same_over_ssh(
     checks = examine(examined, NullReporter())["checks"]
     assert checks[-1]["name"] == "test tensor"
     assert checks[-1]["state"] == "ok", checks
-    measured = perf({"device": device, "model": str(container), "loops": 5}, NullReporter())
+    measured = perf({"device": device, "path": str(container), "loops": 5}, NullReporter())
     assert load_run(measured["kept"]).conditions.device == device
     assert about({"device": device})["facts"]["device"] == device
 
