@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-from engine.wire import (
-    board,
-    build,
-    codegen,
-    compare,
-    compile,  # noqa: A004 - the module of that verb
-    cost,
-    dataset,
-    devices,
-    encryption,
-    guide,
-    hybrid,
-    measured,
-    monitor,
-    score,
-    segments,
-    sweep,
-    vendor,
-)
+import engine.wire
 from engine.wire.codec import encode
 from engine.wire.flags import command_of, recipe_words, words_of
 from engine.wire.method import Method
@@ -32,26 +16,12 @@ from engine.wire.method import Method
 if TYPE_CHECKING:
     from rknntui.session.state import Session
 
-_HOMES = (
-    board,
-    build,
-    codegen,
-    compare,
-    compile,
-    cost,
-    dataset,
-    devices,
-    encryption,
-    guide,
-    hybrid,
-)
-_MORE = (measured, monitor, score, segments, sweep, vendor)
-
 
 @cache
 def methods() -> dict[str, Method[Any, Any]]:
     """What verbs and jobs ask of the worker, by its name."""
-    values = (value for home in (*_HOMES, *_MORE) for value in vars(home).values())
+    names = (f"engine.wire.{module.name}" for module in iter_modules(engine.wire.__path__))
+    values = (value for name in names for value in vars(import_module(name)).values())
     return {value.name: value for value in values if isinstance(value, Method)}
 
 
