@@ -1,4 +1,4 @@
-"""What a user changed in a ``.quantization.cfg``: checked, and as settings of a build."""
+"""What a user changed in a ``.quantization.cfg``: checked, as settings of a build, and verified."""
 
 from __future__ import annotations
 

@@ -9,14 +9,14 @@ from engine.quantize.planning.operators import LAYOUT, WEIGHTED, Role, role_of, 
 from engine.quantize.planning.plan import is_quantized_source, plan
 from engine.quantize.planning.sources import layers_of
 from engine.quantize.qdq.insert import REASON
-from engine.quantize.qdq.vendor_form import KEPT_IN_FLOAT16, vendor_form
-from engine.quantize.qdq.vendor_scales import (
+from engine.quantize.qdq.vendor_file import (
     SCALE_SPAN,
     lower_for_vendor,
     narrow_scales,
     span_of,
     wide_layers,
 )
+from engine.quantize.qdq.vendor_form import KEPT_IN_FLOAT16, vendor_form
 from engine.quantize.qdq.verify import applied_dtypes
 from engine.quantize.quantize import quantize, to_float16
 from engine.quantize.settings import Quantized, QuantizeSettings

@@ -1,4 +1,4 @@
-"""A build as something that runs."""
+"""A build as something that runs, in which arithmetic, and how exact that is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Int8 weights that no two operators share, as ONNX Runtime's precision mode needs them."""
+"""Weights of a model that ONNX Runtime is given: shared by nobody, and apart where large."""
 
 from __future__ import annotations
 

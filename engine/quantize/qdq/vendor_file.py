@@ -1,9 +1,10 @@
-"""Weights whose scales are farther apart than a chip takes, as the vendor's compiler rounds them.
+"""The file that the vendor's toolkit loads: scales as its compiler rounds them, its opset.
 
-One layer's scales per channel may differ by a factor of 1024 on the RK3566 and RK3568, and of 16384
-on the other chips of generation 2 (seen with toolkit 2.3.2, by compiling convolutions whose scales
-are powers of two apart). Where a channel's scale is smaller, the compiler takes the smallest that
-is allowed, so that the channel keeps fewer steps. It says nothing of it.
+Weights may have scales that are farther apart than a chip takes. One layer's scales per channel
+may differ by a factor of 1024 on the RK3566 and RK3568, and of 16384 on the other chips of
+generation 2 (seen with toolkit 2.3.2, by compiling convolutions whose scales are powers of two
+apart). Where a channel's scale is smaller, the compiler takes the smallest that is allowed, so
+that the channel keeps fewer steps. It says nothing of it.
 """
 
 from __future__ import annotations

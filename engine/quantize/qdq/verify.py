@@ -1,4 +1,4 @@
-"""Was the dtype that a layer was given honoured? Read from the finished QDQ graph."""
+"""The dtypes that layers were given: put into the QDQ graph, and read back from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layers ranked by their error, with what they were compared over."""
+"""The panes of Accuracy: the ranking, the scores, and what is known of one layer."""
 
 from __future__ import annotations
 

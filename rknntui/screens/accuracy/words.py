@@ -1,4 +1,4 @@
-"""What Accuracy says about one layer."""
+"""What Accuracy says of a layer, asks for, and can do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The roofline of a chip: operations a byte against operations a second, a point a layer."""
+"""The charts of Chips: the roofline, a point a layer, and memory over time."""
 
 from __future__ import annotations
 

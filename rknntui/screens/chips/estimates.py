@@ -1,4 +1,4 @@
-"""What Chips asks of the engine, one question at a time, and the answers of the open model."""
+"""What Chips asks of the engine, what is varied in it, and the report of an estimate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chips side by side."""
+"""The lists of Chips: the chips side by side, checks and advice, what is known of a chip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line on top of Chips, and what its views say below their tables."""
+"""What Chips says on its top line and below its views, and what can be done there."""
 
 from __future__ import annotations
 

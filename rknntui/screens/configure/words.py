@@ -1,4 +1,4 @@
-"""What Configure says about an option, about problems, and about changes: lines of text."""
+"""What Configure says of options, problems and changes, and the recipe as a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing a dataset, and making one from a folder."""
+"""What Dataset says of a dataset and a sample, and how one is chosen or made."""
 
 from __future__ import annotations
 

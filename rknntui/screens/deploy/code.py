@@ -1,4 +1,4 @@
-"""The view Code: a project that runs the compiled model on a board, written for the user."""
+"""The views Code and Export: a project for a board, and every form in which a build leaves."""
 
 from __future__ import annotations
 

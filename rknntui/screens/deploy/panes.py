@@ -1,4 +1,4 @@
-"""The views of Deploy, and what is said below each."""
+"""The views of Deploy and what is said below each; the view Toolkits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is compiled and how: chips, quantizer, samples of the second opinion, toolkit."""
+"""What is compiled and how, the chips that it is for, and what came of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line on top of Deploy, and what its views say below their tables."""
+"""What Deploy says on its top line and below its views, what can be done there, and why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of boards, looked for again and again, and the boards over SSH that a user named."""
+"""The list of boards, the jobs that watch and examine them, and their figures over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The view Monitor: boards watched, their figures as sparklines; what was recorded, again."""
+"""The views Monitor and Doctor: boards watched or replayed, and a board examined."""
 
 from __future__ import annotations
 

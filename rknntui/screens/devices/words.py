@@ -1,4 +1,4 @@
-"""What is told of a board: its state, what it is, what runs models there, and whether one fits."""
+"""What Devices says of a board, the view Facts, and what can be done there."""
 
 from __future__ import annotations
 

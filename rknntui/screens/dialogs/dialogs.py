@@ -1,4 +1,4 @@
-"""Small questions and answers over the workbench: error, confirmation, text."""
+"""Small questions and answers over the workbench: error, confirmation, text, a remedy applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Help for what has the focus: keys of the widget, of the workspace and of the workbench."""
+"""Help for what has the focus; jump mode; the choice of a theme."""
 
 from __future__ import annotations
 

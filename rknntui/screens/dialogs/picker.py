@@ -1,4 +1,4 @@
-"""Choosing a file or folder by typing or by arrows."""
+"""Choosing a file or folder by typing or by arrows, one to read or one to write."""
 
 from __future__ import annotations
 

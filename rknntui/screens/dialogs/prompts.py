@@ -1,4 +1,4 @@
-"""Prompts before a file is opened: whether to trust its Python, which weights it has."""
+"""Prompts before a file is opened: trust in its Python, its weights, its key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live effect of hybrid edits: asked for a moment after the last one, the newest wins."""
+"""What Hybrid changes, as values of the recipe, and the live effect of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of Hybrid's tables and what it says: plain data to texts and lines."""
+"""What Hybrid says, its columns, what can be done there, and what layers cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the open model is loaded: what it needs first, and its conversion."""
+"""How the open model is loaded, what can be done in Model, and its nodes as a table."""
 
 from __future__ import annotations
 

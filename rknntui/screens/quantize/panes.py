@@ -1,4 +1,4 @@
-"""Several builds beside each other: algorithms, dtypes or any options, as a table that grows."""
+"""Several builds beside each other as a table that grows, and how a build starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Quantize says of the build, and where there is no build, no layer or no log yet."""
+"""What Quantize says of the build, of what is not there yet, and of findings."""
 
 from __future__ import annotations
 

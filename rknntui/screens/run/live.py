@@ -1,4 +1,4 @@
-"""Timing the layers again and again, so that their table moves as the board does."""
+"""The layers timed again and again, and the inputs of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Run asks of the engine, and the command lines that ask the same."""
+"""What Run asks of the engine and where, and the command lines that ask the same."""
 
 from __future__ import annotations
 

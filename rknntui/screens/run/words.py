@@ -1,4 +1,4 @@
-"""What Run says while there is nothing to show, and why something cannot be done now."""
+"""What Run says on its top line, below its views and where there is nothing, and can do."""
 
 from __future__ import annotations
 
