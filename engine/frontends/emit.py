@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
@@ -141,20 +141,32 @@ class Emitter:
             The name of each output.
         """
         names = [self._names.claim(name) if name else "" for name in outputs]
+        values = {name: value for name, value in attributes.items() if value is not None}
+        self._add(op, [self._named(tensor) for tensor in inputs], names, domain, values)
+        return names
+
+    def _add(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        domain: str,
+        attributes: Mapping[str, Any],
+    ) -> None:
+        """Add a node whose tensors all have their names."""
         node = onnx.helper.make_node(
             op,
-            [self._named(tensor) for tensor in inputs],
-            names,
-            name=self._node_names.claim(self.origin or names[0]),
+            inputs,
+            outputs,
+            name=self._node_names.claim(self.origin or outputs[0]),
             domain=domain or None,
-            **{name: value for name, value in attributes.items() if value is not None},
+            **attributes,
         )
         if domain:
             self._domains.setdefault(domain, 1)
         if self.origin:
             node.metadata_props.add(key=ORIGIN, value=self.origin)
         self._proto.graph.node.append(node)
-        return names
 
     def _named(self, tensor: Input) -> str:
         if isinstance(tensor, str):
@@ -172,6 +184,17 @@ class Emitter:
         value = self._proto.graph.output.add(name=tensor)
         value.type.tensor_type.elem_type = element_type(dtype)
         return tensor
+
+    def keep_only(self, origins: Collection[str]) -> None:
+        """Drop the nodes of all other source layers, and the constants that only these read."""
+        graph = self._proto.graph
+        nodes = [node for node in graph.node if node.metadata_props[0].value in origins]
+        read = {name for node in nodes for name in node.input}
+        constants = [tensor for tensor in graph.initializer if tensor.name in read]
+        self._weights = {name: w for name, w in self._weights.items() if name in read}
+        del graph.node[:], graph.initializer[:]
+        graph.node.extend(nodes)
+        graph.initializer.extend(constants)
 
     def finish(
         self,

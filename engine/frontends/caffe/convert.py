@@ -14,12 +14,12 @@ from engine.frontends.caffe.layer import Layer, Tensor
 from engine.frontends.caffe.layers import LAYERS, REFUSED
 from engine.frontends.caffe.spec import LayerSpec, NetInput, cut_around
 from engine.frontends.caffe.weights import Weights
-from engine.frontends.typed_emitter import MisfitError, ShapeProbe, TypedEmitter
+from engine.frontends.typed_emitter import MisfitError, TypedEmitter
 
 
 def trial(inputs: Sequence[NetInput], weights: Weights) -> Conversion:
     """A conversion that keeps nothing; inputs without a size are left out."""
-    probe = ShapeProbe("probe")
+    probe = TypedEmitter("probe", keeps=False)
     tensors = {
         value.name: Tensor(probe.input(value.name, value.shape), value.shape)
         for value in inputs

@@ -215,6 +215,10 @@ class WeightsFile:
         self.transposed = major > 1000 or minor > 1000
         self.tail_bytes = (len(data) - start) % 4
         self.floats = np.frombuffer(data, "<f4", (len(data) - start) // 4, start)
+        self.lacking: tuple[int, SourceModelError] | None = None
+        """The first layer whose weights are not all there, and what is to be told of it."""
+        self.last = -1
+        """The last layer that took some."""
         self._next = 0
 
     @property
@@ -222,24 +226,29 @@ class WeightsFile:
         """How many floats were not taken."""
         return len(self.floats) - self._next
 
-    def take(self, blob: Blob, layer: str) -> np.ndarray:
-        """The next floats, shaped; a view of the file's bytes.
-
-        Raises:
-            SourceModelError: the file ends before; says how many floats are missing, and where.
-        """
-        if blob.count > self.left:
-            raise SourceModelError(
-                f"{self.name} ends in {layer}: its {blob.role} need {blob.count} floats, "
-                f"{self.left} are left ({blob.count - self.left} are missing there).",
-                cause="The file was cut short, is of another network, or holds only the first "
-                "layers, as files for starting a training do.",
-                remedy="Give the weights that were trained with this very .cfg, or cut the network "
-                "with 'outputs' before this layer.",
-            )
-        array = self.floats[self._next : self._next + blob.count].reshape(blob.shape)
+    def take(self, blob: Blob, index: int, layer: str) -> np.ndarray | None:
+        """The next floats, shaped, for a layer; None behind the file's end: see :attr:`lacking`."""
+        if self.lacking is None and blob.count > self.left:
+            self.lacking = index, self._too_short(blob, f"layer {index} ({layer})")
+        if self.lacking is not None:
+            return None
+        array = self.floats[self._next : self._next + blob.count]
         self._next += blob.count
-        return array
+        self.last = index
+        # flipped weights are (channels x size x size, filters); connected ones are transposed
+        if blob.flipped or (self.transposed and len(blob.shape) == 2):
+            array = array.reshape(-1, blob.shape[0]).T
+        return array.reshape(blob.shape)
+
+    def _too_short(self, blob: Blob, layer: str) -> SourceModelError:
+        return SourceModelError(
+            f"{self.name} ends in {layer}: its {blob.role} need {blob.count} floats, "
+            f"{self.left} are left ({blob.count - self.left} are missing there).",
+            cause="The file was cut short, is of another network, or holds only the first "
+            "layers, as files for starting a training do.",
+            remedy="Give the weights that were trained with this very .cfg, or cut the network "
+            "with 'outputs' before this layer.",
+        )
 
     def refuse_rest(self, layer: str) -> None:
         """Refuse a file with more floats than the network has weights.

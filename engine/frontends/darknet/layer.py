@@ -4,8 +4,8 @@ A layer type is one function in a table of :mod:`engine.frontends.darknet.layers
 :class:`Layer` for its options, the layers before it and its weights, in the order of the file, and
 writes operators; the name of the last one's output is the layer's.
 
-A network is converted twice: once without weights, for its shapes, what a file must hold and what
-is refused; and once for the graph, with the weights of the layers that the outputs need.
+Weights are taken in the same order, which is that of their file. Where they end too early, the
+other layers are converted for what is refused in them; the error comes afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from engine.base.errors import SourceModelError
 from engine.base.text import sanitize
 from engine.frontends.darknet.activations import activate
-from engine.frontends.darknet.files import Blob, Section
+from engine.frontends.darknet.files import Blob, Section, WeightsFile
 from engine.frontends.typed_emitter import TypedEmitter, refuse
 
 Shape = tuple[int, int, int]
@@ -44,7 +44,7 @@ class Net:
         epsilon: of batch normalisation.
         decode: whether heads are decoded.
         size: height and width of the input.
-        weights: layer -> role -> array; None for zeros, where only shapes matter.
+        weights: where layers get theirs; None for zeros, where only shapes matter.
         layers: those so far; None for one that was refused, hangs on one or is not needed.
     """
 
@@ -53,7 +53,7 @@ class Net:
     epsilon: float
     decode: bool
     size: tuple[int, int]
-    weights: Mapping[int, Mapping[str, np.ndarray]] | None = None
+    weights: WeightsFile | None
     layers: list[Layer | None] = field(default_factory=list)
 
 
@@ -164,11 +164,15 @@ class Layer(Section):
 
     # ------------------------------------------------------------------------ what it writes
     def array(self, role: str, shape: Sequence[int], *, flipped: bool = False) -> np.ndarray:
-        """The next weights of the layer; zeros without memory where only shapes matter."""
-        self.blobs.append(Blob(role, tuple(shape), flipped))
-        if self.net.weights is None:
-            return np.broadcast_to(np.float32(0), tuple(shape))
-        return self.net.weights[self.index][role]
+        """The next weights of the layer; zeros without memory where there are none."""
+        blob = Blob(role, tuple(shape), flipped)
+        self.blobs.append(blob)
+        weights = self.net.weights
+        array = None if weights is None else weights.take(blob, self.index, self.name)
+        if array is None:
+            self.e.keeps = False
+            return np.broadcast_to(np.float32(0), blob.shape)
+        return array
 
     def blob(self, role: str, shape: Sequence[int], *, flipped: bool = False) -> str:
         """The next weights of the layer as a constant."""

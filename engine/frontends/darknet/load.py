@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from engine.base.errors import SourceModelError
 from engine.base.events import Reporter
@@ -17,6 +15,7 @@ from engine.frontends.ends import read_file
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
+from engine.frontends.typed_emitter import TypedEmitter
 
 
 def load(source: SourceModel, reporter: Reporter) -> Loaded:
@@ -41,24 +40,44 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     data, digest = read_file(source.model, MAX_CFG, "a Darknet configuration")
     config = read_cfg(data, name)
     asked = source.options.outputs
-    network = read_network(config, source.options, name, strict=asked is None)
+    weights: WeightsFile | SourceModelError
+    try:
+        weights, weights_digest = _weights(source)
+    except SourceModelError as error:  # what is refused of the network is told first
+        weights = error
+    file = weights if isinstance(weights, WeightsFile) else None
+    e = TypedEmitter(source.model.stem, keeps=file is not None)
+    network = read_network(config, source.options, name, e, file, strict=asked is None)
     ends = _ends(network, asked)
     needed = network.needed(ends)
-    _refuse_unplanned(network, ends, needed)
-    if source.weights is None:
-        raise _no_weights(name)
-    raw, weights_digest = read_file(source.weights, MAX_WEIGHTS, "a file of Darknet weights")
-    weights = WeightsFile(raw, sanitize(source.weights.name, 100))
-    arrays, findings = _take(network, weights, needed)
+    if network.refused and not needed.issuperset(ends):
+        raise network.refused[min(network.refused)]
+    if isinstance(weights, SourceModelError):
+        raise weights
+    findings = network.check_weights(needed)
     reporter.check_cancelled()
-    net = network.written(source.model.stem, arrays, needed)
-    tensors = [layer.tensor for layer in map(net.layers.__getitem__, sorted(ends)) if layer]
+    layers = network.net.layers
+    if len(needed) < len(layers):
+        e.keep_only({network.names[index] for index in needed})
+    tensors = [layer.tensor for layer in map(layers.__getitem__, sorted(ends)) if layer]
     for tensor in dict.fromkeys(tensors) if asked is None else tensors[-1:]:
-        net.e.output(tensor)
-    graph = net.e.finish(name, inputs=source.options.inputs, outputs=asked)
+        e.output(tensor)
+    graph = e.finish(name, inputs=source.options.inputs, outputs=asked)
     _check_cut_sizes(source, [spec.shape for spec in graph.inputs])
     info = SourceInfo("darknet", f"Darknet, weights {weights.said}", (digest, weights_digest))
     return Loaded(graph, (*network.findings, *findings), info)
+
+
+def _weights(source: SourceModel) -> tuple[WeightsFile, tuple[str, str]]:
+    """The weights, and the name and SHA-256 of their file.
+
+    Raises:
+        SourceModelError: there are none, or they cannot be read.
+    """
+    if source.weights is None:
+        raise _no_weights(sanitize(source.model.name, 100))
+    data, digest = read_file(source.weights, MAX_WEIGHTS, "a file of Darknet weights")
+    return WeightsFile(data, sanitize(source.weights.name, 100)), digest
 
 
 def _no_weights(name: str) -> SourceModelError:
@@ -82,40 +101,6 @@ def _ends(network: Network, asked: Sequence[str] | None) -> list[int]:
         if name not in known and (stem := "_".join(name.split("_")[:2])) in known
     ]
     return layers if len(layers) == len(asked) else network.ends()
-
-
-def _refuse_unplanned(network: Network, ends: Iterable[int], needed: set[int]) -> None:
-    if network.refused and not needed.issuperset(ends):
-        raise network.refused[min(network.refused)]
-
-
-def _take(
-    network: Network, weights: WeightsFile, needed: set[int]
-) -> tuple[dict[int, dict[str, np.ndarray]], list[Finding]]:
-    """The weights of every layer, in the file's order.
-
-    A file that ends behind the last layer that is needed is taken (those for starting a training
-    hold the first layers only), with a finding.
-    """
-    arrays: dict[int, dict[str, np.ndarray]] = {}
-    last = max(needed, default=-1)
-    for index, layer in enumerate(network.net.layers):
-        if layer is None:
-            return arrays, []  # behind a refused layer nobody knows what the file holds
-        name = network.names[index]
-        if index > last and layer.blobs and not weights.left:
-            what = f"The weights end before {name}, behind all that the outputs need."
-            return arrays, [Finding("weights-end-early", "info", weights.name, what)]
-        taken = arrays[index] = {}
-        for blob in layer.blobs:
-            array = weights.take(blob, f"layer {index} ({name})")
-            # flipped weights are (channels x size x size, filters); connected ones are transposed
-            turned = weights.transposed and len(blob.shape) == 2
-            if index in needed and (blob.flipped or turned):
-                array = array.reshape(-1, blob.shape[0]).T.reshape(blob.shape)
-            taken[blob.role] = np.ascontiguousarray(array)
-    weights.refuse_rest(network.names[-1])
-    return arrays, []
 
 
 def _check_cut_sizes(source: SourceModel, shapes: Sequence[tuple[int, ...]]) -> None:
@@ -142,22 +127,26 @@ def inspect(source: SourceModel) -> SourceSummary:
     name = sanitize(source.model.name, 100)
     data, digest = read_file(source.model, MAX_CFG, "a Darknet configuration")
     config = read_cfg(data, name)
-    network = read_network(config, source.options, name, strict=False)
-    files = [digest]
+    weights, files = None, [digest]
+    version: tuple[tuple[str, str, str], ...] = ()
+    if source.weights is not None:
+        weights, digest = _weights(source)
+        files.append(digest)
+        version = (("weights", weights.said, "0.1 and later"),)
+    e = TypedEmitter("probe", keeps=False)
+    network = read_network(config, source.options, name, e, weights, strict=False)
     findings = list(network.findings)
     findings += [
         Finding.of_error("unsupported-operator", network.names[i], error)
         for i, error in network.refused.items()
     ]
-    version: tuple[tuple[str, str, str], ...] = ()
-    if source.weights is None:
+    if weights is None:
         findings.append(Finding.of_error("no-weights", name, _no_weights(name)))
-    else:
-        raw, digest = read_file(source.weights, MAX_WEIGHTS, "a file of Darknet weights")
-        files.append(digest)
-        weights = WeightsFile(raw, sanitize(source.weights.name, 100))
-        version = (("weights", weights.said, "0.1 and later"),)
-        findings += _misfit(network, weights)
+    elif not network.refused:
+        try:
+            network.check_weights(set(range(len(network.names))))
+        except SourceModelError as error:
+            findings.append(Finding.of_error("weights-misfit", weights.name, error))
     layers = tuple(_row(network, index) for index in range(len(network.names)))
     count = sum(blob.count for layer in network.net.layers if layer for blob in layer.blobs)
     ends = [index for index in network.ends() if network.net.layers[index] is not None]
@@ -175,17 +164,6 @@ def inspect(source: SourceModel) -> SourceSummary:
         parameters=count,
         weights_bytes=4 * count,
     )
-
-
-def _misfit(network: Network, weights: WeightsFile) -> list[Finding]:
-    if network.refused:
-        return []
-    everything = set(range(len(network.names)))
-    try:
-        _take(network, weights, everything)
-    except SourceModelError as error:
-        return [Finding.of_error("weights-misfit", weights.name, error)]
-    return []
 
 
 def _output(network: Network, index: int) -> SourceTensor:

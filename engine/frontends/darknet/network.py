@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
 from engine.frontends.darknet.detection_layers import HEADS
-from engine.frontends.darknet.files import Config, Section
+from engine.frontends.darknet.files import Config, Section, WeightsFile
 from engine.frontends.darknet.layer import Layer, Net, UnknownShapeError, check_shape
 from engine.frontends.darknet.layers import COMPUTING
 from engine.frontends.darknet.routes import COMBINING
 from engine.frontends.ends import reached
 from engine.frontends.facts import reasons
 from engine.frontends.source import LoadOptions
-from engine.frontends.typed_emitter import ShapeProbe, TypedEmitter, refuse
+from engine.frontends.typed_emitter import TypedEmitter, refuse
 
 INPUT_NAME = "data"
 LAYERS = COMPUTING | COMBINING | HEADS
@@ -43,7 +41,7 @@ _MAX_BATCH = 1024
 
 @dataclass(frozen=True)
 class Network:
-    """Every layer of a file, converted without weights.
+    """Every layer of a file, converted.
 
     Attributes:
         net: the layers; None where one was refused.
@@ -88,19 +86,33 @@ class Network:
 
         return reached(converted(ends), sources)
 
-    def written(
-        self, title: str, weights: Mapping[int, Mapping[str, np.ndarray]], needed: set[int]
-    ) -> Net:
-        """The graph of the layers that are needed, with their weights."""
-        e = TypedEmitter(title, known=self.net.e)
-        net = replace(self.net, e=e, data=e.input(INPUT_NAME, self.input_shape), weights=weights)
-        net.layers = []
-        for index, section in enumerate(self.sections):
-            e.origin = self.names[index]
-            layer = _converted(section, net) if index in needed else None
-            net.layers.append(layer)
-        e.origin = ""
-        return net
+    def check_weights(self, needed: set[int]) -> list[Finding]:
+        """Refuse weights that do not fit, as far as layers that are needed tell.
+
+        A file that ends behind the last of them is taken (those for starting a training hold the
+        first layers only), with a finding.
+
+        Raises:
+            SourceModelError: the file holds too little or too much.
+            UnsupportedOperatorError: nobody knows where the weights of a layer begin: one before
+                it is refused.
+        """
+        layers, weights = self.net.layers, self.net.weights
+        known = layers.index(None) if None in layers else len(layers)
+        for index in sorted(needed):
+            if index > known and (layer := layers[index]) is not None and layer.blobs:
+                raise self.refused[min(self.refused)]
+        if weights is None:
+            return []
+        if weights.lacking is not None and weights.lacking[0] < known:
+            index, error = weights.lacking
+            if index <= max(needed, default=-1) or weights.left or weights.last == index:
+                raise error
+            what = f"The weights end before {self.names[index]}, behind all that the outputs need."
+            return [Finding("weights-end-early", "info", weights.name, what)]
+        if known == len(layers):
+            weights.refuse_rest(self.names[-1])
+        return []
 
 
 def layer_name(section: Section, index: int) -> str:
@@ -109,13 +121,23 @@ def layer_name(section: Section, index: int) -> str:
     return f"{_SHORT.get(kind, sanitize(kind, 60))}_{index}"
 
 
-def read_network(config: Config, options: LoadOptions, name: str, *, strict: bool) -> Network:
-    """Convert every layer without weights.
+def read_network(
+    config: Config,
+    options: LoadOptions,
+    name: str,
+    e: TypedEmitter,
+    weights: WeightsFile | None,
+    *,
+    strict: bool,
+) -> Network:
+    """Convert every layer.
 
     Args:
         config: the sections.
         options: of the load: sizes, epsilon, whether heads are decoded.
         name: of the file, for errors.
+        e: writes the graph, of the layers that get their weights.
+        weights: of the layers; None for the shapes alone.
         strict: whether the first layer that is refused ends it.
 
     Raises:
@@ -123,12 +145,13 @@ def read_network(config: Config, options: LoadOptions, name: str, *, strict: boo
         UnsupportedOperatorError: ``strict``, and a layer is refused.
     """
     shape, size = _input(config.net, options, name)
-    e = ShapeProbe("probe")
-    data = e.input(INPUT_NAME, shape)
-    net = Net(e, data, options.darknet_epsilon, options.darknet_decode, size)
+    data, keeps = e.input(INPUT_NAME, shape), e.keeps
+    net = Net(e, data, options.darknet_epsilon, options.darknet_decode, size, weights)
+    names = tuple(layer_name(section, index) for index, section in enumerate(config.layers))
     refused: dict[int, UnsupportedOperatorError] = {}
     for index, section in enumerate(config.layers):
         layer: Layer | None = None
+        e.origin, e.keeps = names[index], keeps
         try:
             layer = _converted(section, net)
         except UnknownShapeError:
@@ -142,7 +165,7 @@ def read_network(config: Config, options: LoadOptions, name: str, *, strict: boo
                 f"{name}: {error.what}", cause=error.cause, remedy=error.remedy
             ) from error
         net.layers.append(layer)
-    names = tuple(layer_name(section, index) for index, section in enumerate(config.layers))
+    e.origin = ""
     findings = (*config.findings, *_notes(config.net, name))
     return Network(net, config.layers, names, shape, refused, findings)
 

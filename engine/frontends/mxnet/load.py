@@ -35,7 +35,7 @@ from engine.frontends.mxnet.operators import WEIGHT_INPUTS
 from engine.frontends.option_checks import refuse_no_input
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
-from engine.frontends.typed_emitter import ShapeProbe, TypedEmitter
+from engine.frontends.typed_emitter import TypedEmitter
 from engine.graph.ir import Graph
 
 Reference = tuple[int, int]
@@ -356,10 +356,10 @@ def _tried(
     except SourceModelError as error:
         findings += [*notes, Finding.of_error("size-needed", "inputs", error, "warning")]
         return inputs, None
-    conversion = Conversion(files.symbol, files.arrays, ShapeProbe("look"), inputs)
+    conversion = Conversion(files.symbol, files.arrays, TypedEmitter("look", keeps=False), inputs)
     conversion.run(needed, strict=False)
     if conversion.refused and any(network_input.open for network_input in inputs):
-        other = Conversion(files.symbol, files.arrays, ShapeProbe("look"), longer)
+        other = Conversion(files.symbol, files.arrays, TypedEmitter("look", keeps=False), longer)
         other.run(needed, strict=False)
         if not other.refused:
             inputs, notes, conversion = longer, longer_notes, other

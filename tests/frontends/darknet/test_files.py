@@ -138,6 +138,23 @@ def test_a_layer_that_is_refused_can_be_cut_off(tmp_path: Path) -> None:
     assert [spec.name for spec in loaded.graph.outputs] == ["conv_0"]
 
 
+def test_weights_behind_a_layer_that_is_refused_have_no_known_place(tmp_path: Path) -> None:
+    text = NET + CONV + "[lstm]\noutput=3\n[route]\nlayers=0\n" + CONV
+    loaded = load_source(source(tmp_path, text, FLOATS, outputs=("route_2",)))
+    assert [spec.shape for spec in loaded.graph.outputs] == [(1, 4, 4, 4)]
+    with pytest.raises(UnsupportedOperatorError, match=r"layer 1 \[lstm\]"):
+        load_source(source(tmp_path, text, FLOATS, outputs=("conv_3",)))
+
+
+def test_layers_that_no_output_needs_are_left_out_with_their_weights(tmp_path: Path) -> None:
+    text = NET + CONV + CONV + "[route]\nlayers=0\n[yolo]\nclasses=1\nnum=1\nmask=0\n"
+    text = text.replace("filters=4", "filters=6")
+    floats = np.arange(24 + 42, dtype=np.float32)
+    loaded = load_source(source(tmp_path, text, floats))
+    assert [node.name for node in loaded.graph.model.graph] == ["conv_0", "route_2"]
+    assert set(loaded.graph.model.graph.initializers) == {"conv_0_weights", "conv_0_biases"}
+
+
 @pytest.mark.parametrize(
     ("header", "transposed"),
     [
