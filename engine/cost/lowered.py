@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Literal
@@ -104,7 +104,6 @@ class Lowered:
         tensors: by name, constants included.
         inputs: names of the graph's inputs.
         outputs: names of the graph's outputs.
-        rewrites: what was rewritten, by name of the rule, with how many times.
     """
 
     family: str
@@ -113,7 +112,6 @@ class Lowered:
     tensors: Mapping[str, LoweredTensor]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    rewrites: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def cut_from(self) -> Mapping[str, int]:

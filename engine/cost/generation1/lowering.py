@@ -49,7 +49,6 @@ def lower_generation1(
                 if name in work.tensors:
                     work.add_unknown(name, work.shape(name), work.tensors[name].dtype)
             work.remove(node)
-            work.rewrites["constant"] += 1
         elif node.op in ("Conv", "ConvTranspose", "Gemm"):
             _fuse_followers(work, node, 8 if dtype == "int8" else 16)
         elif node.op in _GATES:
@@ -96,7 +95,6 @@ def _fuse_followers(graph: LoweringGraph, node: Node, bits: int) -> None:
             if len(shape) != 4 or window is None or not fuses_pool(window, *shape[2:], bits):
                 continue
         graph.absorb(node, reader, fused=printed[reader.op])
-        graph.rewrites[reader.op] += 1
     channels, group = graph.shape(node.inputs[0])[1:2], node.int("group", 1)
     node.attributes["depthwise"] = node.op == "Conv" and group > 1 and channels == (group,)
 
@@ -108,7 +106,6 @@ def _fuse_gate(graph: LoweringGraph, node: Node) -> None:
         return
     if sorted(reader.inputs) == sorted([*node.inputs, *node.outputs]):
         graph.absorb(node, reader)
-        graph.rewrites["gate"] += 1
         node.op = _GATES[node.op]
 
 

@@ -12,7 +12,7 @@ from engine.cost.lowering.rules import Context, on
 @on("Sigmoid")
 def make_swish(graph: LoweringGraph, node: Node, context: Context) -> None:
     """``x * sigmoid(x)`` -> ``exSwish``, named ``_2swish`` behind the Sigmoid."""
-    _gate(graph, node, [node], "exSwish", "2swish", "fuse_sigmoid_mul_to_swish")
+    _gate(graph, node, [node], "exSwish", "2swish")
 
 
 @on("HardSigmoid")
@@ -20,7 +20,7 @@ def make_hardswish(graph: LoweringGraph, node: Node, context: Context) -> None:
     """``x * hardsigmoid(x)`` -> ``HardSwish``, named ``_2hardswish`` behind the HardSigmoid."""
     sixth = math.isclose(_number(node, "alpha", 0.2), 1 / 6, rel_tol=1e-3)
     if sixth and _number(node, "beta", 0.5) == 0.5:
-        _gate(graph, node, [node], "HardSwish", "2hardswish", "fuse_hardsigmoid_mul_to_hardswish")
+        _gate(graph, node, [node], "HardSwish", "2hardswish")
 
 
 @on("Softplus")
@@ -28,8 +28,7 @@ def make_mish(graph: LoweringGraph, node: Node, context: Context) -> None:
     """``x * tanh(softplus(x))`` -> ``exMish``, named ``_2exmish`` behind the Softplus."""
     curve = graph.reader(node.outputs[0], "Tanh")
     if curve is not None:
-        rule = "replace_softplus_tanh_mul_by_exmish"
-        _gate(graph, node, [node, curve], "exMish", "2exmish", rule)
+        _gate(graph, node, [node, curve], "exMish", "2exmish")
 
 
 @on("Add")
@@ -51,26 +50,23 @@ def make_written_hardswish(graph: LoweringGraph, node: Node, context: Context) -
         and _holds(graph, scale, 6 if scale.op == "Div" else 1 / 6)
     ):
         graph.rewire(node, inputs=[x])
-        _become(graph, [node, clip, first, second], "HardSwish", "2hs", "replace_torch_hardswish")
+        _become(graph, [node, clip, first, second], "HardSwish", "2hs")
 
 
-def _gate(
-    graph: LoweringGraph, node: Node, curve: list[Node], op: str, suffix: str, rule: str
-) -> None:
+def _gate(graph: LoweringGraph, node: Node, curve: list[Node], op: str, suffix: str) -> None:
     """Join ``f(x) * x`` into one node where nobody else reads ``f(x)``, the last of a curve."""
     product = graph.reader(curve[-1].outputs[0], "Mul")
     gated = sorted((node.inputs[0], curve[-1].outputs[0]))
     if product is not None and sorted(product.inputs) == gated:
-        _become(graph, [*curve, product], op, suffix, rule)
+        _become(graph, [*curve, product], op, suffix)
 
 
-def _become(graph: LoweringGraph, chain: list[Node], op: str, suffix: str, rule: str) -> None:
+def _become(graph: LoweringGraph, chain: list[Node], op: str, suffix: str) -> None:
     """Take a chain of nodes into its first."""
     node, *followers = chain
     for follower in followers:
         graph.absorb(node, follower)
     graph.become(node, op, f"{node.name}_{suffix}", inputs=node.inputs[:1], attributes={})
-    graph.rewrites[rule] += 1
 
 
 def _holds(graph: LoweringGraph, node: Node, number: float) -> bool:

@@ -35,7 +35,6 @@ def join_masks(graph: LoweringGraph, context: Context) -> None:
         first.sources = (*first.sources, *second.sources)
         graph.rewire(first, inputs=[x, mask], outputs=list(node.outputs))
         graph.remove(node)
-        graph.rewrites["fuse_two_add"] += 1
 
 
 def _feature(graph: LoweringGraph, node: Node) -> str:
@@ -52,7 +51,6 @@ def make_attention(graph: LoweringGraph, context: Context) -> None:
         group = attention_group(graph, node) if node.op == "Softmax" else None
         if group is not None and len(graph.shape(node.inputs[0])) == 4:
             _sdpa(graph, group)
-            graph.rewrites["fuse_matmul_softmax_matmul_to_sdpa"] += 1
 
 
 def make_other_attention(graph: LoweringGraph, context: Context) -> None:
@@ -70,7 +68,6 @@ def make_other_attention(graph: LoweringGraph, context: Context) -> None:
             _turned_sdpa(graph, turned)
         else:
             continue
-        graph.rewrites["fuse_exmatmul_exsoftmax13_exmatmul_to_sdpa"] += 1
 
 
 def attention_group(graph: LoweringGraph, softmax: Node) -> list[Node] | None:

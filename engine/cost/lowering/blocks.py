@@ -35,7 +35,6 @@ def make_gelu(graph: LoweringGraph, node: Node, context: Context) -> None:
     if group:
         last, (x, _) = group[-1], graph.operands(group[0])
         _replace(graph, group, "exGelu", f"{last.name}_2gelu", x, last.outputs[0])
-        graph.rewrites["replace_torch_gelu"] += 1
 
 
 def _gelu(graph: LoweringGraph, erf: Node) -> list[Node]:
@@ -73,7 +72,6 @@ def make_quick_gelu(graph: LoweringGraph, node: Node, context: Context) -> None:
     if scale is not None and last is not None and x in last.inputs and graph.is_number(number):
         name, group = f"{node.name}_2swish", [scale, node, last]
         _replace(graph, group, "exSwish", name, x, last.outputs[0])
-        graph.rewrites["replace_exswish2"] += 1
 
 
 @on("Sigmoid")
@@ -93,7 +91,6 @@ def make_gated(graph: LoweringGraph, node: Node, context: Context) -> None:
     alone = graph.only_reader(other) is last and graph.only_reader(node.inputs[0]) is node
     if alone and graph.shape(other) == graph.shape(node.inputs[0]):
         _glu(graph, split, node, last)
-        graph.rewrites["fuse_split_sigmoid_mul_to_glu"] += 1
 
 
 def _glu(graph: LoweringGraph, split: Node, sigmoid: Node, last: Node) -> None:
@@ -137,7 +134,6 @@ def make_layer_norms(graph: LoweringGraph, node: Node, context: Context) -> None
     if match is not None:
         group, consts = match
         _norm(graph, group, f"{node.name}_2ln", _axis(graph, node), consts)
-        graph.rewrites["replace_torch_layernorm"] += 1
 
 
 def _layer_norm(graph: LoweringGraph, mean: Node) -> tuple[list[Node], list[str]] | None:
@@ -185,7 +181,6 @@ def spell_layer_norms(graph: LoweringGraph, node: Node, context: Context) -> Non
     if axis == rank - 1:
         consts = [tensor for tensor in node.inputs[1:] if tensor]
         _norm(graph, [node], f"{node.name}#1", axis, consts)
-        graph.rewrites["convert_layernorm_to_exnorm"] += 1
 
 
 @on("ReduceL2")
@@ -201,7 +196,6 @@ def make_length_norms(graph: LoweringGraph, node: Node, context: Context) -> Non
             break
     if group[-1].op == "Div" and group[-1].inputs[0] == x:
         _norm(graph, group, f"{node.name}_2lpnorm2", _axis(graph, node), [])
-        graph.rewrites["fuse_reducel2_div_to_lpnormalization2"] += 1
 
 
 def _norm(
@@ -293,7 +287,6 @@ def _window(graph: LoweringGraph, before: Node, turn: Node) -> None:
     graph.replace_reads(result, back)
     graph.remove(before)
     graph.remove(turn)
-    graph.rewrites["fuse_reshape_tp_reshape_to_exWindow"] += 1
 
 
 def _is_windows(shape: tuple[int, ...], count: int, pixels: int) -> bool:

@@ -22,7 +22,6 @@ def find_shuffles(graph: LoweringGraph, node: Node, context: Context) -> None:
     ends = (inner[0], *inner[3:])
     if len(shape) == 4 and graph.shape(out) == shape and ends == (shape[0], *shape[2:]):
         _gather(graph, (f"{out}-gather",) * 2, data, out, [node, before, after], before)
-        graph.rewrites["replace_inner_dim_shuffle"] += 1
 
 
 @on("MaxPool")
@@ -43,7 +42,6 @@ def find_picks(graph: LoweringGraph, node: Node, context: Context) -> None:
         _gather(graph, (f"{node.name}_2gather", node.name), data, out, [node, after], node)
         if graph.unread(before.outputs[0]):
             graph.remove(before)
-        graph.rewrites["replace_step_pick_maxpool_to_gather"] += 1
 
 
 def _gather(
@@ -99,7 +97,6 @@ def merge_picks(graph: LoweringGraph, node: Node, context: Context) -> None:
         graph.add_tensor(weight.name, shape, weight.dtype, weight.values)
         reader.sources = (*reader.sources, *node.sources)
         graph.bypass(node)
-        graph.rewrites["fuse_align_conv_forward"] += 1
 
 
 @on("Mul")
@@ -117,7 +114,6 @@ def scale_and_shift(graph: LoweringGraph, node: Node, context: Context) -> None:
         names = (f"{node.name}_i{at}" for at in range(1, 5))
         numbers = [graph.add_unknown(tensor, (channels,), "float32") for tensor in names]
         graph.rewire(node, inputs=[data, *numbers])
-        graph.rewrites["replace_mul_add_by_bn"] += 1
 
 
 def _by_number(graph: LoweringGraph, node: Node) -> bool:
@@ -144,4 +140,3 @@ def _convolution(graph: LoweringGraph, node: Node, weight: tuple[int, ...]) -> N
     graph.become(node, op, graph.fresh(f"{node.name}_{suffix}"), attributes=kernel)
     filters = graph.add_unknown(f"{numbers or node.name}_i1", weight, "float32")
     graph.rewire(node, inputs=[node.inputs[0], filters])
-    graph.rewrites["channels_to_conv"] += 1

@@ -19,8 +19,8 @@ _FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
 def drop_idle(graph: LoweringGraph, context: Context) -> None:
     """Identity, Dropout, casts between floats, and movements that move nothing."""
     for node in graph:
-        if _is_idle(node, graph) and graph.bypass(node):
-            graph.rewrites["remove_invalid"] += 1
+        if _is_idle(node, graph):
+            graph.bypass(node)
 
 
 @on("Concat", "Relu")
@@ -40,7 +40,6 @@ def drop_repeated(graph: LoweringGraph, node: Node, context: Context) -> None:
         graph.rewire(node, inputs=[*node.inputs[:at], *maker.inputs, *node.inputs[at + 1 :]])
         node.name = maker.name if node.op == "Relu" else node.name
         node.sources = (*maker.sources, *node.sources)
-        graph.rewrites[f"fuse_two_{node.op.lower()}"] += 1
 
 
 def drop_dead(graph: LoweringGraph, context: Context) -> None:

@@ -79,6 +79,5 @@ def _convert_inputs(
         if converted not in work.tensors:
             work.add_tensor(converted, work.shape(name), reads)
             work.put(KIND, converted, [name], [converted], before=node, dtype=written)
-            work.rewrites["converts_types"] += 1
     if inputs != node.inputs:
         work.rewire(node, inputs=inputs)

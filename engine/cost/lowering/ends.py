@@ -70,7 +70,6 @@ def _hold(graph: LoweringGraph, tensor: str, name: str) -> None:
     if maker is not None:
         maker.op = HELD[0]
         maker.attributes["turn"] = name
-    graph.rewrites["fuse_reshape_transpose"] += 1
 
 
 def _ends(graph: LoweringGraph, result: str) -> bool:
@@ -167,7 +166,6 @@ def make_recurrent(graph: LoweringGraph, node: Node, context: Context) -> None:
             if movement is not None:
                 graph.absorb(node, movement)
         node.op = node.kind = f"ex{node.op}"
-        graph.rewrites["fuse_transpose_reshape_into_recurrent"] += 1
     elif batch == 1 < directions and graph.shape(last.outputs[0]) == (steps, 2 * hidden):
         _hold_directions(graph, node, last, context)
         if turn is not None:

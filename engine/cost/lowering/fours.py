@@ -78,7 +78,6 @@ def _softmax(graph: LoweringGraph, node: Node) -> None:
         return
     axis = node.int("axis", -1) % rank
     node.op = node.kind = "exSoftmax13"
-    graph.rewrites["convert_softmax_to_exsoftmax13"] += 1
     if node.int("old"):
         flat = (math.prod(shape[:axis]), math.prod(shape[axis:]))
         wide = (1, flat[0], 1, flat[1])
@@ -144,7 +143,6 @@ def _turn_matrix(graph: LoweringGraph, node: Node) -> None:
     data = graph.reshape(node.inputs[0], (1, rows, 1, columns), before=node)
     node.attributes["perm"] = [0, 3, 2, 1]
     graph.work_in(node, (1, columns, 1, rows), [data])
-    graph.rewrites["unsqueeze_to_4d_transpose"] += 1
 
 
 def _wide_pick(graph: LoweringGraph, node: Node) -> None:
@@ -248,7 +246,6 @@ def widen_node(graph: LoweringGraph, node: Node) -> None:
             name = f"{row}_rs" if row else written
             following = graph.following(node)
             graph.reshape(written, graph.shape(result), name, result, before=following)
-    graph.rewrites[f"unsqueeze_to_4d_{node.op.lower()}"] += 1
 
 
 def _row_of_matrix(graph: LoweringGraph, node: Node) -> str:

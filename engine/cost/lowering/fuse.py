@@ -52,7 +52,6 @@ def fuse_activations(graph: LoweringGraph, context: Context) -> None:
         graph.absorb(node, follower, fused=name)
         if follower.op == "PRelu":
             graph.rewire(node, inputs=[*node.inputs, *follower.inputs[1:]])
-        graph.rewrites["fuse_activation"] += 1
 
 
 def fuse_sums(graph: LoweringGraph, context: Context) -> None:
@@ -63,7 +62,6 @@ def fuse_sums(graph: LoweringGraph, context: Context) -> None:
             home = _home(graph, node, order, context)
             if home is not None:
                 _into(graph, home, node)
-                graph.rewrites["fuse_conv_add"] += 1
     for node in graph.breadth_first():
         summed = node.op == "Add" and (len(graph.features(node)) == 2 or _adds_columns(graph, node))
         scaled = node.op == "BatchNormalization" and not node.fused
@@ -190,4 +188,3 @@ def scale_images(graph: LoweringGraph, context: Context) -> None:
         if context.dtype == "int8":
             inputs.append(graph.add_unknown(f"Pre_bias{name}", (channels,), "float32"))
         graph.put("Conv", label, inputs, [scaled], {"scales": 1}, before=readers[0])
-        graph.rewrites["scale_image"] += 1

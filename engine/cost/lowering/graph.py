@@ -20,7 +20,6 @@ class LoweringGraph:
         tensors: by name.
         inputs: names of the features that come from outside.
         outputs: names of the features that go outside.
-        rewrites: name of a rule -> how many times it was used.
     """
 
     def __init__(
@@ -37,7 +36,6 @@ class LoweringGraph:
         # A list with links both ways, None being both ends: rewrites of 10,000 nodes stay cheap.
         self._next: dict[Node | None, Node | None] = {None: None}
         self._previous: dict[Node | None, Node | None] = {None: None}
-        self.rewrites: dict[str, int] = defaultdict(int)
         self._producers: dict[str, Node] = {}
         self._readers: dict[str, dict[Node, None]] = defaultdict(dict)
         self._names: dict[str, int] = {}
@@ -69,7 +67,6 @@ class LoweringGraph:
             for node in self.nodes
         ]
         clone = LoweringGraph(nodes, dict(self.tensors), self.inputs, self.outputs)
-        clone.rewrites.update(self.rewrites)
         clone._names.update(self._names)
         return clone
 

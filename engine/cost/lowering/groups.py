@@ -49,7 +49,6 @@ def rewrite_groups(graph: LoweringGraph, context: Context) -> None:
             node.name = name
             node.attributes["group"] = 1
             graph.move_behind(node, node.inputs[0])
-            graph.rewrites["convert_group_conv2d_to_conv2d"] += 1
 
 
 def write_groups(graph: LoweringGraph, context: Context) -> None:
@@ -97,4 +96,3 @@ def _write_out(graph: LoweringGraph, node: Node, group: int) -> None:
     graph.remove(node)
     last = graph.producer(results[-1])
     graph.put("Concat", node.name, results, node.outputs, {"axis": 1}, after=last, sources=sources)
-    graph.rewrites["tile_group_conv"] += 1

@@ -105,7 +105,6 @@ def _split_matrix(
         result = end.outputs[0]
         graph.reshape(back, graph.shape(result), end.name, result, before=end)
         graph.remove(end)
-    graph.rewrites["relocate_rs_split_axis"] += 1
 
 
 def _unbound(graph: LoweringGraph, turn: Node) -> list[Node]:

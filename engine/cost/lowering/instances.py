@@ -155,7 +155,6 @@ def _turn(
 
 def _finish(graph: LoweringGraph, node: Node) -> None:
     graph.remove(node)
-    graph.rewrites["convert_instancenorm_to_exnorm"] += 1
 
 
 def _numbers(graph: LoweringGraph, node: Node) -> list[str]:

@@ -24,8 +24,7 @@ def drop_zero_sums(graph: LoweringGraph, node: Node, context: Context) -> None:
     if array is None or array.any() or graph.shape(data) != graph.shape(node.outputs[0]):
         return
     graph.rewire(node, inputs=[data, other])
-    if graph.bypass(node):
-        graph.rewrites["remove_invalid_add"] += 1
+    graph.bypass(node)
 
 
 @on("Concat")
@@ -91,7 +90,6 @@ def _rewrite(graph: LoweringGraph, node: Node, views: list[Node], chosen: Node, 
     for view in views:
         graph.remove(view)
     graph.work_in(node, (*source[:cut], total, *source[cut + 1 :]), inputs)
-    graph.rewrites["reduce_reshape_op_around_concat"] += 1
     reader = graph.reader(result, *UNARY)
     if reader is not None and len(reader.inputs) == 1:
         _behind(graph, reader, node.outputs[0])

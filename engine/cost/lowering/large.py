@@ -54,7 +54,6 @@ def spread_transposed(graph: LoweringGraph, node: Node, context: Context) -> Non
         inputs=[wide, turned, *node.inputs[2:]],
         attributes={"kernel_shape": list(kernel), "strides": [1, 1]},
     )
-    graph.rewrites["convert_deconv_to_conv"] += 1
 
 
 def _shorten(graph: LoweringGraph, node: Node) -> Node | None:
@@ -81,7 +80,6 @@ def _shorten(graph: LoweringGraph, node: Node) -> Node | None:
     graph.rewire(node, outputs=[middle])
     weight = graph.add_unknown(f"{name}_select_i1", (1, channels, 1, 1), "float32")
     attributes: dict[str, JsonValue] = {"strides": list(picks), "group": channels, "depthwise": 1}
-    graph.rewrites["convert_large_stride_conv_to_two_conv"] += 1
     return graph.put("Conv", f"{name}_select", [middle, weight], [out], attributes, after=node)
 
 
@@ -131,7 +129,6 @@ def _split(graph: LoweringGraph, node: Node) -> None:
         inputs = [cut, filters, *bias]
         parts.append(graph.put("Conv", f"{name}_conv", inputs, [result], attributes, before=node))
     _add_up(graph, node, parts)
-    graph.rewrites["seperate_large_kernel_conv"] += 1
     for part in parts:
         _split(graph, part)
 
@@ -226,7 +223,6 @@ def pad_widely(graph: LoweringGraph, node: Node, context: Context) -> None:
         whole = (size[0] + pads[0] + pads[2], size[1] + pads[1] + pads[3])
         graph.rewire(node, inputs=[_widened(graph, node, whole), *node.inputs[1:]])
         node.attributes["pads"] = [0, 0, 0, 0]
-        graph.rewrites["convert_conv_to_pad_conv"] += 1
 
 
 def _pick_rows(graph: LoweringGraph, node: Node) -> None:
@@ -245,7 +241,6 @@ def _pick_rows(graph: LoweringGraph, node: Node) -> None:
     node.attributes["strides"] = [kernel, node.ints("strides", (1, 1))[1]]
     node.attributes["dilations"] = [1, node.ints("dilations")[1]]
     node.attributes["pads"] = [0, pads[1], 0, pads[3]]
-    graph.rewrites["convert_large_dilation_conv_to_normal_conv"] += 1
 
 
 def _widened(graph: LoweringGraph, node: Node, size: tuple[int, int]) -> str:

@@ -280,7 +280,6 @@ def _carry(graph: LoweringGraph, node: Node, perm: tuple[int, ...]) -> None:
     graph.transpose(written, perm, name, end, before=following, sources=node.sources)
     for tensor in inputs:
         _drop_unread(graph, graph.producer(tensor))
-    graph.rewrites["swap_transpose"] += 1
 
 
 def _drop_unread(graph: LoweringGraph, maker: Node | None) -> None:
@@ -339,7 +338,6 @@ def _swap_operands(graph: LoweringGraph, context: Context) -> bool:
             result = swapped
         inputs = [node.inputs[1], node.inputs[0], *extra]
         graph.rewire(node, inputs=inputs, outputs=[result])
-        graph.rewrites["fuse_exmatmul_transpose"] += 1
         changed = True
     return changed
 

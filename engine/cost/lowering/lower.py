@@ -267,7 +267,6 @@ def frozen_graph(
         },
         inputs=tuple(work.inputs),
         outputs=tuple(work.outputs),
-        rewrites=dict(work.rewrites),
     )
 
 

@@ -43,7 +43,6 @@ def lift_positions(graph: LoweringGraph, node: Node, context: Context) -> None:
     graph.move_behind(node, x)
     graph.rewire(view, inputs=[added, *view.inputs[1:]], outputs=[middle])
     graph.rewire(turn, inputs=[middle], outputs=[result])
-    graph.rewrites["swap_transpose_add"] += 1
 
 
 @on("Transpose")
@@ -64,7 +63,6 @@ def turn_shared(graph: LoweringGraph, node: Node, context: Context) -> None:
     name = graph.unique(f"{view.name}_sw")
     last = graph.transpose(x, (0, 2, 3, 1), turn.name, name, before=following)
     graph.reshape(last, graph.shape(result), view.name, result, before=following)
-    graph.rewrites["swap_reshape_transpose"] += 1
 
 
 def _turned_rows(graph: LoweringGraph, turn: Node | None) -> tuple[Node, Node] | tuple[None, None]:
@@ -244,7 +242,6 @@ def _carry(graph: LoweringGraph, node: Node, shape: _Shape) -> None:
     for view in views:
         if view is not None and view in graph and graph.unread(view.outputs[0]):
             graph.remove(view)
-    graph.rewrites["swap_reshape"] += 1
 
 
 def push_splits(graph: LoweringGraph, context: Context) -> bool:
@@ -294,7 +291,6 @@ def _before_split(graph: LoweringGraph, node: Node) -> bool:
         graph.remove(reader)
     outputs = [reader.outputs[0] for reader in readers]
     graph.rewire(node, inputs=[moved, *node.inputs[1:]], outputs=outputs)
-    graph.rewrites["reduce_op_around_split"] += 1
     return True
 
 
@@ -335,7 +331,6 @@ def _turn_before_split(graph: LoweringGraph, node: Node) -> bool:
             graph.transpose(result, inverse(perm), name, part, before=following)
     node.attributes["axis"] = perm.index(node.int("axis") % 4)
     graph.rewire(node, inputs=[moved, *node.inputs[1:]], outputs=outputs)
-    graph.rewrites["reduce_tp_in_mesh"] += 1
     return True
 
 

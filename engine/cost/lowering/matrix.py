@@ -28,10 +28,8 @@ def _gemm(graph: LoweringGraph, node: Node) -> None:
     bias = node.inputs[2] if len(node.inputs) > 2 and node.inputs[2] else ""
     if graph.is_const(node.inputs[1]):
         _constant_right(graph, node, turned, bias)
-        graph.rewrites["convert_gemm_by_exmatmul"] += 1
     elif not graph.is_const(node.inputs[0]):
         _two_features(graph, node, turned, bias)
-        graph.rewrites["convert_gemm_by_exmatmul"] += 1
 
 
 def _matmul(graph: LoweringGraph, node: Node) -> None:
@@ -46,7 +44,6 @@ def _matmul(graph: LoweringGraph, node: Node) -> None:
         _constant_right(graph, node, (False, False), "")
     else:
         _two_features(graph, node, (False, False), "")
-    graph.rewrites["convert_matmul_to_exmatmul"] += 1
 
 
 def _constant_right(graph: LoweringGraph, node: Node, turned: tuple[bool, bool], bias: str) -> None:
@@ -159,7 +156,6 @@ def make_convolutions(graph: LoweringGraph, node: Node, context: Context) -> Non
         channels = graph.shape(node.inputs[1])[0]
         bias = graph.add_tensor(f"{node.name}_b", (channels,), "float32", _zero)
         graph.rewire(node, inputs=[*node.inputs, bias])
-    graph.rewrites["convert_exmatmul_to_conv"] += 1
 
 
 def _zero() -> np.ndarray:
@@ -182,7 +178,6 @@ def fuse_constants(graph: LoweringGraph, context: Context) -> bool:
             if not _takes(graph, node, reader):
                 break
             _take(graph, node, reader)
-            graph.rewrites[f"fuse_exmatmul_{reader.op.lower()}"] += 1
             changed = True
     return changed
 

@@ -20,7 +20,6 @@ def divide_by_multiplying(graph: LoweringGraph, node: Node, context: Context) ->
     """Division by a constant is a multiplication: ``_2mul``."""
     if len(node.inputs) == 2 and graph.is_const(node.inputs[1]):
         graph.become(node, "Mul", graph.fresh(f"{node.name}_2mul"))
-        graph.rewrites["convert_div_to_mul"] += 1
 
 
 @on(*_WEIGHTED)
@@ -42,7 +41,6 @@ def merge_constants(graph: LoweringGraph, node: Node, context: Context) -> None:
         graph.absorb(node, follower)
         if len(node.inputs) < 3 and follower.op != "Mul":
             _add_bias(graph, node, f"{node.name}_bias")
-        graph.rewrites[f"fuse_{follower.op.lower()}_into_conv"] += 1
 
 
 def _add_bias(graph: LoweringGraph, node: Node, name: str) -> None:
@@ -70,7 +68,6 @@ def merge_scales_forward(graph: LoweringGraph, node: Node, context: Context) -> 
     reader.sources = (*reader.sources, *node.sources)
     graph.remove(node)
     graph.replace_reads(node.outputs[0], data)
-    graph.rewrites["fuse_mul_into_conv2"] += 1
 
 
 @on("Reshape")
@@ -90,7 +87,6 @@ def merge_flattening(graph: LoweringGraph, node: Node, context: Context) -> None
     reader.sources = (*reader.sources, *node.sources)
     reader.attributes["kernel_shape"] = list(shape[2:])
     graph.rewire(reader, inputs=[node.inputs[0], filters, *reader.inputs[2:]])
-    graph.rewrites["fuse_reshape_into_conv"] += 1
 
 
 @on("Add")
@@ -110,7 +106,6 @@ def merge_branches(graph: LoweringGraph, node: Node, context: Context) -> None:
         ):
             graph.absorb(maker, node)
             graph.move_behind(maker, data)
-            graph.rewrites["fuse_branch_add_into_conv"] += 1
             break
 
 

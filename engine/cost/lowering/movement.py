@@ -39,7 +39,6 @@ def make_reshapes(graph: LoweringGraph, node: Node, context: Context) -> None:
         name = f"{node.name}_2rs"
         inputs = [node.inputs[0], graph.add_numbers(f"{name}_i1", *graph.shape(node.outputs[0]))]
         graph.become(node, "Reshape", name, inputs=inputs, attributes={})
-        graph.rewrites["convert_to_reshape"] += 1
 
 
 @on("Mul", *_ACTIVATIONS)
@@ -67,7 +66,6 @@ def work_early(graph: LoweringGraph, node: Node, context: Context) -> None:
         graph.remove(move)
         graph.rewire(move, inputs=[early, *move.inputs[1:]], outputs=[result])
         graph.insert(move, before=following)
-        graph.rewrites[f"swap_{move.op.lower()}_{node.op.lower()}"] += 1
 
 
 @dataclass(slots=True)
@@ -288,7 +286,6 @@ def _rebuild(
         graph.remove(node)
     for leaf, here in placed:
         _hand_over(graph, leaf, here.tensor, root)
-    graph.rewrites["tidy_movements"] += 1
 
 
 def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | None]:

@@ -71,7 +71,6 @@ def _behind(graph: LoweringGraph, node: Node) -> bool:
     if not moves:
         return False
     _go_behind(graph, node, moves)
-    graph.rewrites["swap_transpose_conv"] += 1
     return True
 
 
@@ -85,7 +84,6 @@ def _passed(graph: LoweringGraph, node: Node) -> bool:
         if neighbour is None or neighbour.op != "Conv" or not neighbour.int("constant"):
             return False
     _go_behind(graph, node, moves)
-    graph.rewrites["swap_transpose_activation"] += 1
     return True
 
 
@@ -101,7 +99,6 @@ def _lifted(graph: LoweringGraph, node: Node) -> bool:
     graph.remove(after)
     moved = graph.transpose(x, perm, after.name, graph.unique(f"{x}_sw"), before=node)
     graph.rewire(node, inputs=[moved, *node.inputs[1:]], outputs=[result])
-    graph.rewrites["swap_conv_transpose"] += 1
     return True
 
 
@@ -126,5 +123,4 @@ def _batched(graph: LoweringGraph, node: Node) -> bool:
     graph.rewire(node, inputs=[x, *node.inputs[1:]], outputs=[batched])
     graph.rewire(after, inputs=[batched])
     after.attributes["perm"] = [order[axis] for axis in second]
-    graph.rewrites["opt_tp_batch_conv_tp"] += 1
     return True

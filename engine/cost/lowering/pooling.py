@@ -115,7 +115,6 @@ def _mean_filter(
             "depthwise": 1,
         },
     )
-    graph.rewrites["convert_pool_to_conv"] += 1
 
 
 def filters(
@@ -152,7 +151,6 @@ def _in_steps(graph: LoweringGraph, node: Node, suffix: str) -> None:
         if last:
             break
     graph.remove(node)
-    graph.rewrites["tile_global_pool"] += 1
 
 
 def _one_value(graph: LoweringGraph, node: Node) -> None:
@@ -168,7 +166,6 @@ def _one_value(graph: LoweringGraph, node: Node) -> None:
     name = f"{out}_mp_tile#1"
     sizes = graph.add_unknown(f"{name}_i1", (4,), "int64")
     graph.put("Expand", name, [pooled, sizes], [out], after=node)
-    graph.rewrites["convert_maxpool_to_maxpool_tile"] += 1
 
 
 def _smaller_pools(graph: LoweringGraph, node: Node, kernel: int, pads: tuple[int, ...]) -> None:
@@ -205,4 +202,3 @@ def _smaller_pools(graph: LoweringGraph, node: Node, kernel: int, pads: tuple[in
         )
         data = wrote
     graph.remove(node)
-    graph.rewrites["tiling_maxpool"] += 1

@@ -28,7 +28,6 @@ def flatten_scores(graph: LoweringGraph, context: Context) -> None:
             _split_rows(graph, group)
             _flatten(graph, group)
             _turn_first(graph, group[0])
-            graph.rewrites["swap_reshape_softmax"] += 1
 
 
 def _without_zeros(graph: LoweringGraph, group: list[Node]) -> list[Node]:
@@ -39,7 +38,6 @@ def _without_zeros(graph: LoweringGraph, group: list[Node]) -> list[Node]:
             continue
         array = graph.array(mask)
         if array is not None and not array.any() and graph.bypass(node):
-            graph.rewrites["remove_invalid_add"] += 1
             return [member for member in group if member is not node]
     return group
 
@@ -72,7 +70,6 @@ def _turn_first(graph: LoweringGraph, product: Node) -> None:
     graph.remove(view)
     graph.rewire(scale, inputs=[wide, factor], outputs=[scaled])
     graph.transpose(scaled, (0, 2, 1), flat, before=product)
-    graph.rewrites["swap_mul_transpose"] += 1
 
 
 def _flatten(graph: LoweringGraph, group: list[Node]) -> None:
@@ -181,4 +178,3 @@ def _gather(graph: LoweringGraph, view: Node, split: Node, turns: list[Node]) ->
         graph.reshape(piece, whole, result, before=turn)
         graph.remove(turn)
     graph.remove(view)
-    graph.rewrites["reduce_reshape_op_around_split"] += 1

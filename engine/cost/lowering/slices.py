@@ -38,7 +38,6 @@ def merge_pads(graph: LoweringGraph, node: Node, context: Context) -> None:
         reader.attributes["count_include_pad"] = 1
     reader.sources = (*reader.sources, *node.sources)
     graph.bypass(node)
-    graph.rewrites["fuse_pad_into_conv"] += 1
 
 
 @on("Conv")
@@ -63,7 +62,6 @@ def merge_cuts(graph: LoweringGraph, node: Node, context: Context) -> None:
         return
     node.attributes["pads"] = list(pads)
     graph.absorb(node, reader)
-    graph.rewrites["fuse_slice_into_conv"] += 1
 
 
 @on("Pad")
@@ -95,9 +93,6 @@ def merge_channel_pads(graph: LoweringGraph, node: Node, context: Context) -> No
         graph.remove(node)
         graph.rewire(reader, inputs=[node.inputs[0], less, *reader.inputs[2:]])
         reader.sources = (*reader.sources, *node.sources)
-    else:
-        return
-    graph.rewrites["fuse_channel_pad"] += 1
 
 
 def drop_doubles(graph: LoweringGraph, context: Context) -> None:
@@ -125,7 +120,6 @@ def drop_doubles(graph: LoweringGraph, context: Context) -> None:
         graph.remove(gone)
         graph.replace_reads(gone.outputs[0], kept.outputs[0])
         kept.sources = (*kept.sources, *gone.sources)
-        graph.rewrites[f"remove_parallel_{node.op.lower()}"] += 1
 
 
 def join_slices(graph: LoweringGraph, context: Context) -> None:
@@ -162,7 +156,6 @@ def join_slices(graph: LoweringGraph, context: Context) -> None:
         )
         for node in ordered:
             graph.remove(node)
-        graph.rewrites["replace_parallel_slice_by_split"] += 1
 
 
 def find_rolls(graph: LoweringGraph, context: Context) -> None:
@@ -185,7 +178,6 @@ def find_rolls(graph: LoweringGraph, context: Context) -> None:
         _roll(graph, name, split.inputs[0], axis, node, (*split.sources, *node.sources))
         graph.remove(node)
         graph.remove(split)
-        graph.rewrites["fuse_channel_shuffle_split_concat_to_gather"] += 1
     for node in graph:
         if node.op == "Reshape":
             _join_rolls(graph, node)
@@ -215,7 +207,6 @@ def _join_rolls(graph: LoweringGraph, view: Node) -> None:
     _roll(graph, f"{first.name}#1", data, 1, view, (*first.sources, *second.sources))
     for node in (view, second, first):
         graph.remove(node)
-    graph.rewrites["fuse_gather_gather_reshape"] += 1
 
 
 def _small(graph: LoweringGraph, tensor: str) -> tuple[int, ...]:

@@ -39,9 +39,6 @@ def spell_elementwise(graph: LoweringGraph, node: Node, context: Context) -> Non
         number = f"{others[0]}_negative"
         graph.add_tensor(number, kept.shape, kept.dtype, lambda: -values())
         graph.become(node, "Add", graph.fresh(f"{node.name}_2add"), inputs=[x, number])
-    else:
-        return
-    graph.rewrites["spell_elementwise"] += 1
 
 
 def _add_up(graph: LoweringGraph, node: Node) -> None:
@@ -56,7 +53,6 @@ def _add_up(graph: LoweringGraph, node: Node) -> None:
             added = graph.add_tensor(f"{name}_o", entry.shape, entry.dtype)
         graph.put("Add", name, [total, term], [added], before=following, sources=node.sources)
         total = added
-    graph.rewrites["convert_sum_to_add"] += 1
 
 
 @on("CumSum")
@@ -86,7 +82,6 @@ def spell_running_sums(graph: LoweringGraph, node: Node, context: Context) -> No
         graph.transpose(sums, (0, 2, 1, 3), f"{back}_tp", result, before=following)
     elif axis == 3:
         graph.reshape(sums, shape, back, result, before=following)
-    graph.rewrites["convert_cumsum_to_matmul"] += 1
 
 
 @on("Concat")
@@ -126,7 +121,6 @@ def spell_focus(graph: LoweringGraph, node: Node, context: Context) -> None:
         graph.transpose(pixels, (0, 2, 3, 1), f"{name}_tp", result, before=following)
     for tensor in node.inputs:
         conv.sources = (*conv.sources, *_drop_chain(graph, tensor))
-    graph.rewrites["convert_slice_concat_to_conv"] += 1
 
 
 def _first_slice(graph: LoweringGraph, tensor: str) -> str:

@@ -31,7 +31,6 @@ def tile_filters(graph: LoweringGraph, context: Context) -> None:
         sizes = tile_sizes(graph, node, context)
         if len(sizes) > 1:
             _cut(graph, node, sizes, splits)
-            graph.rewrites["tiling_conv_channelin"] += 1
 
 
 def tile_sizes(graph: LoweringGraph, node: Node, context: Context) -> list[int]:
@@ -63,7 +62,6 @@ def halve_filters(graph: LoweringGraph, context: Context) -> None:
         count = -(-channels // most)
         if count > 1:
             _halve(graph, node, [most] * (count - 1) + [channels - most * (count - 1)])
-            graph.rewrites["tile_channel"] += 1
 
 
 def _dense(graph: LoweringGraph, node: Node) -> tuple[int, int] | None:
