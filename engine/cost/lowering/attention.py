@@ -171,8 +171,7 @@ def _comes_from(graph: LoweringGraph, tensor: str) -> bool:
     """Whether a tensor is a product of two matrices, scaled or not."""
     maker = graph.producer(tensor)
     if maker is not None and maker.op in ("Mul", "Div"):
-        data = next((name for name in maker.inputs if not graph.is_const(name)), "")
-        maker = graph.producer(data) if data else None
+        maker = graph.producer(graph.feature(maker))
     return maker is not None and maker.op == "MatMul"
 
 
@@ -183,12 +182,12 @@ def _sdpa(graph: LoweringGraph, group: list[Node]) -> None:
     for tensor in (query, key):
         scale = _scale(graph, tensor, first)
         if scale is not None:
-            data = next(operand for operand in scale.inputs if not graph.is_const(operand))
+            data = graph.feature(scale)
             query, key = (data, key) if tensor == query else (query, data)
             group = [scale, *group]
     scale = _scale(graph, key, first)
     if scale is not None and scale.op == "Mul":
-        key = next(operand for operand in scale.inputs if not graph.is_const(operand))
+        key = graph.feature(scale)
         group = [scale, *group]
     parts = [_turned(graph, query, last), _wide(graph, key, last), _turned(graph, value, last)]
     # Only of four dimensions it is found at once; else when the matrices have become exMatMul.
@@ -215,14 +214,14 @@ def _scale(graph: LoweringGraph, tensor: str, reader: Node) -> Node | None:
 
 def _foldable(graph: LoweringGraph, scale: Node) -> bool:
     """Whether a scale goes into the weight of the matrix that it follows."""
-    data = next((tensor for tensor in scale.inputs if not graph.is_const(tensor)), "")
+    data = graph.feature(scale)
     for _ in range(4):
         maker = graph.maker(data, "Add", "MatMul", "Reshape", "Transpose", alone=True)
         if maker is None:
             return False
         if maker.op == "MatMul":
             return any(graph.is_const(tensor) for tensor in maker.inputs)
-        data = next((tensor for tensor in maker.inputs if not graph.is_const(tensor)), "")
+        data = graph.feature(maker)
     return False
 
 

@@ -221,9 +221,7 @@ def _norm(
     inputs = [start if wide == turned else graph.reshape(start, wide, before=last)]
     normed = end = graph.add_tensor(name, wide, graph.tensors[x].dtype)
     for number, const in enumerate(consts):
-        kept = graph.tensors[const]
-        channels = (1, wide[1], 1, 1)
-        inputs.append(graph.add_tensor(f"{name}_c{number}", channels, kept.dtype, kept.values))
+        inputs.append(graph.reshaped(const, (1, wide[1], 1, 1), f"{name}_c{number}"))
     if wide != turned:
         end = graph.reshape(normed, turned, f"{name}_rs", "" if moves else result, before=last)
     if moves:
@@ -278,10 +276,9 @@ def _window(graph: LoweringGraph, before: Node, turn: Node) -> None:
     flat = graph.reshape(x, whole, before=turn)
     data = graph.transpose(flat, (0, 3, 1, 2), before=turn)
     name = f"{turn.name}_2win"
-    wide = (1, channels, *end)
-    windowed = graph.add_tensor(name, wide, graph.tensors[x].dtype)
-    graph.put(
-        "exWindow", name, [data], [windowed], before=turn, sources=(*before.sources, *turn.sources)
+    sources = (*before.sources, *turn.sources)
+    windowed = graph.write(
+        "exWindow", name, [data], (1, channels, *end), before=turn, sources=sources
     )
     back = graph.transpose(windowed, (0, 2, 3, 1), f"{windowed}_tp", before=turn)
     graph.replace_reads(result, back)

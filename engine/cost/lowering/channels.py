@@ -92,9 +92,10 @@ def merge_picks(graph: LoweringGraph, node: Node, context: Context) -> None:
         and reader.int("group", 1) == 1
         and graph.shape(node.inputs[1])[0] == graph.shape(node.inputs[1])[1]
     ):
-        weight = graph.tensors[reader.inputs[1]]
-        shape = (weight.shape[0], graph.shape(node.inputs[0])[1], *weight.shape[2:])
-        graph.add_tensor(weight.name, shape, weight.dtype, weight.values)
+        weight = reader.inputs[1]
+        outputs, _, *kernel = graph.shape(weight)
+        shape = (outputs, graph.shape(node.inputs[0])[1], *kernel)
+        graph.reshaped(weight, shape, weight)
         reader.sources = (*reader.sources, *node.sources)
         graph.bypass(node)
 

@@ -227,10 +227,8 @@ def widen_node(graph: LoweringGraph, node: Node) -> None:
             continue
         if at > 0 and node.op in ("Clip", "Gather", "Slice", "Split"):
             continue
-        kept = graph.tensors[name]
-        if kept.const:
-            label = graph.unique(f"{name}_4d")
-            inputs[at] = graph.add_tensor(label, wide, kept.dtype, kept.values)
+        if graph.is_const(name):
+            inputs[at] = graph.reshaped(name, wide, graph.unique(f"{name}_4d"))
         else:
             inputs[at] = graph.reshape(name, wide, before=node)
     results = list(node.outputs)

@@ -166,6 +166,10 @@ class LoweringGraph:
         """Its inputs that are no constants."""
         return [tensor for tensor in node.inputs if tensor and not self.is_const(tensor)]
 
+    def feature(self, node: Node) -> str:
+        """The first of them; empty where there is none."""
+        return next(iter(self.features(node)), "")
+
     def breadth_first(self) -> list[Node]:
         """The nodes as a queue gives them: readers of a node stand behind those of earlier ones."""
         missing = {
@@ -217,6 +221,21 @@ class LoweringGraph:
 
         self.tensors[name] = Tensor(name, shape, dtype, zeros, filled=True)
         return name
+
+    def reshaped(
+        self,
+        const: str,
+        shape: tuple[int, ...],
+        name: str,
+        change: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> str:
+        """Make a constant of another one, in another shape; ``change`` gives it other numbers."""
+        entry = self.tensors[const]
+        values = entry.values
+        if change is not None and values is not None:
+            numbers, changed = values, change
+            return self.add_tensor(name, shape, entry.dtype, lambda: changed(numbers()))
+        return self.add_tensor(name, shape, entry.dtype, values)
 
     def like(self, tensor: str, shape: tuple[int, ...], name: str) -> str:
         """Make a tensor of the dtype of another one, of a name that no tensor has."""
@@ -298,7 +317,7 @@ class LoweringGraph:
         """
         name = name or self.unique(f"{tensor}_rs")
         inputs = [tensor, self.add_numbers(f"{name}_i1", *shape)]
-        return self._move("Reshape", inputs, shape, name, output, {}, before, sources)
+        return self.write("Reshape", name, inputs, shape, output, before=before, sources=sources)
 
     def transpose(
         self,
@@ -314,23 +333,33 @@ class LoweringGraph:
         name = name or self.unique(f"{tensor}_tp")
         shape = tuple(self.shape(tensor)[axis] for axis in perm)
         axes: dict[str, JsonValue] = {"perm": list(perm)}
-        return self._move("Transpose", [tensor], shape, name, output, axes, before, sources)
+        return self.write(
+            "Transpose", name, [tensor], shape, output, axes, before=before, sources=sources
+        )
 
-    def _move(
+    def write(
         self,
         op: str,
+        name: str,
         inputs: list[str],
         shape: tuple[int, ...],
-        name: str,
-        output: str,
-        attributes: dict[str, JsonValue],
-        before: Node | None,
-        sources: tuple[str, ...],
+        output: str = "",
+        attributes: dict[str, JsonValue] | None = None,
+        *,
+        before: Node | None = None,
+        behind: str = "",
+        sources: tuple[str, ...] | None = None,
     ) -> str:
+        """As :meth:`put` with what it writes: a tensor of the dtype of the first input.
+
+        It has the name of the node if no other is given; one that is there stays as it is.
+        """
         output = output or name
         if output not in self.tensors:
             self.add_tensor(output, shape, self.tensors[inputs[0]].dtype)
-        self.put(op, name, inputs, [output], attributes, before=before, sources=sources)
+        self.put(
+            op, name, inputs, [output], attributes, before=before, behind=behind, sources=sources
+        )
         return output
 
     def work_in(

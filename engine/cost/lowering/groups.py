@@ -36,15 +36,13 @@ def rewrite_groups(graph: LoweringGraph, context: Context) -> None:
         if (cout, part) == (group, 1):
             node.attributes["depthwise"] = 1
             name = f"{weight.name}_depthwise" if weight.name in read_otherwise else weight.name
-            depthwise_weight = graph.add_tensor(
-                name, (1, cout, *kernel), weight.dtype, weight.values
-            )
+            dims = (1, cout, *kernel)
+            depthwise_weight = graph.add_tensor(name, dims, weight.dtype, weight.values)
             graph.rewire(node, inputs=[node.inputs[0], depthwise_weight, *node.inputs[2:]])
         elif part % context.whole_channels or group > _MOST_PARTS:
             name = graph.fresh(node.name)
-            dense = graph.add_tensor(
-                f"{name}_i1", (cout, part * group, *kernel), weight.dtype, weight.values
-            )
+            dims = (cout, part * group, *kernel)
+            dense = graph.add_tensor(f"{name}_i1", dims, weight.dtype, weight.values)
             graph.rewire(node, inputs=[node.inputs[0], dense, *node.inputs[2:]])
             node.name = name
             node.attributes["group"] = 1
@@ -80,16 +78,15 @@ def _write_out(graph: LoweringGraph, node: Node, group: int) -> None:
     dtype = graph.tensors[data].dtype
     results = [graph.add_tensor(f"{result}_branch{at}", out, dtype) for at in range(group)]
     graph.put("Split", node.name, [data], parts, {"axis": 1}, before=node)
-    weight, *biases = (graph.tensors[tensor] for tensor in node.inputs[1:3])
+    weight, *biases = node.inputs[1:3]
+    first, *rest = graph.shape(weight)
+    shape = (first // group, *rest)
     for at in range(group):
-        shape = (weight.shape[0] // group, *weight.shape[1:])
-        filters = f"{weight.name}_branch{at}"  # one of all nodes that read the weight
+        filters = f"{weight}_branch{at}"  # one of all nodes that read the weight
         if graph.shape(filters) not in ((), shape):
             filters = graph.unique(filters)
-        inputs = [parts[at], graph.add_tensor(filters, shape, weight.dtype, weight.values)]
-        for bias in biases:
-            own = f"{bias.name}_branch{at}"
-            inputs.append(graph.add_tensor(own, (cout // group,), bias.dtype, bias.values))
+        inputs = [parts[at], graph.reshaped(weight, shape, filters)]
+        inputs += [graph.reshaped(bias, (cout // group,), f"{bias}_branch{at}") for bias in biases]
         name, attributes = f"{node.name}_group_{at}", {**node.attributes, "group": 1}
         graph.put(node.op, name, inputs, [results[at]], attributes, kind=node.kind, before=node)
     sources = node.sources

@@ -132,7 +132,7 @@ def _source(graph: LoweringGraph, tensor: str) -> Node | None:
     """The MatMul with a constant that a tensor comes from, a bias in between."""
     added = graph.maker(tensor, "Add")
     if added is not None:
-        data = next((name for name in added.inputs if not graph.is_const(name)), "")
+        data = graph.feature(added)
         tensor = data if graph.only_reader(data) is added else ""
     matrix = graph.maker(tensor, "MatMul")
     return matrix if matrix is not None and graph.is_const(matrix.inputs[1]) else None

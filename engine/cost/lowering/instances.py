@@ -49,11 +49,11 @@ def _groups(graph: LoweringGraph, node: Node, maker: Node, context: Context) -> 
     else:
         wide = (groups, part * math.prod(size), 1, 1)
         data = graph.reshape(node.inputs[0], wide, before=node)
-    normed = graph.like(x, wide, name)
     numbers = _numbers(graph, node)
-    graph.put("exNorm", name, [data, *numbers], [normed], before=node)
+    normed = graph.unique(name)
+    graph.write("exNorm", name, [data, *numbers], wide, normed, before=node)
     graph.reshape(normed, graph.shape(result), f"{name}_rs", result, before=node)
-    _finish(graph, node)
+    graph.remove(node)
     if graph.unread(maker.outputs[0]):
         graph.remove(maker)
 
@@ -69,20 +69,19 @@ def _channels(graph: LoweringGraph, node: Node, *, plain: bool) -> None:
     data = graph.reshape(turned, wide, before=node)
     numbers = _numbers(graph, node) if plain else []
     name = f"{node.name}#1" if plain and not numbers else f"{data}_norm"
-    output = graph.like(x, wide, name)
-    graph.put("exNorm", name, [data, *numbers], [output], {"pixels": 1}, before=node)
+    inputs = [data, *numbers]
+    output = graph.write(
+        "exNorm", name, inputs, wide, graph.unique(name), {"pixels": 1}, before=node
+    )
     for op, operand in zip(("Mul", "Add"), node.inputs[1:] if not plain else (), strict=False):
-        kept = graph.tensors[operand]
-        label = graph.unique(f"{operand}_4d")
-        number = graph.add_tensor(label, (1, 1, 1, shape[1]), kept.dtype, kept.values)
+        columns = graph.reshaped(operand, (1, 1, 1, shape[1]), graph.unique(f"{operand}_4d"))
         name = f"{name}_{op.lower()}"
-        read, output = output, graph.like(x, wide, name)
-        graph.put(op, name, [read, number], [output], before=node)
+        output = graph.write(op, name, [output, columns], wide, graph.unique(name), before=node)
     label = f"{node.name}#1_rs"
     map_of = tuple(shape[axis] for axis in there)
     end = graph.reshape(output, map_of, graph.unique(label), before=node)
     graph.transpose(end, back, f"{label}_tp", result, before=node)
-    _finish(graph, node)
+    graph.remove(node)
 
 
 @on("exNorm")
@@ -151,10 +150,6 @@ def _turn(
     second.inputs[0], second.outputs = between, [end]
     graph.insert(first, before=anchor[0] if anchor else None)
     graph.insert(second, after=first)
-
-
-def _finish(graph: LoweringGraph, node: Node) -> None:
-    graph.remove(node)
 
 
 def _numbers(graph: LoweringGraph, node: Node) -> list[str]:

@@ -38,15 +38,14 @@ def spread_transposed(graph: LoweringGraph, node: Node, context: Context) -> Non
         return
     if all(context.upsamples(stride) for stride in strides):
         return
-    data, weight = node.inputs[0], graph.tensors[node.inputs[1]]
-    kernel = weight.shape[2:]
+    data, weight = node.inputs[:2]
+    inputs, outputs, *kernel = graph.shape(weight)
     sides = zip(graph.shape(node.outputs[0])[2:], kernel, strict=True)
     size = (out + side - 1 for out, side in sides)
     name = graph.unique(f"{data}_pad")
-    wide = graph.like(data, (*graph.shape(data)[:2], *size), name)
-    graph.put("exConvTransposePad", name, [data], [wide], before=node)
-    shape = (weight.shape[1], weight.shape[0], *kernel)
-    turned = graph.add_tensor(f"{weight.name}_turned", shape, weight.dtype, weight.values)
+    shape = (*graph.shape(data)[:2], *size)
+    wide = graph.write("exConvTransposePad", name, [data], shape, before=node)
+    turned = graph.reshaped(weight, (outputs, inputs, *kernel), f"{weight}_turned")
     graph.become(
         node,
         "Conv",
@@ -104,13 +103,13 @@ def _split(graph: LoweringGraph, node: Node) -> None:
     data = _padded(graph, node, axis)
     out = graph.shape(node.outputs[0])
     dtype = graph.tensors[data].dtype
-    weight = graph.tensors[node.inputs[1]]
+    weight = node.inputs[1]
     parts: list[Node] = []
     before = node
     for at, start in enumerate(range(0, kernel[axis], _LONGEST_KERNEL)):
         length = min(_LONGEST_KERNEL, kernel[axis] - start)
         name = graph.fresh(f"{_stem(graph, data)}_slice")
-        shape, dims = list(graph.shape(data)), list(weight.shape)
+        shape, dims = list(graph.shape(data)), list(graph.shape(weight))
         shape[2 + axis] += length - kernel[axis]
         dims[2 + axis] = length
         numbers = (start, start + shape[2 + axis], 2 + axis, 1)
@@ -121,11 +120,11 @@ def _split(graph: LoweringGraph, node: Node) -> None:
         before = graph.put(
             "Slice", name, [data, *ends], [cut], place, before=before, sources=node.sources
         )
-        filters = graph.add_tensor(f"{name}_conv_i1", tuple(dims), weight.dtype, weight.values)
+        filters = graph.reshaped(weight, tuple(dims), f"{name}_conv_i1")
         result = graph.add_tensor(f"{name}_conv_o", out, dtype)
         pads = [pad if side % 2 != axis else 0 for side, pad in enumerate(_pads(node))]
         bias = node.inputs[2:] if not start else []
-        attributes = {**node.attributes, "pads": list(pads), "part": at + 1, "biased": bool(bias)}
+        attributes = {**node.attributes, "pads": [*pads], "part": at + 1, "biased": bool(bias)}
         inputs = [cut, filters, *bias]
         parts.append(graph.put("Conv", f"{name}_conv", inputs, [result], attributes, before=node))
     _add_up(graph, node, parts)
@@ -156,12 +155,9 @@ def _padded(graph: LoweringGraph, node: Node, axis: int) -> str:
     label = graph.fresh(f"{stem}_pad")
     if stem != data and graph.shape(data)[:3] == (1, 1, 1):
         return _padded_row(graph, node, label, stem)
-    shape = list(graph.shape(data))
-    shape[2 + axis] += pads[axis] + pads[axis + 2]
-    padded = graph.add_tensor(label, tuple(shape), graph.tensors[data].dtype)
-    numbers = graph.add_unknown(f"{label}_i1", (8,), "int64")
-    graph.put("Pad", label, [data, numbers], [padded], before=node)
-    return padded
+    size = list(graph.shape(data)[2:])
+    size[axis] += pads[axis] + pads[axis + 2]
+    return _widened(graph, node, label, *size)
 
 
 def _padded_row(graph: LoweringGraph, node: Node, label: str, stem: str) -> str:
@@ -171,9 +167,8 @@ def _padded_row(graph: LoweringGraph, node: Node, label: str, stem: str) -> str:
     column = (1, length, 1, 1)
     data = graph.reshape(stem, column, f"{stem}_rs", graph.unique(f"{stem}_rs"), before=node)
     shape = (1, length + before + behind, 1, 1)
-    padded = graph.add_tensor(label, shape, graph.tensors[stem].dtype)
     numbers = graph.add_numbers(f"{label}_i1", 0, before, 0, 0, 0, behind, 0, 0)
-    graph.put("Pad", label, [data, numbers], [padded], before=node)
+    padded = graph.write("Pad", label, [data, numbers], shape, before=node)
     last = (graph.shape(node.inputs[1])[3] - 1) // _LONGEST_KERNEL
     name = f"{label}_slice#{last}_rs" if last else f"{label}_slice_rs"
     old = graph.maker(node.inputs[0], alone=True)
@@ -221,7 +216,8 @@ def pad_widely(graph: LoweringGraph, node: Node, context: Context) -> None:
     size = graph.shape(node.inputs[0])[2:]
     if len(pads) == 4 and len(size) == 2 and max(pads) > _WIDEST_PAD:
         whole = (size[0] + pads[0] + pads[2], size[1] + pads[1] + pads[3])
-        graph.rewire(node, inputs=[_widened(graph, node, whole), *node.inputs[1:]])
+        padded = _widened(graph, node, graph.fresh(f"{node.inputs[0]}_pad"), *whole)
+        graph.rewire(node, inputs=[padded, *node.inputs[1:]])
         node.attributes["pads"] = [0, 0, 0, 0]
 
 
@@ -232,22 +228,21 @@ def _pick_rows(graph: LoweringGraph, node: Node) -> None:
     rows = kernel * graph.shape(node.outputs[0])[2]
     data = node.inputs[0]
     if pads[0] or pads[2]:
-        data = _widened(graph, node, (height + 1, width))  # a row of zeros to pick from
+        label = graph.fresh(f"{data}_pad")
+        data = _widened(graph, node, label, height + 1, width)  # a row of zeros to pick from
     name = graph.fresh(f"{data}_gather")
-    picked = graph.add_tensor(name, (batch, channels, rows, width), graph.tensors[data].dtype)
-    order = graph.add_unknown(f"{name}_i1", (rows,), "int64")
-    graph.put("Gather", name, [data, order], [picked], {"axis": 2}, before=node)
+    inputs = [data, graph.add_unknown(f"{name}_i1", (rows,), "int64")]
+    shape = (batch, channels, rows, width)
+    picked = graph.write("Gather", name, inputs, shape, "", {"axis": 2}, before=node)
     graph.rewire(node, inputs=[picked, *node.inputs[1:]])
     node.attributes["strides"] = [kernel, node.ints("strides", (1, 1))[1]]
     node.attributes["dilations"] = [1, node.ints("dilations")[1]]
     node.attributes["pads"] = [0, pads[1], 0, pads[3]]
 
 
-def _widened(graph: LoweringGraph, node: Node, size: tuple[int, int]) -> str:
+def _widened(graph: LoweringGraph, node: Node, name: str, height: int, width: int) -> str:
+    """What a Pad writes that makes the map of a convolution so large."""
     data = node.inputs[0]
-    name = graph.fresh(f"{data}_pad")
-    shape = (*graph.shape(data)[:2], *size)
-    padded = graph.add_tensor(name, shape, graph.tensors[data].dtype)
+    shape = (*graph.shape(data)[:2], height, width)
     numbers = graph.add_unknown(f"{name}_i1", (8,), "int64")
-    graph.put("Pad", name, [data, numbers], [padded], before=node)
-    return padded
+    return graph.write("Pad", name, [data, numbers], shape, before=node)

@@ -257,11 +257,10 @@ def _carry(graph: LoweringGraph, node: Node, perm: tuple[int, ...]) -> None:
             label = label or turn.name
             continue
         turns = (reader for reader in graph.readers(tensor) if reader.op == "Transpose")
-        ready = next((turn for turn in turns if _perm(turn) == back), None)
-        if ready is not None and ready.outputs[0] != node.outputs[0]:
-            inputs.append(ready.outputs[0])
-        else:
-            inputs.append(graph.transpose(tensor, back, before=node, sources=node.sources))
+        ready = next((turn.outputs[0] for turn in turns if _perm(turn) == back), "")
+        if ready in ("", node.outputs[0]):
+            ready = graph.transpose(tensor, back, before=node, sources=node.sources)
+        inputs.append(ready)
     result = node.outputs[0]
     shape = graph.shape(result)
     turned = tuple(shape[tensor] for tensor in back)
@@ -289,17 +288,14 @@ def _drop_unread(graph: LoweringGraph, maker: Node | None) -> None:
 
 
 def _turned_const(graph: LoweringGraph, tensor: str, perm: tuple[int, ...], rank: int) -> str:
-    kept = graph.tensors[tensor]
-    if len(kept.shape) != rank or all(size == 1 for size in kept.shape):
+    before = graph.shape(tensor)
+    if len(before) != rank or all(size == 1 for size in before):
         return tensor
-    values = kept.values
-    shape = tuple(kept.shape[axis] for axis in perm)
-
-    def turned() -> np.ndarray:
-        array = values() if values is not None else np.zeros(0)
-        return np.transpose(array.reshape(kept.shape), perm)
-
-    return graph.add_tensor(graph.unique(f"{tensor}_sw"), shape, kept.dtype, turned)
+    shape = tuple(before[axis] for axis in perm)
+    name = graph.unique(f"{tensor}_sw")
+    return graph.reshaped(
+        tensor, shape, name, lambda array: np.transpose(array.reshape(before), perm)
+    )
 
 
 def _swap_operands(graph: LoweringGraph, context: Context) -> bool:

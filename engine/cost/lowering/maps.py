@@ -29,14 +29,11 @@ def lift_positions(graph: LoweringGraph, node: Node, context: Context) -> None:
     whole = graph.shape(other) in (rows, rows[1:]) and graph.shape(data) == rows
     if len(source) != 4 or source[:2] != (rows[0], rows[2]) or rows[0] != 1 or not whole:
         return
-    kept = graph.tensors[other]
-    values = kept.values
 
-    def turned() -> np.ndarray:
-        array = values() if values is not None else np.zeros(1)
+    def turned(array: np.ndarray) -> np.ndarray:
         return array.reshape(rows[1:]).T.reshape(source)
 
-    const = graph.add_tensor(graph.unique(f"{other}_sw"), source, kept.dtype, turned)
+    const = graph.reshaped(other, source, graph.unique(f"{other}_sw"), turned)
     added = graph.like(x, source, f"{view.name}_sw")
     middle = graph.like(x, (rows[0], rows[2], rows[1]), f"{turn.name}_sw")
     graph.rewire(node, inputs=[x, const], outputs=[added])

@@ -50,7 +50,6 @@ def _constant_right(graph: LoweringGraph, node: Node, turned: tuple[bool, bool],
     data, weight = node.inputs[:2]
     batch, rows, depth = _split(graph.shape(data), turned[0])
     columns = graph.shape(weight)[-2 if turned[1] else -1]
-    result = node.outputs[0]
     shape = graph.shape(data)
     if rows == 1 and batch > 1 and len(graph.shape(weight)) == 2 and not turned[0]:
         # One row in each of several: the compiler takes them as the rows of one.
@@ -58,17 +57,13 @@ def _constant_right(graph: LoweringGraph, node: Node, turned: tuple[bool, bool],
         x = _flat_left(graph, node, data, (math.prod(shape[:-1]), shape[-1]))
     else:
         x = _left(graph, node, data, (batch, depth, 1, rows), turned[0])
-    product = f"{result}_mm"
     groups = math.prod(graph.shape(weight)[:-2])
-    graph.add_tensor(product, (max(batch, groups), columns, 1, rows), graph.tensors[data].dtype)
-    inputs = [x, _weight(graph, node, weight, (groups * columns, depth, 1, 1))]
+    inputs = [x, graph.reshaped(weight, (groups * columns, depth, 1, 1), f"{node.name}_w")]
     if bias and graph.is_const(bias):
-        kept = graph.tensors[bias]
-        inputs.append(graph.add_tensor(f"{node.name}_b", (columns,), kept.dtype, kept.values))
-    _put(graph, node, inputs, product, constant=groups == 1)
-    back = graph.transpose(product, (0, 3, 2, 1), before=node)
-    graph.reshape(back, graph.shape(result), f"{back}_rs", result, before=node)
-    graph.remove(node)
+        inputs.append(graph.reshaped(bias, (columns,), f"{node.name}_b"))
+    wide = (max(batch, groups), columns, 1, rows)
+    product = _product(graph, node, inputs, wide, constant=groups == 1)
+    _end(graph, node, graph.transpose(product, (0, 3, 2, 1), before=node))
 
 
 def _flat_left(graph: LoweringGraph, node: Node, data: str, flat: tuple[int, int]) -> str:
@@ -96,36 +91,22 @@ def _left(graph: LoweringGraph, node: Node, data: str, shape: tuple[int, ...], t
 def _constant_left(graph: LoweringGraph, node: Node) -> None:
     weight, data = node.inputs[:2]
     batch, depth, columns = _split(graph.shape(data), False)
-    rows = graph.shape(weight)[-2]
-    result = node.outputs[0]
-    groups = math.prod(graph.shape(weight)[:-2])
+    *several, rows, _ = graph.shape(weight)
+    groups = math.prod(several)
     x = graph.reshape(data, (batch, depth, 1, columns), before=node)
-    product = f"{result}_mm"
-    graph.add_tensor(product, (max(batch, groups), rows, 1, columns), graph.tensors[data].dtype)
-    filters = _weight(graph, node, weight, (groups * rows, depth, 1, 1))
-    _put(graph, node, [x, filters], product, constant=groups == 1)
-    graph.reshape(product, graph.shape(result), f"{product}_rs", result, before=node)
-    graph.remove(node)
-
-
-def _weight(graph: LoweringGraph, node: Node, weight: str, shape: tuple[int, ...]) -> str:
-    kept = graph.tensors[weight]
-    return graph.add_tensor(f"{node.name}_w", shape, kept.dtype, kept.values)
+    filters = graph.reshaped(weight, (groups * rows, depth, 1, 1), f"{node.name}_w")
+    wide = (max(batch, groups), rows, 1, columns)
+    _end(graph, node, _product(graph, node, [x, filters], wide, constant=groups == 1))
 
 
 def _two_features(graph: LoweringGraph, node: Node, turned: tuple[bool, bool], bias: str) -> None:
     left, right = node.inputs[:2]
-    result = node.outputs[0]
     batch, rows, depth = _split(graph.shape(left), turned[0])
     x = _left(graph, node, left, (batch, depth, 1, rows), turned[0])
     other, depth, columns = _split(graph.shape(right), turned[1])
     y = _left(graph, node, right, (other, depth, 1, columns), not turned[1])
-    product = f"{result}_mm"
-    shape = (max(batch, other), rows, 1, columns)
-    graph.add_tensor(product, shape, graph.tensors[left].dtype)
-    _put(graph, node, [x, y, *([bias] if bias and graph.is_const(bias) else [])], product)
-    graph.reshape(product, graph.shape(result), f"{product}_rs", result, before=node)
-    graph.remove(node)
+    inputs = [x, y, *([bias] if bias and graph.is_const(bias) else [])]
+    _end(graph, node, _product(graph, node, inputs, (max(batch, other), rows, 1, columns)))
 
 
 def _split(shape: tuple[int, ...], turned: bool) -> tuple[int, int, int]:
@@ -136,13 +117,29 @@ def _split(shape: tuple[int, ...], turned: bool) -> tuple[int, int, int]:
     return math.prod(shape[:-2]), first, second
 
 
-def _put(
-    graph: LoweringGraph, node: Node, inputs: list[str], output: str, *, constant: bool = False
-) -> None:
+def _product(
+    graph: LoweringGraph,
+    node: Node,
+    inputs: list[str],
+    shape: tuple[int, ...],
+    *,
+    constant: bool = False,
+) -> str:
+    """The exMatMul of a node; what it writes."""
+    product = f"{node.outputs[0]}_mm"
+    graph.add_tensor(product, shape, graph.tensors[inputs[0]].dtype)
     flags = {flag: 1 for flag in ("batched", "gathered") if node.int(flag)}
     attributes: dict[str, JsonValue] = {**flags, **({"constant": 1} if constant else {})}
     name = f"{node.name}#1"
-    graph.put("exMatMul", name, inputs, [output], attributes, before=node, dtype=node.dtype)
+    graph.put("exMatMul", name, inputs, [product], attributes, before=node, dtype=node.dtype)
+    return product
+
+
+def _end(graph: LoweringGraph, node: Node, tensor: str) -> None:
+    """A Reshape of a tensor gives the node's result in its place."""
+    result = node.outputs[0]
+    graph.reshape(tensor, graph.shape(result), f"{tensor}_rs", result, before=node)
+    graph.remove(node)
 
 
 @on("exMatMul")
@@ -206,9 +203,7 @@ def _take(graph: LoweringGraph, node: Node, reader: Node) -> None:
     if not node.int("constant"):
         inputs.append(other)
     elif reader.op in ("Add", "Sub") and len(inputs) == 2:
-        kept = graph.tensors[other]
-        channels = graph.shape(result)[1]
-        inputs.append(graph.add_tensor(f"{node.name}_b", (channels,), kept.dtype, kept.values))
+        inputs.append(graph.reshaped(other, graph.shape(result)[1:2], f"{node.name}_b"))
     graph.absorb(node, reader)
     graph.rewire(node, inputs=inputs)
 

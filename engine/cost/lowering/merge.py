@@ -55,8 +55,7 @@ def merge_scales_forward(graph: LoweringGraph, node: Node, context: Context) -> 
     A BatchNormalization, which shifts, too, only where no zeros are padded behind it.
     """
     normal = node.op == "BatchNormalization"
-    data = next((tensor for tensor in node.inputs if not graph.is_const(tensor)), "")
-    reader = graph.reader(node.outputs[0], "Conv")
+    data, reader = graph.feature(node), graph.reader(node.outputs[0], "Conv")
     if not data or reader is None or not _is_affine(graph, node, data):
         return
     if reader.inputs[0] != node.outputs[0] or not graph.is_const(reader.inputs[1]):
@@ -80,9 +79,8 @@ def merge_flattening(graph: LoweringGraph, node: Node, context: Context) -> None
         return
     if graph.shape(reader.inputs[1])[1:] != out[1:]:
         return
-    weight = graph.tensors[reader.inputs[1]]
-    dims = (weight.shape[0], *shape[1:])
-    filters = graph.add_tensor(f"{weight.name}_map", dims, weight.dtype, weight.values)
+    weight = reader.inputs[1]
+    filters = graph.reshaped(weight, (*graph.shape(weight)[:1], *shape[1:]), f"{weight}_map")
     graph.remove(node)
     reader.sources = (*reader.sources, *node.sources)
     reader.attributes["kernel_shape"] = list(shape[2:])
@@ -116,8 +114,7 @@ def shift_rows(graph: LoweringGraph, node: Node, context: Context) -> None:
         return
     maker = graph.producer(node.inputs[0])
     while maker is not None and maker.op in ("Flatten", "Reshape", "Add"):
-        data = next((tensor for tensor in maker.inputs if not graph.is_const(tensor)), "")
-        maker = graph.producer(data) if data else None
+        maker = graph.producer(graph.feature(maker))
     if maker is None or maker.op != "MatMul" or not graph.is_const(maker.inputs[1]):
         return
     channels = graph.shape(node.inputs[0])[1]

@@ -105,16 +105,15 @@ def _flatten(graph: LoweringGraph, group: list[Node]) -> None:
 
 def _flat_const(graph: LoweringGraph, tensor: str, whole: tuple[int, ...]) -> str:
     """A mask for each of all heads."""
-    kept = graph.tensors[tensor]
-    if math.prod(kept.shape[:-2]) == 1:
-        whole = (1, 1, *(1, 1, *kept.shape)[-2:])
+    own = graph.shape(tensor)
+    if math.prod(own[:-2]) == 1:
+        whole = (1, 1, *(1, 1, *own)[-2:])
     shape = (whole[0] * whole[1], *whole[2:])
 
-    def spread() -> np.ndarray:
-        array = kept.values() if kept.values is not None else np.zeros(())
+    def spread(array: np.ndarray) -> np.ndarray:
         return np.broadcast_to(array, whole).reshape(shape)
 
-    return graph.add_tensor(graph.unique(f"{tensor}_sw"), shape, kept.dtype, spread)
+    return graph.reshaped(tensor, shape, graph.unique(f"{tensor}_sw"), spread)
 
 
 def _split_rows(graph: LoweringGraph, group: list[Node]) -> None:

@@ -87,9 +87,8 @@ def merge_channel_pads(graph: LoweringGraph, node: Node, context: Context) -> No
         and reader.int("group", 1) == 1
         and graph.shape(reader.inputs[1])[2:] == (1, 1)
     ):
-        kept = graph.tensors[reader.inputs[1]]
-        shape = (kept.shape[0], channels, 1, 1)
-        less = graph.add_tensor(f"{kept.name}_less", shape, kept.dtype, kept.values)
+        weight = reader.inputs[1]
+        less = graph.reshaped(weight, (*graph.shape(weight)[:1], channels, 1, 1), f"{weight}_less")
         graph.remove(node)
         graph.rewire(reader, inputs=[node.inputs[0], less, *reader.inputs[2:]])
         reader.sources = (*reader.sources, *node.sources)

@@ -34,10 +34,8 @@ def spell_elementwise(graph: LoweringGraph, node: Node, context: Context) -> Non
         number = graph.add_tensor(f"{node.name}_i1", minus.shape, "float32", lambda: minus)
         graph.become(node, "Mul", graph.fresh(f"{node.name}#1"), inputs=[x, number])
     elif len(others) == 1 and graph.is_const(others[0]):
-        kept = graph.tensors[others[0]]
-        values = kept.values or (lambda: np.zeros(kept.shape, np.float32))
-        number = f"{others[0]}_negative"
-        graph.add_tensor(number, kept.shape, kept.dtype, lambda: -values())
+        (other,) = others
+        number = graph.reshaped(other, graph.shape(other), f"{other}_negative", np.negative)
         graph.become(node, "Add", graph.fresh(f"{node.name}_2add"), inputs=[x, number])
 
 

@@ -160,10 +160,9 @@ def _part_of(
     dtype: str = "",
 ) -> None:
     """A convolution like ``node`` over some of its channels."""
-    weight = graph.tensors[node.inputs[1]]
-    first, second, *kernel = weight.shape
+    first, second, *kernel = graph.shape(node.inputs[1])
     shape = (first, channels, *kernel) if node.op == "Conv" else (channels, second, *kernel)
-    inputs = [data, graph.add_tensor(f"{name}_i1", shape, weight.dtype, weight.values)]
+    inputs = [data, graph.reshaped(node.inputs[1], shape, f"{name}_i1")]
     if bias:
         inputs += node.inputs[2:]
     graph.put(
