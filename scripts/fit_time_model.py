@@ -26,9 +26,8 @@ import numpy.typing as npt
 from engine.cost.cycles import all_cycles
 from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.timing.form import Columns, columns_of, layer_terms
+from engine.cost.timing.form import FITTED, Columns, columns_of, layer_terms, speeds_of
 from engine.cost.timing.model import less_known, operator_name, stratum_of, widening
-from engine.cost.timing.parameters import FITTED, speeds_of
 from engine.cost.timing.work import LayerWork, layer_work
 from engine.facts.npu import npu_profile
 from engine.frontends.find import find_source

@@ -19,8 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.cost.generation1 import timing
-from engine.cost.generation1.lowering import lower_generation1
-from engine.cost.generation1.work import Work, all_works
+from engine.cost.generation1.lowering import Work, all_works, lower_generation1
 from engine.cost.lowering.read import read_graph
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source

@@ -20,8 +20,8 @@ from engine.cost.lowering.attention import NO_ATTENTION
 from engine.facts.npu import NpuDtype
 
 if TYPE_CHECKING:
+    from engine.cost.lowered import Node
     from engine.cost.lowering.graph import LoweringGraph
-    from engine.cost.lowering.node import Node
 
 OP_TARGET_RANK = 4
 """Dimensions of the tensors that ``op_target`` has an effect on."""

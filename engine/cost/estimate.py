@@ -21,7 +21,7 @@ from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.read import ids_of_sources, nodes_of_layers, without_qdq
 from engine.cost.rows import Counted, chip_figures, counted
 from engine.cost.timing import layer_times
-from engine.cost.timing.parameters import timed_chip
+from engine.cost.timing.form import timed_chip
 from engine.cost.trials import with_tried_changes
 from engine.facts import Chip, chip, chips
 from engine.facts.figures import basis, number

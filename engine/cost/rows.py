@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from engine.cost.cycles import Cycles, all_cycles
 from engine.cost.generation1 import timing as generation1
-from engine.cost.generation1.work import all_works, memory_of
+from engine.cost.generation1.lowering import all_works, memory_of
 from engine.cost.lowered import ENDS, Lowered, LoweredLayer
 from engine.cost.memory import plan_memory
 from engine.cost.timing import layer_times, net_time

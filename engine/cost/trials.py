@@ -13,9 +13,8 @@ from math import prod
 
 from engine.base.plain import JsonValue
 from engine.cost.limits.remedies import END_BEFORE, IN_FLOAT16, with_tried_remedies
-from engine.cost.lowered import Lowered
+from engine.cost.lowered import Lowered, Node
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.node import Node
 from engine.facts.npu import NpuDtype
 
 Again = Callable[[LoweringGraph, Mapping[str, NpuDtype]], Lowered]

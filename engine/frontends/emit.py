@@ -13,9 +13,8 @@ from engine.base.text import sanitize
 from engine.frontends.formula import Formula
 from engine.frontends.loaded import told_of
 from engine.frontends.onnx.extract import extract_subgraph
-from engine.graph.ir.constants import IR_VERSION, OPSET, ORIGIN
 from engine.graph.ir.graph import Graph
-from engine.graph.ir.naming import UniqueNames
+from engine.graph.ir.naming import IR_VERSION, OPSET, ORIGIN, UniqueNames
 from engine.graph.ir.shapes import infer_proto
 from engine.graph.ir.verify import check_channels, check_proto
 from engine.graph.ir.weightless import SMALL_BYTES, strip_weights

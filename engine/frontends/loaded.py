@@ -56,7 +56,7 @@ def check_loaded(graph: Graph, name: str) -> None:
         SourceModelError: it needs too much memory, or divides constants that have no quotient.
     """
     from engine.graph.ir.amounts import check_amounts  # a look at a model needs neither
-    from engine.graph.passes.impossible import check_divisions
+    from engine.graph.passes.manager import check_divisions
 
     with told_of(name):
         check_amounts(graph)

@@ -13,7 +13,7 @@ from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize, shape_text
 from engine.frontends.emit import COPIED, Emitter, element_type
 from engine.frontends.facts import words
-from engine.graph.ir.constants import IR_VERSION, OPSET
+from engine.graph.ir.naming import IR_VERSION, OPSET
 from engine.graph.ir.rewriting import static_shape
 
 _MAX_ELEMENTS = 1 << 31

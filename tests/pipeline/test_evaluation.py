@@ -71,7 +71,7 @@ def test_figures_are_those_of_all_values_together(
     part_bytes: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    parted = importlib.import_module("engine.graph.execute.parted")
+    parted = importlib.import_module("engine.graph.execute.submodels")
     monkeypatch.setattr(parted, "PART_BYTES", part_bytes)
     done, feeds = build()
     outputs, layers = evaluate(done, feeds, NullReporter())

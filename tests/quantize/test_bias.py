@@ -56,7 +56,7 @@ def test_mean_outputs_are_those_of_the_layer(
 
 
 def test_large_inputs_are_summed_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    import engine.graph.execute.parted as parted
+    import engine.graph.execute.submodels as parted
     import engine.quantize.calibration.input_means as module
 
     net, graph = small_cnn()

@@ -289,7 +289,7 @@ def test_a_graph_in_many_parts_tells_the_same(monkeypatch: pytest.MonkeyPatch) -
     net, graph = small_cnn()
     feeds = net.feeds(3)
     whole = calibrate(graph, feeds)
-    monkeypatch.setattr(importlib.import_module("engine.graph.execute.parted"), "PART_BYTES", 0)
+    monkeypatch.setattr(importlib.import_module("engine.graph.execute.submodels"), "PART_BYTES", 0)
     parts = calibrate(graph, feeds)
     assert list(parts.tensors) == list(whole.tensors)
     assert set(parts.inputs) == set(whole.inputs)

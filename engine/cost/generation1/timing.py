@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 
-from engine.cost.generation1.work import Work, all_works
+from engine.cost.generation1.lowering import Work, all_works
 from engine.cost.lowered import Lowered
 from engine.cost.timing.model import LayerTime, NetTime
 from engine.facts import figures, rows

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from engine.cost.lowered import Node
 from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.lowering.movement import MOVEMENTS, perm_of
-from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
 
 HELD = ("exReshape", "exTranspose")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from engine.cost.lowered import Node
 from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.lowering.matrix import make_matmul
 from engine.cost.lowering.movement import MOVEMENTS, perm_of
-from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, execution_order, on
 from engine.cost.lowering.views import four
 

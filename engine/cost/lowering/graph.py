@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from engine.base.plain import JsonValue
-from engine.cost.lowering.node import Node, Tensor
+from engine.cost.lowered import Node, Tensor
 
 
 class LoweringGraph:

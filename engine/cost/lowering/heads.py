@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from engine.cost.lowered import Node
 from engine.cost.lowering.attention import NO_ATTENTION
 from engine.cost.lowering.ends import HELD
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
+from engine.cost.lowered import Node
 from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.lowering.movement import MOVEMENTS
-from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
 
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Window
-from engine.cost.lowering.activations import (
-    make_hardswish,
-    make_mish,
-    make_swish,
-    make_written_hardswish,
-)
+from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Node, Tensor, Window
 from engine.cost.lowering.attention import (
+    flatten_scores,
     join_masks,
     make_attention,
     make_other_attention,
@@ -19,10 +14,14 @@ from engine.cost.lowering.attention import (
 from engine.cost.lowering.blocks import (
     make_gated,
     make_gelu,
+    make_hardswish,
     make_layer_norms,
     make_length_norms,
+    make_mish,
     make_quick_gelu,
+    make_swish,
     make_windows,
+    make_written_hardswish,
     spell_layer_norms,
 )
 from engine.cost.lowering.channels import (
@@ -32,16 +31,18 @@ from engine.cost.lowering.channels import (
     merge_picks,
     scale_and_shift,
 )
-from engine.cost.lowering.clean import drop_dead, drop_idle, drop_repeated
-from engine.cost.lowering.conversions import convert_types
 from engine.cost.lowering.ends import hold_ends, make_recurrent, release_ends
 from engine.cost.lowering.fours import restore_softmax, widen, widen_rows
-from engine.cost.lowering.fuse import fuse_activations, fuse_sums, has_int4, scale_images
+from engine.cost.lowering.fuse import (
+    convert_types,
+    fuse_activations,
+    fuse_sums,
+    has_int4,
+    scale_images,
+)
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.groups import rewrite_groups, write_groups
 from engine.cost.lowering.heads import split_heads, split_packed
 from engine.cost.lowering.instances import spell_instance_norms, turn_whole_maps
-from engine.cost.lowering.joins import drop_zero_sums, join_early
 from engine.cost.lowering.large import (
     pad_widely,
     pick_rows,
@@ -49,12 +50,15 @@ from engine.cost.lowering.large import (
     split_kernels,
     spread_transposed,
 )
-from engine.cost.lowering.layouts import push_norms, settle_layouts
-from engine.cost.lowering.maps import lift_positions, turn_shared
+from engine.cost.lowering.layouts import push_norms, settle_convolutions, settle_layouts
+from engine.cost.lowering.maps import drop_zero_sums, join_early, lift_positions, turn_shared
 from engine.cost.lowering.matrix import make_convolutions
 from engine.cost.lowering.merge import (
     add_biases,
     divide_by_multiplying,
+    drop_dead,
+    drop_idle,
+    drop_repeated,
     merge_branches,
     merge_constants,
     merge_flattening,
@@ -62,9 +66,7 @@ from engine.cost.lowering.merge import (
     shift_rows,
 )
 from engine.cost.lowering.movement import make_reshapes, tidy_early, work_early
-from engine.cost.lowering.node import Node, Tensor
 from engine.cost.lowering.order import in_order
-from engine.cost.lowering.pixels import settle_convolutions
 from engine.cost.lowering.placement import input_target, output_target, place
 from engine.cost.lowering.pooling import (
     rewrite_average_pools,
@@ -81,7 +83,6 @@ from engine.cost.lowering.reduce import (
     spell_lengths,
 )
 from engine.cost.lowering.rules import Context, Rule, sort_nodes
-from engine.cost.lowering.scores import flatten_scores
 from engine.cost.lowering.slices import (
     drop_doubles,
     find_rolls,
@@ -91,7 +92,7 @@ from engine.cost.lowering.slices import (
     merge_pads,
 )
 from engine.cost.lowering.spelled import spell_elementwise, spell_focus, spell_running_sums
-from engine.cost.lowering.tiles import halve_filters, tile_filters
+from engine.cost.lowering.tiles import halve_filters, rewrite_groups, tile_filters, write_groups
 from engine.cost.memory.layout import settled
 from engine.facts.npu import NpuDtype, NpuProfile
 

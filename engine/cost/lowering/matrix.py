@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from engine.base.plain import JsonValue
+from engine.cost.lowered import Node
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
 
 

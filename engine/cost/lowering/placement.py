@@ -12,9 +12,8 @@ from math import prod
 from typing import NamedTuple
 
 from engine.cost.limits.remedies import END_BEFORE, IN_FLOAT16
-from engine.cost.lowered import Target
+from engine.cost.lowered import Node, Target
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context
 from engine.facts.limits import operator, without
 

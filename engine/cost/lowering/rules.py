@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import wraps
 from heapq import heappop, heappush
 
+from engine.cost.lowered import Node
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.node import Node
 from engine.facts.npu import NpuDtype, NpuProfile
 
 

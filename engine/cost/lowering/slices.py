@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.base.plain import JsonValue
+from engine.cost.lowered import Node
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
 
 _DOUBLES = frozenset({"MaxPool", "Slice", "Transpose"})

@@ -10,8 +10,8 @@ from math import prod
 import numpy as np
 
 from engine.base.plain import JsonValue
+from engine.cost.lowered import Node
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.node import Node
 from engine.cost.lowering.rules import Context, on
 
 

@@ -6,8 +6,8 @@ import math
 from collections import deque
 from dataclasses import dataclass
 
+from engine.cost.lowered import Node
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.node import Node
 
 
 @dataclass(slots=True, eq=False)

@@ -15,9 +15,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from engine.cost.cycles import ALIGNMENT, BANK, BANKS, DEPTHWISE, aligned
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
-from engine.cost.memory.allocator import ALIGNMENT, aligned
-from engine.cost.traffic import BANK, BANKS, DEPTHWISE
 from engine.facts.npu import NpuProfile
 
 _SIZES = {

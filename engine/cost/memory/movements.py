@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from engine.cost.cycles import ALIGNMENT, aligned
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
-from engine.cost.memory.allocator import ALIGNMENT, aligned
 from engine.cost.memory.layout import (
     element_bytes,
     feature_bytes,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 
+from engine.cost.cycles import ALIGNMENT, aligned
 from engine.cost.lowered import Lowered, LoweredLayer
-from engine.cost.memory.allocator import ALIGNMENT, aligned
 from engine.facts.npu import NpuDtype, NpuProfile
 
 _GATES = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from math import prod
 
+from engine.cost.cycles import aligned
 from engine.cost.lowered import Lowered, LoweredLayer
-from engine.cost.memory.allocator import aligned
 from engine.cost.memory.layout import element_bytes, is_image, padded_bytes, spread_columns
 from engine.cost.memory.recurrent import RECURRENT, recurrent_constants, table_bytes
 from engine.facts.npu import NpuDtype, NpuProfile

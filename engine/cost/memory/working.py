@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 
+from engine.cost.cycles import aligned
 from engine.cost.lowered import Lowered, LoweredLayer
-from engine.cost.memory.allocator import aligned
 from engine.cost.memory.layout import element_bytes, gathers, padded_bytes, spread_columns
 from engine.cost.memory.movements import reshaped_bytes, turned_bytes
 from engine.facts.npu import NpuDtype, NpuProfile

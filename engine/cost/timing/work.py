@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
+from engine.cost.cycles import aligned
 from engine.cost.lowered import ENDS, Lowered, LoweredLayer
-from engine.cost.traffic import up
 from engine.facts.npu import NpuDtype, NpuProfile
 
 Part = Literal["array", "copy", "elementwise", "pool", "attention", "softmax", "cpu", "nothing"]
@@ -206,9 +206,9 @@ class _Reader:
         return replace(
             heavy,
             part="attention",
-            cycles=float(cycles or heads * up(columns, 16) * (first + second)),
+            cycles=float(cycles or heads * aligned(columns, 16) * (first + second)),
             heads=float(heads),
-            scores=float(heads * columns * up(keys, tall)),
+            scores=float(heads * columns * aligned(keys, tall)),
         )
 
     def _on_cpu(self, layer: LoweredLayer, op: str) -> LayerWork:
@@ -237,7 +237,7 @@ class _Reader:
         shape = self._shape(name)
         if len(shape) < 2 or shape[1] <= _IMAGE:
             return prod(shape)
-        channels = up(shape[1], max(1, self._npu.atom_bytes // self._size(name)))
+        channels = aligned(shape[1], max(1, self._npu.atom_bytes // self._size(name)))
         return shape[0] * channels * prod(shape[2:])
 
     def _size(self, name: str) -> int:
@@ -260,7 +260,7 @@ class _Reader:
         """Elements of the outputs, channels padded to the width of the MAC array."""
         total = 0
         for shape in map(self._shape, layer.outputs):
-            channels = [up(size, self._tall(half)) for size in shape[1:2]]
+            channels = [aligned(size, self._tall(half)) for size in shape[1:2]]
             total += prod((*shape[:1], *channels, *shape[2:]))
         return float(total)
 
@@ -290,7 +290,7 @@ class _Reader:
         shape = self._shape(layer.outputs[0]) if layer.outputs else ()
         if layer.depthwise or len(shape) < 2:
             return 0.0
-        return float(shape[0] * up(prod(shape[2:]), 16) * -(-shape[1] // self._tall(half)))
+        return float(shape[0] * aligned(prod(shape[2:]), 16) * -(-shape[1] // self._tall(half)))
 
     def _strided(self, layer: LoweredLayer) -> bool:
         """Whether pixels are read that a stride of 2 leaves out.

@@ -14,9 +14,8 @@ from engine.frontends.onnx.contrib import is_written_out
 from engine.frontends.onnx.control import is_structural
 from engine.frontends.onnx.opset import too_new
 from engine.frontends.onnx.tensors import inner_graphs, walk
-from engine.graph.ir.constants import OPSET, STANDARD_DOMAINS
 from engine.graph.ir.custom import CustomOperators
-from engine.graph.ir.naming import UniqueNames
+from engine.graph.ir.naming import OPSET, STANDARD_DOMAINS, UniqueNames
 from engine.graph.ir.rewriting import refill
 
 _SHOWN = 5

@@ -14,8 +14,8 @@ from engine.base.errors import EngineError, GraphError
 from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.frontends.onnx.read import load_external
 from engine.frontends.onnx.tensors import check_tensor_sizes
-from engine.graph.ir.constants import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.ir.graph import Graph
+from engine.graph.ir.naming import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.ir.spec import spec_of
 from engine.graph.ir.views import node_detail
 from engine.wire.graph import GraphView, NodeDetail, NodeRow

@@ -24,9 +24,9 @@ from engine.frontends.onnx.extract import sort_nodes
 from engine.frontends.onnx.read import SourceFile, external_locations, read_onnx, told_files
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
-from engine.graph.ir.constants import OPSET
 from engine.graph.ir.custom import CustomOperators, assign_custom_domain
 from engine.graph.ir.graph import no_collection
+from engine.graph.ir.naming import OPSET
 from engine.graph.ir.opsets import NEWEST_OPSET
 from engine.graph.ir.shapes import infer_bounded
 from engine.graph.ir.views import Groups, attribute_text, by_count, operator_name

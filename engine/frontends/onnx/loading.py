@@ -33,9 +33,9 @@ from engine.frontends.onnx.read import (
 from engine.frontends.onnx.tensors import make_dense
 from engine.frontends.option_checks import INITIAL_FORM
 from engine.frontends.source import SourceModel
-from engine.graph.ir.constants import IR_VERSION, OPSET
 from engine.graph.ir.custom import CustomOperators, assign_custom_domain
 from engine.graph.ir.graph import Graph
+from engine.graph.ir.naming import IR_VERSION, OPSET
 from engine.graph.ir.shapes import infer_proto
 from engine.graph.ir.spec import constant_of, spec_of
 from engine.graph.ir.verify import check_channels, check_proto

@@ -14,9 +14,9 @@ from onnx import helper, numpy_helper
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import sanitize
 from engine.frontends.onnx.control import expand
-from engine.graph.ir.constants import IR_VERSION, OPSET, STANDARD_DOMAINS
 from engine.graph.ir.custom import is_custom
 from engine.graph.ir.dataflow import has_open_shapes
+from engine.graph.ir.naming import IR_VERSION, OPSET, STANDARD_DOMAINS
 from engine.graph.ir.opsets import NoFormError, lower, no_form, unchanged
 from engine.graph.ir.rewriting import (
     Context,

@@ -20,8 +20,8 @@ from engine.base.formats.protobuf import TruncatedError
 from engine.base.text import human_bytes, sanitize
 from engine.frontends.onnx.tensors import check_tensor_sizes, stored, walk
 from engine.frontends.sniff import outer_fields, sniff
-from engine.graph.ir.constants import MAX_PROTO_BYTES, STANDARD_DOMAINS
 from engine.graph.ir.graph import parse_proto
+from engine.graph.ir.naming import MAX_PROTO_BYTES, STANDARD_DOMAINS
 from engine.graph.ir.opsets import NEWEST_OPSET
 from engine.graph.ir.rewriting import refill
 

@@ -33,8 +33,7 @@ from engine.frontends.tflite.tensors import (
     quantization_of,
     to_first,
 )
-from engine.graph.ir.constants import MAX_PROTO_BYTES
-from engine.graph.ir.naming import UniqueNames
+from engine.graph.ir.naming import MAX_PROTO_BYTES, UniqueNames
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from engine.graph.execute.as_compiled import (
 )
 from engine.graph.execute.float16_layers import float16_layers
 from engine.graph.execute.lower import is_quantized, lower_for_runtime
-from engine.graph.execute.parted import PartedRun
 from engine.graph.execute.runtime import ort
 from engine.graph.execute.segmented import SegmentedSession
 from engine.graph.execute.session import Session, open_model, simulation_errors
@@ -22,6 +21,7 @@ from engine.graph.execute.session_setup import (
     release_pool,
 )
 from engine.graph.execute.shared_weights import prepare_for_ort
+from engine.graph.execute.submodels import PartedRun
 
 __all__ = [
     "FINEST_SIGMOID",

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from engine.base.errors import SimulationError
 from engine.base.text import sanitize, shape_text
 from engine.graph.ir.custom import CustomOperator, CustomOperators, is_custom
-from engine.graph.ir.custom_op_calls import node_label, user_code_errors
+from engine.graph.ir.custom_shapes import node_label, user_code_errors
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.spec import TensorSpec, spec_of
 

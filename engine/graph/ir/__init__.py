@@ -1,6 +1,5 @@
 """The graph: form, checks, views, differences, and the quantization parameters that go with it."""
 
-from engine.graph.ir.constants import IR_VERSION, NORMALIZED, OPSET, ORIGIN, STANDARD_DOMAINS
 from engine.graph.ir.custom import (
     CustomOperator,
     CustomOperators,
@@ -10,13 +9,20 @@ from engine.graph.ir.custom import (
 )
 from engine.graph.ir.diff import GraphDiff, NodeChange, ValueChange, diff
 from engine.graph.ir.graph import Graph
-from engine.graph.ir.naming import UniqueNames, name_everything
+from engine.graph.ir.naming import (
+    IR_VERSION,
+    NORMALIZED,
+    OPSET,
+    ORIGIN,
+    STANDARD_DOMAINS,
+    UniqueNames,
+    name_everything,
+)
 from engine.graph.ir.quant import QUANT_DTYPES, QuantParams, QuantTable, params_of
 from engine.graph.ir.shapes import infer_model, infer_shapes
 from engine.graph.ir.spec import TensorSpec, constant_of, dtype_name, spec_of
-from engine.graph.ir.statistics import tensor_statistics
 from engine.graph.ir.verify import verify
-from engine.graph.ir.views import describe, graph_view, node_detail
+from engine.graph.ir.views import describe, graph_view, node_detail, tensor_statistics
 from engine.graph.ir.weightless import weightless_proto
 
 __all__ = [

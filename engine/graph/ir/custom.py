@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from engine.base.errors import UsageError
 from engine.base.text import sanitize
-from engine.graph.ir.constants import STANDARD_DOMAINS
+from engine.graph.ir.naming import STANDARD_DOMAINS
 
 CUSTOM_DOMAIN = "rknn_cst"
 """Domain of custom operators whose nodes name none, as the vendor's own examples have it."""

@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from engine.graph.ir.constants import OPSET, STANDARD_DOMAINS
 from engine.graph.ir.folding import FOLDED, fold
+from engine.graph.ir.naming import OPSET, STANDARD_DOMAINS
 
 # Computed tensors are sizes, axes and indices of one tensor; anything larger is data.
 _MAX_ELEMENTS = 64

@@ -18,8 +18,8 @@ import onnx
 from onnx import helper
 
 from engine.base.text import sanitize
-from engine.graph.ir.constants import OPSET
 from engine.graph.ir.custom import is_custom
+from engine.graph.ir.naming import OPSET
 from engine.graph.ir.rewriting import Context, Replacement, Rewrite, attribute, rewrite, without
 
 NEWEST_OPSET = 28

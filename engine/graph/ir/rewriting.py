@@ -9,8 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from engine.graph.ir.constants import OPSET
-from engine.graph.ir.naming import UniqueNames
+from engine.graph.ir.naming import OPSET, UniqueNames
 
 _Value = TypeVar("_Value", int, float, bytes, list[int], list[float])
 

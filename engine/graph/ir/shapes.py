@@ -12,11 +12,11 @@ from onnx_ir import serde
 
 from engine.base.errors import GraphError
 from engine.base.text import sanitize
-from engine.graph.ir.constants import OPSET, STANDARD_DOMAINS
 from engine.graph.ir.custom import CustomOperators, custom_ops_in, is_custom
 from engine.graph.ir.custom_shapes import infer_custom
 from engine.graph.ir.dataflow import complete_shapes, has_open_shapes
 from engine.graph.ir.graph import Graph
+from engine.graph.ir.naming import OPSET, STANDARD_DOMAINS
 from engine.graph.ir.weightless import weightless_proto
 
 # ONNX's shape inference, with constants carried through a graph where that is needed and bounded.

@@ -10,9 +10,9 @@ import onnx_ir as ir
 
 from engine.base.errors import GraphError
 from engine.base.text import sanitize
-from engine.graph.ir.constants import IR_VERSION, OPSET
 from engine.graph.ir.custom import custom_names, custom_ops_in, is_custom
 from engine.graph.ir.graph import Graph
+from engine.graph.ir.naming import IR_VERSION, OPSET
 from engine.graph.ir.shapes import infer_proto
 from engine.graph.ir.spec import spec_of
 from engine.graph.ir.weightless import weightless_proto

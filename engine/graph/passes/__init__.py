@@ -3,7 +3,7 @@
 from engine.graph.passes.base import NearMiss, NodePass, Pass, PassResult
 from engine.graph.passes.batch import set_batch_size
 from engine.graph.passes.editor import Editor
-from engine.graph.passes.every_shape import for_every_shape
+from engine.graph.passes.every_shape import for_every_shape, rebind_input_shapes
 from engine.graph.passes.manager import (
     LEVELS,
     PASSES,
@@ -15,7 +15,6 @@ from engine.graph.passes.manager import (
     with_closed_shapes,
 )
 from engine.graph.passes.optional_passes import OPTIONAL, AppliedPasses, apply_requested
-from engine.graph.passes.rebind_shapes import rebind_input_shapes
 
 __all__ = [
     "LEVELS",

@@ -1,4 +1,4 @@
-"""Passes in their order, by optimization level, until nothing changes any more.
+"""Passes in their order, by optimization level, until nothing changes; divisions are checked first.
 
 The levels follow the vendor's description (RKNN-Toolkit user guide, ``optimization_level``): 3 has
 everything switched on, 2 and 1 leave out what may touch the accuracy of some models, 0 has
@@ -17,18 +17,28 @@ import onnx_ir as ir
 from engine.base.errors import GraphError, JobCancelledError, PassError
 from engine.base.events import LogLine, NullReporter, Reporter
 from engine.base.text import sanitize
-from engine.graph.ir import Graph, infer_model, infer_shapes, spec_of, verify
+from engine.graph.ir import Graph, constant_of, infer_model, infer_shapes, spec_of, verify
+from engine.graph.ir.folding import DIVISIONS, is_safe_division
 from engine.graph.passes.activations import CanonicalClamps, HardActivations, HoistActivations
 from engine.graph.passes.base import Pass, PassResult, shape
-from engine.graph.passes.cleanup import DeadCode, NoOps, UnusedConstants
-from engine.graph.passes.duplicates import CommonSubexpressions, DuplicateConstants
+from engine.graph.passes.cleanup import (
+    CommonSubexpressions,
+    DeadCode,
+    DuplicateConstants,
+    NoOps,
+    UnusedConstants,
+)
 from engine.graph.passes.editor import Editor
 from engine.graph.passes.folding import ConstantNodes, ConstantSubgraphs, StaticShapes
-from engine.graph.passes.gemm import CanonicalArithmetic, CanonicalGemm
-from engine.graph.passes.linear import FuseAffineIntoConsumer, FuseAffineIntoProducer
+from engine.graph.passes.layout import LayoutPropagation, TransposeChains, TransposeToReshape
+from engine.graph.passes.linear import (
+    CanonicalArithmetic,
+    CanonicalGemm,
+    FuseAffineIntoConsumer,
+    FuseAffineIntoProducer,
+)
 from engine.graph.passes.pooling import CanonicalPooling, PadIntoWindow
 from engine.graph.passes.reshaping import CanonicalReshape, CanonicalSlice, ReshapePairs
-from engine.graph.passes.transposes import LayoutPropagation, TransposeChains, TransposeToReshape
 
 _REPEATED: tuple[type[Pass], ...] = (
     DeadCode,
@@ -224,3 +234,45 @@ def infer_missing(model: ir.Model) -> None:
         for value in node.outputs
     ):
         infer_model(model)
+
+
+# Divisions of constants that have no result, told before ONNX Runtime computes them.
+#
+# The smallest whole number divided by -1, or its remainder, ends the process (SIGFPE): no kernel of
+# ONNX Runtime asks before it divides, and it folds constants when a session opens.
+
+_WHOLE = frozenset({ir.DataType.INT32, ir.DataType.INT64})
+"""Types of which a division can end the process; narrower ones are computed as these."""
+
+
+def check_divisions(graph: Graph) -> None:
+    """Refuse a graph in which two constants are divided that have no quotient.
+
+    Raises:
+        GraphError: names the node.
+    """
+    if not any(map(_divides, graph.model.graph)):
+        return
+    for node in run_pipeline(graph, _CLOSING).graph.model.graph:
+        if not _divides(node):
+            continue
+        dividend, divisor = (constant_of(value) for value in node.inputs[:2])
+        if (
+            dividend is None
+            or divisor is None
+            or is_safe_division(dividend.numpy(), divisor.numpy())
+        ):
+            continue
+        raise GraphError(
+            f"Node {sanitize(node.name or '', 120)!r} ({node.op_type}) divides constants whose "
+            "quotient does not exist: by 0, or the smallest number of the type by -1.",
+            cause="The constants in the model are damaged, or were never meant to be used.",
+            remedy="Correct them in the model, or cut the part off with 'outputs'.",
+        )
+
+
+def _divides(node: ir.Node) -> bool:
+    """Whether a node divides whole numbers."""
+    if node.op_type not in DIVISIONS or len(node.inputs) < 2:
+        return False
+    return any(value is not None and value.dtype in _WHOLE for value in node.inputs)

@@ -12,8 +12,8 @@ import onnx
 
 from engine.base.errors import QuantizationError
 from engine.base.text import sanitize
-from engine.graph.ir.constants import STANDARD_DOMAINS
 from engine.graph.ir.custom import is_custom
+from engine.graph.ir.naming import STANDARD_DOMAINS
 from engine.graph.ir.opsets import NoFormError, lower
 
 _VERSIONS = ((1, 6), 11, 6), ((0, 0), 9, 3)

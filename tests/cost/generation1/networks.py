@@ -10,8 +10,8 @@ from engine.base.plain import JsonValue
 from engine.cost.generation1.lowering import lower_generation1
 from engine.cost.generation1.timing import DESIGNS
 from engine.cost.limits import with_reasons
+from engine.cost.lowered import Node, Tensor
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.node import Node, Tensor
 from engine.cost.rows import chip_figures, counted
 from engine.facts.npu import NpuDtype
 from engine.wire.cost import ChipEstimate

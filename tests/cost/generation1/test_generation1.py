@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cost.generation1.lowering import fuses_pool, lower_generation1
+from engine.cost.generation1.lowering import Work, all_works, fuses_pool, lower_generation1, work_of
 from engine.cost.generation1.timing import (
     DESIGNS,
     known_share,
@@ -15,7 +15,6 @@ from engine.cost.generation1.timing import (
     spread,
     stratum,
 )
-from engine.cost.generation1.work import Work, all_works, work_of
 from engine.cost.lowered import Lowered, Window
 from tests.cost.generation1.networks import Net, figures
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.cost.lowered import Node, Tensor
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.node import Node, Tensor
 from engine.cost.lowering.rules import Context, on
 from tests.cost.support import npu_of
 

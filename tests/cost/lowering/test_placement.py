@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.cost.lowered import LoweredLayer
+from engine.cost.lowered import LoweredLayer, Node
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.node import Node
 from engine.cost.lowering.placement import place
 from engine.cost.lowering.rules import Context
 from engine.facts.npu import NpuDtype

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cost.memory.allocator import ALIGNMENT, Buffer, aligned, place
+from engine.cost.cycles import ALIGNMENT, aligned
+from engine.cost.memory.plan import Buffer, place
 
 
 def buffer(size: int, first: int, last: int) -> Buffer:

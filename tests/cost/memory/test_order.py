@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from engine.cost.memory import plan_memory
-from engine.cost.memory.allocator import unstable_order
+from engine.cost.memory.plan import unstable_order
 from tests.cost.asked.maker import Maker
 from tests.cost.support import laid_out, npu_of, read_model
 

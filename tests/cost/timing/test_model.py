@@ -13,7 +13,7 @@ from engine.base.errors import UsageError
 from engine.cost.cycles import all_cycles
 from engine.cost.lowered import Window
 from engine.cost.timing import NetTime, layer_times, net_time
-from engine.cost.timing.parameters import parameters, timed_chip, values
+from engine.cost.timing.form import parameters, timed_chip, values
 from engine.facts import chips
 from engine.graph.ir import Graph, infer_shapes
 from tests.cost.asked.graphs import GRAPHS

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.cost.timing.parameters import values
+from engine.cost.timing.form import values
 
 pytestmark = pytest.mark.long
 

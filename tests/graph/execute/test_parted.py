@@ -13,7 +13,7 @@ from engine.graph.ir import Graph, infer_shapes
 from tests.graph.models import float_net
 from tests.quantize.models import Net, small_cnn
 
-parted = importlib.import_module("engine.graph.execute.parted")
+parted = importlib.import_module("engine.graph.execute.submodels")
 
 
 def _floats(graph: Graph) -> list[str]:

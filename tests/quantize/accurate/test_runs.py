@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.base.events import NullReporter
-from engine.graph.execute import Session, parted
+from engine.graph.execute import Session, submodels
 from engine.quantize.algorithms.accurate.statistics import StatisticsRunner, residual_terms
 from engine.quantize.planning.plan import plan
 from tests.quantize.models import Net
@@ -16,7 +16,7 @@ from tests.quantize.models import Net
 def test_tensors_and_terms_are_the_same_in_any_parts(
     nbytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parted, "PART_BYTES", nbytes)
+    monkeypatch.setattr(submodels, "PART_BYTES", nbytes)
     net = Net()
     x = net.input(1, 3, 6, 6)
     left = net.op("Relu", net.conv(net.conv(x, 3, 4), 4, 4))

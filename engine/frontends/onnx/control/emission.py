@@ -11,8 +11,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from engine.frontends.facts import words
-from engine.graph.ir.constants import IR_VERSION, STANDARD_DOMAINS
-from engine.graph.ir.naming import UniqueNames
+from engine.graph.ir.naming import IR_VERSION, STANDARD_DOMAINS, UniqueNames
 from engine.graph.ir.rewriting import attribute, static_shape
 
 if TYPE_CHECKING:

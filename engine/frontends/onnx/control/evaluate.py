@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 
 from engine.graph.execute.runtime import RUNTIME_ERRORS, plain_session, refuse_shortage
-from engine.graph.ir.constants import IR_VERSION, OPSET
 from engine.graph.ir.folding import DIVISIONS, is_safe_division
+from engine.graph.ir.naming import IR_VERSION, OPSET
 
 # a millisecond and a hundred kilobytes each; models that fold sizes need some dozens
 _MAX_SESSIONS = 500

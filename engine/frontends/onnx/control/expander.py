@@ -13,8 +13,8 @@ import onnx
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
 from engine.frontends.onnx.control.emission import MAX_STEPS, Emission, TooLongError, fault
-from engine.graph.ir.constants import STANDARD_DOMAINS
 from engine.graph.ir.graph import no_collection
+from engine.graph.ir.naming import STANDARD_DOMAINS
 
 
 @dataclass(frozen=True)
