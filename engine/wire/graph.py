@@ -68,13 +68,21 @@ class TensorQuant:
 
 @record
 class VendorQuant(TensorQuant):
-    """What a vendor's file declares of a quantized tensor beside that."""
+    """What a vendor's file declares of a quantized tensor beside that; it names no axis.
 
-    method: str
-    minimum: tuple[float | None, ...]
-    maximum: tuple[float | None, ...]
-    observed: tuple[float | None, ...] | None
-    fraction: int | None
+    Attributes:
+        method: ``layer`` or ``channel``; empty where the file does not tell.
+        minimum, maximum: the range used.
+        observed: (minimum, maximum) seen while calibrating, before it was adjusted; None where the
+            file does not tell.
+        fraction: fractional bits of a dynamic fixed point type; None for affine types.
+    """
+
+    method: str = ""
+    minimum: tuple[float | None, ...] = ()
+    maximum: tuple[float | None, ...] = ()
+    observed: tuple[float | None, ...] | None = None
+    fraction: int | None = None
 
 
 @record

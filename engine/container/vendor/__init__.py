@@ -15,11 +15,11 @@ from engine.container.vendor.model import (
     VendorMemory,
     VendorModel,
     VendorPort,
-    VendorQuant,
     VendorTensor,
 )
 from engine.container.vendor.package import inspect_op_package
 from engine.container.vendor.views import vendor_graph_view, vendor_node_detail, vendor_view
+from engine.wire.graph import VendorQuant
 
 __all__ = [
     "CustomSection",

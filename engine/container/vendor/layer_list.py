@@ -6,17 +6,18 @@ The links between nodes, tensors and ports as the public reader of Netron follow
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
 from engine.base.plain import JsonObject
+from engine.base.text import sanitize
 from engine.container.vendor.bounded_reader import BoundedReader
 from engine.container.vendor.model import (
     VendorGraph,
     VendorLayer,
+    VendorModel,
     VendorPort,
-    VendorQuant,
     VendorTensor,
 )
 from engine.container.vendor.values import (
@@ -27,9 +28,7 @@ from engine.container.vendor.values import (
     as_text,
     checked_shape,
 )
-
-NBG_OP = "NBG"
-"""The layer of a precompiled generation 1 model."""
+from engine.wire.graph import VendorQuant
 
 _PREFIXES = ("VSI_NN_OP_", "RKNN_OP_")
 _TYPE_PREFIX = "VSI_NN_TYPE_"
@@ -38,53 +37,26 @@ _MOST = 50_000
 _MOST_PLATFORMS = 16
 
 
-@dataclass(frozen=True)
-class LayerList:
-    """The JSON part of a container.
-
-    Attributes:
-        platforms: as the file spells them.
-        toolkit: version.
-        framework: of the source model.
-        name: of the network.
-        first_generation: whether generation 1 wrote it.
-        graph: its layers; for generation 2 the one wrapper.
-        inputs, outputs: of the model.
-    """
-
-    platforms: tuple[str, ...]
-    toolkit: str
-    framework: str
-    name: str
-    first_generation: bool
-    graph: VendorGraph
-    inputs: tuple[VendorPort, ...]
-    outputs: tuple[VendorPort, ...]
-
-
-def read_layer_list(model: Any, span: BoundedReader) -> LayerList:
-    """A layer list that was parsed.
+def read_layer_list(data: JsonObject, span: BoundedReader, base: VendorModel) -> VendorModel:
+    """A layer list that was parsed; of generation 2 its graph is the one wrapper.
 
     Raises:
         ContainerError: it has no nodes, or a link leads to nothing.
     """
-    data = as_mapping(model)
     if not isinstance(data.get("nodes"), list) or not as_text(data.get("version")):
         raise span.damaged_error("there is no list of layers with a version")
     first = "ovxlib_version" in data
-    reader = _Reader(data, span, turned=first)
-    graph = reader.graph()
-    ports = _prepared(data, [graph.tensors[i] for i in graph.inputs])
-    return LayerList(
-        platforms=tuple(
-            as_text(p) for p in as_list(data.get("target_platform"))[:_MOST_PLATFORMS] if as_text(p)
-        ),
+    graph = _Reader(data, span, turned=first).graph()
+    platforms = map(as_text, as_list(data.get("target_platform"))[:_MOST_PLATFORMS])
+    return replace(
+        base,
+        platforms=tuple(filter(None, platforms)),
+        generation=1 if first else None,
         toolkit=as_text(data["version"]),
         framework=as_text(data.get("ori_network_platform") or data.get("network_platform")),
         name=as_text(data.get("name")),
-        first_generation=first,
-        graph=graph,
-        inputs=ports,
+        graphs=(graph,),
+        inputs=_prepared(data, [graph.tensors[i] for i in graph.inputs]),
         outputs=tuple(VendorPort(graph.tensors[i]) for i in graph.outputs),
     )
 
@@ -276,8 +248,9 @@ def _quant(dtype: JsonObject) -> VendorQuant | None:
     if qtype in ("", "NONE"):
         return None
     return VendorQuant(
-        dtype=qtype.lower(),
-        method=as_text(dtype.get("qnt_method")),
+        dtype=sanitize(qtype.lower()),
+        method=sanitize(as_text(dtype.get("qnt_method"))),
+        axis=None,
         scale=scale,
         zero_point=as_ints(zero if isinstance(zero, list) else [zero]) if zero is not None else (),
         fraction=fraction if type(fraction) is int else None,

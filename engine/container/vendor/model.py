@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.base.findings import Finding
+from engine.wire.graph import VendorQuant
 
 VendorKind = Literal[
     "npu",
@@ -33,31 +34,6 @@ FORMS: dict[VendorKind, str] = {
     "op-package": "vendor package of a custom operator (.rknnop)",
 }
 """Kind -> its name on a screen."""
-
-
-@dataclass(frozen=True)
-class VendorQuant:
-    """Quantization of one tensor, as the file has it.
-
-    Attributes:
-        dtype: the integers' type (``int8``), as the vendor writes it.
-        method: ``layer`` or ``channel``; empty where the file does not tell.
-        scale: real value of one step; one entry, or one per channel.
-        zero_point: the integer that stands for 0.
-        minimum, maximum: the range used.
-        observed: (minimum, maximum) seen while calibrating, before it was adjusted; None where the
-            file does not tell.
-        fraction: fractional bits of a dynamic fixed point type; None for affine types.
-    """
-
-    dtype: str
-    method: str = ""
-    scale: tuple[float, ...] = ()
-    zero_point: tuple[int, ...] = ()
-    minimum: tuple[float, ...] = ()
-    maximum: tuple[float, ...] = ()
-    observed: tuple[float, float] | None = None
-    fraction: int | None = None
 
 
 @dataclass(frozen=True)
@@ -187,6 +163,23 @@ class CustomSection:
 
 
 @dataclass(frozen=True)
+class OpPackage(CustomSection):
+    """A package of one custom operator of generation 1; its code is neither shown nor run.
+
+    Attributes:
+        name: the operator's type in the source graph.
+        op_version: of the package's form; 0 where it is not told.
+        target_platform, framework: as the vendor spells them.
+        sections: (part of the file, its size).
+    """
+
+    op_version: int = 0
+    target_platform: str = ""
+    framework: str = ""
+    sections: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
 class VendorModel:
     """Everything that is read of a file; empty, None or () where it does not tell.
 
@@ -241,25 +234,3 @@ class VendorModel:
         """What the file is, in words."""
         level = self.encryption_level
         return FORMS[self.kind] + ("" if level is None else f" (level {level})")
-
-
-@dataclass(frozen=True)
-class OpPackage:
-    """A package of one custom operator of generation 1; its code is neither shown nor run.
-
-    Attributes:
-        name: the operator's type in the source graph.
-        op_version: of the package's form; 0 where it is not told.
-        target_platform, framework: as the vendor spells them.
-        inputs, outputs, params: (name, type) each, in the file's order.
-        sections: (part of the file, its size).
-    """
-
-    name: str
-    op_version: int
-    target_platform: str
-    framework: str
-    inputs: tuple[tuple[str, str], ...]
-    outputs: tuple[tuple[str, str], ...]
-    params: tuple[tuple[str, str], ...]
-    sections: tuple[tuple[str, int], ...]

@@ -9,40 +9,45 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from engine.base.findings import Finding
 from engine.base.formats.flatbuffers import FlatTable
 from engine.base.plain import JsonObject
+from engine.base.text import sanitize
 from engine.container.vendor.bounded_reader import BoundedReader, flat_root
 from engine.container.vendor.model import (
     VendorGraph,
     VendorLayer,
     VendorMemory,
-    VendorQuant,
+    VendorModel,
+    VendorPort,
     VendorTensor,
 )
 from engine.container.vendor.slots import (
     DTYPES,
     FULL_MODEL,
-    FULL_TENSOR,
     KINDS,
     LAYOUTS,
     MINI_MODEL,
-    MINI_TENSOR,
     SCHEMAS,
     UNIONS,
+    UNKNOWN_MODEL,
+    ModelSlots,
     TensorSlots,
 )
 from engine.container.vendor.values import (
+    as_floats,
     as_mapping,
+    as_text,
     checked_shape,
     read_bson,
     read_json,
     read_literal,
 )
+from engine.wire.graph import VendorQuant
 
 IDENTIFIER = b"RKNN"
 _MINI_HEAD = 64
@@ -57,65 +62,32 @@ _COMPILERS_OWN = frozenset({6, 7, 8, 9, 10})
 _VERSIONS = re.compile(r"(?P<toolkit>[^(]*)\(compiler version:\s*(?P<compiler>.*)\)\s*", re.DOTALL)
 
 
-@dataclass
-class NpuModel:
-    """What the FlatBuffer tells; see :class:`engine.container.vendor.model.VendorModel`.
-
-    ``facts`` is the table of inputs and outputs, ``runtime`` name -> ``{dtype, layout}`` of the
-    runtime's side.
-    """
-
-    npu: str = ""
-    toolkit: str = ""
-    compiler: str = ""
-    platform: str = ""
-    framework: str = ""
-    custom_string: str = ""
-    graphs: tuple[VendorGraph, ...] = ()
-    facts: JsonObject = field(default_factory=dict)
-    runtime: JsonObject = field(default_factory=dict)
-    dynamic: bool = False
-    memory: VendorMemory = field(default_factory=VendorMemory)
-    findings: list[Finding] = field(default_factory=list)
-
-
-def read_npu(span: BoundedReader) -> NpuModel:
+def read_npu(span: BoundedReader, base: VendorModel) -> VendorModel:
     """The full form.
 
     Of a file with another schema version only that is read which Netron reads of every version.
+
+    Args:
+        span: the FlatBuffer.
+        base: what the layer list around it tells, if there is one.
 
     Raises:
         ContainerError: it is damaged.
     """
     root = flat_root(span, IDENTIFIER)
-    schema, slots = root.number(0), FULL_MODEL
-    known = schema in SCHEMAS
-    model = NpuModel(
-        npu=root.text(1), platform=root.text(slots.platform), framework=root.text(slots.framework)
+    schema = root.number(0)
+    if schema in SCHEMAS:
+        return _model(root, span, FULL_MODEL, base)
+    unknown = Finding(
+        "schema-unknown",
+        "warning",
+        span.part,
+        f"Its FlatBuffer has schema version {schema}; quantization, attributes and memory are "
+        f"established for the versions {_KNOWN} and are left out.",
+        "Another toolkit wrote it than those whose files were compared.",
+        "What is shown was read as the public Netron viewer reads every version.",
     )
-    if not known:
-        model.findings.append(
-            Finding(
-                "schema-unknown",
-                "warning",
-                span.part,
-                f"Its FlatBuffer has schema version {schema}; quantization, attributes and memory "
-                f"are established for the versions {_KNOWN} and are left out.",
-                "Another toolkit wrote it than those whose files were compared.",
-                "What is shown was read as the public Netron viewer reads every version.",
-            )
-        )
-    model.toolkit, model.compiler = _versions(root.text(slots.versions))
-    model.runtime = {**_ports(root, slots.inputs, span), **_ports(root, slots.outputs, span)}
-    if known:
-        model.custom_string = root.text(slots.custom_string)
-        model.facts = _facts(root, slots.facts, span, model.findings)
-        model.dynamic = root.text(slots.shapes or 0) == "dynamic_shape"
-        model.memory = _memory(root, slots.memory or 0)
-    reader = _GraphReader(span, FULL_TENSOR if known else None, known, model.findings)
-    model.graphs = reader.graphs(root)
-    model.dynamic = model.dynamic or len(model.graphs) > 1
-    return model
+    return _model(root, span, UNKNOWN_MODEL, base, unknown)
 
 
 def mini_parts(span: BoundedReader) -> tuple[BoundedReader, VendorMemory]:
@@ -140,37 +112,103 @@ def mini_parts(span: BoundedReader) -> tuple[BoundedReader, VendorMemory]:
     return span.inner(offset, flat, "the graph of the small form"), memory
 
 
-def read_mini(span: BoundedReader) -> NpuModel:
+def read_mini(span: BoundedReader, base: VendorModel) -> VendorModel:
     """The small form. Attributes of layers are not established there and stay empty.
 
     Raises:
         ContainerError: it is damaged.
     """
     part, memory = mini_parts(span)
-    root, slots = flat_root(part, IDENTIFIER), MINI_MODEL
-    model = NpuModel(
-        npu=root.text(1),
-        platform=root.text(slots.platform),
-        framework=root.text(slots.framework),
-        custom_string=root.text(slots.custom_string),
-        memory=memory,
-    )
-    model.toolkit, model.compiler = _versions(root.text(slots.versions))
-    model.facts = _facts(root, slots.facts, part, model.findings)
+    root = flat_root(part, IDENTIFIER)
     if root.number(0) != _MINI_SCHEMA:
         raise part.damaged_error(f"the schema version is {root.number(0)}, not {_MINI_SCHEMA}")
-    model.findings.append(
-        Finding(
-            "attributes-not-established",
-            "info",
-            part.part,
-            "Where the small form keeps the attributes of layers is not established; they are not "
-            "shown.",
-        )
+    unknown = Finding(
+        "attributes-not-established",
+        "info",
+        part.part,
+        "Where the small form keeps the attributes of layers is not established; they are not "
+        "shown.",
     )
-    model.graphs = _GraphReader(part, MINI_TENSOR, False, model.findings).graphs(root)
-    model.dynamic = len(model.graphs) > 1
-    return model
+    return replace(_model(root, part, MINI_MODEL, base, unknown), kind="npu-mini", memory=memory)
+
+
+def _model(
+    root: FlatTable, span: BoundedReader, slots: ModelSlots, base: VendorModel, *known: Finding
+) -> VendorModel:
+    """The model of a root table; where it does not tell, ``base`` does."""
+    findings = [*base.findings, *known]
+    runtime = {**_ports(root, slots.inputs, span), **_ports(root, slots.outputs, span)}
+    facts = _facts(root, slots.facts, span, findings)
+    graphs = _GraphReader(span, slots, findings).graphs(root)
+    graphs = tuple(_with_observed(graph, as_mapping(facts.get("quant_tab"))) for graph in graphs)
+    attrs, first = as_mapping(facts.get("attrs")), graphs[0]
+    platform = root.text(slots.platform)
+    toolkit, compiler = _versions(root.text(slots.versions))
+    if platform and base.platforms and platform not in base.platforms:
+        findings.append(_disagreement("platform", ", ".join(base.platforms), platform))
+    if toolkit and base.toolkit not in ("", toolkit):
+        findings.append(_disagreement("toolkit version", base.toolkit, toolkit))
+    shapes = "" if slots.shapes is None else root.text(slots.shapes)
+    return replace(
+        base,
+        generation=2,
+        platforms=(platform,) if platform else base.platforms,
+        npu=root.text(1),
+        toolkit=toolkit or base.toolkit,
+        compiler=compiler,
+        framework=root.text(slots.framework) or base.framework,
+        custom_string="" if slots.custom_string is None else root.text(slots.custom_string),
+        inputs=tuple(_port(first.tensors[i], attrs, runtime) for i in first.inputs),
+        outputs=tuple(_port(first.tensors[i], attrs, runtime) for i in first.outputs),
+        graphs=graphs,
+        dynamic=shapes == "dynamic_shape" or len(graphs) > 1,
+        memory=_memory(root, slots.memory),
+        findings=tuple(findings),
+    )
+
+
+def _disagreement(what: str, listed: str, compiled: str) -> Finding:
+    return Finding(
+        "parts-disagree",
+        "warning",
+        what,
+        f"The layer list has the {what} {listed}, the compiled model {compiled}.",
+        "The file was put together from two.",
+    )
+
+
+def _port(tensor: VendorTensor, attrs: JsonObject, runtime: JsonObject) -> VendorPort:
+    """A port with what the file's tables say of it.
+
+    Args:
+        tensor: of the port.
+        attrs: name -> ``{layout, dtype, mean, std, rgb2bgr, ...}``.
+        runtime: name -> ``{dtype, layout}`` of the runtime's side.
+    """
+    entry, outside = as_mapping(attrs.get(tensor.name)), as_mapping(runtime.get(tensor.name))
+    swapped = entry.get("rgb2bgr")
+    return VendorPort(
+        tensor,
+        layout=as_text(entry.get("layout")).upper(),
+        runtime_dtype=as_text(outside.get("dtype")),
+        runtime_layout=as_text(outside.get("layout")).upper(),
+        source_dtype=as_text(entry.get("dtype")),
+        mean=as_floats(entry.get("mean", ())),
+        std=as_floats(entry.get("std", ())),
+        rgb2bgr=swapped if isinstance(swapped, bool) else None,
+    )
+
+
+def _with_observed(graph: VendorGraph, ranges: JsonObject) -> VendorGraph:
+    """The graph with the observed ranges of the table ``quant_tab`` beside the ranges used."""
+    tensors = list(graph.tensors)
+    for position, tensor in enumerate(tensors):
+        entry = as_mapping(ranges.get(tensor.name))
+        low, high = as_floats(entry.get("ori_min", ())), as_floats(entry.get("ori_max", ()))
+        if tensor.quant is not None and len(low) == len(high) == 1:
+            quant = replace(tensor.quant, observed=(low[0], high[0]))
+            tensors[position] = replace(tensor, quant=quant)
+    return replace(graph, tensors=tuple(tensors))
 
 
 def _versions(text: str) -> tuple[str, str]:
@@ -179,8 +217,11 @@ def _versions(text: str) -> tuple[str, str]:
     return (match["toolkit"].strip(), match["compiler"].strip()) if match else (text, "")
 
 
-def _facts(root: FlatTable, slot: int, span: BoundedReader, findings: list[Finding]) -> JsonObject:
-    text = root.text(slot)
+def _facts(
+    root: FlatTable, slot: int | None, span: BoundedReader, findings: list[Finding]
+) -> JsonObject:
+    """The table of inputs and outputs."""
+    text = "" if slot is None else root.text(slot)
     if not text:
         return {}
     facts = read_literal(text, span)
@@ -205,8 +246,8 @@ def _ports(root: FlatTable, slot: int | None, span: BoundedReader) -> JsonObject
     return as_mapping(read_json(part))
 
 
-def _memory(root: FlatTable, slot: int) -> VendorMemory:
-    table = root.table(slot)
+def _memory(root: FlatTable, slot: int | None) -> VendorMemory:
+    table = None if slot is None else root.table(slot)
     if table is None:
         return VendorMemory()
     weights, internal, copies = (table.number(i, "Q") for i in range(3))
@@ -216,12 +257,9 @@ def _memory(root: FlatTable, slot: int) -> VendorMemory:
 class _GraphReader:
     """Tables into layers and tensors."""
 
-    def __init__(
-        self, span: BoundedReader, slots: TensorSlots | None, unions: bool, findings: list[Finding]
-    ) -> None:
+    def __init__(self, span: BoundedReader, slots: ModelSlots, findings: list[Finding]) -> None:
         self._span = span
-        self._slots = slots
-        self._unions = unions
+        self._slots, self._unions = slots.tensor, slots.unions
         self._findings = findings
         self._layers = self._tensors = 0
         self._unknown: dict[str, str] = {}
@@ -302,8 +340,9 @@ class _GraphReader:
             self._odd.append(name)
             return None
         return VendorQuant(
-            dtype=qtype or DTYPES.get(table.number(0, "b"), ""),
-            method="" if slots.method is None else table.text(slots.method),
+            dtype=sanitize(qtype or DTYPES.get(table.number(0, "b"), "")),
+            method="" if slots.method is None else sanitize(table.text(slots.method)),
+            axis=None,
             scale=scale,
             zero_point=zero,
             minimum=low,

@@ -6,13 +6,19 @@ hand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import replace
 from itertools import islice
 
 from engine.base.findings import Finding
 from engine.base.formats.flatbuffers import FlatTable
 from engine.container.vendor.bounded_reader import BoundedReader, flat_root
-from engine.container.vendor.model import VendorGraph, VendorLayer, VendorTensor
+from engine.container.vendor.model import (
+    VendorGraph,
+    VendorLayer,
+    VendorModel,
+    VendorPort,
+    VendorTensor,
+)
 from engine.container.vendor.values import checked_shape
 
 RKNX_MAGIC = b"RKNX"
@@ -25,43 +31,38 @@ _MOST_TRIES = 1000
 _TASK_FIELDS = 5
 
 
-@dataclass
-class RknxModel:
-    """Name, versions, hardware and graphs; a layer there is a ``Task`` of five unnamed numbers."""
-
-    name: str = ""
-    toolkit: str = ""
-    compiler: str = ""
-    hardware: str = ""
-    graphs: tuple[VendorGraph, ...] = ()
-    findings: list[Finding] = field(default_factory=list)
-
-
-def read_rknx(span: BoundedReader) -> RknxModel:
-    """An RKNN3 file.
+def read_rknx(span: BoundedReader, base: VendorModel) -> VendorModel:
+    """An RKNN3 file; a layer there is a ``Task`` of five unnamed numbers.
 
     Raises:
         ContainerError: it is damaged.
     """
     header = flat_root(span.inner(_HEADER, span.size - _HEADER, "the header"))
     hardware = header.table(5)
-    model = RknxModel(
+    platform = hardware.text(0) if hardware else ""
+    model = replace(
+        base,
+        kind="rknx",
+        platforms=(platform,) if platform else (),
+        generation=3,
         name=header.text(1),
         compiler=header.text(2),
         toolkit=header.text(3),
-        hardware=hardware.text(0) if hardware else "",
     )
     start = _sub(span)
     if start is None:
         what = "It holds no graph that is known, only a header."
-        model.findings.append(Finding("graph-missing", "warning", "graph", what))
-        return model
+        return replace(model, findings=(Finding("graph-missing", "warning", "graph", what),))
     place = start + _SUB_HEADER
     part = span.inner(place, span.size - place, "the graph")
-    model.graphs = tuple(
-        _graph(table, part) for table in islice(flat_root(part).tables(2), _MOST_GRAPHS)
+    graphs = tuple(_graph(table, part) for table in islice(flat_root(part).tables(2), _MOST_GRAPHS))
+    first = graphs[0] if graphs else VendorGraph()
+    return replace(
+        model,
+        graphs=graphs,
+        inputs=tuple(VendorPort(first.tensors[i]) for i in first.inputs),
+        outputs=tuple(VendorPort(first.tensors[i]) for i in first.outputs),
     )
-    return model
 
 
 def _sub(span: BoundedReader) -> int | None:
@@ -105,18 +106,11 @@ def _graph(table: FlatTable, span: BoundedReader) -> VendorGraph:
 # Layout as the public reader of Netron has it (source/rknn.js, ``openvx.Model``).
 
 NBG_MAGIC = b"VPMN"
+_NBG_OP = "NBG"
+"""The layer of a list that holds such a graph."""
 _NAME = 64
 _HEAD = 80
 _MOST_LAYERS = 50_000
-
-
-@dataclass(frozen=True)
-class NbgModel:
-    """Version ``major.minor``, name of the network, layers without links."""
-
-    version: str
-    name: str
-    graph: VendorGraph
 
 
 def _skipped(major: int) -> int:
@@ -126,8 +120,8 @@ def _skipped(major: int) -> int:
     return 288 if major <= 3 else 296
 
 
-def read_nbg(span: BoundedReader) -> NbgModel:
-    """A precompiled graph.
+def read_nbg(span: BoundedReader, base: VendorModel) -> VendorModel:
+    """A precompiled graph; its layers stand behind the one of the layer list that holds them.
 
     Raises:
         ContainerError: it is damaged.
@@ -147,4 +141,20 @@ def read_nbg(span: BoundedReader) -> NbgModel:
         op = span.text(place, _NAME, "a layer")
         (index,) = span.unpack("I", place + _NAME, "a layer")
         layers.append(VendorLayer(f"{op}_{index}", op, attributes=(("index", index),)))
-    return NbgModel(f"{major}.{minor}", name, VendorGraph(tuple(layers)))
+    listed = base.graphs[0] if base.graphs else VendorGraph()
+    findings = [*base.findings]
+    if base.graphs and not any(layer.op == _NBG_OP for layer in listed.layers):
+        what = "It holds a precompiled graph, but no layer of its list stands for it."
+        findings.append(Finding("nbg-unused", "warning", "compiled model", what))
+    names_only = "A precompiled graph holds the names of its layers; how they are linked, and "
+    names_only += "platform and types, are not established."
+    findings.append(Finding("names-only", "info", "graph", names_only))
+    return replace(
+        base,
+        kind="layers-nbg" if base.graphs else "nbg",
+        generation=1,
+        compiler=f"VPMN {major}.{minor}",
+        name=base.name if base.graphs else name,
+        graphs=(replace(listed, layers=(*listed.layers, *layers)),),
+        findings=tuple(findings),
+    )

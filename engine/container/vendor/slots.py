@@ -7,7 +7,7 @@ of files with what went into them; docs/vendor-files.md says which fact has whic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SCHEMAS = frozenset({1, 6})
 """Slot 0 of a model: the versions that the slots here were established for. Version 1 is of
@@ -16,27 +16,25 @@ toolkits 1.3 and 1.4, and ends before the sizes in memory."""
 
 @dataclass(frozen=True)
 class ModelSlots:
-    """Slots of a model; None where a form has no such slot.
+    """Slots of a model; None where a form has no such slot, or it is not established.
 
     ``facts`` is the table of inputs and outputs (a Python dict as text), ``versions`` those of
     toolkit and compiler, ``inputs`` and ``outputs`` JSON texts, ``shapes`` says whether shapes are
-    dynamic, ``memory`` is a table of sizes, ``buffers`` holds the bytes of tensors.
+    dynamic, ``memory`` is a table of sizes; ``tensor`` are the slots of a tensor, ``unions`` says
+    whether layers have tables of attributes.
     """
 
-    facts: int
+    facts: int | None
     versions: int
     platform: int
     framework: int
-    custom_string: int
+    custom_string: int | None
     inputs: int | None = None
     outputs: int | None = None
     shapes: int | None = None
     memory: int | None = None
-    buffers: int | None = None
-
-
-FULL_MODEL = ModelSlots(3, 7, 8, 9, 11, inputs=12, outputs=13, shapes=16, memory=19, buffers=20)
-MINI_MODEL = ModelSlots(3, 5, 6, 7, 8)
+    tensor: TensorSlots | None = None
+    unions: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,8 +50,18 @@ class TensorSlots:
     maximum: int | None = None
 
 
-FULL_TENSOR = TensorSlots(10, 11, 12, method=6, qtype=7, minimum=8, maximum=9)
-MINI_TENSOR = TensorSlots(6, 7, 8)
+MINI_MODEL = ModelSlots(3, 5, 6, 7, 8, tensor=TensorSlots(6, 7, 8))
+UNKNOWN_MODEL = ModelSlots(None, 7, 8, 9, None, inputs=12, outputs=13)
+"""Of a full form with another schema version: what Netron reads of every version."""
+FULL_MODEL = replace(
+    UNKNOWN_MODEL,
+    facts=3,
+    custom_string=11,
+    shapes=16,
+    memory=19,
+    tensor=TensorSlots(10, 11, 12, method=6, qtype=7, minimum=8, maximum=9),
+    unions=True,
+)
 
 DTYPES: Mapping[int, str] = {
     0: "",

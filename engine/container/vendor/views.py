@@ -15,17 +15,14 @@ from engine.base.findings import Finding
 from engine.base.plain import JsonValue
 from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.container.vendor.model import (
-    CustomSection,
     VendorGraph,
     VendorLayer,
     VendorModel,
     VendorPort,
-    VendorQuant,
     VendorTensor,
 )
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.views import Groups, by_count
-from engine.wire import graph as wire
 from engine.wire.codec import encode
 from engine.wire.graph import GraphView, NodeDetail, NodeRow, Tensor, VendorEnd
 from engine.wire.model import ModelView, Port
@@ -152,7 +149,7 @@ def _port(port: VendorPort) -> Port:
         mean=port.mean,
         std=port.std,
         rgb2bgr=port.rgb2bgr,
-        quant=_quant(tensor.quant),
+        quant=tensor.quant,
     )
 
 
@@ -163,55 +160,42 @@ def _tensor(tensor: VendorTensor) -> VendorEnd:
         shape=tensor.shape,
         dtype=tensor.dtype,
         kind="input" if tensor.kind == "input" else "constant" if constant else "activation",
-        quant=_quant(tensor.quant),
+        quant=tensor.quant,
         native_shape=tensor.native_shape,
         bytes=tensor.bytes,
     )
 
 
-def _quant(quant: VendorQuant | None) -> wire.VendorQuant | None:
-    if quant is None:
-        return None
-    return wire.VendorQuant(
-        dtype=sanitize(quant.dtype),
-        scale=quant.scale,
-        zero_point=quant.zero_point,
-        axis=None,
-        method=sanitize(quant.method),
-        minimum=quant.minimum,
-        maximum=quant.maximum,
-        observed=quant.observed,
-        fraction=quant.fraction,
-    )
+_FACTS = (
+    "kind",
+    "size",
+    "platforms",
+    "chips",
+    "generation",
+    "npu",
+    "container_version",
+    "toolkit",
+    "compiler",
+    "framework",
+    "custom_string",
+    "encryption_level",
+    "dynamic",
+)
+"""What the view tells of a model as the file has it."""
+_OPERATOR = ("name", "inputs", "outputs", "params", "code")
 
 
 def _facts(model: VendorModel, graph: VendorGraph) -> dict[str, JsonValue]:
-    memory = model.memory
     return {
-        "kind": model.kind,
-        "size": model.size,
-        "platforms": list(model.platforms),
-        "chips": list(model.chips),
-        "generation": model.generation,
-        "npu": model.npu,
-        "container_version": model.container_version,
-        "toolkit": model.toolkit,
-        "compiler": model.compiler,
-        "framework": model.framework,
+        **{name: getattr(model, name) for name in _FACTS},
         "network": model.name,
-        "custom_string": model.custom_string,
-        "encryption_level": model.encryption_level,
-        "memory": {
-            "source": "declared by the file",
-            "weights": memory.weights,
-            "internal": memory.internal,
-            "copies": memory.copies,
-            "sections": [list(section) for section in memory.sections],
-        },
+        "memory": {"source": "declared by the file", **vars(model.memory)},
         "quantization": _quantization(graph),
-        "dynamic": model.dynamic,
         "shape_sets": [_shape_set(shape_set) for shape_set in model.graphs],
-        "custom_operators": [_operator(operator) for operator in model.custom_operators],
+        "custom_operators": [
+            {name: getattr(operator, name) for name in _OPERATOR}
+            for operator in model.custom_operators
+        ],
     }
 
 
@@ -230,16 +214,6 @@ def _shape_set(graph: VendorGraph) -> dict[str, JsonValue]:
         "inputs": [encode(_spec(graph.tensors[i])) for i in graph.inputs],
         "outputs": [encode(_spec(graph.tensors[i])) for i in graph.outputs],
         "nodes": len(graph.layers),
-    }
-
-
-def _operator(operator: CustomSection) -> dict[str, JsonValue]:
-    return {
-        "name": operator.name,
-        "inputs": [list(pair) for pair in operator.inputs],
-        "outputs": [list(pair) for pair in operator.outputs],
-        "params": [list(pair) for pair in operator.params],
-        "code": [list(pair) for pair in operator.code],
     }
 
 
