@@ -16,7 +16,6 @@ from engine.base.plain import JsonObject, JsonValue
 from engine.base.text import sanitize
 from engine.build import Provenance
 from engine.container.blob import HEAD_SIZE, Frame, corrupt_error, unpack
-from engine.container.content import Container
 from engine.container.encryption import (
     HEADER_SIZE,
     decrypted_chunks,
@@ -24,11 +23,10 @@ from engine.container.encryption import (
     is_encrypted,
     read_header,
 )
-from engine.container.graphs import join_graph
+from engine.container.graphs import join_graph, join_table
 from engine.container.keys import Key, needed_key
 from engine.container.other_formats import refuse_other_format
-from engine.container.tables import join_table
-from engine.container.write import SIZE_LIMIT
+from engine.container.write import SIZE_LIMIT, Container
 from engine.graph.ir import Graph, QuantTable
 from engine.graph.layers import LayerMap
 

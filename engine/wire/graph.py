@@ -78,11 +78,11 @@ class VendorQuant(TensorQuant):
         fraction: fractional bits of a dynamic fixed point type; None for affine types.
     """
 
-    method: str = ""
-    minimum: tuple[float | None, ...] = ()
-    maximum: tuple[float | None, ...] = ()
-    observed: tuple[float | None, ...] | None = None
-    fraction: int | None = None
+    method: str
+    minimum: tuple[float | None, ...]
+    maximum: tuple[float | None, ...]
+    observed: tuple[float | None, ...] | None
+    fraction: int | None
 
 
 @record

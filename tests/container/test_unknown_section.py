@@ -7,7 +7,7 @@ from pathlib import Path
 from engine.base.events import CallbackReporter, Event, LogLine
 from engine.container import read_container, write_container
 from engine.container.blob import pack, unpack
-from engine.container.content import SECTIONS
+from engine.container.write import SECTIONS
 from engine.pipeline.build import build
 from engine.services.build import simulate
 from engine.services.model import open_model

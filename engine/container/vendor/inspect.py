@@ -13,14 +13,13 @@ from pathlib import Path
 from engine.base.errors import ContainerError
 from engine.base.files import sha256_of
 from engine.base.findings import Finding
-from engine.container.magic import MAGIC
-from engine.container.vendor.bounded_reader import BoundedReader, open_bounded
+from engine.container.other_formats import MAGIC
 from engine.container.vendor.layer_list import read_layer_list
 from engine.container.vendor.model import VendorMemory, VendorModel
 from engine.container.vendor.npu import IDENTIFIER, read_mini, read_npu
 from engine.container.vendor.package import is_package, read_custom_sections, read_package
 from engine.container.vendor.rknx import NBG_MAGIC, RKNX_MAGIC, read_nbg, read_rknx
-from engine.container.vendor.values import as_mapping, read_json
+from engine.container.vendor.values import BoundedReader, as_mapping, open_bounded, read_json
 from engine.facts import chip, chips
 
 _CONTAINER_MAGIC = b"RKNN"

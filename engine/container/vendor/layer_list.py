@@ -12,7 +12,6 @@ from typing import Any
 
 from engine.base.plain import JsonObject
 from engine.base.text import sanitize
-from engine.container.vendor.bounded_reader import BoundedReader
 from engine.container.vendor.model import (
     VendorGraph,
     VendorLayer,
@@ -21,6 +20,7 @@ from engine.container.vendor.model import (
     VendorTensor,
 )
 from engine.container.vendor.values import (
+    BoundedReader,
     as_floats,
     as_ints,
     as_list,
@@ -253,6 +253,9 @@ def _quant(dtype: JsonObject) -> VendorQuant | None:
         axis=None,
         scale=scale,
         zero_point=as_ints(zero if isinstance(zero, list) else [zero]) if zero is not None else (),
+        minimum=(),
+        maximum=(),
+        observed=None,
         fraction=fraction if type(fraction) is int else None,
     )
 

@@ -17,7 +17,6 @@ from engine.base.findings import Finding
 from engine.base.formats.flatbuffers import FlatTable
 from engine.base.plain import JsonObject
 from engine.base.text import sanitize
-from engine.container.vendor.bounded_reader import BoundedReader, flat_root
 from engine.container.vendor.model import (
     VendorGraph,
     VendorLayer,
@@ -39,10 +38,12 @@ from engine.container.vendor.slots import (
     TensorSlots,
 )
 from engine.container.vendor.values import (
+    BoundedReader,
     as_floats,
     as_mapping,
     as_text,
     checked_shape,
+    flat_root,
     read_bson,
     read_json,
     read_literal,
@@ -347,6 +348,8 @@ class _GraphReader:
             zero_point=zero,
             minimum=low,
             maximum=high,
+            observed=None,
+            fraction=None,
         )
 
     def _layer(self, table: FlatTable, tensors: int, absent: int) -> VendorLayer:

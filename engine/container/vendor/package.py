@@ -12,9 +12,15 @@ from typing import Any
 import yaml
 
 from engine.base.plain import JsonObject
-from engine.container.vendor.bounded_reader import BoundedReader, open_bounded
 from engine.container.vendor.model import CustomSection, OpPackage
-from engine.container.vendor.values import as_list, as_mapping, as_text, read_json
+from engine.container.vendor.values import (
+    BoundedReader,
+    as_list,
+    as_mapping,
+    as_text,
+    open_bounded,
+    read_json,
+)
 
 KERNEL_MAGIC = b"SHDR"
 _HEAD = 16

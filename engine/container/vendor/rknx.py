@@ -11,7 +11,6 @@ from itertools import islice
 
 from engine.base.findings import Finding
 from engine.base.formats.flatbuffers import FlatTable
-from engine.container.vendor.bounded_reader import BoundedReader, flat_root
 from engine.container.vendor.model import (
     VendorGraph,
     VendorLayer,
@@ -19,7 +18,7 @@ from engine.container.vendor.model import (
     VendorPort,
     VendorTensor,
 )
-from engine.container.vendor.values import checked_shape
+from engine.container.vendor.values import BoundedReader, checked_shape, flat_root
 
 RKNX_MAGIC = b"RKNX"
 _HEADER = 0x50

@@ -13,8 +13,7 @@ import pytest
 
 from engine.base.errors import ContainerError
 from engine.container.vendor import inspect_op_package, inspect_vendor
-from engine.container.vendor.bounded_reader import BoundedReader, flat_root
-from engine.container.vendor.values import read_bson, read_literal
+from engine.container.vendor.values import BoundedReader, flat_root, read_bson, read_literal
 from tests.container.vendor import build
 from tests.container.vendor.flat import Vec, flat, i32, ints
 from tests.safety import ends
