@@ -6,7 +6,8 @@ It is for simulation and inspection and runs on no NPU. Layout: ``docs/container
 from __future__ import annotations
 
 from engine.container.keys import Key
-from engine.container.other_formats import MAGIC, other_format
+from engine.container.magic import MAGIC
+from engine.container.other_formats import other_format
 from engine.container.read import read_container
 from engine.container.write import Container, ContainerContent, portable_summary, write_container
 

@@ -27,7 +27,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.base.errors import ContainerError
-from engine.container.other_formats import MAGIC, refuse_other_format
+from engine.container.magic import MAGIC
+from engine.container.other_formats import refuse_other_format
 
 BLOB_VERSION = 1
 HEAD_SIZE = 64

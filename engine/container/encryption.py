@@ -36,7 +36,7 @@ from typing import BinaryIO, NamedTuple
 
 from engine.base.errors import ContainerError, ShortOfMemoryError, UsageError, WrongKeyError
 from engine.container.keys import Key
-from engine.container.other_formats import ENCRYPTED_MAGIC
+from engine.container.magic import ENCRYPTED_MAGIC
 
 VERSION = 2
 CHUNK = 1 << 20

@@ -13,7 +13,7 @@ from pathlib import Path
 from engine.base.errors import ContainerError
 from engine.base.files import sha256_of
 from engine.base.findings import Finding
-from engine.container.other_formats import MAGIC
+from engine.container.magic import MAGIC
 from engine.container.vendor.layer_list import read_layer_list
 from engine.container.vendor.model import VendorMemory, VendorModel
 from engine.container.vendor.npu import IDENTIFIER, read_mini, read_npu
