@@ -30,7 +30,7 @@ from engine.quantize.planning.plan import is_quantized_source, plan
 from engine.quantize.planning.sources import layers_of, read_qdq_params
 from engine.quantize.prepared import Feeds, Prepare
 from engine.quantize.qdq.insert import insert_qdq
-from engine.quantize.qdq.verify import applied_dtypes, enforce_formats
+from engine.quantize.qdq.verify import applied_dtypes
 from engine.quantize.settings import Quantized, QuantizeSettings
 
 # Algorithms that are more than a choice of ranges.
@@ -85,8 +85,6 @@ def quantize(
     findings += () if algorithm else ineffective_algorithm(settings)
     prepare = _PREPARE.get(algorithm, by_ranges.prepare)
     ready = prepare(graph, decided, observations, settings, feeds, reporter)
-    if algorithm in _PREPARE:
-        ready = enforce_formats(ready, settings.granularity)
     reporter.check_cancelled()
     quantized, params, layers = insert_qdq(
         ready.graph, ready.plan, ready.activations, ready.weights

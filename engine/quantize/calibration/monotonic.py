@@ -41,7 +41,8 @@ def rising_function(graph: Graph, node: ir.Node) -> tuple[str, Rising] | None:
     value = np.float32(constant.reshape(-1)[0])
     if not (np.isfinite(value) and value > 0) or len(constant.shape) > len(graph.spec(left).shape):
         return None
-    return left, _WITH_CONSTANT[node.op_type](value)
+    function = _WITH_CONSTANT[node.op_type]
+    return left, lambda values: function(values, value)
 
 
 def composed(steps: Sequence[Rising]) -> Rising:
@@ -66,21 +67,5 @@ def _erf(values: np.ndarray) -> np.ndarray:
     return result
 
 
-def _times(constant: np.float32) -> Rising:
-    return lambda values: values * constant
-
-
-def _by(constant: np.float32) -> Rising:
-    return lambda values: values / constant
-
-
-def _plus(constant: np.float32) -> Rising:
-    return lambda values: values + constant
-
-
 _PLAIN: dict[str, Rising] = {"Sigmoid": _sigmoid, "Erf": _erf}
-_WITH_CONSTANT: dict[str, Callable[[np.float32], Rising]] = {
-    "Mul": _times,
-    "Div": _by,
-    "Add": _plus,
-}
+_WITH_CONSTANT = {"Mul": np.multiply, "Div": np.divide, "Add": np.add}

@@ -65,116 +65,64 @@ class Scheme:
         name: the vendor's name of the quantized dtype.
         generation: of the toolkit that has the name.
         weight, activation: formats.
-        bias: ``int32`` (at the scale of the accumulator), ``float32`` or ``float16``.
-        per_channel: whether weights may have a scale per output channel.
-        integer: whether ONNX Runtime has integer kernels for it, so that the simulator computes
-            integer sums; otherwise float kernels run between tensors of this format.
-        difference: the largest difference between the simulator and the numpy reference that was
-            measured, layer by layer on the same inputs, in steps of the output's format;
+        share: the largest share of values that differed between the simulator and the numpy
+            reference, layer by layer on the same inputs, over all layers of the nets measured;
             ``tests/simulate`` holds it.
-        share: the largest share of values that differed, over all layers of the nets measured.
         note: what a user should know.
+        difference: the largest difference that was measured there, in steps of the output's format.
     """
 
     name: str
     generation: int
     weight: Format
     activation: Format
-    bias: Literal["int32", "float32", "float16"]
-    per_channel: bool
-    integer: bool
-    difference: int
     share: float
     note: str = ""
+    difference: int = 1
+
+    @property
+    def integer(self) -> bool:
+        """Whether ONNX Runtime has integer kernels for it, so that the simulator computes integer
+        sums; otherwise float kernels run between tensors of this format.
+        """
+        return self.activation.bits == 8
+
+    @property
+    def bias(self) -> Literal["int32", "float32", "float16"]:
+        """The dtype of biases; ``int32`` is at the scale of the accumulator."""
+        if self.activation.is_float:
+            return "float16"
+        return "int32" if self.integer else "float32"
+
+    @property
+    def per_channel(self) -> bool:
+        """Whether weights may have a scale per output channel."""
+        return self.generation == 2 and self.weight.kind != "dynamic_fixed_point"
 
 
 _WIDE_NOTE = "The width of the bias is not documented: it stays float32 here."
 _LAYER_NOTE = "Weights have one scale a tensor."
+_BOTH_NOTES = f"{_LAYER_NOTE} {_WIDE_NOTE}"
+_NARROW_NOTE = "Weights use the symmetric part of the format: zero point 0."
 
 SCHEMES: Mapping[str, Scheme] = MappingProxyType(
     {
         scheme.name: scheme
         for scheme in (
+            Scheme("asymmetric_quantized-u8", 1, _U8, _U8, 1.1e-5, _LAYER_NOTE),
+            Scheme("dynamic_fixed_point-8", 1, _DFP8, _DFP8, 4.5e-4, _LAYER_NOTE),
+            Scheme("dynamic_fixed_point-16", 1, _DFP16, _DFP16, 5.8e-4, _BOTH_NOTES),
+            Scheme("w8a8", 2, _I8_SYMMETRIC, _I8, 2.6e-7, _NARROW_NOTE),
+            Scheme("w8a16", 2, _I8, _F16, 5.7e-4),
+            Scheme("w4a16", 2, _I4, _F16, 5.7e-4),
+            Scheme("w4a8", 2, _I4, _I8, 5.2e-7),
+            Scheme("w16a16i", 2, _I16, _I16, 5.3e-4, _WIDE_NOTE),
+            Scheme("w16a16i_dfp", 2, _DFP16, _DFP16, 5.8e-4, _BOTH_NOTES),
             Scheme(
-                "asymmetric_quantized-u8", 1, _U8, _U8, "int32", False, True, 1, 1.1e-5, _LAYER_NOTE
+                "asymmetric_quantized-8", 2, _I8_SYMMETRIC, _I8, 2.6e-7, "The older name of w8a8."
             ),
-            Scheme(
-                "dynamic_fixed_point-8",
-                1,
-                _DFP8,
-                _DFP8,
-                "int32",
-                False,
-                True,
-                1,
-                4.5e-4,
-                _LAYER_NOTE,
-            ),
-            Scheme(
-                "dynamic_fixed_point-16",
-                1,
-                _DFP16,
-                _DFP16,
-                "float32",
-                False,
-                False,
-                1,
-                5.8e-4,
-                f"{_LAYER_NOTE} {_WIDE_NOTE}",
-            ),
-            Scheme(
-                "w8a8",
-                2,
-                _I8_SYMMETRIC,
-                _I8,
-                "int32",
-                True,
-                True,
-                1,
-                2.6e-7,
-                "Weights use the symmetric part of the format: zero point 0.",
-            ),
-            Scheme("w8a16", 2, _I8, _F16, "float16", True, False, 1, 5.7e-4),
-            Scheme("w4a16", 2, _I4, _F16, "float16", True, False, 1, 5.7e-4),
-            Scheme("w4a8", 2, _I4, _I8, "int32", True, True, 1, 5.2e-7),
-            Scheme("w16a16i", 2, _I16, _I16, "float32", True, False, 1, 5.3e-4, _WIDE_NOTE),
-            Scheme(
-                "w16a16i_dfp",
-                2,
-                _DFP16,
-                _DFP16,
-                "float32",
-                False,
-                False,
-                1,
-                5.8e-4,
-                f"{_LAYER_NOTE} {_WIDE_NOTE}",
-            ),
-            Scheme(
-                "asymmetric_quantized-8",
-                2,
-                _I8_SYMMETRIC,
-                _I8,
-                "int32",
-                True,
-                True,
-                1,
-                2.6e-7,
-                "The older name of w8a8.",
-            ),
-            Scheme(
-                "asymmetric_quantized-16",
-                2,
-                _I16,
-                _I16,
-                "float32",
-                True,
-                False,
-                1,
-                5.3e-4,
-                _WIDE_NOTE,
-            ),
-            Scheme("float16", 2, _F16, _F16, "float16", True, False, 1, 5.1e-4),
+            Scheme("asymmetric_quantized-16", 2, _I16, _I16, 5.3e-4, _WIDE_NOTE),
+            Scheme("float16", 2, _F16, _F16, 5.1e-4),
         )
     }
 )
@@ -204,31 +152,16 @@ class LayerDtype:
 
 LAYER_DTYPES: Mapping[str, LayerDtype] = MappingProxyType(
     {
-        layer.name: layer
-        for layer in (
-            LayerDtype("float16", 2, SCHEMES["float16"], "float16"),
-            LayerDtype("int16", 2, SCHEMES["w16a16i"], ""),
-            LayerDtype("int8", 2, SCHEMES["w8a8"], "w8a8"),
+        name: LayerDtype(name, generation, SCHEMES[scheme], listed)
+        for name, generation, scheme, listed in (
+            ("float16", 2, "float16", "float16"),
+            ("int16", 2, "w16a16i", ""),
+            ("int8", 2, "w8a8", "w8a8"),
             # generation 1 spells it float32 and computes in float16
-            LayerDtype("float32", 1, SCHEMES["float16"], "float16"),
-            LayerDtype(
-                "asymmetric_affine-u8",
-                1,
-                SCHEMES["asymmetric_quantized-u8"],
-                "asymmetric_quantized-u8",
-            ),
-            LayerDtype(
-                "dynamic_fixed_point-i8",
-                1,
-                SCHEMES["dynamic_fixed_point-8"],
-                "dynamic_fixed_point-8",
-            ),
-            LayerDtype(
-                "dynamic_fixed_point-i16",
-                1,
-                SCHEMES["dynamic_fixed_point-16"],
-                "dynamic_fixed_point-16",
-            ),
+            ("float32", 1, "float16", "float16"),
+            ("asymmetric_affine-u8", 1, "asymmetric_quantized-u8", "asymmetric_quantized-u8"),
+            ("dynamic_fixed_point-i8", 1, "dynamic_fixed_point-8", "dynamic_fixed_point-8"),
+            ("dynamic_fixed_point-i16", 1, "dynamic_fixed_point-16", "dynamic_fixed_point-16"),
         )
     }
 )

@@ -8,9 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import is_custom
-
-# Operators whose activations are all of their inputs; the others have one, input 0.
-_VARIADIC = frozenset({"Concat", "MatMul", "Add", "Mul", "Sub", "Div", "Min", "Max"})
+from engine.quantize.planning.operators import VARIADIC
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def data_inputs(node: ir.Node) -> list[ir.Value]:
     """
     if is_custom(node):
         return [value for value in node.inputs if value is not None and is_float(value)]
-    chosen = node.inputs if node.op_type in _VARIADIC else node.inputs[:1]
+    chosen = node.inputs if node.op_type in VARIADIC else node.inputs[:1]
     return [value for value in chosen if value is not None]
 
 

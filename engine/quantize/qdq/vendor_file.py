@@ -20,6 +20,7 @@ from engine.graph.execute.shared_weights import duplicate_shared_weights
 from engine.graph.ir import OPSET, Graph, constant_of, is_custom, params_of
 from engine.graph.ir.opsets import NoFormError, lower
 from engine.graph.passes import Editor
+from engine.quantize.planning.operators import WEIGHTED
 from engine.quantize.qdq.vendor_form import vendor_form
 
 SCALE_SPAN = 1 << 14
@@ -105,7 +106,7 @@ def _scales(node: ir.Node) -> np.ndarray:
     """The scales of its weight; none where it has no weight with one for each channel."""
     value = node.inputs[1] if len(node.inputs) > 1 else None
     read = None if value is None else value.producer()
-    if node.op_type not in _WEIGHTED or read is None or read.op_type != "DequantizeLinear":
+    if node.op_type not in WEIGHTED or read is None or read.op_type != "DequantizeLinear":
         return np.zeros(0, np.float32)
     params = params_of(read)
     if params is None or params.axis is None or constant_of(read.inputs[0]) is None:
@@ -120,9 +121,6 @@ def _floor(node: ir.Node, span: int) -> np.float32 | None:
         return None
     floor = np.float32(scales.max() / np.float32(span))
     return floor if scales.min() < floor else None
-
-
-_WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
 
 # The QDQ graph as the file that the vendor's toolkit 2 loads.

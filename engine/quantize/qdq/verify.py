@@ -1,9 +1,8 @@
-"""The dtypes that layers were given: put into the QDQ graph, and read back from it."""
+"""The dtypes that layers were given, read back from the QDQ graph."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,71 +11,16 @@ import onnx_ir as ir
 from engine.graph.ir import QuantParams, params_of
 from engine.graph.layers import Layer
 from engine.quantize.dtypes.formats import LAYER_DTYPES, Format
-from engine.quantize.dtypes.scheme import activation_params
 from engine.quantize.planning.node_properties import array_of, input_of
 from engine.quantize.planning.operators import KEEPS_HALF, WEIGHTED, Role, role_of
-from engine.quantize.prepared import Prepared
-from engine.quantize.weights import quantize_weights
 
 if TYPE_CHECKING:
     from engine.quantize.settings import Quantized
 
-# Convert an algorithm's int8 result to the dtypes assigned to each layer.
-#
-# An algorithm that equalizes, chooses ranges and rounds weights may know w8a8 alone. Its graph and
-# its ranges serve any dtype; here tensors and weights that are not in the format of their plan get
-# it, and all else stays: a bias that was corrected for the weights of its format, above all.
 
-
-def has_format(params: QuantParams, form: Format) -> bool:
+def _has_format(params: QuantParams, form: Format) -> bool:
     """Whether parameters are those of a number format (an affine one may be symmetric)."""
     return params.dtype == form.dtype and params.narrow == (form.kind == "dynamic_fixed_point")
-
-
-def enforce_formats(ready: Prepared, granularity: str) -> Prepared:
-    """The same with every tensor and weight in the format of its plan.
-
-    Tensors keep their ranges. Weights whose layer has another dtype are quantized again from float,
-    with the original bias: the correction for int8 weights does not apply to them.
-    """
-    activations: dict[str, QuantParams] = {}
-    boundaries: dict[str, QuantParams] = {}
-    for name, form in ready.plan.formats.items():
-        params = ready.activations.get(name)
-        activations[name] = _tensor(params, form)
-        for boundary in ready.plan.boundaries.get(name, ()):
-            other = ready.activations.get(boundary.name)
-            boundaries[boundary.name] = _tensor(params if other is None else other, boundary.form)
-    activations |= boundaries
-    weights = dict(ready.weights)
-    others = [
-        name
-        for name in ready.plan.weights
-        if name not in weights
-        or not has_format(weights[name].params, ready.plan.schemes[name].weight)
-    ]
-    if others:
-        rounded = quantize_weights(ready.graph, ready.plan, activations, granularity)
-        weights |= {name: rounded[name] for name in others}
-    return replace(ready, activations=activations, weights=weights)
-
-
-def _tensor(params: QuantParams | None, form: Format) -> QuantParams:
-    if params is not None and has_format(params, form):
-        return params
-    low, high = _range(params)
-    observed = None
-    if params is not None and params.observed_minimum is not None:
-        observed = (params.observed_minimum, params.observed_maximum or 0.0)
-    return activation_params(low, high, observed, form)
-
-
-def _range(params: QuantParams | None) -> tuple[float, float]:
-    if params is None:
-        return 0.0, 0.0
-    if params.minimum is not None and params.maximum is not None:
-        return params.minimum[0], params.maximum[0]
-    return params.observed_minimum or 0.0, params.observed_maximum or 0.0
 
 
 def applied_dtypes(layers: Mapping[str, str], quantized: Quantized) -> dict[str, str]:
@@ -107,7 +51,8 @@ def _obtained(layer: Layer | None, asked: str, quantized: Quantized) -> str:
     names = [
         name
         for name, known in LAYER_DTYPES.items()
-        if has_format(params, known.scheme.activation) and weight in ("", known.scheme.weight.dtype)
+        if _has_format(params, known.scheme.activation)
+        and weight in ("", known.scheme.weight.dtype)
     ]
     if asked in names:
         return asked

@@ -22,7 +22,7 @@ from engine.quantize.planning.node_properties import (
     is_constant,
     name_of,
 )
-from engine.quantize.planning.operators import Role
+from engine.quantize.planning.operators import WEIGHTED, Role
 from engine.quantize.planning.plan import Plan
 
 
@@ -104,7 +104,7 @@ class _Finder:
             self._visit(node)
         for value in self._graph.model.graph.outputs:
             self._freeze(value)
-        labels = _join(self._next, self._links)
+        labels = join_groups(self._next, self._links)
         frozen = np.zeros(self._next, dtype=bool)
         for ids in self._frozen:
             frozen[labels[ids]] = True
@@ -229,7 +229,7 @@ class _Finder:
 
 _HANDLERS: Mapping[str, Callable[[_Finder, ir.Node], bool]] = MappingProxyType(
     dict.fromkeys(_PASSING, _Finder.passing)
-    | dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "MatMul"), _Finder.weighted)
+    | dict.fromkeys(WEIGHTED, _Finder.weighted)
     | dict.fromkeys(("Flatten", "Reshape", "Squeeze"), _Finder.flatten)
     | {
         "Add": _Finder.add,
@@ -302,7 +302,7 @@ def output_axis_scaled(node: ir.Node, weight: np.ndarray, factors: np.ndarray) -
     return scaled
 
 
-def _join(count: int, links: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+def join_groups(count: int, links: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """The smallest number that is linked with each number 0..count-1."""
     labels = np.arange(count)
     changed = True

@@ -21,6 +21,7 @@ from engine.quantize.techniques.channels import (
     Channels,
     Consumer,
     input_axis_scaled,
+    join_groups,
     output_axis_scaled,
 )
 
@@ -130,26 +131,15 @@ def equalization_factors(
 
 def _components(channels: Channels, ranges: Mapping[str, ChannelRange]) -> Iterator[list[str]]:
     """Sets of tensors that share groups, each tensor with a range once."""
-    owner = np.full(channels.count, -1)
-    parent: list[int] = []
-
-    def root(index: int) -> int:
-        while parent[index] != index:
-            index = parent[index]
-        return index
-
-    names = list(channels.groups)
-    for index, name in enumerate(names):
-        parent.append(index)
-        groups = channels.groups[name]
-        for other in np.unique(owner[groups]):
-            if other >= 0:
-                parent[root(index)] = root(int(other))
-        owner[groups] = index
+    with_channels = {name: groups for name, groups in channels.groups.items() if groups.size}
+    links = [
+        (groups, np.broadcast_to(groups[0], groups.shape)) for groups in with_channels.values()
+    ]
+    labels = join_groups(channels.count, links)
     members: dict[int, list[str]] = {}
-    for index, name in enumerate(names):
+    for name, groups in with_channels.items():
         if name in ranges:
-            members.setdefault(root(index), []).append(name)
+            members.setdefault(int(labels[groups[0]]), []).append(name)
     yield from members.values()
 
 
