@@ -42,7 +42,7 @@ EstimatedDtype = Annotated[
     Flag(
         name="--dtype",
         help="Of an estimate: int8 or float16. Default: as the recipe; float16 where int8 is not.",
-        metavar="DTYPE",
+        metavar="int8|float16",
     ),
 ]
 OtherSizes = Annotated[

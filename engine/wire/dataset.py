@@ -47,7 +47,7 @@ class PreviewParams:
 class MakeParams:
     """A folder of images, the list to write, how many are chosen with which seed."""
 
-    folder: Annotated[Text, Argument()]
+    folder: Annotated[Text, Argument(help="A folder of images.", kind="path")]
     out: Annotated[
         Text,
         Flag(

@@ -24,8 +24,18 @@ class KeyParams:
         origin: where the text came from, for messages.
     """
 
-    text: str | None = field(default=None, repr=False)
-    file: Text | None = None
+    text: Annotated[
+        str | None,
+        Flag(
+            name="--key",
+            help="Without it there is no way to open the container; it is kept nowhere. Default: "
+            "none, as of a compiled model, which the vendor's toolkit encrypts with its own.",
+            kind="secret",
+        ),
+    ] = field(default=None, repr=False)
+    file: Annotated[
+        Text | None, Flag(name="--key-file", help="Instead: a file that holds it.", kind="file")
+    ] = None
     origin: Text = "the prompt"
 
 
@@ -38,7 +48,9 @@ class EncryptParams:
         level: ``crypt_level``.
     """
 
-    path: Annotated[Text, Argument(metavar="MODEL")]
+    path: Annotated[
+        Text, Argument(metavar="MODEL", help="A container, or a compiled model (.rknn).")
+    ]
     output: Annotated[
         Text | None,
         Flag(
@@ -51,14 +63,17 @@ class EncryptParams:
     level: Annotated[
         int,
         Whole(1, 3),
-        Flag(help="A higher level takes longer to decrypt, and longer to guess the key."),
+        Flag(
+            help="A higher level takes longer to decrypt, and longer to guess the key. Level 1 "
+            "opens in about half a second.",
+        ),
     ] = 1
     toolkit: Toolkit = None
     wipe: Annotated[
         bool,
         Flag(
-            help="Remove afterwards what this program wrote of it in plain form: MODEL and the "
-            "cache.",
+            help="Remove afterwards what this program wrote of it in plain form: MODEL, what lies "
+            "beside it, and the cache of all models. Your source model and samples stay.",
         ),
     ] = False
     force: Force = False

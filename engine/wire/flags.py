@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import types
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from engine.options import OPTIONS
@@ -20,8 +22,14 @@ from engine.wire.method import Method
 from engine.wire.record import record
 
 _YES, _NO = {"y", "yes", "true", "1", "on"}, {"n", "no", "false", "0", "off"}
-FlagKind = Literal["text", "path", "file", "folder", "code", "chip"]
-"""What a text means: a path is made absolute and completed; ``code`` is ``FILE.py:Name``."""
+FlagKind = Literal["text", "path", "file", "folder", "code", "chip", "secret"]
+"""What a text means: a path is made absolute and completed; ``code`` is ``FILE.py:Name``; of a
+``secret`` nobody sees the letters."""
+PATHS = ("path", "file", "folder")
+"""Kinds of texts that are paths."""
+MOST = 100_000
+"""Bounds beyond it only keep numbers in reason: no help names them."""
+_DEFAULT = re.compile(r"[Dd]efault: (.+?)\.?$")
 
 
 @record(kw_only=True)
@@ -108,9 +116,11 @@ class Argument:
     Attributes:
         metavar: in ``--help``; empty: the field's name.
         kind: what its text means; a path is made absolute.
+        help: of its line in a form.
         read: of a text that is neither; never fails.
     """
 
+    help: str = ""
     metavar: str = ""
     kind: FlagKind = "path"
     read: Callable[[str], str] | None = None
@@ -169,6 +179,19 @@ class Param:
         """Its name in a form: the long flag, without dashes."""
         return self.names[-1].lstrip("-").replace("-", " ")
 
+    @property
+    def unset(self) -> str:
+        """What no value means: what the help says of its default."""
+        said = _DEFAULT.search(self.flag.help)
+        return said[1] if said else "" if self.required else "not set"
+
+    @property
+    def hint(self) -> str:
+        """What fits beside its line in a form: choices or bounds, and its form."""
+        if self.choices or self.of is bool:
+            return " or ".join(self.choices)
+        return ", ".join(filter(None, (self.flag.metavar, bounds_text(self.limit, MOST))))
+
     def text(self, value: Any) -> str:
         """A value as a user writes it in a form."""
         if value is None:
@@ -201,6 +224,8 @@ class Param:
             return text.lower() in _YES
         if self.choices and text not in self.choices:
             raise ValueError(f"{self.label}: one of {', '.join(self.choices)}.")
+        if self.flag.kind in PATHS:
+            return _absolute(text)
         if self.of not in (int, float):
             return text
         what = "a whole number" if self.of is int else "a number"
@@ -211,9 +236,9 @@ class Param:
         except ValueError:
             value = math.nan
         if not (low < value if above else low <= value) or not value <= high:
-            bounds = f" above {low:g}" if above else f" from {low:g}" if low > -math.inf else ""
-            bounds += f" to {high:g}" if high < math.inf else ""
-            raise ValueError(f"{self.label}: {what}{bounds}.")
+            bounds = bounds_text(self.limit)
+            bounds = f" from {bounds}" if " to " in bounds and not above else f" {bounds}"
+            raise ValueError(f"{self.label}: {what}{bounds.rstrip()}.")
         return value
 
     def words(self, value: Any) -> list[str]:
@@ -239,6 +264,41 @@ def _plain(value: Any) -> str:
     """As short as it is exact: 500, not 500.0."""
     short = f"{value:g}" if type(value) is float else ""
     return short if short and float(short) == value else str(value)
+
+
+def bounds_text(limit: Whole | Between | Above | None, most: float = math.inf) -> str:
+    """``1 to 1000``, ``from 0`` or ``above 0``: the bounds within -/+ ``most``; empty without."""
+    if limit is None:
+        return ""
+    low, high = limit.low, limit.high
+    least = _plain(low) if low > -most else ""
+    top = f" to {_plain(high)}" if high <= most and high < math.inf else ""
+    if isinstance(limit, Above):
+        return f"above {least}{top}"
+    return f"{least}{top}" if least and top else f"from {least}" if least else top.strip()
+
+
+def _absolute(text: str) -> str:
+    try:
+        return str(Path(text).expanduser().absolute())
+    except RuntimeError:  # the home of an unknown user
+        return str(Path(text).absolute())
+
+
+def form_params(request: type[Any]) -> tuple[Param, ...]:
+    """The parameters that a form of a request asks for: what stands behind the verb, then flags."""
+    fields = {field.name: field for field in dataclasses.fields(request)}
+    behind = (
+        _param(
+            (name,),
+            Flag(help=one.help, metavar=one.metavar, kind=one.kind, read=one.read),
+            hint,
+            fields[name],
+        )
+        for name, hint, one in _marks(request)
+        if isinstance(one, Argument)
+    )
+    return (*behind, *params_of(request))
 
 
 def params_of(request: type[Any]) -> tuple[Param, ...]:

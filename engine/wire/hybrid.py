@@ -30,7 +30,12 @@ BudgetMs = Annotated[
     ),
 ]
 PromotedDtype = Annotated[
-    str | None, Flag(name="--dtype", help="Dtype of the promoted layers. Default: half precision.")
+    str | None,
+    Flag(
+        name="--dtype",
+        help="Dtype of the promoted layers. Default: half precision.",
+        metavar="float16|int16",
+    ),
 ]
 
 

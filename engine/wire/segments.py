@@ -29,7 +29,10 @@ class SegmentsParams:
         path: a container of ours, or a model of the vendor's generation 1.
     """
 
-    path: Annotated[Text, Argument(metavar="MODEL")]
+    path: Annotated[
+        Text,
+        Argument(metavar="MODEL", help="A container, or a compiled model of generation 1 (.rknn)."),
+    ]
     after: Annotated[
         tuple[Text, ...],
         Flag(

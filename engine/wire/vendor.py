@@ -11,6 +11,9 @@ from engine.wire.flags import Argument, Flag
 from engine.wire.method import Query, Task
 from engine.wire.record import record
 
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+"""Has the CPU builds of torch."""
+
 ToolkitState = Literal["ready", "unchecked", "unfinished", "broken", "missing"]
 """``ready``: its toolkit was imported; ``unchecked``: adopted or changed since it was;
 ``unfinished``: its making was interrupted; ``broken``: a package is missing or does not fit;
@@ -120,8 +123,8 @@ class ToolkitInstallParams:
     index: Annotated[
         Text | None,
         Flag(
-            help="A further package index: https://download.pytorch.org/whl/cpu has the small "
-            "torch.",
+            help=f"A further package index: {CPU_INDEX} has the CPU build of torch (1.6 GB on "
+            "disk). Without it PyPI's is taken, on x86-64 with CUDA (5.6 GB).",
             metavar="URL",
         ),
     ] = None

@@ -10,13 +10,10 @@ import click
 
 from engine import option
 from engine.wire.codec import Above, Between, Whole
-from engine.wire.flags import Param, nested_of, params_of
+from engine.wire.flags import MOST, PATHS, Param, nested_of, params_of
 from engine.wire.method import Method
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-_MOST = 100_000
-_PATHS = ("path", "file", "folder")
 
 
 class FlagText(click.ParamType):
@@ -35,7 +32,7 @@ class FlagText(click.ParamType):
                 return flag.read(value)
             except ValueError as error:
                 self.fail(str(error), param, ctx)
-        if flag.kind in (*_PATHS, "code"):
+        if flag.kind in (*PATHS, "code"):
             return str(Path(value).absolute())
         return value
 
@@ -127,8 +124,8 @@ def _ends(limit: Whole | Between | Above | None) -> tuple[Any, Any]:
     if limit is None:
         return None, None
     return (
-        limit.low if limit.low > -_MOST else None,
-        limit.high if limit.high <= _MOST else None,
+        limit.low if limit.low > -MOST else None,
+        limit.high if limit.high <= MOST else None,
     )
 
 

@@ -7,7 +7,7 @@ message. What the worker answered is of :mod:`engine.wire`, imported here for it
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from textual.message import Message
@@ -344,9 +344,12 @@ class Session:
 
         None of those in the background.
         """
-        jobs = [job for job in self.jobs.values() if not job.background]
-        running = next((job for job in jobs if job.running), None)
-        return running or (jobs[-1] if jobs else None)
+        return _newest(job for job in self.jobs.values() if not job.background)
+
+    def newest(self, *methods: str, ours: bool = False) -> JobView | None:
+        """Of these methods the job that runs, else the last one; ``ours``: of the open model."""
+        jobs = (job for job in self.jobs.values() if job.method in methods)
+        return _newest(job for job in jobs if not ours or self.is_ours(job))
 
     @property
     def running(self) -> JobView | None:
@@ -439,3 +442,9 @@ class Session:
             "undo": self._undo[-STEPS:],
             "when": round(time.time()),
         }
+
+
+def _newest(jobs: Iterable[JobView]) -> JobView | None:
+    """The first that runs, else the last."""
+    known = list(jobs)
+    return next((job for job in known if job.running), known[-1] if known else None)

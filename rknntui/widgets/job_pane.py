@@ -1,16 +1,20 @@
-"""One job: its stages with progress stand on top, its log runs below."""
+"""One job: its stages with progress stand on top, its log runs below; alone or under a table."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding
+from textual.containers import Vertical
 from textual.geometry import Region
 
 from rknntui.widgets.line_list import Rows
 
 if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
     from rknntui.session.job_view_model import JobView, StageView
+    from rknntui.widgets.record_view import RecordView
     from rknntui.widgets.strips import Line
 
 LEVELS = {"warning": ("! ", "warn"), "error": ("✗ ", "bad"), "debug": ("  ", "dim")}
@@ -107,6 +111,38 @@ class JobPane(Rows):
     def text(self) -> str:
         """The log as plain text."""
         return "\n".join(entry.text for entry in self.job.log) if self.job is not None else ""
+
+
+class WithJob(Vertical):
+    """A table; while a job runs, its stages and log are below."""
+
+    DEFAULT_CSS = """
+    WithJob {
+        & > RecordView { height: 3fr; }
+        & > JobPane { height: 2fr; border-top: solid $panel; display: none; }
+    }
+    """
+
+    def __init__(self, view: RecordView, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self.view = view
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+        yield JobPane()
+
+    def show_job(self, job: JobView | None) -> None:
+        """Show a job while it runs."""
+        pane = self.query_one(JobPane)
+        pane.set_job(job)
+        shown = job is not None and job.running
+        if shown != bool(pane.display):
+            pane.display = shown
+            self.call_after_refresh(self._reveal)
+
+    def _reveal(self) -> None:
+        """The table has other lines now: the row under the cursor stays in view."""
+        self.view.table.reveal(self.view.table.cursor)
 
 
 def stages_shown(job: JobView) -> list[tuple[StageView, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from textual.pilot import Pilot
 from engine.wire.model import ModelView
 from rknntui.app import Workbench
 from rknntui.screens.base.workspace import Workspace
+from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.header_footer import KeyBar
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import until
@@ -22,11 +24,13 @@ __all__ = [
     "model_view",
     "pictures",
     "press_text",
+    "read_form",
     "shown",
     "visited",
     "write_recipe",
 ]
 
+R = TypeVar("R")
 W = TypeVar("W", bound=Workspace)
 
 NAMES = {
@@ -97,6 +101,12 @@ def write_recipe(folder: Path, demo: Path, count: int = 12) -> Path:
         encoding="utf-8",
     )
     return recipe
+
+
+def read_form(now: R, texts: Mapping[str, str]) -> R:
+    """A request with what the lines of a form say that leaves nothing out."""
+    read: R = Form("", (type(now),)).read([now], texts)[0]
+    return read
 
 
 def shown(pilot: Pilot[None]) -> Workbench:

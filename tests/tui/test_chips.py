@@ -17,12 +17,11 @@ from rknntui.screens.chips.charts import Roof, alive_at, peak_of
 from rknntui.screens.chips.estimates import AS_IS, checked
 from rknntui.screens.chips.words import check_lines, chip_lines
 from rknntui.screens.chips.workspace import Chips
-from rknntui.screens.dialogs.request import read_form
 from rknntui.widgets.strips import bar
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, until
 from tests.tui.cost_answers import CPU_LAYER, LAYERS, CostAnswers
-from tests.tui.flow import choose_path, press_text, visited, write_recipe
+from tests.tui.flow import choose_path, press_text, read_form, visited, write_recipe
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
@@ -211,7 +210,7 @@ async def test_what_if_shows_the_change(app: Workbench, answers: CostAnswers) ->
         await until(pilot, lambda: "must be int8 or float16" in screen_text(app), "the problem")
         await pilot.press("ctrl+u")
         await press_text(pilot, "float16")
-        await pilot.press("down", "down", "down")
+        await pilot.press(*["down"] * 4, "ctrl+u")
         await press_text(pilot, "2")
         await pilot.press("enter")
         await until(pilot, lambda: "what if float16, 2 cores" in screen_text(app), "what varies")

@@ -157,8 +157,10 @@ async def test_a_folder_is_used_as_it_is_or_written_as_a_list(
         await pilot.press("u")
         await until(pilot, lambda: "4 samples" in screen_text(app), "the folder's pictures")
         assert app.session.recipe["dataset"] == str(folder)
-        await pilot.press("m")
+        await pilot.press("m", "f2")
         await choose_path(pilot, folder, "ctrl+s")
+        await pilot.press("down", "f2")
         await choose_path(pilot, tmp_path / "list.txt")
+        await pilot.press("enter")
         await until(pilot, lambda: app.session.recipe["dataset"].endswith("list.txt"), "a list")
         assert len((tmp_path / "list.txt").read_text(encoding="utf-8").splitlines()) == 4

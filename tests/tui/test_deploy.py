@@ -12,12 +12,15 @@ from engine.base.errors import EngineError, ToolkitError
 from engine.base.findings import Finding
 from engine.wire.codegen import MODEL_TASKS
 from engine.wire.compile import CompiledModels
+from engine.wire.vendor import CPU_INDEX
 from rknntui.app import Workbench
 from rknntui.links import GoToDeploy
 from rknntui.screens.deploy.workspace import Deploy
 from rknntui.screens.dialogs.dialogs import ConfirmDialog
+from rknntui.screens.dialogs.request import RequestDialog
 from rknntui.screens.run.workspace import Run
 from rknntui.session.job_view_model import JobView
+from rknntui.widgets.entries import PathInput
 from tests.tui.conftest import screen_text, until
 from tests.tui.deploy_answers import FOLDER, LAYERS, DeployAnswers, compiled, toolkit
 from tests.tui.flow import choose_path, grey_keys, press_text, visited, write_recipe
@@ -102,21 +105,22 @@ async def test_a_container_is_encrypted_with_a_key_that_is_typed_twice(
         await pilot.press("escape")
         workspace.views.exports.table.select_record("name", "encrypted .rknn")
         await pilot.press("enter")
-        await until(pilot, lambda: "to encrypt (.rknn)" in screen_text(app), "which file")
-        await pilot.press("enter")  # the one that was written
-        await until(pilot, lambda: "about half a second" in screen_text(app), "which level")
-        await pilot.press("enter", "enter")
+        await until(pilot, lambda: "Encrypt a model" in screen_text(app), "the form")
+        assert isinstance(app.screen, RequestDialog)
+        assert app.screen.query_one("#path", PathInput).value == str(plain)  # was written last
+        await pilot.press("down", "down")
+        await until(pilot, lambda: "half a second" in screen_text(app), "what a level is")
+        await pilot.press("down", "down", "space")
+        await until(pilot, lambda: "[x]" in screen_text(app), "the box")
+        await pilot.press("down")
         await press_text(pilot, "secret")
         assert "secret" not in screen_text(app)
-        await pilot.press("enter", "x", "enter")
+        await pilot.press("down", "x", "enter")
         await until(pilot, lambda: "another one than" in screen_text(app), "not the same")
         await pilot.press("backspace")
         await press_text(pilot, "secret")
-        await pilot.press("enter")
-        await choose_path(pilot, secret)
-        await until(pilot, lambda: "the file stays as it is" in screen_text(app), "wiped or not")
         content = plain.read_bytes()
-        await pilot.press("down", "enter")
+        await pilot.press("enter")
         await until(pilot, lambda: "AES-256-GCM, with your key" in screen_text(app), "the file")
         removed = "".join(screen_text(app).partition("Removed:")[2].split())
         assert "a.rknn" in removed
@@ -137,14 +141,13 @@ async def test_a_container_is_cut_into_segments(app: Workbench, tmp_path: Path) 
         await until(pilot, lambda: "SHA-256" in screen_text(app), "the container")
         await pilot.press("escape")
         workspace.views.exports.table.select_record("name", "segments")
-        await pilot.press("enter", "enter")
-        await until(pilot, lambda: "Cut into segments" in screen_text(app), "where")
         await pilot.press("enter")
+        await until(pilot, lambda: "Cut into segments" in screen_text(app), "where")
+        await pilot.press("down", "enter")
         await until(pilot, lambda: "such as 5 ms" in screen_text(app), "nothing typed")
         await pilot.press("3", "enter")
-        await choose_path(pilot, tmp_path / "b.rknn")
         await until(pilot, lambda: "2: " in screen_text(app), "the segments")
-        assert (tmp_path / "b.rknn").is_file()
+        assert (tmp_path / "a.segments.rknn").is_file()
 
 
 @pytest.mark.long
@@ -158,7 +161,7 @@ async def test_chips_are_marked_compiled_and_shown_with_printed_and_estimated_fi
         assert "second opinion: 1 sample" in screen_text(app)
         await pilot.press("Q")
         await until(pilot, lambda: "How it is compiled" in screen_text(app), "the settings")
-        await pilot.press(*"ours", "down", "ctrl+u", "x", "enter")
+        await pilot.press(*"ours", "down", "down", "ctrl+u", "x", "enter")
         await until(pilot, lambda: "is no number, and there is no" in screen_text(app), "a refusal")
         (tmp_path / "mine").mkdir()
         await pilot.press("ctrl+u", *str(tmp_path / "mine"), "enter")
@@ -168,7 +171,7 @@ async def test_chips_are_marked_compiled_and_shown_with_printed_and_estimated_fi
         assert f"--samples {tmp_path / 'mine'}" in app.clipboard
         await pilot.press("n")
         await until(pilot, lambda: "How it is compiled" in screen_text(app), "the settings")
-        await pilot.press("down", "ctrl+u", "8", "enter")
+        await pilot.press("down", "down", "ctrl+u", "8", "enter")
         text = "2 chips marked · quantizer ours · second opinion: 8 samples"
         await until(pilot, lambda: text in screen_text(app), "the settings")
         await pilot.press("Y")
@@ -319,9 +322,10 @@ async def test_without_a_toolkit_the_view_names_the_key_that_installs_one(
         answers.open.clear()
         answers.told = answers.told[:1]
         await pilot.press("i")
-        await until(pilot, lambda: "PyPI and PyTorch" in screen_text(app), "where from")
+        await until(pilot, lambda: "Install rknn-toolkit2" in screen_text(app), "the form")
         await pilot.press("enter")
         await until(pilot, lambda: answers.asked[-1][0] == "vendor.install", "the job")
+        assert answers.asked[-1][1].index == CPU_INDEX
         await to_view(pilot, workspace, "Toolkits")
         await until(pilot, lambda: "install rknn-toolkit2" in screen_text(app), "its progress")
         await pilot.press("escape")

@@ -11,11 +11,11 @@ from engine.wire.layer_tables import disagreement
 from engine.wire.layers import layer_rows
 from engine.wire.segments import SegmentsParams
 from rknntui.keys.commandline import job_command
-from rknntui.screens.deploy.files import checked_cuts
-from rknntui.screens.deploy.requests import chip_states, disagreement_rank
-from rknntui.screens.dialogs.request import read_form
+from rknntui.screens.deploy.compiling import chip_states, disagreement_rank
+from rknntui.screens.deploy.exports import checked_cuts
 from rknntui.session.job_view_model import JobView
 from tests.tui.deploy_answers import compiled
+from tests.tui.flow import read_form
 
 
 def test_layers_are_ordered_by_how_much_they_disagree() -> None:

@@ -11,15 +11,16 @@ from engine import Finding
 from engine.wire.build_tables import QUANT_TABLE
 from engine.wire.graph import RangeRow
 from engine.wire.guide import Answer, NextStep, Step, StepFinding
+from engine.wire.sweep import SweepParams
 from rknntui.app import Workbench
 from rknntui.screens.accuracy.guide import step_lines
 from rknntui.screens.accuracy.panes import ScorePane
 from rknntui.screens.accuracy.workspace import Accuracy
-from rknntui.screens.quantize.panes import ComparePane, axes_of
+from rknntui.screens.quantize.panes import ComparePane
 from rknntui.screens.quantize.workspace import Quantize
 from rknntui.widgets.findings import FindingRows
 from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import choose_path, press_text, shown, write_recipe
+from tests.tui.flow import choose_path, press_text, read_form, shown, write_recipe
 
 SIZE = (80, 24)
 STEP = Step(
@@ -89,11 +90,12 @@ async def test_of_several_remedies_one_is_chosen() -> None:
 
 
 def test_axes_are_options_with_values_of_theirs() -> None:
-    axes = axes_of("quantized_algorithm=normal,mmse bias_correction=yes,no")
+    texts = {"axes": "quantized_algorithm=normal,mmse bias_correction=yes,no"}
+    axes = read_form(SweepParams({}), texts).axes
     assert axes == {"quantized_algorithm": ("normal", "mmse"), "bias_correction": (True, False)}
-    for wrong in ("quantised=1", "quantized_algorithm=best", "quantized_algorithm=", ""):
+    for wrong in ("quantised=1", "quantized_algorithm=best", "quantized_algorithm="):
         with pytest.raises(ValueError, match=r"option|one of"):
-            axes_of(wrong)
+            read_form(SweepParams({}), {"axes": wrong})
 
 
 def test_a_range_tells_how_much_of_what_was_seen_it_cuts_off() -> None:
@@ -159,7 +161,7 @@ async def test_algorithms_are_built_beside_each_other_and_one_is_taken(
         workspace = app.workspace
         assert isinstance(workspace, Quantize)
         await pilot.press("c")
-        await until(pilot, lambda: type(app.screen).__name__ == "PromptDialog", "the axes")
+        await until(pilot, lambda: type(app.screen).__name__ == "RequestDialog", "the axes")
         await pilot.press("end", "ctrl+u")
         await press_text(pilot, "quantized_method=channel,layer")
         await pilot.press("enter")

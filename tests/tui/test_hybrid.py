@@ -25,7 +25,6 @@ from engine.wire.hybrid import (
 from engine.wire.rounding import RoundedOutput
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_command, job_flags
-from rknntui.screens.dialogs.request import read_form
 from rknntui.screens.hybrid.panes import (
     LiveEffect,
     by_layer,
@@ -43,7 +42,7 @@ from rknntui.session.messages import JobEnded
 from rknntui.widgets.curve_chart import CurveChart, Series
 from rknntui.widgets.facts_line import fit_facts
 from tests.tui.conftest import residual_model, screen_text, until
-from tests.tui.flow import grey_keys, press_text, shown, write_recipe
+from tests.tui.flow import grey_keys, press_text, read_form, shown, write_recipe
 
 SIZE = (80, 24)
 

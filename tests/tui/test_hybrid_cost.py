@@ -11,11 +11,10 @@ from engine.wire.hybrid import PROPOSE, SEARCH, SearchParams
 from engine.wire.layer_tables import ADDED_BYTES, ADDED_MS
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_flags
-from rknntui.screens.dialogs.request import read_form
 from rknntui.screens.hybrid.words import time_text
 from rknntui.screens.hybrid.workspace import Hybrid
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import press_text, visited, write_recipe
+from tests.tui.flow import press_text, read_form, visited, write_recipe
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
 
@@ -38,7 +37,7 @@ async def test_layers_have_their_cost_and_a_proposal_its_gain(demo: Path, tmp_pa
         keys = workspace.table.shown_keys
         assert {"time_ms", "promote_ms"} <= set(keys)
         assert "gain_db" not in keys  # before a proposal
-        await pilot.press("p")
+        await pilot.press("p", "down")
         await press_text(pilot, "4 ms")
         await pilot.press("enter")
         await until(
@@ -56,7 +55,7 @@ async def test_layers_have_their_cost_and_a_proposal_its_gain(demo: Path, tmp_pa
         assert [params["budget_ms"] for params in asked] == [900.0]
         await pilot.press("p")
         await until(pilot, lambda: "Propose layers to promote" in screen_text(app), "it again")
-        assert app.screen.query_one("Input").value == "900"
+        assert app.screen.query_one("#budget_ms").value == "900"
         await pilot.press("escape")
         assert len(app.screen_stack) == 1
         assert len([job for job in app.session.jobs.values() if job.method == PROPOSE.name]) == 1

@@ -24,7 +24,7 @@ from engine.wire.cost import (
     WhatIf,
 )
 from rknntui.screens.dialogs.picker import ask_new_file
-from rknntui.screens.dialogs.request import RequestDialog
+from rknntui.screens.dialogs.request import Form
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
@@ -40,13 +40,7 @@ if TYPE_CHECKING:
 AS_IS = WhatIf()
 """The recipe's own figures."""
 _DTYPES = ("int8", "float16")
-_HINTS = {
-    "dtype": "int8 or float16",
-    "input_sizes": "320x320, or 1,3,320,320",
-    "batch": "inferences at once",
-    "cores": "that share an inference",
-    "npu_mhz": "clock; empty: the highest",
-}
+WHAT_IF = Form("What if (estimated)", (WhatIf,), {"chips": "all, or those that are marked"})
 
 
 def scenario_words(scenario: WhatIf) -> str:
@@ -97,12 +91,6 @@ def _size(word: str, inputs: Sequence[Tensor]) -> str:
     if len(dims) != len(tensor.shape):
         raise ValueError(f"{tensor.name} is {shape_text(tensor.shape)}: give as many numbers.")
     return f"{tensor.name}={','.join(dims)}"
-
-
-def what_if_dialog(now: WhatIf, inputs: Sequence[Tensor]) -> RequestDialog:
-    """Asks what to vary."""
-    title = "What if (estimated)"
-    return RequestDialog(title, now, list(_HINTS), _HINTS, lambda asked: checked(asked, inputs))
 
 
 _REST = 0.25

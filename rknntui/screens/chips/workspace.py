@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -12,7 +13,7 @@ from engine.wire.cost import EstimateParams
 from rknntui.links import GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.base.views import Views
-from rknntui.screens.chips.estimates import AS_IS, Answers, Want, ask_report, what_if_dialog
+from rknntui.screens.chips.estimates import AS_IS, WHAT_IF, Answers, Want, ask_report, checked
 from rknntui.screens.chips.listing import calibrate, show_facts
 from rknntui.screens.chips.panes import PANES, ChipViews, Shown
 from rknntui.screens.chips.words import ACTIONS, OF_VIEWS, command_line, top_facts
@@ -219,12 +220,12 @@ class Chips(TableWorkspace):
     def action_what_if(self) -> None:
         """Ask what to vary, and estimate that."""
 
-        def chosen(answer: WhatIf | None) -> None:
-            if answer is not None:
-                self.scenario = answer
-                self.update_view()
+        def chosen(answer: WhatIf) -> None:
+            self.scenario = answer
+            self.update_view()
 
-        self.app.push_screen(what_if_dialog(self.scenario, self.session.inputs), chosen)
+        check = partial(checked, inputs=self.session.inputs)
+        WHAT_IF.ask(self.app, self.scenario, then=chosen, check=check)
 
     def action_reset(self) -> None:
         """Go back to the recipe's own figures."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import option, sanitize
 from engine.wire.dataset import DATASET_MAKE, Made, MakeParams
-from rknntui.screens.dialogs.picker import ask_new_file
+from rknntui.screens.dialogs.dialogs import ConfirmDialog, ask_user
+from rknntui.screens.dialogs.picker import PathPicker, ask_overwrite, is_taken
+from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.facts_line import Fact
 
 if TYPE_CHECKING:
@@ -19,6 +22,18 @@ if TYPE_CHECKING:
     from engine.wire.dataset import Channel, DatasetFacts
     from rknntui.screens.base.workspace import Workspace
     from rknntui.widgets.strips import Line
+
+
+MAKE_FORM = Form(
+    "Write a dataset.txt", (MakeParams,), {"force": "asked for where the file is there"}
+)
+
+
+def checked_folder(params: MakeParams) -> MakeParams:
+    """The same; ValueError where there is no folder."""
+    if not Path(params.folder).is_dir():
+        raise ValueError("This is not a folder.")
+    return params
 
 
 class DatasetFiles:
@@ -39,60 +54,46 @@ class DatasetFiles:
 
     def pick(self) -> None:
         """Choose a list or a folder; of a folder a list can be written."""
-        from rknntui.screens.dialogs.picker import PathPicker
-
         recipe = self._workspace.session.recipe
         start = str(recipe.get("dataset") or recipe.get("model") or "")
         start = str(Path(start).parent) + "/" if start else ""
         picker = PathPicker("Choose a dataset.txt, or a folder (Ctrl+S)", start, folders=True)
-        self._workspace.app.push_screen(picker, self._picked)
+        ask_user(self._workspace.app, picker, self._picked)
 
-    def _picked(self, path: str | None) -> None:
-        if not path:
-            return
+    def _picked(self, path: str) -> None:
         if not Path(path).is_dir():
             self._workspace.session.set_value("dataset", path)
             return
-        from rknntui.screens.dialogs.dialogs import ConfirmDialog
-
         count = self._whole("dataset_count")
         question = (
             f"Write a dataset.txt with up to {count} images of {path}? The list can be edited and "
             f"shared. Or use the folder directly: every build selects the same images."
         )
         answers = [("w", "write dataset.txt", "write"), ("u", "use the folder", "use")]
-        self._workspace.app.push_screen(
-            ConfirmDialog("A folder of images", question, answers), partial(self._folder, path)
-        )
+        dialog = ConfirmDialog("A folder of images", question, answers)
+        ask_user(self._workspace.app, dialog, partial(self._folder, path))
 
-    def _folder(self, folder: str, choice: str | None) -> None:
+    def _folder(self, folder: str, choice: str) -> None:
         if choice == "use":
             self._workspace.session.set_value("dataset", folder)
-        elif choice == "write":
-            self._ask_list(folder)
+        else:
+            self.make(folder)
 
-    def make(self) -> None:
-        """Choose the folder, then the list."""
-        from rknntui.screens.dialogs.picker import PathPicker
+    def make(self, folder: str = "") -> None:
+        """Ask for the folder, the list and how many are chosen; then write it."""
+        app, ask = self._workspace.app, self._workspace.ask
 
-        def chosen(path: str | None) -> None:
-            if path and Path(path).is_dir():
-                self._ask_list(path)
-            elif path:
-                self._workspace.notify("This is not a folder.", severity="warning")
+        def write(params: MakeParams) -> None:
+            taken = [params.out] * is_taken(Path(params.out))
 
-        self._workspace.app.push_screen(
-            PathPicker("A folder of images (Ctrl+S)", folders=True), chosen
-        )
+            def start(force: bool) -> None:
+                ask(DATASET_MAKE, replace(params, force=force), self._made)
 
-    def _ask_list(self, folder: str) -> None:
-        start = Path.cwd() / "dataset.txt"
-        ask_new_file(self._workspace.app, "Write the list", start, partial(self._write, folder))
+            ask_overwrite(app, taken, start)
 
-    def _write(self, folder: str, out: str, force: bool) -> None:
-        chosen = self._whole("dataset_count"), self._whole("dataset_seed")
-        params = MakeParams(folder, out, *chosen, force)
-        self._workspace.ask(DATASET_MAKE, params, self._made)
+        out = str(Path.cwd() / "dataset.txt")
+        now = MakeParams(folder, out, self._whole("dataset_count"), self._whole("dataset_seed"))
+        MAKE_FORM.ask(app, now, then=write, check=checked_folder)
 
     def _made(self, dataset: Made) -> None:
         skipped = dataset.skipped

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from textual import on
@@ -11,6 +11,7 @@ from textual import on
 from engine import human_bytes, sanitize
 from engine.wire.build_tables import ENVIRONMENTS, toolkit_sign
 from engine.wire.vendor import (
+    CPU_INDEX,
     VENDOR_ADOPT,
     VENDOR_CHECK,
     VENDOR_DEFAULT,
@@ -27,10 +28,14 @@ from engine.wire.vendor import (
 from rknntui.keys.text import with_keys
 from rknntui.screens.base.views import Views
 from rknntui.screens.deploy import words
-from rknntui.screens.deploy.code import CodePane, ExportPane
-from rknntui.screens.deploy.requests import AgreementPane, CompilePane, LayersPane, WithJob
+from rknntui.screens.deploy.code import CodePane
+from rknntui.screens.deploy.compiling import AgreementPane, CompilePane, LayersPane
+from rknntui.screens.deploy.exports import ExportPane
+from rknntui.screens.dialogs.dialogs import ConfirmDialog, ask_user
+from rknntui.screens.dialogs.picker import PathPicker
+from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.findings import wrapped
-from rknntui.widgets.job_pane import JobPane
+from rknntui.widgets.job_pane import JobPane, WithJob
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
@@ -41,7 +46,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from rknntui.screens.base.workspace import Workspace
-    from rknntui.screens.deploy.requests import Targets
+    from rknntui.screens.deploy.compiling import Targets
     from rknntui.session.job_view_model import JobView
     from rknntui.widgets.records import RecordTable
     from rknntui.widgets.strips import Line
@@ -127,53 +132,33 @@ class ToolkitsPane(WithJob):
         return next((row for row in self._rows if record and row.name == record["name"]), None)
 
 
-_SMALL, _NETWORK, _WHEELS = "PyPI and PyTorch's index", "PyPI alone", "folder of wheels"
-_SOURCES = {
-    _SMALL: "with the CPU build of torch, from download.pytorch.org: 1.6 GB on disk",
-    _NETWORK: "on x86-64 with the CUDA build of torch: 5.6 GB on disk",
-    _WHEELS: "a folder of wheels on this machine; nothing is taken from a network",
-}
-CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-"""Has the CPU builds of torch."""
+INSTALL_FORM = Form("Install rknn-toolkit2", (ToolkitInstallParams,))
 
 
 def ask_install(workspace: Workspace) -> None:
-    """Ask where the packages are from, and start the job."""
-    from rknntui.screens.dialogs.dialogs import ChoiceDialog
-    from rknntui.screens.dialogs.picker import PathPicker
+    """Ask where the packages are from, and start the job; the small torch is proposed."""
 
-    def install(wheels: str | None = None, index: str | None = None) -> None:
-        params = ToolkitInstallParams(wheels=wheels, index=index)
+    def install(params: ToolkitInstallParams) -> None:
         workspace.start_job(VENDOR_INSTALL, params, "install rknn-toolkit2")
 
-    def picked(path: str | None) -> None:
-        if path is not None:
-            install(path)
+    now = ToolkitInstallParams(index=CPU_INDEX)
+    INSTALL_FORM.ask(workspace.app, now, then=install, check=checked_source)
 
-    def chosen(source: str | None) -> None:
-        if source == _SMALL:
-            install(index=CPU_INDEX)
-        elif source == _NETWORK:
-            install()
-        elif source == _WHEELS:
-            picker = PathPicker("Folder of wheels (Ctrl+S takes it)", folders=True)
-            workspace.app.push_screen(picker, picked)
 
-    dialog = ChoiceDialog("Install rknn-toolkit2 from", list(_SOURCES), "", _SOURCES)
-    workspace.app.push_screen(dialog, chosen)
+def checked_source(params: ToolkitInstallParams) -> ToolkitInstallParams:
+    """The same; beside a folder of wheels nothing is taken from a network."""
+    return params if params.wheels is None else replace(params, index=None)
 
 
 def ask_adopt(workspace: Workspace) -> None:
     """Ask for an interpreter, or the folder of an environment, and take it into the list."""
-    from rknntui.screens.dialogs.picker import PathPicker
 
-    def picked(path: str | None) -> None:
-        if path is not None:
-            params = ToolkitAdoptParams(path)
-            workspace.start_job(VENDOR_ADOPT, params, f"adopt {sanitize(path, 80)}")
+    def picked(path: str) -> None:
+        params = ToolkitAdoptParams(path)
+        workspace.start_job(VENDOR_ADOPT, params, f"adopt {sanitize(path, 80)}")
 
     title = "Python of an environment with a toolkit, or its folder (Ctrl+S)"
-    workspace.app.push_screen(PathPicker(title, folders=True), picked)
+    ask_user(workspace.app, PathPicker(title, folders=True), picked)
 
 
 def check(workspace: Workspace, row: ToolkitEnvironment) -> None:
@@ -183,8 +168,6 @@ def check(workspace: Workspace, row: ToolkitEnvironment) -> None:
 
 def ask_remove(workspace: Workspace, row: ToolkitEnvironment) -> None:
     """Ask, then remove an environment: its files only where this program made it."""
-    from rknntui.screens.dialogs.dialogs import ConfirmDialog
-
     name = sanitize(row.name, 60)
     if row.managed:
         size = f", {human_bytes(row.size)}" if row.size else ""
@@ -192,12 +175,12 @@ def ask_remove(workspace: Workspace, row: ToolkitEnvironment) -> None:
     else:
         question = f"Take {name} out of the list? Its files stay: {sanitize(row.folder, 200)}."
 
-    def answered(yes: bool | None) -> None:
+    def answered(yes: bool) -> None:
         if yes:
             workspace.start_job(VENDOR_REMOVE, ToolkitName(row.name), f"remove {name}")
 
     answers = [("y", "remove", True), ("n", "keep (also Esc)", False)]
-    workspace.app.push_screen(ConfirmDialog("Remove a toolkit", question, answers), answered)
+    ask_user(workspace.app, ConfirmDialog("Remove a toolkit", question, answers), answered)
 
 
 PANES = {

@@ -11,8 +11,9 @@ from engine.wire.formats import CHANGE, NEARLY_ALL, SIZE
 from engine.wire.layer_tables import TOLERATED, disagreement
 from rknntui.keys.actions import Action
 from rknntui.keys.text import key_text, with_keys
-from rknntui.screens.deploy.code import export_command, project_command
-from rknntui.screens.deploy.requests import compile_command, file_name, settings_words
+from rknntui.screens.deploy.code import project_command
+from rknntui.screens.deploy.compiling import compile_command, file_name, settings_words
+from rknntui.screens.deploy.exports import export_command
 from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.record_view import table_actions

@@ -20,17 +20,22 @@ from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.base.views import Views
 from rknntui.screens.deploy import words
 from rknntui.screens.deploy.code import (
-    ask_export,
     ask_setting,
-    show_exported,
     show_file,
     write_project,
 )
-from rknntui.screens.deploy.files import (
+from rknntui.screens.deploy.compiling import (
+    Targets,
+    ask_settings,
+    ask_start,
+)
+from rknntui.screens.deploy.exports import (
     FILE_JOBS,
     ask_encrypted,
+    ask_export,
     ask_segments,
     forget_key,
+    show_exported,
     show_file_result,
 )
 from rknntui.screens.deploy.panes import (
@@ -43,12 +48,6 @@ from rknntui.screens.deploy.panes import (
     ask_install,
     ask_remove,
     check,
-)
-from rknntui.screens.deploy.requests import (
-    Targets,
-    ask_settings,
-    ask_start,
-    newest_job,
 )
 from rknntui.screens.deploy.words import (
     ACTIONS,
@@ -117,7 +116,7 @@ class Deploy(TableWorkspace):
     @property
     def job(self) -> JobView | None:
         """The job of this workspace that runs, else the last one."""
-        return newest_job(self.session.jobs.values(), _JOBS)
+        return self.session.newest(*_JOBS)
 
     # -- the session -----------------------------------------------------------------------------
 
@@ -194,7 +193,7 @@ class Deploy(TableWorkspace):
             Shown(
                 targets=targets,
                 toolkits=self.toolkits,
-                working=newest_job(self.session.jobs.values(), TOOLKIT_JOBS),
+                working=self.session.newest(*TOOLKIT_JOBS),
                 job=self.job,
             )
         )

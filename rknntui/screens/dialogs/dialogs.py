@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from textual import events
-    from textual.app import ComposeResult
+    from textual.app import App, ComposeResult
 
     from rknntui.shell import Shell
     from rknntui.widgets.strips import Line
@@ -65,6 +65,16 @@ class Dialog(ModalScreen[Any]):
         frame.border_title = self.TITLE_TEXT
         frame.border_subtitle = self.KEYS_TEXT
         return frame
+
+
+def ask_user(app: App[Any], dialog: Dialog, then: Callable[[Any], object]) -> None:
+    """Show a dialog; ``then`` is called with what it is dismissed with, unless that is None."""
+
+    def answered(answer: Any) -> None:
+        if answer is not None:
+            then(answer)
+
+    app.push_screen(dialog, answered)
 
 
 def paragraphs(parts: list[tuple[str, str, str]], width: int) -> list[Line]:

@@ -11,8 +11,8 @@ from textual.binding import Binding
 from textual.widgets import Input, Static
 
 from rknntui.screens.dialogs.dialogs import Dialog
+from rknntui.widgets.entries import PathInput, expanded
 from rknntui.widgets.line_list import Rows, TextRows
-from rknntui.widgets.path_input import PathInput, expanded
 from rknntui.widgets.strips import shorten
 
 if TYPE_CHECKING:

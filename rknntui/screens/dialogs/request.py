@@ -1,80 +1,213 @@
-"""A form for the parameters of a request, made from their declaration."""
+"""A form for the parameters of requests, made from their declaration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.widgets import Input, Label, Static
 
-from engine.wire.flags import Param, params_of
-from rknntui.screens.dialogs.dialogs import Dialog
+from engine.wire.flags import PATHS, Param, form_params
+from rknntui.screens.dialogs.dialogs import Dialog, ask_user
+from rknntui.widgets.entries import ChoiceLine, PathInput
 
 if TYPE_CHECKING:
-    from textual.app import ComposeResult
-    from textual.widget import Widget
+    from textual.app import App, ComposeResult
 
-# A dialog of several lines to fill in.
+Choices = Mapping[str, Sequence[str]]
+"""Field -> the values that the place knows for it, where the request's type has none."""
 
 
-class FieldsDialog(Dialog):
-    """Asks for several texts; dismissed with what ``read`` makes of them, None for Esc.
+def _the_only(request: Any) -> Any:
+    return request
 
-    Args:
-        fields: name, label and hint of each line.
-        texts: that the lines have at first, by name.
-        read: what the texts mean; a ValueError says what is wrong, and the dialog stays.
-        note: below the lines before anything is wrong.
+
+@dataclass(frozen=True)
+class Form:
+    """What a place asks of requests: all of their parameters, but for those that it has itself.
+
+    Attributes:
+        title: of the dialog.
+        requests: types of the requests, in the order of the lines.
+        without: field -> where the place has it from, for who reads this.
     """
+
+    title: str
+    requests: tuple[type[Any], ...]
+    without: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def params(self) -> dict[str, Param]:
+        """The parameters that have a line, by field."""
+        every = (param for request in self.requests for param in form_params(request))
+        return {param.path[0]: param for param in every if param.path[0] not in self.without}
+
+    def read(self, now: Sequence[Any], texts: Mapping[str, str]) -> list[Any]:
+        """The requests with what the lines say; ValueError says which line is wrong.
+
+        Args:
+            now: the requests as they stand.
+            texts: field -> the text of its line; one that is left out stays as it is.
+        """
+        changed = {
+            name: param.parse(texts[name]) for name, param in self.params.items() if name in texts
+        }
+        return [
+            replace(one, **{n: value for n, value in changed.items() if hasattr(one, n)})
+            for one in now
+        ]
+
+    def ask(
+        self,
+        app: App[None],
+        *now: Any,
+        then: Callable[[Any], object],
+        check: Callable[..., Any] = _the_only,
+        choices: Choices | None = None,
+        title: str = "",
+    ) -> None:
+        """Show the form.
+
+        Args:
+            app: shows it.
+            now: the requests as they stand: what the lines have at first.
+            then: called with what ``check`` gives, unless the user cancels.
+            check: takes the requests and gives what is meant; ValueError says what is wrong.
+            choices: values that the place knows.
+            title: in the place of the form's own.
+        """
+        ask_user(app, RequestDialog(self, now, check, choices or {}, title or self.title), then)
+
+
+class RequestDialog(Dialog):
+    """A line for each parameter of a form; dismissed with what is asked for, None for Esc."""
 
     # before the field has them: a field that is typed right after is the next one already
     BINDINGS = [
         Binding("down", "field(1)", "Next", show=False, priority=True),
         Binding("up", "field(-1)", "Before", show=False, priority=True),
+        Binding("enter", "accept", "Accept", show=False, priority=True),
+        Binding("f2", "pick", "Choose a path", show=False, priority=True),
     ]
+    AUTO_FOCUS = "Input, ChoiceLine"
+    KEYS_TEXT = "↑↓ field · Enter accept · Esc cancel"
     DEFAULT_CSS = """
-    FieldsDialog Horizontal { height: 1; background: $background; }
-    FieldsDialog Label { background: $background; }
-    FieldsDialog .hint { width: 1fr; color: $text-muted; padding-left: 1; text-wrap: nowrap; }
-    FieldsDialog #problem { color: $error; min-height: 1; }
+    RequestDialog Horizontal { height: 1; background: $background; }
+    RequestDialog Label { background: $background; }
+    RequestDialog Input { width: 20; }
+    RequestDialog Input.-wide { width: 1fr; }
+    RequestDialog .hint { width: 1fr; color: $text-muted; padding-left: 1; text-wrap: nowrap; }
+    RequestDialog .pick { width: auto; color: $text-muted; padding-left: 1; }
+    RequestDialog #problem { color: $error; min-height: 1; }
     """
 
     def __init__(
         self,
-        fields: Sequence[tuple[str, str, str]],
-        texts: Mapping[str, str],
-        read: Callable[[dict[str, str]], Any],
-        note: str = "",
+        form: Form,
+        now: Sequence[Any],
+        check: Callable[..., Any],
+        choices: Choices,
+        title: str,
     ) -> None:
         super().__init__()
-        self._fields = fields
-        self._texts = texts
-        self._read = read
-        self._note = note
+        self.TITLE_TEXT = title
+        self._form, self._now, self._check, self._choices = form, now, check, choices
+        self._params = form.params
+        if any(param.flag.kind in PATHS for param in self._params.values()):
+            self.KEYS_TEXT = f"↑↓ field · F2 choose path{self.KEYS_TEXT.removeprefix('↑↓ field')}"
 
     def compose(self) -> ComposeResult:
-        lines: list[Widget] = []
-        for name, label, hint in self._fields:
-            text = self._texts.get(name, "")
-            entry = Input(text, id=name, compact=True, select_on_focus=True)
-            entry.cursor_blink = False
-            hint_label = Label(hint, classes="hint", markup=False)
-            lines.append(Horizontal(Label(label, markup=False), entry, hint_label))
-        yield self.box(*lines, Static(self._note, id="problem", markup=False))
+        width = max(len(param.label) for param in self._params.values()) + 1
+        lines = []
+        for name, param in self._params.items():
+            value = next(getattr(one, name) for one in self._now if hasattr(one, name))
+            lines.append(self._line(param.label, width, self._entry(name, param, value), param))
+            if param.flag.kind == "secret":
+                again = self._entry(_again(name), param, value)
+                lines.append(self._line("again", width, again, param))
+        yield self.box(*lines, Static("", id="problem", markup=False))
+
+    def _line(self, label: str, width: int, entry: Input | ChoiceLine, param: Param) -> Horizontal:
+        shown = Label(label, markup=False)
+        shown.styles.width = width
+        path = isinstance(entry, PathInput)
+        hint = Label("F2" if path else param.hint, classes="pick" if path else "hint", markup=False)
+        entry.set_class(path or param.pairs, "-wide")
+        hint.display = not param.pairs
+        return Horizontal(shown, entry, hint)
+
+    def _entry(self, name: str, param: Param, value: Any) -> Input | ChoiceLine:
+        """What a parameter is typed or chosen in."""
+        values = self._choices.get(name, param.choices)
+        if param.of is bool:
+            values = ("no", "yes")
+        text = param.text(value)
+        if values:
+            unset = [] if param.default in values or param.of is bool else [""]
+            words = {"": param.unset, "no": "[ ]", "yes": "[x]"} if param.of is bool else {}
+            shown = {one: words.get(one, one or param.unset) for one in (*unset, *values)}
+            return ChoiceLine(shown, text, id=name)
+        kind = PathInput if param.flag.kind in PATHS and not param.many else Input
+        entry = kind(
+            text,
+            id=name,
+            compact=True,
+            select_on_focus=True,
+            placeholder=param.unset,
+            password=param.flag.kind == "secret",
+        )
+        entry.cursor_blink = False
+        return entry
+
+    def _value(self, name: str) -> str:
+        value: str = cast("Any", self.query_one(f"#{name}")).value
+        return value
+
+    @property
+    def _param(self) -> Param | None:
+        """That of the line with the focus."""
+        focused = self.focused
+        return None if focused is None else self._params.get((focused.id or "").split("-")[0])
 
     def action_field(self, by: int) -> None:
         """Go to the next field, or the one before."""
-        (self.focus_next if by > 0 else self.focus_previous)("Input")
+        (self.focus_next if by > 0 else self.focus_previous)("Input, ChoiceLine")
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
+    def on_descendant_focus(self) -> None:
+        """Say below the lines what the one with the focus is for, in full."""
+        if (param := self._param) is not None:
+            self.query_one("#problem", Static).update(param.flag.help)
+
+    def action_pick(self) -> None:
+        """Choose the path of the line with the focus in the picker."""
+        from rknntui.screens.dialogs.picker import PathPicker
+
+        param, entry = self._param, self.focused
+        if param is None or param.flag.kind not in PATHS or not isinstance(entry, Input):
+            return
+
+        def chosen(path: str) -> None:
+            entry.value = f"{entry.value} {path}".strip() if param.many else path
+
+        start = "" if param.many else entry.value
+        folders, new = param.flag.kind != "file", "-o" in param.names
+        ask_user(self.app, PathPicker(param.label, start, folders=folders, new=new), chosen)
+
+    def action_accept(self) -> None:
         """Go on where every text is a value."""
-        event.stop()
-        texts = {name: self.query_one(f"#{name}", Input).value for name, _, _ in self._fields}
         try:
-            request = self._read(texts)
+            for name, param in self._params.items():
+                secret = param.flag.kind == "secret"
+                if secret and self._value(name) != self._value(_again(name)):
+                    raise ValueError(f"{param.label}: that is another one than the first time.")
+                if param.required and not self._value(name).strip():
+                    as_in = f", as {param.flag.metavar}" if param.flag.metavar else ""
+                    raise ValueError(f"{param.label}: it is needed{as_in}.")
+            texts = {name: self._value(name) for name in self._params}
+            request = self._check(*self._form.read(self._now, texts))
         except ValueError as error:
             self.query_one("#problem", Static).update(f"✗ {error}")
             self.app.bell()
@@ -82,72 +215,6 @@ class FieldsDialog(Dialog):
             self.dismiss(request)
 
 
-R = TypeVar("R")
-_ROOM = 34
-"""Characters beside a line."""
-
-
-class RequestDialog(FieldsDialog):
-    """A line for each parameter; dismissed with the request as it is asked for, None for Esc.
-
-    Args:
-        title: what is asked.
-        now: the request as it stands: what the lines have at first.
-        names: fields that are asked for, in this order.
-        hints: field -> a few words beside its line, where they say more than choices or bounds;
-            below the lines stand those that are longer than the line, else the help.
-        check: gives the request that is meant; ValueError says what is wrong.
-    """
-
-    KEYS_TEXT = "↑↓ field · Enter accept · Esc cancel"
-    DEFAULT_CSS = """
-    RequestDialog Input { width: 20; }
-    """
-
-    def __init__(
-        self,
-        title: str,
-        now: Any,
-        names: Sequence[str],
-        hints: dict[str, str] | None = None,
-        check: Callable[[Any], Any] = lambda asked: asked,
-    ) -> None:
-        known, hint_of = _known(now), hints or {}
-        cut = {name for name, hint in hint_of.items() if len(hint) > _ROOM}
-        self._told = {
-            name: hint_of[name] if name in cut else known[name].flag.help for name in names
-        }
-        self._width = max(len(known[name].label) for name in names) + 1
-        self.TITLE_TEXT = title
-        texts = {name: known[name].text(getattr(now, name)) for name in names}
-        fields = [(n, known[n].label, hint_of.get(n) or _hint(known[n])) for n in names]
-        super().__init__(fields, texts, lambda texts: check(read_form(now, texts)))
-
-    def on_mount(self) -> None:
-        """The values stand below each other."""
-        for label in self.query("Horizontal > Label:first-child"):
-            label.styles.width = self._width
-
-    def on_descendant_focus(self) -> None:
-        """Say below the lines what the one with the focus is for, in full."""
-        focused = self.focused
-        help_text = self._told.get(focused.id or "", "") if focused is not None else ""
-        self.query_one("#problem", Static).update(help_text)
-
-
-def read_form(now: R, texts: Mapping[str, str]) -> R:
-    """A request with what the lines of a form say; ValueError says which line is wrong."""
-    known = _known(now)
-    changed: Any = {name: known[name].parse(text) for name, text in texts.items()}
-    return cast("R", replace(cast("Any", now), **changed))
-
-
-def _known(now: Any) -> dict[str, Param]:
-    return {param.path[0]: param for param in params_of(type(now)) if len(param.path) == 1}
-
-
-def _hint(param: Param) -> str:
-    """Choices or bounds; else the help."""
-    if param.choices:
-        return " or ".join(param.choices)
-    return "yes or no" if param.of is bool else param.flag.help
+def _again(name: str) -> str:
+    """The line in which a secret is typed once more."""
+    return f"{name}-again"

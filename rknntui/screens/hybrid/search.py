@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from textual import on
@@ -13,9 +12,9 @@ from textual.containers import Vertical
 
 from engine import gain_text, sqnr_rank, sqnr_text
 from engine.wire.build_tables import SEARCH_POINTS
-from engine.wire.hybrid import CURVE, SEARCH, CurvePoint, ProposeParams, SearchParams, SearchResult
+from engine.wire.hybrid import CURVE, CurvePoint, ProposeParams, SearchParams, SearchResult
 from rknntui.keys.text import key_text, with_keys
-from rknntui.screens.dialogs.request import RequestDialog
+from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.curve_chart import CurveChart, Series
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.line_list import Rows
@@ -23,10 +22,7 @@ from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from rknntui.session.job_view_model import JobView
-    from rknntui.session.state import Session
 
 N = TypeVar("N", int, float)
 
@@ -44,14 +40,9 @@ _ENDED = {
     "asked": "stopped by you",
     "nothing more": "no further gain",
 }
-_HINTS = {
-    "floor_db": "of every output, dB: stop when reached",
-    "budget": "promoted layers at most",
-    "dtype": "of promoted layers: float16 or int16",
-    "demote": "start from all promoted: yes or no",
-    "seconds": "time limit",
-    "budget_ms": "of an inference at most (estimated)",
-}
+_OPEN = {"path": "the recipe of the build that is shown"}
+SEARCH_FORM = Form("Search for layers to promote", (SearchParams,), _OPEN)
+PROPOSE_FORM = Form("Propose layers to promote", (ProposeParams,), _OPEN)
 FIRST = SearchParams(budget=5, dtype="float16")
 """What a search is asked for at first."""
 
@@ -61,32 +52,6 @@ def checked_search(asked: SearchParams) -> SearchParams:
     if asked.floor_db is None and asked.budget is None and asked.budget_ms is None:
         raise ValueError("A search needs a floor or a budget.")
     return asked
-
-
-def search_dialog(now: SearchParams) -> RequestDialog:
-    """Asks for floor, budget, dtype and time."""
-    title = "Search for layers to promote"
-    return RequestDialog(title, now, list(_HINTS), _HINTS, checked_search)
-
-
-def ask_proposal(
-    app: App[None], now: ProposeParams, start: Callable[[ProposeParams], None]
-) -> None:
-    """Ask for the budget of time of a proposal, which may be empty."""
-
-    def take(asked: ProposeParams | None) -> None:
-        if asked is not None:
-            start(asked)
-
-    hints = {"budget_ms": "of an inference (estimated); empty: no budget"}
-    dialog = RequestDialog("Propose layers to promote", now, ["budget_ms"], hints)
-    app.push_screen(dialog, take)
-
-
-def last_search(session: Session) -> JobView | None:
-    """The search that runs, or the last one."""
-    jobs = [job for job in session.jobs.values() if job.method == SEARCH.name]
-    return next((job for job in jobs if job.running), jobs[-1] if jobs else None)
 
 
 def _gained(first: float, here: float) -> str:

@@ -32,10 +32,10 @@ from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.hybrid import panes
 from rknntui.screens.hybrid.panes import LayerEdits, LiveEffect, ask_dtype, ask_range
 from rknntui.screens.hybrid.search import (
+    PROPOSE_FORM,
+    SEARCH_FORM,
     SearchPane,
-    ask_proposal,
-    last_search,
-    search_dialog,
+    checked_search,
 )
 from rknntui.screens.hybrid.words import (
     ACTIONS,
@@ -151,7 +151,7 @@ class Hybrid(TableWorkspace):
     @property
     def search(self) -> JobView | None:
         """The search that runs, or the last one."""
-        return last_search(self.session)
+        return self.session.newest(SEARCH.name)
 
     # -- the session -----------------------------------------------------------------------------
 
@@ -371,7 +371,7 @@ class Hybrid(TableWorkspace):
             params = replace(asked, recipe=self.edits.table_of)
             self.start_job(PROPOSE, params, "hybrid proposal")
 
-        ask_proposal(self.app, self._proposal, start)
+        PROPOSE_FORM.ask(self.app, self._proposal, then=start)
 
     def _proposed(self, proposal: Proposal) -> None:
         time = self._cost.take_proposal(proposal)
@@ -385,16 +385,14 @@ class Hybrid(TableWorkspace):
     def action_search(self) -> None:
         """Ask what to search for, then search."""
 
-        def start(wanted: SearchParams | None) -> None:
-            if wanted is None:
-                return
+        def start(wanted: SearchParams) -> None:
             self.pane.asked, self.pane.found = wanted, None
             asked = {n: self.session.recipe.get(n) for n in (panes.LAYERS, panes.RANGES)}
             recipe = {**(self.edits.table_of or {}), **asked}
             self.start_job(SEARCH, replace(wanted, recipe=recipe), "hybrid search")
             self.bar.choose("Search")
 
-        self.app.push_screen(search_dialog(self.pane.asked), start)
+        SEARCH_FORM.ask(self.app, self.pane.asked, then=start, check=checked_search)
 
     def action_pause(self) -> None:
         """Let the search wait, or go on."""

@@ -12,12 +12,12 @@ from textual.containers import Vertical
 from engine import option, sanitize
 from engine.wire.build import BUILD, BuildParams
 from engine.wire.build_tables import SWEEP_ROWS
-from engine.wire.flags import params_of
 from engine.wire.recipes import VALIDATE, Checked
 from engine.wire.requests import OfRecipe
 from engine.wire.sweep import ROW, SWEEP, Axes, Row, Sweep, SweepParams
 from rknntui.keys.text import key_text, with_keys
 from rknntui.links import GoToOption
+from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.job_view_model import JobView
 
-_AXES = next(param for param in params_of(SweepParams) if param.path == ("axes",))
+SWEEP_FORM = Form(
+    "Compare builds",
+    (SweepParams,),
+    {"cluster": "of the command line alone: a scheduler elsewhere and its certificates"},
+)
 
 _EMPTY = (
     "No comparison yet.\n\n"
@@ -37,31 +41,10 @@ _EMPTY = (
 )
 
 
-def default_axes() -> str:
-    """What the dialog proposes: every algorithm that a recipe can have."""
+def default_axes() -> Axes:
+    """What the form proposes: every algorithm that a recipe can have."""
     algorithms = [name for name in option("quantized_algorithm").choices if name != "vendor"]
-    return f"quantized_algorithm={','.join(algorithms)}"
-
-
-def axes_of(text: str) -> Axes:
-    """Options and their values from ``name=value,value name=value``.
-
-    Raises:
-        ValueError: an unknown option, or a text that is no value of it.
-    """
-    axes: Axes | None = _AXES.parse(text)
-    if not axes:
-        raise ValueError("There is nothing to compare: option=value,value.")
-    return axes
-
-
-def problem_of(text: str) -> str:
-    """Why a text names no axes; empty where it does."""
-    try:
-        axes_of(text)
-    except ValueError as error:
-        return str(error)
-    return ""
+    return {"quantized_algorithm": tuple(algorithms)}
 
 
 class ComparePane(Vertical):
@@ -170,18 +153,11 @@ class BuildStarter:
 
     def compare(self) -> None:
         """Ask for options and values, then build every combination."""
-        from rknntui.screens.dialogs.dialogs import PromptDialog
-        from rknntui.screens.quantize.panes import axes_of, default_axes, problem_of
-
         workspace = self._workspace
-        recipe = dict(workspace.session.recipe)
 
-        def start(text: str | None) -> None:
-            if text is None:
-                return
-            workspace.start_job(SWEEP, SweepParams(recipe, axes_of(text)), "compare builds")
+        def start(params: SweepParams) -> None:
+            workspace.start_job(SWEEP, params, "compare builds")
             self._started("Compare")
 
-        question = "Options and values: option=value,value option=value,value"
-        asks = PromptDialog("Compare builds", question, default_axes(), problem_of)
-        workspace.app.push_screen(asks, start)
+        now = SweepParams(dict(workspace.session.recipe), default_axes())
+        SWEEP_FORM.ask(workspace.app, now, then=start)

@@ -135,13 +135,12 @@ class Quantize(TableWorkspace):
     @property
     def job(self) -> JobView | None:
         """The build that runs, else the last one of the open model, also of an earlier run."""
-        builds = [job for job in self.session.jobs.values() if job.method == BUILD.name]
-        running = next((job for job in builds if job.running), None)
-        if running is not None:
-            return running
-        ours = [job for job in builds if self.session.is_ours(job)]
+        newest = self.session.newest(BUILD.name)
+        if newest is not None and newest.running:
+            return newest
         build = self.session.last_of(BUILD)
-        return ours[-1] if ours else build[0] if build is not None else None
+        ours = self.session.newest(BUILD.name, ours=True)
+        return ours or (build[0] if build is not None else None)
 
     # -- the session -----------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What is compiled and how, the chips that it is for, and what came of it."""
+"""Compiling: the chips that it is for, how it is done, and the views of what came of it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual.containers import Vertical
-
 from engine import sanitize
 from engine.wire.build_tables import AGREEMENT
 from engine.wire.build_tables import COMPILED as COMPILED_CHIPS
@@ -20,16 +18,16 @@ from engine.wire.layer_tables import COMPILED
 from engine.wire.layers import LayerFigures, layer_rows
 from rknntui.keys.commandline import command_with
 from rknntui.screens.deploy.code import stem_of
-from rknntui.screens.dialogs.picker import ask_overwrite
-from rknntui.widgets.job_pane import JobPane
+from rknntui.screens.dialogs.dialogs import ask_user
+from rknntui.screens.dialogs.picker import PathPicker, ask_overwrite
+from rknntui.screens.dialogs.request import Form
+from rknntui.widgets.job_pane import WithJob
 from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from textual.app import ComposeResult
 
     from engine.wire.codec import Values
     from engine.wire.cost import ChipFacts
@@ -39,47 +37,6 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView, StageView
     from rknntui.session.state import Session
     from rknntui.widgets.record_view import RecordView
-
-# A table with the running job below it, and what a job told of each chip.
-
-
-class WithJob(Vertical):
-    """A table; while a job runs, its stages and log are below."""
-
-    DEFAULT_CSS = """
-    WithJob {
-        & > RecordView { height: 3fr; }
-        & > JobPane { height: 2fr; border-top: solid $panel; display: none; }
-    }
-    """
-
-    def __init__(self, view: RecordView, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        super().__init__(id=id)
-        self.view = view
-
-    def compose(self) -> ComposeResult:
-        yield self.view
-        yield JobPane()
-
-    def show_job(self, job: JobView | None) -> None:
-        """Show a job while it runs."""
-        pane = self.query_one(JobPane)
-        pane.set_job(job)
-        shown = job is not None and job.running
-        if shown != bool(pane.display):
-            pane.display = shown
-            self.call_after_refresh(self._reveal)
-
-    def _reveal(self) -> None:
-        """The table has other lines now: the row under the cursor stays in view."""
-        self.view.table.reveal(self.view.table.cursor)
-
-
-def newest_job(jobs: Iterable[JobView], methods: Iterable[str]) -> JobView | None:
-    """Of these methods the job that runs, else the newest."""
-    names = set(methods)
-    matches = [job for job in jobs if job.method in names]
-    return next((job for job in matches if job.running), matches[-1] if matches else None)
 
 
 def chip_states(job: JobView, chips: Iterable[str]) -> dict[str, str]:
@@ -110,7 +67,16 @@ def _state(stages: list[StageView]) -> str:
     return f"▶ {running.fraction:.0%}" if running.total else "▶ compiles"
 
 
-Settle = Callable[[CompileParams], None]
+SETTINGS = Form(
+    "How it is compiled",
+    (CompileParams,),
+    {
+        "chips": "marked in the table",
+        "path": "asked for at the start",
+        "force": "asked for where a file is there",
+        "refresh": "a key of its own",
+    },
+)
 _AUTO = "automatic"
 
 
@@ -146,8 +112,6 @@ def file_name(workspace: Workspace, chips: Sequence[str]) -> str:
 
 def ask_start(workspace: Workspace, request: CompileParams, *, refresh: bool = False) -> None:
     """Ask where the compiled models go, and before one is replaced; then start the job."""
-    from rknntui.screens.dialogs.picker import PathPicker
-
     recipe = dict(workspace.session.recipe)
     title = f"compile {sanitize(stem_of(workspace), 60)} for {', '.join(request.chips)}"
 
@@ -155,14 +119,13 @@ def ask_start(workspace: Workspace, request: CompileParams, *, refresh: bool = F
         params = replace(request, recipe=recipe, path=path, refresh=refresh, force=force)
         workspace.start_job(COMPILE, params, title)
 
-    def chosen(path: str | None) -> None:
-        if path is not None:
-            there = [file for file in _files(path, request.chips) if os.path.lexists(file)]
-            ask_overwrite(workspace.app, there, lambda force: start(path, force=force))
+    def chosen(path: str) -> None:
+        there = [file for file in _files(path, request.chips) if os.path.lexists(file)]
+        ask_overwrite(workspace.app, there, lambda force: start(path, force=force))
 
     proposed = str(Path.cwd() / file_name(workspace, request.chips))
     heading = "Compile to" + (" ({chip}: the chip)" if len(request.chips) > 1 else "")
-    workspace.app.push_screen(PathPicker(heading, proposed, folders=True, new=True), chosen)
+    ask_user(workspace.app, PathPicker(heading, proposed, folders=True, new=True), chosen)
 
 
 def _files(path: str, chips: Sequence[str]) -> list[str]:
@@ -176,30 +139,11 @@ def ask_settings(
     workspace: Workspace,
     known: Sequence[ToolkitEnvironment],
     now: CompileParams,
-    then: Settle,
+    then: Callable[[CompileParams], None],
 ) -> None:
-    """Ask how it is compiled: quantizer, second opinion, toolkit, time limit."""
-    from rknntui.screens.dialogs.request import RequestDialog
-
-    names = [sanitize(row.name, 40) for row in known]
-    hints = {
-        "quantizer": "ours, vendor; empty: ours where the dtype has a way through Q/DQ pairs",
-        "samples": "of the second opinion: a number, or a folder of pictures; 0: none",
-        "toolkit": f"{', '.join(names) or 'none is known'}; empty: the generation's default",
-        "seconds": "of one step of the toolkit; empty: no limit",
-    }
-
-    def check(asked: CompileParams) -> CompileParams:
-        if asked.toolkit is not None and asked.toolkit not in names:
-            raise ValueError(f"There is no toolkit {asked.toolkit!r}: {hints['toolkit']}.")
-        return asked
-
-    def chosen(asked: CompileParams | None) -> None:
-        if asked is not None:
-            then(asked)
-
-    dialog = RequestDialog("How it is compiled", now, list(hints), hints, check)
-    workspace.app.push_screen(dialog, chosen)
+    """Ask how it is compiled; ``known``: toolkits that there are."""
+    choices = {"toolkit": [sanitize(row.name, 40) for row in known]}
+    SETTINGS.ask(workspace.app, now, then=then, choices=choices)
 
 
 # The chips of Deploy: which are compiled for, how, and what came of it.
@@ -316,8 +260,7 @@ class Targets:
     @property
     def job(self) -> JobView | None:
         """The compilation of the open model that runs, else the last one of this run."""
-        session = self._session
-        return newest_job((j for j in session.jobs.values() if session.is_ours(j)), (COMPILE.name,))
+        return self._session.newest(COMPILE.name, ours=True)
 
     @property
     def states(self) -> dict[str, str]:

@@ -1,0 +1,330 @@
+"""The view Export: every form in which a build leaves, and what is made of a file that did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine import CONTAINER_NOTE, human_bytes, sanitize
+from engine.wire.build import EXPORT, Exported, ExportForm, ExportParams
+from engine.wire.encryption import (
+    ENCRYPTION_ENCRYPT,
+    ENCRYPTION_KEY,
+    Encrypted,
+    EncryptParams,
+    KeyParams,
+)
+from engine.wire.formats import MILLISECONDS
+from engine.wire.project_tables import FORMS as FORM_TABLE
+from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
+from rknntui.keys.commandline import command_with
+from rknntui.keys.text import with_keys
+from rknntui.screens.deploy.code import stem_of
+from rknntui.screens.dialogs.picker import ask_new_file, ask_overwrite, is_taken
+from rknntui.screens.dialogs.request import Form
+from rknntui.widgets.findings import finding_lines, wrapped
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import RecordTable
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from rknntui.screens.base.workspace import Workspace
+    from rknntui.widgets.strips import Line
+
+
+@dataclass(frozen=True)
+class BuildForm:
+    """A form in which a build leaves.
+
+    Attributes:
+        name: in the table.
+        purpose: what it is for, in a few words.
+        runs: what runs it.
+        about: the same whole, for the lines below the table.
+        format: of an export; empty where something else makes it.
+        view: the view that makes it, where no export does.
+        of_file: ``encrypt`` or ``segments``, of a file that was written; else empty.
+        suffix: what follows the model's name in the name of its file.
+    """
+
+    name: str
+    purpose: str
+    runs: str
+    about: str
+    format: ExportForm | None = None
+    view: str = ""
+    of_file: str = ""
+    suffix: str = ""
+
+
+FORMS = (
+    BuildForm(
+        ".rknn container",
+        "keep, simulate, inspect it",
+        "this program",
+        CONTAINER_NOTE,
+        "rknn",
+        suffix=".rknn",
+    ),
+    BuildForm(
+        "QDQ ONNX",
+        "hand it to other tools",
+        "CPU (ONNX Runtime)",
+        "An ONNX file with the quantization in the graph, as QuantizeLinear and DequantizeLinear "
+        "pairs. ONNX Runtime runs it; rknn-toolkit2 makes a model for an NPU from it, with "
+        "do_quantization=False. The view Compile does that for you.",
+        "onnx",
+        suffix="-qdq.onnx",
+    ),
+    BuildForm(
+        "int8 TFLite",
+        "the open NPU driver",
+        "CPU (TFLite), NPU",
+        "A TFLite file in int8 for the open NPU driver of mainline Linux (Mesa's Teflon), which "
+        "needs no software of the vendor; TFLite's interpreter runs it on every CPU. The vendor's "
+        "runtime does not take it.",
+        "tflite",
+        suffix="-int8.tflite",
+    ),
+    BuildForm(
+        "compiled .rknn",
+        "run it on an NPU",
+        "NPU of the chosen chips",
+        "The vendor's compiler makes the program of the NPU. It needs a toolkit of the vendor, "
+        "which the view Toolkits installs.",
+        view="Compile",
+    ),
+    BuildForm(
+        "segments",
+        "cut a long model into parts",
+        "as its file",
+        "A container, or a compiled model of generation 1, in segments: it computes the same, but "
+        "other work can run between two of them. Cut after layers that you name, or so that none "
+        "takes longer than a time (estimated).",
+        of_file="segments",
+    ),
+    BuildForm(
+        "encrypted .rknn",
+        "hide the weights",
+        "as its file",
+        "A container with a key of yours (AES-256-GCM; there is no way to open it without the "
+        "key), or a compiled model by the vendor's toolkit, whose runtime opens it by itself.",
+        of_file="encrypt",
+    ),
+    BuildForm(
+        "project",
+        "an application on a board",
+        "the board",
+        "A C++ or Python project that runs the compiled model on a board: preprocessing, "
+        "post-processing, build and run scripts, and data that its outputs are compared with.",
+        view="Code",
+    ),
+)
+
+
+class ExportPane(RecordView):
+    """A row for each form."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        table = RecordTable(FORM_TABLE, id="export-forms", what="forms")
+        super().__init__("Forms of the build", table, id=id)
+        self._written: dict[str, str] = {}
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._fill()
+
+    def _fill(self) -> None:
+        records = [
+            FORM_TABLE.record(form, path=self._written.get(str(form.format))) for form in FORMS
+        ]
+        self.table.set_records(records, keep="name")
+
+    @property
+    def form(self) -> BuildForm:
+        """The form under the cursor."""
+        record = self.table.record
+        return next((f for f in FORMS if record and f.name == record["name"]), FORMS[0])
+
+    @property
+    def last(self) -> str:
+        """The container that was written last; empty for none."""
+        return self._written.get("rknn", "")
+
+    def written(self, result: Exported) -> None:
+        """A form was written."""
+        self._written[result.format] = result.path
+        self._fill()
+
+    def forget(self) -> None:
+        """Another model is open."""
+        self._written.clear()
+        self._fill()
+
+
+def ask_export(workspace: Workspace, form: BuildForm) -> None:
+    """Ask for the file of a form, and start the job."""
+    recipe = dict(workspace.session.recipe)
+    kind = form.format
+    if kind is None:
+        return
+
+    def export(path: str, force: bool) -> None:
+        params = ExportParams(recipe=recipe, path=path, format=kind, force=force)
+        workspace.start_job(EXPORT, params, f"export {sanitize(Path(path).name, 80)}")
+
+    start = Path.cwd() / f"{stem_of(workspace)}{form.suffix}"
+    ask_new_file(workspace.app, f"Export {form.name} to", start, export)
+
+
+def export_command(workspace: Workspace, form: BuildForm) -> list[str]:
+    """The command line that writes a form; empty where another view does."""
+    if form.of_file:
+        verb = "encrypt" if form.of_file == "encrypt" else "segment"
+        return ["rknntui", verb, workspace.session.container or f"{stem_of(workspace)}.rknn"]
+    if form.format is None:
+        return []
+    path = f"{stem_of(workspace)}{form.suffix}"
+    request = ExportParams(recipe={}, path=path, format=form.format)
+    return command_with("export", workspace.session, request)
+
+
+def written_lines(path: str, size: int, sha256: str, most: int) -> list[Line]:
+    """A file that was written, of its path so many letters; none where there is none."""
+    if not path:
+        return []
+    return [
+        [(sanitize(path, most), "accent")],
+        [(f"{human_bytes(size)}, SHA-256", "")],
+        [(sha256, "dim")],
+        [],
+    ]
+
+
+def show_exported(app: App[None], result: Exported) -> None:
+    """Tell what was written, and how it is used."""
+    from rknntui.screens.dialogs.dialogs import TextDialog
+
+    lines: list[Line] = [
+        *written_lines(result.path, result.bytes, result.sha256, 300),
+        *[[(row, "")] for row in wrap(sanitize(result.note, 2000), 70)],
+        *finding_lines(result.findings, 70, "deploy.apply-remedy"),
+        [],
+        [(with_keys("{app.open} opens it here again."), "dim")] * (result.format == "rknn"),
+    ]
+    app.push_screen(TextDialog("Exported", lines))
+
+
+# What is made of a file: an encrypted model, and a model in segments.
+
+FILE_JOBS = (ENCRYPTION_ENCRYPT.name, SEGMENTS_CUT.name)
+_ASKED = "asked for where the file is there"
+ENCRYPT_FORM = Form("Encrypt a model", (EncryptParams, KeyParams), {"force": _ASKED})
+SEGMENTS_FORM = Form("Cut into segments", (SegmentsParams,), {"force": _ASKED})
+_MOST_SEGMENTS = 40
+
+
+def ask_encrypted(workspace: Workspace, start: str) -> None:
+    """Ask for the file, its key and where it goes; then start the job.
+
+    Args:
+        workspace: asks.
+        start: a file that was written here; empty for none.
+    """
+
+    def go(asked: tuple[EncryptParams, KeyParams]) -> None:
+        params, key = asked
+        output = params.output or str(Path(params.path).with_suffix(".crypt.rknn"))
+        title = f"encrypt {sanitize(Path(params.path).name, 80)}"
+
+        def start_job(force: bool) -> None:
+            job = replace(params, output=output, force=force)
+            run = partial(workspace.start_job, ENCRYPTION_ENCRYPT, job, title)
+            if key == KeyParams():
+                run()
+            else:  # first: the job asks the worker for it
+                workspace.ask(ENCRYPTION_KEY, key, lambda _: run())
+
+        ask_overwrite(workspace.app, [output] * is_taken(Path(output)), start_job)
+
+    now = EncryptParams(path=workspace.session.container or start)
+    ENCRYPT_FORM.ask(workspace.app, now, KeyParams(), then=go, check=checked_key)
+
+
+def checked_key(params: EncryptParams, key: KeyParams) -> tuple[EncryptParams, KeyParams]:
+    """The same; ValueError where there are two keys."""
+    if key.text is not None and key.file is not None:
+        raise ValueError("There are two keys: type one, or name its file.")
+    return params, key
+
+
+def forget_key(workspace: Workspace) -> None:
+    """The worker holds the key no longer than the job."""
+    workspace.ask(ENCRYPTION_KEY, KeyParams(), lambda _: None, failed=lambda _: None)
+
+
+def checked_cuts(asked: SegmentsParams) -> SegmentsParams:
+    """Where a model is cut, without commas between layers; ValueError where it is nowhere."""
+    after = tuple(word for text in asked.after for word in text.split(",") if word)
+    if not after and asked.max_ms is None:
+        raise ValueError("Type uids or names of layers, or a time such as 5 ms.")
+    return replace(asked, after=after)
+
+
+def ask_segments(workspace: Workspace, start: str) -> None:
+    """Ask for the file, where it is cut, and the file to write; then start the job."""
+
+    def go(asked: SegmentsParams) -> None:
+        title = f"segment {sanitize(Path(asked.path).name, 80)}"
+
+        def start_job(force: bool) -> None:
+            workspace.start_job(SEGMENTS_CUT, replace(asked, force=force), title)
+
+        taken = [path for path in (asked.output,) if path and is_taken(Path(path))]
+        ask_overwrite(workspace.app, taken, start_job)
+
+    path = workspace.session.container or start
+    chip = str(workspace.session.recipe.get("target_platform") or "") or None
+    output = str(Path(path).with_suffix(".segments.rknn")) if path else None
+    now = SegmentsParams(path=path, chip=chip, output=output)
+    SEGMENTS_FORM.ask(workspace.app, now, then=go, check=checked_cuts)
+
+
+def show_file_result(app: App[None], result: Encrypted | Segments) -> None:
+    """Tell what was made."""
+    from rknntui.screens.dialogs.dialogs import TextDialog
+
+    def lines(width: int) -> list[Line]:
+        content: list[Line] = written_lines(result.path, result.size, result.sha256, 400)
+        if isinstance(result, Encrypted):
+            how = "AES-256-GCM, with your key" if result.ours else sanitize(result.toolkit, 60)
+            content += [[(f"Encrypted, level {result.level} ({how}).", "")], []]
+            copies_by_title = {
+                "Removed": result.wiped,
+                "In plain form there is still": result.stays,
+            }
+            for what, copies in copies_by_title.items():
+                names = ", ".join(sanitize(copy.name, 200) for copy in copies)
+                content += wrapped(f"{what}: {names}.", width, "") if copies else []
+            return content + finding_lines(result.findings, width, "deploy.apply-remedy")
+        for number, row in enumerate(result.segments[:_MOST_SEGMENTS], 1):
+            time = (
+                f", {MILLISECONDS.text(row.time_ms)} ms estimated"
+                if row.time_ms is not None
+                else ""
+            )
+            text = (
+                f"{number}: {row.layers} layers, {row.first} to {row.last} "
+                f"({sanitize(row.ends, 60)}){time}; {human_bytes(row.crossing_bytes)} cross"
+            )
+            content += wrapped(text, width, "")
+        if (rest := len(result.segments) - _MOST_SEGMENTS) > 0:
+            content.append([(f"and {rest} more", "dim")])
+        return content + finding_lines(result.findings, width, "deploy.apply-remedy")
+
+    title = "Encrypted" if isinstance(result, Encrypted) else "Segments"
+    app.push_screen(TextDialog(title, lines))
