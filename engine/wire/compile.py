@@ -75,7 +75,10 @@ class CompileParams:
         ),
     ] = None
     toolkit: Annotated[
-        Text | None, Flag(help="The environment (rknntui vendor list).", metavar="NAME")
+        Text | None,
+        Flag(
+            help="The environment (rknntui vendor list). Default: the generation's.", metavar="NAME"
+        ),
     ] = None
     samples: Annotated[
         Annotated[int, Whole(0, MOST_SAMPLES)] | Text,

@@ -91,7 +91,7 @@ class ChoiceLine(Static, can_focus=True):
 
     def render(self) -> VisualType:
         shown = self._choices[self.value]
-        return f"◂ {shown} ▸" if self.has_focus else f"  {shown}"
+        return f"{shown} ◂ ▸" if self.has_focus else shown
 
     def action_turn(self, step: int) -> None:
         """Take the next or previous value."""

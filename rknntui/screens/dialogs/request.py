@@ -134,7 +134,8 @@ class RequestDialog(Dialog):
         shown = Label(label, markup=False)
         shown.styles.width = width
         path = isinstance(entry, PathInput)
-        hint = Label("F2" if path else param.hint, classes="pick" if path else "hint", markup=False)
+        known = " or ".join(self._choices.get(param.path[0], ())) or param.hint
+        hint = Label("F2" if path else known, classes="pick" if path else "hint", markup=False)
         entry.set_class(path or param.pairs, "-wide")
         hint.display = not param.pairs
         return Horizontal(shown, entry, hint)
