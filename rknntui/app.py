@@ -12,8 +12,7 @@ from textual.containers import Container
 from rknntui.bridge import Bridge
 from rknntui.colours import DEFAULT, theme_files
 from rknntui.compat import QuietCrashApp
-from rknntui.keys.actions import REGISTRY, Action, bindings
-from rknntui.keys.app import ACTIONS
+from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings
 from rknntui.keys.text import key_text
 from rknntui.links import Link, RunAction
 from rknntui.opener import Opener
@@ -26,7 +25,7 @@ from rknntui.stopping import Stopping
 from rknntui.terminal import Guard
 from rknntui.theming import Theming
 from rknntui.widgets.header_footer import KeyBar, TooSmall, TopBar
-from rknntui.workspaces import WORKSPACES, load, load_all
+from rknntui.workspaces import WORKSPACES, load
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -65,7 +64,7 @@ class Workbench(QuietCrashApp):
     COMMANDS = {_palette}
     AUTO_FOCUS = None
     ALLOW_SELECT = False
-    BINDINGS = bindings(ACTIONS)
+    BINDINGS = bindings(action for action in REGISTRY if action.noun in EVERYWHERE)
     HORIZONTAL_BREAKPOINTS = [
         (0, "-tiny"),
         (60, "-narrow"),
@@ -131,7 +130,6 @@ class Workbench(QuietCrashApp):
 
         if not keymap_file().is_file():
             return
-        load_all()
         keymap = read_keymap(keymap_file(), REGISTRY)
         REGISTRY.user_keys = keymap.keys
         self.set_keymap(keymap.keys)

@@ -15,11 +15,14 @@ class Place:
         title: on its tab.
         short: where the line has no room for all titles; else the title.
         letter: its key from the eleventh place on, where digits end; no other action has it.
+        shares: which actions it has beside its own: those of every ``table``, of listed
+            ``findings``, of ``every`` workspace.
     """
 
     title: str
     short: str = ""
     letter: str = ""
+    shares: tuple[str, ...] = ("table", "every")
 
     @property
     def brief(self) -> str:
@@ -28,17 +31,17 @@ class Place:
 
 
 WORKSPACES: dict[str, Place] = {
-    "model": Place("Model"),
-    "configure": Place("Configure", "Conf"),
-    "dataset": Place("Dataset", "Data"),
-    "quantize": Place("Quantize", "Quant"),
+    "model": Place("Model", shares=("findings", "every")),
+    "configure": Place("Configure", "Conf", shares=("findings", "every")),
+    "dataset": Place("Dataset", "Data", shares=("table", "findings", "every")),
+    "quantize": Place("Quantize", "Quant", shares=("table", "findings", "every")),
     "accuracy": Place("Accuracy", "Accur"),
     "hybrid": Place("Hybrid"),
     "chips": Place("Chips"),
     "deploy": Place("Deploy"),
     "devices": Place("Devices", "Device"),
     "run": Place("Run"),
-    "jobs": Place("Jobs", letter="J"),
+    "jobs": Place("Jobs", letter="J", shares=("every",)),
 }
 """Name, which is also the folder in ``rknntui.screens`` and the noun of its actions -> its row."""
 
@@ -56,7 +59,7 @@ def keys_of(name: str) -> tuple[str, str]:
 
 
 def load(name: str) -> type[Any]:
-    """The class of a workspace; its actions are registered by then."""
+    """The class of a workspace."""
     import_module(f"rknntui.screens.{name}.workspace")
     return CLASSES[name]
 

@@ -34,12 +34,11 @@ NAMES = {
 
 def key_tables() -> str:
     """A table for everywhere and one for each workspace, as Markdown."""
-    from rknntui.keys.actions import REGISTRY
-    from rknntui.keys.app import ACTIONS
-    from rknntui.workspaces import WORKSPACES, load_all
+    from rknntui.keys.actions import EVERYWHERE, REGISTRY
+    from rknntui.workspaces import WORKSPACES
 
-    load_all()
-    parts = ["### Everywhere", "", *_table([a for a in ACTIONS if a.noun != "go"])]
+    everywhere = [a for a in REGISTRY if a.noun in EVERYWHERE and a.noun != "go"]
+    parts = ["### Everywhere", "", *_table(everywhere)]
     keys = ", ".join(f"`{REGISTRY.keys_of(f'go.{name}')[0]}`" for name in WORKSPACES)
     parts += ["", f"These keys show the workspaces in their order: {keys}."]
     parts += ["With Alt they also work while you edit a text."]

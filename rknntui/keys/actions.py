@@ -1,17 +1,24 @@
 """The one registry of actions: it feeds bindings, footer, help, palette and the user's keymap.
 
-An action is declared once, where it acts: in ``ACTIONS`` of the workbench or of a workspace. Its
-    method is ``action_<method>`` there. No key is dispatched by hand anywhere.
+An action is a row of ``actions.csv``; its method is ``action_<method>`` of the workbench or of the
+workspace that its id names. No key is dispatched by hand anywhere.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rknntui.workspaces import WORKSPACES, keys_of
 
 if TYPE_CHECKING:
     from textual.binding import Binding, BindingType
+
+EVERYWHERE = ("app", "view", "job", "go")
+"""Nouns of the workbench itself, whose actions work in every workspace."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,7 @@ class Action:
         footer: whether the footer shows it, in the order of declaration.
         palette: whether the palette lists it; movements inside a list do not belong there.
         priority: whether the key works even while a text field has the focus.
+        views: names of the views of the workspace in which its key works; all where empty.
         call: Textual's action string where it is not the verb alone: ``show('model')``.
     """
 
@@ -36,6 +44,7 @@ class Action:
     footer: bool = False
     palette: bool = True
     priority: bool = False
+    views: tuple[str, ...] = ()
     call: str = ""
 
     @property
@@ -116,4 +125,35 @@ class Registry:
         return [action for action in self if action.noun == noun]
 
 
+def declared() -> Iterator[Action]:
+    """The rows of the file; of those that several workspaces have, one for each of these."""
+    rows: dict[str, list[dict[str, str]]] = {}
+    with (Path(__file__).parent / "actions.csv").open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            rows.setdefault(row["id"].partition(".")[0], []).append(row)
+    for noun in EVERYWHERE:
+        yield from (_action(row, noun) for row in rows.get(noun, ()))
+    for name, place in WORKSPACES.items():
+        title, text = place.title, f"Open the workspace {place.title}."
+        yield Action(f"go.{name}", title, text, keys_of(name), call=f"show('{name}')")
+    for name, place in WORKSPACES.items():
+        for noun in (name, *place.shares):
+            yield from (_action(row, name) for row in rows.get(noun, ()))
+
+
+def _action(row: dict[str, str], noun: str) -> Action:
+    shown = row["shown"].split()
+    return Action(
+        f"{noun}.{row['id'].partition('.')[2]}",
+        row["label"],
+        row["help"],
+        tuple(row["keys"].split()),
+        "footer" in shown,
+        "unlisted" not in shown,
+        "priority" in shown,
+        tuple(row["views"].split()),
+    )
+
+
 REGISTRY = Registry()
+REGISTRY.add(declared())

@@ -10,6 +10,8 @@ from __future__ import annotations
 import tomllib
 from typing import TYPE_CHECKING
 
+from rknntui.keys.actions import EVERYWHERE
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
@@ -106,11 +108,10 @@ def conflicts(registry: Iterable[Action], keys: dict[str, str]) -> list[str]:
     from textual.keys import _character_to_key
 
     places: dict[tuple[str, str], str] = {}
-    everywhere = {"app", "go", "job", "view"}
     conflicts_found: list[str] = []
     for action in registry:
         own = keys[action.id].split(",") if action.id in keys else action.keys
-        place = "" if action.noun in everywhere else action.noun
+        place = "" if action.noun in EVERYWHERE else action.noun
         for typed in own:
             key = _character_to_key(typed) if len(typed) == 1 else typed
             other = places.setdefault((place, key), action.id)

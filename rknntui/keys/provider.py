@@ -10,7 +10,6 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from rknntui.keys.actions import REGISTRY, Action
 from rknntui.links import GoToNode, GoToOption, Link
-from rknntui.workspaces import load_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,10 +32,6 @@ class ActionProvider(Provider):
     def workbench(self) -> Shell:
         """The application, typed."""
         return cast("Shell", self.app)
-
-    async def startup(self) -> None:
-        """Import the workspaces that were not visited yet, so that their actions are registered."""
-        load_all()
 
     def _actions(self) -> Iterator[tuple[Action, str]]:
         current = self.workbench.current

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from rknntui.keys.actions import REGISTRY
-from rknntui.workspaces import WORKSPACES, load
 
 _NAMES = {"escape": "Esc", "enter": "Enter", "space": "Space"}
 
@@ -16,9 +15,6 @@ def key_text(action: str) -> str:
     Raises:
         KeyError: there is no such action, or it has no key (a mistake of the program).
     """
-    noun = action.partition(".")[0]
-    if action not in REGISTRY and noun in WORKSPACES:
-        load(noun)
     keys = REGISTRY.keys_of(action)
     if not keys:
         raise KeyError(f"{action} has no key")

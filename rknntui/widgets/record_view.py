@@ -13,31 +13,9 @@ from textual.widgets import Static
 from engine import escaped
 from engine.wire.codec import encode
 from engine.wire.table import Table
-from rknntui.keys.actions import Action
 from rknntui.tables import delimited
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.search import SearchLine
-
-
-def table_actions(noun: str) -> tuple[Action, ...]:
-    """The actions of a workspace whose tables sort, filter and export."""
-    return (
-        Action(f"{noun}.filter", "Filter", "Show only rows that contain a text.", ("slash",)),
-        Action(f"{noun}.sort", "Sort", "Sort the table by the next column.", ("s",)),
-        Action(f"{noun}.reverse", "Reverse order", "Reverse the sort order.", ("S",)),
-        Action(
-            f"{noun}.save-table",
-            "Save table…",
-            "Write the table as shown to a CSV, TSV or JSON file.",
-            ("E",),
-        ),
-        Action(
-            f"{noun}.copy-table",
-            "Copy table",
-            "Copy the table as shown, separated by tabs.",
-            ("ctrl+y",),
-        ),
-    )
 
 
 class RecordView(Vertical):

@@ -38,9 +38,6 @@ from tests.tui.flow import model_view
 
 @pytest.fixture(autouse=True, scope="module")
 def registered() -> None:
-    """Texts name actions of the workbench and of workspaces."""
-    import rknntui.keys.app  # noqa: F401 - registers them
-
     load_all()
 
 

@@ -14,8 +14,7 @@ from textual.widgets import Static
 
 import rknntui
 from rknntui.app import Workbench
-from rknntui.keys.actions import REGISTRY, Action, bindings
-from rknntui.keys.app import go_actions
+from rknntui.keys.actions import REGISTRY, Action, bindings, declared
 from rknntui.keys.text import key_text, with_keys
 from rknntui.links import GoTo, GoToLayer, GoToOption, RunAction
 from rknntui.screens.base.workspace import Workspace
@@ -29,11 +28,11 @@ MORE = {"fleet": Place("Fleet", letter="O")}
 def workspace_module(name: str) -> ModuleType:
     """What a new workspace is in source: a class with a name, its actions and its widgets."""
     module = ModuleType(f"rknntui.screens.{name}.workspace")
+    REGISTRY.add((Action(f"{name}.act", "Act", "Do what it is for.", ("b",), True),))
 
     class New(Workspace):
         NAME = name
         HELP = f"Of {name}: {{{name}.act}} acts."
-        ACTIONS = (Action(f"{name}.act", "Act", "Do what it is for.", ("b",), True),)
         acted = 0
 
         def compose(self) -> Iterator[Static]:
@@ -53,12 +52,12 @@ def twelve(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Workbench]]:
     known = dict(REGISTRY._actions)
     for name, place in MORE.items():
         monkeypatch.setitem(WORKSPACES, name, place)
+        REGISTRY.add(declared())
         module = workspace_module(name)
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    REGISTRY.add(go_actions(MORE))
 
     class Bench(Workbench):
-        BINDINGS = bindings(go_actions(MORE))
+        BINDINGS = bindings(REGISTRY[f"go.{name}"] for name in MORE)
         CSS_PATH = Path(rknntui.__file__).parent / Workbench.CSS_PATH
 
     yield Bench

@@ -18,6 +18,9 @@ from rknntui.app import Workbench
 from rknntui.bridge import PATIENCE_SECONDS
 from rknntui.keys.actions import REGISTRY
 from rknntui.keys.keymap import conflicts, indistinct
+from rknntui.screens.chips.panes import ChipViews
+from rknntui.screens.deploy.panes import DeployViews
+from rknntui.screens.run.panes import Results
 from rknntui.session import ui_state
 from rknntui.workspaces import WORKSPACES, keys_of, load, load_all
 from tests.tui.conftest import residual_model, screen_text, settle, until
@@ -39,6 +42,19 @@ def test_keys_have_one_meaning_and_reach_every_terminal() -> None:
     assert conflicts(REGISTRY, {}) == []
     for action in REGISTRY:
         assert [key for key in action.keys if indistinct(key)] == [], action.id
+    everywhere = {key for action in REGISTRY for key in action.keys if action.noun == "app"}
+    for name in WORKSPACES:
+        keys = [key for action in REGISTRY.of(name) for key in action.keys]
+        assert len(keys) == len(set(keys)), name
+        assert not everywhere & set(keys), name
+
+
+def test_the_views_of_an_action_are_views_of_its_workspace() -> None:
+    panes = {"chips": ChipViews.VIEWS, "deploy": DeployViews.VIEWS, "run": Results.VIEWS}
+    for name in WORKSPACES:
+        views = panes.get(name) or getattr(load(name), "PANES", {})
+        for action in REGISTRY.of(name):
+            assert set(action.views) <= set(views), action.id
 
 
 @pytest.mark.usefixtures("no_engine")

@@ -20,7 +20,7 @@ from rknntui.keys.commandline import command_for, job_flags
 from rknntui.links import GoToCost, GoToLayer, GoToNode, Link
 from rknntui.screens.accuracy.guide import GuidePane
 from rknntui.screens.accuracy.panes import LayerPane, Ranking, ScorePane
-from rknntui.screens.accuracy.words import ACTIONS, ask_inputs, start_folder
+from rknntui.screens.accuracy.words import ask_inputs, start_folder
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.widgets.facts_line import FactsLine
@@ -32,13 +32,6 @@ if TYPE_CHECKING:
     from rknntui.session.messages import BuildFinished, JobChanged, JobEnded, ResultFound
 
 BINS = 256
-_PANES = {"Layers": "accuracy-body", "Guide": "guide", "Score": "score"}
-_OF_VIEW = {
-    "Layers": ("drill", "worst", "node", "inputs", "export", "damage"),
-    "Guide": ("apply_remedy", "restart"),
-    "Score": ("labels",),
-}
-"""Keys that act in one view alone."""
 _VERBS = {"Layers": "accuracy", "Guide": "accuracy --guide", "Score": "evaluate"}
 _TASKS: dict[str, Task] = {"Layers": ACCURACY, "Guide": GUIDE, "Score": EVALUATE}
 """Of the copied command line: its verbs, and the task whose flags it has."""
@@ -55,7 +48,7 @@ class Accuracy(TableWorkspace):
         "(float) above simulated."
     )
     FIRST_FOCUS = "#ranking"
-    ACTIONS = ACTIONS
+    PANES = {"Layers": "accuracy-body", "Guide": "guide", "Score": "score"}
     DEFAULT_CSS = """
     Accuracy {
         & #accuracy-body { height: 1fr; }
@@ -84,7 +77,7 @@ class Accuracy(TableWorkspace):
 
     def compose(self) -> ComposeResult:
         yield FactsLine(id="accuracy-facts")
-        yield ViewBar(tuple(_PANES), id="accuracy-views")
+        yield ViewBar(tuple(self.PANES), id="accuracy-views")
         with Horizontal(id="accuracy-body"):
             yield Ranking()
             yield LayerPane(id="layer")
@@ -115,11 +108,6 @@ class Accuracy(TableWorkspace):
     def score(self) -> ScorePane:
         """The scores."""
         return self.query_one(ScorePane)
-
-    @property
-    def bar(self) -> ViewBar:
-        """The names of the views."""
-        return self.query_one(ViewBar)
 
     def on_resize(self) -> None:
         """Side by side where there is room for both."""
@@ -265,13 +253,6 @@ class Accuracy(TableWorkspace):
 
     # -- actions ---------------------------------------------------------------------------------
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The footer has the keys of the view that is shown."""
-        view = self.bar.current if self.is_attached else "Layers"
-        if any(action in keys for name, keys in _OF_VIEW.items() if name != view):
-            return False
-        return super().check_action(action, parameters)
-
     def unavailable_reason(self, method: str) -> str:
         if self.is_attached and self.bar.current == "Guide" and method == "analyse":
             return self._why_no_step()
@@ -344,17 +325,9 @@ class Accuracy(TableWorkspace):
         self.guide.restart()
         self.screen.refresh_bindings()
 
-    def action_next_view(self) -> None:
-        """Show the other view."""
-        self.bar.step(1)
-
-    @on(ViewBar.Changed)
-    def _view_changed(self, event: ViewBar.Changed) -> None:
-        for name, selector in _PANES.items():
-            self.query_one(f"#{selector}").display = name == event.name
+    def pane_shown(self, view: str) -> None:
         tables: dict[str, Widget] = {"Guide": self.guide.table, "Score": self.score.table}
-        tables.get(event.name, self.table).focus()
-        self.screen.refresh_bindings()
+        tables.get(view, self.table).focus()
 
     def listed_findings(self) -> list[Finding]:
         """What the step of the guide under the cursor advises."""

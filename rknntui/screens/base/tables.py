@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
+from textual import on
+
+from rknntui.keys.actions import REGISTRY
 from rknntui.keys.text import key_text
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.widgets.record_view import RecordView, as_file
+from rknntui.widgets.view_bar import ViewBar
 
 
 def tabbed(rows: list[tuple[str, ...]]) -> str:
@@ -17,7 +23,51 @@ def tabbed(rows: list[tuple[str, ...]]) -> str:
 
 
 class TableWorkspace(Workspace):
-    """A workspace whose ``ACTIONS`` hold :func:`rknntui.widgets.record_view.table_actions`."""
+    """A workspace with tables, and with views where it has a :class:`ViewBar`.
+
+    One whose views are widgets of its own names them in ``PANES``.
+    """
+
+    PANES: ClassVar[Mapping[str, str]] = {}
+    """Name of a view -> id of its pane, in their order."""
+
+    # -- views -----------------------------------------------------------------------------------
+
+    @property
+    def bar(self) -> ViewBar:
+        """The names of the views."""
+        return self.query_one(ViewBar)
+
+    @property
+    def view(self) -> str:
+        return next((bar.current for bar in self.query(ViewBar)), "")
+
+    def action_next_view(self) -> None:
+        """Show the next view."""
+        self.bar.step(1)
+
+    def action_previous_view(self) -> None:
+        """Show the view before."""
+        self.bar.step(-1)
+
+    def other_view(self, method: str) -> str:
+        """Why an action of another view cannot run now; empty where it is of the one shown."""
+        views = next((own.views for own in REGISTRY.of(self.NAME) if own.method == method), ())
+        if not views or self.view in views:
+            return ""
+        return f"it is of the view {views[0]} ({{{self.NAME}.next-view}} switches)."
+
+    @on(ViewBar.Changed)
+    def _show_pane(self, event: ViewBar.Changed) -> None:
+        for name, pane in self.PANES.items():
+            self.query_one(f"#{pane}").display = name == event.name
+        self.pane_shown(event.name)
+        self.screen.refresh_bindings()
+
+    def pane_shown(self, view: str) -> None:
+        """Another view of ``PANES`` is shown: bring it up to date, and give it the focus."""
+
+    # -- tables ----------------------------------------------------------------------------------
 
     def table_view(self) -> RecordView | None:
         """The table that has the focus, else the first one that is shown."""

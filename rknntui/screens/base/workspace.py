@@ -9,7 +9,7 @@ from textual.containers import Container
 from textual.css.query import NoMatches
 from textual.widget import Widget
 
-from rknntui.keys.actions import REGISTRY, Action, bindings
+from rknntui.keys.actions import REGISTRY, bindings
 from rknntui.keys.text import key_text, with_keys
 from rknntui.workspaces import CLASSES
 
@@ -31,25 +31,21 @@ class Workspace(Container):
     """One screen along the flow; composed on its first visit, hidden while another one is shown.
 
     A subclass sets the class variables below, composes widgets and defines ``action_<method>`` for
-    each of its ``ACTIONS``. It hears the session by handlers named after the messages
-    (``on_recipe_changed``, ...), also while hidden: it should then only note that it is out of date
-    and redraw in ``update_view``.
+    each of its actions in ``rknntui/keys/actions.csv``. It hears the session by handlers named
+    after the messages (``on_recipe_changed``, ...), also while hidden: it should then only note
+    that it is out of date and redraw in ``update_view``.
     """
 
     NAME: ClassVar[str] = ""
     """Identifier, noun of its actions: ``model``."""
     HELP: ClassVar[str] = ""
     """One or two sentences for its help; ``{model.search}`` stands for an action's key."""
-    ACTIONS: ClassVar[tuple[Action, ...]] = ()
     FIRST_FOCUS: ClassVar[str] = ""
     """Selector of the widget that has the focus on the first visit; else the first that can."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         if cls.NAME:
-            lists = cls.listed_findings is not Workspace.listed_findings
-            cls.ACTIONS = (*cls.ACTIONS, *_common(cls.NAME, cls.ACTIONS, lists))
-            cls.BINDINGS = bindings(cls.ACTIONS)
-            REGISTRY.add(cls.ACTIONS)
+            cls.BINDINGS = bindings(REGISTRY.of(cls.NAME))
             CLASSES[cls.NAME] = cls
         super().__init_subclass__(**kwargs)
 
@@ -76,6 +72,11 @@ class Workspace(Container):
     def shown(self) -> bool:
         """Whether this is the workspace on the screen."""
         return self.workbench.current == self.NAME
+
+    @property
+    def view(self) -> str:
+        """The name of the view that is shown; empty where it has none."""
+        return ""
 
     # -- what a subclass may define ----------------------------------------------------------------
 
@@ -115,10 +116,13 @@ class Workspace(Container):
     # -- what the shell does -----------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grey out what cannot run now."""
-        if any(known.method == action for known in self.ACTIONS) and self.disabled_reason(action):
-            return None
-        return True
+        """Grey out what cannot run now; the footer has the keys of the view that is shown."""
+        known = next((own for own in REGISTRY.of(self.NAME) if own.method == action), None)
+        if known is None:
+            return True
+        if known.views and self.is_attached and self.view not in known.views:
+            return False
+        return None if self.disabled_reason(action) else True
 
     def disabled_reason(self, method: str) -> str:
         """Why an action cannot run now, for the user; empty when it can."""
@@ -253,22 +257,3 @@ class Workspace(Container):
         import shlex
 
         self.workbench.copy(shlex.join(self.command_line()))
-
-
-def _common(noun: str, own: tuple[Action, ...], lists: bool) -> tuple[Action, ...]:
-    """The actions that every workspace has; one that declares its own id keeps it."""
-    known = {action.id for action in own}
-    remedy = Action(
-        f"{noun}.apply-remedy", "Apply fix", "Apply the fix that a finding suggests.", ("a",), True
-    )
-    common = (
-        *((remedy,) if lists else ()),
-        Action(f"{noun}.copy", "Copy", "Copy the data under the cursor to the clipboard.", ("y",)),
-        Action(
-            f"{noun}.copy-command",
-            "Copy command",
-            "Copy the equivalent command line.",
-            ("Y",),
-        ),
-    )
-    return tuple(action for action in common if action.id not in known)

@@ -15,8 +15,8 @@ from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.base.views import Views
 from rknntui.screens.chips.estimates import AS_IS, WHAT_IF, Answers, Want, ask_report, checked
 from rknntui.screens.chips.listing import calibrate, show_facts
-from rknntui.screens.chips.panes import PANES, ChipViews, Shown
-from rknntui.screens.chips.words import ACTIONS, OF_VIEWS, command_line, top_facts
+from rknntui.screens.chips.panes import ChipViews, Shown
+from rknntui.screens.chips.words import command_line, top_facts
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.line_list import Rows
 
@@ -43,7 +43,6 @@ class Chips(TableWorkspace):
         "not on the NPU with the fix, Advice what would make the model faster."
     )
     FIRST_FOCUS = "#chip-table"
-    ACTIONS = ACTIONS
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,10 +142,6 @@ class Chips(TableWorkspace):
         return next((row for row in rows if row.chip == self.chip), None)
 
     # -- views -----------------------------------------------------------------------------------
-
-    def action_next_view(self) -> None:
-        """Show the next view."""
-        self.views.bar.step(1)
 
     @on(Views.Changed)
     def _changed(self, event: Views.Changed) -> None:
@@ -284,12 +279,6 @@ class Chips(TableWorkspace):
             self.notify("Not now: no layer is under the cursor.", severity="warning")
 
     # -- what the shell asks ---------------------------------------------------------------------
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The footer has the keys of the view that is shown."""
-        if self.is_attached and self.views.view not in OF_VIEWS.get(action, PANES):
-            return False
-        return super().check_action(action, parameters)
 
     def unavailable_reason(self, method: str) -> str:
         if not self.is_attached:

@@ -12,7 +12,6 @@ from textual.containers import Horizontal, Vertical
 from engine import OPTIONS, SECTIONS, Finding, Option, did_you_mean, sanitize
 from engine.wire.recipes import RECIPE_LOAD, VALIDATE, Checked, LoadedRecipe
 from engine.wire.requests import AtPath, OfRecipe
-from rknntui.keys.actions import Action
 from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text
 from rknntui.links import GoTo, GoToOption, Link, RunAction
@@ -47,15 +46,6 @@ class Configure(Workspace):
         "● differs from the recipe's file, ✗ cannot be built, ext is an rknntui extension."
     )
     FIRST_FOCUS = "#options"
-    ACTIONS = (
-        Action("configure.edit", "Edit", "Edit the option under the cursor.", ("e", "f2"), True),
-        Action("configure.save", "Save…", "Save the recipe to a file.", ("w", "ctrl+s"), True),
-        Action("configure.load", "Load…", "Load a recipe from a file.", ("r",), True),
-        Action("configure.next-problem", "Problem", "Go to the next problem.", ("n",), True),
-        Action("configure.diff", "Changes", "Show the changes against the file.", ("d",), True),
-        Action("configure.build", "Build", "Check the recipe and build.", ("b",), True),
-        Action("configure.copy-yaml", "Copy YAML", "Copy the recipe as YAML.", ("ctrl+y",)),
-    )
     DEFAULT_CSS = """
     Configure {
         & #configure-body { height: 1fr; }

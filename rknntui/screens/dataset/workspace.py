@@ -26,7 +26,6 @@ from engine.wire.dataset import (
     Samples,
 )
 from engine.wire.project_tables import SAMPLES
-from rknntui.keys.actions import Action
 from rknntui.keys.text import key_text, with_keys
 from rknntui.links import GoToOption, RunAction
 from rknntui.screens.base.tables import TableWorkspace
@@ -35,7 +34,7 @@ from rknntui.session.messages import RecipeChanged
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.findings import FindingRows
 from rknntui.widgets.line_list import Rows, TextRows
-from rknntui.widgets.record_view import RecordView, table_actions
+from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.thumbnail import Thumbnail
 from rknntui.widgets.wrap import wrap
@@ -96,16 +95,6 @@ class DatasetWorkspace(TableWorkspace):
         "and std give for pixels 0..255."
     )
     FIRST_FOCUS = "#samples"
-    ACTIONS = (
-        Action("dataset.pick", "Choose…", "Choose a dataset.txt or a folder.", ("p",), True),
-        Action("dataset.make", "Make…", "Write a dataset.txt from a folder.", ("m",), True),
-        Action("dataset.check", "Check all", "Decode and check every file.", ("c",), True),
-        Action("dataset.next-problem", "Problem", "Go to the next problem.", ("n",), True),
-        Action("dataset.next-input", "Input", "Preview the next model input.", ("i",)),
-        Action("dataset.configure", "Mean/std", "Go to mean and std in Configure.", ("e",), True),
-        Action("dataset.build", "Build", "Check the recipe and build.", ("b",), True),
-        *table_actions("dataset"),
-    )
     DEFAULT_CSS = """
     DatasetWorkspace {
         & #dataset-body { height: 1fr; }

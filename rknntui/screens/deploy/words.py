@@ -9,14 +9,12 @@ from engine.wire.build_tables import compared_cycles, toolkit_sign
 from engine.wire.cost_tables import since
 from engine.wire.formats import CHANGE, NEARLY_ALL, SIZE
 from engine.wire.layer_tables import TOLERATED, disagreement
-from rknntui.keys.actions import Action
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.deploy.code import project_command
 from rknntui.screens.deploy.compiling import compile_command, file_name, settings_words
 from rknntui.screens.deploy.exports import export_command
 from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.findings import finding_lines, wrapped
-from rknntui.widgets.record_view import table_actions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,78 +28,7 @@ if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
 
-# What can be done in the workspace Deploy.
-
-ACTIONS: tuple[Action, ...] = (
-    Action(
-        "deploy.start",
-        "Start",
-        "Export, compile, check the toolkit or write the project, as the view is.",
-        ("r",),
-        True,
-    ),
-    Action(
-        "deploy.next-view",
-        "View",
-        "Switch between Export, Compile, Layers, Agreement, Toolkits, Code and Log.",
-        ("v",),
-        True,
-    ),
-    Action("deploy.mark", "Mark", "Compile for the chip too, or no longer.", ("space",), True),
-    Action("deploy.install", "Install…", "Install a toolkit of the vendor.", ("i",), True),
-    Action(
-        "deploy.settings",
-        "Settings…",
-        "Set quantizer, toolkit, time limit and the samples of the second opinion.",
-        ("n", "Q"),
-        True,
-    ),
-    Action(
-        "deploy.accept",
-        "Accept difference",
-        "Write a model whose outputs are far from ours, or no longer.",
-        ("D",),
-    ),
-    Action("deploy.adopt", "Adopt…", "Use an environment with a toolkit.", ("A",), True),
-    Action("deploy.use", "Use", "Use the toolkit where none is named.", ("U",), True),
-    Action("deploy.remove", "Remove…", "Remove the toolkit, after a confirmation.", ("delete",)),
-    Action("deploy.run", "Run", "Run the compiled model on a board (Run).", ("R",), True),
-    Action("deploy.node", "Node", "Go to the layer in the graph (Model).", ("m",), True),
-    Action("deploy.cost", "Cost", "Show the estimate of the layer (Chips).", ("C",), True),
-    Action("deploy.back", "Back", "Go back, or stop the running job.", ("escape",), True),
-    Action("deploy.previous-view", "Previous view", "Show the previous view.", ("V",)),
-    Action("deploy.mark-shown", "Mark shown", "Mark all chips that match the filter.", ("M",)),
-    Action("deploy.findings", "Details", "Show all that is known of the result.", ("f",)),
-    Action("deploy.drill", "Histograms", "Go to the layer's histograms (Accuracy).", ("d",)),
-    Action("deploy.dtypes", "Dtype", "Go to the layer's dtype (Hybrid).", ("H",)),
-    Action("deploy.next-chip", "Next chip", "Show the next chip.", ("right_square_bracket",)),
-    Action("deploy.chip-before", "Chip before", "Show the chip before.", ("left_square_bracket",)),
-    Action("deploy.refresh", "Compile anew", "Compile again what is in the cache.", ("B",)),
-    *table_actions("deploy"),
-)
-
 _RESULT = ("Compile", "Layers", "Agreement")
-OF_VIEWS = {
-    "apply_remedy": (*_RESULT, "Code"),
-    "mark": ("Compile",),
-    "mark_shown": ("Compile",),
-    "install": ("Compile", "Toolkits"),
-    "settings": ("Compile",),
-    "accept": ("Compile",),
-    "refresh": ("Compile",),
-    "adopt": ("Toolkits",),
-    "use": ("Toolkits",),
-    "remove": ("Toolkits",),
-    "run": _RESULT,
-    "findings": (*_RESULT, "Toolkits", "Code"),
-    "node": ("Layers",),
-    "cost": ("Layers",),
-    "drill": ("Layers",),
-    "dtypes": ("Layers",),
-    "next_chip": ("Layers", "Agreement"),
-    "chip_before": ("Layers", "Agreement"),
-}
-"""Actions whose keys act in some views alone."""
 
 
 APPLIES = "deploy.apply-remedy"
@@ -308,9 +235,8 @@ _LINKS = ("node", "drill", "dtypes", "cost")
 def reason(method: str, deploy: Deploy) -> str:
     """Why an action cannot run now, keys as in help texts; empty when it can."""
     views = deploy.views
-    own = OF_VIEWS.get(method, ())
-    if own and views.view not in own:
-        return f"it is of the view {own[0]} ({{deploy.next-view}} switches)."
+    if elsewhere := deploy.other_view(method):
+        return elsewhere
     if method in _LINKS:
         return "" if views.layer_rows.layer_id else "no layer of the build is under the cursor."
     if method == "back":

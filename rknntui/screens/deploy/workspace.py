@@ -39,7 +39,6 @@ from rknntui.screens.deploy.exports import (
     show_file_result,
 )
 from rknntui.screens.deploy.panes import (
-    PANES,
     TOOLKIT_JOBS,
     DeployViews,
     KnownToolkits,
@@ -50,8 +49,6 @@ from rknntui.screens.deploy.panes import (
     check,
 )
 from rknntui.screens.deploy.words import (
-    ACTIONS,
-    OF_VIEWS,
     command_line,
     compiled_lines,
     generated_lines,
@@ -92,7 +89,6 @@ class Deploy(TableWorkspace):
         "workbench closes."
     )
     FIRST_FOCUS = "#export-forms"
-    ACTIONS = ACTIONS
 
     def __init__(self) -> None:
         super().__init__()
@@ -221,14 +217,6 @@ class Deploy(TableWorkspace):
             self.targets.looked_at = self.views.compiled.chip or self.targets.looked_at
 
     # -- views -----------------------------------------------------------------------------------
-
-    def action_next_view(self) -> None:
-        """Show the next view."""
-        self.views.bar.step(1)
-
-    def action_previous_view(self) -> None:
-        """Show the view before."""
-        self.views.bar.step(-1)
 
     def action_back(self) -> None:
         """From the layers of a chip to the chips; else ask whether the job shall stop."""
@@ -416,13 +404,9 @@ class Deploy(TableWorkspace):
     # -- what the shell asks ---------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The footer has the keys of the view that is shown."""
-        if self.is_attached:
-            view = self.views.view
-            if view not in OF_VIEWS.get(action, PANES):
-                return False
-            if action == "install" and view == "Compile" and self.toolkits.rows:
-                return False
+        """Where a toolkit is there, the key that installs one is in its own view alone."""
+        if action == "install" and self.view == "Compile" and self.toolkits.rows:
+            return False
         return super().check_action(action, parameters)
 
     def unavailable_reason(self, method: str) -> str:

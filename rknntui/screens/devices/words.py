@@ -10,10 +10,8 @@ from textual import on
 from engine import human_bytes, sanitize
 from engine.wire.board import About
 from engine.wire.board_tables import BOARDS, state_sign
-from rknntui.keys.actions import Action
 from rknntui.keys.text import key_text
 from rknntui.widgets.findings import finding_lines, wrapped
-from rknntui.widgets.record_view import table_actions
 from rknntui.widgets.side_pane import SidePane
 
 if TYPE_CHECKING:
@@ -277,27 +275,6 @@ class FactsPane(SidePane):
 
 # The actions of Devices, and what its empty list says.
 
-ACTIONS = (
-    Action(
-        "devices.run", "Start", "Ask or examine the board, or start and stop a watch.", ("r",), True
-    ),
-    Action("devices.next-view", "View", "Switch between Facts, Doctor and Monitor.", ("v",), True),
-    Action("devices.use", "Use", "Use the board under the cursor in Run.", ("enter",)),
-    Action(
-        "devices.mark", "Mark", "Mark the board: all marked ones are watched.", ("space",), True
-    ),
-    Action("devices.pause", "Pause", "Hold the sparklines or the recording.", ("p",), True),
-    Action("devices.record", "Record…", "Watch, and record it to a file.", ("w",), True),
-    Action("devices.replay", "Replay…", "Show a recording again.", ("R",), True),
-    Action("devices.add", "Add SSH board…", "Add a board by its SSH address.", ("a",), True),
-    Action("devices.server", "Start adb", "Start the adb server of this machine.", ("t",), True),
-    Action("devices.faster", "Faster", "Look more often: 1, 2, 5 or 10 times a second.", ("plus",)),
-    Action("devices.slower", "Slower", "Look less often.", ("minus",)),
-    Action("devices.forget", "Remove", "Remove an SSH board from the list.", ("delete",)),
-    *table_actions("devices"),
-)
-OF_MONITOR = ("mark", "pause", "record", "replay", "faster", "slower")
-"""Actions of the view Monitor alone."""
 
 NO_BOARD = """No board was found.
 

@@ -18,7 +18,7 @@ from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.devices.boards import Looking, Watching, examine, recipe_chip
 from rknntui.screens.devices.panes import DoctorPane, MonitorPane
-from rknntui.screens.devices.words import ACTIONS, NO_BOARD, OF_MONITOR, FactsPane, device_records
+from rknntui.screens.devices.words import NO_BOARD, FactsPane, device_records
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 REST_SECONDS = 0.3
 """A ready board is asked what it is once the cursor has rested on it for so long."""
-_VIEWS = {"Facts": "board", "Doctor": "doctor", "Monitor": "monitor"}
 _BESIDE = 130
 """Cells from which on the list and the view stand side by side."""
 _EMPTY_ROWS = 9
@@ -51,7 +50,7 @@ class Devices(TableWorkspace):
         "folder there."
     )
     FIRST_FOCUS = "#boards"
-    ACTIONS = ACTIONS
+    PANES = {"Facts": "board", "Doctor": "doctor", "Monitor": "monitor"}
     DEFAULT_CSS = """
     Devices {
         & #devices-body { layout: horizontal; height: 1fr; }
@@ -77,7 +76,7 @@ class Devices(TableWorkspace):
             table = RecordTable(BOARDS, id="boards", what="devices")
             yield RecordView("Boards", table, id="boards-view")
             with Vertical(id="devices-side"):
-                yield ViewBar(tuple(_VIEWS), id="devices-views")
+                yield ViewBar(tuple(self.PANES), id="devices-views")
                 yield FactsPane(id="board")
                 yield DoctorPane(id="doctor")
                 yield MonitorPane(id="monitor")
@@ -101,11 +100,6 @@ class Devices(TableWorkspace):
     def monitor(self) -> MonitorPane:
         """Boards watched."""
         return self.query_one(MonitorPane)
-
-    @property
-    def view(self) -> str:
-        """The name of the view that is shown."""
-        return self.query_one(ViewBar).current
 
     @property
     def device(self) -> Device | None:
@@ -219,19 +213,10 @@ class Devices(TableWorkspace):
         model = Path(self.session.container or "").name
         self.doctor.show("" if device is None else device.id, model)
 
-    def action_next_view(self) -> None:
-        """Show the next view."""
-        self.query_one(ViewBar).step(1)
-
-    @on(ViewBar.Changed)
-    def _view_changed(self, event: ViewBar.Changed) -> None:
-        inside = self.screen.focused is not self.table
-        for name, pane in _VIEWS.items():
-            self.query_one(f"#{pane}").display = name == event.name
-        if inside:
+    def pane_shown(self, view: str) -> None:
+        if self.screen.focused is not self.table:
             self.table.focus()
         self._moved()
-        self.screen.refresh_bindings()
 
     # -- one board ---------------------------------------------------------------------------------
 
@@ -350,18 +335,12 @@ class Devices(TableWorkspace):
 
     # -- what the shell asks -----------------------------------------------------------------------
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The footer has the keys of the view that is shown."""
-        if action in OF_MONITOR and not (self.is_attached and self.view == "Monitor"):
-            return False
-        return super().check_action(action, parameters)
-
     def unavailable_reason(self, method: str) -> str:
         if not self.is_attached:
             return ""
         device, monitor = self.device, self.monitor
-        if method in OF_MONITOR and self.view != "Monitor":
-            return "it is of the view Monitor ({devices.next-view} switches)."
+        if elsewhere := self.other_view(method):
+            return elsewhere
         if method == "run" and self.view == "Monitor" and monitor.going:
             return ""
         if method in ("use", "run", "copy", "copy_command", "mark", "record") and device is None:

@@ -10,12 +10,10 @@ from engine.wire.build import ACCURACY, Analysis
 from engine.wire.formats import MILLISECONDS
 from engine.wire.layer_tables import ADDED_BYTES, ADDED_MS
 from engine.wire.layers import LayerFigures, by_layer, layer_rows, layers_of_choices
-from rknntui.keys.actions import Action
 from rknntui.keys.text import key_text
 from rknntui.screens.accuracy.words import decibel_text
 from rknntui.screens.hybrid.panes import base_dtype
 from rknntui.widgets.facts_line import Fact
-from rknntui.widgets.record_view import table_actions
 from rknntui.widgets.records import name_text
 from rknntui.widgets.strips import cells, shorten
 from rknntui.widgets.wrap import wrap
@@ -257,48 +255,6 @@ def shown_build(session: Session) -> tuple[Values | None, str]:
         return None, "The build is running. Its layers are shown here when it is done."
     builds, shows = key_text("hybrid.build"), key_text("go.hybrid")
     return None, f"Not built yet.\n\n{builds} builds; then {shows} shows its layers here."
-
-
-# What can be done in the workspace Hybrid.
-
-ACTIONS: tuple[Action, ...] = (
-    Action(
-        "hybrid.lift",
-        "Promote",
-        "Promote the layer to float16 (else int16), or undo it.",
-        ("space",),
-        True,
-    ),
-    Action(
-        "hybrid.apply",
-        "Apply step",
-        "Apply the layers of a search step to the recipe.",
-        ("a",),
-        True,
-    ),
-    Action("hybrid.pause", "Pause", "Pause or resume the search.", ("P",), True),
-    Action("hybrid.keep", "Use best", "Stop the search and use the best result.", ("K",), True),
-    Action("hybrid.range", "Range…", "Set the layer's minimum and maximum.", ("e",), True),
-    Action(
-        "hybrid.propose", "Propose…", "Promote the layers that the engine proposes.", ("p",), True
-    ),
-    Action("hybrid.search", "Search…", "Search for the layers that matter most.", ("f",), True),
-    Action("hybrid.build", "Build", "Build with these layers.", ("b",), True),
-    Action(
-        "hybrid.analyse", "Isolated errors", "Measure the isolated error of each layer.", ("A",)
-    ),
-    Action("hybrid.choose", "Dtype…", "Choose the dtype of the layer."),
-    Action("hybrid.mark", "Mark", "Mark the layer for the next action.", ("m",)),
-    Action("hybrid.mark-shown", "Mark shown", "Mark all rows that match the filter.", ("M",)),
-    Action("hybrid.reset", "Reset…", "Reset all overrides: dtypes and ranges.", ("R",)),
-    Action("hybrid.next-view", "View", "Switch between Layers and Search.", ("v",)),
-    Action("hybrid.drill", "Histograms", "Show histograms of the layer's values.", ("d",)),
-    Action("hybrid.node", "Node", "Go to the layer in the graph (Model).", ("n",)),
-    Action("hybrid.cost", "Cost", "Show what the layer costs on a chip (Chips).", ("C",)),
-    Action("hybrid.compile", "Compile…", "Compile the build for an NPU (Deploy).", ("D",)),
-    Action("hybrid.stop", "Stop…", "Stop the search, after a confirmation.", ("escape",)),
-    *table_actions("hybrid"),
-)
 
 
 # What the layers of Hybrid cost on the recipe's chip, and the last proposal (estimated).

@@ -38,7 +38,6 @@ from rknntui.screens.hybrid.search import (
     checked_search,
 )
 from rknntui.screens.hybrid.words import (
-    ACTIONS,
     BuildCost,
     OwnErrors,
     facts,
@@ -65,8 +64,6 @@ if TYPE_CHECKING:
         ResultFound,
     )
 
-VIEWS = ("Layers", "Search")
-_PANES = {"Layers": "hybrid-layers", "Search": "search"}
 _ERROR_LINES = 3
 _SEARCHING = ("pause", "keep")
 _EDITS = ("lift", "choose", "range", "propose", "search", "reset", "apply")
@@ -87,7 +84,7 @@ class Hybrid(TableWorkspace):
         "far, {hybrid.apply} applies a step of its curve."
     )
     FIRST_FOCUS = "#layers"
-    ACTIONS = ACTIONS
+    PANES = {"Layers": "hybrid-layers", "Search": "search"}
     DEFAULT_CSS = """
     Hybrid {
         & #outputs { height: auto; max-height: 7; padding: 0 1; }
@@ -112,7 +109,7 @@ class Hybrid(TableWorkspace):
     def compose(self) -> ComposeResult:
         yield FactsLine(id="hybrid-facts")
         yield TextRows(id="outputs")
-        yield ViewBar(VIEWS, id="hybrid-views")
+        yield ViewBar(tuple(self.PANES), id="hybrid-views")
         with Container(id="hybrid-panes"):
             table = LayerTable(HYBRID, id="layers", what="hybrid")
             title = "Layers (SQNR simulated, over the calibration samples)"
@@ -142,11 +139,6 @@ class Hybrid(TableWorkspace):
     def pane(self) -> SearchPane:
         """The search."""
         return self.query_one(SearchPane)
-
-    @property
-    def bar(self) -> ViewBar:
-        """The names of the views."""
-        return self.query_one(ViewBar)
 
     @property
     def search(self) -> JobView | None:
@@ -286,26 +278,13 @@ class Hybrid(TableWorkspace):
         if self.shown and search is not None and search.running:
             self.pane.draw()
 
-    @on(ViewBar.Changed)
-    def _view_changed(self, event: ViewBar.Changed) -> None:
-        for name, selector in _PANES.items():
-            self.query_one(f"#{selector}").display = name == event.name
+    def pane_shown(self, view: str) -> None:
         self._draw_row()
-        if event.name == "Search":
+        if view == "Search":
             self._show_search()
-        (self.pane.table if event.name == "Search" else self.table).focus()
-        self.screen.refresh_bindings()
+        (self.pane.table if view == "Search" else self.table).focus()
 
     # -- actions ---------------------------------------------------------------------------------
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys of the search are in the footer only beside it."""
-        searching = self.is_attached and self.bar.current == "Search"
-        if action in ("pause", "keep", "apply") and not searching:
-            return False
-        if action in ("lift", "range", "propose") and searching:
-            return False
-        return super().check_action(action, parameters)
 
     def unavailable_reason(self, method: str) -> str:
         if method in _EDITS and self.session.container is not None:
@@ -415,10 +394,6 @@ class Hybrid(TableWorkspace):
                 f"{len(point.layers)} layers are promoted in the recipe. {back}", markup=False
             )
             self.bar.choose("Layers")
-
-    def action_next_view(self) -> None:
-        """Show the other view."""
-        self.bar.step(1)
 
     def action_drill(self) -> None:
         """Show the layer's histograms in Accuracy."""

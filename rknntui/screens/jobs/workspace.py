@@ -11,7 +11,6 @@ from textual.containers import Vertical
 from engine import sanitize
 from engine.wire.formats import MOMENT
 from engine.wire.project_tables import JOBS
-from rknntui.keys.actions import Action
 from rknntui.keys.commandline import job_command
 from rknntui.keys.text import key_text
 from rknntui.screens.base.workspace import Workspace
@@ -53,18 +52,6 @@ class JobsWorkspace(Workspace):
         "workbench closes; the next start finds them again."
     )
     FIRST_FOCUS = "Table"
-    ACTIONS = (
-        Action("jobs.stop", "Stop…", "Stop the job, after a confirmation.", ("escape",), True),
-        Action("jobs.rerun", "Run again", "Run the job under the cursor again.", ("r",), True),
-        Action("jobs.mark", "Mark", "Mark a build for a comparison.", ("m",), True),
-        Action("jobs.compare", "Compare", "Compare this build with the marked one.", ("c",), True),
-        Action(
-            "jobs.filter", "Filter…", "Show only jobs that contain these words.", ("slash",), True
-        ),
-        Action("jobs.log", "Full log", "Show the output of libraries, and tracebacks.", ("L",)),
-        Action("jobs.save-log", "Save log…", "Write the log to a file.", ("w",)),
-        Action("jobs.save", "Save table…", "Write the list of jobs to a CSV file.", ("e",)),
-    )
     DEFAULT_CSS = """
     JobsWorkspace Table { height: 2fr; border-bottom: hkey $panel; }
     JobsWorkspace JobPane { height: 3fr; }

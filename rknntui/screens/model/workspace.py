@@ -16,7 +16,7 @@ from rknntui.arguments import source_options
 from rknntui.links import GoToCost, GoToNode, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.model.panes import DetailPane
-from rknntui.screens.model.words import ACTIONS, SourceLoad
+from rknntui.screens.model.words import SourceLoad
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.search import SearchLine
@@ -49,7 +49,6 @@ class ModelWorkspace(Workspace):
         "quantized graph."
     )
     FIRST_FOCUS = "GraphTree"
-    ACTIONS = ACTIONS
     DEFAULT_CSS = """
     ModelWorkspace Horizontal { height: 1fr; }
     ModelWorkspace #graph { width: 1fr; border-right: vkey $panel; }

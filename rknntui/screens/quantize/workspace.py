@@ -17,7 +17,6 @@ from engine.wire.graph import RANGES
 from engine.wire.hybrid import JOINS
 from engine.wire.requests import ModelTarget
 from engine.wire.sweep import SWEEP, Sweep
-from rknntui.keys.actions import Action
 from rknntui.keys.commandline import command_for, job_command
 from rknntui.keys.text import with_keys
 from rknntui.links import GoTo, GoToDeploy, GoToLayer, GoToNode, GoToOption
@@ -28,7 +27,7 @@ from rknntui.screens.quantize.words import BuildFindings
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.job_pane import JobPane
 from rknntui.widgets.line_list import Rows
-from rknntui.widgets.record_view import RecordView, table_actions
+from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.summary import SummaryRows
 from rknntui.widgets.view_bar import ViewBar
@@ -45,15 +44,6 @@ if TYPE_CHECKING:
 
 _FLOAT = "The build is not quantized: it runs in float32."
 _CONTAINER = "The ranges of a container are not shown here; open its model and build."
-_NOT_OF_FINDINGS = ("worst", "accuracy", "compare")
-_PANES = {
-    "Summary": "summary",
-    "Layers": "layers-view",
-    "Ranges": "ranges-view",
-    "Findings": "build-findings",
-    "Compare": "compare",
-    "Log": "log",
-}
 
 
 class Quantize(TableWorkspace):
@@ -67,27 +57,14 @@ class Quantize(TableWorkspace):
         "In the summary, Enter on a layer shows its histograms."
     )
     FIRST_FOCUS = "#summary"
-    ACTIONS = (
-        Action("quantize.build", "Build", "Build the current recipe.", ("b",), True),
-        Action(
-            "quantize.stop", "Stop…", "Stop the build, after a confirmation.", ("escape",), True
-        ),
-        Action("quantize.next-view", "View", "Show the next view.", ("v",), True),
-        Action("quantize.previous-view", "Previous view", "Show the previous view.", ("V",)),
-        Action("quantize.worst", "Worst layer", "Show the error of the worst layer.", ("t",), True),
-        Action("quantize.accuracy", "Accuracy", "Rank the layers by error.", ("r",), True),
-        Action(
-            "quantize.compare",
-            "Compare…",
-            "Build with several algorithms or options and compare.",
-            ("c",),
-            True,
-        ),
-        Action("quantize.export", "Export…", "Write the build to a file.", ("x",), True),
-        Action("quantize.compile", "Compile…", "Compile the build for an NPU (Deploy).", ("D",)),
-        Action("quantize.refresh", "Rebuild", "Rebuild without the cache.", ("B",)),
-        *table_actions("quantize"),
-    )
+    PANES = {
+        "Summary": "summary",
+        "Layers": "layers-view",
+        "Ranges": "ranges-view",
+        "Findings": "build-findings",
+        "Compare": "compare",
+        "Log": "log",
+    }
     DEFAULT_CSS = """
     Quantize {
         & #views { height: 1fr; }
@@ -106,7 +83,7 @@ class Quantize(TableWorkspace):
 
     def compose(self) -> ComposeResult:
         yield FactsLine(id="build-facts")
-        yield ViewBar(tuple(_PANES), id="view-bar")
+        yield ViewBar(tuple(self.PANES), id="view-bar")
         with Vertical(id="views"):
             yield SummaryRows(id="summary")
             layers = RecordTable(COVERAGE, id="layers", what="layers", empty="")
@@ -121,11 +98,6 @@ class Quantize(TableWorkspace):
 
     def on_mount(self) -> None:
         self.set_interval(1, self._tick)
-
-    @property
-    def bar(self) -> ViewBar:
-        """The names of the views."""
-        return self.query_one(ViewBar)
 
     @property
     def findings(self) -> BuildFindings:
@@ -248,19 +220,11 @@ class Quantize(TableWorkspace):
 
     # -- views -----------------------------------------------------------------------------------
 
-    @on(ViewBar.Changed)
-    def _view_changed(self, event: ViewBar.Changed) -> None:
-        for name, selector in _PANES.items():
-            self.query_one(f"#{selector}").display = name == event.name
-        if event.name == "Ranges":
+    def pane_shown(self, view: str) -> None:
+        if view == "Ranges":
             self._ask_ranges()
-        pane = self.query_one(f"#{_PANES[event.name]}")
+        pane = self.query_one(f"#{self.PANES[view]}")
         (pane.table if isinstance(pane, RecordView | ComparePane) else pane).focus()
-        self.refresh_bindings()
-
-    def refresh_bindings(self) -> None:
-        """Keys depend on the view."""
-        self.screen.refresh_bindings()
 
     def show_view(self, name: str) -> None:
         """Show a view."""
@@ -286,12 +250,6 @@ class Quantize(TableWorkspace):
         )
 
     # -- actions ---------------------------------------------------------------------------------
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Beside the findings, the footer has room for the key that applies a remedy."""
-        if self.is_attached and self.bar.current == "Findings" and action in _NOT_OF_FINDINGS:
-            return False
-        return super().check_action(action, parameters)
 
     def unavailable_reason(self, method: str) -> str:
         if method in ("build", "refresh"):
@@ -324,7 +282,7 @@ class Quantize(TableWorkspace):
         many = "findings" if event.count > 1 else "finding"
         self.bar.set_note(f"! {event.count} {many}" if event.count else "")
         if self.shown:
-            self.refresh_bindings()
+            self.screen.refresh_bindings()
 
     def listed_findings(self) -> Sequence[Finding]:
         return self.findings.chosen()
@@ -344,14 +302,6 @@ class Quantize(TableWorkspace):
     def action_stop(self) -> None:
         """Ask whether the running job shall stop."""
         self.workbench.ask_to_stop(self.session.running)
-
-    def action_next_view(self) -> None:
-        """Show the next view."""
-        self.bar.step(1)
-
-    def action_previous_view(self) -> None:
-        """Show the previous view."""
-        self.bar.step(-1)
 
     def action_worst(self) -> None:
         """Show the worst layer in Accuracy."""

@@ -19,7 +19,7 @@ from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.screens.run import words
 from rknntui.screens.run.live import InputsPane, LiveRun
-from rknntui.screens.run.panes import MOST_VALUES, PANES, Results, errors_of
+from rknntui.screens.run.panes import MOST_VALUES, Results, errors_of
 from rknntui.screens.run.requests import (
     SIMULATORS,
     Simulator,
@@ -28,7 +28,7 @@ from rknntui.screens.run.requests import (
     ask_cores,
     ask_target,
 )
-from rknntui.screens.run.words import ACTIONS, OF_VIEWS, reason
+from rknntui.screens.run.words import reason
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.records import RecordTable
@@ -61,7 +61,6 @@ class Run(TableWorkspace):
         "the build and compiles it for an NPU."
     )
     FIRST_FOCUS = "#inputs"
-    ACTIONS = ACTIONS
     DEFAULT_CSS = """
     Run {
         & #inputs-view { height: auto; max-height: 8; }
@@ -205,10 +204,6 @@ class Run(TableWorkspace):
         self.results.tell()
 
     # -- views -----------------------------------------------------------------------------------
-
-    def action_next_view(self) -> None:
-        """Show the next view."""
-        self.results.bar.step(1)
 
     @on(Results.Changed)
     def _view_changed(self) -> None:
@@ -378,12 +373,6 @@ class Run(TableWorkspace):
         self.post_message(GoToDeploy("Export"))
 
     # -- what the shell asks ---------------------------------------------------------------------
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The footer has the keys of the view that is shown."""
-        if self.is_attached and self.results.view not in OF_VIEWS.get(action, PANES):
-            return False
-        return super().check_action(action, parameters)
 
     def unavailable_reason(self, method: str) -> str:
         if not self.is_attached:
