@@ -1,6 +1,7 @@
-"""Write the tables of methods and types in ``docs/reference/wire.md`` from the types themselves.
+"""Write the tables of methods and types in ``docs/reference/wire.md`` from the types themselves,
+and the list of verbs in ``docs/cli.md``.
 
-Usage: ``python scripts/make_wire_tables.py``. A test holds the file to the types.
+Usage: ``python scripts/make_wire_tables.py``. A test holds the files to the types.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import types
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import click
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from scripts.pages import Part, write
+from scripts.pages import Part, table, write
 
 WORDS = {str: "text", int: "whole", float: "number", bool: "bool", Any: "any", type(None): "null"}
 
@@ -86,7 +89,24 @@ def _told(kind: Any, seen: dict[str, type]) -> str:
     return WORDS[kind]
 
 
-PARTS = (Part("reference/wire.md", "wire", "make_wire_tables", wire_tables),)
+def verb_list() -> str:
+    """The verbs in the order of ``rknntui --help``, each with those of its group."""
+    from rknntui.cli.root import cli
+    from rknntui.cli.verbs import VERBS
+
+    rows = []
+    for name, place in VERBS.items():
+        command = cli.get_command(click.Context(cli), name)
+        inner = command.commands if isinstance(command, click.Group) else {}
+        texts = {f"{name} {word}": one.get_short_help_str(200) for word, one in inner.items()}
+        rows += [(f"`{words}`", text) for words, text in {name: place.about, **texts}.items()]
+    return "\n".join(table(("verb", "what it does"), rows))
+
+
+PARTS = (
+    Part("reference/wire.md", "wire", "make_wire_tables", wire_tables),
+    Part("cli.md", "verbs", "make_wire_tables", verb_list),
+)
 
 if __name__ == "__main__":
     write(PARTS)

@@ -1,4 +1,4 @@
-"""The tables of boards: their list, measured points, kept runs, memory, samples of a watch."""
+"""The tables of boards: their list, measured points, memory, samples of a watch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from engine.wire.formats import (
     CHANGE,
     MICROSECONDS,
     MILLISECONDS,
-    MOMENT,
     NAME,
     NUMBER,
     RATE,
@@ -86,21 +85,6 @@ POINTS = Table("points", "A choice of cores and threads, and the times of its ru
     Column("p99_ms", "p99 ms", MILLISECONDS, "99 in 100 runs took no longer.", _ms("p99")),
     Column("maximum_ms", "max ms", MILLISECONDS, "The longest run.", _ms("maximum")),
     Column("fps", "FPS", RATE, "Frames a second, of all threads together.", "frames_per_second"),
-))
-
-KEPT_RUNS = Table("kept-runs", "A run that was measured and is kept.", (
-    Column("id", format=NAME, help="Its name for --compare and --calibrate."),
-    Column("at", "time", MOMENT, "When it was measured.", lambda run: run.at or None),
-    Column("title", "model", NAME, "The model's name; of a damaged file what is wrong with it.",
-           lambda run: f"damaged: {run.damaged}" if run.damaged else run.title),
-    Column("device", format=NAME, help="The board."),
-    Column("chip", format=NAME, help="The chip."),
-    Column("points", format=NUMBER, help="Choices of cores and threads with times."),
-    Column("median_ms", "median ms", MILLISECONDS, "The smallest median of its points.",
-           _ms("median")),
-    Column("layers", format=NUMBER, help="Layers with times."),
-    Column("label", "figures are", help="Where the figures are from.",
-           value=lambda run: None if run.damaged else run.label),
 ))
 
 COMPARED_POINTS = Table("compared-points", "A point that two runs measured.", (

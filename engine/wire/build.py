@@ -222,7 +222,36 @@ class Exported:
     findings: tuple[Finding, ...] = ()
 
 
-BUILD = Task("build", BuildParams, BuildSummary, "build")
-SIMULATE = Task("simulate", SimulateParams, Simulated, "simulate")
-ACCURACY = Task("accuracy", AccuracyParams, Analysis, "accuracy")
-EXPORT = Task("export", ExportParams, Exported, "export")
+BUILD = Task(
+    "build",
+    BuildParams,
+    BuildSummary,
+    "build",
+    about="Load, optimise, calibrate, quantize and evaluate a model.",
+    after="recipe",
+)
+SIMULATE = Task(
+    "simulate",
+    SimulateParams,
+    Simulated,
+    "simulate",
+    about="Run inputs through a build or a container on this machine.",
+    example="TARGET is a model file, a recipe or an rknntui container (.rknn).",
+    after="Judge",
+)
+ACCURACY = Task(
+    "accuracy",
+    AccuracyParams,
+    Analysis,
+    "accuracy",
+    about="Rank the layers of a build by their quantization error.",
+    after="simulate",
+)
+EXPORT = Task(
+    "export",
+    ExportParams,
+    Exported,
+    "export",
+    about="Write a build as .rknn container, QDQ ONNX for the vendor's compiler, or TFLite.",
+    after="build",
+)

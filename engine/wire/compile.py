@@ -255,4 +255,12 @@ class CompiledModels:
     chips: tuple[Compiled, ...]
 
 
-COMPILE = Task("compile", CompileParams, CompiledModels, "compile")
+COMPILE = Task(
+    "compile",
+    CompileParams,
+    CompiledModels,
+    "compile",
+    about="Compile a build for chips with the vendor's toolkit.",
+    example="Example: rknntui compile recipe.yaml --chip rk3588 --chip rv1106 -o out/ --samples 4",
+    after="vendor",
+)

@@ -401,7 +401,28 @@ class Calibrated:
 
 
 COST_CHIPS = Query("cost.chips", ChipsParams, Chips)
-COST_ESTIMATE = Query("cost.estimate", EstimateParams, Estimates, "perf estimate")
-COST_CHECK = Query("cost.check", CostCheckParams, CheckAnswer, "check")
+COST_ESTIMATE = Query(
+    "cost.estimate",
+    EstimateParams,
+    Estimates,
+    "perf estimate",
+    about="Estimate the cost of each layer on a chip.",
+    example="Example: rknntui perf estimate model.onnx --chip rk3588 --fail-over 20ms",
+)
+COST_CHECK = Query(
+    "cost.check",
+    CostCheckParams,
+    CheckAnswer,
+    "check",
+    about="Check which layers of a model run on the NPU of each chip.",
+    example="Example: rknntui check model.onnx --chip rk3566 --fail-cpu 0",
+    after="chips",
+)
 COST_ADVICE = Query("cost.advice", AdviceParams, AdviceAnswer)
-COST_CALIBRATE = Query("cost.calibrate", CalibrateParams, Calibrated, "perf calibrate")
+COST_CALIBRATE = Query(
+    "cost.calibrate",
+    CalibrateParams,
+    Calibrated,
+    "perf calibrate",
+    about="Correct a chip's estimates by a kept run.",
+)

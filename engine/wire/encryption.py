@@ -149,5 +149,25 @@ class Decrypted:
 
 
 ENCRYPTION_KEY = Query("encryption.key", KeyParams, Nothing)
-ENCRYPTION_ENCRYPT = Task("encryption.encrypt", EncryptParams, Encrypted, "encrypt", options=False)
-ENCRYPTION_DECRYPT = Task("encryption.decrypt", DecryptParams, Decrypted, "decrypt", options=False)
+ENCRYPTION_ENCRYPT = Task(
+    "encryption.encrypt",
+    EncryptParams,
+    Encrypted,
+    "encrypt",
+    options=False,
+    about="Encrypt a container or a compiled model.",
+    example="Examples: rknntui encrypt model.rknn --key-file key.txt; rknntui encrypt "
+    "model.rknn --level 3, which asks for the key. There is no way to read a "
+    "container without its key.",
+    after="segment",
+)
+ENCRYPTION_DECRYPT = Task(
+    "encryption.decrypt",
+    DecryptParams,
+    Decrypted,
+    "decrypt",
+    options=False,
+    about="Decrypt a container that was encrypted here.",
+    example="Example: rknntui decrypt model.crypt.rknn --key-file key.txt",
+    after="encrypt",
+)

@@ -7,8 +7,10 @@ from typing import Annotated
 
 from engine.wire.devices import FigureLabel
 from engine.wire.flags import Argument, Flag
+from engine.wire.formats import MILLISECONDS, MOMENT, NAME, NUMBER
 from engine.wire.method import Query
 from engine.wire.record import record
+from engine.wire.table import Column, Table
 
 
 @record
@@ -129,5 +131,38 @@ class RunsCompared:
     layers: tuple[LayerChange, ...]
 
 
-MEASURED_LIST = Query("measured.list", KeptFilter, KeptRuns, "perf history", options=False)
-MEASURED_COMPARE = Query("measured.compare", RunPair, RunsCompared, "perf compare", options=False)
+# fmt: off
+KEPT_RUNS = Table("kept-runs", "A run that was measured and is kept.", (
+    Column("id", format=NAME, help="Its name for --compare and --calibrate."),
+    Column("at", "time", MOMENT, "When it was measured.", lambda run: run.at or None),
+    Column("title", "model", NAME, "The model's name; of a damaged file what is wrong with it.",
+           lambda run: f"damaged: {run.damaged}" if run.damaged else run.title),
+    Column("device", format=NAME, help="The board."),
+    Column("chip", format=NAME, help="The chip."),
+    Column("points", format=NUMBER, help="Choices of cores and threads with times."),
+    Column("median_ms", "median ms", MILLISECONDS, "The smallest median of its points.",
+           lambda run: None if run.median is None else run.median / 1000),
+    Column("layers", format=NUMBER, help="Layers with times."),
+    Column("label", "figures are", help="Where the figures are from.",
+           value=lambda run: None if run.damaged else run.label),
+))
+# fmt: on
+
+MEASURED_LIST = Query(
+    "measured.list",
+    KeptFilter,
+    KeptRuns,
+    "perf history",
+    options=False,
+    about="List the runs that are kept, the newest first; nothing is measured.",
+    tables={"runs": KEPT_RUNS},
+    empty="No run is kept.",
+)
+MEASURED_COMPARE = Query(
+    "measured.compare",
+    RunPair,
+    RunsCompared,
+    "perf compare",
+    options=False,
+    about="Set two kept runs side by side.",
+)

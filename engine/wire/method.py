@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from collections.abc import Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from engine.base.events import Event, Partial
 from engine.base.plain import JsonObject
 from engine.wire.codec import encode, read_answer
 from engine.wire.record import record
+
+if TYPE_CHECKING:
+    from engine.wire.table import Table
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -23,6 +28,13 @@ class Method(Generic[P, R]):
         verb: the words of the command line that ask it, flags that are always there among them;
             empty: it has none.
         options: whether the verb takes the options of a recipe as flags; else only a file.
+        about: what the verb does, in one line of ``--help``; a literal, as it is read as text.
+        example: command lines and what else stands below its ``--help``.
+        after: the verb behind which it stands in ``rknntui --help``, or the heading that it is the
+            first of; a literal, too. A verb of a group has none.
+        tables: what the command line prints of the answer: its fields that hold rows -> table; the
+            empty name is the answer itself, a line for each column.
+        empty: what it prints where the tables say nothing.
     """
 
     name: str
@@ -30,6 +42,11 @@ class Method(Generic[P, R]):
     result: type[R]
     verb: str = ""
     options: bool = True
+    about: str = ""
+    example: str = ""
+    after: str = ""
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    empty: str = ""
 
     def read(self, answer: JsonObject) -> R:
         """The result of plain data; WorkerError where it is none."""

@@ -139,4 +139,15 @@ class Segments:
     toolkit: str = ""
 
 
-SEGMENTS_CUT = Task("segments.cut", SegmentsParams, Segments, "segment", options=False)
+SEGMENTS_CUT = Task(
+    "segments.cut",
+    SegmentsParams,
+    Segments,
+    "segment",
+    options=False,
+    about="Cut a model into segments that other models may run between.",
+    example="Examples: rknntui segment model.rknn --chip rk1808; rknntui segment model.rknn "
+    "--max-time 5ms -o parts.rknn; rknntui segment model.rknn --after 12 --after 30 "
+    "-o parts.rknn",
+    after="codegen",
+)

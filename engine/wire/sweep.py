@@ -143,5 +143,15 @@ class Sweep:
     label: str
 
 
-SWEEP = Task("sweep", SweepParams, Sweep, "sweep")
+SWEEP = Task(
+    "sweep",
+    SweepParams,
+    Sweep,
+    "sweep",
+    about="Build with many option values and compare the builds.",
+    example="TARGET is a model file or a recipe; flags override the recipe. Example: rknntui "
+    "sweep recipe.yaml --axis quantized_algorithm=normal,mmse,accurate --axis "
+    "quantized_method=channel,layer",
+    after="export",
+)
 ROW = Part(ROW_KIND, IndexedRow)

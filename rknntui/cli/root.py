@@ -9,7 +9,16 @@ from pathlib import Path
 import click
 
 from rknntui.cli.errors import failed
-from rknntui.cli.verbs import GROUPS, VERBS
+from rknntui.cli.verbs import GROUPS, OF_GROUPS, VERBS, Place
+
+_COMMANDS = Path(__file__).with_name("commands")
+_SHARED = {
+    "export": "build",
+    **dict.fromkeys(("simulate", "evaluate"), "judge"),
+    **dict.fromkeys(("encrypt", "decrypt", "segment", "codegen"), "files"),
+    **dict.fromkeys(("script", "completion"), "shell"),
+}
+"""Verb -> the module of ``commands`` that it shares with others; else that of its name."""
 
 EXIT_CODES = """\b
 Exit codes:
@@ -45,11 +54,19 @@ class Verbs(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the verb's module and return its command."""
+        """Import the verb's module and return its command; else make it from the method."""
         if cmd_name not in VERBS:
             return None
-        module = import_module(f"rknntui.cli.commands.{VERBS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name, None) or module.command
+        if (_COMMANDS / f"{_SHARED.get(cmd_name, cmd_name)}.py").exists():
+            module = import_module(f"rknntui.cli.commands.{_SHARED.get(cmd_name, cmd_name)}")
+            command: click.Command = getattr(module, cmd_name, None) or module.command
+        else:
+            command = _plain(cmd_name, VERBS[cmd_name])
+        if isinstance(command, click.Group):
+            for words, place in OF_GROUPS.items():
+                group, _, name = words.partition(" ")
+                if group == cmd_name and name not in command.commands:
+                    command.add_command(_plain(words, place))
         return command
 
     def resolve_command(
@@ -70,13 +87,22 @@ class Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs under their headings, without importing them."""
-        left = [name for name in VERBS if not any(name in group for group in GROUPS.values())]
         width = max(map(len, VERBS))
-        for title, names in {**GROUPS, "Others": left}.items():
+        for title, names in GROUPS.items():
             if names:
                 with formatter.section(title):
-                    rows = [(name.ljust(width), VERBS[name][1]) for name in names]
+                    rows = [(name.ljust(width), VERBS[name].about) for name in names]
                     formatter.write_dl(rows)
+
+
+def _plain(words: str, place: Place) -> click.Command:
+    """The command of a method whose answer is told by its tables alone."""
+    from engine.wire.method import Method
+    from rknntui.cli.verb import answer_lines, verb
+
+    declared = vars(import_module(f"engine.wire.{place.wire}")).values()
+    method = next(m for m in declared if isinstance(m, Method) and m.verb == words)
+    return verb(method)(lambda answer: answer_lines(method, answer))
 
 
 @click.command(

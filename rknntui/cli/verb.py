@@ -1,7 +1,8 @@
 """A verb of the command line out of the method that it asks: its arguments, flags and exit code.
 
-What stands in a module of ``commands`` is what only a person reads: the help, and the lines that
-tell the result. The rest comes from the method and its request (:mod:`engine.wire.flags`).
+A module of ``commands`` has what only a person reads of the result, where the tables of the method
+do not say it, and longer help. The rest comes from the method and its request
+(:mod:`engine.wire.flags`).
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from engine.wire.flags import Argument, arguments_of
 from engine.wire.method import Method, Query, Task
 from engine.wire.model import SNIFF
 from engine.wire.requests import AtPath, ModelTarget
-from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, values_of
+from rknntui.cli.flags import EPILOG, Verb, json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.gates import Gate, Limits, exit_code, gate_lines, limit_flags
 from rknntui.cli.keys import key_file_flag
-from rknntui.cli.output import emit
+from rknntui.cli.output import emit, table_lines
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import TEXTS, YAML, WorkerSession, resolve, with_worker
@@ -116,13 +117,12 @@ def verb(
     keys: bool = False,
     optional: bool = False,
     silent: bool = False,
-    epilog: str = "",
-    brief: str = "",
 ) -> Callable[[Callable[..., Printed | Lines]], click.Command]:
     """Make the command of a method from the function that words its result.
 
-    The docstring of that function is the help. It takes the result and, where it has parameters
-    of these names, ``asked`` (the request), ``limits``, and the flags that are declared below it.
+    The docstring of that function is the help, else the line about the method. It takes the
+    result and, where it has parameters of these names, ``asked`` (the request), ``limits``, and the
+    flags that are declared below it.
 
     Args:
         method: with its verb.
@@ -136,8 +136,6 @@ def verb(
         keys: whether it opens encrypted containers.
         optional: whether it does without its argument.
         silent: whether it never narrates.
-        epilog: what stands below the help.
-        brief: its line in the help of its group; else the first sentence of the help.
     """
     narrates = not silent and (fill is not None or isinstance(method, Task))
     fill = fill or (of_recipe if method.options else None)
@@ -188,10 +186,27 @@ def verb(
             command = flag(command)
         name = method.verb.rpartition(" ")[2]
         maker = click.command if of is None else of.command
-        about = inspect.getdoc(words)
-        return maker(name, cls=Verb, help=about, epilog=epilog, short_help=brief or None)(command)
+        about = inspect.getdoc(words) or method.about
+        return maker(name, cls=Verb, help=about, **described(method))(command)
 
     return made
+
+
+def described(method: Method[Any, Any]) -> dict[str, Any]:
+    """What click prints in the list of a group and below the help."""
+    epilog = method.example or (EPILOG if method.options else "")
+    return {"short_help": method.about, "epilog": epilog}
+
+
+def answer_lines(method: Method[Any, Any], answer: Any) -> list[str]:
+    """The tables of an answer, as the method declares them."""
+    lines: list[str] = []
+    for name, declared in method.tables.items():
+        if name:
+            lines += table_lines(declared, getattr(answer, name))
+        else:
+            lines += [f"{column.called}: {column.show(answer)}" for column in declared.columns]
+    return lines or [method.empty]
 
 
 def _argument(name: str, argument: Argument, *, required: bool) -> Callable[[Any], Any]:

@@ -1,62 +1,91 @@
-"""The verbs of the command line: name -> (module, help), and the groups of the help.
+"""The verbs of the command line: in the order of the help, with what each does and where it lies.
 
-The command is what has the verb's name in the module, else its ``command``.
-
-A further one is found by its file in ``commands``. Imports none of them: start-up needs this.
+A verb is declared with its method in ``engine.wire``: its words, a line about it, its place. They
+are read there as text: importing the types of all verbs takes longer than start-up may. Only verbs
+that ask for nothing of the kind have a row here.
 """
 
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-VERBS: dict[str, tuple[str, str]] = {
-    "demo": ("demo", "Run the main job on the demo model, then open the workbench on its result."),
-    "build": ("build", "Load, optimise, calibrate, quantize and evaluate a model."),
-    "simulate": ("judge", "Run inputs through a build or a container on this machine."),
-    "accuracy": ("accuracy", "Rank the layers of a build by their quantization error."),
-    "evaluate": (
-        "judge",
-        "Score labelled samples, float against simulated: top-k or a custom score.",
+import engine.wire
+from engine.wire.record import record
+
+_OTHERS = "Others"
+HEADINGS = ("Build", "Judge", "Chips", "Compile and deploy", "Boards", "Shell", _OTHERS)
+"""Of the help; a verb that does not say its place is under the last."""
+
+
+@record
+class Place:
+    """A verb, or a verb of a group (``hybrid table``).
+
+    Attributes:
+        about: what it does, in a line.
+        after: the verb behind which it stands, or the heading that it is the first of.
+        wire: the module of ``engine.wire`` that declares it; empty: none.
+    """
+
+    about: str
+    after: str
+    wire: str = ""
+
+
+_OWN = {
+    "demo": Place(
+        "Run the main job on the demo model, then open the workbench on its result.", "Build"
     ),
-    "hybrid": ("hybrid", "Mixed precision: set the dtype of layers by files, proposal or search."),
-    "sweep": ("sweep", "Build with many option values and compare the builds."),
-    "inspect": ("inspect", "Show what a file is and what it contains."),
-    "export": (
-        "build",
-        "Write a build as .rknn container, QDQ ONNX for the vendor's compiler, or TFLite.",
+    "inspect": Place("Show what a file is and what it contains.", "demo"),
+    "dataset": Place("Make or check a calibration dataset.", "inspect"),
+    "recipe": Place("Write, check, show or compare recipes.", "dataset"),
+    "script": Place(
+        "Run a Python script of the vendor's toolkit, unchanged, with this program.", "sweep"
     ),
-    "dataset": ("dataset", "Make or check a calibration dataset."),
-    "recipe": ("recipe", "Write, check, show or compare recipes."),
-    "encrypt": ("files", "Encrypt a container or a compiled model."),
-    "decrypt": ("files", "Decrypt a container that was encrypted here."),
-    "segment": ("files", "Cut a model into segments that other models may run between."),
-    "codegen": ("files", "Write a C++ or Python project that runs a model on a board."),
-    "doctor": ("doctor", "Check this machine and installation, or a board."),
-    "script": (
-        "shell",
-        "Run a Python script of the vendor's toolkit, unchanged, with this program.",
+    "hybrid": Place(
+        "Mixed precision: set the dtype of layers by files, proposal or search.", "evaluate"
     ),
-    "completion": ("shell", "Print the completion script of a shell."),
+    "chips": Place("Compare the chips for a model, or list what is known of them.", "Chips"),
+    "vendor": Place(
+        "Make, adopt, check and remove environments of the vendor's toolkits.", "Compile and deploy"
+    ),
+    "devices": Place("Boards in reach, and an emulated one to try with.", "Boards"),
+    "perf": Place(
+        "Time a model on a board, or estimate it for a chip; list and compare runs.", "run"
+    ),
+    "completion": Place("Print the completion script of a shell.", "Shell"),
 }
+_METHOD = re.compile(r"^\w+ = (?:Query|Task)\((.*?)\)$", re.DOTALL | re.MULTILINE)
+_WORDS = re.compile(r'\s*"[\w.]+",\s*\w+,\s*\w+,\s*"([\w ]+)"')
+_ABOUT = re.compile(r'\sabout="([^"]*)"')
+_AFTER = re.compile(r'\safter="([^"]*)"')
 
 
-def _others() -> dict[str, tuple[str, str]]:
-    """Verbs without a row: files of ``commands``, whose first line has the help behind a colon."""
-    others: dict[str, tuple[str, str]] = {}
-    listed = {module for module, _ in VERBS.values()}
-    for path in sorted(Path(__file__).with_name("commands").glob("[a-z]*.py")):
-        if path.stem not in listed:
-            line = path.read_text("utf-8").partition("\n")[0]
-            others[path.stem] = path.stem, line.partition(": ")[2].strip('"')
-    return others
+def _declared() -> Iterator[tuple[str, Place]]:
+    """The verbs of methods that say what they do, out of the text of their modules."""
+    for path in sorted(Path(engine.wire.__path__[0]).glob("*.py")):
+        for method in _METHOD.findall(path.read_text("utf-8")):
+            words, about, after = (part.search(method) for part in (_WORDS, _ABOUT, _AFTER))
+            if words is not None and about is not None:
+                place = _OTHERS if after is None else after[1]
+                yield words[1], Place(about[1], place, path.stem)
 
 
-VERBS |= _others()
+def _in_order(places: Mapping[str, Place], behind: str) -> Iterator[str]:
+    """The verbs behind one, or below a heading, each with those behind it."""
+    for name, place in sorted(places.items()):
+        if place.after == behind:
+            yield name
+            yield from _in_order(places, name)
 
-GROUPS: dict[str, tuple[str, ...]] = {
-    "Build": ("demo", "inspect", "dataset", "recipe", "build", "export", "sweep", "script"),
-    "Judge": ("simulate", "accuracy", "evaluate", "hybrid"),
-    "Chips": ("chips", "check"),
-    "Compile and deploy": ("vendor", "compile", "codegen", "segment", "encrypt", "decrypt"),
-    "Boards": ("devices", "doctor", "run", "perf", "memory", "monitor", "compare"),
-    "Shell": ("completion",),
-}
-"""Heading -> its verbs, in the order of the help; a verb of no group comes last."""
+
+_ALL = {**_OWN, **dict(_declared())}
+_TOP = {name: place for name, place in _ALL.items() if " " not in name}
+GROUPS = {heading: tuple(_in_order(_TOP, heading)) for heading in HEADINGS}
+"""Heading -> its verbs, in the order of the help."""
+VERBS = {name: _ALL[name] for names in GROUPS.values() for name in names}
+"""The verbs in that order."""
+OF_GROUPS = {name: place for name, place in _ALL.items() if " " in name}
+"""The verbs of groups, by both words."""

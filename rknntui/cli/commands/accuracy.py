@@ -15,7 +15,6 @@ from engine.wire.guide import GUIDE, GuideParams
 from engine.wire.layer_tables import QUALITY
 from engine.wire.layers import LayerFigures, layer_rows
 from rknntui.cli.flags import (
-    EPILOG,
     Verb,
     json_flag,
     quiet_flag,
@@ -29,7 +28,7 @@ from rknntui.cli.output import emit, table_lines
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, resolve, with_worker
-from rknntui.cli.verb import Printed, show
+from rknntui.cli.verb import Printed, described, show
 
 _SORTS = ("sqnr", "isolated-sqnr", "output-impact", "cosine", "isolated-cosine", "graph")
 _OLDER_SORTS = {
@@ -47,7 +46,7 @@ class _Sort(click.Choice[str]):
         return super().convert(_OLDER_SORTS.get(value, value), param, ctx)
 
 
-@click.command("accuracy", cls=Verb, epilog=EPILOG)
+@click.command("accuracy", cls=Verb, **described(ACCURACY))
 @target
 @request_flags(ACCURACY)
 @click.option(

@@ -23,7 +23,6 @@ from engine.wire.codec import encode
 from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams
 from engine.wire.recipes import RECIPE_SAVE, SaveParams
 from rknntui.cli.flags import (
-    EPILOG,
     Verb,
     force_flag,
     json_flag,
@@ -37,10 +36,10 @@ from rknntui.cli.gates import Limits, estimate_figures, limit_flags, output_figu
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, resolve, with_worker
-from rknntui.cli.verb import Printed, show, verb
+from rknntui.cli.verb import Printed, described, show, verb
 
 
-@click.command("build", cls=Verb, epilog=EPILOG)
+@click.command("build", cls=Verb, **described(BUILD))
 @target
 @recipe_flags
 @output_flag("Also export the build (.rknn, or .onnx for QDQ ONNX).")
@@ -114,7 +113,7 @@ def build(
     return show(summary, Printed(lines, gates, more=more), as_json=as_json)
 
 
-@verb(EXPORT, epilog=EPILOG)
+@verb(EXPORT)
 def export(found: Exported) -> list[str]:
     """Write a build as .rknn container, QDQ ONNX or TFLite; builds what the cache does not hold."""
     lines = [f"{found.path}: {human_bytes(found.bytes)}, SHA-256 {found.sha256}", found.note]

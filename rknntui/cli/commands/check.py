@@ -15,7 +15,6 @@ from rknntui.cli.verb import Printed, verb
     COST_CHECK,
     fill=loaded,
     limits=("cpu",),
-    epilog="Example: rknntui check model.onnx --chip rk3566 --fail-cpu 0",
 )
 def command(found: CheckAnswer, limits: Limits) -> Printed:
     """Say per chip which layers run on the CPU or are refused, why, and what to do (estimated).

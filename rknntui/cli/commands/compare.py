@@ -22,7 +22,7 @@ _EPILOG = (
 _TABLE = replace(COMPARE, columns=(*COMPARE.columns, LAYERS.column("diverges")))
 
 
-@verb(COMPARE_BOARD, epilog=_EPILOG)
+@verb(COMPARE_BOARD)
 def command(found: Comparison) -> Printed:
     """Compare float, simulator and board on the same input; name the first layer that diverges."""
     return Printed(_lines(found), code=1 if found.first else 0)

@@ -23,7 +23,6 @@ _SAMPLES_OF = {
 @verb(
     COMPILE,
     limits=("cpu", "memory", "under"),
-    epilog="Example: rknntui compile recipe.yaml --chip rk3588 --chip rv1106 -o out/ --samples 4",
 )
 def command(found: CompiledModels, limits: Limits) -> Printed:
     """Compile a build into a vendor .rknn for each chip, with provenance beside it.

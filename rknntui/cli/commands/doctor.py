@@ -24,10 +24,11 @@ from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.cli.verb import described
 from rknntui.doctor import local_checks
 
 
-@click.command("doctor")
+@click.command("doctor", **described(DEVICES_EXAMINE))
 @request_flags(DEVICES_EXAMINE)
 @click.option("--no-test", is_flag=True, help="Do not run the model.")
 @json_flag

@@ -9,7 +9,7 @@ import click
 from engine import ContainerError, SourceModelError, UsageError, human_bytes, sanitize
 from engine.wire.build_tables import CUTS
 from engine.wire.codec import Values
-from engine.wire.codegen import CODEGEN, MODEL_TASKS, Generated
+from engine.wire.codegen import CODEGEN, Generated
 from engine.wire.encryption import (
     ENCRYPTION_DECRYPT,
     ENCRYPTION_ENCRYPT,
@@ -49,8 +49,6 @@ async def _with_key(session: WorkerSession, model: Path, _options: Values, _: Va
     ENCRYPTION_ENCRYPT,
     fill=_with_key,
     keys=True,
-    epilog="Examples: rknntui encrypt model.rknn --key-file key.txt; rknntui encrypt model.rknn "
-    "--level 3, which asks for the key. There is no way to read a container without its key.",
 )
 def encrypt(found: Encrypted) -> list[str]:
     """Encrypt MODEL: a container of this program with a key of yours (AES-256-GCM), or a compiled
@@ -72,7 +70,6 @@ async def _known_key(session: WorkerSession, _: Path, _options: Values, _fields:
     ENCRYPTION_DECRYPT,
     fill=_known_key,
     keys=True,
-    epilog="Example: rknntui decrypt model.crypt.rknn --key-file key.txt",
 )
 def decrypt(found: Decrypted) -> str:
     """Write the container that is in MODEL. The vendor's encrypted models are opened by its runtime
@@ -112,8 +109,6 @@ def _copy(one: PlainCopy) -> str:
 @verb(
     SEGMENTS_CUT,
     keys=True,
-    epilog="Examples: rknntui segment model.rknn --chip rk1808; rknntui segment model.rknn "
-    "--max-time 5ms -o parts.rknn; rknntui segment model.rknn --after 12 --after 30 -o parts.rknn",
 )
 def segment(found: Segments, asked: SegmentsParams) -> list[str]:
     """List the layers of MODEL with what a cut behind each costs, and cut it into segments.
@@ -167,8 +162,6 @@ async def _kind(session: WorkerSession, target: Path) -> str:
 @verb(
     CODEGEN,
     fill=_project_of,
-    epilog="TARGET is a model file, a recipe, a container of this program, or a compiled .rknn. "
-    "Tasks: " + "; ".join(f"{name}: {about}" for name, about in MODEL_TASKS.items()) + ".",
 )
 def codegen(result: Generated) -> list[str]:
     """Write a project that runs a model on a board and compares its outputs with golden ones.

@@ -37,7 +37,7 @@ from engine.wire.layer_tables import DTYPES, PROPOSED
 from engine.wire.layers import layer_rows, layers_to_promote
 from engine.wire.recipes import RECIPE_SAVE, SaveParams
 from rknntui.cli.figures import rounding_text
-from rknntui.cli.flags import EPILOG, VerbGroup, force_flag
+from rknntui.cli.flags import VerbGroup, force_flag
 from rknntui.cli.hybrid_text import (
     check_lines,
     curve_lines,
@@ -62,8 +62,6 @@ def command() -> None:
 @verb(
     STEP1,
     of=command,
-    epilog=EPILOG,
-    brief="Write the three files of hybrid quantization step 1.",
 )
 def step1(result: Step1) -> list[str]:
     """Write structure, data and NAME.quantization.cfg, to edit and give to step2."""
@@ -72,7 +70,7 @@ def step1(result: Step1) -> list[str]:
     return [files.model, files.data, files.config, *([PROPOSED.title] if lines else []), *lines]
 
 
-@verb(STEP2, of=command, brief="Build from the edited files of step 1.")
+@verb(STEP2, of=command)
 def step2(result: Built, asked: Step2Params) -> Printed:
     """Build from the files of step1 and tell, line by line, what became of every edit."""
     files = [asked.model, asked.data, asked.config]
@@ -105,8 +103,6 @@ def _wrote(saved: Mapping[str, str]) -> list[str]:
     PROPOSE,
     of=command,
     then=_save,
-    epilog=EPILOG,
-    brief="Rank the layers by the gain of promoting them.",
 )
 @save_flag
 @force_flag
@@ -127,8 +123,6 @@ def _point(event: Event) -> str | None:
     of=command,
     then=_save,
     tell=_point,
-    epilog=EPILOG,
-    brief="Find the layers to promote for a floor or a budget.",
 )
 @save_flag
 @force_flag
@@ -140,7 +134,7 @@ def search(found: SearchResult, saved: Mapping[str, str]) -> Printed:
     return Printed([*lines, *_wrote(saved)], more=saved)
 
 
-@verb(EFFECT, of=command, epilog=EPILOG, brief="Show the effect of other dtypes and ranges.")
+@verb(EFFECT, of=command)
 def effect(result: Effect, asked: EffectParams) -> list[str]:
     """Show the effect of other dtypes and ranges on the outputs, without building."""
     rows = [
@@ -162,7 +156,7 @@ async def _built(session: WorkerSession, where: Path, options: Values, _: Values
     return {"recipe": recipe}
 
 
-@verb(TABLE, of=command, fill=_built, silent=True, epilog=EPILOG)
+@verb(TABLE, of=command, fill=_built, silent=True)
 def layers_table(result: Table) -> list[str]:
     """List the layers of a build with dtype, range, SQNR and cost on --target-platform."""
     lines = [DTYPES.title, *table_lines(DTYPES, layer_rows(result), whole=True)]
@@ -175,8 +169,6 @@ def layers_table(result: Table) -> list[str]:
 @verb(
     JOINS,
     of=command,
-    epilog=EPILOG,
-    brief="Find inputs with mismatched ranges before a build.",
 )
 def joins(result: Joins) -> list[str]:
     """Find operators whose inputs have mismatched ranges (boxes and scores in one Concat)."""

@@ -29,7 +29,6 @@ async def _where(session: WorkerSession, target: Path, options: Values, _: Value
     SIMULATE,
     fill=_where,
     keys=True,
-    epilog="TARGET is a model file, a recipe or an rknntui container (.rknn).",
 )
 def simulate(result: Simulated) -> list[str]:
     """Run inputs through a build or a container on this machine (simulated)."""
@@ -48,7 +47,7 @@ _EVALUATE = (
 )
 
 
-@verb(EVALUATE, epilog=_EVALUATE)
+@verb(EVALUATE)
 def evaluate(result: Evaluated) -> list[str]:
     """Score labelled samples with the float model and with the quantized one (simulated)."""
     scores = scores_of(shares=result.agreement is not None)

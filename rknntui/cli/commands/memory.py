@@ -19,14 +19,13 @@ from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
-from rknntui.cli.verb import board_target
+from rknntui.cli.verb import board_target, described
 
 
 @click.command(
     "memory",
     cls=Verb,
-    epilog="Examples: rknntui memory model.rknn --device adb:515e9b401c060c0b; "
-    "rknntui memory model.onnx --chip rk3566",
+    **described(BOARD_MEMORY),
 )
 @click.argument("model", type=click.Path(path_type=Path))
 @request_flags(BOARD_MEMORY)

@@ -25,6 +25,7 @@ from rknntui.cli.output import LiveLines, emit, table_lines
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.cli.verb import described
 
 if TYPE_CHECKING:
     from engine.wire.board import BoardFacts
@@ -42,9 +43,7 @@ _SHOWN = {
 
 @click.command(
     "monitor",
-    epilog="Examples: rknntui monitor --device adb:SERIAL --device ssh:pi@board.lan --hz 5 "
-    "--record watch.jsonl; rknntui monitor --replay watch.jsonl --speed 10. The exit code is 13 if "
-    "no board answered.",
+    **described(MONITOR_WATCH),
 )
 @request_flags(MONITOR_WATCH)
 @request_flags(MONITOR_REPLAY, optional=True)

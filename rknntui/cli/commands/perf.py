@@ -9,14 +9,15 @@ from typing import Any
 import click
 
 from engine import sanitize
-from engine.wire.board_tables import COMPARED_LAYERS, COMPARED_POINTS, KEPT_RUNS, POINTS
+from engine.wire.board_tables import COMPARED_LAYERS, COMPARED_POINTS, POINTS
 from engine.wire.cost import COST_CALIBRATE, COST_ESTIMATE, Calibrated, EstimateParams
 from engine.wire.devices import DEVICES_PERF, MeasuredPoint, Performance
-from engine.wire.measured import MEASURED_COMPARE, MEASURED_LIST, KeptRuns, RunsCompared
+from engine.wire.measured import MEASURED_COMPARE, RunsCompared
 from rknntui.cli.cost_text import layer_cost_lines
 from rknntui.cli.estimate_output import Asked, loaded, report_flag, show_estimates
 from rknntui.cli.figures import layer_lines, memory_line, where_line
 from rknntui.cli.flags import (
+    Verb,
     VerbGroup,
     force_flag,
     json_flag,
@@ -28,7 +29,7 @@ from rknntui.cli.flags import (
 from rknntui.cli.gates import Limits, cost_gate_flags, measured_gates
 from rknntui.cli.output import table_lines
 from rknntui.cli.request import request_flags, values_for
-from rknntui.cli.verb import Printed, on_board, verb
+from rknntui.cli.verb import Printed, described, on_board, verb
 
 _MODES = {
     "--history": "history",
@@ -77,8 +78,6 @@ def command() -> None:
     of=command,
     fill=on_board,
     limits=("over",),
-    brief="Time a compiled model on a board (measured).",
-    epilog="Example: rknntui perf model.rknn --device ssh:pi@board.lan --cores 0_1_2 --threads 3",
 )
 def run(found: Performance, limits: Limits) -> Printed:
     """Time a compiled model on a board (measured): percentiles, clocks and temperature beside them.
@@ -96,8 +95,8 @@ def run(found: Performance, limits: Limits) -> Printed:
 
 @command.command(
     "estimate",
-    short_help="Estimate the cost of each layer on a chip.",
-    epilog="Example: rknntui perf estimate model.onnx --chip rk3588 --fail-over 20ms",
+    cls=Verb,
+    **described(COST_ESTIMATE),
 )
 @target
 @request_flags(COST_ESTIMATE)
@@ -128,13 +127,7 @@ def estimate(
     return show_estimates(asked, layer_cost_lines, kind="layers")
 
 
-@verb(MEASURED_LIST, of=command, silent=True, brief="List the runs that are kept.")
-def history(found: KeptRuns) -> list[str]:
-    """List the runs that are kept, the newest first; nothing is measured."""
-    return table_lines(KEPT_RUNS, found.runs) or ["No run is kept."]
-
-
-@verb(MEASURED_COMPARE, of=command, silent=True, brief="Set two kept runs side by side.")
+@verb(MEASURED_COMPARE, of=command, silent=True)
 def compare(found: RunsCompared) -> list[str]:
     """Set two kept runs side by side, by their ids in the history; nothing is measured."""
     first, second = found.labels
@@ -146,7 +139,7 @@ def compare(found: RunsCompared) -> list[str]:
     return lines + (["", *layers] if layers else [])
 
 
-@verb(COST_CALIBRATE, of=command, fill=loaded, brief="Correct a chip's estimates by a kept run.")
+@verb(COST_CALIBRATE, of=command, fill=loaded)
 def calibrate(found: Calibrated) -> list[str]:
     """Correct the estimates of a chip by a kept run of TARGET, from now on."""
     return [

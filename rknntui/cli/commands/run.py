@@ -11,8 +11,6 @@ from rknntui.cli.verb import on_board, verb
 @verb(
     BOARD_RUN,
     fill=on_board,
-    epilog="On this machine: rknntui simulate. Example: rknntui run model.rknn --device "
-    "ssh:pi@board.lan --input photo.jpg --loops 20 --save outputs/",
 )
 def command(found: Ran) -> list[str]:
     """Run inputs through a model on a board (measured).

@@ -17,9 +17,6 @@ def _row(event: Event) -> str | None:
 @verb(
     SWEEP,
     tell=_row,
-    epilog="TARGET is a model file or a recipe; flags override the recipe. "
-    "Example: rknntui sweep recipe.yaml --axis quantized_algorithm=normal,mmse,accurate "
-    "--axis quantized_method=channel,layer",
 )
 def command(result: Sweep) -> Printed:
     """Build every combination of some options' values, and compare the results (simulated).

@@ -30,7 +30,7 @@ def command() -> None:
     """
 
 
-@verb(VENDOR_INSTALL, of=command, epilog="Example: rknntui vendor install --wheels ./wheels")
+@verb(VENDOR_INSTALL, of=command)
 def install(found: ToolkitEnvironment) -> list[str]:
     """Make an environment of rknn-toolkit2: a venv with packages that work together.
 
@@ -40,7 +40,7 @@ def install(found: ToolkitEnvironment) -> list[str]:
     return _lines(found)
 
 
-@verb(VENDOR_ADOPT, of=command, epilog="Example: rknntui vendor adopt ~/venvs/rknn1/bin/python")
+@verb(VENDOR_ADOPT, of=command)
 def adopt(found: ToolkitEnvironment) -> Printed:
     """Take in an environment that you made, by its interpreter or its folder.
 
@@ -50,13 +50,13 @@ def adopt(found: ToolkitEnvironment) -> Printed:
     return Printed(_lines(found), code=int(found.state != "ready"))
 
 
-@verb(VENDOR_KNOWN, of=command, epilog="Example: rknntui vendor list --size")
+@verb(VENDOR_KNOWN, of=command)
 def list_(found: Toolkits) -> list[str]:
     """Show the environments that are known; * is used where none is named."""
     return _table(found.environments)
 
 
-@verb(VENDOR_CHECK, of=command, optional=True, epilog="Example: rknntui vendor check toolkit2")
+@verb(VENDOR_CHECK, of=command, optional=True)
 def check(found: ToolkitEnvironment) -> Printed:
     """Import the toolkit, and name the one package that keeps it from that.
 
@@ -65,13 +65,13 @@ def check(found: ToolkitEnvironment) -> Printed:
     return Printed(_lines(found), code=int(found.state != "ready"))
 
 
-@verb(VENDOR_DEFAULT, of=command, epilog="Example: rknntui vendor default toolkit2-2.5.0")
+@verb(VENDOR_DEFAULT, of=command)
 def default(found: ToolkitEnvironment) -> list[str]:
     """Use an environment wherever its generation is needed and none is named."""
     return _lines(found)
 
 
-@verb(VENDOR_REMOVE, of=command, epilog="Example: rknntui vendor remove toolkit2")
+@verb(VENDOR_REMOVE, of=command)
 def remove(found: ToolkitRemoved) -> str:
     """Remove an environment that was made here; one that was adopted is only forgotten."""
     if found.files_removed:
