@@ -139,7 +139,14 @@ def _affordable(
 def _row(layer: Layer, before: float, after: float, whole: float) -> Ranked:
     gain = decibel(before, after) if before > 0 and after > 0 else None
     share = (before - after) / whole if whole > 0 else 0.0
-    return Ranked(layer.tensor, layer.id, layer.op, layer.sources, gain, share)
+    return Ranked(
+        tensor=layer.tensor,
+        id=layer.id,
+        op=layer.op,
+        sources=layer.sources,
+        gain_db=gain,
+        share=share,
+    )
 
 
 def _priced(row: Ranked, before: ChoiceCost | None, after: ChoiceCost | None) -> Ranked:

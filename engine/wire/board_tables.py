@@ -6,6 +6,22 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from engine.wire.board import MemoryReport
+from engine.wire.columns import (
+    BATCH,
+    CHIP,
+    CORES_USED,
+    DEVICE,
+    FRAMES,
+    LAYER,
+    MARK,
+    MEANING,
+    MEDIAN_MS,
+    MODEL,
+    SIZED,
+    STATE,
+    THREADS,
+    accent,
+)
 from engine.wire.devices import MeasuredPoint
 from engine.wire.formats import (
     CHANGE,
@@ -13,8 +29,6 @@ from engine.wire.formats import (
     MILLISECONDS,
     NAME,
     NUMBER,
-    RATE,
-    SIZE,
     TENTHS,
     state_of,
 )
@@ -56,16 +70,13 @@ def _batch(row: MeasuredPoint | PointChange) -> int | None:
 
 # fmt: off
 BOARDS = Table("boards", "A board in reach.", (
-    Column("mark", name="mark", value=None, width=2, style=lambda _: "accent", only="screen"),
-    Column("id", "device", NAME, "Its name for --device.", width=20, grow=2),
-    Column("state", format=state_of(lambda state: state_sign(state)[0]),
-           help="Whether you can use it.", width=14,
-           style=lambda state: state_sign(state)[1]),
-    Column("chip", format=NAME, help="The chip, once the board was asked.", value=None, width=7,
-           from_width=1),
-    Column("model", format=NAME, help="What the board says that it is.", width=12, grow=1,
-           value=lambda board: board.model or board.product or board.device or None,
-           from_width=50),
+    MARK.but(width=2),
+    DEVICE.but(key="id", help="Its name for --device.", width=20, grow=2),
+    STATE.but(format=state_of(lambda state: state_sign(state)[0]), help="Whether you can use it.",
+              width=14, style=lambda state: state_sign(state)[1]),
+    CHIP.but(help="The chip, once the board was asked.", value=None, width=7, from_width=1),
+    MODEL.but(help="What the board says that it is.", width=12, grow=1, from_width=50,
+              value=lambda board: board.model or board.product or board.device or None),
     Column("kind", "via", help="How it is reached.", width=5, from_width=76),
     Column("address", format=NAME, help="USB port or network address, where the name lacks it.",
            value=lambda board: None if board.id.endswith(board.address) else board.address,
@@ -73,24 +84,22 @@ BOARDS = Table("boards", "A board in reach.", (
 ))
 
 POINTS = Table("points", "A choice of cores and threads, and the times of its runs.", (
-    Column("cores_used", "core mask", help="The NPU cores that run the model.", value="cores"),
-    Column("batch", format=NUMBER, help="Inferences at once; a time is of all of them.",
-           value=_batch, from_width=1),
-    Column("threads", format=NUMBER, help="Threads that run the model at the same time."),
+    CORES_USED,
+    BATCH.but(help="Inferences at once; a time is of all of them.", value=_batch, from_width=1),
+    THREADS,
     Column("count", "runs", NUMBER, "Runs that were timed."),
-    Column("median_ms", "median ms", MILLISECONDS, "Half of the runs took no longer.",
-           _ms("median")),
+    MEDIAN_MS.but(value=_ms("median")),
     Column("minimum_ms", "min ms", MILLISECONDS, "The shortest run.", _ms("minimum")),
     Column("p90_ms", "p90 ms", MILLISECONDS, "Nine in ten runs took no longer.", _ms("p90")),
     Column("p99_ms", "p99 ms", MILLISECONDS, "99 in 100 runs took no longer.", _ms("p99")),
     Column("maximum_ms", "max ms", MILLISECONDS, "The longest run.", _ms("maximum")),
-    Column("fps", "FPS", RATE, "Frames a second, of all threads together.", "frames_per_second"),
+    FRAMES.but(help="Frames a second, of all threads together.", value="frames_per_second"),
 ))
 
 COMPARED_POINTS = Table("compared-points", "A point that two runs measured.", (
-    Column("cores_used", "core mask", help="The NPU cores that run the model.", value="cores"),
-    Column("batch", format=NUMBER, help="Inferences at once.", value=_batch, from_width=1),
-    Column("threads", format=NUMBER, help="Threads that run the model at the same time."),
+    CORES_USED,
+    BATCH.but(value=_batch, from_width=1),
+    THREADS,
     Column("before_ms", "first ms", MILLISECONDS, "The median of the first run.", _ms("before")),
     Column("after_ms", "second ms", MILLISECONDS, "The median of the second run.", _ms("after")),
     Column("change", format=CHANGE, help="The second median against the first."),
@@ -99,17 +108,16 @@ COMPARED_POINTS = Table("compared-points", "A point that two runs measured.", (
 ))
 
 COMPARED_LAYERS = Table("compared-layers", "A layer that one of two runs timed.", (
-    Column("layer", format=NAME, help="The layer's name.", grow=1),
+    LAYER.but(grow=1),
     Column("before_us", "first µs", MICROSECONDS, "Its time in the first run.", "before"),
     Column("after_us", "second µs", MICROSECONDS, "Its time in the second run.", "after"),
 ))
 
 MEMORY = Table("memory", "A kind of memory, on a board.", (
     Column("part", "memory of", help="Which memory.", width=16),
-    Column("size", format=SIZE, help="Its bytes."),
-    Column("bar", name="bar", value=None, only="screen", width=20, style=lambda _: "accent",
-           from_width=60),
-    Column("about", "meaning", NAME, "What is in it.", width=16, grow=1),
+    SIZED,
+    Column("bar", name="bar", value=None, only="screen", width=20, style=accent, from_width=60),
+    MEANING.but(help="What is in it.", width=16, grow=1),
 ))
 
 WATCHED = Table("watched", "A figure of a board that was watched.", (

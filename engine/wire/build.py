@@ -11,14 +11,28 @@ from engine.base.plain import Values
 from engine.base.text import sanitize
 from engine.build import BuildSummary as BuildSummary
 from engine.wire.codec import Key, Text
+from engine.wire.columns import (
+    LOW_COSINE,
+    SIMILARITY,
+    SQNR,
+    above,
+    below,
+    low_db,
+    number_of,
+    sqnr_of,
+)
 from engine.wire.flags import Flag, Force, InputFiles, Refresh, Rounding, SampleFiles, Saved, Top
+from engine.wire.formats import FIGURE, PERCENT
 from engine.wire.graph import Saturation
 from engine.wire.method import Task
 from engine.wire.names import Arithmetic
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
 from engine.wire.rounding import RoundingSensitivity
+from engine.wire.table import Column
 
+_CLIPPED = 0.001
+"""Share of clipped values above which it has a colour."""
 ExportForm = Literal["rknn", "onnx", "tflite"]
 
 
@@ -153,6 +167,7 @@ class Distance:
     euclidean: float | None
 
 
+# fmt: off
 @record
 class LayerAccuracy:
     """The error of one tensor of a build against the float graph; simulated.
@@ -185,15 +200,44 @@ class LayerAccuracy:
     aliases: tuple[str, ...]
     dtype: str
     sources: tuple[str, ...]
-    cumulative: Distance | None = None
-    isolated: Distance | None = None
+    cumulative: Annotated[
+        Distance | None,
+        Column("cosine", "cumul. cos", SIMILARITY, "Cumulative cosine.", number_of("cumulative"),
+               style=below(LOW_COSINE)),
+        Column("euclidean", "cumul. euc", FIGURE, "Cumulative Euclidean distance.",
+               number_of("cumulative", "euclidean")),
+    ] = None
+    isolated: Annotated[
+        Distance | None,
+        Column("isolated_cosine", "isol. cos", SIMILARITY, "Isolated cosine.",
+               number_of("isolated"), style=below(LOW_COSINE)),
+        Column("isolated_euclidean", "isol. euc", FIGURE, "Isolated Euclidean distance.",
+               number_of("isolated", "euclidean")),
+    ] = None
     sqnr: float | None = None
-    isolated_sqnr: float | None = None
-    added_share: float | None = None
-    saturation: Saturation | None = None
-    output_impact: float | None = None
+    isolated_sqnr: Annotated[
+        float | None,
+        Column("", "isol. dB", SQNR, "Isolated SQNR: this layer alone, float inputs.",
+               sqnr_of("isolated", "isolated_sqnr"), style=low_db),
+    ] = None
+    added_share: Annotated[
+        float | None,
+        Column("", "added %", PERCENT, "Share of its error that the layer adds itself.", width=7),
+    ] = None
+    saturation: Annotated[
+        Saturation | None,
+        Column("", "clip %", PERCENT, "Share of float values outside the integer range.",
+               lambda own: own.saturation and own.saturation.low + own.saturation.high,
+               width=6, style=above(_CLIPPED)),
+    ] = None
+    output_impact: Annotated[
+        float | None,
+        Column("", "impact %", PERCENT, "Error at the outputs that this layer alone causes, as a "
+               "share of that of the model.", width=8),
+    ] = None
 
 
+# fmt: on
 @record
 class Analysis:
     """The error of every layer over ``samples`` (``over``: which), and the snapshot's files.

@@ -5,12 +5,50 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from engine.base.text import sanitize
 from engine.options import option
+from engine.wire.columns import (
+    CHIP,
+    CROSSING,
+    CYCLES,
+    DTYPE,
+    ESTIMATED_CYCLES,
+    ESTIMATED_MS,
+    FIGURES_ARE,
+    FILE,
+    GENERATION,
+    INTERNAL,
+    LAYER,
+    LAYERS,
+    LINE,
+    LOWEST_DB,
+    MARK,
+    MAXIMUM,
+    MINIMUM,
+    NUMBERED,
+    OBSERVED_MAXIMUM,
+    OBSERVED_MINIMUM,
+    ON_CPU,
+    ON_NPU,
+    OP,
+    OUTPUT,
+    OUTPUTS_DB,
+    SHAPED,
+    SIZED,
+    SQNR,
+    STATE,
+    TENSOR,
+    TOOK,
+    TOOLKIT,
+    WEIGHTS,
+    above,
+    accent,
+    known,
+    no_noise,
+    since,
+)
 from engine.wire.compile import Compiled, CompiledLayer
-from engine.wire.cost_tables import known, since
 from engine.wire.formats import (
     CHANGE,
     COSINE,
@@ -18,21 +56,19 @@ from engine.wire.formats import (
     DECIBEL,
     FIGURE,
     HASH,
-    MILLISECONDS,
     NAME,
     NEARLY_ALL,
     NUMBER,
     PERCENT,
     POINTS,
-    SECONDS,
-    SHAPE,
     SIGNED,
     SIZE,
     range_of,
     state_of,
 )
 from engine.wire.graph import RangeRow
-from engine.wire.layer_tables import SQNR, TOLERATED, low_db
+from engine.wire.layer_tables import TOLERATED
+from engine.wire.layers import ENDS
 from engine.wire.sweep import Row
 from engine.wire.table import Column, Meaning, Table
 from engine.wire.vendor import ToolkitEnvironment
@@ -41,8 +77,6 @@ MUCH_CUT = 0.02
 """Share of the observed span above which a cut has a colour: an algorithm chose it."""
 LEAST_CUT = 0.0005
 """Below that it is the rounding of the scale."""
-ENDS = ("InputOperator", "OutputOperator")
-"""Rows of the compiler that hand the model its input and output: they are always on the CPU."""
 _TOOLKIT_SIGNS: dict[str, tuple[str, Meaning]] = {
     "ready": ("✓", "good"),
     "unchecked": ("?", "accent"),
@@ -81,19 +115,11 @@ def compared_cycles(layers: Iterable[CompiledLayer]) -> tuple[int, int, int] | N
 
 def lowest_decibel(values: Iterable[float | None]) -> float | None:
     """The least SQNR, where None is no noise; None without any."""
-    return min(map(_rank, values), default=None)
-
-
-def _rank(value: float | None) -> float:
-    return math.inf if value is None else value
+    return min(map(no_noise, values), default=None)
 
 
 def _state_style(state: str | None) -> Meaning:
     return _STATES.get((state or "")[:1], "dim")
-
-
-def _accent(_: Any) -> Meaning:
-    return "accent"
 
 
 def _estimated_cycles(chip: Compiled) -> int | None:
@@ -112,7 +138,7 @@ def _on(chip: Compiled, *, npu: bool) -> int | None:
 
 
 def _outputs_text(outputs: Iterable[tuple[str, float | None]]) -> str:
-    return "  ".join(f"{sanitize(name, 40)} {SQNR.text(_rank(db))}" for name, db in outputs)
+    return "  ".join(f"{sanitize(name, 40)} {SQNR.text(no_noise(db))}" for name, db in outputs)
 
 
 def _sweep_outputs(row: Row) -> str | None:
@@ -133,49 +159,43 @@ def _cut(tensor: RangeRow) -> float | None:
 
 # fmt: off
 COMPILED = Table("compiled", "A chip, and the model that was compiled for it.", (
-    Column("mark", name="mark", value=None, width=1, style=_accent, only="screen"),
-    Column("chip", format=NAME, help="The chip.", width=8),
-    Column("toolkit", format=NAME, help="The vendor's toolkit that compiled it.",
-           value=known("toolkit"), width=9, style=_state_style, from_width=72),
-    Column("state", format=state_of(), help="What became of it.", value=None, width=10,
-           style=_state_style, only="screen"),
-    Column("size", format=SIZE, help="Bytes of the file.", value=known("size"), from_width=50),
-    Column("npu_layers", "NPU", COUNT, "Layers on the NPU.", lambda chip: _on(chip, npu=True),
-           width=4, from_width=150),
-    Column("cpu_layers", "CPU", COUNT, "Layers on the CPU.", lambda chip: _on(chip, npu=False),
-           width=3, from_width=150),
-    Column("total_cycles", "cycles", COUNT, "Cycles as the compiler printed them.", width=10,
-           from_width=78),
-    Column("estimated_cycles", "est. cycles", COUNT,
-           "Our estimate, of the layers that both tables have.", _estimated_cycles, width=11,
-           from_width=78),
+    MARK,
+    CHIP.but(width=8),
+    TOOLKIT.but(help="The vendor's toolkit that compiled it.", width=9, style=_state_style,
+                from_width=72),
+    STATE.but(help="What became of it.", value=None, width=10, style=_state_style, only="screen"),
+    SIZED.but(help="Bytes of the file.", from_width=50),
+    ON_NPU.but(value=lambda chip: _on(chip, npu=True), from_width=150),
+    ON_CPU.but(value=lambda chip: _on(chip, npu=False), from_width=150),
+    CYCLES.but(help="Cycles as the compiler printed them.", from_width=78),
+    ESTIMATED_CYCLES.but(help="Our estimate, of the layers that both tables have.",
+                         value=_estimated_cycles, from_width=78),
     Column("cycles_apart", "est. off", CHANGE, "The printed cycles against our estimate.",
            _cycles_apart, from_width=78,
-           style=lambda part: "warn" if part is not None and abs(part) > TOLERATED else ""),
-    Column("weight_bytes", "weights", SIZE, "Memory of the weights, as printed.", from_width=120),
+           style=above(TOLERATED)),
+    WEIGHTS.but(help="Memory of the weights, as printed.", from_width=120),
     Column("estimated_weight_bytes", "est. weights", SIZE, "Our estimate of it.", from_width=150),
-    Column("internal_bytes", "internal", SIZE, "Memory of the tensors between layers, as printed.",
-           from_width=120),
+    INTERNAL.but(help="Memory of the tensors between layers, as printed.", from_width=120),
     Column("estimated_internal_bytes", "est. internal", SIZE, "Our estimate of it.",
            from_width=150),
     Column("quantized_by", "quantized by", help="Whose quantization the model has.", width=9,
            value=lambda chip: chip.quantized_by if chip.path else None, from_width=140),
-    Column("seconds", "seconds", SECONDS, "Time of the compiler, measured on this machine.",
-           lambda chip: chip.seconds if chip.path and not chip.cached else None, from_width=150),
+    TOOK.but(help="Time of the compiler, measured on this machine.", from_width=150,
+             value=lambda chip: chip.seconds if chip.path and not chip.cached else None),
     Column("cached", help="Whether an earlier result was taken.", from_width=150,
            value=lambda chip: "yes" if chip.cached else None),
     Column("findings", "!", NUMBER, "Warnings, and where report and estimate disagree.",
            lambda chip: len(chip.findings) or None, width=3, style=lambda _: "warn",
            from_width=60),
     Column("sha256", "SHA-256", HASH, "Of the file.", known("sha256"), from_width=200),
-    Column("path", "file", NAME, "The file that was written.", known("path"), width=10, grow=1,
-           from_width=110),
+    FILE.but(key="path", help="The file that was written.", value=known("path"),
+             width=10, from_width=110),
 ))
 
 AGREEMENT = Table("agreement", "An output in the vendor's simulator and in ours (simulated).", (
-    Column("chip", format=NAME, help="The chip.", value=None, width=8, from_width=1),
-    Column("name", "output", NAME, "The output, and the shapes of the inputs where there are more.",
-           lambda row: f"{row.name} at {row.shapes}" if row.shapes else row.name, width=10, grow=1),
+    CHIP.but(value=None, width=8, from_width=1),
+    OUTPUT.but(help="The output, and the shapes of the inputs where there are more.",
+               value=lambda row: f"{row.name} at {row.shapes}" if row.shapes else row.name),
     Column("samples", format=NUMBER, help="Samples that were compared.", from_width=70),
     Column("equal", "equal %", NEARLY_ALL, "Values that are equal; not told of a float output.",
            lambda row: None if row.max_steps is None else row.equal,
@@ -183,26 +203,25 @@ AGREEMENT = Table("agreement", "An output in the vendor's simulator and in ours 
     Column("max_steps", "max steps", COUNT, "The largest difference, in steps of the output."),
     Column("cosine", format=COSINE, help="Of the outputs of both simulators."),
     Column("our_sqnr_db", "ours dB", DECIBEL, "SQNR of our simulator against float.",
-           lambda row: _rank(row.our_sqnr_db), width=9, from_width=60),
+           lambda row: no_noise(row.our_sqnr_db), width=9, from_width=60),
     Column("sqnr_db", "vendor dB", DECIBEL, "SQNR of the vendor's simulator against float.",
-           lambda row: _rank(row.sqnr_db), width=9, from_width=60),
+           lambda row: no_noise(row.sqnr_db), width=9, from_width=60),
 ))
 
 ENVIRONMENTS = Table("environments", "A Python environment with a toolkit of the vendor.", (
     Column("default", name="is default", value=lambda row: "*" if row.default else " ",
-           style=_accent, width=1),
+           style=accent, width=1),
     Column("name", "environment", NAME, "Its name for --toolkit.", width=10),
-    Column("state", format=state_of(lambda state: toolkit_sign(state)[0]),
-           help="Whether you can use it.", width=12,
-           style=lambda state: toolkit_sign(state)[1]),
-    Column("toolkit", format=NAME, help="The vendor's package and its version.",
-           value=toolkit_name, width=16),
-    Column("generation", format=NUMBER, help="Generation of the NPU.", only="file"),
+    STATE.but(format=state_of(lambda state: toolkit_sign(state)[0]),
+              help="Whether you can use it.", width=12,
+              style=lambda state: toolkit_sign(state)[1]),
+    TOOLKIT.but(help="The vendor's package and its version.", value=toolkit_name, width=16),
+    GENERATION.but(only="file"),
     Column("python_version", "Python", NAME, "The version of its Python.",
            known("python_version"), width=7),
     Column("made", help="Installed by this program, or adopted.", width=9, from_width=90,
            value=lambda row: "installed" if row.managed else "adopted"),
-    Column("size", format=SIZE, help="Bytes on disk.", value=known("size"), from_width=100),
+    SIZED.but(help="Bytes on disk.", from_width=100),
     Column("folder", format=NAME, help="Where it is.", width=12, grow=1),
 ))
 
@@ -211,65 +230,60 @@ SWEEP_ROWS = Table("sweep", "A build of a sweep (simulated; seconds measured).",
            style=_state_style),
     Column("title", "build", NAME, "The values that the options have in it.", width=18, grow=1,
            value=lambda row: ", ".join(option(n).render(v) for n, v in row.values.items())),
-    Column("lowest", "lowest dB", SQNR, "The lowest SQNR of its outputs.", width=9,
-           value=lambda row: lowest_decibel(output.sqnr_db for output in row.outputs or ()),
-           style=low_db),
-    Column("outputs", "outputs, dB", NAME, "The SQNR of each output; of a failure why.",
-           _sweep_outputs, width=24, grow=3),
-    Column("seconds", "seconds", SECONDS, "Time of the build, measured on this machine."),
-    Column("bytes", "size", SIZE, "Bytes of the quantized graph.", from_width=100),
+    LOWEST_DB.but(value=lambda row: lowest_decibel(out.sqnr_db for out in row.outputs or ())),
+    OUTPUTS_DB.but(help="The SQNR of each output; of a failure why.", value=_sweep_outputs,
+                   width=24),
+    TOOK.but(help="Time of the build, measured on this machine."),
+    SIZED.but(key="bytes", help="Bytes of the quantized graph.", value="",
+              from_width=100),
     Column("findings", "warning", NAME, "The first warning of the build.", width=16, grow=2,
            value=lambda row: row.findings[0].what if row.findings else None, from_width=120),
 ))
 
 INPUTS = Table("inputs", "An input of the model.", (
     Column("name", "input", NAME, "Its name.", width=14, grow=1),
-    Column("shape", format=SHAPE, help="Its shape.", width=13),
-    Column("dtype", help="Its dtype.", width=8),
-    Column("file", format=NAME, help="The file that fills it.", value=None, width=20, grow=3),
+    SHAPED.but(width=13),
+    DTYPE,
+    FILE.but(help="The file that fills it.", value=None, width=20, grow=3),
 ))
 
 OUTPUTS = Table("outputs", "An output of a run; figures are of its finite values.", (
-    Column("name", "output", NAME, "Its name.", width=10, grow=1),
-    Column("shape", format=SHAPE, help="Its shape.", width=9),
-    Column("dtype", help="Its dtype.", width=8, from_width=60),
+    OUTPUT.but(help="Its name."),
+    SHAPED.but(width=9),
+    DTYPE.but(from_width=60),
     Column("minimum", "min", FIGURE, "The smallest value."),
     Column("maximum", "max", FIGURE, "The largest value."),
     Column("mean", format=FIGURE, help="The mean of all values.", from_width=56),
     Column("not_finite", "NaN, inf", COUNT, "Values that are NaN or infinite.",
            known("not_finite"), width=8, style=lambda _: "bad", from_width=1),
-    Column("label", "figures are", help="Where the figures are from.", from_width=70),
+    FIGURES_ARE.but(from_width=70),
 ))
 
 LARGEST = Table("largest", "One of the largest values of an output.", (
-    Column("rank", "#", NUMBER, "Its place among them.", None, width=3),
+    NUMBERED.but(key="rank", help="Its place among them.", value=None, width=3),
     Column("index", format=NUMBER, help="Its place in the flat output.", width=7),
     Column("value", "value at it", FIGURE, "The value.", width=10),
-    Column("bar", name="bar of value", value=None, only="screen", width=4, grow=1, style=_accent),
+    Column("bar", name="bar of value", value=None, only="screen", width=4, grow=1, style=accent),
 ))
 
 SEARCH_POINTS = Table("search-points", "A build of a search (simulated; times estimated).", (
     Column("step", format=NUMBER, help="0 is the build without a choice."),
-    Column("layer", format=NAME, help="The layer that was changed in this step.", width=14, grow=2,
-           value=lambda point: point.layer or "baseline"),
+    LAYER.but(help="The layer that was changed in this step.", width=14, grow=2,
+              value=lambda point: point.layer or "baseline"),
     Column("dtype", "to", help="The dtype that it has now.", value=known("dtype"), width=8),
     Column("promoted", format=NUMBER, help="Layers that are promoted by now.", width=8,
            value=lambda point: len(point.promoted)),
-    Column("lowest", "lowest dB", SQNR, "The lowest SQNR of the outputs.", width=9,
-           value=lambda point: lowest_decibel(point.outputs.values()), style=low_db),
-    Column("time_ms", "est. ms", MILLISECONDS, "Time of an inference on the recipe's chip.",
-           from_width=70),
-    Column("outputs", "outputs, dB", NAME, "The SQNR of each output.", width=20, grow=3,
-           value=lambda point: _outputs_text(point.outputs.items())),
-    Column("seconds", "seconds", SECONDS, "Since the start, measured.", from_width=90),
-    Column("tensor", format=NAME, help="The tensor that was changed.", value=known("tensor"),
-           width=14, grow=1, from_width=110),
+    LOWEST_DB.but(value=lambda point: lowest_decibel(point.outputs.values())),
+    ESTIMATED_MS.but(help="Time of an inference on the recipe's chip.", from_width=70),
+    OUTPUTS_DB.but(value=lambda point: _outputs_text(point.outputs.items())),
+    TOOK.but(help="Since the start, measured.", from_width=90),
+    TENSOR.but(help="The tensor that was changed.", value=known("tensor"), width=14, grow=1,
+               from_width=110),
 ))
 
 EDITS = Table("edits", "What became of a change of a layer that you asked for.", (
-    Column("line", format=NUMBER, help="Of the file of the changes.", value=known("line"),
-           from_width=1),
-    Column("layer", format=NAME, help="The layer.", grow=1),
+    LINE.but(help="Of the file of the changes.", value=known("line"), from_width=1),
+    LAYER.but(grow=1),
     Column("kind", "what", help="Dtype or range."),
     Column("asked", "requested", NAME, "What you asked for."),
     Column("got", "in the build", NAME, "What the build has."),
@@ -282,44 +296,31 @@ SEGMENTS = Table("segments", "A segment of a model (times estimated).", (
     Column("uids", help="Uids of its first and last layer.",
            value=lambda row: f"{row.first}-{row.last}"),
     Column("ends", "ends after", NAME, "The last layer."),
-    Column("layers", format=NUMBER, help="Layers in it."),
-    Column("crossing_bytes", "crossing", SIZE, "Bytes that later segments read.",
-           known("crossing_bytes")),
+    LAYERS.but(help="Layers in it."),
+    CROSSING,
     Column("tensors", format=NUMBER, help="Tensors that later segments read.",
            value=lambda row: len(row.crossing) or None, from_width=1),
-    Column("time_ms", "est. ms", MILLISECONDS, "Time of the segment.", from_width=1),
+    ESTIMATED_MS.but(help="Time of the segment.", from_width=1),
 ))
 
 CUTS = Table("cuts", "A layer, and what a cut behind it means (times estimated).", (
     Column("uid", format=NUMBER, help="Of the vendor's table of layers; --after takes it."),
-    Column("id", "layer", NAME, "The layer."),
-    Column("op", format=NAME, help="The layer's operator."),
-    Column("crossing_bytes", "crossing", SIZE, "Bytes in memory between the segments.",
-           from_width=1),
-    Column("time_ms", "est. ms", MILLISECONDS, "Time of the layer.", from_width=1),
+    LAYER.but(key="id"),
+    OP,
+    CROSSING.but(help="Bytes in memory between the segments.", value="", from_width=1),
+    ESTIMATED_MS.but(help="Time of the layer.", from_width=1),
     Column("joined", help="+: computed together with the next layer.", from_width=1,
            value=lambda row: "+" if row.with_next else None),
 ))
-COVERAGE = Table("coverage", "A quantized layer, and how it runs in the simulator.", (
-    Column("layer", format=NAME, help="The layer.", width=16, grow=3),
-    Column("op", format=NAME, help="The layer's operator.", width=10),
-    Column("integer", "runs in", help="An integer kernel, or float.", width=9,
-           value=lambda row: "✓ integer" if row.integer else "! float",
-           style=lambda how: "good" if how and "✓" in how else "warn"),
-    Column("kernel", format=NAME, help="The kernel of ONNX Runtime.", width=18, from_width=90),
-    Column("reason", "why float", NAME, "Why it runs in float.", known("reason"), width=10,
-           grow=2),
-))
-
 QUANT_TABLE = Table("ranges", "A tensor of the quant table.", (
-    Column("tensor", format=NAME, help="The tensor's name.", width=12, grow=1),
-    Column("dtype", help="Its dtype.", width=8),
-    Column("minimum", format=FIGURE, help="The least value that it can have."),
-    Column("maximum", format=FIGURE, help="The largest value that it can have."),
-    Column("observed_minimum", "obs. min", FIGURE, "The least value of the calibration."),
-    Column("observed_maximum", "obs. max", FIGURE, "The largest value of the calibration."),
+    TENSOR.but(width=12, grow=1),
+    DTYPE,
+    MINIMUM,
+    MAXIMUM,
+    OBSERVED_MINIMUM,
+    OBSERVED_MAXIMUM,
     Column("cut", "range cut %", PERCENT, "Share of the observed span that the range cuts off.",
-           _cut, style=lambda share: "warn" if share is not None and share > MUCH_CUT else ""),
+           _cut, style=above(MUCH_CUT)),
     Column("scale", format=FIGURE, help="The smallest scale.", from_width=100),
     Column("scale_max", "largest scale", FIGURE, "The largest scale.", from_width=120),
     Column("zero_point", "zero", NUMBER, "The zero point; none where the channels' differ.",

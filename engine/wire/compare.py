@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 from engine.wire.codec import Key, Text
+from engine.wire.columns import LOW_COSINE, SIMILARITY, SQNR, below, low_db, number_of, sqnr_of
 from engine.wire.devices import BoardAnswer
 from engine.wire.flags import Board, Flag, Force, Rounding, SampleFiles
+from engine.wire.formats import FIGURE, PERCENT
 from engine.wire.method import Task
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
 from engine.wire.rounding import RoundedLayer, RoundingSensitivity
+from engine.wire.table import Column
 
 
 @record(kw_only=True)
@@ -52,6 +55,7 @@ class Difference:
     maximum: float | None
 
 
+# fmt: off
 @record
 class ComparedLayer:
     """A layer's tensor on the three sides.
@@ -79,18 +83,57 @@ class ComparedLayer:
     tensor: str
     op: str
     dtype: str
-    simulator: Difference
-    board: Difference
-    between: Difference
-    steps: float | None = None
-    diverges: bool = False
-    own: Difference | None = None
-    own_steps: float | None = None
-    moved: float | None = None
+    simulator: Annotated[
+        Difference,
+        Column("simulator_db", "sim. dB", SQNR, "Simulator against float: what quantization costs.",
+               sqnr_of("simulator"), style=low_db),
+        Column("simulator_cos", "sim. cos", SIMILARITY, "Cosine of simulator and float.",
+               number_of("simulator"), style=below(LOW_COSINE)),
+    ]
+    board: Annotated[
+        Difference,
+        Column("board_db", "board dB", SQNR, "Board against float.", sqnr_of("board"),
+               style=low_db),
+        Column("board_cos", "board cos", SIMILARITY, "Cosine of board and float.",
+               number_of("board"), style=below(LOW_COSINE)),
+    ]
+    between: Annotated[
+        Difference,
+        Column("between_db", "b-s dB", SQNR, "Board against simulator, from the input on.",
+               sqnr_of("between"), style=low_db),
+        Column("between_cos", "b-s cos", SIMILARITY, "Cosine of board and simulator.",
+               number_of("between"), style=below(LOW_COSINE)),
+        Column("between_max", "b-s max", FIGURE, "Greatest difference of board and simulator.",
+               "between.maximum"),
+    ]
+    steps: Annotated[
+        float | None,
+        Column("", format=FIGURE, help="Board against simulator in steps, at most.", width=6),
+    ] = None
+    diverges: Annotated[
+        bool,
+        Column("", help="Whether that is more than rounding explains.",
+               value=lambda own: "diverges" if own.diverges else None, from_width=1),
+    ] = False
+    own: Annotated[
+        Difference | None,
+        Column("own_db", "alone dB", SQNR, "Board against simulator of this layer alone, on the "
+               "board's inputs.", sqnr_of("own"), style=low_db),
+    ] = None
+    own_steps: Annotated[
+        float | None,
+        Column("", "alone steps", FIGURE, "The same in steps of its integers, at most.", width=11),
+    ] = None
+    moved: Annotated[
+        float | None,
+        Column("", "moved %", PERCENT, "Values that are another integer, this layer alone.",
+               width=7),
+    ] = None
     inside: tuple[str, ...] = ()
     rounding: RoundedLayer | None = None
 
 
+# fmt: on
 @record(kw_only=True)
 class Comparison(BoardAnswer):
     """What a comparison found.

@@ -8,9 +8,12 @@ from typing import Annotated, Literal
 from engine.base.findings import Finding
 from engine.base.plain import Values
 from engine.wire.codec import Between, Text, Whole
+from engine.wire.columns import CYCLES
 from engine.wire.flags import Flag, Force, Refresh
+from engine.wire.formats import COUNT
 from engine.wire.method import Task
 from engine.wire.record import record
+from engine.wire.table import ADDED, Column
 
 MOST_SAMPLES = 1000
 """Of a second opinion."""
@@ -101,6 +104,7 @@ class CompileParams:
     force: Force = False
 
 
+# fmt: off
 @record(kw_only=True)
 class CompiledLayer:
     """A layer as the vendor's compiler printed it, beside our estimate of it.
@@ -119,14 +123,19 @@ class CompiledLayer:
     id: str = ""
     dtype: str = ""
     target: str = ""
-    npu_cycles: int | None = None
-    total_cycles: int | None = None
-    read_kb: int | None = None
-    estimated_npu_cycles: int | None = None
-    estimated_total_cycles: int | None = None
+    npu_cycles: Annotated[int | None, ADDED, Column(
+        "compiled_npu_cycles", "NPU cycles", COUNT, "Cycles of the NPU, as the compiler printed "
+        "them.", width=10)] = None
+    total_cycles: Annotated[int | None, ADDED, CYCLES.but(
+        key="compiled_total_cycles", help="Its cycles, as the compiler printed them.")] = None
+    read_kb: Annotated[int | None, ADDED, Column(
+        "", "read KB", COUNT, "KB that it reads, as the compiler printed them.", width=8)] = None
+    estimated_npu_cycles: Annotated[int | None, ADDED] = None
+    estimated_total_cycles: Annotated[int | None, ADDED] = None
     estimated_target: str | None = None
 
 
+# fmt: on
 @record(kw_only=True)
 class OutputAgreement:
     """How near the vendor's simulator is to ours on one output; both are simulated.

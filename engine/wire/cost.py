@@ -7,10 +7,13 @@ from typing import Annotated, Literal
 
 from engine.base.findings import Finding
 from engine.wire.codec import Between, Text, Whole
+from engine.wire.columns import ESTIMATED_CYCLES, ESTIMATED_MS, MACS, REASON, REMEDY, WEIGHTS, known
 from engine.wire.flags import Flag
+from engine.wire.formats import COUNT, SHAPE, SIZE
 from engine.wire.method import Query
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
+from engine.wire.table import ADDED, Column, most_of
 
 Placed = Literal["NPU", "CPU", "unknown", "none"]
 """Where a layer runs; ``none``: the compiler refuses the model for it; ``unknown``: of generation
@@ -198,6 +201,7 @@ class Interval:
     high: float
 
 
+# fmt: off
 @record
 class LayerCost:
     """A layer as the compiler lays it out.
@@ -207,13 +211,8 @@ class LayerCost:
             work of several; a layer that the compiler adds has that of the layer it serves.
         layers: all of them.
         name, op: as the compiler prints them: ``Conv:/stem/conv``, ``ConvExSwish``.
-        reason, remedy: where it is not on the NPU: the rule with its number, and what to do.
         shapes_in, shape_out: as the compiler prints them.
         ddr_cycles, npu_cycles, total_cycles: as it prints them; 0 of generation 1, which has none.
-        read_bytes, write_bytes: moved per inference; what it reads has its weights.
-        weight_bytes: of those, the weights.
-        macs: multiply-accumulates of one inference.
-        time_ms: estimated.
     """
 
     id: str
@@ -222,21 +221,44 @@ class LayerCost:
     op: str
     dtype: str
     target: Placed
-    reason: str
-    remedy: str
-    shapes_in: str
-    shape_out: str
-    ddr_cycles: int
-    npu_cycles: int
-    total_cycles: int
-    read_bytes: int
-    write_bytes: int
-    weight_bytes: int
-    macs: int
-    time_ms: float
-    bound: Bound
+    reason: Annotated[str, REASON.but(width=8)]
+    remedy: Annotated[str, REMEDY.but(width=8)]
+    shapes_in: Annotated[str, Column("", "inputs", SHAPE, "Shapes that it reads.",
+                                     known("shapes_in"), only="file")]
+    shape_out: Annotated[str, Column("", "output shape", SHAPE, "The shape that it writes.",
+                                     known("shape_out"), width=10)]
+    ddr_cycles: Annotated[int, ADDED, Column("", "DDR cycles", COUNT, "Cycles of memory, "
+                                             "estimated.", known("ddr_cycles"), width=10)]
+    npu_cycles: Annotated[int, ADDED, Column("", "est. NPU cycles", COUNT,
+                                             "Cycles of the NPU, estimated.")]
+    total_cycles: Annotated[int, ADDED, ESTIMATED_CYCLES.but(
+        key="total_cycles", help="Its cycles, estimated.")]
+    read_bytes: Annotated[int, ADDED, Column("", "read", SIZE, "Bytes that it reads in an "
+                                             "inference, weights among them, estimated.", width=9)]
+    write_bytes: Annotated[int, ADDED, Column("", "written", SIZE, "Bytes that it writes, "
+                                              "estimated.", width=9)]
+    weight_bytes: Annotated[int, ADDED, WEIGHTS.but(
+        help="Bytes of its weights.", value=known("weight_bytes"), width=9)]
+    macs: Annotated[int, ADDED, MACS]
+    time_ms: Annotated[float, ADDED, ESTIMATED_MS]
+    bound: Annotated[Bound, most_of("time_ms"), Column("", help="What most of its time is.",
+                                                       width=6)]
+
+    @property
+    def intensity(self) -> float | None:
+        """Operations for each byte moved, a multiply-accumulate is two; None without any."""
+        moved = self.read_bytes + self.write_bytes
+        return 2 * self.macs / moved if self.macs > 0 and moved > 0 else None
+
+    @property
+    def gops(self) -> float | None:
+        """10^9 operations a second; None where it multiplies nothing or takes no time."""
+        if self.macs <= 0 or self.time_ms <= 0:
+            return None
+        return 2 * self.macs / (self.time_ms * 1e6)
 
 
+# fmt: on
 @record
 class TensorSpan:
     """A tensor in internal memory: bytes ``start`` to ``end``, from layer ``first`` to ``last``

@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from engine.base.text import sanitize
+from engine.wire.columns import (
+    BATCH,
+    CHIP,
+    CYCLES,
+    DTYPE,
+    FIGURES_ARE,
+    FRAMES,
+    GENERATION,
+    INTERNAL,
+    LAYERS,
+    MACS,
+    MARK,
+    ON_CPU,
+    ON_NPU,
+    PROBLEM,
+    SIZED,
+    SOURCE,
+    STANDS_ON,
+    TENSOR,
+    TIME_MS,
+    TOOLKIT,
+    VALUE,
+    WEIGHTS,
+    change_style,
+    known,
+    place_style,
+)
 from engine.wire.cost import ChipEstimate, Interval
 from engine.wire.formats import (
     ADDRESS,
     CHANGE,
     COUNT,
-    FIGURE,
     MILLISECONDS,
     NAME,
     NUMBER,
@@ -23,7 +48,6 @@ from engine.wire.formats import (
 )
 from engine.wire.table import Column, Meaning, Table
 
-_PLACES: dict[str | None, Meaning] = {"CPU": "warn", "unknown": "warn", "none": "bad"}
 _BASES: dict[str | None, Meaning] = {"calibrated": "good", "structural": "warn"}
 
 
@@ -34,32 +58,6 @@ BASIS = {
     "calibrated": "calibrated by a run on your board",
 }
 """What an estimate of time stands on."""
-
-
-def place_style(place: str | None) -> Meaning:
-    """What a place means: the CPU is slow, a layer that is refused stops the compiler."""
-    return _PLACES.get(place, "")
-
-
-def change_style(*, more_is_better: bool) -> Callable[[float | None], Meaning]:
-    """What a change (a share of 1) means."""
-
-    def style(change: float | None) -> Meaning:
-        if change is None or abs(change) < 0.0005:
-            return ""
-        return "good" if (change > 0) == more_is_better else "bad"
-
-    return style
-
-
-def known(key: str) -> Callable[[Any], Any]:
-    """The value of an attribute; an empty text and 0 stand for what is not known."""
-    return lambda row: getattr(row, key) or None
-
-
-def since(now: float | None, before: float | None) -> float | None:
-    """The change from ``before``, a share of 1; None where one is missing."""
-    return None if now is None or not before else now / before - 1
 
 
 _FIGURES = {
@@ -127,10 +125,10 @@ def problem_lines(chips: Iterable[ChipEstimate]) -> list[str]:
 
 # fmt: off
 CHIPS = Table("chips", "A chip, and what the model costs on it (estimated).", (
-    Column("mark", name="compared", value=None, width=1, style=lambda _: "accent", only="screen"),
-    Column("chip", format=NAME, help="The chip.", width=9),
-    Column("generation", format=NUMBER, help="Generation of the NPU.", only="file"),
-    Column("fps", "FPS", RATE, "Frames a second, of all cores and the whole batch.", "fps.value"),
+    MARK.but(name="compared"),
+    CHIP.but(width=9),
+    GENERATION.but(only="file"),
+    FRAMES.but(help="Frames a second, of all cores and the whole batch.", value="fps.value"),
     Column("fps_range", "90 %", range_of(RATE), "Nine in ten frame rates lie in this interval.",
            lambda chip: _ends(chip.fps), file=("fps_low", "fps_high")),
     Column("fps_change", "FPS Δ", CHANGE, "The frame rate against the recipe as it is.", None,
@@ -139,47 +137,43 @@ CHIPS = Table("chips", "A chip, and what the model costs on it (estimated).", (
            style=change_style(more_is_better=False), from_width=100, only="screen"),
     Column("reaches", help="Whether it does the frames a second that you asked for.",
            value=known("reaches"), from_width=1),
-    Column("time_ms", "time ms", MILLISECONDS, "Time of an inference.", "time_ms.value"),
+    TIME_MS.but(help="Time of an inference.", value="time_ms.value"),
     Column("time_range", "90 % of time", range_of(MILLISECONDS),
            "Nine in ten times lie in this interval.", lambda chip: _ends(chip.time_ms),
            from_width=120, file=("time_ms_low", "time_ms_high")),
     Column("total_bytes", "memory", SIZE, "Weights and internal tensors.", "memory.total"),
-    Column("internal_bytes", "internal", SIZE, "Memory of the tensors between layers.",
-           "memory.internal", from_width=110),
-    Column("weight_bytes", "weights", SIZE, "Memory of the weights.", "memory.weight",
-           from_width=120),
-    Column("npu_layers", "NPU", COUNT, "Layers on the NPU.", _placed("npu_layers"), width=4,
-           from_width=100),
-    Column("cpu_layers", "CPU", COUNT, "Layers on the CPU; not public for generation 1.",
-           _placed("cpu_layers"), width=3, style=_count_style("CPU")),
+    INTERNAL.but(value="memory.internal", from_width=110),
+    WEIGHTS.but(value="memory.weight", from_width=120),
+    ON_NPU.but(value=_placed("npu_layers"), from_width=100),
+    ON_CPU.but(help="Layers on the CPU; not public for generation 1.",
+               value=_placed("cpu_layers"), style=_count_style("CPU")),
     Column("unknown_layers", "unknown", COUNT,
            "Layers of which it is not public whether the NPU or the CPU computes them.",
            known("unknown_layers"), width=7, style=_count_style("unknown"), from_width=100),
     Column("refused_layers", "refused", COUNT, "Layers that the compiler refuses.",
            _placed("refused_layers"), width=7, style=_count_style("none")),
-    Column("total_cycles", "cycles", COUNT, "Cycles as the compiler counts them.",
-           known("total_cycles"), from_width=140),
-    Column("macs", "MACs", COUNT, "Multiply-accumulates of an inference.", only="file"),
-    Column("dtype", help="The dtype that most layers compute in.", value=known("dtype"),
-           from_width=84),
-    Column("basis", help="What the estimate of time stands on. Fitted: published rates of the "
+    CYCLES.but(value=known("total_cycles"), width=0, from_width=140),
+    MACS.but(only="file"),
+    DTYPE.but(help="The dtype that most layers compute in.", value=known("dtype"), width=0,
+              from_width=84),
+    STANDS_ON.but(help="What the estimate of time stands on. Fitted: published rates of the "
            "chip. Derived: a chip of the same design. Structural: no rate was ever published, so "
            "it is not validated. Calibrated: a run of your board.",
            value=lambda chip: None if chip.problem else chip.confidence or None, width=10,
            style=lambda basis: _BASES.get(basis, "")),
     Column("cores", format=NUMBER, help="NPU cores that share an inference.", from_width=120),
-    Column("batch", format=NUMBER, help="Inferences at once.", only="file"),
+    BATCH.but(only="file"),
     Column("npu_mhz", "MHz", NUMBER, "Clock of the NPU.",
            lambda chip: round(chip.npu_mhz) or None, width=5, from_width=130),
-    Column("problem", format=NAME, help="Why there is no estimate.", value=known("problem"),
-           width=8, grow=1, from_width=170),
-    Column("label", "figures are", help="Where the figures are from.", only="file"),
+    PROBLEM.but(help="Why there is no estimate.", value=known("problem"), width=8,
+                from_width=170),
+    FIGURES_ARE.but(only="file"),
 ))
 
 TENSORS = Table("tensors", "A tensor in the internal memory of a chip (estimated).", (
-    Column("chip", format=NAME, help="The chip.", value=None, only="file"),
-    Column("tensor", format=NAME, help="The tensor's name.", width=14, grow=3),
-    Column("size", format=SIZE, help="Its bytes.", value=lambda span: span.end - span.start),
+    CHIP.but(value=None, only="file"),
+    TENSOR.but(width=14, grow=3),
+    SIZED.but(value=lambda span: span.end - span.start),
     Column("share", "of peak %", PERCENT, "Its share of the largest sum at any layer.",
            None, only="screen"),
     Column("start", "first byte", ADDRESS, "Its first byte."),
@@ -188,60 +182,36 @@ TENSORS = Table("tensors", "A tensor in the internal memory of a chip (estimated
            lambda span: span.first + 1),
     Column("last_layer", "last layer", NUMBER, "It is read for the last time at this layer.",
            lambda span: span.last + 1),
-    Column("label", "figures are", help="Where the figures are from.", only="file",
-           value=lambda _: "estimated"),
+    FIGURES_ARE.but(only="file", value=lambda _: "estimated"),
 ))
 
 CHECKED = Table("checked", "A chip, and where the layers of the model run on it (estimated).",
                 CHIPS.pick("chip", "dtype", "npu_layers", "cpu_layers", "unknown_layers",
                            "refused_layers").columns)
 
-OFF_NPU = Table("off-npu", "A layer that does not run on the NPU as it is (estimated).", (
-    Column("name", "layer", NAME, "The layer's name.", lambda row: row.id or row.name,
-           width=14, grow=2),
-    Column("op", format=NAME, help="The layer's operator.", width=8),
-    Column("target", "on", help="Where it runs instead; none: the compiler refuses the model.",
-           width=4, style=place_style),
-    Column("reason", "why", NAME, "The rule that it breaks.", width=20, grow=3),
-    Column("remedy", "fix", NAME, "What you can do.", width=20, grow=3, from_width=110),
-    Column("chips", format=NAME, help="The chips of which that is so.", value=None, from_width=1),
-))
-
 ADVICE = Table("advice", "A way to make the model faster on a chip (gains estimated).", (
     Column("gain_ms", "gain ms", MILLISECONDS, "Time that it saves.", width=8),
     Column("gain", "gain %", PERCENT, "That time, as a share of an inference.", None, width=7,
            from_width=1),
     Column("title", "advice", NAME, "What to do.", width=20, grow=3),
-    Column("count", "layers", NUMBER, "The layers that it is about.",
-           lambda row: len(row.layers), width=6),
-    Column("source", format=NAME, help="Where the vendor's manual says it.", width=12, grow=1,
-           from_width=100),
-))
-
-ROOFLINE = Table("roofline", "A layer under the roof of a chip (estimated).", (
-    Column("number", "#", NUMBER, "Its place in the table."),
-    Column("name", "layer", NAME, "The layer's name.", "id", width=12, grow=3),
-    Column("intensity", "ops/byte", FIGURE, "Operations for each byte that it moves.", width=8),
-    Column("gops", "GOPS", FIGURE, "10^9 operations a second.", width=7),
-    Column("of_roof", "of roof %", PERCENT, "That, against the most that its intensity allows.",
-           None, width=9),
-    Column("time_ms", "time ms", MILLISECONDS, "Its time."),
-    Column("bound", help="What most of its time is.", width=10),
+    LAYERS.but(key="count", help="How many layers it is about.",
+               value=lambda row: len(row.layers), width=6),
+    SOURCE.but(help="Where the vendor's manual says it.", width=12, grow=1, from_width=100),
 ))
 
 KNOWN_CHIPS = Table("known-chips", "A chip, and what is known of it.", (
-    Column("name", "chip", NAME, "The chip."),
-    Column("generation", format=NUMBER, help="Generation of the NPU."),
-    Column("toolkit", format=NAME, help="The vendor's toolkit for it."),
+    CHIP.but(key="name"),
+    GENERATION,
+    TOOLKIT.but(help="The vendor's toolkit for it."),
     Column("npu_cores", "NPU cores", NUMBER, "Cores of the NPU."),
     Column("dtypes", format=NAME, help="Dtypes that its toolkit quantizes to.",
            value=lambda chip: " ".join(chip.dtypes)),
-    Column("confidence", "basis", help="What estimates of time stand on."),
+    STANDS_ON.but(key="confidence"),
 ))
 
 CHIP_FIGURES = Table("chip-figures", "A figure of a chip.", (
     Column("name", "figure", NAME, "What it is.", lambda row: figure_name(row.name)),
-    Column("value", format=NAME, help="Its value with the unit."),
-    Column("source", format=NAME, help="Where it was published."),
+    VALUE.but(help="Its value with the unit."),
+    SOURCE,
 ))
 # fmt: on

@@ -11,9 +11,11 @@ from engine.base.findings import Finding
 from engine.wire.codec import Above, Key, Omit, Text, Whole
 from engine.wire.doctor import Check, Checks
 from engine.wire.flags import Board, Flag, Layered
+from engine.wire.formats import MICROSECONDS
 from engine.wire.method import Part, Query, Task
 from engine.wire.record import record
 from engine.wire.requests import BuildOfModel, ModelTarget
+from engine.wire.table import ADDED, Column
 
 AdbStateName = Literal[
     "ready",
@@ -303,13 +305,15 @@ class LayerTime:
     op: str = ""
     dtype: str = ""
     target: str = ""
-    microseconds: float | None = None
-    traffic: int | None = None
+    microseconds: Annotated[
+        float | None, ADDED, Column("", "time µs", MICROSECONDS, "Its time on the board.")
+    ] = None
+    traffic: Annotated[int | None, ADDED] = None
     id: Annotated[str | None, Key("layer")] = ""
     also: tuple[str, ...] = ()
-    ddr_cycles: Omit[int] = None
-    npu_cycles: Omit[int] = None
-    total_cycles: Omit[int] = None
+    ddr_cycles: Annotated[Omit[int], ADDED] = None
+    npu_cycles: Annotated[Omit[int], ADDED] = None
+    total_cycles: Annotated[Omit[int], ADDED] = None
 
 
 @record

@@ -92,6 +92,11 @@ def _decibel(value: float) -> str:
     return "equal" if value == math.inf else f"{value:.2f}"
 
 
+def _signed(text: str, value: float) -> str:
+    """What is added: ``+0.12``, ``-12 KiB``, ``0``."""
+    return "0" if text.split()[0] == "0" else f"{'-' if value < 0 else '+'}{text}"
+
+
 def _moment(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
@@ -122,6 +127,17 @@ POINTS = Format("percentage points, +0.12", lambda v: f"{100 * v:+.2f}", 6, digi
 SIGNED = Format("a difference, +1.234", lambda value: f"{value:+.4g}", 9)
 CHANGE = Format("a change, +4.1 %", _change, 8, digits=6, unit="share of 1")
 DECIBEL = Format("an SQNR, 41.20, or equal", _decibel, 8, digits=4, unit="dB")
+GAIN = Format("a gain in dB, +3.40, or all", lambda v: "all" if v == math.inf else f"{v:+.2f}", 7)
+ADDED_MS = Format(
+    "a time that is added, in ms",
+    lambda v: _signed(_milliseconds(abs(v)), v),
+    7,
+    digits=6,
+    unit="ms",
+)
+ADDED_BYTES = Format(
+    "a size that is added", lambda v: _signed(human_bytes(abs(v)), v), 10, unit="bytes"
+)
 COSINE = Format("a cosine, 0.999876", lambda value: f"{value:.6f}", 9, digits=9)
 
 

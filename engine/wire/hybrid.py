@@ -9,12 +9,15 @@ from typing import Annotated
 from engine.base.findings import Finding
 from engine.build import BuildSummary
 from engine.wire.codec import Above, Key, Omit, Text, Whole
+from engine.wire.columns import MAXIMUM, MINIMUM, OBSERVED_MAXIMUM, OBSERVED_MINIMUM, no_noise
 from engine.wire.flags import Argument, Flag, Force
+from engine.wire.formats import ADDED_BYTES, ADDED_MS, FIGURE, GAIN, PERCENT
 from engine.wire.method import Part, Query, Task
 from engine.wire.names import CURVE_KIND
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
 from engine.wire.rounding import RoundedOutput
+from engine.wire.table import Column
 
 LayerDtypes = Mapping[str, str]
 """Layer -> dtype; in a request any name of the layer, in an answer its id."""
@@ -183,38 +186,52 @@ class Step2Params:
 
 
 # ----------------------------------------------------------------------------------------- answers
-@record
-class LayerRow:
-    """A layer of a build; see :mod:`engine.hybrid.table`.
+# fmt: off
+@record(kw_only=True)
+class Promotable:
+    """A layer that may get another dtype.
 
     Attributes:
-        time_ms: estimated on the recipe's chip, as it is built; None without a chip.
-        target: where it runs there: ``NPU``, ``CPU``, ``none``; empty without a chip.
-        promote_ms, promote_bytes: estimated: what it would take more, promoted alone: time of an
-            inference, bytes of weights.
+        promote_ms, promote_bytes: estimated on the recipe's chip: what promoting it alone adds to
+            an inference, and to the weights; None without a chip.
     """
 
     tensor: str
     id: Annotated[str, Key("layer")]
-    node: str
     op: str
     sources: Annotated[tuple[str, ...], Key("source")]
+    promote_ms: Annotated[float | None, Column(
+        "", "+ms", ADDED_MS, "What promoting it adds to an inference, estimated.", width=7)] = None
+    promote_bytes: Annotated[int | None, Column(
+        "", "+bytes", ADDED_BYTES, "What promoting it adds to the weights.", width=9)] = None
+
+
+@record(kw_only=True)
+class LayerRow(Promotable):
+    """A layer of a build; see :mod:`engine.hybrid.table`.
+
+    Attributes:
+        minimum, maximum: that its integers hold; None in float.
+        time_ms: estimated on the recipe's chip, as it is built; None without a chip.
+        target: where it runs there: ``NPU``, ``CPU``, ``none``; empty without a chip.
+    """
+
+    node: str
     aliases: tuple[str, ...]
     dtype: str
     choices: tuple[str, ...]
-    minimum: float | None
-    maximum: float | None
-    observed_minimum: float | None
-    observed_maximum: float | None
+    minimum: Annotated[float | None, MINIMUM]
+    maximum: Annotated[float | None, MAXIMUM]
+    observed_minimum: Annotated[float | None, OBSERVED_MINIMUM]
+    observed_maximum: Annotated[float | None, OBSERVED_MAXIMUM]
     sqnr_db: float | None
     samples: int
     kind: str
     time_ms: float | None = None
     target: str = ""
-    promote_ms: float | None = None
-    promote_bytes: int | None = None
 
 
+# fmt: on
 @record
 class OutputFigure:
     """SQNR of an output; None without noise."""
@@ -298,29 +315,31 @@ class Effect:
     bytes: int | None = None
 
 
-@record
-class Ranked:
+def _gain(row: Ranked) -> float:
+    return no_noise(row.gain_db)
+
+
+# fmt: off
+@record(kw_only=True)
+class Ranked(Promotable):
     """A proposed layer.
 
     Attributes:
         gain_db: what it gains at the outputs; None where nothing is left of the error.
         share: of the error, of 1.
-        promote_ms, promote_bytes: estimated on the recipe's chip: what promoting it adds to an
-            inference, and to the weights; None without a chip.
         gain_per_ms: dB for each millisecond that it adds; None where it adds less than 0.5 µs.
     """
 
-    tensor: str
-    id: Annotated[str, Key("layer")]
-    op: str
-    sources: Annotated[tuple[str, ...], Key("source")]
-    gain_db: float | None
-    share: float | None
-    promote_ms: float | None = None
-    promote_bytes: int | None = None
-    gain_per_ms: float | None = None
+    gain_db: Annotated[float | None, Column(
+        "", "gain dB", GAIN, "What promoting it gains at the outputs (simulated); all: nothing is "
+        "left of the error.", _gain)]
+    share: Annotated[float | None, Column(
+        "error_share", "of error %", PERCENT, "The error that promoting it takes away.", width=10)]
+    gain_per_ms: Annotated[float | None, Column(
+        "", "dB/ms", FIGURE, "Its gain for each millisecond that it adds.", width=7)] = None
 
 
+# fmt: on
 @record
 class Proposal:
     """Layers to promote, moves between them too; ``before`` and ``after`` predicted.

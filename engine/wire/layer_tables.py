@@ -1,108 +1,53 @@
-"""The columns of layers, each declared once, and the views: choices of columns.
+"""The columns of layers and the views: choices of columns.
 
-A figure that is added to a part of :class:`engine.wire.layers.LayerFigures` has its column here.
+A figure has its column at the field of the part of :class:`engine.wire.layers.LayerFigures` that
+holds it. Here are the columns of what several parts have, or what only a front end knows, and the
+order in which a view has its columns. A figure that the view of its part does not place stands at
+the view's end, on very wide screens and in files.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
-from engine.wire.build import Distance
-from engine.wire.compare import ComparedLayer, Difference
-from engine.wire.cost_tables import change_style, known, place_style, since
-from engine.wire.formats import (
-    CHANGE,
-    COSINE,
-    COUNT,
-    DECIBEL,
-    FIGURE,
-    MICROSECONDS,
-    MILLISECONDS,
-    NAME,
-    NUMBER,
-    PERCENT,
-    SHAPE,
-    SIZE,
-    WORD,
-    Format,
+from engine.wire.build import LayerAccuracy
+from engine.wire.columns import (
+    CHIP,
+    DTYPE,
+    FIGURES_ARE,
+    LAYER,
+    MARK,
+    NUMBERED,
+    OP,
+    PLACE,
+    SQNR,
+    TENSOR,
+    above,
+    accent,
+    change_style,
+    low_db,
+    no_noise,
+    place_style,
+    since,
+    sqnr_of,
 )
+from engine.wire.compare import ComparedLayer
+from engine.wire.compile import CompiledLayer
+from engine.wire.cost import LayerCost
+from engine.wire.devices import LayerTime
+from engine.wire.formats import CHANGE, FIGURE, MICROSECONDS, NAME, PERCENT, SIZE, WORD
+from engine.wire.hybrid import LayerRow, Ranked
 from engine.wire.layers import LayerFigures
-from engine.wire.table import Column, Meaning, Table
+from engine.wire.table import Column, Meaning, Table, columns_at
 
-LOW_DB = 20.0
-"""A lower SQNR has a mark."""
-LOW_COSINE = 0.99
-"""So has a lower cosine."""
-_CLIPPED = 0.001
 _SLOW = 0.2
 TOLERATED = 0.01
 """Share that printed and estimated cycles of a layer may differ without a sign."""
-
-
-def _marked(one: Format, low: float) -> Format:
-    """Low values have a mark, so that they are seen without colours."""
-    return replace(one, text=lambda value: f"{'!' if value < low else ''}{one.text(value)}")
-
-
-SQNR = _marked(DECIBEL, LOW_DB)
-"""An SQNR of a tensor."""
-SIMILARITY = _marked(COSINE, LOW_COSINE)
-"""A cosine of a tensor."""
-
-
-def low_db(value: float | None) -> Meaning:
-    """What an SQNR means: a low one is bad."""
-    return "bad" if value is not None and value < LOW_DB else ""
-
-
-def _below(low: float) -> Callable[[float | None], Meaning]:
-    return lambda value: "bad" if value is not None and value < low else ""
-
-
-def _above(high: float) -> Callable[[float | None], Meaning]:
-    return lambda value: "warn" if value is not None and abs(value) > high else ""
-
-
-def _of(part: str, read: Callable[[Any], Any]) -> Callable[[LayerFigures], Any]:
-    """A value of a part; None where the row has no such part."""
-
-    def value(row: LayerFigures) -> Any:
-        own = getattr(row, part)
-        return None if own is None else read(own)
-
-    return value
-
-
-def _sqnr(distance: Distance | Difference | None, value: float | None) -> float | None:
-    """An SQNR: infinite without noise, NaN where a value of the tensor is no number."""
-    if distance is None:
-        return None
-    if distance.cosine is None or value is None:
-        return math.nan if distance.cosine is None else math.inf
-    return value
-
-
-def _cosine(distance: Distance | Difference | None) -> float | None:
-    if distance is None:
-        return None
-    return math.nan if distance.cosine is None else distance.cosine
-
-
-def _euclidean(distance: Distance | None) -> float | None:
-    if distance is None:
-        return None
-    return math.nan if distance.euclidean is None else distance.euclidean
-
-
-def _difference(which: str) -> Callable[[LayerFigures], Any]:
-    def value(layer: ComparedLayer) -> float | None:
-        side: Difference | None = getattr(layer, which)
-        return None if side is None else _sqnr(side, side.sqnr)
-
-    return _of("compared", value)
+_FAR = 200
+"""Width of screen from which a view has the figures that it does not place."""
 
 
 def _traffic(row: LayerFigures) -> int | None:
@@ -158,44 +103,22 @@ def _wanted_style(text: str | None) -> Meaning:
     return "accent" if text and text.startswith("●") else ""
 
 
-def _accent(_: Any) -> Meaning:
-    return "accent"
-
-
-def _added_format(one: Format) -> Format:
-    """What a choice adds: ``+0.12``, ``-12 KiB``, ``0``."""
-
-    def text(value: float) -> str:
-        size = one.text(abs(value))
-        return "0" if size.split()[0] == "0" else f"{'-' if value < 0 else '+'}{size}"
-
-    return replace(one, name=f"{one.name}, with its sign", text=text)
-
-
-GAIN = Format("a gain, +3.40, or all", lambda db: "all" if db == math.inf else f"{db:+.2f}", 7)
-"""SQNR at the outputs that a choice gains, in dB."""
-ADDED_MS, ADDED_BYTES = _added_format(MILLISECONDS), _added_format(SIZE)
-"""What a choice adds to the time of an inference, and to bytes."""
-
-
 def _cumulative(row: LayerFigures) -> float | None:
     """Cumulative: of the build, over its calibration samples, else of an analysis."""
     if row.choice is not None and row.choice.samples:
-        return math.inf if row.choice.sqnr_db is None else row.choice.sqnr_db
-    return None if row.error is None else _sqnr(row.error.cumulative, row.error.sqnr)
+        return no_noise(row.choice.sqnr_db)
+    return None if row.error is None else sqnr_of("cumulative", "sqnr")(row.error)
 
 
 def _rounding(row: LayerFigures) -> float | None:
     moved = row.rounding or (None if row.compared is None else row.compared.rounding)
-    if moved is None:
-        return None
-    return math.inf if moved.rounding_db is None else moved.rounding_db
+    return None if moved is None else no_noise(moved.rounding_db)
 
 
 def _label(row: LayerFigures) -> str:
     """What the figures of a row are: simulated, estimated, printed, measured or emulated."""
     parts = (
-        (row.error or row.choice or row.proposed, "simulated"),
+        (row.kernel or row.error or row.choice or row.proposed, "simulated"),
         (row.estimated, "estimated"),
         (row.compiled, "printed"),
         (row.measured, row.label),
@@ -203,165 +126,137 @@ def _label(row: LayerFigures) -> str:
     return ", ".join(label for part, label in parts if part is not None)
 
 
-def _time(row: LayerFigures) -> float | None:
-    parts = (row.estimated, row.choice)
-    return next((part.time_ms for part in parts if part is not None), None)
+def _first(key: str, *parts: str) -> Callable[[LayerFigures], Any]:
+    """The first value that one of the parts has."""
+
+    def value(row: LayerFigures) -> Any:
+        values = (getattr(getattr(row, part), key, None) for part in parts)
+        return next((one for one in values if one is not None), None)
+
+    return value
 
 
-def _promote(row: LayerFigures, key: str) -> Any:
-    parts = (row.choice, row.proposed)
-    values = (getattr(part, key) for part in parts if part is not None)
-    return next((value for value in values if value is not None), None)
+def _kernel(read: Callable[[Any], Any]) -> Callable[[LayerFigures], Any]:
+    return lambda row: None if row.kernel is None else read(row.kernel)
+
+
+def _runs_in(row: LayerFigures) -> str | None:
+    if row.kernel is None:
+        return None
+    return "✓ integer" if row.kernel.integer else "! float"
+
+
+_SEVERAL: dict[str, Callable[[LayerFigures], Any]] = {
+    "npu_cycles": _plan("npu_cycles"),
+    "total_cycles": _plan("total_cycles"),
+    "time_ms": _first("time_ms", "estimated", "choice"),
+    "promote_ms": _first("promote_ms", "choice", "proposed"),
+    "promote_bytes": _first("promote_bytes", "choice", "proposed"),
+}
+"""Figures at fields of which several parts know something."""
+_PARTS: dict[str, tuple[Column, ...]] = {
+    "error": columns_at(LayerAccuracy, "error"),
+    "choice": columns_at(LayerRow, "choice"),
+    "proposed": columns_at(Ranked, "proposed"),
+    "estimated": columns_at(LayerCost, "estimated"),
+    "compiled": columns_at(CompiledLayer, "compiled"),
+    "measured": columns_at(LayerTime, "measured"),
+    "compared": columns_at(ComparedLayer, "compared"),
+}
+"""The columns at the fields of a part."""
 
 
 # fmt: off
-LAYERS = Table("layers", "A layer, and what is known of it.", (
-    Column("chip", format=NAME, help="The chip.", value=None, only="file"),
-    Column("mark", name="mark", width=1, style=_accent, value=None, only="screen"),
+_WHAT = (
+    CHIP.but(value=None, only="file"),
+    MARK,
     Column("sign", name="disagreement", width=1, style=_sign_style, value=disagreement,
            only="screen"),
-    Column("number", "#", NUMBER, "Its place in the table."),
-    Column("name", "layer", NAME, "Its id in the build, else what the compiler calls it.",
-           width=10, grow=3, file=("layer",)),
+    NUMBERED,
+    LAYER.but(key="name", help="Its id in the build, else what the compiler "
+              "calls it.", width=10, grow=3, file=("layer",)),
     Column("printed", "compiler's name", NAME, "What compiler and runtime call it.", width=14,
            grow=1, unlike="name", file=("name",)),
-    Column("op", format=NAME, help="Its operator.", value=lambda row: row.first("op"), width=6),
+    OP.but(value=lambda row: row.first("op"), width=6),
     Column("dtype", "type", NAME, "The dtype that it computes in.",
            lambda row: row.first("dtype"), width=5, file=("dtype",)),
-    Column("placement", "on", WORD, "Where it runs: as measured, else as compiled, else as "
-           "estimated.", width=4, style=_board_style, file=("target",)),
-    Column("wanted", "dtype", WORD, "The dtype that the recipe asks for (●), or has.", None,
-           width=9, style=_wanted_style, only="screen"),
+    PLACE.but(key="placement", help="Where it runs: as measured, else as compiled, else as "
+              "estimated.", style=_board_style, file=("target",)),
+    Column("integer", "runs in", help="An integer kernel of the simulator, or float.",
+           value=_runs_in, width=9,
+           style=lambda how: "good" if how and "✓" in how else "warn"),
+    Column("kernel", format=NAME, help="The kernel of ONNX Runtime.",
+           value=_kernel(lambda own: own.kernel), width=18),
+    Column("why_float", "why float", NAME, "Why it runs in float.",
+           _kernel(lambda own: own.reason or None), width=10, grow=2),
+    DTYPE.but(key="wanted", help="The dtype that the recipe asks for (●), or has.",
+              value=None, width=9, style=_wanted_style, only="screen"),
     Column("built", "built", WORD, "What became of it: ✓ ✗ as built, ~ as last tried, · before.",
            None, width=9, style=_built_style, only="screen"),
     Column("sqnr", "SQNR dB", SQNR, "Cumulative SQNR: errors of earlier layers are in it.",
            _cumulative, style=low_db),
-    Column("isolated_sqnr", "isol. dB", SQNR, "Isolated SQNR: this layer alone, float inputs.",
-           _of("error", lambda own: _sqnr(own.isolated, own.isolated_sqnr)), style=low_db),
-    Column("added_share", "added %", PERCENT, "Share of its error that the layer adds itself.",
-           "error.added_share", width=7),
-    Column("saturation", "clip %", PERCENT, "Share of float values outside the integer range.",
-           _of("error", lambda own: own.saturation and own.saturation.low + own.saturation.high),
-           width=6, style=_above(_CLIPPED)),
-    Column("cosine", "cumul. cos", SIMILARITY, "Cumulative cosine.",
-           _of("error", lambda own: _cosine(own.cumulative)), style=_below(LOW_COSINE)),
-    Column("euclidean", "cumul. euc", FIGURE, "Cumulative Euclidean distance.",
-           _of("error", lambda own: _euclidean(own.cumulative))),
-    Column("isolated_cosine", "isol. cos", SIMILARITY, "Isolated cosine.",
-           _of("error", lambda own: _cosine(own.isolated)), style=_below(LOW_COSINE)),
-    Column("isolated_euclidean", "isol. euc", FIGURE, "Isolated Euclidean distance.",
-           _of("error", lambda own: _euclidean(own.isolated))),
-    Column("output_impact", "impact %", PERCENT, "Error at the outputs that this layer alone "
-           "causes, as a share of that of the model.", "error.output_impact", width=8),
+)
+_MORE = (
     Column("rounding", "round. dB", SQNR, "How far other roundings move it; high is good.",
            _rounding, style=low_db),
-    Column("minimum", format=FIGURE, help="The range that its integers hold, low end.",
-           value="choice.minimum"),
-    Column("maximum", format=FIGURE, help="The range that its integers hold, high end.",
-           value="choice.maximum"),
-    Column("observed_minimum", "obs. min", FIGURE, "The calibrated range, low end.",
-           "choice.observed_minimum"),
-    Column("observed_maximum", "obs. max", FIGURE, "The calibrated range, high end.",
-           "choice.observed_maximum"),
-    Column("gain_db", "gain dB", GAIN, "What promoting it gains at the outputs (simulated); all: "
-           "nothing is left of the error.",
-           _of("proposed", lambda own: math.inf if own.gain_db is None else own.gain_db)),
-    Column("error_share", "of error %", PERCENT, "The error that promoting it takes away.",
-           "proposed.share", width=10),
-    Column("time_ms", "est. ms", MILLISECONDS, "Its time, estimated.", _time,
-           width=7),
-    Column("change", "ms Δ", CHANGE, "That time against the recipe as it is.", None,
+    Column("change", "ms Δ", CHANGE, "Its time against the recipe as it is.", None,
            style=change_style(more_is_better=False), only="screen"),
-    Column("bar", name="share of time", width=12, style=_accent, value=None, only="screen"),
+    Column("bar", name="share of time", width=12, style=accent, value=None, only="screen"),
     Column("share", "time %", PERCENT, "Its share of the time of all layers.", None, width=6,
-           style=_above(_SLOW), only="screen"),
-    Column("bound", help="What most of its time is.", value="estimated.bound", width=6),
-    Column("promote_ms", "+ms", ADDED_MS, "What promoting it adds to an inference, estimated.",
-           lambda row: _promote(row, "promote_ms"), width=7),
-    Column("gain_per_ms", "dB/ms", FIGURE, "Its gain for each millisecond that it adds.",
-           "proposed.gain_per_ms", width=7),
-    Column("promote_bytes", "+bytes", ADDED_BYTES, "What promoting it adds to the weights.",
-           lambda row: _promote(row, "promote_bytes"), width=9),
-    Column("ddr_cycles", "DDR cycles", COUNT, "Cycles of memory, estimated.",
-           _of("estimated", known("ddr_cycles")), width=10),
-    Column("compiled_npu_cycles", "NPU cycles", COUNT, "Cycles of the NPU, as the compiler "
-           "printed them.", "compiled.npu_cycles", width=10),
-    Column("npu_cycles", "est. NPU cycles", COUNT, "Cycles of the NPU, estimated.",
-           _plan("npu_cycles")),
+           style=above(_SLOW), only="screen"),
     Column("npu_difference", "NPU diff.", CHANGE, "The compiler's cycles of the NPU against ours.",
-           _apart("npu_cycles"), style=_above(TOLERATED), only="screen"),
-    Column("compiled_total_cycles", "cycles", COUNT, "Its cycles, as the compiler printed them.",
-           "compiled.total_cycles", width=10),
-    Column("total_cycles", "est. cycles", COUNT, "Its cycles, estimated.", _plan("total_cycles")),
+           _apart("npu_cycles"), style=above(TOLERATED), only="screen"),
     Column("difference", "diff.", CHANGE, "The compiler's cycles against ours.",
-           _apart("total_cycles"), style=_above(TOLERATED), only="screen"),
+           _apart("total_cycles"), style=above(TOLERATED), only="screen"),
     Column("estimated_placement", "est. on", WORD, "Where it runs, estimated.", _plan("target"),
            width=7, style=place_style),
-    Column("read_kb", "read KB", COUNT, "KB that it reads, as the compiler printed them.",
-           "compiled.read_kb", width=8),
-    Column("microseconds", "time µs", MICROSECONDS, "Its time on the board.",
-           "measured.microseconds"),
     Column("mean", "mean µs", MICROSECONDS, "The mean of that time over the live runs.", None,
            only="screen"),
     Column("traffic", format=SIZE, help="Bytes that it moves in an inference.", value=_traffic,
            width=9),
-    Column("read_bytes", "read", SIZE, "Bytes that it reads, weights among them, estimated.",
-           "estimated.read_bytes", width=9),
-    Column("write_bytes", "written", SIZE, "Bytes that it writes, estimated.",
-           "estimated.write_bytes", width=9),
-    Column("weight_bytes", "weights", SIZE, "Bytes of its weights.",
-           _of("estimated", known("weight_bytes")), width=9),
-    Column("macs", "MACs", COUNT, "Multiply-accumulates of an inference.", "estimated.macs"),
-    Column("simulator_db", "sim. dB", SQNR, "Simulator against float: what quantization costs.",
-           _difference("simulator"), style=low_db),
-    Column("board_db", "board dB", SQNR, "Board against float.", _difference("board"),
-           style=low_db),
-    Column("between_db", "b-s dB", SQNR, "Board against simulator, from the input on.",
-           _difference("between"), style=low_db),
-    Column("own_db", "alone dB", SQNR, "The same of this layer alone, on the board's inputs.",
-           _difference("own"), style=low_db),
-    Column("own_steps", "alone steps", FIGURE, "The same in steps of its integers, at most.",
-           "compared.own_steps", width=11),
-    Column("moved", "moved %", PERCENT, "Values that are another integer, this layer alone.",
-           "compared.moved", width=7),
-    Column("diverges", help="Whether that is more than rounding explains.",
-           value=_of("compared", lambda own: "diverges" if own.diverges else None), from_width=1),
-    Column("steps", format=FIGURE, help="Board against simulator in steps, at most.",
-           value="compared.steps", width=6),
-    Column("simulator_cos", "sim. cos", SIMILARITY, "Cosine of simulator and float.",
-           _of("compared", lambda own: _cosine(own.simulator)), style=_below(LOW_COSINE)),
-    Column("board_cos", "board cos", SIMILARITY, "Cosine of board and float.",
-           _of("compared", lambda own: _cosine(own.board)), style=_below(LOW_COSINE)),
-    Column("between_cos", "b-s cos", SIMILARITY, "Cosine of board and simulator.",
-           _of("compared", lambda own: _cosine(own.between)), style=_below(LOW_COSINE)),
-    Column("between_max", "b-s max", FIGURE, "Greatest difference of board and simulator.",
-           "compared.between.maximum"),
+    Column("intensity", "ops/byte", FIGURE, "Operations for each byte that it moves.",
+           "estimated.intensity", width=8),
+    Column("gops", "GOPS", FIGURE, "10^9 operations a second.", "estimated.gops", width=7),
+    Column("of_roof", "of roof %", PERCENT, "That, against the most that its intensity allows.",
+           None, width=9),
+    Column("chips", format=NAME, help="The chips of which that is so.", value=None, from_width=1),
     Column("source", "source layer", NAME, "Layers of the source model whose work it does.",
            lambda row: ", ".join(row.first("sources") or ()) or None, width=12, grow=2,
            unlike="name"),
-    Column("tensor", format=NAME, help="Its tensor.", value=lambda row: row.first("tensor"),
-           width=12, grow=1, unlike="name"),
-    Column("shapes_in", "inputs", SHAPE, "Shapes that it reads.",
-           _of("estimated", known("shapes_in")), only="file"),
-    Column("shape_out", "output shape", SHAPE, "The shape that it writes.",
-           _of("estimated", known("shape_out")), width=10),
-    Column("reason", "why", NAME, "Why it is not on the NPU.", _of("estimated", known("reason")),
-           width=8, grow=1),
-    Column("remedy", "fix", NAME, "What you can do.", _of("estimated", known("remedy")),
-           width=8, grow=1),
-    Column("label", "figures are", help="Where the figures are from.", value=_label, only="file"),
-))
-"""Every column. A view has some of them."""
+    TENSOR.but(help="Its tensor.", value=lambda row: row.first("tensor"), width=12, grow=1,
+               unlike="name"),
+    FIGURES_ARE.but(value=_label, only="file"),
+)
 # fmt: on
 
 
-def _view(name: str, title: str, columns: str) -> Table:
-    """Columns by their keys; ``KEY@WIDTH`` is shown on screens of that width, and in texts."""
-    chosen = []
-    for word in columns.split():
-        key, _, width = word.partition("@")
-        column = LAYERS.column(key)
-        chosen.append(replace(column, from_width=int(width)) if width else column)
+def _figures() -> tuple[Column, ...]:
+    """The columns at the fields of all parts, each once."""
+    columns: dict[str, Column] = {}
+    for column in chain.from_iterable(_PARTS.values()):
+        value = _SEVERAL.get(column.key, column.value)
+        columns.setdefault(column.key, column.but(value=value))
+    return tuple(columns.values())
+
+
+LAYERS = Table("layers", "A layer, and what is known of it.", (*_WHAT, *_figures(), *_MORE))
+"""Every column. A view has some of them."""
+
+
+def _view(name: str, title: str, columns: str, part: str = "") -> Table:
+    """Columns by their keys, then the other figures of a part that the view is of.
+
+    ``KEY@WIDTH`` is shown on screens of that width, and in texts; ``-KEY`` is left out.
+    """
+    widths = {word.partition("@")[0]: word.partition("@")[2] for word in columns.split()}
+    for column in _PARTS.get(part, ()):
+        if f"-{column.key}" not in widths:
+            widths.setdefault(column.key, f"{_FAR}")
+    chosen = [
+        LAYERS.column(key).but(from_width=int(width)) if width else LAYERS.column(key)
+        for key, width in widths.items()
+        if not key.startswith("-")
+    ]
     return Table(name, title, tuple(chosen))
 
 
@@ -370,6 +265,7 @@ QUALITY = _view(
     "A layer and its error (simulated).",
     "number name op sqnr isolated_sqnr added_share saturation cosine isolated_cosine@88 "
     "output_impact@100 rounding@112 source@150 dtype@124 euclidean@136 isolated_euclidean@136",
+    "error",
 )
 COST = _view(
     "layers-cost",
@@ -377,6 +273,7 @@ COST = _view(
     "chip number name printed@150 op dtype@110 placement time_ms change@1 bar share@96 bound "
     "total_cycles@92 npu_cycles@150 ddr_cycles@150 traffic@104 read_bytes@140 write_bytes@200 "
     "weight_bytes@130 macs@200 shapes_in shape_out@130 reason@170 remedy@200 label",
+    "estimated",
 )
 COMPILED = _view(
     "layers-compiled",
@@ -384,12 +281,14 @@ COMPILED = _view(
     "sign number@60 name op@90 dtype placement estimated_placement@110 compiled_npu_cycles@130 "
     "npu_cycles@130 npu_difference@130 compiled_total_cycles total_cycles@64 difference "
     "read_kb@120 printed@170",
+    "compiled",
 )
 BOARD = _view(
     "layers-board",
     "A step of the board's runtime, with the error of its layer.",
     "number name op dtype@90 placement microseconds mean@96 share traffic sqnr@60 "
     "isolated_sqnr@96 printed@140",
+    "measured",
 )
 HYBRID = _view(
     "layers-hybrid",
@@ -397,6 +296,7 @@ HYBRID = _view(
     "mark name op@88 wanted built sqnr isolated_sqnr minimum maximum time_ms@100 promote_ms@100 "
     "gain_db@100 gain_per_ms@100 observed_minimum@140 observed_maximum@140 promote_bytes@150 "
     "placement@150 source@130 tensor@170",
+    "choice",
 )
 DTYPES = _view(
     "layers-dtypes",
@@ -407,11 +307,35 @@ PROPOSED = _view(
     "layers-proposed",
     "A layer to promote (gains simulated, costs estimated).",
     "name tensor op gain_db error_share promote_ms@1 promote_bytes@1 gain_per_ms@1",
+    "proposed",
 )
 COMPARE = _view(
     "layers-compared",
     "A layer in float, in the simulator and on the board.",
     "number sign name op@90 dtype@100 simulator_db board_db between_db rounding@100 own_db@1 "
     "own_steps@110 moved@1 simulator_cos@150 board_cos@150 between_cos@120 steps@60 "
-    "between_max@160 tensor@170",
+    "between_max@160 tensor@170 -diverges",
+    "compared",
+)
+OFF_NPU = _view(
+    "off-npu",
+    "A layer that does not run on the NPU as it is (estimated).",
+    "name op placement reason remedy@110 chips",
+)
+OFF_NPU = replace(
+    OFF_NPU,  # here the reasons are what it is about
+    columns=tuple(
+        column.but(width=20, grow=3) if column.key in ("reason", "remedy") else column
+        for column in OFF_NPU.columns
+    ),
+)
+ROOFLINE = _view(
+    "roofline",
+    "A layer under the roof of a chip (estimated).",
+    "number name intensity gops of_roof time_ms bound",
+)
+KERNELS = _view(
+    "kernels",
+    "A quantized layer, and how it runs in the simulator.",
+    "name op integer kernel@90 why_float",
 )

@@ -7,30 +7,24 @@ A figure is a field of the part that has it (:class:`engine.wire.build.LayerAccu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from engine.build import LayerCoverage
 from engine.wire.build import Analysis, LayerAccuracy
 from engine.wire.compare import ComparedLayer, Comparison
 from engine.wire.compile import Compiled, CompiledLayer
-from engine.wire.cost import ChipEstimate, LayerCost
+from engine.wire.cost import ChipCheck, ChipEstimate, LayerCost
 from engine.wire.devices import LayerTime, ModelOnBoard
 from engine.wire.hybrid import LayerRow, Proposal, Ranked
 from engine.wire.hybrid import Table as HybridTable
 from engine.wire.record import record
 from engine.wire.rounding import RoundedLayer
+from engine.wire.table import as_one
 
-_ENDS = ("InputOperator", "OutputOperator")
+ENDS = ("InputOperator", "OutputOperator")
 """Steps of the compiler that hand the model its input and output: they are always on the CPU."""
-_ADDED = frozenset(
-    (
-        *("time_ms", "microseconds", "traffic", "macs", "read_kb"),
-        *("read_bytes", "write_bytes", "weight_bytes", "ddr_cycles", "npu_cycles", "total_cycles"),
-        *("estimated_npu_cycles", "estimated_total_cycles"),
-    )
-)
-"""Figures that add up where the compiler made several steps of one layer."""
 
 
 @record(kw_only=True)
@@ -40,6 +34,7 @@ class LayerFigures:
     Attributes:
         id: ``layer.id``; empty of a step that is no layer of the build.
         number: its place in the table that it is of, from 1.
+        kernel: how it runs in the simulator.
         error, rounding: simulated: its error, and how far other roundings move it.
         choice, proposed: the dtypes that it may have, and what a proposal says of it.
         estimated: where it runs on a chip, its cycles, bytes and time, estimated.
@@ -51,6 +46,7 @@ class LayerFigures:
 
     id: str
     number: int = 0
+    kernel: LayerCoverage | None = None
     error: LayerAccuracy | None = None
     rounding: RoundedLayer | None = None
     choice: LayerRow | None = None
@@ -63,7 +59,7 @@ class LayerFigures:
 
     def first(self, attribute: str) -> Any:
         """The first part that has a value for it: parts of the graph before those of a chip."""
-        parts = (self.error, self.choice, self.compared, self.proposed)
+        parts = (self.error, self.choice, self.compared, self.proposed, self.kernel)
         printed = (self.compiled, self.estimated, self.measured)
         values = (getattr(part, attribute, None) for part in (*parts, *printed))
         return next((value for value in values if value), None)
@@ -111,6 +107,12 @@ def layers_of_choices(rows: Iterable[LayerRow]) -> tuple[LayerFigures, ...]:
     return _rows("choice", rows)
 
 
+def layers_with_kernels(rows: Iterable[LayerCoverage]) -> tuple[LayerFigures, ...]:
+    """Rows of a build's summary."""
+    numbered = enumerate(rows, 1)
+    return tuple(LayerFigures(id=row.layer, number=at, kernel=row) for at, row in numbered)
+
+
 def layers_to_promote(ranking: Iterable[Ranked]) -> tuple[LayerFigures, ...]:
     """Rows of a proposal."""
     return _rows("proposed", ranking)
@@ -126,6 +128,7 @@ def _analysed(answer: Analysis) -> tuple[LayerFigures, ...]:
 
 _READERS: tuple[tuple[type, Callable[[Any], tuple[LayerFigures, ...]]], ...] = (
     (ChipEstimate, lambda answer: _rows("estimated", answer.layers)),
+    (ChipCheck, lambda answer: _rows("estimated", answer.rows)),
     (Compiled, lambda answer: _rows("compiled", answer.layers)),
     (ModelOnBoard, lambda answer: _rows("measured", answer.layers, label=answer.label)),
     (Comparison, lambda answer: _rows("compared", answer.layers)),
@@ -153,36 +156,33 @@ def by_layer(*tables: Iterable[LayerFigures]) -> tuple[LayerFigures, ...]:
     """One row for each layer with what all tables know of it.
 
     Order and numbers are those of the first table; layers that it has not come behind. Several
-    steps of one layer add up. Where two tables have the same part, the first counts. Steps that
-    are no layer of the build are left out.
+    steps of one layer become one as the fields of their figures say. Where two tables have the same
+    part, the first counts. Steps that are no layer of the build are left out.
     """
     rows: dict[str, LayerFigures] = {}
     for table in tables:
-        own: dict[str, LayerFigures] = {}
+        steps: dict[str, list[LayerFigures]] = {}
         for row in table:
             if row.id:
-                own[row.id] = _sum(own[row.id], row) if row.id in own else row
-        for name, row in own.items():
+                steps.setdefault(row.id, []).append(row)
+        for name, own in steps.items():
+            row = _one_layer(own)
             rows[name] = rows[name] | row if name in rows else row
     return tuple(replace(row, number=at) for at, row in enumerate(rows.values(), 1))
 
 
-def _sum(one: LayerFigures, other: LayerFigures) -> LayerFigures:
-    """Two steps of a layer as one: its place is that off the NPU, where a step is."""
+def _one_layer(rows: Sequence[LayerFigures]) -> LayerFigures:
+    """Several steps of a layer as one: its place is that off the NPU, where a step is."""
+    if len(rows) == 1:
+        return rows[0]
     # an input has a row as it is given, and one as it is quantized
-    parts: dict[str, Any] = {"error": other.error or one.error}
+    parts: dict[str, Any] = {"error": next((r.error for r in reversed(rows) if r.error), None)}
     for name in ("estimated", "compiled", "measured"):
-        first, more = getattr(one, name), getattr(other, name)
-        if first is None or more is None:
+        steps = [part for row in rows if (part := getattr(row, name)) is not None]
+        if len(steps) < 2:
             continue
-        if first.op in _ENDS:
-            first, more = more, first
-        added = {
-            key: (getattr(first, key) or 0) + (getattr(more, key) or 0)
-            for key in _ADDED
-            if getattr(first, key, None) is not None or getattr(more, key, None) is not None
-        }
-        if first.target == "NPU" and more.op not in _ENDS:
-            added["target"] = more.target
-        parts[name] = replace(first, **added)
-    return replace(one, **parts)
+        inner = [step for step in steps if step.op not in ENDS]
+        own = inner[0] if inner else steps[-1]
+        off = (step.target for step in (own, *inner) if step.target != "NPU")
+        parts[name] = replace(as_one(own, steps), target=next(off, "NPU"))
+    return replace(rows[0], **parts)

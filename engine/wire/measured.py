@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated
 
+from engine.wire.columns import CHIP, DEVICE, FIGURES_ARE, LAYERS, MEDIAN_MS, MODEL, WHEN, known
 from engine.wire.devices import FigureLabel
 from engine.wire.flags import Argument, Flag
-from engine.wire.formats import MILLISECONDS, MOMENT, NAME, NUMBER
+from engine.wire.formats import NAME, NUMBER
 from engine.wire.method import Query
 from engine.wire.record import record
 from engine.wire.table import Column, Table
@@ -134,17 +135,16 @@ class RunsCompared:
 # fmt: off
 KEPT_RUNS = Table("kept-runs", "A run that was measured and is kept.", (
     Column("id", format=NAME, help="Its name for --compare and --calibrate."),
-    Column("at", "time", MOMENT, "When it was measured.", lambda run: run.at or None),
-    Column("title", "model", NAME, "The model's name; of a damaged file what is wrong with it.",
-           lambda run: f"damaged: {run.damaged}" if run.damaged else run.title),
-    Column("device", format=NAME, help="The board."),
-    Column("chip", format=NAME, help="The chip."),
+    WHEN.but(help="When it was measured.", value=known("at")),
+    MODEL.but(key="title", help="The model's name; of a damaged file what is wrong with it.",
+              value=lambda run: f"damaged: {run.damaged}" if run.damaged else run.title),
+    DEVICE.but(help="The board."),
+    CHIP,
     Column("points", format=NUMBER, help="Choices of cores and threads with times."),
-    Column("median_ms", "median ms", MILLISECONDS, "The smallest median of its points.",
-           lambda run: None if run.median is None else run.median / 1000),
-    Column("layers", format=NUMBER, help="Layers with times."),
-    Column("label", "figures are", help="Where the figures are from.",
-           value=lambda run: None if run.damaged else run.label),
+    MEDIAN_MS.but(help="The smallest median of its points.",
+                  value=lambda run: None if run.median is None else run.median / 1000),
+    LAYERS.but(help="Layers with times."),
+    FIGURES_ARE.but(value=lambda run: None if run.damaged else run.label),
 ))
 # fmt: on
 

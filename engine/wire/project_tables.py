@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.wire.formats import MOMENT, NAME, NUMBER, SECONDS, Format, state_of
+from engine.wire.columns import (
+    DTYPE,
+    FILE,
+    LINE,
+    MARK,
+    MEANING,
+    NUMBERED,
+    PROBLEM,
+    STATE,
+    TOOK,
+    VALUE,
+    WHEN,
+)
+from engine.wire.formats import NAME, Format
 from engine.wire.guide import Verdict
 from engine.wire.table import Column, Meaning, Table
 
@@ -43,13 +56,13 @@ OPTIONS = Table("options", "An option of a recipe.", (
     Column("name", "option", help="Its name."),
     Column("default", format=NAME, help="Its value where you give none.",
            value=lambda option: option.render(option.default)),
-    Column("help", "meaning", NAME, "What it does."),
+    MEANING.but(key="help", help="What it does."),
 ))
 
 OPTION_VALUES = Table("option-values", "An option of a recipe, and its value there.", (
     OPTIONS.column("section"),
     OPTIONS.column("name"),
-    Column("value", format=NAME, help="Its value.", value=None),
+    VALUE.but(value=None),
     Column("origin", "from", help="The recipe, or the default.", value=None),
 ))
 
@@ -60,17 +73,16 @@ CHANGED_OPTIONS = Table("changed-options", "An option that differs between two r
 ))
 
 SAMPLES = Table("samples", "A sample of a dataset.", (
-    Column("number", "#", NUMBER, "Its place, from 1.", width=5),
-    Column("line", format=NUMBER, help="Of the list file.", width=5, from_width=60),
-    Column("name", "file", NAME, "Its files.", width=12, grow=1),
-    Column("state", format=state_of(), help="Whether it can be read.", width=9,
-           style=lambda state: "good" if state == "✓" else "bad"),
-    Column("problem", format=NAME, help="What is wrong with it.", width=20, grow=1,
-           from_width=90),
+    NUMBERED.but(help="Its place, from 1.", width=5),
+    LINE.but(help="Of the list file.", width=5, from_width=60),
+    FILE.but(key="name", help="Its files."),
+    STATE.but(help="Whether it can be read.", width=9,
+              style=lambda state: "good" if state == "✓" else "bad"),
+    PROBLEM.but(width=20, from_width=90),
 ))
 
 GRAPH_NODES = Table("graph-nodes", "A node of a graph.", (
-    Column("number", "#", NUMBER, "Its place, from 0.", None, width=5),
+    NUMBERED.but(help="Its place, from 0.", value=None, width=5),
     Column("op", "operator", NAME, "The operator.", lambda node: node[1], width=12,
            style=lambda _: "accent"),
     Column("name", format=NAME, help="Its name.", value=lambda node: node[0], width=8, grow=1),
@@ -78,7 +90,7 @@ GRAPH_NODES = Table("graph-nodes", "A node of a graph.", (
            from_width=150),
     Column("shape", "shape of output", NAME, "The shape of its first output.",
            lambda node: node[3], width=11),
-    Column("dtype", help="The dtype of its first output.", value=lambda node: node[4], width=8),
+    DTYPE.but(help="The dtype of its first output.", value=lambda node: node[4]),
 ))
 
 STEPS = Table("steps", "A step of the accuracy guide (simulated).", (
@@ -89,14 +101,12 @@ STEPS = Table("steps", "A step of the accuracy guide (simulated).", (
 ))
 
 JOBS = Table("jobs", "A job of the history.", (
-    Column("mark", name="marked", value=None, width=1, style=lambda _: "accent", only="screen"),
-    Column("started", "time", MOMENT, "When it started."),
+    MARK.but(name="marked"),
+    WHEN.but(key="started", help="When it started."),
     Column("method", "job", help="What it does.", width=13),
     Column("title", "works on", NAME, "The model or file.", width=10, grow=1),
-    Column("state", format=state_of(), help="How it ended.", width=9,
-           style=lambda state: _JOB_STATES.get(state, "")),
-    Column("seconds", "seconds", SECONDS, "How long it took, measured.", width=8,
-           value=lambda job: job.finished - job.started if job.finished else None),
+    STATE.but(help="How it ended.", width=9, style=lambda state: _JOB_STATES.get(state, "")),
+    TOOK.but(width=8, value=lambda job: job.finished - job.started if job.finished else None),
 ))
 
 FORMS = Table("forms", "A form that a build can be written in.", (
@@ -109,11 +119,11 @@ FORMS = Table("forms", "A form that a build can be written in.", (
 
 PROJECT_SETTINGS = Table("project-settings", "A setting of a project for a board.", (
     Column("title", "setting", NAME, "What is set.", width=14),
-    Column("value", format=NAME, help="Its value.", width=12, grow=1),
+    VALUE.but(width=12, grow=1),
     Column("about", name="about", format=NAME, width=20, grow=1, from_width=116),
 ))
 
 PROJECT_FILES = Table("project-files", "A file of a project for a board.", (
-    Column("file", format=NAME, help="Its path in the project.", width=20, grow=1),
+    FILE.but(help="Its path in the project.", width=20),
 ))
 # fmt: on

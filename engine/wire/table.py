@@ -7,12 +7,13 @@ from it: a column that is added here is in all of them. See ``CONTRIBUTING.md``,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from dataclasses import fields, replace
+from typing import Any, Literal, TypeVar, get_type_hints
 
 from engine.wire.formats import WORD, Format
 from engine.wire.record import record
 
+T = TypeVar("T")
 Meaning = Literal["", "good", "warn", "bad", "accent", "dim"]
 """What a value means to the reader; a theme has a colour for it."""
 Only = Literal["", "screen", "file"]
@@ -28,13 +29,14 @@ class Column:
     """A column.
 
     Attributes:
-        key: of its values in a record, and its head in files.
+        key: of its values in a record, and its head in files; at a field empty: the field's name.
         heading: for people, with the unit where the format's text has none; empty: ``key``, or
             none where there is a ``name``.
         format: how a value reads.
         help: what it is, one sentence, for the reference.
         value: from a row to the value; a text is a path of attributes (``memory.total``), empty:
-            the attribute ``key``; None: only a record has it, made by who knows.
+            the attribute ``key``; None: only a record has it, made by who knows. A ``lambda`` at a
+            field knows no names of its module, since annotations are evaluated in the class.
         width: least cells; 0: those of the format and the heading.
         grow: share of the space that is left once every text is shown whole.
         style: from a value (None too) to what it means.
@@ -80,6 +82,12 @@ class Column:
         """Its heads in files."""
         return self.file or (self.key,)
 
+    def but(self, **changes: Any) -> Column:
+        """The same column, with other fields; under another key it has the same heading."""
+        if "key" in changes:
+            changes.setdefault("heading", self.title)
+        return replace(self, **changes)
+
     def of(self, row: Any) -> Any:
         """Its value of a row, or of a record that has its key."""
         if isinstance(row, Mapping):
@@ -121,11 +129,6 @@ class Table:
     def pick(self, *keys: str) -> Table:
         """A view with these columns, in this order."""
         return replace(self, columns=tuple(map(self.column, keys)))
-
-    def plus(self, *columns: Column, after: str) -> Table:
-        """A view with further columns behind one of the table."""
-        at = 1 + self.columns.index(self.column(after))
-        return replace(self, columns=(*self.columns[:at], *columns, *self.columns[at:]))
 
     def record(self, row: Any, **further: Any) -> dict[str, Any]:
         """A row as values, with what the row does not have itself."""
@@ -172,3 +175,96 @@ def says(column: Column, rows: Sequence[Any]) -> bool:
 
 def _other(row: Any, key: str) -> Any:
     return row.get(key) if isinstance(row, Mapping) else getattr(row, key, None)
+
+
+# -------------------------------------------------------------------------------- figures at fields
+@record
+class Steps:
+    """How the figures of several steps of one layer become one.
+
+    Attributes:
+        name: in one word.
+        one: from the field's name and the steps to the figure of all.
+    """
+
+    name: str
+    one: Callable[[str, Sequence[Any]], Any]
+
+
+def _present(key: str, steps: Sequence[Any]) -> list[Any]:
+    values = (getattr(step, key) for step in steps)
+    return [value for value in values if value is not None]
+
+
+def _sum(key: str, steps: Sequence[Any]) -> Any:
+    values = _present(key, steps)
+    return sum(values) if values else None
+
+
+def _weighted(key: str, weight: str, steps: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """(value, weight) of the steps that have both."""
+    pairs = ((getattr(step, key), getattr(step, weight)) for step in steps)
+    return [(value, over) for value, over in pairs if value is not None and over]
+
+
+def mean_over(weight: str) -> Steps:
+    """Of a ratio: the mean, each step counted by the field that the ratio is over.
+
+    Multiplications a cycle are a mean over cycles.
+    """
+
+    def one(key: str, steps: Sequence[Any]) -> float | None:
+        pairs = _weighted(key, weight, steps)
+        whole = sum(over for _, over in pairs)
+        return sum(value * over for value, over in pairs) / whole if whole else None
+
+    return Steps(f"mean over {weight}", one)
+
+
+def most_of(weight: str) -> Steps:
+    """Of what is no number: that of the step with most of another figure."""
+
+    def one(key: str, steps: Sequence[Any]) -> Any:
+        pairs = _weighted(key, weight, steps)
+        return max(pairs, key=lambda pair: pair[1])[0] if pairs else getattr(steps[0], key)
+
+    return Steps(f"where most of {weight} is", one)
+
+
+ADDED = Steps("sum", _sum)
+"""Of a count, bytes, a time."""
+GREATEST = Steps("greatest", lambda key, steps: max(_present(key, steps), default=None))
+"""Of a need or an error that the worst step decides."""
+
+
+def marks_of(kind: type[Any]) -> Iterator[tuple[str, Any]]:
+    """Field, and each mark of its ``Annotated``."""
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        for mark in getattr(hints[field.name], "__metadata__", ()):
+            yield field.name, mark
+
+
+def columns_at(kind: type[Any], part: str) -> tuple[Column, ...]:
+    """The columns at the fields of a class, for rows that hold it as their attribute ``part``."""
+
+    def of_part(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def value(row: Any) -> Any:
+            own = getattr(row, part)
+            return None if own is None else read(own)
+
+        return value
+
+    columns = []
+    for name, mark in marks_of(kind):
+        if isinstance(mark, Column):
+            at = mark.value or name
+            value = of_part(at) if callable(at) else f"{part}.{at}"
+            columns.append(mark.but(key=mark.key or name, value=value))
+    return tuple(columns)
+
+
+def as_one(step: T, steps: Sequence[T]) -> T:
+    """One of several steps, with the figures of all; what has no rule is its own."""
+    rules = ((name, mark) for name, mark in marks_of(type(step)) if isinstance(mark, Steps))
+    return replace(step, **{name: rule.one(name, steps) for name, rule in rules})  # type: ignore[type-var]

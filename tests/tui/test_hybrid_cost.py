@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.wire.codec import encode
+from engine.wire.formats import ADDED_BYTES, ADDED_MS
 from engine.wire.hybrid import PROPOSE, SEARCH, SearchParams
-from engine.wire.layer_tables import ADDED_BYTES, ADDED_MS
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_flags
 from rknntui.screens.hybrid.words import time_text

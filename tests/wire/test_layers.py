@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Annotated, get_args, get_type_hints
+
 import pytest
 
+from engine.build import LayerCoverage
+from engine.wire.build import LayerAccuracy
 from engine.wire.compile import Compiled, CompiledLayer
-from engine.wire.cost import ChipEstimate
+from engine.wire.cost import ChipCheck, ChipEstimate, LayerCost
 from engine.wire.devices import LayerTime
-from engine.wire.layer_tables import BOARD, COST, LAYERS, QUALITY, disagreement
-from engine.wire.layers import LayerFigures, by_layer, layer_rows
+from engine.wire.formats import ABSENT
+from engine.wire.layer_tables import BOARD, COST, KERNELS, LAYERS, OFF_NPU, QUALITY, disagreement
+from engine.wire.layers import LayerFigures, by_layer, layer_rows, layers_with_kernels
+from engine.wire.record import record
+from engine.wire.table import (
+    ADDED,
+    GREATEST,
+    Steps,
+    as_one,
+    columns_at,
+    marks_of,
+    mean_over,
+    most_of,
+)
 from rknntui.widgets.layer_table import LayerTable
 from tests.api.test_layer_table import cost, estimate
 
@@ -84,3 +101,68 @@ def test_views_choose_among_the_columns() -> None:
     for view in (QUALITY, COST, BOARD):
         assert {column.key for column in view.columns} <= keys
         assert all(c.heading == LAYERS.column(c.key).heading for c in view.columns)
+
+
+@record
+class Stepped:
+    macs: Annotated[int | None, ADDED]
+    cycles: Annotated[int, ADDED]
+    macs_a_cycle: Annotated[float | None, mean_over("cycles")]
+    need: Annotated[int | None, GREATEST]
+    slow: Annotated[str, most_of("cycles")]
+    name: str = ""
+
+
+def test_a_figure_says_how_steps_become_one() -> None:
+    steps = [
+        Stepped(10, 5, 2.0, 7, "a", "first"),
+        Stepped(60, 15, 4.0, None, "b", "second"),
+        Stepped(None, 0, None, 3, "c", "third"),
+    ]
+    whole = as_one(steps[1], steps)
+    assert whole == Stepped(70, 20, 70 / 20, 7, "b", "second"), "the ratio is that of the sums"
+    nothing = [Stepped(None, 0, None, None, "a")] * 2
+    assert as_one(nothing[0], nothing) == nothing[0]
+
+
+@pytest.mark.parametrize("kind", [LayerCost, CompiledLayer, LayerTime])
+def test_each_number_of_a_step_has_a_rule(kind: type) -> None:
+    """A figure that is added without one would be that of the first step alone."""
+    ruled = {name for name, mark in marks_of(kind) if isinstance(mark, Steps)}
+    hints = get_type_hints(kind)
+    numbers = {name for name, hint in hints.items() if {int, float} & {hint, *get_args(hint)}}
+    assert numbers - ruled <= {"number"}
+    assert len(ruled) >= 5
+
+
+def test_a_ratio_of_several_steps_is_that_of_their_sums() -> None:
+    steps = (replace(cost("a", ms=1.0), macs=60), replace(cost("a", ms=3.0), macs=20, bound="cpu"))
+    (layer,) = by_layer(layer_rows(estimate(*steps)))
+    assert layer.estimated is not None
+    shown = {key: LAYERS.column(key).of(layer) for key in ("intensity", "gops", "bound")}
+    assert shown == {"intensity": 2 * 80 / 12, "gops": 2 * 80 / 4e6, "bound": "cpu"}
+
+
+def test_a_figure_that_a_view_does_not_place_stands_at_its_end() -> None:
+    for view, kind in ((QUALITY, LayerAccuracy), (COST, LayerCost), (BOARD, LayerTime)):
+        keys = {column.key for column in view.columns}
+        assert {column.key for column in columns_at(kind, "x")} <= keys
+
+
+def test_kernels_and_checks_are_layers_too() -> None:
+    kernels = (
+        LayerCoverage("a", "Conv", True, "QLinearConv"),
+        LayerCoverage("b", "Tan", False, "", "x"),
+    )
+    texts = [[c.show(row) for c in KERNELS.columns] for row in layers_with_kernels(kernels)]
+    assert texts == [
+        ["a", "Conv", "✓ integer", "QLinearConv", ABSENT],
+        ["b", "Tan", "! float", "", "x"],
+    ]
+    row = replace(cost("a", target="CPU"), reason="too large", remedy="cut it")
+    check = ChipCheck("rk3588", 2, "int8", 0, 1, 0, (row,))
+    (layer,) = layer_rows(check)
+    assert OFF_NPU.record(layer, chips="rk3588") == {
+        "name": "a", "op": "Conv", "placement": "CPU", "reason": "too large", "remedy": "cut it",
+        "chips": "rk3588",
+    }  # fmt: skip

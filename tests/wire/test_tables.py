@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import importlib
 import io
@@ -10,6 +11,7 @@ import pkgutil
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -26,6 +28,7 @@ from engine.wire.table import Column, Table
 from rknntui.cli.output import table_lines
 from rknntui.tables import delimited, html_table
 
+ROOT = Path(__file__).resolve().parents[2]
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "k": 1000, "x": 1, "%": 0.01}
 FORMATS = {name: one for name, one in vars(formats).items() if isinstance(one, Format)}
 NUMBERS = {
@@ -47,10 +50,13 @@ NUMBERS = {
     "POINTS": (0.00005, 0.0),
     "SIGNED": (0.0, 0.0005),
     "CHANGE": (0.00051, 0.0),
+    "GAIN": (0.005, 0.0),
+    "ADDED_MS": (0.00005, 0.00051),
+    "ADDED_BYTES": (0.5, 0.005),
     "ADDRESS": (0.0, 0.0),
 }
 SHARES = {"PERCENT", "NEARLY_ALL", "POINTS"}
-WHOLE = {"SIZE", "COUNT", "NUMBER", "ADDRESS"}
+WHOLE = {"SIZE", "ADDED_BYTES", "COUNT", "NUMBER", "ADDRESS"}
 
 
 def modules() -> Iterator[ModuleType]:
@@ -113,6 +119,9 @@ def test_each_number_has_a_format_that_reads_back() -> None:
         ("CHANGE", (0.0001, 0.0321, -0.126), ("0 %", "+3.2 %", "-12.6 %")),
         ("DECIBEL", (41.2, math.inf), ("41.20", "equal")),
         ("COUNT", (1234567,), ("1,234,567",)),
+        ("GAIN", (3.4, -1.0, math.inf), ("+3.40", "-1.00", "all")),
+        ("ADDED_MS", (0.0, 1.77, -0.03384), ("0", "+1.770", "-0.0338")),
+        ("ADDED_BYTES", (0, 1536, -1000), ("0", "+1.50 KiB", "-1000 B")),
     ],
 )
 def test_figures_read_as_the_field_writes_them(
@@ -156,6 +165,30 @@ def test_a_heading_has_one_format() -> None:
     for column in columns():
         by_heading.setdefault(column.called, set()).add(column.format.name)
     assert {k: v for k, v in by_heading.items() if len(v) > 1} == {}
+
+
+def headings(node: ast.Call) -> str:
+    """What stands over the column that a call makes, as it is written there."""
+    words = {word.arg: word.value for word in node.keywords}
+    places = dict(zip(("key", "heading"), node.args, strict=False)) | words
+    of = [places.get(name) for name in ("heading", "name", "key")]
+    texts = [one.value for one in of if isinstance(one, ast.Constant) and one.value]
+    return str(texts[0]) if texts else ""
+
+
+def test_a_heading_is_written_in_one_module() -> None:
+    """What several tables have is in engine/wire/columns.py."""
+    modules_of: dict[str, set[str]] = {}
+    for path in (p for room in ("engine", "rknntui") for p in (ROOT / room).rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if "Column(" in text or ".but(" in text:
+            for call in (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Call)):
+                name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+                heading = headings(call) if name in ("Column", "but") else ""
+                if heading and (name == "Column" or any(w.arg == "heading" for w in call.keywords)):
+                    modules_of.setdefault(heading, set()).add(str(path))
+    assert "chip" in modules_of
+    assert {k: v for k, v in modules_of.items() if len(v) > 1} == {}
 
 
 # ------------------------------------------------------------------------------------------- chips

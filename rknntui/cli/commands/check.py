@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from engine import sanitize
 from engine.wire.cost import COST_CHECK, CheckAnswer
-from engine.wire.cost_tables import CHECKED, OFF_NPU
+from engine.wire.cost_tables import CHECKED
+from engine.wire.layer_tables import OFF_NPU
+from engine.wire.layers import layer_rows
 from rknntui.cli.estimate_output import loaded
 from rknntui.cli.gates import Limits, check_figures
 from rknntui.cli.output import table_lines
@@ -45,7 +47,7 @@ def _off_lines(answer: CheckAnswer) -> list[str]:
     """Layers that are not on the NPU, with the chips of which that is so."""
     chips_of: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for one in answer.chips:
-        for row in one.rows:
+        for row in layer_rows(one):
             values = OFF_NPU.record(row, chips=None)
             chips_of.setdefault(tuple(values.items()), []).append(one.chip)
     records = [dict(values) | {"chips": " ".join(on)} for values, on in chips_of.items()]

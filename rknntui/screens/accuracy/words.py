@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import sanitize, sqnr_rank, sqnr_text
-from engine.wire.layer_tables import LOW_DB, SIMILARITY
+from engine.wire.columns import LOW_DB, SIMILARITY
 from rknntui.keys.text import with_keys
 from rknntui.widgets.wrap import wrap
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual import on
 from textual.binding import Binding
@@ -13,10 +13,11 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from engine import human_bytes
-from engine.wire.cost_tables import ROOFLINE
+from engine.wire.layer_tables import ROOFLINE
+from engine.wire.layers import layer_rows
 from rknntui.widgets.histogram_chart import Chart
+from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.line_list import Rows
-from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import Line, fit
 
@@ -29,25 +30,12 @@ _LABEL = 9
 _STYLES = {"compute": "accent", "memory": "good"}
 
 
-@dataclass(frozen=True)
-class Point:
-    """A layer with multiply-accumulates.
-
-    Attributes:
-        number: of the layer, from 1.
-        id, name: as of :class:`engine.wire.cost.LayerCost`.
-        intensity: operations for each byte moved; a multiply-accumulate is two.
-        gops: 10^9 operations a second.
-        time_ms: of the layer.
-        bound: what most of its time is.
-    """
+class Point(NamedTuple):
+    """A layer in the chart, with figures of :class:`engine.wire.cost.LayerCost`."""
 
     number: int
-    id: str
-    name: str
     intensity: float
     gops: float
-    time_ms: float
     bound: str
 
 
@@ -66,17 +54,9 @@ class Roof:
 def points_of(found: ChipEstimate) -> list[Point]:
     """The layers that multiply and take time; others have no place on a roofline."""
     return [
-        Point(
-            number=i + 1,
-            id=row.id or row.name,
-            name=row.name,
-            intensity=2 * row.macs / (row.read_bytes + row.write_bytes),
-            gops=2 * row.macs / (row.time_ms * 1e6),
-            time_ms=row.time_ms,
-            bound=row.bound,
-        )
-        for i, row in enumerate(found.layers)
-        if row.macs > 0 and row.time_ms > 0 and row.read_bytes + row.write_bytes > 0
+        Point(number, row.intensity, row.gops, row.bound)
+        for number, row in enumerate(found.layers, 1)
+        if row.intensity is not None and row.gops is not None
     ]
 
 
@@ -197,11 +177,11 @@ class RooflinePane(Vertical):
         self._points: list[Point] = []
         self._roof: Roof | None = None
         self._said = ""
-        self._table = RecordTable(ROOFLINE, id="roof-layers", what="roofline")
+        self._table = LayerTable(ROOFLINE, id="roof-layers", what="roofline")
 
     def compose(self) -> ComposeResult:
         yield RooflineChart(id="roofline")
-        yield RecordView("Layers under the roof (estimated)", self._table)
+        yield LayerView("Layers under the roof (estimated)", self._table)
 
     @property
     def table(self) -> RecordTable:
@@ -211,8 +191,7 @@ class RooflinePane(Vertical):
     @property
     def layer_id(self) -> str:
         """Of the layer under the cursor."""
-        record = self._table.record
-        return "" if record is None else str(record["id"])
+        return self.query_one(LayerView).layer_id
 
     def take(self, found: ChipEstimate | None, said: str) -> None:
         """Show a chip; ``said`` stands there while there is nothing."""
@@ -221,16 +200,15 @@ class RooflinePane(Vertical):
         if found is not None and found.peak_gops and found.bandwidth_gbs:
             self._roof = Roof(found.peak_gops, found.bandwidth_gbs)
         roof = self._roof
-        records = [
-            ROOFLINE.record(
-                point,
-                id=point.id,
-                aliases=(point.name,),
-                of_roof=None if roof is None else point.gops / roof.at(point.intensity),
-            )
+        of_roof = {
+            point.number: None if roof is None else point.gops / roof.at(point.intensity)
             for point in self._points
-        ]
-        self._table.set_records(records, keep="number")
+        }
+        layers = () if found is None else layer_rows(found)
+        self._table.show_layers(
+            (layer for layer in layers if layer.number in of_roof),
+            more=lambda layer: {"of_roof": of_roof[layer.number]},
+        )
         self._point()
 
     @on(Rows.Highlighted, "#roof-layers")

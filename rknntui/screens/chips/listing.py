@@ -6,9 +6,13 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from engine.wire.columns import since
 from engine.wire.cost import COST_CALIBRATE, COST_CHIPS, CalibrateParams, ChipsParams
-from engine.wire.cost_tables import ADVICE, BASIS, CHIP_FIGURES, CHIPS, OFF_NPU, since
+from engine.wire.cost_tables import ADVICE, BASIS, CHIP_FIGURES, CHIPS
 from engine.wire.formats import MILLISECONDS
+from engine.wire.layer_tables import OFF_NPU
+from engine.wire.layers import layer_rows
+from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
@@ -104,11 +108,11 @@ class ChipsPane(RecordView):
 # Layers that are not on the NPU, and ways to make a model faster.
 
 
-class CheckPane(RecordView):
+class CheckPane(LayerView):
     """A row for each layer that does not run on the NPU as it is."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = RecordTable(OFF_NPU, id="check-layers", what="check")
+        table = LayerTable(OFF_NPU, id="check-layers", what="check")
         super().__init__("Layers not on the NPU (estimated)", table, id=id)
         self.found: ChipCheck | None = None
 
@@ -117,15 +121,10 @@ class CheckPane(RecordView):
         self.found = found
         of = f" of {found.chip}" if found is not None else ""
         self.set_title(f"Layers not on the NPU{of} (estimated)")
-        rows = () if found is None else found.rows
-        records = [OFF_NPU.record(row, id=row.id or row.name, printed=row.name) for row in rows]
-        self.table.set_records(records, keep="name")
-
-    @property
-    def layer_id(self) -> str:
-        """Of the layer under the cursor."""
-        record = self.table.record
-        return "" if record is None else str(record["id"])
+        layers = () if found is None else layer_rows(found)
+        self.layer_table.show_layers(
+            layers, more=lambda layer: {"printed": layer.printed}, keep="name"
+        )
 
 
 class AdvicePane(RecordView):

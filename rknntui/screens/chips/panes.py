@@ -10,7 +10,8 @@ from textual import on
 from textual.containers import Vertical
 
 from engine import human_bytes
-from engine.wire.cost_tables import TENSORS, since
+from engine.wire.columns import since
+from engine.wire.cost_tables import TENSORS
 from engine.wire.formats import MILLISECONDS, RATIO
 from engine.wire.layer_tables import COST
 from engine.wire.layers import LayerFigures, by_layer, layer_rows

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine import sanitize
+from engine.wire.columns import since
 from engine.wire.cost import CostCheckParams, WhatIf
-from engine.wire.cost_tables import BASIS, since
+from engine.wire.cost_tables import BASIS
 from engine.wire.flags import words_of
 from engine.wire.formats import CHANGE, COUNT, MILLISECONDS, RATE, SIZE, range_of
 from rknntui.keys.commandline import command_for
@@ -158,7 +159,7 @@ def check_lines(record: Record | None, found: ChipCheck | None, width: int) -> l
     bad = "bad" if found.refused_layers else "warn" if off else "good"
     lines = _warned(found, width) + _told(counts, width, bad)
     if record is not None:
-        lines += _told(f"{record['printed']}: {record['reason']}", width)
+        lines += _told(f"{record['printed']}: {record['reason'] or ''}", width)
         lines += _told(f"Fix: {record['remedy']}", width, "good") if record["remedy"] else []
     return lines
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from engine import sanitize
 from engine.wire.build_tables import compared_cycles, toolkit_sign
-from engine.wire.cost_tables import since
+from engine.wire.columns import since
 from engine.wire.formats import CHANGE, NEARLY_ALL, SIZE
 from engine.wire.layer_tables import TOLERATED, disagreement
 from rknntui.keys.text import key_text, with_keys

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import gain_text, sanitize, sqnr_rank, sqnr_text
 from engine.wire.build import ACCURACY, Analysis
-from engine.wire.formats import MILLISECONDS
-from engine.wire.layer_tables import ADDED_BYTES, ADDED_MS
+from engine.wire.formats import ADDED_BYTES, ADDED_MS, MILLISECONDS
 from engine.wire.layers import LayerFigures, by_layer, layer_rows, layers_of_choices
 from rknntui.keys.text import key_text
 from rknntui.screens.accuracy.words import decibel_text

@@ -11,10 +11,12 @@ from textual.containers import Vertical
 
 from engine import Finding, summary_text
 from engine.wire.build import BUILD, BuildSummary
-from engine.wire.build_tables import COVERAGE, QUANT_TABLE
+from engine.wire.build_tables import QUANT_TABLE
 from engine.wire.codec import Values
 from engine.wire.graph import RANGES
 from engine.wire.hybrid import JOINS
+from engine.wire.layer_tables import KERNELS
+from engine.wire.layers import layers_with_kernels
 from engine.wire.requests import ModelTarget
 from engine.wire.sweep import SWEEP, Sweep
 from rknntui.keys.commandline import command_for, job_command
@@ -26,6 +28,7 @@ from rknntui.screens.quantize.panes import BuildStarter, ComparePane
 from rknntui.screens.quantize.words import BuildFindings
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.job_pane import JobPane
+from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
@@ -86,8 +89,8 @@ class Quantize(TableWorkspace):
         yield ViewBar(tuple(self.PANES), id="view-bar")
         with Vertical(id="views"):
             yield SummaryRows(id="summary")
-            layers = RecordTable(COVERAGE, id="layers", what="layers", empty="")
-            yield RecordView(
+            layers = LayerTable(KERNELS, id="layers", what="layers", empty="")
+            yield LayerView(
                 "Quantized layers and their kernels (simulated)", layers, id="layers-view"
             )
             ranges = RecordTable(QUANT_TABLE, id="ranges", what="ranges", empty="")
@@ -183,9 +186,8 @@ class Quantize(TableWorkspace):
             self._shown_summary = summary
             self._ranges_of = None
             self.query_one(SummaryRows).show(summary)
-            table = self.query_one("#layers", RecordTable)
-            layers = summary.layers if summary else ()
-            table.set_records([COVERAGE.record(layer) for layer in layers])
+            table = self.query_one("#layers", LayerTable)
+            table.show_layers(layers_with_kernels(summary.layers if summary else ()))
         self.findings.look(self.session)
         if summary is None:
             self.query_one(SummaryRows).show(None)
@@ -344,7 +346,7 @@ class Quantize(TableWorkspace):
     def _layer_chosen(self) -> None:
         record = self.query_one("#layers", RecordTable).record
         if record is not None:
-            self.post_message(GoToNode(record["layer"]))
+            self.post_message(GoToNode(record["id"]))
 
     @on(Rows.Chosen, "#ranges")
     def _range_chosen(self) -> None:
