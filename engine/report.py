@@ -14,8 +14,8 @@ from engine.base.text import human_bytes, sanitize
 
 if TYPE_CHECKING:
     from engine.build import BuildSummary, ErrorFigure
+    from engine.wire.accuracy import RoundingSensitivity
     from engine.wire.build import Analysis
-    from engine.wire.rounding import RoundingSensitivity
 
 CONTAINER_NOTE = (
     "This .rknn file is for simulation and inspection; it runs on no NPU. For a real NPU compile "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from engine.wire.graph import Which
+    from engine.wire.model import Which
 
 
 class Link(Message):

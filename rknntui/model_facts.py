@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from engine import human_bytes, sanitize, shape_text
 
 if TYPE_CHECKING:
-    from engine.wire.graph import Tensor, TensorQuant
+    from engine.wire.model import Tensor, TensorQuant
 
 _BYTES = ("size", "weights", "internal", "copies")
 """Facts that are counts of bytes."""

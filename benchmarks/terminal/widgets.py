@@ -98,7 +98,7 @@ def actions(widget: Any, rows: list[tuple[Any, ...]]) -> tuple[Any, Any, Any]:
     """What fills it, brings its rows into another order, and moves its cursor."""
     from textual.widgets import DataTable, Tree
 
-    from engine.wire.graph import GraphView
+    from engine.wire.model import GraphView
     from rknntui.widgets.table import Table
 
     if isinstance(widget, Table):

@@ -15,8 +15,8 @@ from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter
 from engine.graph.metrics import ErrorSums
 from engine.quantize import Quantized
+from engine.wire.accuracy import RoundingSensitivity
 from engine.wire.build import LayerAccuracy
-from engine.wire.rounding import RoundingSensitivity
 
 CHUNK_BYTES = 16 << 20
 """Tensors of one side that are held at the same time; larger graphs are taken in parts."""

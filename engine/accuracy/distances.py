@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.graph.metrics import ErrorSums, error_sums
 from engine.wire.build import Distance
-from engine.wire.graph import Saturation
+from engine.wire.model import Saturation
 
 
 @dataclass

@@ -16,7 +16,7 @@ from engine.graph.ir import QuantParams
 from engine.graph.metrics import ErrorSums, error_sums
 from engine.quantize import Quantized
 from engine.quantize.prepared import Feeds
-from engine.wire.graph import LayerSpread, TensorRange
+from engine.wire.model import LayerSpread, TensorRange
 
 
 def tensor_histograms(build: Quantized, feeds: Feeds, tensor: str, bins: int) -> LayerSpread:

@@ -26,7 +26,7 @@ from engine.graph.execute.reference_form import reference_form
 from engine.graph.metrics import ErrorSums, error_sums, power
 from engine.quantize import vendor_form
 from engine.simulate.edges import EDGE, Shaken, halves_up
-from engine.wire.rounding import RoundedLayer, RoundedOutput, RoundingSensitivity
+from engine.wire.accuracy import RoundedLayer, RoundedOutput, RoundingSensitivity
 
 if TYPE_CHECKING:
     from engine.graph.ir import Graph, QuantParams

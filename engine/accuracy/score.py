@@ -36,7 +36,7 @@ from engine.base.paths import log_crash
 from engine.base.text import sanitize
 from engine.dataset import Preprocess
 from engine.graph.ir import TensorSpec
-from engine.wire.score import Score
+from engine.wire.accuracy import Score
 
 # How sure a score over a limited number of samples is: 95 % confidence intervals.
 

@@ -13,8 +13,7 @@ from engine.base.errors import UsageError
 from engine.wire.build import Analysis
 from engine.wire.compile import CompiledModels
 from engine.wire.cost import Estimates
-from engine.wire.layer_tables import LAYERS
-from engine.wire.layers import LayerFigures, by_layer, layer_rows
+from engine.wire.layers import LAYERS, LayerFigures, by_layer, layer_rows
 
 if TYPE_CHECKING:
     import pandas

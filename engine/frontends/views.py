@@ -10,8 +10,16 @@ from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 from engine.graph.ir.views import Groups
-from engine.wire.graph import GraphView, NodeDetail, Tensor, TensorEnd
-from engine.wire.model import Candidates, FileKind, ModelView, Preflight
+from engine.wire.model import (
+    Candidates,
+    FileKind,
+    GraphView,
+    ModelView,
+    NodeDetail,
+    Preflight,
+    Tensor,
+    TensorEnd,
+)
 
 _SHOWN_CANDIDATES = 50
 

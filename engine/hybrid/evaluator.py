@@ -20,7 +20,7 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import ErrorSums, decibel, error_sums
 from engine.quantize import Observations, Quantized, QuantizeSettings, quantize
-from engine.wire.rounding import RoundingSensitivity
+from engine.wire.accuracy import RoundingSensitivity
 
 Feeds = Sequence[Mapping[str, np.ndarray]]
 _Key = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, tuple[float, ...]], ...]]

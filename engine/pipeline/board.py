@@ -42,7 +42,7 @@ from engine.wire.devices import BoardAnswer
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
     from engine.quantize import Quantized
-    from engine.wire.rounding import RoundingSensitivity
+    from engine.wire.accuracy import RoundingSensitivity
 
 _STEPS = (
     "Write its comparison model (`rknntui export MODEL -o layers.onnx --layers`), compile that "

@@ -39,6 +39,7 @@ from engine.quantize.checks import check_range
 from engine.report import samples_text
 from engine.services.handler import answers, runs
 from engine.services.state import WORKER_STATE, get_pipeline, recipe_at, recipe_of
+from engine.wire.accuracy import RoundedOutput
 from engine.wire.hybrid import (
     EFFECT,
     JOINS,
@@ -64,7 +65,6 @@ from engine.wire.hybrid import (
     Table,
 )
 from engine.wire.requests import ModelTarget
-from engine.wire.rounding import RoundedOutput
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline

@@ -16,31 +16,29 @@ from engine.base.version import __version__
 from engine.build import BuildSummary
 from engine.services.handler import answers
 from engine.wire.codec import typed
-from engine.wire.graph import (
+from engine.wire.method import Nothing
+from engine.wire.model import (
     GRAPH,
     LAYER,
     NODE,
-    TENSOR,
-    GraphParams,
-    GraphView,
-    LayerParams,
-    LayerSpread,
-    NodeDetail,
-    NodeParams,
-    TensorParams,
-    TensorStatistics,
-)
-from engine.wire.method import Nothing
-from engine.wire.model import (
     OPEN,
     PAIRS,
     PING,
     SNIFF,
+    TENSOR,
     WARM,
     FileKind,
+    GraphParams,
+    GraphView,
+    LayerParams,
+    LayerSpread,
     ModelView,
+    NodeDetail,
+    NodeParams,
     Pair,
     Pairs,
+    TensorParams,
+    TensorStatistics,
     WorkerFacts,
 )
 from engine.wire.names import VENDOR_KINDS

@@ -14,23 +14,25 @@ from engine.base.trust import trust_file, trusted_code, trusted_digest
 from engine.options import Values
 from engine.services.handler import answers
 from engine.services.state import recipe_at, recipe_of
-from engine.wire.recipes import (
+from engine.wire.requests import (
     CODE_CONFIRM,
     CODE_FILES,
     RECIPE_LOAD,
     RECIPE_SAVE,
     VALIDATE,
+    AtPath,
     Checked,
     CodeDigest,
     CodeFile,
     CodeFiles,
     CodeState,
     LoadedRecipe,
+    ModelTarget,
+    OfRecipe,
     Problem,
     Saved,
     SaveParams,
 )
-from engine.wire.requests import AtPath, ModelTarget, OfRecipe
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline

@@ -20,7 +20,7 @@ from engine.pipeline.trusted_code import named_object
 from engine.services.handler import runs
 from engine.services.state import get_pipeline, recipe_of
 from engine.simulate import Simulator, open_arithmetic
-from engine.wire.score import (
+from engine.wire.accuracy import (
     EVALUATE,
     SCORE,
     Evaluated,

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from engine.frontends.summary import SourceSummary
     from engine.pipeline.pipeline import Pipeline
     from engine.recipe import Recipe
-    from engine.wire.graph import GraphView, NodeDetail
-    from engine.wire.model import ModelView
+    from engine.wire.model import GraphView, ModelView, NodeDetail
 
 NO_SIZES = "sizes-missing"
 """Code of the finding of :func:`missing_sizes`."""

@@ -9,7 +9,7 @@ from engine.dataset import read_dataset
 from engine.services.handler import answers
 from engine.services.state import get_pipeline, recipe_at, recipe_of
 from engine.wire.dataset import DATASET_LIST, ListParams, Samples
-from engine.wire.graph import RANGES, RangeRow, Ranges
+from engine.wire.model import RANGES, RangeRow, Ranges
 from engine.wire.requests import ModelTarget
 
 MOST_SAMPLES = 20_000

@@ -23,8 +23,7 @@ from engine.pipeline.fingerprints import file_fingerprint
 from engine.services.source_info import ReadOnlyGraph
 from engine.services.state import WORKER_STATE
 from engine.toolkit.compile.side_file import compiled_from, names_of
-from engine.wire.graph import GraphView, NodeDetail
-from engine.wire.model import ModelView
+from engine.wire.model import GraphView, ModelView, NodeDetail
 
 if TYPE_CHECKING:
     from engine.container.vendor import VendorModel

@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from engine.wire.board import MemoryReport
-from engine.wire.columns import (
+from engine.wire.devices import MeasuredPoint
+from engine.wire.formats import (
+    CHANGE,
+    MICROSECONDS,
+    MILLISECONDS,
+    NAME,
+    NUMBER,
+    TENTHS,
+    state_of,
+)
+from engine.wire.measured import PointChange
+from engine.wire.monitor import BoardSummary, Span
+from engine.wire.table import (
     BATCH,
     CHIP,
     CORES_USED,
@@ -20,21 +32,11 @@ from engine.wire.columns import (
     SIZED,
     STATE,
     THREADS,
+    Column,
+    Meaning,
+    Table,
     accent,
 )
-from engine.wire.devices import MeasuredPoint
-from engine.wire.formats import (
-    CHANGE,
-    MICROSECONDS,
-    MILLISECONDS,
-    NAME,
-    NUMBER,
-    TENTHS,
-    state_of,
-)
-from engine.wire.measured import PointChange
-from engine.wire.monitor import BoardSummary, Span
-from engine.wire.table import Column, Meaning, Table
 
 _SIGNS: dict[str, tuple[str, Meaning]] = {
     "ready": ("✓", "good"),

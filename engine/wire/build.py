@@ -10,26 +10,26 @@ from engine.base.findings import Finding
 from engine.base.plain import Values
 from engine.base.text import sanitize
 from engine.build import BuildSummary as BuildSummary
+from engine.wire.accuracy import RoundingSensitivity
 from engine.wire.codec import Key, Text
-from engine.wire.columns import (
+from engine.wire.flags import Flag, Force, InputFiles, Refresh, Rounding, SampleFiles, Saved, Top
+from engine.wire.formats import FIGURE, PERCENT
+from engine.wire.method import Task
+from engine.wire.model import Saturation
+from engine.wire.names import Arithmetic
+from engine.wire.record import record
+from engine.wire.requests import ModelTarget
+from engine.wire.table import (
     LOW_COSINE,
     SIMILARITY,
     SQNR,
+    Column,
     above,
     below,
     low_db,
     number_of,
     sqnr_of,
 )
-from engine.wire.flags import Flag, Force, InputFiles, Refresh, Rounding, SampleFiles, Saved, Top
-from engine.wire.formats import FIGURE, PERCENT
-from engine.wire.graph import Saturation
-from engine.wire.method import Task
-from engine.wire.names import Arithmetic
-from engine.wire.record import record
-from engine.wire.requests import ModelTarget
-from engine.wire.rounding import RoundingSensitivity
-from engine.wire.table import Column
 
 _CLIPPED = 0.001
 """Share of clipped values above which it has a colour."""

@@ -8,7 +8,28 @@ from dataclasses import replace
 
 from engine.base.text import sanitize
 from engine.options import option
-from engine.wire.columns import (
+from engine.wire.compile import Compiled, CompiledLayer
+from engine.wire.formats import (
+    CHANGE,
+    COSINE,
+    COUNT,
+    DECIBEL,
+    FIGURE,
+    HASH,
+    NAME,
+    NEARLY_ALL,
+    NUMBER,
+    PERCENT,
+    POINTS,
+    SIGNED,
+    SIZE,
+    range_of,
+    state_of,
+)
+from engine.wire.layers import ENDS, TOLERATED
+from engine.wire.model import RangeRow
+from engine.wire.sweep import Row
+from engine.wire.table import (
     CHIP,
     CROSSING,
     CYCLES,
@@ -42,35 +63,15 @@ from engine.wire.columns import (
     TOOK,
     TOOLKIT,
     WEIGHTS,
+    Column,
+    Meaning,
+    Table,
     above,
     accent,
     known,
     no_noise,
     since,
 )
-from engine.wire.compile import Compiled, CompiledLayer
-from engine.wire.formats import (
-    CHANGE,
-    COSINE,
-    COUNT,
-    DECIBEL,
-    FIGURE,
-    HASH,
-    NAME,
-    NEARLY_ALL,
-    NUMBER,
-    PERCENT,
-    POINTS,
-    SIGNED,
-    SIZE,
-    range_of,
-    state_of,
-)
-from engine.wire.graph import RangeRow
-from engine.wire.layer_tables import TOLERATED
-from engine.wire.layers import ENDS
-from engine.wire.sweep import Row
-from engine.wire.table import Column, Meaning, Table
 from engine.wire.vendor import ToolkitEnvironment
 
 MUCH_CUT = 0.02

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from engine.wire.accuracy import RoundedLayer, RoundingSensitivity
 from engine.wire.codec import Key, Text
-from engine.wire.columns import LOW_COSINE, SIMILARITY, SQNR, below, low_db, number_of, sqnr_of
 from engine.wire.devices import BoardAnswer
 from engine.wire.flags import Board, Flag, Force, Rounding, SampleFiles
 from engine.wire.formats import FIGURE, PERCENT
 from engine.wire.method import Task
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
-from engine.wire.rounding import RoundedLayer, RoundingSensitivity
-from engine.wire.table import Column
+from engine.wire.table import (
+    LOW_COSINE,
+    SIMILARITY,
+    SQNR,
+    Column,
+    below,
+    low_db,
+    number_of,
+    sqnr_of,
+)
 
 
 @record(kw_only=True)

@@ -8,12 +8,11 @@ from typing import Annotated, Literal
 from engine.base.findings import Finding
 from engine.base.plain import Values
 from engine.wire.codec import Between, Text, Whole
-from engine.wire.columns import CYCLES
 from engine.wire.flags import Flag, Force, Refresh
 from engine.wire.formats import COUNT
 from engine.wire.method import Task
 from engine.wire.record import record
-from engine.wire.table import ADDED, Column
+from engine.wire.table import ADDED, CYCLES, Column
 
 MOST_SAMPLES = 1000
 """Of a second opinion."""

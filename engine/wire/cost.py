@@ -7,13 +7,23 @@ from typing import Annotated, Literal
 
 from engine.base.findings import Finding
 from engine.wire.codec import Between, Text, Whole
-from engine.wire.columns import ESTIMATED_CYCLES, ESTIMATED_MS, MACS, REASON, REMEDY, WEIGHTS, known
 from engine.wire.flags import Flag
 from engine.wire.formats import COUNT, SHAPE, SIZE
 from engine.wire.method import Query
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
-from engine.wire.table import ADDED, Column, most_of
+from engine.wire.table import (
+    ADDED,
+    ESTIMATED_CYCLES,
+    ESTIMATED_MS,
+    MACS,
+    REASON,
+    REMEDY,
+    WEIGHTS,
+    Column,
+    known,
+    most_of,
+)
 
 Placed = Literal["NPU", "CPU", "unknown", "none"]
 """Where a layer runs; ``none``: the compiler refuses the model for it; ``unknown``: of generation

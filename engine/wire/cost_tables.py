@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from engine.base.text import sanitize
-from engine.wire.columns import (
+from engine.wire.cost import ChipEstimate, Interval
+from engine.wire.formats import (
+    ADDRESS,
+    CHANGE,
+    COUNT,
+    MILLISECONDS,
+    NAME,
+    NUMBER,
+    PERCENT,
+    RATE,
+    SIZE,
+    Format,
+    range_of,
+)
+from engine.wire.table import (
     BATCH,
     CHIP,
     CYCLES,
@@ -28,25 +42,13 @@ from engine.wire.columns import (
     TOOLKIT,
     VALUE,
     WEIGHTS,
+    Column,
+    Meaning,
+    Table,
     change_style,
     known,
     place_style,
 )
-from engine.wire.cost import ChipEstimate, Interval
-from engine.wire.formats import (
-    ADDRESS,
-    CHANGE,
-    COUNT,
-    MILLISECONDS,
-    NAME,
-    NUMBER,
-    PERCENT,
-    RATE,
-    SIZE,
-    Format,
-    range_of,
-)
-from engine.wire.table import Column, Meaning, Table
 
 _BASES: dict[str | None, Meaning] = {"calibrated": "good", "structural": "warn"}
 

@@ -8,16 +8,15 @@ from typing import Annotated
 
 from engine.base.findings import Finding
 from engine.build import BuildSummary
+from engine.wire.accuracy import RoundedOutput
 from engine.wire.codec import Above, Key, Omit, Text, Whole
-from engine.wire.columns import MAXIMUM, MINIMUM, OBSERVED_MAXIMUM, OBSERVED_MINIMUM, no_noise
 from engine.wire.flags import Argument, Flag, Force
 from engine.wire.formats import ADDED_BYTES, ADDED_MS, FIGURE, GAIN, PERCENT
 from engine.wire.method import Part, Query, Task
 from engine.wire.names import CURVE_KIND
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
-from engine.wire.rounding import RoundedOutput
-from engine.wire.table import Column
+from engine.wire.table import MAXIMUM, MINIMUM, OBSERVED_MAXIMUM, OBSERVED_MINIMUM, Column, no_noise
 
 LayerDtypes = Mapping[str, str]
 """Layer -> dtype; in a request any name of the layer, in an answer its id."""

@@ -5,13 +5,23 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated
 
-from engine.wire.columns import CHIP, DEVICE, FIGURES_ARE, LAYERS, MEDIAN_MS, MODEL, WHEN, known
 from engine.wire.devices import FigureLabel
 from engine.wire.flags import Argument, Flag
 from engine.wire.formats import NAME, NUMBER
 from engine.wire.method import Query
 from engine.wire.record import record
-from engine.wire.table import Column, Table
+from engine.wire.table import (
+    CHIP,
+    DEVICE,
+    FIGURES_ARE,
+    LAYERS,
+    MEDIAN_MS,
+    MODEL,
+    WHEN,
+    Column,
+    Table,
+    known,
+)
 
 
 @record

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.wire.columns import (
+from engine.wire.formats import NAME, Format
+from engine.wire.guide import Verdict
+from engine.wire.table import (
     DTYPE,
     FILE,
     LINE,
@@ -16,10 +18,10 @@ from engine.wire.columns import (
     TOOK,
     VALUE,
     WHEN,
+    Column,
+    Meaning,
+    Table,
 )
-from engine.wire.formats import NAME, Format
-from engine.wire.guide import Verdict
-from engine.wire.table import Column, Meaning, Table
 
 _VERDICTS: dict[Verdict, tuple[str, Meaning]] = {
     "pass": ("✓", "good"),

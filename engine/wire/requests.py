@@ -1,16 +1,18 @@
-"""What several requests have in common."""
+"""What requests name: a model, a file, a recipe; and what is asked of a recipe itself."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+from engine.base.findings import Finding
 from engine.base.plain import Values
 from engine.options import OPTIONS
 from engine.wire.codec import Beside, Text
 from engine.wire.flags import Argument, Flag
+from engine.wire.method import Query
 from engine.wire.record import record
 
 
@@ -61,3 +63,89 @@ BuildOfModel = Annotated[
     ),
 ]
 """The recipe or container of ours that a compiled model was made from: it names the layers."""
+
+
+# Recipes, and the Python that they name.
+
+CodeState = Literal["allowed", "confirmed", "changed", "new", "missing"]
+
+
+@record
+class SaveParams:
+    """A recipe and the file that it is written to; ``force`` replaces one."""
+
+    recipe: Values
+    path: Text
+    force: bool = False
+
+
+@record
+class CodeDigest:
+    """A Python file and the SHA-256 of what the user was shown."""
+
+    path: Text
+    sha256: Text
+
+
+@record
+class Problem:
+    """What is wrong with an option; no option where it is a line of the file."""
+
+    option: str
+    message: str
+
+
+@record
+class Checked:
+    """What is wrong with a recipe; ``yaml`` is its text, empty where it cannot be written."""
+
+    problems: tuple[Problem, ...]
+    findings: tuple[Finding, ...]
+    yaml: str
+
+
+@record
+class LoadedRecipe:
+    """The values of a recipe file, paths absolute, and what is wrong with it."""
+
+    recipe: Values
+    problems: tuple[Problem, ...]
+
+
+@record
+class Saved:
+    """The file that was written."""
+
+    path: str
+
+
+@record
+class CodeFile:
+    """A Python file that a recipe names.
+
+    Attributes:
+        names: classes of it.
+        path: absolute.
+        sha256: empty where it cannot be read.
+        state: ``allowed`` by this request, ``confirmed``, ``changed`` since it was confirmed,
+            ``new`` or ``missing``.
+    """
+
+    names: tuple[str, ...]
+    path: str
+    sha256: str
+    state: CodeState
+
+
+@record
+class CodeFiles:
+    """The Python files that a recipe names."""
+
+    files: tuple[CodeFile, ...]
+
+
+VALIDATE = Query("validate", OfRecipe, Checked)
+RECIPE_LOAD = Query("recipe.load", AtPath, LoadedRecipe)
+RECIPE_SAVE = Query("recipe.save", SaveParams, Saved)
+CODE_FILES = Query("code.files", ModelTarget, CodeFiles)
+CODE_CONFIRM = Query("code.confirm", CodeDigest, CodeDigest)

@@ -23,8 +23,7 @@ from engine.wire.cost_tables import (
     problem_lines,
 )
 from engine.wire.formats import MILLISECONDS, RATE
-from engine.wire.layer_tables import COST
-from engine.wire.layers import layer_rows
+from engine.wire.layers import COST, layer_rows
 from rknntui.cli.output import table_lines
 
 _TENSORS = 30

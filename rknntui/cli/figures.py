@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine import sanitize, sqnr_text
+from engine.wire.accuracy import RoundedLayer, RoundedOutput
 from engine.wire.board import SystemMemory
 from engine.wire.build import SimulatedOutput
 from engine.wire.build_tables import LARGEST, OUTPUTS
 from engine.wire.devices import BoardMemory, ModelOnBoard
 from engine.wire.formats import SIZE
-from engine.wire.layer_tables import BOARD
-from engine.wire.layers import LayerFigures, layer_rows
-from engine.wire.rounding import RoundedLayer, RoundedOutput
+from engine.wire.layers import BOARD, LayerFigures, layer_rows
 from rknntui.cli.output import table_lines
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from engine import Finding, human_bytes, sanitize, shape_text, summary_text
 from engine.wire.build_tables import SEGMENTS
-from engine.wire.graph import GraphView, Tensor
-from engine.wire.model import Loaded, ModelView, Preflight
+from engine.wire.model import GraphView, Loaded, ModelView, Preflight, Tensor
 from engine.wire.project_tables import GRAPH_NODES
 from engine.wire.segments import Segment
 from rknntui.cli.output import table_lines

@@ -29,8 +29,7 @@ from engine.wire.codec import Values
 from engine.wire.encryption import ENCRYPTION_KEY
 from engine.wire.method import Query, Task
 from engine.wire.model import SNIFF, FileKind
-from engine.wire.recipes import RECIPE_LOAD
-from engine.wire.requests import AtPath
+from engine.wire.requests import RECIPE_LOAD, AtPath
 from rknntui.cli.flags import allowed_code
 from rknntui.cli.keys import asked_key, file_key, given_key
 

@@ -7,8 +7,7 @@ from html import escape
 from engine import sanitize
 from engine.wire.cost import ChipEstimate, Estimates
 from engine.wire.cost_tables import CHIPS, problem_lines
-from engine.wire.layer_tables import COST
-from engine.wire.layers import layer_rows
+from engine.wire.layers import COST, layer_rows
 from rknntui.cost_report.pictures import chip_bars, layer_bars, memory_map
 from rknntui.tables import html_table
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from engine.wire.cost import Estimates
 from engine.wire.cost_tables import CHIPS, TENSORS
-from engine.wire.layer_tables import COST
-from engine.wire.layers import layer_rows
+from engine.wire.layers import COST, layer_rows
 from rknntui.tables import delimited
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine import EngineError, SeveralFilesError
 from engine.wire.model import OPEN, SNIFF, ModelView
-from engine.wire.recipes import RECIPE_LOAD
-from engine.wire.requests import AtPath, ModelTarget
+from engine.wire.requests import RECIPE_LOAD, AtPath, ModelTarget
 from rknntui.arguments import source_options
 from rknntui.session.drafts import Values, draft_of
 from rknntui.session.job_view_model import JobView

@@ -14,6 +14,7 @@ def read_record(method: str, data: JsonObject) -> object:
     Raises:
         WorkerError: it is not of that type, as in a damaged or older history.
     """
+    from engine.wire.accuracy import EVALUATE
     from engine.wire.board import BOARD_LIVE, BOARD_MEMORY, BOARD_RUN
     from engine.wire.build import ACCURACY, BUILD, EXPORT, SIMULATE
     from engine.wire.codegen import CODEGEN
@@ -24,7 +25,6 @@ def read_record(method: str, data: JsonObject) -> object:
     from engine.wire.guide import GUIDE
     from engine.wire.hybrid import EFFECT, PROPOSE, SEARCH
     from engine.wire.monitor import MONITOR_REPLAY, MONITOR_WATCH
-    from engine.wire.score import EVALUATE
     from engine.wire.segments import SEGMENTS_CUT
     from engine.wire.sweep import SWEEP
     from engine.wire.vendor import VENDOR_ADOPT, VENDOR_CHECK, VENDOR_INSTALL, VENDOR_REMOVE

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from engine.wire.build import BuildSummary
     from engine.wire.dataset import DatasetFacts
     from engine.wire.devices import Device, Listing
-    from engine.wire.graph import Tensor
     from engine.wire.method import Task
-    from engine.wire.model import ModelView
+    from engine.wire.model import ModelView, Tensor
 
 P = TypeVar("P")
 R = TypeVar("R")

@@ -16,7 +16,7 @@ from rknntui.widgets.strips import Line, cells, fit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from engine.wire.graph import GraphView, NodeRow, Tensor
+    from engine.wire.model import GraphView, NodeRow, Tensor
 
 OPEN_BELOW = 60
 """A graph of at most so many nodes starts with all groups open."""

@@ -18,7 +18,7 @@ from engine.graph.metrics import sqnr
 from engine.quantize import Quantized, QuantizeSettings, calibrate, quantize
 from engine.report import rounding_lines
 from engine.simulate.edges import EDGE, Shaken, halves_up
-from engine.wire.rounding import RoundedLayer, RoundedOutput, RoundingSensitivity
+from engine.wire.accuracy import RoundedLayer, RoundedOutput, RoundingSensitivity
 from tests.quantize.models import Net, small_cnn
 
 Number = Callable[[str, np.ndarray], np.ndarray]

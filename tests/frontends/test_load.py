@@ -16,7 +16,7 @@ from engine.base.errors import EngineError, GraphError, SourceModelError, Unsupp
 from engine.frontends.onnx import inspect_file, inspect_onnx, load_onnx
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, graph_view, node_detail, verify
-from engine.wire.graph import Tensor, TensorQuant
+from engine.wire.model import Tensor, TensorQuant
 from tests.graph.models import finish, float_net, qdq_net, tensor
 from tests.safety import ends
 

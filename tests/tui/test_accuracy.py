@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.wire.graph import LayerSpread, TensorRange
-from engine.wire.layer_tables import COMPARE
-from engine.wire.layers import layer_rows
-from engine.wire.rounding import RoundedLayer, RoundingSensitivity
+from engine.wire.accuracy import RoundedLayer, RoundingSensitivity
+from engine.wire.layers import COMPARE, layer_rows
+from engine.wire.model import LayerSpread, TensorRange
 from rknntui.app import Workbench
 from rknntui.screens.accuracy.words import clipped
 from rknntui.screens.accuracy.workspace import Accuracy

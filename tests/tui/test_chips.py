@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from engine.base.errors import GraphError
 from engine.wire.cost import ChipCheck, ChipEstimate, TensorSpan, WhatIf
-from engine.wire.graph import Tensor
+from engine.wire.model import Tensor
 from rknntui.app import Workbench
 from rknntui.links import GoToCost, GoToDtype
 from rknntui.screens.chips.charts import Roof, alive_at, peak_of

@@ -7,8 +7,7 @@ import pytest
 from engine.base.events import Progress, StageFinished, StageStarted
 from engine.wire.build_tables import AGREEMENT
 from engine.wire.compile import Compiled, CompiledLayer, OutputAgreement
-from engine.wire.layer_tables import disagreement
-from engine.wire.layers import layer_rows
+from engine.wire.layers import disagreement, layer_rows
 from engine.wire.segments import SegmentsParams
 from rknntui.keys.commandline import job_command
 from rknntui.screens.deploy.compiling import chip_states, disagreement_rank

@@ -9,8 +9,8 @@ import pytest
 
 from engine import Finding
 from engine.wire.build_tables import QUANT_TABLE
-from engine.wire.graph import RangeRow
 from engine.wire.guide import Answer, NextStep, Step, StepFinding
+from engine.wire.model import RangeRow
 from engine.wire.sweep import SweepParams
 from rknntui.app import Workbench
 from rknntui.screens.accuracy.guide import step_lines

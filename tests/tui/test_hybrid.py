@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from engine.wire.accuracy import RoundedOutput
 from engine.wire.build_tables import SEARCH_POINTS
 from engine.wire.codec import encode
 from engine.wire.hybrid import (
@@ -22,7 +23,6 @@ from engine.wire.hybrid import (
     RequestCheck,
     SearchParams,
 )
-from engine.wire.rounding import RoundedOutput
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_command, job_flags
 from rknntui.screens.hybrid.panes import (

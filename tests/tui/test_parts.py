@@ -13,12 +13,10 @@ from textual.message import Message
 from engine import Finding
 from engine.build import BuildSummary
 from engine.wire.build import BUILD, Analysis, BuildParams, Distance, LayerAccuracy
-from engine.wire.graph import LayerSpread, Tensor
 from engine.wire.hybrid import Joins, LayerRow
-from engine.wire.layer_tables import QUALITY
-from engine.wire.model import LOAD, OPEN, LoadParams
-from engine.wire.recipes import Checked, Problem
-from engine.wire.requests import ModelTarget
+from engine.wire.layers import QUALITY
+from engine.wire.model import LOAD, OPEN, LayerSpread, LoadParams, Tensor
+from engine.wire.requests import Checked, ModelTarget, Problem
 from rknntui.links import GoToOption
 from rknntui.screens.accuracy.panes import LayerPane
 from rknntui.screens.hybrid.panes import LayerEdits

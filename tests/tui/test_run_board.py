@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from engine.base.errors import DeviceLostError
 from engine.wire.codec import encode
 from engine.wire.devices import Device, Listing
-from engine.wire.graph import Tensor
+from engine.wire.model import Tensor
 from rknntui.app import Workbench
 from rknntui.screens.run.requests import Subject
 from rknntui.screens.run.words import reason

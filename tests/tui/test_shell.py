@@ -13,7 +13,7 @@ import pytest
 
 from engine.base.process import ProcessId
 from engine.build import LayerCoverage
-from engine.wire.recipes import RECIPE_SAVE, SaveParams
+from engine.wire.requests import RECIPE_SAVE, SaveParams
 from rknntui.app import Workbench
 from rknntui.bridge import PATIENCE_SECONDS
 from rknntui.keys.actions import REGISTRY

@@ -12,7 +12,7 @@ from engine.graph.ir.views import Groups
 from engine.wire.build import SimulatedOutput, TopValue
 from engine.wire.build_tables import OUTPUTS
 from engine.wire.formats import NUMBER
-from engine.wire.graph import GraphView
+from engine.wire.model import GraphView
 from engine.wire.table import Column
 from rknntui.screens.model.panes import histogram
 from rknntui.widgets.graph_tree import GraphTree

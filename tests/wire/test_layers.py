@@ -13,8 +13,19 @@ from engine.wire.compile import Compiled, CompiledLayer
 from engine.wire.cost import ChipCheck, ChipEstimate, LayerCost
 from engine.wire.devices import LayerTime
 from engine.wire.formats import ABSENT
-from engine.wire.layer_tables import BOARD, COST, KERNELS, LAYERS, OFF_NPU, QUALITY, disagreement
-from engine.wire.layers import LayerFigures, by_layer, layer_rows, layers_with_kernels
+from engine.wire.layers import (
+    BOARD,
+    COST,
+    KERNELS,
+    LAYERS,
+    OFF_NPU,
+    QUALITY,
+    LayerFigures,
+    by_layer,
+    disagreement,
+    layer_rows,
+    layers_of,
+)
 from engine.wire.record import record
 from engine.wire.table import (
     ADDED,
@@ -154,7 +165,7 @@ def test_kernels_and_checks_are_layers_too() -> None:
         LayerCoverage("a", "Conv", True, "QLinearConv"),
         LayerCoverage("b", "Tan", False, "", "x"),
     )
-    texts = [[c.show(row) for c in KERNELS.columns] for row in layers_with_kernels(kernels)]
+    texts = [[c.show(row) for c in KERNELS.columns] for row in layers_of("kernel", kernels)]
     assert texts == [
         ["a", "Conv", "✓ integer", "QLinearConv", ABSENT],
         ["b", "Tan", "! float", "", "x"],

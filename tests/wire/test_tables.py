@@ -177,7 +177,7 @@ def headings(node: ast.Call) -> str:
 
 
 def test_a_heading_is_written_in_one_module() -> None:
-    """What several tables have is in engine/wire/columns.py."""
+    """What several tables have is in engine/wire/table.py."""
     modules_of: dict[str, set[str]] = {}
     for path in (p for room in ("engine", "rknntui") for p in (ROOT / room).rglob("*.py")):
         text = path.read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from engine.container.vendor.model import (
 )
 from engine.container.vendor.package import inspect_op_package
 from engine.container.vendor.views import vendor_graph_view, vendor_node_detail, vendor_view
-from engine.wire.graph import VendorQuant
+from engine.wire.model import VendorQuant
 
 __all__ = [
     "CustomSection",

@@ -28,7 +28,7 @@ from engine.container.vendor.values import (
     as_text,
     checked_shape,
 )
-from engine.wire.graph import VendorQuant
+from engine.wire.model import VendorQuant
 
 _PREFIXES = ("VSI_NN_OP_", "RKNN_OP_")
 _TYPE_PREFIX = "VSI_NN_TYPE_"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.base.findings import Finding
-from engine.wire.graph import VendorQuant
+from engine.wire.model import VendorQuant
 
 VendorKind = Literal[
     "npu",

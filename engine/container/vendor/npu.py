@@ -48,7 +48,7 @@ from engine.container.vendor.values import (
     read_json,
     read_literal,
 )
-from engine.wire.graph import VendorQuant
+from engine.wire.model import VendorQuant
 
 IDENTIFIER = b"RKNN"
 _MINI_HEAD = 64

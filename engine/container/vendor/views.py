@@ -24,8 +24,7 @@ from engine.container.vendor.model import (
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.views import Groups, by_count
 from engine.wire.codec import encode
-from engine.wire.graph import GraphView, NodeDetail, NodeRow, Tensor, VendorEnd
-from engine.wire.model import ModelView, Port
+from engine.wire.model import GraphView, ModelView, NodeDetail, NodeRow, Port, Tensor, VendorEnd
 
 _MAX_TEXT = 400
 _MAX_ITEMS = 16

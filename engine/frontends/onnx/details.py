@@ -18,8 +18,7 @@ from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.ir.spec import spec_of
 from engine.graph.ir.views import node_detail
-from engine.wire.graph import GraphView, NodeDetail, NodeRow
-from engine.wire.model import ModelView
+from engine.wire.model import GraphView, ModelView, NodeDetail, NodeRow
 
 _PARAMETRISED = ("DequantizeLinear", "QuantizeLinear")
 

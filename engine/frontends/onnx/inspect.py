@@ -31,8 +31,7 @@ from engine.graph.ir.opsets import NEWEST_OPSET
 from engine.graph.ir.shapes import infer_bounded
 from engine.graph.ir.views import Groups, attribute_text, by_count, operator_name
 from engine.graph.ir.weightless import strip_weights
-from engine.wire.graph import GraphView, NodeRow, Tensor
-from engine.wire.model import ModelView
+from engine.wire.model import GraphView, ModelView, NodeRow, Tensor
 
 _INFERENCE_ERRORS = (onnx.shape_inference.InferenceError, RuntimeError, ValueError)
 

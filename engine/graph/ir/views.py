@@ -15,8 +15,9 @@ from engine.base.text import sanitize, shape_text
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import ORIGIN, STANDARD_DOMAINS
 from engine.graph.ir.spec import TensorSpec, constant_of, shape_of, spec_of
-from engine.wire.graph import (
+from engine.wire.model import (
     Channels,
+    GraphFacts,
     GraphView,
     Histogram,
     NodeDetail,
@@ -26,7 +27,6 @@ from engine.wire.graph import (
     TensorQuant,
     TensorStatistics,
 )
-from engine.wire.model import GraphFacts
 
 _MAX_TEXT = 400
 _MAX_ITEMS = 16

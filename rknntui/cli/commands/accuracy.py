@@ -12,8 +12,7 @@ import click
 from engine import layers_counted, rounding_lines
 from engine.wire.build import ACCURACY, AccuracyParams, Analysis, LayerAccuracy
 from engine.wire.guide import GUIDE, GuideParams
-from engine.wire.layer_tables import QUALITY
-from engine.wire.layers import LayerFigures, layer_rows
+from engine.wire.layers import QUALITY, LayerFigures, layer_rows
 from rknntui.cli.flags import (
     Verb,
     json_flag,

@@ -21,7 +21,7 @@ from engine.wire.build import (
 )
 from engine.wire.codec import encode
 from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams
-from engine.wire.recipes import RECIPE_SAVE, SaveParams
+from engine.wire.requests import RECIPE_SAVE, SaveParams
 from rknntui.cli.flags import (
     Verb,
     force_flag,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from engine import sanitize
 from engine.wire.cost import COST_CHECK, CheckAnswer
 from engine.wire.cost_tables import CHECKED
-from engine.wire.layer_tables import OFF_NPU
-from engine.wire.layers import layer_rows
+from engine.wire.layers import OFF_NPU, layer_rows
 from rknntui.cli.estimate_output import loaded
 from rknntui.cli.gates import Limits, check_figures
 from rknntui.cli.output import table_lines

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from engine import rounding_lines, sanitize
 from engine.wire.compare import COMPARE_BOARD, ComparedLayer, Comparison
-from engine.wire.layer_tables import COMPARE, LAYERS
-from engine.wire.layers import layer_rows
+from engine.wire.layers import COMPARE, LAYERS, layer_rows
 from rknntui.cli.output import table_lines
 from rknntui.cli.verb import Printed, verb
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine import sanitize
 from engine.wire.build_tables import AGREEMENT, COMPILED
 from engine.wire.compile import COMPILE, Compiled, CompiledModels
-from engine.wire.layer_tables import COMPILED as COMPILED_LAYERS
+from engine.wire.layers import COMPILED as COMPILED_LAYERS
 from engine.wire.layers import ENDS, layer_rows
 from rknntui.cli.gates import Limits, compiled_figures
 from rknntui.cli.output import table_lines

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from engine import OutputExistsError, output_errors, refuse_existing, sanitize, summary_text
+from engine.wire.accuracy import EVALUATE, Evaluated, EvaluateParams
 from engine.wire.build import BUILD, EXPORT, BuildParams, BuildSummary, Exported, ExportParams
 from engine.wire.codec import encode
-from engine.wire.score import EVALUATE, Evaluated, EvaluateParams
 from rknntui.cli.flags import force_flag, json_flag, output_flag, quiet_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator

@@ -33,9 +33,8 @@ from engine.wire.hybrid import (
     Step2Params,
     Table,
 )
-from engine.wire.layer_tables import DTYPES, PROPOSED
-from engine.wire.layers import layer_rows, layers_to_promote
-from engine.wire.recipes import RECIPE_SAVE, SaveParams
+from engine.wire.layers import DTYPES, PROPOSED, layer_rows, layers_of
+from engine.wire.requests import RECIPE_SAVE, SaveParams
 from rknntui.cli.figures import rounding_text
 from rknntui.cli.flags import VerbGroup, force_flag
 from rknntui.cli.hybrid_text import (
@@ -66,7 +65,7 @@ def command() -> None:
 def step1(result: Step1) -> list[str]:
     """Write structure, data and NAME.quantization.cfg, to edit and give to step2."""
     files = result.files
-    lines = table_lines(PROPOSED, layers_to_promote(result.ranking), whole=True)
+    lines = table_lines(PROPOSED, layers_of("proposed", result.ranking), whole=True)
     return [files.model, files.data, files.config, *([PROPOSED.title] if lines else []), *lines]
 
 

@@ -8,8 +8,16 @@ from typing import Any
 import click
 
 from engine.wire.codec import encode
-from engine.wire.graph import GRAPH, GraphParams, GraphView
-from engine.wire.model import LOAD, OPEN, Loaded, LoadParams, ModelView
+from engine.wire.model import (
+    GRAPH,
+    LOAD,
+    OPEN,
+    GraphParams,
+    GraphView,
+    Loaded,
+    LoadParams,
+    ModelView,
+)
 from engine.wire.requests import ModelTarget
 from rknntui.cli.flags import Verb, json_flag, source_flags, target, values_of
 from rknntui.cli.inspect_output import lines

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine import sanitize
+from engine.wire.accuracy import EVALUATE, Evaluated
 from engine.wire.build import SIMULATE, Simulated
 from engine.wire.build_tables import scores_of
 from engine.wire.codec import Values
 from engine.wire.formats import PERCENT, range_of
-from engine.wire.score import EVALUATE, Evaluated
 from rknntui.cli.figures import output_lines
 from rknntui.cli.output import table_lines
 from rknntui.cli.session import WorkerSession, resolve, sniffed

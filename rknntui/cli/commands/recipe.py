@@ -13,15 +13,16 @@ from engine import OPTIONS, RecipeError, sanitize
 from engine.wire.codec import Values, encode
 from engine.wire.project_tables import CHANGED_OPTIONS, OPTION_VALUES
 from engine.wire.project_tables import OPTIONS as OPTION_TABLE
-from engine.wire.recipes import (
+from engine.wire.requests import (
     RECIPE_LOAD,
     RECIPE_SAVE,
     VALIDATE,
+    AtPath,
     Checked,
+    OfRecipe,
     Problem,
     SaveParams,
 )
-from engine.wire.requests import AtPath, OfRecipe
 from rknntui.cli.flags import (
     VerbGroup,
     force_flag,

@@ -11,13 +11,12 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from engine import layers_counted, sanitize
+from engine.wire.accuracy import Evaluated
 from engine.wire.build import ACCURACY
 from engine.wire.build_tables import SCORES, scores_of
 from engine.wire.formats import PERCENT
-from engine.wire.graph import LayerSpread
-from engine.wire.layer_tables import QUALITY
-from engine.wire.layers import LayerFigures, layer_rows
-from engine.wire.score import Evaluated
+from engine.wire.layers import QUALITY, LayerFigures, layer_rows
+from engine.wire.model import LayerSpread
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.accuracy.words import held, layer_lines
 from rknntui.widgets.facts_line import Fact, FactsLine

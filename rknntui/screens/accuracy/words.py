@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import sanitize, sqnr_rank, sqnr_text
-from engine.wire.columns import LOW_DB, SIMILARITY
+from engine.wire.table import LOW_DB, SIMILARITY
 from rknntui.keys.text import with_keys
 from rknntui.widgets.wrap import wrap
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from textual.app import App
 
-    from engine.wire.graph import LayerSpread
+    from engine.wire.accuracy import RoundedLayer
     from engine.wire.layers import LayerFigures
-    from engine.wire.rounding import RoundedLayer
+    from engine.wire.model import LayerSpread
     from rknntui.widgets.strips import Line
 
 

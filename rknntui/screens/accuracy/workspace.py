@@ -11,11 +11,11 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 
 from engine import Finding, sanitize
+from engine.wire.accuracy import EVALUATE, Evaluated, EvaluateParams
 from engine.wire.build import ACCURACY, BUILD, AccuracyParams, Analysis
-from engine.wire.graph import LAYER, LayerParams
 from engine.wire.guide import GUIDE, Answer, GuideParams
 from engine.wire.method import Task
-from engine.wire.score import EVALUATE, Evaluated, EvaluateParams
+from engine.wire.model import LAYER, LayerParams
 from rknntui.keys.commandline import command_for, job_flags
 from rknntui.links import GoToCost, GoToLayer, GoToNode, Link
 from rknntui.screens.accuracy.guide import GuidePane

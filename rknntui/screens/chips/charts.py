@@ -13,8 +13,7 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from engine import human_bytes
-from engine.wire.layer_tables import ROOFLINE
-from engine.wire.layers import layer_rows
+from engine.wire.layers import ROOFLINE, layer_rows
 from rknntui.widgets.histogram_chart import Chart
 from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.line_list import Rows

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from textual.worker import WorkType
 
     from engine.wire.cost import EstimateParams, Estimates
-    from engine.wire.graph import Tensor
     from engine.wire.method import Query
+    from engine.wire.model import Tensor
     from rknntui.cost_report import Kind
     from rknntui.screens.base.workspace import Workspace
 

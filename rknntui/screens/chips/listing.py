@@ -6,12 +6,11 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.wire.columns import since
 from engine.wire.cost import COST_CALIBRATE, COST_CHIPS, CalibrateParams, ChipsParams
 from engine.wire.cost_tables import ADVICE, BASIS, CHIP_FIGURES, CHIPS
 from engine.wire.formats import MILLISECONDS
-from engine.wire.layer_tables import OFF_NPU
-from engine.wire.layers import layer_rows
+from engine.wire.layers import OFF_NPU, layer_rows
+from engine.wire.table import since
 from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable

@@ -10,12 +10,10 @@ from textual import on
 from textual.containers import Vertical
 
 from engine import human_bytes
-from engine.wire.columns import since
 from engine.wire.cost_tables import TENSORS
 from engine.wire.formats import MILLISECONDS, RATIO
-from engine.wire.layer_tables import COST
-from engine.wire.layers import LayerFigures, by_layer, layer_rows
-from engine.wire.table import Column, Record, Table
+from engine.wire.layers import COST, LayerFigures, by_layer, layer_rows
+from engine.wire.table import Column, Record, Table, since
 from rknntui.keys.text import with_keys
 from rknntui.screens.base.views import LOW, Views
 from rknntui.screens.chips import words

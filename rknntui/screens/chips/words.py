@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine import sanitize
-from engine.wire.columns import since
 from engine.wire.cost import CostCheckParams, WhatIf
 from engine.wire.cost_tables import BASIS
 from engine.wire.flags import words_of
 from engine.wire.formats import CHANGE, COUNT, MILLISECONDS, RATE, SIZE, range_of
+from engine.wire.table import since
 from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text
 from rknntui.screens.chips.estimates import scenario_words

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine import Finding, chips_with, sanitize
-from engine.wire.recipes import RECIPE_SAVE, Saved, SaveParams
+from engine.wire.requests import RECIPE_SAVE, Saved, SaveParams
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.dialogs.dialogs import ChoiceDialog
 from rknntui.screens.dialogs.picker import ask_new_file

@@ -10,8 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from engine import OPTIONS, SECTIONS, Finding, Option, did_you_mean, sanitize
-from engine.wire.recipes import RECIPE_LOAD, VALIDATE, Checked, LoadedRecipe
-from engine.wire.requests import AtPath, OfRecipe
+from engine.wire.requests import RECIPE_LOAD, VALIDATE, AtPath, Checked, LoadedRecipe, OfRecipe
 from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text
 from rknntui.links import GoTo, GoToOption, Link, RunAction

@@ -14,8 +14,7 @@ from engine.wire.build_tables import AGREEMENT
 from engine.wire.build_tables import COMPILED as COMPILED_CHIPS
 from engine.wire.compile import COMPILE, Compiled, CompiledModels, CompileParams
 from engine.wire.formats import ABSENT
-from engine.wire.layer_tables import COMPILED
-from engine.wire.layers import LayerFigures, layer_rows
+from engine.wire.layers import COMPILED, LayerFigures, layer_rows
 from rknntui.keys.commandline import command_with
 from rknntui.screens.deploy.code import stem_of
 from rknntui.screens.dialogs.dialogs import ask_user

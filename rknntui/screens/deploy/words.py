@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from engine import sanitize
 from engine.wire.build_tables import compared_cycles, toolkit_sign
-from engine.wire.columns import since
 from engine.wire.formats import CHANGE, NEARLY_ALL, SIZE
-from engine.wire.layer_tables import TOLERATED, disagreement
+from engine.wire.layers import TOLERATED, disagreement
+from engine.wire.table import since
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.deploy.code import project_command
 from rknntui.screens.deploy.compiling import compile_command, file_name, settings_words

@@ -23,8 +23,7 @@ async def recipe_at(workbench: Shell, path: str) -> Mapping[str, object]:
         EngineError: it is missing or cannot be read.
     """
     from engine.wire.model import SNIFF
-    from engine.wire.recipes import RECIPE_LOAD
-    from engine.wire.requests import AtPath
+    from engine.wire.requests import RECIPE_LOAD, AtPath
 
     if (await workbench.bridge.call(SNIFF, AtPath(path))).kind != "recipe":
         return {}
@@ -44,8 +43,7 @@ async def ask_trust(workbench: Shell, recipe: Mapping[str, object]) -> None:
 
     if not recipe.get("custom_ops"):
         return
-    from engine.wire.recipes import CODE_CONFIRM, CODE_FILES, CodeDigest
-    from engine.wire.requests import ModelTarget
+    from engine.wire.requests import CODE_CONFIRM, CODE_FILES, CodeDigest, ModelTarget
 
     answer = await workbench.bridge.call(CODE_FILES, ModelTarget(recipe=recipe))
     for file in answer.files:

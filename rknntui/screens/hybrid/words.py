@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from engine import gain_text, sanitize, sqnr_rank, sqnr_text
 from engine.wire.build import ACCURACY, Analysis
 from engine.wire.formats import ADDED_BYTES, ADDED_MS, MILLISECONDS
-from engine.wire.layers import LayerFigures, by_layer, layer_rows, layers_of_choices
+from engine.wire.layers import LayerFigures, by_layer, layer_rows, layers_of
 from rknntui.keys.text import key_text
 from rknntui.screens.accuracy.words import decibel_text
 from rknntui.screens.hybrid.panes import base_dtype
@@ -97,7 +97,7 @@ def show_layers(
             )
         )
 
-    rows = (row for row in by_layer(layers_of_choices(edits.rows), *known) if row.choice)
+    rows = (row for row in by_layer(layers_of("choice", edits.rows), *known) if row.choice)
     table.show_layers(rows, more=more, keep="id")
 
 

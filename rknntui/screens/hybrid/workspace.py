@@ -23,7 +23,7 @@ from engine.wire.hybrid import (
     SearchResult,
     Table,
 )
-from engine.wire.layer_tables import HYBRID
+from engine.wire.layers import HYBRID
 from engine.wire.requests import ModelTarget
 from rknntui.keys.commandline import command_for, command_with
 from rknntui.keys.text import key_text

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from engine import Finding
-    from engine.wire.graph import NodeDetail, Tensor, TensorStatistics
-    from engine.wire.model import ModelView, Preflight
+    from engine.wire.model import ModelView, NodeDetail, Preflight, Tensor, TensorStatistics
 
 # What the detail pane says: lines of text from what the worker answers.
 

@@ -11,8 +11,7 @@ from rknntui.keys.text import key_text
 from rknntui.widgets.table import Table
 
 if TYPE_CHECKING:
-    from engine.wire.graph import NodeRow
-    from engine.wire.model import ModelView
+    from engine.wire.model import ModelView, NodeRow
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.messages import JobEnded, RecipeChanged
     from rknntui.widgets.strips import Line

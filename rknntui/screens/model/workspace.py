@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from engine import Finding
-    from engine.wire.graph import GraphParams, GraphView, Which
+    from engine.wire.model import GraphParams, GraphView, Which
     from rknntui.screens.model.words import NodeTable
     from rknntui.session.messages import JobEnded, RecipeChanged
 
@@ -122,7 +122,7 @@ class ModelWorkspace(Workspace):
 
     def _target(self) -> GraphParams:
         """What the worker's queries are about: the container, or the recipe with its model."""
-        from engine.wire.graph import GraphParams
+        from engine.wire.model import GraphParams
 
         session = self.session
         if session.container is not None or "model" not in session.recipe:
@@ -137,7 +137,7 @@ class ModelWorkspace(Workspace):
             return
         state = (model.sha256, self.session.path, self.which, model.loaded)
         if state != self._loaded:
-            from engine.wire.graph import GRAPH
+            from engine.wire.model import GRAPH
 
             self._loaded = state
             self.ask(GRAPH, self._target(), self._show_graph)
@@ -215,7 +215,7 @@ class ModelWorkspace(Workspace):
             self.detail.show_value(entry.kind, values[entry.at])
 
     def _ask_node(self, name: str) -> None:
-        from engine.wire.graph import NODE, NodeParams
+        from engine.wire.model import NODE, NodeParams
 
         of = self._target()
         params = NodeParams(of.path, of.recipe, of.source, of.which, name=name)
@@ -223,7 +223,7 @@ class ModelWorkspace(Workspace):
 
     @on(DetailPane.TensorWanted)
     def _ask_tensor(self, event: DetailPane.TensorWanted) -> None:
-        from engine.wire.graph import TENSOR, TensorParams
+        from engine.wire.model import TENSOR, TensorParams
 
         of = self._target()
         params = TensorParams(of.path, of.recipe, of.source, of.which, name=event.name)

@@ -12,8 +12,7 @@ from textual.containers import Vertical
 from engine import option, sanitize
 from engine.wire.build import BUILD, BuildParams
 from engine.wire.build_tables import SWEEP_ROWS
-from engine.wire.recipes import VALIDATE, Checked
-from engine.wire.requests import OfRecipe
+from engine.wire.requests import VALIDATE, Checked, OfRecipe
 from engine.wire.sweep import ROW, SWEEP, Axes, Row, Sweep, SweepParams
 from rknntui.keys.text import key_text, with_keys
 from rknntui.links import GoToOption

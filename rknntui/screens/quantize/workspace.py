@@ -13,10 +13,9 @@ from engine import Finding, summary_text
 from engine.wire.build import BUILD, BuildSummary
 from engine.wire.build_tables import QUANT_TABLE
 from engine.wire.codec import Values
-from engine.wire.graph import RANGES
 from engine.wire.hybrid import JOINS
-from engine.wire.layer_tables import KERNELS
-from engine.wire.layers import layers_with_kernels
+from engine.wire.layers import KERNELS, layers_of
+from engine.wire.model import RANGES
 from engine.wire.requests import ModelTarget
 from engine.wire.sweep import SWEEP, Sweep
 from rknntui.keys.commandline import command_for, job_command
@@ -187,7 +186,7 @@ class Quantize(TableWorkspace):
             self._ranges_of = None
             self.query_one(SummaryRows).show(summary)
             table = self.query_one("#layers", LayerTable)
-            table.show_layers(layers_with_kernels(summary.layers if summary else ()))
+            table.show_layers(layers_of("kernel", summary.layers if summary else ()))
         self.findings.look(self.session)
         if summary is None:
             self.query_one(SummaryRows).show(None)

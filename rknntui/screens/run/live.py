@@ -16,7 +16,7 @@ from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
     from engine.wire.board import LiveParams
-    from engine.wire.graph import Tensor
+    from engine.wire.model import Tensor
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.job_view_model import JobView
     from rknntui.session.messages import JobEnded

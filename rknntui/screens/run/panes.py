@@ -14,8 +14,7 @@ from engine.wire.board import MemoryReport, SystemMemory
 from engine.wire.board_tables import MEMORY, memory_rows
 from engine.wire.build import ACCURACY, SimulatedOutput, TopValue
 from engine.wire.build_tables import LARGEST, OUTPUTS
-from engine.wire.layer_tables import BOARD, COMPARE
-from engine.wire.layers import LayerFigures, by_layer, layer_rows
+from engine.wire.layers import BOARD, COMPARE, LayerFigures, by_layer, layer_rows
 from engine.wire.table import Record
 from rknntui.keys.text import with_keys
 from rknntui.screens.base.views import Views
