@@ -208,7 +208,7 @@ def _with_runtime(
     place = max(place, *(len(line) for line in lines)) + 2
     on_board = [runtime.get(row) for row in report.rows]
     cells = [
-        "" if one is None else f"{_cell(one.between.distance):<{_CELL}}{_cell(one.own.distance)}"
+        "" if one is None else f"{_cell(one.distances[0]):<{_CELL}}{_cell(one.distances[1])}"
         for one in on_board
     ]
     head = ("  runtime_error", "entire              single_sim")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from engine.accuracy.analyse import Runner, chunks
-from engine.accuracy.deviation import Deviation, deviation, difference_of
+from engine.accuracy.deviation import deviation, difference_of
 from engine.accuracy.rows import Row, layer_rows
 from engine.accuracy.runners import (
     GoldenRunner,
@@ -22,7 +21,9 @@ from engine.graph.ir import Graph
 from engine.graph.layers import Layer, LayerMap
 from engine.graph.metrics import error_sums
 from engine.quantize import Quantized
-from engine.wire.compare import ComparedLayer, Difference
+from engine.wire.build import Distance
+from engine.wire.compare import ComparedLayer
+from engine.wire.record import record
 
 
 class BoardSink(Protocol):
@@ -34,46 +35,18 @@ class BoardSink(Protocol):
         """Take one row's tensors, float32."""
 
 
-@dataclass(frozen=True)
-class LayerOnBoard:
+@record(kw_only=True)
+class LayerOnBoard(ComparedLayer):
     """A layer's tensor on the three sides.
 
     Attributes:
         row: which tensor of which layer.
-        simulator: simulator against golden.
-        board: board against golden.
-        between: board against simulator, both from the input of the model on.
-        own: board against what the simulator makes of the board's own tensors: this layer alone.
-        inside: ids of the layers between the tensors that the board gave and this one, which it
-            did not give: ``own`` is theirs too.
-        diverges: whether ``own`` is more than rounding explains.
+        distances: board against simulator from the model's input on, and of this layer alone, as
+            error tables have them.
     """
 
     row: Row
-    simulator: Difference
-    board: Difference
-    between: Deviation
-    own: Deviation
-    inside: tuple[str, ...]
-    diverges: bool
-
-    def told(self) -> ComparedLayer:
-        """As the wire has it."""
-        return ComparedLayer(
-            id=self.row.layer,
-            tensor=self.row.label,
-            op=self.row.shown_op,
-            dtype=self.row.dtype,
-            simulator=self.simulator,
-            board=self.board,
-            between=self.between.difference,
-            steps=self.between.steps,
-            diverges=self.diverges,
-            own=self.own.difference,
-            own_steps=self.own.steps,
-            moved=None if self.own.steps is None else self.own.moved,
-            inside=self.inside,
-        )
+    distances: tuple[Distance, Distance]
 
 
 def board_rows(build: Quantized) -> tuple[Row, ...]:
@@ -183,17 +156,25 @@ class _Sides:
         own: np.ndarray,
     ) -> LayerOnBoard:
         quantized = self._simulated.quantized_tensors[row.simulated or ""]
-        single = deviation(board, own, quantized)
+        between, single = (deviation(board, other, quantized) for other in (simulator, own))
         inside = self._inside.of(row.result_of)
         (lost,) = error_sums(golden, simulator)
         return LayerOnBoard(
-            row,
-            difference_of(golden, simulator),
-            difference_of(golden, board),
-            deviation(board, simulator, quantized),
-            single,
-            inside,
-            single.is_more_than_rounding(1 + len(inside), lost),
+            row=row,
+            id=row.layer,
+            tensor=row.label,
+            op=row.shown_op,
+            dtype=row.dtype,
+            simulator=difference_of(golden, simulator),
+            board=difference_of(golden, board),
+            between=between.difference,
+            steps=between.steps,
+            diverges=single.is_more_than_rounding(1 + len(inside), lost),
+            own=single.difference,
+            own_steps=single.steps,
+            moved=None if single.steps is None else single.moved,
+            inside=inside,
+            distances=(between.distance, single.distance),
         )
 
 

@@ -95,7 +95,7 @@ class OnBoard:
         return tuple(
             judgement(
                 layer.row.golden,
-                layer.between.sums.sqnr,
+                layer.between.sqnr,
                 outputs[layer.row.golden],
                 fused=self.fused and bool(layer.inside),
             )
@@ -116,7 +116,7 @@ class OnBoard:
         if first is None:
             return f"The board computes what the simulator does: {counted} agree up to rounding."
         name = sanitize(first.row.layer, 200)
-        steps = first.own.steps
+        steps = first.own_steps
         how = "" if steps is None else f" (up to {steps:.3g} steps of its quantization)"
         if not first.inside:
             return f"{name} is the first layer that the board computes otherwise{how}."
@@ -131,7 +131,7 @@ class OnBoard:
         return Comparison(
             **vars(self.head),
             layers=tuple(
-                replace(layer.told(), rounding=rounded.get(layer.row.layer))
+                replace(layer, rounding=rounded.get(layer.id))
                 for layer in self.layers
             ),
             first="" if self.first is None else self.first.row.layer,

@@ -75,7 +75,7 @@ def _result(comparison: OnBoard) -> StepResult:
 
 def _verdict(layer: LayerOnBoard) -> Verdict:
     """By the cosine of board and simulator."""
-    cosine = layer.between.difference.cosine
+    cosine = layer.between.cosine
     return worst_verdict(
         ("warning", "fail" if cosine is None else cosine_verdict(cosine))
         if layer.diverges
@@ -84,9 +84,9 @@ def _verdict(layer: LayerOnBoard) -> Verdict:
 
 
 def _words(layer: LayerOnBoard) -> str:
-    own = layer.own
-    steps = "" if own.steps is None else f", up to {own.steps:.3g} steps"
-    return f"by itself {sqnr_text(own.difference.sqnr)} from the simulator{steps}"
+    steps = "" if layer.own_steps is None else f", up to {layer.own_steps:.3g} steps"
+    sqnr = None if layer.own is None else layer.own.sqnr
+    return f"by itself {sqnr_text(sqnr)} from the simulator{steps}"
 
 
 BOARD_CHECKS: Mapping[str, Check] = {"C1": _c1}

@@ -95,7 +95,7 @@ def test_the_bent_layer_is_named(board: Boards, equip: Equip, build: Pipeline) -
             found, _ = compare_build(build, BoardChoice(made.address))
         assert diverging(found) == [row.layer]
         assert found.first is not None
-        assert found.first.own.steps == pytest.approx(STEPS, abs=0.01)
+        assert found.first.own_steps == pytest.approx(STEPS, abs=0.01)
         assert row.layer in found.verdict
 
 
