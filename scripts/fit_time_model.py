@@ -30,8 +30,7 @@ from engine.cost.timing.form import FITTED, Columns, columns_of, layer_terms, sp
 from engine.cost.timing.model import less_known, operator_name, stratum_of, widening
 from engine.cost.timing.work import LayerWork, layer_work
 from engine.facts.npu import npu_profile
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

@@ -21,8 +21,7 @@ import numpy as np
 from engine.cost.generation1 import timing
 from engine.cost.generation1.lowering import Work, all_works, lower_generation1
 from engine.cost.lowering.read import read_graph
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 
 PACKAGE = Path(timing.__file__).parent
 

@@ -45,8 +45,8 @@ def layer_table() -> str:
     from engine.frontends.darknet import network as darknet
     from engine.frontends.mxnet import operators as mxnet
     from engine.frontends.tensorflow.selection import SUPPORTED
+    from engine.frontends.tflite.convert import OPERATORS
     from engine.frontends.tflite.ops import TABLES as TFLITE
-    from engine.frontends.tflite.states import OPERATORS
 
     rows = [
         ("Caffe", _listed(caffe.LAYERS), _listed(caffe.REFUSED)),

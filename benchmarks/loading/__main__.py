@@ -59,15 +59,14 @@ COLD = (
 PROGRAM = """
 import sys
 from engine.frontends.load import load_source
-from engine.frontends.find import find_source
+from engine.frontends.load import find_source
 from engine.graph.ir import verify
 verify(load_source(find_source(sys.argv[1])).graph)
 """
 
 
 def warm(zoo: Path, name: str, rounds: int) -> Figures:
-    from engine.frontends.find import find_source
-    from engine.frontends.load import inspect_source, load_source
+    from engine.frontends.load import find_source, inspect_source, load_source
     from engine.frontends.source import LoadOptions
 
     size = SIZES.get(name)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from math import prod
+from typing import Any, NoReturn, TypedDict
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from engine.base.text import sanitize
+from engine.base.errors import UnsupportedOperatorError
+from engine.base.text import sanitize, shape_text
+from engine.frontends.facts import words
 from engine.frontends.formula import Formula
 from engine.frontends.loaded import told_of
-from engine.frontends.onnx.extract import extract_subgraph
+from engine.frontends.onnx.tensors import extract_subgraph
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import IR_VERSION, OPSET, ORIGIN, UniqueNames
+from engine.graph.ir.rewriting import static_shape
 from engine.graph.ir.shapes import infer_proto
 from engine.graph.ir.verify import check_channels, check_proto
 from engine.graph.ir.weightless import SMALL_BYTES, strip_weights
@@ -249,3 +253,216 @@ def element_type(dtype: str) -> int:
     if dtype in special:
         return int(special[dtype])
     return int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+
+# An emitter that knows the shape of every tensor, for readers whose layers decide by shapes.
+
+_MAX_ELEMENTS = 1 << 31
+_SMALL_BYTES = 1024
+"""What inference may read of a constant: sizes, axes, indices, and a factor for each axis."""
+
+Shape = tuple[int, ...]
+_Rule = Callable[[Sequence[Shape], Mapping[str, Any]], Shape | None]
+"""(shapes of the inputs, attributes) -> that of the only output; None where ONNX is to be asked."""
+
+
+class MisfitError(UnsupportedOperatorError):
+    """A node whose inputs do not fit it, or whose output has no fixed size."""
+
+
+def refuse(why: str) -> NoReturn:
+    """Refuse the layer that is being converted; who asked for it adds its name and the remedy.
+
+    Raises:
+        UnsupportedOperatorError: always.
+    """
+    raise UnsupportedOperatorError(why, remedy="Convert the model to ONNX and load that.")
+
+
+def _first(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    return shapes[0]
+
+
+def _broadcast(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape | None:
+    if len(set(shapes)) == 1:
+        return shapes[0]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        return None
+
+
+def _normalised(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape | None:
+    x, *vectors = shapes
+    return x if len(x) > 1 and all(vector == (x[1],) for vector in vectors) else None
+
+
+def _joined(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape | None:
+    first, axis = shapes[0], attributes["axis"]
+    if not -len(first) <= axis < len(first):
+        return None
+    axis %= len(first)
+    before, after = first[:axis], first[axis + 1 :]
+    if any(shape[:axis] != before or shape[axis + 1 :] != after for shape in shapes):
+        return None
+    return (*before, sum(shape[axis] for shape in shapes), *after)
+
+
+def _convolved(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape | None:
+    x, weights, *bias = shapes
+    channels = weights[0] if weights else 0
+    fits = len(x) == len(weights) > 2 and x[1] == weights[1] * attributes.get("group", 1)
+    if not fits or any(shape != (channels,) for shape in bias):
+        return None
+    return _slid(x, channels, weights[2:], attributes)
+
+
+def _pooled(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape | None:
+    (x,) = shapes
+    if len(x) < 3 or attributes.get("ceil_mode"):
+        return None
+    return _slid(x, x[1], attributes["kernel_shape"], attributes)
+
+
+def _slid(
+    x: Shape, channels: int, kernel: Sequence[int], attributes: Mapping[str, Any]
+) -> Shape | None:
+    """What a window gives that slides over ``x``; None where it is not a plain one."""
+    sizes, plain = x[2:], [1] * len(kernel)
+    strides, dilations = attributes.get("strides", plain), attributes.get("dilations", plain)
+    pads = attributes.get("pads", [0] * 2 * len(sizes))
+    lengths = {len(kernel), len(strides), len(dilations), len(pads) / 2}
+    if "auto_pad" in attributes or lengths != {len(sizes)} or min(*strides, *dilations) < 1:
+        return None
+    ends = zip(sizes, kernel, strides, dilations, pads, pads[len(sizes) :], strict=False)
+    out = [(n + low + high - d * (k - 1) - 1) // s + 1 for n, k, s, d, low, high in ends]
+    return (x[0], channels, *out) if min(out) > 0 else None
+
+
+_RULES: dict[str, _Rule] = {
+    **dict.fromkeys(
+        words(
+            "Abs Ceil Clip Elu Erf Exp Floor HardSigmoid HardSwish Identity LeakyRelu Log "
+            "LogSoftmax Mish Neg Relu Selu Sigmoid Softmax Softplus Softsign Sqrt Tanh"
+        ),
+        _first,
+    ),
+    **dict.fromkeys(words("Add Div Mul Sub"), _broadcast),
+    **dict.fromkeys(words("AveragePool MaxPool"), _pooled),
+    "BatchNormalization": _normalised,
+    "Concat": _joined,
+    "Conv": _convolved,
+}
+"""Operators that most networks are made of: ONNX's inference takes ten times as long for each."""
+
+
+class TypedEmitter(Emitter):
+    """An emitter that knows shape and dtype of every tensor at once, as ONNX infers them.
+
+    Args:
+        title: of the graph.
+        keeps: whether there is to be a graph; else this is a trial for the shapes of a model and
+            for what of it is refused, which keeps no weights. May be turned off on the way.
+    """
+
+    def __init__(self, title: str, *, keeps: bool = True) -> None:
+        super().__init__(title)
+        self.keeps = keeps
+        self._types: dict[str, tuple[int, Shape]] = {}
+        self._small: dict[str, np.ndarray] = {}
+
+    def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> str:
+        """Declare a graph input."""
+        claimed = super().input(name, shape, dtype)
+        self._types[claimed] = element_type(dtype), tuple(shape)
+        return claimed
+
+    def constant(self, array: np.ndarray, hint: str = "constant") -> str:
+        """The name of a constant; small equal ones are one."""
+        name = super().constant(array, hint) if self.keeps else self._names.claim(hint)
+        element = int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
+        self._types[name] = element, array.shape
+        if array.nbytes <= _SMALL_BYTES and (array.dtype.kind == "i" or array.size <= 8):
+            self._small[name] = array
+        return name
+
+    def _add(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        domain: str,
+        attributes: Mapping[str, Any],
+    ) -> None:
+        """Add a node; refuse it where its shapes do not fit.
+
+        Raises:
+            MisfitError: ONNX's inference says why, or an output is absurdly large.
+        """
+        ruled = self._ruled(op, inputs, attributes) if len(outputs) == 1 else None
+        if self.keeps or ruled is None:
+            super()._add(op, inputs, outputs, domain, attributes)
+        if ruled is None:
+            self._infer(self._proto.graph.node[-1])
+        else:
+            self._types[outputs[0]] = ruled
+        for name in filter(None, outputs):
+            self.shape(name)
+
+    def _ruled(
+        self, op: str, inputs: Sequence[str], attributes: Mapping[str, Any]
+    ) -> tuple[int, Shape] | None:
+        """The type of a node's only output; None where no rule tells it."""
+        if op == "MaxUnpool":  # inference does not read the shape that is given
+            return self._types[inputs[0]][0], tuple(self._small[inputs[2]].tolist())
+        if op not in _RULES:
+            return None
+        elements, shapes = zip(*(self._types[name] for name in inputs if name), strict=True)
+        shape = _RULES[op](shapes, attributes) if len(set(elements)) == 1 else None
+        return None if shape is None else (elements[0], shape)
+
+    def _infer(self, node: onnx.NodeProto) -> None:
+        """Note what ONNX says of the outputs of a node whose inputs have their types."""
+        names = set(filter(None, node.input))
+        kinds = {name: onnx.helper.make_tensor_type_proto(*self._types[name]) for name in names}
+        small = {
+            name: onnx.numpy_helper.from_array(np.asarray(self._small[name]), name)
+            for name in names & self._small.keys()
+        }
+        try:
+            inferred = onnx.shape_inference.infer_node_outputs(
+                onnx.defs.get_schema(node.op_type, OPSET),
+                node,
+                kinds,
+                small,
+                opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+                ir_version=IR_VERSION,
+            )
+        except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
+            text = sanitize(str(error).split(")", 1)[-1].strip(), 160)
+            raise MisfitError(f"its inputs do not fit ({text})") from error
+        for name, kind in inferred.items():
+            if (shape := static_shape(kind)) is not None:
+                self._types[name] = kind.tensor_type.elem_type, shape
+
+    def enlarged(self, x: str, scale: int, output: str = "", hint: str = "scales") -> str:
+        """Pictures with every element copied ``scale`` times; ``hint`` names the factors."""
+        scales = self.constant(np.array([1, 1, scale, scale], np.float32), hint)
+        return self.node("Resize", [x, "", scales], output, **COPIED)
+
+    def shape(self, name: str) -> Shape:
+        """The shape of a tensor.
+
+        Raises:
+            MisfitError: it depends on data, or is absurdly large.
+        """
+        if name not in self._types:
+            raise MisfitError("the shape of its output depends on data")
+        _, shape = self._types[name]
+        if min(shape, default=0) < 0 or prod(shape) > _MAX_ELEMENTS:
+            raise MisfitError(f"an output of the shape {shape_text(shape)} is too large")
+        return shape
+
+    def dtype(self, name: str) -> np.dtype:
+        """The dtype of a tensor."""
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(self._types[name][0]))

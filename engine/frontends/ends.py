@@ -1,4 +1,4 @@
-"""Inputs and outputs as a user lists them: each once, all that are needed, sizes that fit."""
+"""Inputs and outputs as a user lists them: each once, all that are needed, sizes and values."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from engine.base.errors import SourceModelError
-from engine.base.files import read_bounded
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.frontends.loaded import digest
+from engine.graph.ir.arrays import read_npy
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -120,23 +119,84 @@ def batch_fixed(name: str, shown: str) -> Finding:
     )
 
 
-def reached(ends: Iterable[_Key], sources: Callable[[_Key], Iterable[_Key]]) -> set[_Key]:
-    """All that some ends need, they too; ``sources`` says what one reads."""
-    seen: set[_Key] = set()
-    waiting = list(ends)
+def reached(ends: Iterable[_Key], sources: Callable[[_Key], Iterable[_Key]]) -> list[_Key]:
+    """All that some ends need, they too, each once; ``sources`` says what one reads."""
+    seen = dict.fromkeys(ends)
+    waiting = list(seen)
     while waiting:
-        key = waiting.pop()
-        if key not in seen:
-            seen.add(key)
-            waiting += sources(key)
-    return seen
+        fresh = [key for key in dict.fromkeys(sources(waiting.pop())) if key not in seen]
+        seen.update(dict.fromkeys(fresh))
+        waiting += fresh
+    return list(seen)
 
 
-def read_file(path: Path, limit: int, what: str) -> tuple[bytes, tuple[str, str]]:
-    """The bytes of a file, and its name with its SHA-256.
+# Checks of options with an entry for each input: ``input_initial_val`` and lists.
+
+INITIAL_FORM = (
+    "one npy file or - for each input in their order, with ; between, as '-;-;rate.npy'; in a "
+    "recipe a list with null, as [null, null, rate.npy]"
+)
+"""How ``input_initial_val`` is written."""
+
+
+def require_entries(names: Sequence[str], items: Sequence[Any] | None, option: str) -> None:
+    """Refuse a list of ``option`` that does not have one entry for each input.
 
     Raises:
-        SourceModelError: missing, unreadable, or above ``limit`` bytes.
+        SourceModelError: names the inputs.
     """
-    data = read_bounded(path, limit, what)
-    return data, digest(path, data)
+    if items is None or len(items) == len(names):
+        return
+    shown = ", ".join(sanitize(name, 60) for name in names[:8])
+    initial = option == "input_initial_val"
+    raise SourceModelError(
+        f"'{option}' has {len(items)} entries; there are {len(names)} inputs ({shown}).",
+        remedy=f"Give {INITIAL_FORM}."
+        if initial
+        else "Give one entry for each input, in their order.",
+    )
+
+
+def refuse_no_input() -> SourceModelError:
+    """The error for a model whose every input has a value."""
+    return SourceModelError(
+        "Every input has an initial value, so the model has no input left.",
+        remedy="Leave null for at least one input in 'input_initial_val'.",
+    )
+
+
+def initial_values(names: Sequence[str], given: Sequence[Any] | None) -> dict[str, np.ndarray]:
+    """The inputs that have a value.
+
+    Args:
+        names: of the inputs, in their order.
+        given: per input None, numbers (an array or lists), or the path of an npy file; None for
+            no values at all.
+
+    Raises:
+        SourceModelError: the list does not fit the inputs, or an entry cannot be read.
+    """
+    require_entries(names, given, "input_initial_val")
+    pairs = zip(names, given or (), strict=False)
+    return {name: initial_array(name, item) for name, item in pairs if item is not None}
+
+
+def initial_array(name: str, item: Any) -> np.ndarray:
+    """The numbers of one entry, in their own type.
+
+    Raises:
+        SourceModelError: it cannot be read, or holds no numbers.
+    """
+    try:
+        path = isinstance(item, str | Path)
+        array = read_npy(Path(item)) if path else np.asarray(item)
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"it holds {array.dtype}, no numbers")
+    except (OSError, ValueError, TypeError) as error:
+        raise SourceModelError(
+            f"The initial value of input {sanitize(name)!r} cannot be used: "
+            f"{sanitize(str(error), 200)}.",
+            remedy="Give an npy file or an array of numbers with the shape of the input: "
+            f"{INITIAL_FORM}.",
+        ) from error
+    return array

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base.errors import GraphError, SourceModelError
+from engine.base.files import read_bounded
 from engine.base.findings import Finding
 from engine.graph.ir.graph import Graph
 
@@ -66,6 +67,16 @@ def check_loaded(graph: Graph, name: str) -> None:
 def digest(path: Path, data: bytes | memoryview) -> tuple[str, str]:
     """(name, SHA-256) of a file whose bytes were read."""
     return path.name, hashlib.sha256(data).hexdigest()
+
+
+def read_file(path: Path, limit: int, what: str) -> tuple[bytes, tuple[str, str]]:
+    """The bytes of a file, and its name with its SHA-256.
+
+    Raises:
+        SourceModelError: missing, unreadable, or above ``limit`` bytes.
+    """
+    data = read_bounded(path, limit, what)
+    return data, digest(path, data)
 
 
 @dataclass(frozen=True)

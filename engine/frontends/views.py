@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from engine.base.errors import GraphError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize, shape_text
-from engine.frontends.source import SourceModel
-from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
+from engine.frontends.source import SourceLayer, SourceModel, SourceSummary, SourceTensor
 from engine.graph.ir.views import Groups
 from engine.wire.model import (
     Candidates,

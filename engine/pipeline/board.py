@@ -130,10 +130,7 @@ class OnBoard:
         rounded = {} if self.rounding is None else {r.id: r for r in self.rounding.layers}
         return Comparison(
             **vars(self.head),
-            layers=tuple(
-                replace(layer, rounding=rounded.get(layer.id))
-                for layer in self.layers
-            ),
+            layers=tuple(replace(layer, rounding=rounded.get(layer.id)) for layer in self.layers),
             first="" if self.first is None else self.first.row.layer,
             verdict=self.verdict,
             sha256=self.sha256,

@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.base.errors import EngineError, RecipeError
 from engine.base.plain import JsonObject, JsonValue
-from engine.frontends.find import find_source
+from engine.frontends.load import find_source
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.pipeline.fingerprints import digest_of
 from engine.recipe import Recipe

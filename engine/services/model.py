@@ -92,7 +92,7 @@ def sniff_file(params: AtPath) -> FileKind:
 @answers(PAIRS)
 def source_pairs(params: AtPath) -> Pairs:
     """The models that a file may be one half of."""
-    from engine.frontends.find import find_pairs
+    from engine.frontends.load import find_pairs
 
     pairs = find_pairs(Path(params.path))
     return Pairs(tuple(Pair(str(main), str(other)) for main, other in pairs))

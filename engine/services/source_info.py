@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from engine.frontends.onnx import SourceInspection
-    from engine.frontends.source import SourceModel
-    from engine.frontends.summary import SourceSummary
+    from engine.frontends.source import SourceModel, SourceSummary
     from engine.pipeline.pipeline import Pipeline
     from engine.recipe import Recipe
     from engine.wire.model import GraphView, ModelView, NodeDetail

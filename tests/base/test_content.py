@@ -28,7 +28,7 @@ from engine.base.errors import (
 from engine.base.resources import resource_error
 from engine.dataset import Preprocess, read_dataset, samples
 from engine.frontends.sniff import sniff
-from engine.frontends.tensorflow.sizes import read_predef
+from engine.frontends.tensorflow.selection import read_predef
 from engine.graph.ir import TensorSpec
 from engine.graph.ir.arrays import read_npy
 from engine.recipe import Recipe, load_recipe, read_recipe

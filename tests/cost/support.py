@@ -11,8 +11,7 @@ from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.memory import MemoryPlan, plan_memory
 from engine.facts.npu import NpuDtype, NpuProfile, npu_profile
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 
 __all__ = ["laid_out", "npu_of", "planned", "read_file", "read_model"]
 

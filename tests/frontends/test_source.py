@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import SourceModelError
-from engine.frontends.find import find_source
+from engine.frontends.load import find_source
 from engine.frontends.source import LoadOptions
 
 CFG = b"[net]\nwidth=8\n"

@@ -11,8 +11,7 @@ import pytest
 from PIL import Image
 
 from engine.api import RKNN
-from engine.frontends.find import find_source
-from engine.frontends.load import inspect_source, load_source
+from engine.frontends.load import find_source, inspect_source, load_source
 from engine.frontends.source import LoadOptions
 from engine.graph.execute import Session
 from engine.graph.ir import verify

@@ -31,8 +31,7 @@ class Attack:
 
 def load(path: Path, **options: object) -> None:
     """Load a source model as everybody does, look at it first, and verify the graph."""
-    from engine.frontends.find import find_source
-    from engine.frontends.load import inspect_source, load_source
+    from engine.frontends.load import find_source, inspect_source, load_source
     from engine.frontends.source import LoadOptions
     from engine.graph.ir import verify
 
@@ -206,7 +205,7 @@ def dataset(_zoo: Path) -> Attack:
 
 def npz(_zoo: Path) -> Attack:
     """The constants of ``predef_file`` and the test set of ``score``."""
-    from engine.frontends.tensorflow.sizes import read_predef
+    from engine.frontends.tensorflow.selection import read_predef
 
     stream = io.BytesIO()
     np.savez(stream, phase=np.array(False), **{"scope#keep": np.ones(3, np.float32)})

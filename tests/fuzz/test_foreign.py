@@ -13,8 +13,7 @@ import pytest
 from engine.base.errors import EngineError
 from engine.base.peers.limits import resident_bytes
 from engine.frontends import converter_process
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 from engine.frontends.source import LoadOptions
 from engine.graph.ir import verify
 from tests.fuzz.mutate import inner_mutant, mutant

@@ -10,7 +10,7 @@ import pytest
 
 from engine.base.errors import DatasetError, SourceModelError
 from engine.dataset.decode import open_array
-from engine.frontends.option_checks import initial_array
+from engine.frontends.ends import initial_array
 from rknntui.demo import demo_folder
 from tests.cli.conftest import Run
 

@@ -10,8 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from engine.base.errors import EngineError, GraphError, SourceModelError
-from engine.frontends.find import find_source
-from engine.frontends.load import inspect_source
+from engine.frontends.load import find_source, inspect_source
 from engine.frontends.onnx import inspect_file, load_onnx
 from engine.frontends.source import LoadOptions
 from engine.graph.ir import Graph

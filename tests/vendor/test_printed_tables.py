@@ -15,8 +15,7 @@ from engine.cost.cycles import all_cycles
 from engine.cost.lowering import lower, read_graph
 from engine.cost.printed import PrintedLayer, parse_printed
 from engine.facts.npu import NpuDtype, npu_profile
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 
 pytestmark = [pytest.mark.vendor, pytest.mark.long]
 

@@ -19,7 +19,7 @@ from engine.export.tflite.emitter import (
     refused,
 )
 from engine.export.tflite.writer import Quant
-from engine.frontends.tflite.options import RELU, RELU6
+from engine.frontends.tflite.schema import RELU, RELU6
 from engine.graph.ir import Graph
 
 ACTIVATIONS = {"NONE": 0, "RELU": RELU, "RELU6": RELU6}

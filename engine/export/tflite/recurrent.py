@@ -15,7 +15,7 @@ from engine.export.tflite.elementwise import input_tensor
 from engine.export.tflite.emitter import PLAIN, Constant, Emitter, refused
 from engine.export.tflite.formulas import Formula
 from engine.export.tflite.layer import Layer
-from engine.frontends.tflite.options import TANH
+from engine.frontends.tflite.schema import TANH
 
 CELLS = {"LSTM": 4, "GRU": 3, "RNN": 1}
 """Operator -> gates of a cell."""

@@ -20,7 +20,7 @@ from engine.export.tflite.windows import (
     window_of,
 )
 from engine.export.tflite.writer import Option, Quant
-from engine.frontends.tflite.options import RELU, RELU6, SAME, VALID
+from engine.frontends.tflite.schema import RELU, RELU6, SAME, VALID
 
 _INT8_MAX = 127
 

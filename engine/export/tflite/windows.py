@@ -11,7 +11,7 @@ import numpy as np
 from engine.export.tflite.emitter import LAST, Emitter, refused
 from engine.export.tflite.layer import Layer
 from engine.export.tflite.writer import Option, Quant
-from engine.frontends.tflite.options import SAME, VALID, same_pads
+from engine.frontends.tflite.schema import SAME, VALID, same_pads
 
 _INT8_MAX = 127
 

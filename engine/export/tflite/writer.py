@@ -14,7 +14,7 @@ import flatbuffers
 import numpy as np
 from tflite import BuiltinOperator, BuiltinOptions, TensorType
 
-from engine.frontends.tflite.options import NO_OPTIONS, OPTIONS, OptionTable
+from engine.frontends.tflite.schema import NO_OPTIONS, OPTIONS, OptionTable
 
 _IDENTIFIER = b"TFL3"
 _VERSION = 3

@@ -15,7 +15,7 @@ from engine.base.text import sanitize, shape_text
 from engine.frontends.caffe.prototxt import Fields
 from engine.frontends.caffe.spec import LayerSpec
 from engine.frontends.caffe.weights import Weights
-from engine.frontends.typed_emitter import TypedEmitter
+from engine.frontends.emit import TypedEmitter
 
 MAX_ELEMENTS = 1 << 30
 """Numbers in one tensor; a shape above it is refused before anything is made of it."""

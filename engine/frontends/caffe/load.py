@@ -13,8 +13,15 @@ from engine.base.errors import SourceModelError
 from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
-from engine.frontends.caffe.convert import Conversion, readers_of, refusal_of, trial
-from engine.frontends.caffe.inputs import initial_values, sized, wanted_inputs
+from engine.frontends.caffe.convert import (
+    Conversion,
+    initial_values,
+    readers_of,
+    refusal_of,
+    sized,
+    trial,
+    wanted_inputs,
+)
 from engine.frontends.caffe.layer import Tensor
 from engine.frontends.caffe.net import read_net
 from engine.frontends.caffe.prototxt import MAX_BYTES, Message, Scalar, parse
@@ -27,11 +34,16 @@ from engine.frontends.caffe.weights import (
     Weights,
     read_caffemodel,
 )
-from engine.frontends.ends import left_out, read_file, require_once, unused_input
-from engine.frontends.loaded import Loaded, SourceInfo, digest
-from engine.frontends.source import LoadOptions, SourceModel
-from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
-from engine.frontends.typed_emitter import TypedEmitter
+from engine.frontends.emit import TypedEmitter
+from engine.frontends.ends import left_out, require_once, unused_input
+from engine.frontends.loaded import Loaded, SourceInfo, digest, read_file
+from engine.frontends.source import (
+    LoadOptions,
+    SourceLayer,
+    SourceModel,
+    SourceSummary,
+    SourceTensor,
+)
 from engine.graph.ir.naming import UniqueNames
 
 _MAX_WEIGHTS = (1 << 31) - 1  # protobuf's own limit

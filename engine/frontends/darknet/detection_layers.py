@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from engine.frontends.darknet.layer import Converter, Layer
+from engine.frontends.emit import refuse
 from engine.frontends.formula import Formula, apply, exp, sigmoid, where
-from engine.frontends.typed_emitter import refuse
 
 _MAX_ANCHORS = 1024
 _MAX_CLASSES = 1 << 20

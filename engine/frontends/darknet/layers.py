@@ -10,10 +10,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from engine.frontends.darknet.activations import activate, activation_of
 from engine.frontends.darknet.files import Blob
-from engine.frontends.darknet.layer import Converter, Layer, check_shape
-from engine.frontends.typed_emitter import refuse
+from engine.frontends.darknet.layer import Converter, Layer, activate, activation_of, check_shape
+from engine.frontends.emit import refuse
 
 _MAX_KERNEL = 1024
 

@@ -11,11 +11,9 @@ from engine.base.text import sanitize
 from engine.frontends.darknet.files import MAX_CFG, MAX_WEIGHTS, WeightsFile, read_cfg
 from engine.frontends.darknet.layer import INPUT
 from engine.frontends.darknet.network import INPUT_NAME, Network, read_network
-from engine.frontends.ends import read_file
-from engine.frontends.loaded import Loaded, SourceInfo
-from engine.frontends.source import SourceModel
-from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
-from engine.frontends.typed_emitter import TypedEmitter
+from engine.frontends.emit import TypedEmitter
+from engine.frontends.loaded import Loaded, SourceInfo, read_file
+from engine.frontends.source import SourceLayer, SourceModel, SourceSummary, SourceTensor
 
 
 def load(source: SourceModel, reporter: Reporter) -> Loaded:

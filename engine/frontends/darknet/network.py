@@ -13,10 +13,10 @@ from engine.frontends.darknet.files import Config, Section, WeightsFile
 from engine.frontends.darknet.layer import Layer, Net, UnknownShapeError, check_shape
 from engine.frontends.darknet.layers import COMPUTING
 from engine.frontends.darknet.routes import COMBINING
+from engine.frontends.emit import TypedEmitter, refuse
 from engine.frontends.ends import reached
 from engine.frontends.facts import reasons
 from engine.frontends.source import LoadOptions
-from engine.frontends.typed_emitter import TypedEmitter, refuse
 
 INPUT_NAME = "data"
 LAYERS = COMPUTING | COMBINING | HEADS
@@ -84,7 +84,7 @@ class Network:
             layer = layers[index]
             return [] if layer is None else converted((*layer.sources, layer.owner))
 
-        return reached(converted(ends), sources)
+        return set(reached(converted(ends), sources))
 
     def check_weights(self, needed: set[int]) -> list[Finding]:
         """Refuse weights that do not fit, as far as layers that are needed tell.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.frontends.darknet.activations import activation_of
-from engine.frontends.darknet.layer import Converter, Layer, Shape, check_shape
-from engine.frontends.typed_emitter import refuse
+from engine.frontends.darknet.layer import Converter, Layer, Shape, activation_of, check_shape
+from engine.frontends.emit import refuse
 
 _MAX_BRANCHES = 256
 _NORMALISATION_EPSILON = 1e-4

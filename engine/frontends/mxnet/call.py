@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from engine.base.text import sanitize
+from engine.frontends.emit import TypedEmitter, refuse
 from engine.frontends.formula import Formula
 from engine.frontends.mxnet.files import Node
-from engine.frontends.typed_emitter import TypedEmitter, refuse
 
 Value = str | np.ndarray
 """A tensor that is computed (its name), or an array that is known."""

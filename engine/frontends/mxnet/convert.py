@@ -11,13 +11,12 @@ import numpy as np
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize, shape_text
-from engine.frontends.ends import batch_fixed, input_size
+from engine.frontends.emit import TypedEmitter, refuse
+from engine.frontends.ends import batch_fixed, initial_array, input_size, require_entries
 from engine.frontends.facts import words
 from engine.frontends.mxnet.call import Call, Value
 from engine.frontends.mxnet.files import Node, Symbol
 from engine.frontends.mxnet.operators import CUT_HERE, DATA_INPUTS, OPERATORS
-from engine.frontends.option_checks import initial_array, require_entries
-from engine.frontends.typed_emitter import TypedEmitter, refuse
 
 _DTYPES = {"0": "float32", "3": "uint8", "4": "int32", "5": "int8", "6": "int64"}
 _KERNELS = words("Convolution Convolution_v1 Deconvolution Pooling Pooling_v1")

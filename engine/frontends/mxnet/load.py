@@ -11,8 +11,9 @@ from engine.base.errors import GraphError, SourceModelError
 from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.frontends.ends import left_out, reached, read_file, require_once
-from engine.frontends.loaded import Loaded, SourceInfo
+from engine.frontends.emit import TypedEmitter
+from engine.frontends.ends import left_out, reached, refuse_no_input, require_once
+from engine.frontends.loaded import Loaded, SourceInfo, read_file
 from engine.frontends.mxnet.convert import (
     Conversion,
     NetworkInput,
@@ -32,10 +33,7 @@ from engine.frontends.mxnet.files import (
     read_symbol,
 )
 from engine.frontends.mxnet.operators import WEIGHT_INPUTS
-from engine.frontends.option_checks import refuse_no_input
-from engine.frontends.source import SourceModel
-from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
-from engine.frontends.typed_emitter import TypedEmitter
+from engine.frontends.source import SourceLayer, SourceModel, SourceSummary, SourceTensor
 from engine.graph.ir import Graph
 
 Reference = tuple[int, int]
@@ -206,7 +204,8 @@ def _needed(
     def nodes_of(references: Iterable[Reference]) -> list[int]:
         return [reference[0] for reference in references if reference not in begin]
 
-    return reached(nodes_of(ends), lambda index: nodes_of(read_inputs(symbol.nodes[index])))
+    needed = reached(nodes_of(ends), lambda index: nodes_of(read_inputs(symbol.nodes[index])))
+    return set(needed)
 
 
 def _references(

@@ -13,8 +13,13 @@ import onnx
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.frontends.ends import batch_fixed, input_size
-from engine.frontends.option_checks import initial_values, refuse_no_input, require_entries
+from engine.frontends.ends import (
+    batch_fixed,
+    initial_values,
+    input_size,
+    refuse_no_input,
+    require_entries,
+)
 from engine.graph.ir.rewriting import refill
 
 Dim = int | str

@@ -20,10 +20,9 @@ from engine.frontends.onnx.axes import fix_inputs, input_dims, running_sizes
 from engine.frontends.onnx.canonicalize import canonicalize, unsupported
 from engine.frontends.onnx.control import is_structural
 from engine.frontends.onnx.details import SourceInspection
-from engine.frontends.onnx.extract import sort_nodes
 from engine.frontends.onnx.read import SourceFile, external_locations, read_onnx, told_files
-from engine.frontends.source import SourceModel
-from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
+from engine.frontends.onnx.tensors import sort_nodes
+from engine.frontends.source import SourceLayer, SourceModel, SourceSummary, SourceTensor
 from engine.graph.ir.custom import CustomOperators, assign_custom_domain
 from engine.graph.ir.graph import no_collection
 from engine.graph.ir.naming import OPSET

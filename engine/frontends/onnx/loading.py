@@ -14,15 +14,13 @@ import onnx_ir as ir
 from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.frontends.ends import unused_input
+from engine.frontends.ends import INITIAL_FORM, unused_input
 from engine.frontends.loaded import Loaded, SourceInfo, check_loaded, told_of
 from engine.frontends.onnx.axes import fix_inputs, running_sizes
 from engine.frontends.onnx.canonicalize import canonicalize, refuse_unsupported
-from engine.frontends.onnx.contrib import write_out
+from engine.frontends.onnx.contrib import complete, rewrite_for_ort, write_out
 from engine.frontends.onnx.control import expand
-from engine.frontends.onnx.extract import extract_subgraph, sort_nodes
 from engine.frontends.onnx.opset import needs_rewrite, rewrite_old_operators, to_pinned_opset
-from engine.frontends.onnx.ort_differences import complete, rewrite_for_ort
 from engine.frontends.onnx.read import (
     SourceFile,
     attach_mapped,
@@ -30,8 +28,7 @@ from engine.frontends.onnx.read import (
     read_onnx,
     told_files,
 )
-from engine.frontends.onnx.tensors import make_dense
-from engine.frontends.option_checks import INITIAL_FORM
+from engine.frontends.onnx.tensors import extract_subgraph, make_dense, sort_nodes
 from engine.frontends.source import SourceModel
 from engine.graph.ir.custom import CustomOperators, assign_custom_domain
 from engine.graph.ir.graph import Graph

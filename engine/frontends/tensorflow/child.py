@@ -31,7 +31,7 @@ from engine.frontends.tensorflow.prepare import (
     said,
 )
 from engine.frontends.tensorflow.rewrites import rewrite
-from engine.frontends.tensorflow.sizes import read_predef
+from engine.frontends.tensorflow.selection import read_predef
 from engine.frontends.tensorflow.unroll import has_control_flow, unroll
 
 _OPSET = 18

@@ -16,7 +16,8 @@ import tensorflow as tf
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import sanitize
-from engine.frontends.tensorflow.graphdef import reached, tensor_of
+from engine.frontends.ends import reached
+from engine.frontends.tensorflow.graphdef import tensor_of
 from engine.frontends.tensorflow.prepare import TF_ERRORS, NodeDef, imported
 from engine.graph.ir.folding import TooLargeError, fold
 

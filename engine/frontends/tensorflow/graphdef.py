@@ -7,7 +7,6 @@ tensor.proto, tensor_shape.proto, types.proto and function.proto.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,17 +95,6 @@ def tensor_of(name: str) -> tuple[str, int]:
     """Node and output number of a tensor name: ``x`` and ``x:0`` are the same."""
     node, colon, number = name.rpartition(":")
     return (node, int(number)) if colon and number.isdecimal() and node else (name, 0)
-
-
-def reached(starts: Iterable[str], following: Callable[[str], Iterable[str]]) -> list[str]:
-    """``starts`` and what follows from them, however far, each once."""
-    seen = dict.fromkeys(starts)
-    waiting = list(seen)
-    while waiting:
-        fresh = [name for name in dict.fromkeys(following(waiting.pop())) if name not in seen]
-        seen.update(dict.fromkeys(fresh))
-        waiting.extend(fresh)
-    return list(seen)
 
 
 def read_graph(path: Path) -> GraphFile:

@@ -14,9 +14,9 @@ from google.protobuf.message import DecodeError
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import sanitize, shape_text
-from engine.frontends.tensorflow.graphdef import reached, tensor_of
-from engine.frontends.tensorflow.selection import CONTROL_FLOW, refusal_of
-from engine.frontends.tensorflow.sizes import fixed_shape
+from engine.frontends.ends import reached
+from engine.frontends.tensorflow.graphdef import tensor_of
+from engine.frontends.tensorflow.selection import CONTROL_FLOW, fixed_shape, refusal_of
 
 NodeDef = Any
 """A message of TensorFlow, which comes without types."""

@@ -13,8 +13,7 @@ from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
 from engine.frontends.emit import Input, element_type
 from engine.frontends.formula import Formula
-from engine.frontends.tflite.options import RELU, RELU6, RELU_N1_TO_1, TANH
-from engine.frontends.tflite.schema import Operator
+from engine.frontends.tflite.schema import RELU, RELU6, RELU_N1_TO_1, TANH, Operator
 from engine.frontends.tflite.tensors import (
     FIRST,
     LAST,

@@ -16,12 +16,23 @@ from engine.base.text import did_you_mean, sanitize
 from engine.frontends.emit import element_type
 from engine.frontends.loaded import Loaded, SourceInfo, digest, told_of
 from engine.frontends.onnx.axes import fix_inputs
-from engine.frontends.source import LoadOptions, SourceModel
-from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
-from engine.frontends.tflite.convert import UNKNOWN, Converter, join_dilated
+from engine.frontends.source import (
+    LoadOptions,
+    SourceLayer,
+    SourceModel,
+    SourceSummary,
+    SourceTensor,
+)
+from engine.frontends.tflite.convert import (
+    UNKNOWN,
+    Converter,
+    State,
+    join_dilated,
+    state_findings,
+    with_states,
+)
 from engine.frontends.tflite.ops import TABLES
 from engine.frontends.tflite.schema import Model, Operator, Subgraph, Tensor, parse_model
-from engine.frontends.tflite.states import State, state_findings, with_states
 from engine.frontends.tflite.tensors import (
     FIRST,
     LAST,

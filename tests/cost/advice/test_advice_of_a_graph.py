@@ -15,8 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from engine.base.errors import UsageError
 from engine.cost.estimate import CostSettings, advice
 from engine.facts import chips
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 from engine.graph.ir import Graph, infer_shapes
 
 

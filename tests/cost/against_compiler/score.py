@@ -13,8 +13,7 @@ from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
 from engine.facts.npu import NpuDtype
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 from tests.cost.against_compiler.facts import Build, Row, graph_file
 from tests.cost.support import npu_of
 

@@ -11,8 +11,7 @@ import pytest
 
 from engine.cost.generation1.timing import DESIGNS, parameters
 from engine.cost.lowering.read import read_graph
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 from tests.cost.generation1.networks import figures
 
 

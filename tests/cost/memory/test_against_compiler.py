@@ -12,8 +12,7 @@ import pytest
 from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.memory import MemoryPlan, plan_memory
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 from tests.cost.against_compiler.facts import graph_file
 from tests.cost.support import npu_of
 

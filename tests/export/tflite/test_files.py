@@ -12,8 +12,7 @@ from tflite.Model import Model
 from engine.base.errors import UnsupportedOperatorError
 from engine.export.tflite import to_tflite
 from engine.export.tflite.writer import TfliteWriter
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.quantize import QuantizeSettings, calibrate, quantize

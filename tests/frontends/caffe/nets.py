@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 from engine.frontends.loaded import Loaded
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.graph.execute.session import Session

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
-from engine.frontends.find import find_source
-from engine.frontends.load import inspect_source, load_source
+from engine.frontends.load import find_source, inspect_source, load_source
 from tests.frontends.caffe.nets import (
     blob,
     caffemodel,

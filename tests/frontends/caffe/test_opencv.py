@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from engine.base.files import atomic_write
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 from engine.graph.execute.session import Session
 from tests.frontends.caffe.nets import caffemodel, floats, inputs, layer
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from engine.frontends.find import find_source
-from engine.frontends.load import inspect_source, load_source
+from engine.frontends.load import find_source, inspect_source, load_source
 from engine.frontends.loaded import Loaded
 from engine.frontends.onnx import load_onnx
 from engine.frontends.source import LoadOptions

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.frontends.darknet.files import read_cfg
-from engine.frontends.find import find_source
-from engine.frontends.load import inspect_source, load_source
+from engine.frontends.load import find_source, inspect_source, load_source
 from engine.frontends.source import LoadOptions
 from engine.graph.ir.verify import verify
 from tests.frontends.darknet.networks import HEADER, head, run, source

@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
-from engine.frontends.find import find_source
-from engine.frontends.load import inspect_source, load_source
+from engine.frontends.load import find_source, inspect_source, load_source
 from engine.frontends.mxnet.files import read_params
 from engine.frontends.source import LoadOptions
 from engine.graph.ir.verify import verify

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.helper import make_node as node
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
-from engine.frontends.find import find_source
+from engine.frontends.load import find_source
 from engine.frontends.onnx import inspect, load_onnx
 from engine.frontends.source import LoadOptions
 from engine.graph.execute import Session, ort

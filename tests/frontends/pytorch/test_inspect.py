@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import EngineError, SourceModelError
-from engine.frontends.find import find_source
-from engine.frontends.load import inspect_source
-from engine.frontends.summary import SourceSummary
+from engine.frontends.load import find_source, inspect_source
+from engine.frontends.source import SourceSummary
 from tests.frontends.pytorch.archives import FORMAT, STOP, net, row, table, tensor, write
 
 

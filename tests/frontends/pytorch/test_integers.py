@@ -13,8 +13,7 @@ import onnx
 import pytest
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 from engine.frontends.source import LoadOptions
 from engine.graph.execute import Session
 

@@ -12,8 +12,7 @@ import pytest
 
 from engine.base.errors import EngineError, SourceModelError, WorkerError
 from engine.frontends import converter_process
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 from engine.frontends.loaded import Loaded
 from engine.frontends.pytorch.pickles import Archive
 from engine.frontends.source import LoadOptions

@@ -20,8 +20,7 @@ from engine.base.errors import (
 from engine.base.events import NullReporter
 from engine.base.peers.limits import resident_bytes
 from engine.frontends import converter_process
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 from engine.frontends.pytorch import convert
 from engine.frontends.pytorch.inspect import inspect
 from engine.frontends.pytorch.pickles import Archive

@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.base.events import NullReporter
-from engine.frontends.find import find_source
+from engine.frontends.load import find_source
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.frontends.tensorflow import inspect, load
 from engine.frontends.tensorflow.graphdef import read_graph, tensor_of
-from engine.frontends.tensorflow.selection import SUPPORTED, refusal_of
-from engine.frontends.tensorflow.sizes import fixed_shape, read_predef
+from engine.frontends.tensorflow.selection import SUPPORTED, fixed_shape, read_predef, refusal_of
 from tests.frontends.tensorflow import wire
 from tests.safety import ends
 
@@ -82,7 +81,7 @@ def test_looking_imports_no_tensorflow(tmp_path: Path) -> None:
     path = tmp_path / "graph.pb"
     path.write_bytes(SMALL)
     code = (
-        "import sys; from engine.frontends.find import find_source;"
+        "import sys; from engine.frontends.load import find_source;"
         "from engine.frontends.load import inspect_source;"
         f"inspect_source(find_source({str(path)!r})); print('tensorflow' in sys.modules)"
     )

@@ -19,7 +19,7 @@ from engine.base.errors import (
 )
 from engine.base.events import NullReporter
 from engine.frontends import converter_process
-from engine.frontends.find import find_source
+from engine.frontends.load import find_source
 from engine.frontends.loaded import Loaded
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.frontends.tensorflow import load

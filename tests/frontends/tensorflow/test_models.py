@@ -12,7 +12,7 @@ import pytest
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.events import NullReporter
-from engine.frontends.find import find_source
+from engine.frontends.load import find_source
 from engine.frontends.loaded import Loaded
 from engine.frontends.source import LoadOptions
 from engine.frontends.tensorflow import load

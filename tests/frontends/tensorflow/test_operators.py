@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.base.events import NullReporter
-from engine.frontends.find import find_source
+from engine.frontends.load import find_source
 from engine.frontends.tensorflow import load
 from engine.frontends.tensorflow.selection import SUPPORTED
 from engine.graph.execute.session import Session

@@ -10,7 +10,7 @@ import pytest
 
 from engine.base.errors import SourceModelError
 from engine.base.events import NullReporter
-from engine.frontends.find import find_source
+from engine.frontends.load import find_source
 from engine.frontends.tensorflow import load
 
 pytestmark = [pytest.mark.long, pytest.mark.tensorflow, pytest.mark.usefixtures("installed")]

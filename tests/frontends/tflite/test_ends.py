@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
-from engine.frontends.find import find_source
-from engine.frontends.load import inspect_source
+from engine.frontends.load import find_source, inspect_source
 from tests.frontends.tflite.tflite_models import In, Writer, const, interpret, load_bytes, run
 
 _RNG = np.random.default_rng(41)

@@ -18,8 +18,7 @@ from engine.base.formats.flatbuffers import FlatBuffer, FlatError
 from engine.frontends.load import inspect_source, load_source
 from engine.frontends.sniff import Recognised
 from engine.frontends.source import SourceModel
-from engine.frontends.tflite.options import OPTIONS
-from engine.frontends.tflite.schema import parse_model
+from engine.frontends.tflite.schema import OPTIONS, parse_model
 from engine.graph.ir import verify
 from tests.frontends.tflite import op_cases, quant_cases, recurrent_cases
 from tests.frontends.tflite.tflite_models import (

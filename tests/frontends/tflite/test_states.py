@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from engine.base.errors import UnsupportedOperatorError
-from engine.frontends.find import find_source
-from engine.frontends.load import inspect_source
+from engine.frontends.load import find_source, inspect_source
 from engine.frontends.source import LoadOptions
 from engine.graph.execute import Session
 from tests.frontends.tflite.tflite_models import (

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 from engine.frontends.loaded import Loaded
 from engine.frontends.source import LoadOptions
 from engine.graph.execute.session import Session

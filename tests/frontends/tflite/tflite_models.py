@@ -12,11 +12,10 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from engine.frontends.find import find_source
-from engine.frontends.load import load_source
+from engine.frontends.load import find_source, load_source
 from engine.frontends.loaded import Loaded
 from engine.frontends.source import LoadOptions
-from engine.frontends.tflite.options import OPTIONS
+from engine.frontends.tflite.schema import OPTIONS
 from engine.graph.execute.session import Session
 from engine.graph.ir import verify
 

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from engine.frontends.caffe.layers import (
-    activations,
     arithmetic,
-    convolution,
     detection,
     normalisation,
-    pooling,
     recurrent,
     shapes,
+    windows,
 )
 from engine.frontends.facts import reasons
 
 __all__ = ["LAYERS", "REFUSED"]
 
 LAYERS = {
-    **activations.LAYERS,
     **arithmetic.LAYERS,
-    **convolution.LAYERS,
     **detection.LAYERS,
     **normalisation.LAYERS,
-    **pooling.LAYERS,
     **recurrent.LAYERS,
     **shapes.LAYERS,
+    **windows.LAYERS,
 }
 """Layer type -> the function that converts it."""
 

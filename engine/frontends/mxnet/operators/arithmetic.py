@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 
+from engine.frontends.emit import refuse
 from engine.frontends.facts import words
 from engine.frontends.formula import Formula, apply, clip, exp, floor, sqrt, where
 from engine.frontends.mxnet.call import Call, Converter, Result, named, renamed
-from engine.frontends.typed_emitter import refuse
 
 
 # --------------------------------------------------------------------------------- formulas

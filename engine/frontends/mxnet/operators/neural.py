@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.frontends.emit import Window
+from engine.frontends.emit import Window, refuse
 from engine.frontends.mxnet.call import Call, Converter, Result, named, renamed
-from engine.frontends.typed_emitter import refuse
 
 _CHANNELS_FIRST = ("NCW", "NCHW", "NCDHW")
 _MAX_KERNEL = 4096

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from engine.frontends.emit import refuse
 from engine.frontends.mxnet.call import Call, Converter, Result, Value
-from engine.frontends.typed_emitter import refuse
 
 # mode -> ONNX operator, gates, and the order of MXNet's gates as ONNX wants them:
 # LSTM i f g o -> i o f c; GRU r z n -> z r h

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
+from engine.frontends.emit import refuse
 from engine.frontends.mxnet.call import Call, Result, named
 from engine.frontends.mxnet.operators.shaping import image_shape
-from engine.frontends.typed_emitter import refuse
 
 _MAX_SCALE = 1 << 10
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from engine.frontends.emit import refuse
 from engine.frontends.mxnet.call import Call, Converter, Result, Value, named, renamed
-from engine.frontends.typed_emitter import refuse
 
 _FAR = 1 << 62
 

@@ -10,6 +10,7 @@ import onnx
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize, shape_text
+from engine.frontends.ends import INITIAL_FORM
 from engine.frontends.onnx.control.expander import (
     Expander,
     Scope,
@@ -18,7 +19,6 @@ from engine.frontends.onnx.control.expander import (
     Value,
     handles,
 )
-from engine.frontends.option_checks import INITIAL_FORM
 from engine.graph.ir.rewriting import attribute
 
 

@@ -15,8 +15,7 @@ import numpy as np
 from engine.base.findings import Finding
 from engine.frontends.emit import Window
 from engine.frontends.tflite.layer import Handler, Layer
-from engine.frontends.tflite.options import VALID, same_pads
-from engine.frontends.tflite.schema import Quantization
+from engine.frontends.tflite.schema import VALID, Quantization, same_pads
 from engine.frontends.tflite.tensors import FIRST, LAST, Value
 
 _C_SAME = 1  # kTfLitePaddingSame: the options of a custom operator are the runtime's own

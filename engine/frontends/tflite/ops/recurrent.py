@@ -16,7 +16,7 @@ from engine.base.findings import Finding
 from engine.frontends.emit import Input
 from engine.frontends.formula import Formula, apply, clip, sigmoid, tanh
 from engine.frontends.tflite.layer import Handler, Layer
-from engine.frontends.tflite.options import RELU, TANH
+from engine.frontends.tflite.schema import RELU, TANH
 from engine.frontends.tflite.tensors import Value
 
 _MAX_STEPS = 1024

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.frontends import typed_emitter
-from engine.frontends.typed_emitter import MisfitError, TypedEmitter
+from engine.frontends import emit
+from engine.frontends.emit import MisfitError, TypedEmitter
 
 
 @pytest.mark.parametrize("keeps", [True, False])
@@ -45,7 +45,7 @@ WINDOW = st.fixed_dictionaries(
 @st.composite
 def nodes(draw: st.DrawFn) -> tuple[str, list[tuple[int, ...]], dict[str, Any]]:
     """An operator that has a rule, shapes that often fit it, attributes."""
-    op = draw(st.sampled_from(sorted(typed_emitter._RULES)))
+    op = draw(st.sampled_from(sorted(emit._RULES)))
     x = draw(SIDES)
     if op in ("Add", "Div", "Mul", "Sub"):
         other = draw(st.one_of(SIDES, st.just(x), st.just((1,) * len(x)), st.just(x[1:])))
