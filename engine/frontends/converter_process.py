@@ -90,16 +90,6 @@ FRAMEWORKS: dict[str, Converter] = {
 }
 
 
-@dataclass(frozen=True)
-class _Order:
-    """What a child is asked for: plain data for its ``convert``, and what it may use for that."""
-
-    request: JsonObject
-    seconds: float
-    growth: int
-    reads: tuple[str, ...]
-
-
 class _Converter:
     """A child process, and the folder that it may write in."""
 
@@ -119,7 +109,7 @@ class _Converter:
             let_go(self.folder)
             raise
 
-    def ask(self, order: _Order, out: Path, reporter: Reporter) -> Message:
+    def ask(self, order: Message, out: Path, reporter: Reporter) -> Message:
         """Send a request and wait for its answer, looking after the child meanwhile.
 
         Raises:
@@ -129,7 +119,7 @@ class _Converter:
             JobCancelledError: as ``reporter`` says.
         """
         words, pid = self.kind.words, self.child.process.pid
-        seconds, growth = order.seconds, order.growth
+        seconds, growth = order["seconds"], order["growth"]
         ceiling = max(resident_bytes(pid), self.kind.resident) + growth
         deadline = time.monotonic() + seconds
 
@@ -152,7 +142,7 @@ class _Converter:
 
         peer = self.child.peer
         try:
-            return peer.wait(peer.request("convert", {**vars(order), "out": str(out)}), look)
+            return peer.wait(peer.request("convert", {**order, "out": str(out)}), look)
         except PeerEndedError:
             if not peer.fault:
                 raise
@@ -212,7 +202,12 @@ def convert(
         JobCancelledError: the user cancelled.
     """
     require(framework)
-    order = _Order(dict(request), seconds, growth, tuple(str(path.resolve()) for path in reads))
+    order: Message = {
+        "request": dict(request),
+        "seconds": seconds,
+        "growth": growth,
+        "reads": [str(path.resolve()) for path in reads],
+    }
     folders: list[Path] = []
     try:
         with _turn(framework, reporter):
@@ -271,7 +266,7 @@ def _turn(framework: str, reporter: Reporter) -> Iterator[None]:
         lock.release()
 
 
-def _asked(framework: str, order: _Order, reporter: Reporter, folders: list[Path]) -> Message:
+def _asked(framework: str, order: Message, reporter: Reporter, folders: list[Path]) -> Message:
     """The answer of the child; ``folders`` gets those that it may have written in."""
     kind = FRAMEWORKS[framework]
     converter, warm = _converter_of(framework, reporter)

@@ -199,6 +199,16 @@ class Emitter:
         graph.node.extend(nodes)
         graph.initializer.extend(constants)
 
+    def proto(self) -> onnx.ModelProto:
+        """The model as it stands, its weights inside; neither typed nor checked."""
+        self._import_domains()
+        self._proto.graph.initializer.extend(self._weights.values())
+        return self._proto
+
+    def _import_domains(self) -> None:
+        for domain, version in self._domains.items():
+            self._proto.opset_import.add(domain=domain, version=version)
+
     def finish(
         self,
         source: str,
@@ -216,8 +226,7 @@ class Emitter:
             SourceModelError: the result is no valid graph, or an unknown name was asked for.
         """
         proto, weights = self._proto, self._weights
-        for domain, version in self._domains.items():
-            proto.opset_import.add(domain=domain, version=version)
+        self._import_domains()
         with told_of(source):
             if inputs is not None or outputs is not None:
                 proto.graph.initializer.extend(weights.values())

@@ -78,7 +78,7 @@ def write_by_layers(
         recorder = _Recorder(fed)
         result = recorder.run(module, plan.signature.pack(sample))
         results = [tensor for _, tensor in leaves(result)]
-        model = recorder.graph.model(fed, list(zip(outputs, results, strict=True)))
+        model = recorder.graph.model(list(zip(outputs, results, strict=True)))
         whole_file = model.SerializeToString(deterministic=True)
         digest = hashlib.sha256(whole_file).hexdigest()
         if not first:  # nothing else in it may come of the numbers that are fed

@@ -6,20 +6,18 @@ reads a ``DequantizeLinear`` of it. Imported in the child process only: it needs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
 import torch
-from onnx import helper, numpy_helper
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
+from engine.frontends.emit import Emitter
 
-_OPSET = 17
-_IR = 8
 _KINDS = {torch.quint8: "uint8", torch.qint8: "int8"}
 
 
@@ -80,13 +78,11 @@ class IntegerGraph:
     def __init__(self) -> None:
         self.given: dict[str, np.ndarray] = {}
         self.operators: dict[str, str] = {}
-        self._nodes: list[onnx.NodeProto] = []
-        self._constants: dict[str, onnx.TensorProto] = {}
+        self._emit = Emitter("integers")
         self._names: dict[int, str] = {}
         self._stored: dict[str, Stored] = {}
         self._real: dict[str, str] = {}
         self._kept: list[torch.Tensor] = []  # so that no other tensor gets the number of one
-        self._count = 0
 
     def knows(self, tensor: torch.Tensor) -> bool:
         """Whether it depends on an input; what does not is a constant."""
@@ -94,7 +90,8 @@ class IntegerGraph:
 
     def feed(self, tensor: torch.Tensor, name: str) -> None:
         """Say that a tensor is an input of the graph."""
-        self._know(tensor, name)
+        array = tensor.numpy()
+        self._know(tensor, self._emit.input(name, array.shape, array.dtype.name))
 
     def hide(self, tensor: torch.Tensor) -> None:
         """Say that a tensor depends on an input and has no form here."""
@@ -139,11 +136,9 @@ class IntegerGraph:
         return self.nodes(kind, 1, *inputs, **attributes)[0]
 
     def nodes(self, kind: str, outputs: int, *inputs: Any, **attributes: Any) -> list[str]:
-        """Add a node of several outputs; their names."""
-        names = [self._name(kind.lower()) for _ in range(outputs)]
+        """Add a node of several outputs; their names, none of which an output of a model has."""
         read = [self._input(value) for value in inputs]
-        self._nodes.append(helper.make_node(kind, read, names, self._name(kind), **attributes))
-        return names
+        return self._emit.nodes(kind, read, [f"layer/{kind.lower()}"] * outputs, **attributes)
 
     def _input(self, value: Any) -> str:
         if isinstance(value, str):
@@ -157,9 +152,7 @@ class IntegerGraph:
 
     def constant(self, array: np.ndarray, what: str = "constant") -> str:
         """Add a constant."""
-        name = self._name(what)
-        self._constants[name] = numpy_helper.from_array(np.asarray(array, order="C"), name)
-        return name
+        return self._emit.constant(np.asarray(array), f"layer/{what}")
 
     def give(self, tensor: torch.Tensor, real: str, operator: str) -> None:
         """Say that a tensor of torch is what a node computes, quantized where the tensor is.
@@ -179,26 +172,12 @@ class IntegerGraph:
         self.operators[name] = operator
         self._know(tensor, name)
 
-    def model(
-        self, inputs: Mapping[str, torch.Tensor], outputs: Sequence[tuple[str, torch.Tensor]]
-    ) -> onnx.ModelProto:
-        """The finished model.
-
-        Args:
-            inputs: name -> tensor that was fed.
-            outputs: name of the file, and the tensor that it is.
-        """
+    def model(self, outputs: Sequence[tuple[str, torch.Tensor]]) -> onnx.ModelProto:
+        """The finished model; ``outputs`` are their names, and the tensors that they are."""
         for name, tensor in outputs:
-            self._nodes.append(helper.make_node("Identity", [self.real(tensor)], [name], name))
-        graph = helper.make_graph(
-            self._nodes,
-            "integers",
-            [_info(name, tensor.numpy()) for name, tensor in inputs.items()],
-            [_info(name, _numbers(tensor)) for name, tensor in outputs],
-            list(self._constants.values()),
-        )
-        opsets = [helper.make_opsetid("", _OPSET)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=_IR)
+            kind = "float32" if tensor.is_quantized else tensor.detach().numpy().dtype.name
+            self._emit.output(self._emit.node("Identity", [self.real(tensor)], name), kind)
+        return self._emit.proto()
 
     def _constant_of(self, tensor: torch.Tensor) -> str:
         if tensor.is_quantized:
@@ -214,21 +193,6 @@ class IntegerGraph:
         self._names[id(tensor)] = name
         self._kept.append(tensor)
 
-    def _name(self, what: str) -> str:
-        self._count += 1
-        return f"{what}_{self._count}"
-
 
 def _along(stored: Stored) -> dict[str, int]:
     return {"axis": stored.axis} if stored.scale.ndim else {}
-
-
-def _numbers(tensor: torch.Tensor) -> np.ndarray:
-    plain = tensor.dequantize() if tensor.is_quantized else tensor
-    array: np.ndarray = plain.detach().contiguous().numpy()
-    return array
-
-
-def _info(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
-    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-    return helper.make_tensor_value_info(name, kind, array.shape)

@@ -256,7 +256,7 @@ def _adaptive(g: IntegerGraph, a: Given, out: torch.Tensor) -> str:
 
 def _mean(g: IntegerGraph, a: Given, out: torch.Tensor) -> str:
     axes = list(a.get("dim") or range(_first(a).dim()))
-    return g.node("ReduceMean", _first(a), axes=axes, keepdims=int(a["keepdim"]))
+    return g.node("ReduceMean", _first(a), axes, keepdims=int(a["keepdim"]))
 
 
 def _resize(mode: str) -> Rule:

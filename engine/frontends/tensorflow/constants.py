@@ -143,83 +143,44 @@ class Items:
 Value = str | Items
 
 
-class ListWriter:
-    """Does what operators on lists do, and writes the few nodes that they need.
+@dataclass(frozen=True)
+class ListCall:
+    """One run of an operator on lists, which may write the few nodes that it needs.
 
-    Args:
+    Attributes:
         nodes: of the new graph, by name.
         constants: values of its tensors.
+        node: as the source has it.
+        inputs: its values in the new graph.
+        name: for the node that takes its place, where there is one.
     """
 
-    def __init__(self, nodes: dict[str, NodeDef], constants: Constants) -> None:
-        self._nodes = nodes
-        self._constants = constants
+    nodes: dict[str, NodeDef]
+    constants: Constants
+    node: NodeDef
+    inputs: tuple[Value, ...]
+    name: str
 
-    def run(self, node: Any, inputs: Sequence[Value], name: str) -> list[Value]:
-        """The outputs of an operator on lists.
-
-        Args:
-            node: as the source has it.
-            inputs: its values in the new graph.
-            name: for the node that takes its place, where there is one.
+    def run(self) -> list[Value]:
+        """The outputs.
 
         Raises:
             UnsupportedOperatorError: inputs decide a place or a length, or nothing was written
                 where it reads.
         """
-        return LIST_OPERATORS[node.op](self, _Call(node, tuple(inputs), name))
+        return LIST_OPERATORS[self.node.op](self)
 
-    def integer(self, call: _Call, number: int) -> int:
+    def integer(self, number: int) -> int:
         """The value of an input that must be a constant."""
-        return int(self.integers(call, number).reshape(-1)[0])
+        return int(self.integers(number).reshape(-1)[0])
 
-    def integers(self, call: _Call, number: int) -> np.ndarray:
+    def integers(self, number: int) -> np.ndarray:
         """The values of an input that must be a constant."""
-        tensor = call.inputs[number]
-        value = self._constants.value(tensor) if isinstance(tensor, str) else None
+        tensor = self.inputs[number]
+        value = self.constants.value(tensor) if isinstance(tensor, str) else None
         if value is None or value.size == 0 or value.size > _MAX_ELEMENTS:
-            raise call.refusal("its place or length is decided by the data")
+            raise self.refusal("its place or length is decided by the data")
         return value
-
-    def split(self, call: _Call, tensor: Value) -> Items:
-        """A tensor as a list along its first axis."""
-        if not isinstance(tensor, str):
-            raise call.refusal("it reads a list as if it were a tensor")
-        shape = self._constants.shape(tensor)
-        if not shape or shape[0] is None or shape[0] > _MAX_ELEMENTS:
-            raise call.refusal("the length of its tensor is not known")
-        node = call.make("Unpack", [tensor])
-        node.attr["num"].i = shape[0]
-        node.attr["axis"].i = 0
-        self._nodes[node.name] = node
-        return Items(tuple(f"{node.name}:{i}" if i else node.name for i in range(shape[0])))
-
-    def join(self, call: _Call, elements: Sequence[str | None]) -> list[Value]:
-        """A list as a tensor along a new first axis."""
-        if not elements or None in elements:
-            raise call.refusal("it reads an element that was never written")
-        node = call.make("Pack", [e for e in elements if e is not None])
-        node.attr["N"].i = len(elements)
-        node.attr["axis"].i = 0
-        self._nodes[node.name] = node
-        return [node.name]
-
-    def number(self, call: _Call, value: int) -> list[Value]:
-        """An int32 constant."""
-        node = tf.compat.v1.NodeDef(name=call.name, op="Const")
-        node.attr["dtype"].type = tf.int32.as_datatype_enum
-        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tf.int32))
-        self._nodes[node.name] = node
-        return [node.name]
-
-
-@dataclass(frozen=True)
-class _Call:
-    """One run of an operator on lists."""
-
-    node: Any
-    inputs: tuple[Value, ...]
-    name: str
 
     def items(self, number: int) -> Items:
         """An input that is a list."""
@@ -243,16 +204,46 @@ class _Call:
             raise self.refusal("it puts a list into a list")
         return operand
 
-    def make(self, op: str, inputs: Sequence[str]) -> Any:
-        """A node of the new graph with the elements' type."""
+    def split(self, tensor: Value) -> Items:
+        """A tensor as a list along its first axis."""
+        if not isinstance(tensor, str):
+            raise self.refusal("it reads a list as if it were a tensor")
+        shape = self.constants.shape(tensor)
+        if not shape or shape[0] is None or shape[0] > _MAX_ELEMENTS:
+            raise self.refusal("the length of its tensor is not known")
+        name = self._write("Unpack", [tensor], num=shape[0], axis=0)
+        return Items(tuple(f"{name}:{i}" if i else name for i in range(shape[0])))
+
+    def join(self, elements: Sequence[str | None]) -> list[Value]:
+        """A list as a tensor along a new first axis."""
+        if not elements or None in elements:
+            raise self.refusal("it reads an element that was never written")
+        return [
+            self._write("Pack", [e for e in elements if e is not None], N=len(elements), axis=0)
+        ]
+
+    def number(self, value: int) -> list[Value]:
+        """An int32 constant."""
+        node = tf.compat.v1.NodeDef(name=self.name, op="Const")
+        node.attr["dtype"].type = tf.int32.as_datatype_enum
+        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tf.int32))
+        self.nodes[node.name] = node
+        return [node.name]
+
+    def _write(self, op: str, inputs: Sequence[str], **numbers: int) -> str:
+        """A node of the new graph with the elements' type; its name."""
         node = tf.compat.v1.NodeDef(name=self.name, op=op, input=inputs)
         kinds = [
             self.node.attr[k].type for k in ("element_dtype", "dtype", "T") if k in self.node.attr
         ]
         node.attr["T"].type = kinds[0] if kinds else tf.float32.as_datatype_enum
-        return node
+        for name, number in numbers.items():
+            node.attr[name].i = number
+        self.nodes[node.name] = node
+        return self.name
 
     def refusal(self, why: str) -> UnsupportedOperatorError:
+        """The error for a use of lists that constants do not decide."""
         return UnsupportedOperatorError(
             f"Node {sanitize(self.node.name)!r} is a {self.node.op}, and {why}.",
             cause="Loops are written out; that needs lists whose use constants decide.",
@@ -260,9 +251,12 @@ class _Call:
         )
 
 
-def _reserve(number: int) -> Callable[[ListWriter, _Call], list[Value]]:
-    def run(writer: ListWriter, call: _Call) -> list[Value]:
-        length = writer.integer(call, number)
+_ListOperator = Callable[[ListCall], list[Value]]
+
+
+def _reserve(number: int) -> _ListOperator:
+    def run(call: ListCall) -> list[Value]:
+        length = call.integer(number)
         if not 0 <= length <= _MAX_ELEMENTS:
             raise SourceModelError(
                 f"Node {sanitize(call.node.name)!r} makes a list of {length} tensors.",
@@ -275,9 +269,9 @@ def _reserve(number: int) -> Callable[[ListWriter, _Call], list[Value]]:
     return run
 
 
-def _write(items: int, place: int, value: int) -> Callable[[ListWriter, _Call], list[Value]]:
-    def run(writer: ListWriter, call: _Call) -> list[Value]:
-        where, elements = writer.integer(call, place), call.items(items)
+def _write(items: int, place: int, value: int) -> _ListOperator:
+    def run(call: ListCall) -> list[Value]:
+        where, elements = call.integer(place), call.items(items)
         if not 0 <= where < len(elements.elements):
             raise call.refusal(f"it writes element {where} of {len(elements.elements)}")
         return [elements.put(where, call.tensor(value))]
@@ -285,37 +279,36 @@ def _write(items: int, place: int, value: int) -> Callable[[ListWriter, _Call], 
     return run
 
 
-def _read(items: int, place: int) -> Callable[[ListWriter, _Call], list[Value]]:
-    return lambda writer, call: [call.element(items, writer.integer(call, place))]
+def _read(items: int, place: int) -> _ListOperator:
+    return lambda call: [call.element(items, call.integer(place))]
 
 
-def _length(items: int) -> Callable[[ListWriter, _Call], list[Value]]:
-    return lambda writer, call: writer.number(call, len(call.items(items).elements))
+def _length(items: int) -> _ListOperator:
+    return lambda call: call.number(len(call.items(items).elements))
 
 
-def _scatter(writer: ListWriter, call: _Call) -> list[Value]:
+def _scatter(call: ListCall) -> list[Value]:
     elements = call.items(3)
-    parts = writer.split(call, call.inputs[2]).elements
-    for place, part in zip(writer.integers(call, 1).reshape(-1), parts, strict=False):
+    parts = call.split(call.inputs[2]).elements
+    for place, part in zip(call.integers(1).reshape(-1), parts, strict=False):
         if part is None or not 0 <= place < len(elements.elements):
             raise call.refusal(f"it writes element {place} of {len(elements.elements)}")
         elements = elements.put(int(place), part)
     return [elements]
 
 
-def _gather(writer: ListWriter, call: _Call) -> list[Value]:
-    places = writer.integers(call, 1).reshape(-1)
-    return writer.join(call, [call.element(2, int(place)) for place in places])
+def _gather(call: ListCall) -> list[Value]:
+    return call.join([call.element(2, int(place)) for place in call.integers(1).reshape(-1)])
 
 
-LIST_OPERATORS: dict[str, Callable[[ListWriter, _Call], list[Value]]] = {
-    "EmptyTensorList": lambda _writer, _call: [Items(())],
+LIST_OPERATORS: dict[str, _ListOperator] = {
+    "EmptyTensorList": lambda _call: [Items(())],
     "TensorListReserve": _reserve(1),
-    "TensorListFromTensor": lambda writer, call: [writer.split(call, call.inputs[0])],
+    "TensorListFromTensor": lambda call: [call.split(call.inputs[0])],
     "TensorListGetItem": _read(0, 1),
     "TensorListSetItem": _write(0, 1, 2),
-    "TensorListPushBack": lambda _writer, call: [Items((*call.items(0).elements, call.tensor(1)))],
-    "TensorListStack": lambda writer, call: writer.join(call, call.items(0).elements),
+    "TensorListPushBack": lambda call: [Items((*call.items(0).elements, call.tensor(1)))],
+    "TensorListStack": lambda call: call.join(call.items(0).elements),
     "TensorListLength": _length(0),
     "TensorArrayV3": _reserve(0),
     "TensorArrayReadV3": _read(2, 1),

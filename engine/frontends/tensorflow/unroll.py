@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import sanitize
-from engine.frontends.tensorflow.constants import LIST_OPERATORS, Constants, ListWriter, Value
+from engine.frontends.tensorflow.constants import LIST_OPERATORS, Constants, ListCall, Value
 from engine.frontends.tensorflow.graphdef import tensor_of
 from engine.frontends.tensorflow.prepare import NodeDef
 from engine.frontends.tensorflow.selection import CONTROL_FLOW, DROPPED
@@ -157,7 +157,6 @@ class _Run:
         self._plan = _plan(self._nodes)
         self.made: dict[str, NodeDef] = {}
         self._constants = Constants(self.made, graph.versions)
-        self._lists = ListWriter(self.made, self._constants)
         self._values: dict[tuple[str, Trips], _Outputs] = {}
         self._last: dict[tuple[Frame, Trips], int] = {}
 
@@ -230,7 +229,7 @@ class _Run:
         inside = bool(trips) and node.op != "Const"
         name = f"{node.name}/trip_{'_'.join(map(str, trips))}" if inside else node.name
         if node.op in LIST_OPERATORS:
-            return list(self._lists.run(node, inputs, name))
+            return list(ListCall(self.made, self._constants, node, tuple(inputs), name).run())
         texts = [value for value in inputs if isinstance(value, str)]
         if node.op == "Identity" and (inside or not texts):
             return list(inputs)

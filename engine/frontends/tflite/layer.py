@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
-from engine.frontends.emit import Input, element_type
+from engine.frontends.emit import Input
 from engine.frontends.formula import Formula
 from engine.frontends.tflite.schema import RELU, RELU6, RELU_N1_TO_1, TANH, Operator
 from engine.frontends.tflite.tensors import (
@@ -159,11 +159,6 @@ class Layer:
         )
 
     # ------------------------------------------------------------------------------ writing
-
-    @staticmethod
-    def emit_type(dtype: str) -> int:
-        """ONNX's number of an element type, for Cast."""
-        return element_type(dtype)
 
     def node(self, op: str, inputs: Sequence[Input], name: str = "", **attributes: Any) -> str:
         """A node; its output's name."""

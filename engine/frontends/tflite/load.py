@@ -14,6 +14,7 @@ from engine.base.files import read_bounded
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
 from engine.frontends.emit import element_type
+from engine.frontends.ends import require_once, unused_input
 from engine.frontends.loaded import Loaded, SourceInfo, digest, told_of
 from engine.frontends.onnx.axes import fix_inputs
 from engine.frontends.source import (
@@ -152,11 +153,8 @@ def _chosen(
                 f"The model has no computed tensor {sanitize(name)!r}, which {what} names.",
                 remedy=did_you_mean(name, known) or "Look tensor names up in the graph view.",
             )
-        if known[name] in chosen:
-            raise SourceModelError(
-                f"{sanitize(name)!r} is listed twice in {what}.", remedy="List each tensor once."
-            )
         chosen.append(known[name])
+    require_once(what, names, chosen)
     return tuple(chosen)
 
 
@@ -259,17 +257,7 @@ def _notes(
     model: Model, graph: Subgraph, ends: Ends, operators: Sequence[Operator]
 ) -> list[Finding]:
     read = {index for operator in operators for index in operator.inputs} | set(ends.outputs)
-    findings = [
-        Finding(
-            code="unused-input",
-            severity="warning",
-            where=sanitize(graph.tensors[index].name),
-            what=f"No output needs the input {sanitize(graph.tensors[index].name)!r}.",
-            remedy="Leave it out of 'inputs'.",
-        )
-        for index in ends.inputs
-        if index not in read
-    ]
+    findings = [unused_input(graph.tensors[i].name) for i in ends.inputs if i not in read]
     hybrid = sum(_is_hybrid(graph, operator) for operator in operators)
     if hybrid:
         findings.append(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.base.findings import Finding
+from engine.frontends.emit import element_type
 from engine.frontends.facts import words
 from engine.frontends.formula import Formula, apply, floor, sqrt, where
 from engine.frontends.tflite.layer import Handler, Layer
@@ -189,7 +190,7 @@ def _cast(layer: Layer) -> None:
     stored = layer.stored(0, layout)
     value = layer.output(0, layer.input(0).shape)
     name = layer.tensors.name_for(value, layout)
-    value.forms[layout] = layer.node("Cast", [stored], name, to=layer.emit_type(value.dtype))
+    value.forms[layout] = layer.node("Cast", [stored], name, to=element_type(value.dtype))
 
 
 def _quantize(layer: Layer) -> None:
@@ -213,7 +214,7 @@ def _dequantize(layer: Layer) -> None:
     layout = layer.layout(0)
     value = layer.output(0, x.shape)
     if x.quant is None:
-        kind = layer.emit_type("float32")
+        kind = element_type("float32")
         layer.write(value, "Cast", [layer.stored(0, layout)], layout, to=kind)
         return
     # with the name that the source gives to the real numbers
@@ -253,9 +254,9 @@ def _bucketize(layer: Layer) -> None:
         raise ValueError("it has no boundaries")
     column = layer.node("Unsqueeze", [layer.real(0), [-1]])
     if x.dtype != "float32":
-        column = layer.node("Cast", [column], to=layer.emit_type("float32"))
+        column = layer.node("Cast", [column], to=element_type("float32"))
     passed = layer.node("GreaterOrEqual", [column, bounds])
-    ones = layer.node("Cast", [passed], to=layer.emit_type("int32"))
+    ones = layer.node("Cast", [passed], to=element_type("int32"))
     layer.result("ReduceSum", [ones, [-1]], x.shape, keepdims=0)
 
 

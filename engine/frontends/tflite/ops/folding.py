@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.frontends.emit import element_type
 from engine.frontends.tflite.layer import Layer
 from engine.frontends.tflite.ops.shape_ops import new_shape, strided_ranges
 from engine.graph.ir.folding import LARGEST, fold
@@ -140,7 +141,7 @@ FOLDS: dict[str, Fold] = {
     "BROADCAST_ARGS": _plain(
         lambda _layer, sizes: [np.array(np.broadcast_shapes(*(tuple(a.tolist()) for a in sizes)))]
     ),
-    "CAST": _onnx("Cast", to=lambda layer, _arrays: layer.emit_type(layer.dtype())),
+    "CAST": _onnx("Cast", to=lambda layer, _arrays: element_type(layer.dtype())),
     "CONCATENATION": _onnx("Concat", axis=_option("axis")),
     "FILL": _onnx(
         "ConstantOfShape", lambda _layer, arrays: arrays[:1], value=lambda _layer, arrays: arrays[1]

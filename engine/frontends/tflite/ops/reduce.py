@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.frontends.emit import element_type
 from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.ops.shape_ops import placed
 from engine.frontends.tflite.tensors import FIRST, LAST, checked_constant
@@ -50,11 +51,11 @@ def _logical(op: str) -> Handler:
 
     def handler(layer: Layer) -> None:
         axes, shape = _axes(layer)
-        numbers = layer.node("Cast", [layer.stored(0)], to=layer.emit_type("int32"))
+        numbers = layer.node("Cast", [layer.stored(0)], to=element_type("int32"))
         keep = layer.int_option("keep_dims")
         if axes:
             numbers = layer.node(op, [numbers, axes], keepdims=keep)
-        layer.result("Cast", [numbers], shape, to=layer.emit_type("bool"))
+        layer.result("Cast", [numbers], shape, to=element_type("bool"))
 
     return handler
 
@@ -68,7 +69,7 @@ def _arg(op: str) -> Handler:
         layout = layer.layout(0) if axis == x.rank - 1 else LAST
         where = placed(axis, x.rank, layout)
         index = layer.node(op, [layer.real(0, layout)], axis=where, keepdims=0)
-        layer.result("Cast", [index], shape, to=layer.emit_type(layer.dtype()))
+        layer.result("Cast", [index], shape, to=element_type(layer.dtype()))
 
     return handler
 
@@ -86,7 +87,7 @@ def _top_k(layer: Layer) -> None:
         axis=-1,
     )
     layer.result("Identity", [values], shape)
-    layer.result("Cast", [places], shape, index=1, to=layer.emit_type(layer.dtype(1)))
+    layer.result("Cast", [places], shape, index=1, to=element_type(layer.dtype(1)))
 
 
 def _cumsum(layer: Layer) -> None:
@@ -144,7 +145,7 @@ def _zeros(layer: Layer, shape: list[int], value: float, kind: str) -> str:
 def _scatter_nd(layer: Layer) -> None:
     """SCATTER_ND: updates to the same place are added."""
     updates, shape = layer.input(1), layer.ints(2, "shape")
-    places = layer.node("Cast", [layer.stored(0)], to=layer.emit_type("int64"))
+    places = layer.node("Cast", [layer.stored(0)], to=element_type("int64"))
     start = _zeros(layer, shape, 0, updates.dtype)
     layer.result("ScatterND", [start, places, layer.stored(1)], shape, reduction="add")
 
@@ -176,7 +177,7 @@ def _sparse_to_dense(layer: Layer) -> None:
     shape = layer.ints(1, "shape")
     rows = values.count if values.rank == 0 and places.rank < 2 else None
     indices = layer.part(places, [places.count // len(shape), len(shape)])
-    column = layer.node("Cast", [layer.tensors.stored(indices)], to=layer.emit_type("int64"))
+    column = layer.node("Cast", [layer.tensors.stored(indices)], to=element_type("int64"))
     base = layer.node("Expand", [layer.tensors.stored(layer.part(layer.input(3), [])), shape])
     count = indices.shape[0]
     stored = layer.stored(2)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.frontends.emit import Input
+from engine.frontends.emit import Input, element_type
 from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.tensors import FIRST, LAST, checked_constant, to_first
 
@@ -288,7 +288,7 @@ def _int64(layer: Layer, index: int) -> str:
     stored = layer.stored(index)
     if value.dtype == "int64":
         return stored
-    return layer.node("Cast", [stored], to=layer.emit_type("int64"))
+    return layer.node("Cast", [stored], to=element_type("int64"))
 
 
 def _gather_nd(layer: Layer) -> None:
