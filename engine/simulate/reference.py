@@ -72,8 +72,9 @@ def _results(
 ) -> Iterator[tuple[np.ndarray, tuple[str, QuantParams]]]:
     """Of each quantized output the exact result, clamped, and the output."""
     operands = [_operand(layer, index, values) for index in range(len(layer.node.inputs))]
-    compute = _RULES.get(layer.node.op_type, _by_onnx)
-    for result, output in zip(compute(layer, operands), layer.outputs, strict=False):
+    rule = _RULES.get(layer.node.op_type)
+    results = _by_onnx(layer, operands) if rule is None else [rule(layer, operands)]
+    for result, output in zip(results, layer.outputs, strict=False):
         if output is not None:
             yield reduce(_clamp, layer.clamps, result), output
 
@@ -146,7 +147,7 @@ def _clamp(value: np.ndarray, node: ir.Node) -> np.ndarray:
     return value
 
 
-Rule = Callable[[QuantizedLayer, list[_Operand | None]], list[np.ndarray]]
+Rule = Callable[[QuantizedLayer, list[_Operand | None]], np.ndarray]
 
 
 def _given(operands: list[_Operand | None], index: int) -> _Operand:
@@ -168,13 +169,13 @@ def _channel_scale(weight: _Operand, rank: int, axis: int) -> np.ndarray | float
     return np.asarray(weight.scale.reshape(shape))
 
 
-def _conv(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+def _conv(layer: QuantizedLayer, operands: list[_Operand | None]) -> np.ndarray:
     data, weight = _given(operands, 0), _given(operands, 1)
     transposed = layer.node.op_type == "ConvTranspose"
     sums = (conv_transpose if transposed else conv)(layer.node, data.steps, weight.steps)
     shape = (1, -1) + (1,) * (sums.ndim - 2)
     scale = float(data.scale) * _channel_scale(weight, sums.ndim, 1)
-    return [_biased(layer, operands, sums, scale, shape)]
+    return _biased(layer, operands, sums, scale, shape)
 
 
 def _biased(
@@ -194,60 +195,52 @@ def _biased(
     return np.asarray(sums * scale + bias.real.reshape(shape))
 
 
-def _gemm(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+def _gemm(layer: QuantizedLayer, operands: list[_Operand | None]) -> np.ndarray:
     left, right = _given(operands, 0), _given(operands, 1)
     flip = layer.node.attributes.get_int
     a = left.steps.T if flip("transA", 0) else left.steps
     b = right.steps.T if flip("transB", 0) else right.steps
     scale = float(left.scale) * _channel_scale(right, 2, 1)
-    return [_biased(layer, operands, a @ b, scale, (1, -1))]
+    return _biased(layer, operands, a @ b, scale, (1, -1))
 
 
-def _matmul(_layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+def _matmul(_layer: QuantizedLayer, operands: list[_Operand | None]) -> np.ndarray:
     left, right = _given(operands, 0), _given(operands, 1)
     sums = np.matmul(left.steps, right.steps)
-    return [sums * (float(left.scale) * _channel_scale(right, sums.ndim, sums.ndim - 1))]
+    scale = float(left.scale) * _channel_scale(right, sums.ndim, sums.ndim - 1)
+    return np.asarray(sums * scale)
 
 
-def _add(_layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
-    return [_given(operands, 0).real + _given(operands, 1).real]
-
-
-def _mul(_layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+def _mul(_layer: QuantizedLayer, operands: list[_Operand | None]) -> np.ndarray:
     left, right = _given(operands, 0), _given(operands, 1)
-    return [(left.steps * right.steps) * (left.scale * right.scale)]
+    return np.asarray((left.steps * right.steps) * (left.scale * right.scale))
 
 
-def _sigmoid(_layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
-    with np.errstate(over="ignore"):  # exp gives infinity, the quotient the right 0
-        return [1.0 / (1.0 + np.exp(-_given(operands, 0).real))]
-
-
-def _leaky_relu(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
-    real = _given(operands, 0).real
-    return [np.where(real >= 0, real, real * layer.node.attributes.get_float("alpha", 0.01))]
-
-
-def _global_average(_layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
-    data = _given(operands, 0)
-    axes = tuple(range(2, data.steps.ndim))
-    count = int(np.prod([data.steps.shape[axis] for axis in axes]))
-    return [data.steps.sum(axis=axes, keepdims=True) * (float(data.scale) / count)]
-
-
-def _average(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
-    data = _given(operands, 0)
-    return [avg_pool(layer.node, data.steps) * float(data.scale)]
-
-
-def _max_pool(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
-    data = _given(operands, 0)
-    return [max_pool(layer.node, data.steps) * float(data.scale)]
-
-
-def _concat(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+def _concat(layer: QuantizedLayer, operands: list[_Operand | None]) -> np.ndarray:
     parts = [operand.real for operand in operands if operand is not None]
-    return [np.concatenate(parts, axis=layer.node.attributes.get_int("axis", 0))]
+    return np.concatenate(parts, axis=layer.node.attributes.get_int("axis", 0))
+
+
+def _of_one(function: Callable[[ir.Node, _Operand], np.ndarray]) -> Rule:
+    """The rule of an operator of one input."""
+    return lambda layer, operands: function(layer.node, _given(operands, 0))
+
+
+def _sigmoid(_node: ir.Node, data: _Operand) -> np.ndarray:
+    with np.errstate(over="ignore"):  # exp gives infinity, the quotient the right 0
+        return np.asarray(1.0 / (1.0 + np.exp(-data.real)))
+
+
+def _leaky_relu(node: ir.Node, data: _Operand) -> np.ndarray:
+    slope = node.attributes.get_float("alpha", 0.01)
+    return np.where(data.real >= 0, data.real, data.real * slope)
+
+
+def _global_average(_node: ir.Node, data: _Operand) -> np.ndarray:
+    axes = tuple(range(2, data.steps.ndim))
+    count = int(np.prod(data.steps.shape[2:]))
+    sums = data.steps.sum(axis=axes, keepdims=True)
+    return np.asarray(sums * (float(data.scale) / count))
 
 
 def _by_onnx(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
@@ -286,12 +279,12 @@ _RULES: dict[str, Rule] = {
     "ConvTranspose": _conv,
     "Gemm": _gemm,
     "MatMul": _matmul,
-    "Add": _add,
+    "Add": lambda _, operands: _given(operands, 0).real + _given(operands, 1).real,
     "Mul": _mul,
-    "Sigmoid": _sigmoid,
-    "LeakyRelu": _leaky_relu,
-    "GlobalAveragePool": _global_average,
-    "AveragePool": _average,
-    "MaxPool": _max_pool,
+    "Sigmoid": _of_one(_sigmoid),
+    "LeakyRelu": _of_one(_leaky_relu),
+    "GlobalAveragePool": _of_one(_global_average),
+    "AveragePool": _of_one(lambda node, x: avg_pool(node, x.steps) * float(x.scale)),
+    "MaxPool": _of_one(lambda node, x: max_pool(node, x.steps) * float(x.scale)),
     "Concat": _concat,
 }

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
+from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Window
 
 _TABLES = (
     *("ExSwish", "HardSwish", "HardSigmoid", "Softplus", "Sigmoid", "ExGelu", "ExMish"),
     *("Swish", "Gelu", "Mish", "Tanh", "Elu"),
 )
 
+
+_Shapes = dict[str, tuple[int, ...]]
+"""Tensors by name, with the shape that they would have."""
 
 TimeOf = Callable[[Lowered], Sequence[float]]
 """Milliseconds of each layer, in their order."""
@@ -72,22 +75,17 @@ def as_depthwise(lowered: Lowered, layers: Iterable[int]) -> Lowered:
 
 def with_whole_groups(lowered: Lowered, layers: Iterable[int], group: int) -> Lowered:
     """Joins of channels whose parts have whole groups of them."""
-    program: list[LoweredLayer] = []
-    tensors: dict[str, LoweredTensor] = {}
-    for at in layers:
-        layer = lowered.layers[at]
-        names, count = {}, 0
+
+    def change(layer: LoweredLayer) -> tuple[LoweredLayer, _Shapes, int]:
+        shapes: _Shapes = {}
         for name in layer.inputs:
-            part = lowered.tensors[name]
-            channels = -(-part.shape[1] // group) * group
-            count += channels
-            names[name] = _renamed(tensors, part, (part.shape[0], channels, *part.shape[2:]), at)
-        out = lowered.tensors[layer.outputs[0]]
-        shape = (out.shape[0], count, *out.shape[2:])
-        outputs = (_renamed(tensors, out, shape, at),)
-        inputs = tuple(names[tensor] for tensor in layer.inputs)
-        program.append(replace(layer, inputs=inputs, outputs=outputs))
-    return _changed(lowered, program, tensors)
+            batch, channels, *size = lowered.shape(name)
+            shapes[name] = (batch, -(-channels // group) * group, *size)
+        count = sum(shapes[name][1] for name in layer.inputs)
+        (batch, _, *size) = lowered.shape(layer.outputs[0])
+        return layer, {**shapes, layer.outputs[0]: (batch, count, *size)}, 1
+
+    return _reshaped(lowered, layers, change)
 
 
 def with_relu(lowered: Lowered, layers: Iterable[int]) -> Lowered:
@@ -112,45 +110,38 @@ def with_output_channels(
     lowered: Lowered, layers: Iterable[int], channels: Callable[[int], int]
 ) -> Lowered:
     """Convolutions with another number of output channels; what reads them stays."""
-    program: list[LoweredLayer] = []
-    tensors: dict[str, LoweredTensor] = {}
-    for at in layers:
-        layer = lowered.layers[at]
-        out = lowered.tensors[layer.outputs[0]]
-        count = channels(out.shape[1])
-        names = {}
-        for name in layer.consts:
-            const = lowered.tensors.get(name)
-            if const is not None and const.shape and const.shape[0] == out.shape[1]:
-                names[name] = _renamed(tensors, const, (count, *const.shape[1:]), at)
-        shape = (out.shape[0], count, *out.shape[2:])
-        names[out.name] = _renamed(tensors, out, shape, at)
-        program.append(_renamed_layer(layer, names))
-    return _changed(lowered, program, tensors)
+
+    def change(layer: LoweredLayer) -> tuple[LoweredLayer, _Shapes, int]:
+        out = layer.outputs[0]
+        batch, before, *size = lowered.shape(out)
+        count = channels(before)
+        shapes: _Shapes = {
+            name: (count, *lowered.shape(name)[1:])
+            for name in layer.consts
+            if lowered.shape(name)[:1] == (before,)
+        }
+        return layer, {**shapes, out: (batch, count, *size)}, 1
+
+    return _reshaped(lowered, layers, change)
 
 
 def with_kernels(lowered: Lowered, layers: Iterable[int], most: int = 3) -> Lowered:
     """Convolutions with kernels of at most ``most``; with 3, as many in a row as see as much."""
-    program: list[LoweredLayer] = []
-    tensors: dict[str, LoweredTensor] = {}
-    for at in layers:
-        layer = lowered.layers[at]
-        window = layer.window
-        if window is None:
-            continue
+
+    def change(layer: LoweredLayer) -> tuple[LoweredLayer, _Shapes, int]:
+        window = layer.window or Window()
         kernel = (min(window.kernel[0], most), min(window.kernel[1], most))
-        names = {}
-        for name in layer.consts:
-            const = lowered.tensors.get(name)
-            if const is not None and len(const.shape) == 4:
-                names[name] = _renamed(tensors, const, (*const.shape[:2], *kernel), at)
-        smaller = replace(
-            _renamed_layer(layer, names),
-            window=replace(window, kernel=kernel, dilations=(1, 1)),
-        )
+        shapes: _Shapes = {
+            name: (*lowered.shape(name)[:2], *kernel)
+            for name in layer.consts
+            if len(lowered.shape(name)) == 4
+        }
         times = (max(window.kernel) - 1) // 2 if most == 3 else 1
-        program += [smaller] * times
-    return _changed(lowered, program, tensors)
+        smaller = replace(window, kernel=kernel, dilations=(1, 1))
+        return replace(layer, window=smaller), shapes, times
+
+    windowed = [at for at in layers if lowered.layers[at].window is not None]
+    return _reshaped(lowered, windowed, change)
 
 
 def as_int8(lowered: Lowered, layers: Iterable[int]) -> Lowered:
@@ -173,20 +164,25 @@ def _changed(
     return replace(lowered, layers=tuple(layers), tensors={**lowered.tensors, **tensors})
 
 
-def _renamed(
-    tensors: dict[str, LoweredTensor], tensor: LoweredTensor, shape: tuple[int, ...], at: int
-) -> str:
-    name = f"{tensor.name}/changed{at}"
-    tensors[name] = replace(tensor, name=name, shape=shape)
-    return name
-
-
-def _renamed_layer(layer: LoweredLayer, names: Mapping[str, str]) -> LoweredLayer:
-    return replace(
-        layer,
-        consts=tuple(names.get(tensor, tensor) for tensor in layer.consts),
-        outputs=tuple(names.get(tensor, tensor) for tensor in layer.outputs),
-    )
+def _reshaped(
+    lowered: Lowered,
+    layers: Iterable[int],
+    change: Callable[[LoweredLayer], tuple[LoweredLayer, _Shapes, int]],
+) -> Lowered:
+    """Layers alone as ``change`` makes them: over tensors of other shapes, and how many times."""
+    program: list[LoweredLayer] = []
+    tensors: dict[str, LoweredTensor] = {}
+    for at in layers:
+        layer, shapes, times = change(lowered.layers[at])
+        names = {name: f"{name}/changed{at}" for name in shapes}
+        for name, other in names.items():
+            tensors[other] = replace(lowered.tensors[name], name=other, shape=shapes[name])
+        inputs, consts, outputs = (
+            tuple(names.get(name, name) for name in own)
+            for own in (layer.inputs, layer.consts, layer.outputs)
+        )
+        program += [replace(layer, inputs=inputs, consts=consts, outputs=outputs)] * times
+    return _changed(lowered, program, tensors)
 
 
 TIPS1 = "Trouble Shooting 1.4.0, 6.1"

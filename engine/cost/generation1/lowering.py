@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from engine.base.plain import JsonValue
 from engine.cost.cycles import Cycles
 from engine.cost.lowered import Lowered, LoweredLayer, Node, Tensor, Window
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.lower import frozen_graph, frozen_layer
+from engine.cost.lowering.lower import frozen_graph, frozen_layer, window_of
 from engine.facts.npu import NpuDtype
 from engine.wire.cost import MemoryCost, TensorSpan
 
@@ -26,9 +25,6 @@ FREE = frozenset({"Identity", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqu
 """Operators that only give a tensor another name or shape."""
 
 _GATES = {"Sigmoid": "Swish", "HardSigmoid": "HardSwish"}
-_WINDOWED = frozenset(
-    {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "GlobalAveragePool"}
-)
 _FOLLOWERS = ({"BatchNormalization": ""}, {"Relu": "Relu", "Clip": "Clip"}, {"MaxPool": "MaxPool"})
 """What a convolution computes with it, in order, and how it is printed behind it."""
 
@@ -61,7 +57,7 @@ def lower_generation1(
         elif node.op in _GATES:
             _fuse_gate(work, node)
     own = layer_dtypes or {}
-    layers = [frozen_layer(node, work, own, dtype, _window(work, node)) for node in work.nodes]
+    layers = [frozen_layer(node, work, own, dtype) for node in work.nodes]
 
     def dtype_of(name: str, tensor: Tensor) -> str:
         computed = tensor.dtype.startswith("float") and not tensor.const
@@ -98,7 +94,7 @@ def _fuse_followers(graph: LoweringGraph, node: Node, bits: int) -> None:
         if reader is None or reader.op not in printed:
             continue
         if reader.op == "MaxPool":
-            shape, window = graph.shape(reader.inputs[0]), _window(graph, reader)
+            shape, window = graph.shape(reader.inputs[0]), window_of(reader, graph)
             if len(shape) != 4 or window is None or not fuses_pool(window, *shape[2:], bits):
                 continue
         graph.absorb(node, reader, fused=printed[reader.op])
@@ -114,38 +110,6 @@ def _fuse_gate(graph: LoweringGraph, node: Node) -> None:
     if sorted(reader.inputs) == sorted([*node.inputs, *node.outputs]):
         graph.absorb(node, reader)
         node.op = _GATES[node.op]
-
-
-def _window(graph: LoweringGraph, node: Node) -> Window | None:
-    if node.kind not in _WINDOWED:
-        return None
-    shape = graph.shape(node.inputs[0])
-    if node.kind.startswith("Global"):
-        return Window(kernel=_two(shape[2:]))
-    weight = graph.shape(node.inputs[1]) if len(node.inputs) > 1 else ()
-    return Window(
-        kernel=_two(node.ints("kernel_shape") or weight[2:]),
-        strides=_two(node.ints("strides")),
-        pads=_pads(node.ints("pads"), node.attributes.get("auto_pad")),
-        dilations=_two(node.ints("dilations")),
-        group=max(1, node.int("group", 1)),
-    )
-
-
-def _two(values: tuple[int, ...]) -> tuple[int, int]:
-    """Height and width; a one-dimensional window has height 1."""
-    if len(values) == 1:
-        return 1, max(1, values[0])
-    return (max(1, values[0]), max(1, values[1])) if len(values) >= 2 else (1, 1)
-
-
-def _pads(values: tuple[int, ...], auto: JsonValue) -> tuple[int, int, int, int]:
-    if len(values) == 4:
-        return values[0], values[1], values[2], values[3]
-    if len(values) == 2:
-        return 0, values[0], 0, values[1]
-    # what SAME comes to is not needed: only whether there is a pad
-    return (0, 0, 1, 1) if isinstance(auto, str) and auto.startswith("SAME") else (0, 0, 0, 0)
 
 
 # What a layer has to do, in the terms of the time model: MACs, bytes, channels, elements.

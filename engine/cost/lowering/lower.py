@@ -225,7 +225,6 @@ def _frozen(work: LoweringGraph, context: Context) -> Lowered:
             work,
             context.layer_dtypes,
             context.dtype,
-            _window(node, work),
             int4=context.int4 and has_int4(node),
         )
         for node in work.nodes
@@ -276,7 +275,6 @@ def frozen_layer(
     work: LoweringGraph,
     layer_dtypes: Mapping[str, NpuDtype],
     dtype: NpuDtype,
-    window: Window | None,
     *,
     int4: bool = False,
 ) -> LoweredLayer:
@@ -287,7 +285,6 @@ def frozen_layer(
         work: the graph.
         layer_dtypes: source node -> dtype of the layers that have another one than the model's.
         dtype: of the model.
-        window: of a convolution or pool.
         int4: whether its weight has 4 bits.
     """
     own = (layer_dtypes[name] for name in node.sources if name in layer_dtypes)
@@ -302,7 +299,7 @@ def frozen_layer(
         target="CPU" if node.target == "CPU" else "none" if node.target == "none" else "NPU",
         reason=node.reason,
         remedy=node.remedy,
-        window=window,
+        window=window_of(node, work),
         depthwise=bool(node.attributes.get("depthwise")),
         sources=node.sources,
         late_bias=bool(node.attributes.get("late_bias")),
@@ -312,29 +309,34 @@ def frozen_layer(
     )
 
 
-def _window(node: Node, work: LoweringGraph) -> Window | None:
+def window_of(node: Node, work: LoweringGraph) -> Window | None:
+    """The window of a convolution or pool; one of a single dimension has a height of 1."""
     convolution = node.kind in ("Conv", "ConvTranspose")
     if not convolution and not node.kind.endswith("Pool"):
         return None
+    if node.kind.startswith("Global"):
+        return Window(kernel=_two(work.shape(node.inputs[0])[2:]))
     weight = work.shape(node.inputs[1]) if convolution and len(node.inputs) > 1 else ()
-    kernel = weight[2:4] if len(weight) == 4 else node.ints("kernel_shape", (1, 1))
+    pads = node.ints("pads")
+    if len(pads) == 2:
+        pads = (0, pads[0], 0, pads[1])
+    elif len(pads) != 4:
+        # what SAME comes to is not needed: only whether there is a pad
+        same = str(node.attributes.get("auto_pad", "")).startswith("SAME")
+        pads = (0, 0, 1, 1) if same else (0, 0, 0, 0)
     return Window(
-        kernel=_pair(kernel),
-        strides=_pair(node.ints("strides", (1, 1))),
-        pads=_four(node.ints("pads", (0, 0, 0, 0))),
-        dilations=_pair(node.ints("dilations", (1, 1))),
-        group=node.int("group", 1),
+        kernel=_two(weight[2:] or node.ints("kernel_shape")),
+        strides=_two(node.ints("strides")),
+        pads=(pads[0], pads[1], pads[2], pads[3]),
+        dilations=_two(node.ints("dilations")),
+        group=max(1, node.int("group", 1)),
     )
 
 
-def _pair(values: tuple[int, ...]) -> tuple[int, int]:
-    return (values[0], values[1]) if len(values) == 2 else (values[0] if values else 1, 1)
-
-
-def _four(values: tuple[int, ...]) -> tuple[int, int, int, int]:
-    if len(values) == 4:
-        return (values[0], values[1], values[2], values[3])
-    return (values[0], 0, values[1], 0) if len(values) == 2 else (0, 0, 0, 0)
+def _two(values: tuple[int, ...]) -> tuple[int, int]:
+    """Height and width, of which a single one is the width."""
+    height, width = (1, 1, *values)[-2:] if len(values) < 2 else values[:2]
+    return max(1, height), max(1, width)
 
 
 def _end(op: str, name: str, work: LoweringGraph, context: Context) -> LoweredLayer:

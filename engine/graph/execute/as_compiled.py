@@ -25,7 +25,7 @@ import onnx_ir as ir
 from engine.graph.execute.float16_layers import gelus
 from engine.graph.ir import Graph, params_of
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import add_constant, constant_of
+from engine.graph.ir.spec import add_constant, array_of, new_node, new_value, only_reader
 
 FUSING_LEVEL = 3
 """The ``optimization_level`` from which the compiler fuses."""
@@ -81,7 +81,7 @@ def as_compiled(graph: Graph) -> Graph:
         _give_scale(copy, copy.node(name), scale)
     for name in names:
         quantize = copy.node(name)
-        dequantize = _only_reader(quantize.outputs[0])
+        dequantize = only_reader(quantize.outputs[0])
         source = quantize.inputs[0]
         if dequantize is None or source is None:
             continue
@@ -114,15 +114,15 @@ def _bias_as_sum(quantize: ir.Node, steps: Mapping[str, np.ndarray]) -> np.ndarr
         quantize: the rounding.
         steps: of weights that are rounded anew, by the product that reads them.
     """
-    source, dequantize = quantize.inputs[0], _only_reader(quantize.outputs[0])
+    source, dequantize = quantize.inputs[0], only_reader(quantize.outputs[0])
     product = None if source is None else source.producer()
-    add = None if dequantize is None else _only_reader(dequantize.outputs[0])
+    add = None if dequantize is None else only_reader(dequantize.outputs[0])
     bias = None if product is None or add is None else bias_of(product, add)
     if product is None or bias is None:
         return None
     nodes = [None if value is None else value.producer() for value in (*product.inputs[:2], bias)]
     params = [params_of(node) for node in nodes if node and node.op_type == "DequantizeLinear"]
-    old = None if nodes[2] is None else constant_of(nodes[2].inputs[0])
+    old = None if nodes[2] is None else array_of(nodes[2].inputs[0])
     if len(params) < len(nodes) or None in params or old is None:
         return None
     source_scale, scales, bias_scales = (
@@ -130,7 +130,7 @@ def _bias_as_sum(quantize: ir.Node, steps: Mapping[str, np.ndarray]) -> np.ndarr
     )
     zeros = np.array(params[2].zero_point if params[2] else (0,), np.float32)
     step = source_scale * steps.get(product.name or "", scales)
-    sums = (old.numpy().astype(np.float32) - zeros) * bias_scales
+    sums = (old.astype(np.float32) - zeros) * bias_scales
     return np.asarray(np.rint(sums / step) * step, np.float32)
 
 
@@ -141,8 +141,8 @@ def _folded_factor(quantize: ir.Node) -> tuple[str, np.ndarray, np.ndarray] | No
     So weights of zero points 0 lose up to half a step more. Many of them lie on an edge of the new
     steps, so the precision of each operation tells.
     """
-    dequantize = _only_reader(quantize.outputs[0])
-    reader = None if dequantize is None else _only_reader(dequantize.outputs[0])
+    dequantize = only_reader(quantize.outputs[0])
+    reader = None if dequantize is None else only_reader(dequantize.outputs[0])
     node = None if quantize.inputs[0] is None else quantize.inputs[0].producer()
     if reader is None or not _scales(reader):
         return None
@@ -151,12 +151,12 @@ def _folded_factor(quantize: ir.Node) -> tuple[str, np.ndarray, np.ndarray] | No
         node = sources[0] if len(sources) == 1 else None
     weight = None if node is None or node.inputs[1] is None else node.inputs[1].producer()
     params = None if weight is None else params_of(weight)
-    stored = None if weight is None else constant_of(weight.inputs[0])
+    stored = None if weight is None else array_of(weight.inputs[0])
     if node is None or params is None or stored is None or params.dtype != "int8":
         return None
     scale = np.array(params.scale, np.float32)
     zero = np.array(params.zero_point, np.float32)
-    array = (stored.numpy().astype(np.float32) - zero) * scale
+    array = (stored.astype(np.float32) - zero) * scale
     axis = tuple(range(array.ndim - 1)) if len(scale) > 1 else None
     low = array.min(axis=axis, keepdims=True, initial=0).astype(np.float64)
     high = array.max(axis=axis, keepdims=True, initial=0)
@@ -207,12 +207,8 @@ def _round_operand(graph: ir.Graph, product: ir.Node, names: UniqueNames) -> Non
         ("QuantizeLinear", ir.DataType.INT8),
         ("DequantizeLinear", ir.DataType.FLOAT),
     ):
-        out = ir.Value(
-            name=names.claim(f"{name}/{op}_output"), type=ir.TensorType(dtype), shape=value.shape
-        )
-        rounding = ir.Node(
-            "", op, [value, *params], outputs=[out], name=names.claim(f"{name}/{op}")
-        )
+        out = new_value(names.claim(f"{name}/{op}_output"), dtype, value.shape)
+        rounding = new_node(op, [value, *params], out, names.claim(f"{name}/{op}"))
         graph.insert_before(product, rounding)
         value = out
     product.replace_input_with(operand, value)
@@ -226,7 +222,7 @@ def _is_turned(product: ir.Node) -> bool:
     node: ir.Node | None = product
     transposed = False
     while node is not None:
-        node = _only_reader(node.outputs[0])
+        node = only_reader(node.outputs[0])
         if node is None or node.op_type not in _THROUGH:
             break
         transposed |= node.op_type == "Transpose"
@@ -239,10 +235,10 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
     joined: set[ir.Node] = set()
     parts = gelus(graph)
     for node in _depth_first(graph):
-        quantize = _only_reader(node.outputs[0]) if node.outputs else None
+        quantize = only_reader(node.outputs[0]) if node.outputs else None
         if quantize is None or quantize.op_type != "QuantizeLinear":
             continue
-        dequantize = _only_reader(quantize.outputs[0])
+        dequantize = only_reader(quantize.outputs[0])
         if dequantize is None or dequantize.op_type != "DequantizeLinear":
             continue
         value = dequantize.outputs[0]
@@ -308,8 +304,8 @@ def _table_readers(graph: Graph) -> Iterator[tuple[ir.Node, ir.Node]]:
         writer = None if before is None else before.producer()
         if quantize is None or writer is None or writer.op_type in _KEEPING or quantize in fused:
             continue
-        alone = _only_reader(writer.outputs[0]) and _only_reader(quantize.outputs[0])
-        if alone and _only_reader(node.inputs[0]):
+        alone = only_reader(writer.outputs[0]) and only_reader(quantize.outputs[0])
+        if alone and only_reader(node.inputs[0]):
             yield quantize, node
 
 
@@ -345,11 +341,11 @@ def _other_sigmoids(graph: Graph) -> list[tuple[ir.Node, float]]:
     sigmoids = []
     for node in graph.nodes:
         source = node.inputs[0].producer() if node.op_type == "Sigmoid" and node.inputs[0] else None
-        after = _only_reader(node.outputs[0]) if source is not None else None
+        after = only_reader(node.outputs[0]) if source is not None else None
         if source is None or source.op_type != "DequantizeLinear" or after is None:
             continue
         params = params_of(after) if after.op_type == "QuantizeLinear" else None
-        dequantize = None if params is None else _only_reader(after.outputs[0])
+        dequantize = None if params is None else only_reader(after.outputs[0])
         if params is None or params.dtype != "int8" or len(params.scale) != 1:
             continue
         if dequantize is not None and _gates(node, dequantize.outputs[0]):
@@ -364,15 +360,12 @@ def _other_sigmoids(graph: Graph) -> list[tuple[ir.Node, float]]:
 
 def _give_scale(graph: Graph, sigmoid: ir.Node, factors: float) -> None:
     """Give the results of a Sigmoid the compiler's scale, also behind what only moves them."""
-    first = _only_reader(sigmoid.outputs[0])
+    first = only_reader(sigmoid.outputs[0])
     old = None if first is None else _scale(first)
     if first is None or old is None:
         return
     name = f"{sigmoid.name}/compiled_scale"
-    tensor = ir.Tensor(np.array(factors, np.float32), name=name)
-    scale = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape([]))
-    scale.const_value = tensor
-    graph.model.graph.register_initializer(scale)
+    scale = add_constant(graph.model.graph, name, np.array(factors, np.float32))
     waiting = [first]
     while waiting:
         quantize = waiting.pop()
@@ -382,15 +375,14 @@ def _give_scale(graph: Graph, sigmoid: ir.Node, factors: float) -> None:
                 continue
             use.node.replace_input_with(1, scale)
             for reader in (dequantize_use.node for dequantize_use in use.node.outputs[0].uses()):
-                after = _only_reader(reader.outputs[0]) if reader.op_type in _MOVES else None
+                after = only_reader(reader.outputs[0]) if reader.op_type in _MOVES else None
                 if after is not None and after.op_type == "QuantizeLinear" and _scale(after) == old:
                     waiting.append(after)
 
 
 def _scale(node: ir.Node) -> float | None:
     """The only scale of a Q or DQ node."""
-    tensor = None if node.inputs[1] is None else ir.convenience.get_const_tensor(node.inputs[1])
-    array = None if tensor is None else tensor.numpy()
+    array = array_of(node.inputs[1])
     return float(array) if array is not None and array.ndim == 0 else None
 
 
@@ -451,11 +443,6 @@ def bias_of(node: ir.Node, reader: ir.Node) -> ir.Value | None:
         return None
     row = [*(1 for _ in list(shape)[:-1]), out[-1]]
     return constants[0] if list(shape) == row else None
-
-
-def _only_reader(value: ir.Value) -> ir.Node | None:
-    nodes = [use.node for use in value.uses()]
-    return nodes[0] if len(nodes) == 1 and not value.is_graph_output() else None
 
 
 def _adds(node: ir.Node) -> bool:

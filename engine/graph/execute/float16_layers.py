@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from engine.graph.ir import Graph, infer_shapes
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import add_constant, constant_of
+from engine.graph.ir.spec import add_constant, array_of, new_node, new_value
 
 _PAIR = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _FREE = _PAIR | {
@@ -62,8 +62,8 @@ def gelus(graph: Graph) -> dict[ir.Node, set[ir.Node]]:
     """
     gelus_by_end = {}
     for node in graph.nodes:
-        half = constant_of(node.inputs[1]) if node.op_type == "Mul" else None
-        if half is None or half.size != 1 or half.numpy().item() != 0.5 or not _is_rounded(node):
+        half = array_of(node.inputs[1]) if node.op_type == "Mul" else None
+        if half is None or half.size != 1 or half.item() != 0.5 or not _is_rounded(node):
             continue
         parts: set[ir.Node] = {node}
         ends: set[ir.Node | None] = set()
@@ -87,8 +87,8 @@ def gelus(graph: Graph) -> dict[ir.Node, set[ir.Node]]:
 
 
 def _by_root(part: ir.Node) -> bool:
-    divisor = constant_of(part.inputs[1]) if part.op_type == "Div" else None
-    return divisor is not None and divisor.size == 1 and divisor.numpy().item() == _ROOT
+    divisor = array_of(part.inputs[1]) if part.op_type == "Div" else None
+    return divisor is not None and divisor.size == 1 and divisor.item() == _ROOT
 
 
 def _keeps_axes(mean: ir.Node) -> bool:
@@ -232,10 +232,10 @@ class _Halves:
 
     def multiply(self, node: ir.Node) -> None:
         """Divide by a constant as the compiler does: times its reciprocal."""
-        divisor = constant_of(node.inputs[1])
-        if divisor is None or not np.all(divisor.numpy()):
+        divisor = array_of(node.inputs[1])
+        if divisor is None or not np.all(divisor):
             return
-        factor = np.asarray(1 / divisor.numpy(), np.float32)
+        factor = np.asarray(1 / divisor, np.float32)
         constant = add_constant(self._graph, self._names.claim(f"{node.name}/factor"), factor)
         node.op_type = "Mul"
         node.replace_input_with(1, constant)
@@ -246,10 +246,10 @@ class _Halves:
         Of 512 values one result in 900 is another one of float16 where they are added in lanes;
         so asked of five lengths, toolkit 2.3.2, each equal in every bit.
         """
-        x, axes = node.inputs[0], constant_of(node.inputs[1]) if len(node.inputs) == 2 else None
+        x, axes = node.inputs[0], array_of(node.inputs[1]) if len(node.inputs) == 2 else None
         if x is None or x.shape is None or axes is None or not isinstance(x.shape[-1], int):
             return
-        if axes.numpy().tolist() not in ([-1], [len(x.shape) - 1]) or not _keeps_axes(node):
+        if axes.tolist() not in ([-1], [len(x.shape) - 1]) or not _keeps_axes(node):
             return
 
         def number(value: int | list[int], hint: str) -> ir.Value:
@@ -271,8 +271,8 @@ class _Halves:
         self, op: str, inputs: list[ir.Value], shape: ir.Shape, *, before: ir.Node
     ) -> ir.Value:
         name = self._names.claim(f"{before.name}/{op}")
-        out = ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=shape)
-        node = ir.Node("", op, inputs, outputs=[out], name=self._names.claim(f"{name}/node"))
+        out = new_value(name, ir.DataType.FLOAT, shape)
+        node = new_node(op, inputs, out, self._names.claim(f"{name}/node"))
         self._graph.insert_before(before, node)
         return out
 
@@ -305,20 +305,8 @@ class _Halves:
         nodes: list[ir.Node] = []
         for dtype in (ir.DataType.FLOAT16, ir.DataType.FLOAT):
             hint = f"{value.name}/{dtype.name.lower()}"
-            nodes.append(
-                ir.Node(
-                    "",
-                    "Cast",
-                    [nodes[-1].outputs[0] if nodes else value],
-                    ir.convenience.convert_attributes({"to": dtype.value}),
-                    outputs=[
-                        ir.Value(
-                            name=self._names.claim(hint),
-                            type=ir.TensorType(dtype),
-                            shape=value.shape,
-                        )
-                    ],
-                    name=self._names.claim(f"{hint}/Cast"),
-                )
-            )
+            source = nodes[-1].outputs[0] if nodes else value
+            out = new_value(self._names.claim(hint), dtype, value.shape)
+            name = self._names.claim(f"{hint}/Cast")
+            nodes.append(new_node("Cast", [source], out, name, {"to": dtype.value}))
         return nodes

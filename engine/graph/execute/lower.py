@@ -14,7 +14,7 @@ from engine.base.text import sanitize
 from engine.graph.execute.means import means_in_stages
 from engine.graph.ir.graph import Graph, no_collection
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import add_constant, constant_of
+from engine.graph.ir.spec import add_constant, array_of, constant_of
 
 # int8 q with zero point z and uint8 q + 128 with zero point z + 128 stand for the same number
 OFFSET = 128
@@ -101,13 +101,8 @@ def fold_constants(graph: Graph, *, own: bool = False) -> Graph:
     return Graph(copy.model)
 
 
-def _constant(value: ir.Value | None) -> np.ndarray | None:
-    tensor = constant_of(value)
-    return None if tensor is None else tensor.numpy()
-
-
 def _array(value: ir.Value) -> np.ndarray:
-    array = _constant(value)
+    array = array_of(value)
     if array is None:
         raise GraphError(
             f"{sanitize(value.name or '')!r} is not a constant.", remedy="Export the model again."
@@ -122,7 +117,7 @@ def _zero_point(node: ir.Node) -> ir.Value | None:
 def _gives_int8(node: ir.Node) -> bool:
     if node.op_type != "QuantizeLinear":
         return False
-    zero = _constant(_zero_point(node))
+    zero = array_of(_zero_point(node))
     if zero is not None:
         return zero.dtype == np.int8
     output_dtype = node.attributes.get("output_dtype")
@@ -135,7 +130,7 @@ def _reads_int8_constant(node: ir.Node) -> bool:
     tensor = constant_of(node.inputs[0])
     if tensor is None or tensor.dtype != ir.DataType.INT8 or node.outputs[0].is_graph_output():
         return False
-    scale = _constant(node.inputs[1])
+    scale = array_of(node.inputs[1])
     readers = [(use.node.op_type, use.idx) for use in node.outputs[0].uses()]
     as_weight = any(op in _WEIGHTED and index == 1 for op, index in readers)
     return scale is not None and scale.size == 1 and bool(readers) and not as_weight
@@ -161,7 +156,7 @@ def _meets_integers(reader: ir.Node) -> bool:
 
 
 def _stored_in_8_bits(node: ir.Node) -> bool:
-    zero = _constant(_zero_point(node))
+    zero = array_of(_zero_point(node))
     if zero is not None:
         return zero.dtype in (np.int8, np.uint8)
     return node.inputs[0] is None or node.inputs[0].dtype in (*_EIGHT_BITS, None)
@@ -172,7 +167,7 @@ def _constant_dtype(node: ir.Node) -> ir.DataType | None:
     if node.op_type != "DequantizeLinear" or node.outputs[0].is_graph_output():
         return None
     tensor = constant_of(node.inputs[0])
-    known = tensor is not None and all(_constant(value) is not None for value in node.inputs[1:])
+    known = tensor is not None and all(array_of(value) is not None for value in node.inputs[1:])
     return tensor.dtype if tensor is not None and known else None
 
 
@@ -254,7 +249,7 @@ class _Lowering:
     def operand(self, node: ir.Node) -> None:
         """Lower a constant that is no weight, with the DequantizeLinear that reads it."""
         constant = node.inputs[0]
-        if constant is None or (node.inputs[2:3] and _constant(_zero_point(node)) is None):
+        if constant is None or (node.inputs[2:3] and array_of(_zero_point(node)) is None):
             return
         node.replace_input_with(0, self._shift(constant))
         self._raise_zero_point(node)
@@ -274,7 +269,7 @@ class _Lowering:
     def widen(self, node: ir.Node) -> None:
         """Store a constant of 4 bits in int8, with zero point 0."""
         steps, _ = _steps(node)
-        scale = _constant(node.inputs[1])
+        scale = array_of(node.inputs[1])
         zero = np.zeros(() if scale is None else scale.shape, np.int8)
         name = node.outputs[0].name or ""
         node.resize_inputs(3)
@@ -293,12 +288,12 @@ class _Lowering:
                     return None
                 if use.node.op_type == "DequantizeLinear":
                     zero = _zero_point(use.node)
-                    if zero is not None and _constant(zero) is None:
+                    if zero is not None and array_of(zero) is None:
                         return None
                     readers.append(use.node)
                 elif use.node.op_type in _MOVES:
                     tensors.append(use.node.outputs[0])
-                elif use.node.op_type in _BOUNDS and _constant(use.node.inputs[1]) is not None:
+                elif use.node.op_type in _BOUNDS and array_of(use.node.inputs[1]) is not None:
                     tensors.append(use.node.outputs[0])
                     bounds.append(use.node)
                 else:
@@ -310,7 +305,7 @@ class _Lowering:
         if zero is not None:
             node.replace_input_with(2, self._shift(zero))
             return
-        scale = _constant(node.inputs[1])
+        scale = array_of(node.inputs[1])
         size = 1 if scale is None else scale.size
         if size not in self._plain:
             shape = () if scale is None else scale.shape

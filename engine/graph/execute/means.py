@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import add_constant, constant_of
+from engine.graph.ir.spec import add_constant, constant_of, new_node, new_value
 
 LARGEST_WINDOW = 8
 """Rows and columns of the largest kernel of a depthwise convolution."""
@@ -107,23 +107,12 @@ def _add_stage(graph: ir.Graph, node: ir.Node, names: UniqueNames) -> None:
         return add_constant(graph, names.claim(f"{name}/{hint}"), array)
 
     def tensor(hint: str, dtype: ir.DataType, dims: list[int]) -> ir.Value:
-        return ir.Value(
-            name=names.claim(f"{name}/{hint}") if hint else name,
-            type=ir.TensorType(dtype),
-            shape=ir.Shape(dims),
-        )
+        return new_value(names.claim(f"{name}/{hint}") if hint else name, dtype, ir.Shape(dims))
 
     def added(
         op: str, inputs: list[ir.Value], out: ir.Value, **attributes: int | list[int]
     ) -> None:
-        stage = ir.Node(
-            "",
-            op,
-            inputs,
-            ir.convenience.convert_attributes(attributes),
-            outputs=[out],
-            name=names.claim(f"{name}/{op}"),
-        )
+        stage = new_node(op, inputs, out, names.claim(f"{name}/{op}"), attributes)
         graph.insert_before(node, stage)
 
     kernel = [channels, 1, *blocks]

@@ -12,7 +12,7 @@ from engine.graph.execute.lower import OFFSET
 from engine.graph.ir.custom import is_custom
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import add_constant, constant_of
+from engine.graph.ir.spec import add_constant, array_of, constant_of, new_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ class _Exposure:
         scale, zero = _parameters(node, integers)
         if scale is None or zero is None:
             return False
-        constant = _const(integers)
+        constant = array_of(integers)
         if constant is not None:
             real = Fetch("", scale=scale, zero_point=zero).finish(constant)
             self._beside[out] = self._constant(f"{out.name}_beside", real)
@@ -196,7 +196,7 @@ class _Exposure:
         self, op: str, like: ir.Value, inputs: list[ir.Value], attributes: Sequence[ir.Attr] = ()
     ) -> ir.Value:
         name = self._names.claim(f"{like.name}_beside_{op}")
-        value = ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=like.shape)
+        value = new_value(name, ir.DataType.FLOAT, like.shape)
         node = ir.Node("", op, inputs, attributes, outputs=[value], name=name)
         self._target.model.graph.append(node)
         return value
@@ -231,15 +231,14 @@ def _parameters(
     node: ir.Node, integers: ir.Value | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Scale (float32) and zero point (int32) of a Q or DQ node, shaped to broadcast."""
-    scale_tensor = None if node.inputs[1] is None else _const(node.inputs[1])
+    scale = array_of(node.inputs[1])
     zero_value = node.inputs[2] if len(node.inputs) > 2 else None
-    zero_tensor = None if zero_value is None else _const(zero_value)
-    if scale_tensor is None or (zero_value is not None and zero_tensor is None):
+    zeros = array_of(zero_value)
+    if scale is None or (zero_value is not None and zeros is None):
         return None, None
-    if scale_tensor.dtype != np.float32 or "block_size" in node.attributes:
+    if scale.dtype != np.float32 or "block_size" in node.attributes:
         return None, None
-    scale = scale_tensor
-    zero = np.zeros(scale.shape, np.int32) if zero_tensor is None else zero_tensor.astype(np.int32)
+    zero = np.zeros(scale.shape, np.int32) if zeros is None else zeros.astype(np.int32)
     if scale.size == 1:
         return scale.reshape(()), zero.reshape(())
     rank = None if integers is None or integers.shape is None else integers.shape.rank()
@@ -249,8 +248,3 @@ def _parameters(
     shape = [1] * rank
     shape[axis] = scale.size
     return scale.reshape(shape), zero.reshape(shape)
-
-
-def _const(value: ir.Value) -> np.ndarray | None:
-    tensor = constant_of(value)
-    return None if tensor is None else tensor.numpy()

@@ -18,7 +18,7 @@ from engine.graph.execute.lower import fold_constants, lower_for_runtime
 from engine.graph.execute.runtime import RUNTIME_ERRORS, plain_session
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import constant_of
+from engine.graph.ir.spec import constant_of, new_node
 
 _DOMAIN = "com.microsoft"
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
@@ -222,14 +222,10 @@ def _look_up(graph: Graph, table: _Table) -> None:
     result = quantizer.outputs[0]
     name = result.name or ""
     names = UniqueNames(set(graph.values))
-    lookup = ir.Node(
-        _DOMAIN,
-        "QLinearLeakyRelu",
-        [*source.inputs[:3], *quantizer.inputs[1:3]],
-        ir.convenience.convert_attributes({"alpha": table.alpha}),
-        outputs=[ir.Value(name=names.claim(f"{name}_table"), type=result.type, shape=result.shape)],
-        name=table.node,
-    )
+    inputs = [*source.inputs[:3], *quantizer.inputs[1:3]]
+    out = ir.Value(name=names.claim(f"{name}_table"), type=result.type, shape=result.shape)
+    alpha = {"alpha": table.alpha}
+    lookup = new_node("QLinearLeakyRelu", inputs, out, table.node, alpha, domain=_DOMAIN)
     inner.insert_before(quantizer, lookup)
     lookup.outputs[0].name, result.name = name, lookup.outputs[0].name
     for use in tuple(result.uses()):

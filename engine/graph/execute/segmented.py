@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import tempfile
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from engine.graph.execute.segments import SessionLike
 from engine.graph.execute.session import open_model, simulation_errors
 from engine.graph.execute.session_setup import check_feeds
 from engine.graph.execute.shared_weights import prepare_for_ort
+from engine.graph.execute.submodels import names_read
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_shapes
 from engine.graph.ir.spec import TensorSpec
@@ -164,7 +165,7 @@ class _Parts:
         self._nodes: list[list[onnx.NodeProto]] = [[] for _ in range(self._count)]
         self._home: dict[str, int] = {}
         for node in inner.node:
-            known = [self._home[name] for name in _read(node) if name in self._home]
+            known = [self._home[name] for name in names_read(node) if name in self._home]
             place = _place(node, places)
             known += [] if place is None else [bisect_left(after, place)]
             number = max(known, default=0)
@@ -172,7 +173,7 @@ class _Parts:
             self._home.update((name, number) for name in node.output if name)
         self._last: dict[str, int] = {}
         for number, nodes in enumerate(self._nodes):
-            self._last.update((name, number) for node in nodes for name in _read(node))
+            self._last.update((name, number) for node in nodes for name in names_read(node))
         # what leaves the graph is needed to its end
         self._kept = {value.name for value in inner.output}
 
@@ -205,7 +206,7 @@ class _Parts:
         graph = model.graph
         graph.name = f"segment{number}"
         graph.node.extend(self._nodes[number])
-        read = dict.fromkeys(name for node in self._nodes[number] for name in _read(node))
+        read = dict.fromkeys(name for node in self._nodes[number] for name in names_read(node))
         own = {name for node in self._nodes[number] for name in node.output if name}
         for name in read:
             if name in self._constants:
@@ -257,13 +258,3 @@ def _place(node: onnx.NodeProto, places: Places) -> int | None:
     if node.op_type == "Transpose":  # ONNX Runtime puts its own between layouts, and calls them so
         return None
     return places.nodes.get(_COPY.sub("", node.name))
-
-
-def _read(node: onnx.NodeProto) -> Iterator[str]:
-    """Names that a node reads, those of graphs inside it too."""
-    yield from (name for name in node.input if name)
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            for inner in graph.node:
-                yield from _read(inner)
-            yield from (value.name for value in graph.output)

@@ -23,6 +23,7 @@ from engine.base.text import sanitize
 from engine.graph.execute.custom import CustomCall
 from engine.graph.ir.custom import is_custom
 from engine.graph.ir.graph import Graph
+from engine.graph.ir.spec import ancestors
 
 OpenModel = Callable[[bytes, Path | None], "SessionLike"]
 """Loads a serialised model into ONNX Runtime; writes the optimised one where a path is given."""
@@ -201,7 +202,7 @@ class _Parts:
 
     def _model(self, level: int) -> onnx.ModelProto | None:
         outputs = [v for node in self._own[level] for v in node.outputs if v in self._read]
-        members = _ancestors(outputs, self._members[level])
+        members = ancestors(outputs, self._members[level])
         if not members:
             return None
         nodes = sorted(members, key=self._order.__getitem__)
@@ -233,18 +234,6 @@ class _Parts:
 def _is_repeated(node: ir.Node) -> bool:
     """Whether a node is computed anew in every part that needs it: DequantizeLinear, Constant."""
     return node.domain == "" and node.op_type in ("DequantizeLinear", "Constant")
-
-
-def _ancestors(outputs: Iterable[ir.Value], allowed: set[ir.Node]) -> set[ir.Node]:
-    ancestors: set[ir.Node] = set()
-    waiting = list(outputs)
-    while waiting:
-        maker = waiting.pop().producer()
-        if maker is None or maker in ancestors or maker not in allowed:
-            continue
-        ancestors.add(maker)
-        waiting.extend(value for value in maker.inputs if value is not None)
-    return ancestors
 
 
 def _joined(graph: Graph, parts: Sequence[onnx.ModelProto]) -> onnx.ModelProto:

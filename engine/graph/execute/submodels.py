@@ -170,13 +170,15 @@ class SubmodelBuilder:
                 ends[name] = None
             elif index not in nodes:
                 nodes.add(index)
-                waiting.extend(_read(self.nodes[index]))
+                waiting.extend(names_read(self.nodes[index]))
         return Ancestors(tuple(sorted(nodes)), tuple(ends))
 
     def walk_behind(self, tensors: Collection[str], stops: Collection[str]) -> Ancestors:
         """As :meth:`walk`, with the nodes that write ``tensors``, stops or not."""
         own = {index for name in tensors if (index := self._writers.get(name)) is not None}
-        reads = dict.fromkeys(name for index in sorted(own) for name in _read(self.nodes[index]))
+        reads = dict.fromkeys(
+            name for index in sorted(own) for name in names_read(self.nodes[index])
+        )
         behind = self.walk(reads, stops)
         return Ancestors(tuple(sorted(own.union(behind.nodes))), behind.ends)
 
@@ -202,7 +204,7 @@ class SubmodelBuilder:
                     gives[home[index]][name] = None
                 elif index not in nodes[number]:
                     nodes[number].add(index)
-                    waiting.extend(_read(self.nodes[index]))
+                    waiting.extend(names_read(self.nodes[index]))
         models = []
         for inner, produced, taken in zip(nodes, gives, takes, strict=True):
             inputs = [self.type_of(n) for n in taken if n in self._writers or n in self._inputs]
@@ -266,13 +268,14 @@ def renamed(node: onnx.NodeProto, stops: Collection[str]) -> onnx.NodeProto:
     return copy
 
 
-def _read(node: onnx.NodeProto) -> Iterator[str]:
+def names_read(node: onnx.NodeProto) -> Iterator[str]:
     """Names that a node reads, those of graphs inside it too."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
             for inner in graph.node:
-                yield from _read(inner)
+                yield from names_read(inner)
+            yield from (value.name for value in graph.output)
 
 
 # A graph that gives most of its tensors, few of them at a time.

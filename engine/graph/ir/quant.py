@@ -12,6 +12,7 @@ import onnx_ir as ir
 from engine.base.errors import QuantizationError
 from engine.base.plain import JsonObject, JsonValue
 from engine.base.text import did_you_mean, sanitize
+from engine.graph.ir.spec import array_of
 from engine.wire.codec import typed
 
 # dtype -> (lowest, highest) value of the integers
@@ -277,5 +278,4 @@ def params_of(node: ir.Node) -> QuantParams | None:
 
 def _constant(node: ir.Node, index: int) -> np.ndarray | None:
     value = node.inputs[index] if len(node.inputs) > index else None
-    tensor = None if value is None else ir.convenience.get_const_tensor(value)
-    return None if tensor is None else tensor.numpy()
+    return array_of(value)

@@ -1,7 +1,8 @@
-"""What is known of one tensor: name, shape, dtype."""
+"""What is known of one tensor: name, shape, dtype, numbers, readers; and making one."""
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -171,6 +172,54 @@ def constant_of(value: ir.Value | None) -> ir.TensorProtocol | None:
         if name in ("value_int", "value_ints"):
             return ir.Tensor(np.array(attribute.value, dtype=np.int64), name=value.name)
     return None
+
+
+def array_of(value: ir.Value | None) -> np.ndarray | None:
+    """The array of :func:`constant_of`."""
+    tensor = constant_of(value)
+    return None if tensor is None else tensor.numpy()
+
+
+def only_reader(value: ir.Value) -> ir.Node | None:
+    """The node that alone reads the value, once."""
+    if value.is_graph_output():
+        return None
+    uses = value.uses()
+    return next(iter(uses)).node if len(uses) == 1 else None
+
+
+def ancestors(
+    values: Iterable[ir.Value], allowed: Container[ir.Node] | None = None
+) -> set[ir.Node]:
+    """The nodes that values depend on; of ``allowed`` ones alone where it is given."""
+    nodes: set[ir.Node] = set()
+    waiting = list(values)
+    while waiting:
+        maker = waiting.pop().producer()
+        if maker is None or maker in nodes or (allowed is not None and maker not in allowed):
+            continue
+        nodes.add(maker)
+        waiting.extend(value for value in maker.inputs if value is not None)
+    return nodes
+
+
+def new_node(
+    op: str,
+    inputs: Sequence[ir.Value | None],
+    output: ir.Value,
+    name: str,
+    attributes: Mapping[str, int | float | str | Sequence[int]] | None = None,
+    *,
+    domain: str = "",
+) -> ir.Node:
+    """A node of one output, in no graph yet."""
+    converted = ir.convenience.convert_attributes(dict(attributes or {}))
+    return ir.Node(domain, op, inputs, converted, outputs=[output], name=name)
+
+
+def new_value(name: str, dtype: ir.DataType, shape: ir.Shape | None) -> ir.Value:
+    """What a node may write."""
+    return ir.Value(name=name, type=ir.TensorType(dtype), shape=shape)
 
 
 def add_constant(

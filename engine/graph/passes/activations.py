@@ -16,15 +16,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph.ir.spec import only_reader
 from engine.graph.layers import FUSED_ACTIVATIONS
-from engine.graph.passes.base import (
-    NodePass,
-    array,
-    input_at,
-    is_constant,
-    only_reader,
-    uniform_value,
-)
+from engine.graph.passes.base import NodePass, array, input_at, is_constant, uniform_value
 from engine.graph.passes.editor import Editor
 
 _INFINITE = float(np.finfo(np.float32).max)

@@ -172,14 +172,6 @@ def shape(value: ir.Value | None) -> tuple[int, ...] | None:
     return dims if all(isinstance(dim, int) for dim in dims) else None  # type: ignore[return-value]
 
 
-def only_reader(value: ir.Value) -> ir.Node | None:
-    """The node that alone reads the value, once."""
-    if value.is_graph_output():
-        return None
-    uses = value.uses()
-    return next(iter(uses)).node if len(uses) == 1 else None
-
-
 def uniform_value(value: ir.Value | None) -> float | None:
     """The number that a constant holds in all its elements; None where they differ or are NaN."""
     numbers = array(value)

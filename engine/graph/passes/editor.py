@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import ORIGIN, UniqueNames
+from engine.graph.ir.spec import add_constant, new_node
 
 # An edit beside a value with more readers than this does not wake them all: a graph of n nodes that
 # read one tensor would take n^2 steps.
@@ -85,15 +86,7 @@ class Editor:
         With ``inherits`` it is ``hint`` itself: the name of a tensor that gave it up.
         """
         name = hint if inherits else self._value_names.claim(hint)
-        tensor = ir.Tensor(np.asarray(array, order="C"), name=name)
-        value = ir.Value(
-            name=name,
-            shape=ir.Shape(array.shape),
-            type=ir.TensorType(tensor.dtype),
-            const_value=tensor,
-        )
-        self.graph.initializers.add(value)
-        return value
+        return add_constant(self.graph, name, np.asarray(array, order="C"))
 
     def set_constant(self, node: ir.Node, index: int, array: np.ndarray, hint: str = "") -> None:
         """Give ``node`` another constant at ``index``.
@@ -206,14 +199,7 @@ class Editor:
             value.shape = None if like.shape is None else ir.Shape(tuple(like.shape))
         if shape is not None:
             value.shape = ir.Shape(shape)
-        node = ir.Node(
-            "",
-            op,
-            inputs,
-            ir.convenience.convert_attributes(dict(attributes or {})),
-            outputs=[value],
-            name=node_name,
-        )
+        node = new_node(op, inputs, value, node_name, attributes)
         self.graph.insert_before(before, node)
         names: dict[str, None] = {}
         for source in sources:

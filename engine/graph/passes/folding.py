@@ -20,6 +20,7 @@ from onnx_ir import serde
 from engine.graph.execute.runtime import RUNTIME_ERRORS, plain_session, refuse_shortage
 from engine.graph.ir import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.ir.folding import DIVISIONS, is_safe_division
+from engine.graph.ir.spec import ancestors
 from engine.graph.passes.base import NodePass, Pass, is_constant, shape
 from engine.graph.passes.editor import Editor
 
@@ -243,25 +244,13 @@ def _compute(nodes: list[ir.Node], values: list[ir.Value]) -> dict[str, np.ndarr
             return {}
     results: dict[str, np.ndarray] = {}
     for value in values:
-        needed = _ancestors(value)
+        needed = ancestors([value])
         try:
             results.update(_run([node for node in nodes if node in needed], [value]))
         except RUNTIME_ERRORS as error:
             refuse_shortage(error)
             continue
     return results
-
-
-def _ancestors(value: ir.Value) -> set[ir.Node]:
-    """The nodes that a value depends on."""
-    seen: set[ir.Node] = set()
-    stack = [value]
-    while stack:
-        producer = stack.pop().producer()
-        if producer is not None and producer not in seen:
-            seen.add(producer)
-            stack.extend(v for v in producer.inputs if v is not None)
-    return seen
 
 
 def _run(nodes: list[ir.Node], values: list[ir.Value]) -> dict[str, np.ndarray]:

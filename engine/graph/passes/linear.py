@@ -17,15 +17,8 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import NORMALIZED
-from engine.graph.passes.base import (
-    NodePass,
-    array,
-    constant_input,
-    input_at,
-    is_constant,
-    only_reader,
-    shape,
-)
+from engine.graph.ir.spec import only_reader
+from engine.graph.passes.base import NodePass, array, constant_input, input_at, is_constant, shape
 from engine.graph.passes.editor import Editor
 
 # Scale and offset per channel, as operators write it: what folding into weights needs to know.

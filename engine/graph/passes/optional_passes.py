@@ -10,7 +10,8 @@ from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import human_bytes, sanitize, shape_text
 from engine.graph.ir import Graph
-from engine.graph.passes.base import Pass, PassResult, only_reader, operators, shape
+from engine.graph.ir.spec import only_reader
+from engine.graph.passes.base import Pass, PassResult, operators, shape
 from engine.graph.passes.editor import Editor
 from engine.graph.passes.manager import Pipeline, run_pipeline
 from engine.graph.passes.pruning import ZeroChannels

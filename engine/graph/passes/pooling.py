@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph.ir.spec import only_reader
 from engine.graph.passes.base import (
     NodePass,
     constant_input,
     input_at,
     integers,
-    only_reader,
     shape,
     uniform_value,
 )

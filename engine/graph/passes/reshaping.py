@@ -15,13 +15,13 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph.ir.spec import only_reader
 from engine.graph.passes.base import (
     NodePass,
     constant_input,
     input_at,
     integers,
     is_constant,
-    only_reader,
     operators,
     shape,
 )

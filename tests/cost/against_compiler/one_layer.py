@@ -53,7 +53,7 @@ def one_layer(build: Build, row: Row, family: str) -> tuple[LoweredLayer, Lowere
     quant: NpuDtype = "int8" if build.quant == "i8" else "float16"
     last = row.last or "ReduceSum" in name
     outputs = ("o",) if last else ()
-    around = Lowered(family, quant, (layer,), tensors, ("i0",) if row.first else (), outputs, {})
+    around = Lowered(family, quant, (layer,), tensors, ("i0",) if row.first else (), outputs)
     return layer, around
 
 
