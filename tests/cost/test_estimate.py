@@ -20,6 +20,7 @@ from engine.cost.estimate import (
 from engine.facts import chips
 from engine.graph.ir import Graph, infer_shapes
 from engine.graph.layers import Layer, LayerMap
+from tests.graph.models import nodes_of
 
 
 def graph_of(*, quantized: bool = False) -> Graph:
@@ -158,10 +159,7 @@ def test_a_dynamic_shape_is_told_with_its_remedy() -> None:
 
 
 def test_an_operator_that_nobody_knows_is_refused_and_the_others_are_counted() -> None:
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["a"], name="conv"),
-        helper.make_node("Det", ["a"], ["y"], name="det"),
-    ]
+    nodes = nodes_of("[conv] a = Conv (x, w); [det] y = Det (a)")
     found = estimate(of_nodes(nodes, [1, 8, 8, 8], "y"), CostSettings(chips=("rk3588",)))[0]
     assert found.total_cycles > 0
     row = next(row for row in found.layers if row.op == "Det")

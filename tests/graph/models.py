@@ -31,6 +31,17 @@ def tensor(name: str, *shape: int | str, dtype: int = TensorProto.FLOAT) -> onnx
     return helper.make_tensor_value_info(name, dtype, list(shape))
 
 
+def nodes_of(text: str) -> list[onnx.NodeProto]:
+    """Nodes in ONNX's own notation, a semicolon between two.
+
+    One without a name, ``[name] out = Operator (input)``, has ``Operator_out``.
+    """
+    nodes = [onnx.parser.parse_node(part) for part in text.split(";")]
+    for node in nodes:
+        node.name = node.name or f"{node.op_type}_{node.output[0]}"
+    return nodes
+
+
 def float_net(seed: int = 0, *, opset: int = 21, batch: int | str = 1) -> onnx.ModelProto:
     """Of x (1, 3, 8, 8) -> Conv, Relu -> h -> Conv -> a; Add(h', a) -> Gemm -> y (1, 5)."""
     rng = np.random.default_rng(seed)
@@ -40,15 +51,12 @@ def float_net(seed: int = 0, *, opset: int = 21, batch: int | str = 1) -> onnx.M
         "w2": rng.normal(size=(6, 6, 1, 1)).astype(np.float32),
         "w3": rng.normal(size=(6, 5)).astype(np.float32),
     }
-    nodes = [
-        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], name="/body/conv1", pads=[1] * 4),
-        helper.make_node("Relu", ["c1"], ["h"], name="/body/relu1"),
-        helper.make_node("Conv", ["h", "w2"], ["a"], name="/body/conv2"),
-        helper.make_node("Add", ["h", "a"], ["s"], name="/body/add"),
-        helper.make_node("GlobalAveragePool", ["s"], ["p"], name="/head/pool"),
-        helper.make_node("Flatten", ["p"], ["f"], name="/head/flatten"),
-        helper.make_node("Gemm", ["f", "w3"], ["y"], name="/head/gemm"),
-    ]
+    nodes = nodes_of(
+        '["/body/conv1"] c1 = Conv <pads=[1, 1, 1, 1]> (x, w1, b1); '
+        '["/body/relu1"] h = Relu (c1); ["/body/conv2"] a = Conv (h, w2); '
+        '["/body/add"] s = Add (h, a); ["/head/pool"] p = GlobalAveragePool (s); '
+        '["/head/flatten"] f = Flatten (p); ["/head/gemm"] y = Gemm (f, w3)'
+    )
     inputs, outputs = [tensor("x", batch, 3, 8, 8)], [tensor("y", batch, 5)]
     return finish(nodes, inputs, outputs, constants, opset=opset)
 

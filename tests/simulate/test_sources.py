@@ -16,6 +16,7 @@ from engine.graph.ir import Graph
 from engine.graph.passes import optimise
 from engine.quantize import calibrate, quantize
 from engine.simulate import Simulator, integer_coverage
+from tests.graph.models import nodes_of
 from tests.simulate.sources import qat_cnn
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -155,10 +156,9 @@ def test_blocked_weights_of_4_bits_are_not_rounded_further(tmp_path: Path) -> No
     integers, zero = rng.integers(-8, 8, (40, 6)), rng.integers(-2, 3, (3, 6))
     scale = rng.uniform(0.01, 0.1, (3, 6)).astype(np.float32)
     graph = helper.make_graph(
-        [
-            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"], axis=0, block_size=16),
-            helper.make_node("MatMul", ["x", "w"], ["y"], "product"),
-        ],
+        nodes_of(
+            "w = DequantizeLinear <axis=0, block_size=16> (q, s, z); [product] y = MatMul (x, w)"
+        ),
         "blocks",
         [helper.make_tensor_value_info("x", kinds.FLOAT, [2, 40])],
         [helper.make_tensor_value_info("y", kinds.FLOAT, [2, 6])],

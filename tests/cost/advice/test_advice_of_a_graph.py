@@ -17,6 +17,7 @@ from engine.cost.estimate import CostSettings, advice
 from engine.facts import chips
 from engine.frontends.load import find_source, load_source
 from engine.graph.ir import Graph, infer_shapes
+from tests.graph.models import nodes_of
 
 
 def silu_net() -> Graph:
@@ -26,13 +27,11 @@ def silu_net() -> Graph:
         numpy_helper.from_array(np.zeros((40, 3, 3, 3), np.float32), "w0"),
         numpy_helper.from_array(np.zeros((40, 40, 5, 5), np.float32), "w1"),
     ]
-    nodes = [
-        helper.make_node("Conv", ["x", "w0"], ["c0"], name="first", pads=[1, 1, 1, 1]),
-        helper.make_node("Sigmoid", ["c0"], ["s0"], name="gate"),
-        helper.make_node("Mul", ["c0", "s0"], ["m0"], name="swish"),
-        helper.make_node("Conv", ["m0", "w1"], ["c1"], name="wide", pads=[2, 2, 2, 2]),
-        helper.make_node("Transpose", ["c1"], ["y"], name="last", perm=[0, 2, 3, 1]),
-    ]
+    nodes = nodes_of(
+        "[first] c0 = Conv <pads=[1, 1, 1, 1]> (x, w0); [gate] s0 = Sigmoid (c0); "
+        "[swish] m0 = Mul (c0, s0); [wide] c1 = Conv <pads=[2, 2, 2, 2]> (m0, w1); "
+        "[last] y = Transpose <perm=[0, 2, 3, 1]> (c1)"
+    )
     graph = helper.make_graph(
         nodes,
         "net",

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from engine.base.errors import GraphError, SimulationError, UsageError
 from engine.graph.execute import Session, lower_for_runtime, ort
 from engine.graph.ir import Graph, infer_shapes, verify
-from tests.graph.models import QdqBuilder, finish, float_net, qdq_net, tensor
+from tests.graph.models import QdqBuilder, finish, float_net, nodes_of, qdq_net, tensor
 
 INNER = (
     "x_q",
@@ -158,10 +158,7 @@ def test_lowering_passes_through_operators_that_move_data() -> None:
 
 
 def test_lowering_without_a_zero_point() -> None:
-    nodes = [
-        helper.make_node("QuantizeLinear", ["x", "s"], ["q"], output_dtype=TensorProto.INT8),
-        helper.make_node("DequantizeLinear", ["q", "s"], ["y"]),
-    ]
+    nodes = nodes_of("q = QuantizeLinear <output_dtype=3> (x, s); y = DequantizeLinear (q, s)")
     constants = {"s": np.array(0.5, np.float32)}
     graph = Graph.from_proto(finish(nodes, [tensor("x", 1, 4)], [tensor("y", 1, 4)], constants))
     lowered = lower_for_runtime(graph)
@@ -307,10 +304,9 @@ def test_importing_the_runtime_leaves_nothing_in_the_home_folder(tmp_path: Path)
 
 
 def test_zeros_around_a_max_pool_stay_zeros() -> None:
-    nodes = [
-        helper.make_node("Pad", ["x", "pads"], ["padded"]),
-        helper.make_node("MaxPool", ["padded"], ["y"], kernel_shape=[3, 3], strides=[2, 2]),
-    ]
+    nodes = nodes_of(
+        "padded = Pad (x, pads); y = MaxPool <kernel_shape=[3, 3], strides=[2, 2]> (padded)"
+    )
     pads = onnx.numpy_helper.from_array(np.array([0, 0, 1, 1, 0, 0, 1, 1]), "pads")
     sides = [
         helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 6, 6]),
@@ -325,10 +321,7 @@ def test_zeros_around_a_max_pool_stay_zeros() -> None:
 
 def test_an_int8_input_behind_a_reshape_runs() -> None:
     """ONNX Runtime makes a graph of it that it refuses itself."""
-    nodes = [
-        helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["real"]),
-        helper.make_node("Reshape", ["real", "sizes"], ["y"]),
-    ]
+    nodes = nodes_of("real = DequantizeLinear (x, scale, zero); y = Reshape (real, sizes)")
     weights = [
         numpy_helper.from_array(np.float32(0.5), "scale"),
         numpy_helper.from_array(np.int8(3), "zero"),

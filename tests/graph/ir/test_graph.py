@@ -28,7 +28,7 @@ from engine.graph.ir import (
     verify,
 )
 from engine.wire.codec import encode
-from tests.graph.models import finish, float_net, qdq_net, tensor
+from tests.graph.models import finish, float_net, nodes_of, qdq_net, tensor
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=0, max_size=6)
 
@@ -133,17 +133,12 @@ def test_inference_names_the_node_that_does_not_fit() -> None:
 
 
 def test_sizes_that_the_graph_computes_are_followed() -> None:
-    nodes = [
-        helper.make_node("Shape", ["x"], ["shape"], name="n0"),
-        helper.make_node("Gather", ["shape", "one"], ["channels"], name="n1"),
-        helper.make_node("Add", ["channels", "one"], ["more"], name="n2"),
-        helper.make_node("Div", ["more", "two"], ["half"], name="n3"),
-        helper.make_node("Slice", ["x", "zero", "half", "one"], ["front"], name="n4"),
-        helper.make_node("Slice", ["x", "half", "more", "one"], ["back"], name="n5"),
-        helper.make_node("Conv", ["front", "w"], ["c"], name="n6"),
-        helper.make_node("Shape", ["c"], ["again"], name="n7"),
-        helper.make_node("Reshape", ["back", "again"], ["y"], name="n8"),
-    ]
+    nodes = nodes_of(
+        "[n0] shape = Shape (x); [n1] channels = Gather (shape, one); "
+        "[n2] more = Add (channels, one); [n3] half = Div (more, two); "
+        "[n4] front = Slice (x, zero, half, one); [n5] back = Slice (x, half, more, one); "
+        "[n6] c = Conv (front, w); [n7] again = Shape (c); [n8] y = Reshape (back, again)"
+    )
     constants = {
         "zero": np.array([0]), "one": np.array([1]), "two": np.array([2]),
         "w": np.ones((3, 3, 1, 1), np.float32),

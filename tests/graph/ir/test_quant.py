@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.base.errors import QuantizationError
 from engine.graph.execute import ort
 from engine.graph.ir import QUANT_DTYPES, QuantParams, QuantTable
-from tests.graph.models import finish, tensor
+from tests.graph.models import finish, nodes_of, tensor
 
 
 @st.composite
@@ -120,10 +120,9 @@ def test_numbers_are_those_of_the_runtime(dtype: str) -> None:
     )
     x = (rng.normal(size=(4, 3, 50)) * 5).astype(np.float32)
     x[0] = np.round(x[0] / scale[:, None] * 2) / 2 * scale[:, None]
-    nodes = [
-        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], axis=1),
-        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], axis=1),
-    ]
+    nodes = nodes_of(
+        "q = QuantizeLinear <axis=1> (x, s, z); y = DequantizeLinear <axis=1> (q, s, z)"
+    )
     constants = {"s": scale, "z": zero.astype(dtype)}
     outputs = [tensor("q", dtype=helper.np_dtype_to_tensor_dtype(np.dtype(dtype))), tensor("y")]
     for value in outputs:

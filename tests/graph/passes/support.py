@@ -135,14 +135,6 @@ def operators(graph: Graph) -> list[str]:
     return [node.op_type for node in graph.nodes]
 
 
-def nodes_of(text: str) -> list[onnx.NodeProto]:
-    """Nodes in ONNX's own notation, a semicolon between two; each named ``Operator_output``."""
-    nodes = [onnx.parser.parse_node(part) for part in text.split(";")]
-    for node in nodes:
-        node.name = f"{node.op_type}_{node.output[0]}"
-    return nodes
-
-
 def model(
     nodes: Sequence[onnx.NodeProto],
     inputs: Mapping[str, Sequence[int]],

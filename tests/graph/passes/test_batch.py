@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper
 
 from engine.base.errors import GraphError
 from engine.graph.ir import Graph
 from engine.graph.passes import optimise, set_batch_size
+from tests.graph.models import nodes_of
 from tests.graph.passes.generate import random_graph
 from tests.graph.passes.support import distance, model, random_feeds, run
 
@@ -43,12 +43,10 @@ def test_sizes_that_are_written_into_operators() -> None:
         "sizes": [1, 3, 8, 8],
     }
     graph = model(
-        [
-            helper.make_node("Reshape", ["x", "flat"], ["f"], "flat1"),
-            helper.make_node("Softmax", ["f"], ["s"], "soft", axis=1),
-            helper.make_node("Reshape", ["s", "back"], ["b"], "back1"),
-            helper.make_node("Resize", ["b", "", "", "sizes"], ["y"], "up"),
-        ],
+        nodes_of(
+            "[flat1] f = Reshape (x, flat); [soft] s = Softmax <axis=1> (f); "
+            "[back1] b = Reshape (s, back); [up] y = Resize (b, , , sizes)"
+        ),
         {"x": (1, 3, 4, 4)},
         ["y"],
         {name: np.array(values, np.int64) for name, values in ints.items()},
@@ -60,11 +58,10 @@ def test_sizes_that_are_written_into_operators() -> None:
 def test_a_recurrent_layer_gets_a_state_for_each_sample() -> None:
     rng = np.random.default_rng(2)
     graph = model(
-        [
-            helper.make_node("Transpose", ["x"], ["t"], "turn", perm=[1, 0, 2]),
-            helper.make_node("GRU", ["t", "w", "r", "b", "", "h"], ["", "y"], "gru", hidden_size=3),
-            helper.make_node("Squeeze", ["y", "axes"], ["z"], "out"),
-        ],
+        nodes_of(
+            "[turn] t = Transpose <perm=[1, 0, 2]> (x); "
+            "[gru] , y = GRU <hidden_size=3> (t, w, r, b, , h); [out] z = Squeeze (y, axes)"
+        ),
         {"x": (1, 5, 2)},
         ["z"],
         {
@@ -80,12 +77,10 @@ def test_a_recurrent_layer_gets_a_state_for_each_sample() -> None:
 
 @pytest.mark.parametrize(
     "node",
-    [
-        helper.make_node("Softmax", ["x"], ["y"], "mix", axis=0),
-        helper.make_node("ReduceMax", ["x"], ["y"], "mix", keepdims=0),
-        helper.make_node("Transpose", ["x"], ["y"], "mix", perm=[1, 0]),
-        helper.make_node("Flatten", ["x"], ["y"], "mix", axis=0),
-    ],
+    nodes_of(
+        "[mix] y = Softmax <axis=0> (x); [mix] y = ReduceMax <keepdims=0> (x); "
+        "[mix] y = Transpose <perm=[1, 0]> (x); [mix] y = Flatten <axis=0> (x)"
+    ),
     ids=lambda node: node.op_type,
 )
 def test_what_mixes_samples_is_refused(node: object) -> None:

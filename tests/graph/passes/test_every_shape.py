@@ -12,6 +12,7 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.passes import for_every_shape, optimise, rebind_input_shapes
 from engine.quantize import calibrate, quantize
+from tests.graph.models import nodes_of
 from tests.graph.passes.support import model
 
 
@@ -33,13 +34,11 @@ def net(high: int, wide: int, rows: str = "channels") -> Graph:
         "ends": np.array([high, wide - 1], np.int64),
         "axes": np.array([2, 3], np.int64),
     }
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1] * 4),
-        helper.make_node("Relu", ["c"], ["r"], "relu"),
-        helper.make_node("Resize", ["r", "", "", "sizes"], ["u"], "up"),
-        helper.make_node("Slice", ["r", "starts", "ends", "axes"], ["s"], "cut"),
-        helper.make_node("Reshape", ["r", "rows"], ["y"], "flat"),
-    ]
+    nodes = nodes_of(
+        "[conv] c = Conv <pads=[1, 1, 1, 1]> (x, w); [relu] r = Relu (c); "
+        "[up] u = Resize (r, , , sizes); [cut] s = Slice (r, starts, ends, axes); "
+        "[flat] y = Reshape (r, rows)"
+    )
     shape = (1, 3, high, wide)
     return optimise(model(nodes, {"x": shape}, ["y", "u", "s"], constants), level=0).graph
 

@@ -23,6 +23,7 @@ from engine.graph.passes import (
     optimise,
     run_pipeline,
 )
+from tests.graph.models import nodes_of
 from tests.graph.passes.support import furthest, model, operators, random_feeds, run
 
 RNG = np.random.default_rng(3)
@@ -30,13 +31,10 @@ RNG = np.random.default_rng(3)
 
 def block() -> Graph:
     """Conv, BatchNormalization, Relu, Identity, and a dead branch."""
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["a"], "conv"),
-        helper.make_node("BatchNormalization", ["a", "s", "b", "m", "v"], ["n"], "bn"),
-        helper.make_node("Relu", ["n"], ["r"], "relu"),
-        helper.make_node("Identity", ["r"], ["y"], "end"),
-        helper.make_node("Sigmoid", ["a"], ["unused"], "dead"),
-    ]
+    nodes = nodes_of(
+        "[conv] a = Conv (x, w); [bn] n = BatchNormalization (a, s, b, m, v); "
+        "[relu] r = Relu (n); [end] y = Identity (r); [dead] unused = Sigmoid (a)"
+    )
     constants = {"w": RNG.normal(size=(4, 3, 3, 3)).astype(np.float32)}
     constants |= {k: RNG.uniform(0.5, 1.5, 4).astype(np.float32) for k in "sbmv"}
     return model(nodes, {"x": (1, 3, 8, 8)}, ["y"], constants)
@@ -99,11 +97,7 @@ def test_names_and_origins() -> None:
 
 
 def test_the_log_tells_what_each_pass_did_and_what_it_missed() -> None:
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["a"], "conv"),
-        helper.make_node("Mul", ["a", "k"], ["b"], "mul"),
-        helper.make_node("Add", ["a", "b"], ["y"], "add"),
-    ]
+    nodes = nodes_of("[conv] a = Conv (x, w); [mul] b = Mul (a, k); [add] y = Add (a, b)")
     constants = {"w": np.ones((2, 3, 1, 1), np.float32), "k": np.full((2, 1, 1), 2, np.float32)}
     done = optimise(model(nodes, {"x": (1, 3, 4, 4)}, ["y"], constants), 3)
     log = {r.name: r for r in done.log}
@@ -277,10 +271,7 @@ def test_sizes_that_are_computed_block_by_block() -> None:
 
 def test_an_unknown_shape_is_left_alone() -> None:
     info = helper.make_tensor_value_info
-    nodes = [
-        helper.make_node("Flatten", ["x"], ["f"], "flatten"),
-        helper.make_node("Shape", ["f"], ["y"], "shape"),
-    ]
+    nodes = nodes_of("[flatten] f = Flatten (x); [shape] y = Shape (f)")
     graph = helper.make_graph(
         nodes,
         "dynamic",

@@ -8,6 +8,7 @@ from onnx import helper
 
 from engine.graph.ir import Graph, verify
 from engine.graph.passes import apply_requested, optimise
+from tests.graph.models import nodes_of
 from tests.graph.passes.generate import random_graph
 from tests.graph.passes.support import furthest, model, operators, random_feeds, run
 
@@ -62,17 +63,12 @@ def net(w1: np.ndarray, b1: np.ndarray, wd: np.ndarray, w2: np.ndarray) -> Graph
     """Conv, Relu, depthwise Conv, residual, pooling, flat Gemm."""
     rng = np.random.default_rng(3)
     return model(
-        [
-            helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], "conv1", pads=[1] * 4),
-            helper.make_node("Relu", ["c1"], ["r1"], "relu1"),
-            helper.make_node("Conv", ["r1", "wd"], ["d1"], "deep", pads=[1] * 4, group=4),
-            helper.make_node("Add", ["d1", "r1"], ["a1"], "add"),
-            helper.make_node(
-                "MaxPool", ["a1"], ["p1"], "pool", kernel_shape=[2, 2], strides=[2] * 2
-            ),
-            helper.make_node("Flatten", ["p1"], ["f1"], "flat"),
-            helper.make_node("Gemm", ["f1", "w2", "b2"], ["y"], "gemm"),
-        ],
+        nodes_of(
+            "[conv1] c1 = Conv <pads=[1, 1, 1, 1]> (x, w1, b1); [relu1] r1 = Relu (c1); "
+            "[deep] d1 = Conv <group=4, pads=[1, 1, 1, 1]> (r1, wd); [add] a1 = Add (d1, r1); "
+            "[pool] p1 = MaxPool <kernel_shape=[2, 2], strides=[2, 2]> (a1); "
+            "[flat] f1 = Flatten (p1); [gemm] y = Gemm (f1, w2, b2)"
+        ),
         {"x": (1, 3, 4, 4)},
         ["y"],
         {"w1": w1, "b1": b1, "wd": wd, "w2": w2, "b2": rng.normal(size=5).astype(np.float32)},
@@ -127,13 +123,10 @@ def shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
 
 def test_reshapes_at_the_ends_go_and_the_shapes_change() -> None:
     graph = model(
-        [
-            helper.make_node("Reshape", ["x", "s1"], ["a"], "in1"),
-            helper.make_node("Unsqueeze", ["a", "axes"], ["b"], "in2"),
-            helper.make_node("Conv", ["b", "w"], ["c"], "conv"),
-            helper.make_node("Flatten", ["c"], ["y"], "out"),
-            helper.make_node("Relu", ["c"], ["z"], "relu"),
-        ],
+        nodes_of(
+            "[in1] a = Reshape (x, s1); [in2] b = Unsqueeze (a, axes); [conv] c = Conv (b, w); "
+            "[out] y = Flatten (c); [relu] z = Relu (c)"
+        ),
         {"x": (1, 48)},
         ["y", "z"],
         {

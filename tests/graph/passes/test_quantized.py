@@ -11,6 +11,7 @@ from engine.graph.execute.runtime import ort
 from engine.graph.ir import Graph, infer_shapes
 from engine.graph.passes import PASSES, Pipeline, optimise, run_pipeline
 from engine.graph.passes.cleanup import DeadCode
+from tests.graph.models import nodes_of
 from tests.graph.passes.generate import random_graph
 from tests.graph.passes.support import LEVELS, operators, random_feeds, run
 
@@ -175,10 +176,7 @@ def test_nothing_is_folded_into_quantized_weights_and_nothing_crosses_a_pair() -
 
 
 def test_clean_up_still_works_and_integer_kernels_stay() -> None:
-    after = [
-        helper.make_node("Identity", ["a"], ["i"], "identity"),
-        helper.make_node("Clip", ["i", "low"], ["b"], "clip"),
-    ]
+    after = nodes_of("[identity] i = Identity (a); [clip] b = Clip (i, low)")
     graph = qdq_block(after, {"low": np.array(0, np.float32)})
     done = optimise(graph, 3).graph
     assert operators(done) == [

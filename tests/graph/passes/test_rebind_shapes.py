@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx import helper
 
 from engine.base.errors import GraphError
 from engine.graph.ir import Graph
 from engine.graph.passes import optimise, rebind_input_shapes
 from engine.quantize import calibrate, quantize
+from tests.graph.models import nodes_of
 from tests.graph.passes.support import model, run
 
 
@@ -23,14 +23,11 @@ def net(size: int) -> Graph:
         "rows": np.array([1, 4, size * size], np.int64),
         "sizes": np.array([1, 4, 2 * size, 2 * size], np.int64),
     }
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1] * 4),
-        helper.make_node("Relu", ["c"], ["r"], "relu"),
-        helper.make_node("Resize", ["r", "", "", "sizes"], ["u"], "up"),
-        helper.make_node("Reshape", ["r", "rows"], ["f"], "rows1"),
-        helper.make_node("Transpose", ["f"], ["t"], "turn", perm=[0, 2, 1]),
-        helper.make_node("MatMul", ["t", "m"], ["y"], "product"),
-    ]
+    nodes = nodes_of(
+        "[conv] c = Conv <pads=[1, 1, 1, 1]> (x, w); [relu] r = Relu (c); "
+        "[up] u = Resize (r, , , sizes); [rows1] f = Reshape (r, rows); "
+        "[turn] t = Transpose <perm=[0, 2, 1]> (f); [product] y = MatMul (t, m)"
+    )
     return optimise(model(nodes, {"x": (1, 3, size, size)}, ["y", "u"], constants)).graph
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from engine.graph.passes import optimise
-from tests.graph.passes.support import furthest, model, nodes_of, operators, random_feeds, run
+from tests.graph.models import nodes_of
+from tests.graph.passes.support import furthest, model, operators, random_feeds, run
 
 
 def f32(*dims, low=0.5, high=1.5, seed=1):
