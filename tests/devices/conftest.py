@@ -17,6 +17,7 @@ from tests.container.vendor import build as vendor
 from tests.devices.adb_server import AdbServer, adb_program
 from tests.devices.agent.conftest import FAULTS
 from tests.devices.faulty_board import FaultyBoard
+from tests.devices.ways import WAYS, Way, way_to
 
 Equip = Callable[[FaultyBoard], FaultyBoard]
 Boards = Callable[..., FaultyBoard]
@@ -89,6 +90,13 @@ def ssh_board(
             return made, Address("ssh", "127.0.0.1", "", made.sshd.port)
 
         yield make
+
+
+@pytest.fixture(params=WAYS.values())
+def way(request: pytest.FixtureRequest, own_home: Path, tmp_path: Path) -> Iterator[Way]:
+    """A board that is reached in each way."""
+    with way_to(request.param, request, own_home, tmp_path) as reached:
+        yield reached
 
 
 @pytest.fixture(scope="session")

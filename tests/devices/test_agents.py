@@ -12,22 +12,17 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import DeviceError
-from engine.devices.address import Address
 from engine.devices.agent.build import build_agent
 from engine.devices.agent.built import PREBUILT, TARGETS, VARIABLE, agent_folder
-from engine.devices.board.layout import find_folder
 from engine.devices.board.program import board_processors, find_agent
 from engine.devices.board.runtime import BoardRuntime
-from engine.devices.board.tensors import BoardInput
 from engine.devices.doctor.diagnose import diagnose
 from engine.devices.probe.elf import HEAD, Elf, program_interpreter, read_elf
-from engine.devices.transport import Transport
 from engine.devices.transports.adb.transport import AdbTransport
-from engine.devices.transports.ssh import SshTransport
+from engine.wire.doctor import Check
 from rknntui_emulator.runtime.build import compiler
 from tests.devices.conftest import Boards, add_c_library
-from tests.devices.faulty_board import FaultyBoard
-from tests.devices.known_model import IMAGE, answers, check_results
+from tests.devices.known_model import answers, check_results
 from tests.devices.probe.boards import Board
 from tests.devices.test_commands import run
 from tests.safety import ends
@@ -56,74 +51,35 @@ def stored(built: Path) -> Path:
     return path
 
 
-def equip(made: FaultyBoard, library: Path, model: Path) -> None:
-    made.image.install_runtime(library)
-    answers().into(made.root / "usr" / "lib" / "answers", model)
-
-
-def check_a_run(transport: Transport, model: Path) -> None:
-    """Everything that the agent is asked for, on one board."""
-    with ends(), BoardRuntime(transport) as runtime:
-        opened = runtime.open(model, perf=True)
-        assert opened.api_version.startswith("2.3.2")
-        assert opened.library == "/usr/lib/librknnrt.so"
-        check_results(runtime)
-        assert "Conv:conv1" in str(runtime.run([BoardInput(IMAGE)]).perf)
-        assert runtime.memory() == opened.memory
-        known = runtime.read(["/proc/meminfo", "/sys/class/thermal/*/type", "/nothing"])
-        assert "MemAvailable:    7216241 kB" in str(known["/proc/meminfo"])
-        assert known["/sys/class/thermal/thermal_zone0/type"] == "soc-thermal\n"
-        assert known["/nothing"] is None
-        seen = list(runtime.watch(["/proc/loadavg"], interval=0.02, count=2))
-        assert [each.values["/proc/loadavg"] for each in seen] == ["0.10 0.05 0.01 1/120 321\n"] * 2
-        node = "/sys/class/devfreq/fdab0000.npu/governor"
-        assert runtime.fix_clocks([(node, "userspace")]).changed == (node,)
-        assert runtime.read([node]) == {node: "userspace\n"}
-        assert runtime.restore_clocks().changed == (node,)
-        assert sorted(n.partition("-")[0] for n in find_folder(transport).names()) == [
-            "agent", "model", "run",
-        ]  # fmt: skip
-    assert find_folder(transport).runs() == ()
-
-
 @pytest.mark.long
 @pytest.mark.adb
 @pytest.mark.cc
-def test_the_agent_is_sent_over_adb(
-    board: Boards, libraries: Callable[..., Path], model: Path, stored: Path
-) -> None:
-    made = board()
-    equip(made, libraries(), model)
-    with closing(AdbTransport.open(made.address)) as transport:
-        check_a_run(transport, model)
-        (agent,) = (made.root / "userdata/rknntui").glob("agent-*.bin")
-        assert agent.read_bytes() == stored.read_bytes()
-        assert stat.S_IMODE(agent.stat().st_mode) & 0o100
-        assert made.alive_orphans() == []
-
-
-@pytest.mark.long
-@pytest.mark.cc
-@pytest.mark.sshd
-def test_the_agent_is_sent_over_ssh(
-    ssh_board: Callable[..., tuple[FaultyBoard, Address]],
+def test_the_users_agent_is_sent(
+    board: Boards,
     libraries: Callable[..., Path],
     model: Path,
     stored: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made, address = ssh_board()
-    equip(made, libraries(), model)
-    with closing(SshTransport(address)) as transport:
-        check = next(c for c in diagnose(transport) if c.name == "agent")
-        assert (check.state, str(stored) in check.found) == ("ok", True)
-        check_a_run(transport, model)
+    made = board()
+    made.image.install_runtime(libraries())
+    answers().into(made.root / "usr" / "lib" / "answers", model)
+    with closing(AdbTransport.open(made.address)) as transport:
+
+        def check() -> Check:
+            return next(check for check in diagnose(transport) if check.name == "agent")
+
+        assert (check().state, str(stored) in check().found) == ("ok", True)
+        with ends(), BoardRuntime(transport) as runtime:
+            runtime.open(model)
+            check_results(runtime)
+        (agent,) = (made.root / "userdata/rknntui").glob("agent-*.bin")
+        assert agent.read_bytes() == stored.read_bytes()
+        assert stat.S_IMODE(agent.stat().st_mode) & 0o100
         stored.unlink()
-        check = next(c for c in diagnose(transport) if c.name == "agent")
-        assert (check.state, str(PREBUILT) in check.found) == ("ok", True)
+        assert (check().state, str(PREBUILT) in check().found) == ("ok", True)
         monkeypatch.setattr("engine.devices.agent.built.PREBUILT", Path("/nothing"))
-        check = next(c for c in diagnose(transport) if c.name == "agent")
-        assert (check.state, "devices agent build --target" in check.remedy) == ("bad", True)
+        assert (check().state, "devices agent build --target" in check().remedy) == ("bad", True)
 
 
 # -- which one is taken

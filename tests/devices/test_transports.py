@@ -1,28 +1,25 @@
-"""What a transport does, by either adbd and by SSH with and without SFTP: programs and files."""
+"""What a transport does, in each way to a board: programs and files."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from engine.base.errors import (
     DeviceLostError,
     DeviceStorageError,
+    DeviceTimeoutError,
     OutputError,
     SourceModelError,
     UsageError,
 )
-from engine.devices.address import Address
-from engine.devices.transport import Transport
-from engine.devices.transports.adb.transport import AdbTransport
-from engine.devices.transports.ssh import SshTransport
-from tests.devices.ssh.server import serving
+from tests.devices.waiting import ended, until
+from tests.devices.ways import WAYS, Way
 from tests.safety import PATIENCE, ends
 
 CONTENT = os.urandom((1 << 20) + 12345)
@@ -32,77 +29,13 @@ WORDS = ["", "a b", "$(touch x)", "`id`", "a;id", "a'b", 'a"b', "a\nb", "a\0b", 
 WORDS += ["ü", "&"]
 
 
+CABLES = pytest.mark.parametrize(
+    "way", [way for kind, way in WAYS.items() if kind != "local"], indirect=True
+)
+
+
 class CancelledError(Exception):
     """What a caller raises to end a transfer."""
-
-
-@dataclass
-class Way:
-    """A board that is reached.
-
-    Attributes:
-        kind: how.
-        transport: to it.
-        remote, here: a folder of it, there and on this machine.
-        cut, mend: take the cable away and put it back.
-        asked: whether anybody was asked for anything.
-    """
-
-    kind: str
-    transport: Transport
-    remote: str
-    here: Path
-    cut: Callable[[], object]
-    mend: Callable[[], object]
-    asked: Callable[[], bool]
-
-    def names(self) -> list[str]:
-        """What is in the folder."""
-        return sorted(path.name for path in self.here.iterdir())
-
-    def run(self, *words: str, **options: Any) -> Any:
-        return self.transport.run(words, seconds=PATIENCE, **options)
-
-
-@pytest.fixture(
-    params=[
-        pytest.param("adb", marks=pytest.mark.adb),
-        pytest.param("old adb", marks=pytest.mark.adb),
-        pytest.param("sftp", marks=pytest.mark.sshd),
-        # as dropbear of a Buildroot image
-        pytest.param("cat", marks=pytest.mark.sshd),
-    ]
-)
-def way(request: pytest.FixtureRequest, own_home: Path, tmp_path: Path) -> Iterator[Way]:
-    if request.param.endswith("adb"):
-        server = request.getfixturevalue("adb_server")
-        made = request.getfixturevalue("board")("rk3588" if request.param == "adb" else "rk1808")
-        transport: Transport = AdbTransport.open(made.address)
-        here = made.root / "userdata" / "t"
-        here.mkdir()
-        asked = len(made.events)
-
-        def mend() -> None:
-            made.replug()
-            server.reconnect(made.address)
-
-        yield Way(
-            *(request.param, transport, "/userdata/t", here, made.unplug, mend),
-            lambda: any("OPEN" in event for event in made.events[asked:]),
-        )
-        transport.close()
-        return
-    here = tmp_path / "board"
-    here.mkdir()
-    with serving(tmp_path / "sshd", own_home) as sshd:
-        if request.param == "cat":
-            sshd.configure(Subsystem="")
-        transport = SshTransport(Address("ssh", "127.0.0.1", "", sshd.port))
-        yield Way(
-            *(request.param, transport, str(here), here, sshd.cut, lambda: None),
-            lambda: bool(sshd.served),
-        )
-        transport.close()
 
 
 @pytest.fixture
@@ -134,6 +67,7 @@ def test_programs_run_with_their_exit_code(way: Way) -> None:
     assert b"none" in said
     assert b"No such file" in said
     assert way.run("no-such-program").code == 127
+    assert way.run(way.remote).code == 126
     assert way.run("true").out == b""
     assert way.run("cat").out == b""  # there is no input to wait for
 
@@ -218,8 +152,7 @@ def test_a_transfer_can_be_cancelled(way: Way, source: Path, back: Path) -> None
     assert way.run("true").code == 0
 
 
-@pytest.mark.parametrize("way", ["adb", "old adb"], indirect=True)
-@pytest.mark.adb
+@pytest.mark.parametrize("way", [WAYS["adb"], WAYS["old adb"]], indirect=True)
 def test_an_error_of_the_callback_is_not_the_boards(way: Way, source: Path) -> None:
     def fail(_done: int, _all: int) -> None:
         raise OSError(errno.EIO, "mine")
@@ -245,10 +178,58 @@ def test_small_files_are_read(way: Way) -> None:
     assert board.read(f"{way.remote}/file") == CONTENT[: 1 << 20]
     assert board.read(f"{way.remote}/file", limit=100_000) == CONTENT[:100_000]
     assert board.read(f"{way.remote}/none") is None
-    if way.kind in ("sftp", "cat"):  # adb tells that a part of the path is a file
+    if "adb" not in way.kind:  # which tells that a part of the path is a file
         assert board.read(f"{way.remote}/file/below") is None
     (way.here / "empty").touch()
     assert board.read(f"{way.remote}/empty") == b""
+
+
+def test_what_is_no_file_is_told(way: Way, source: Path) -> None:
+    board = way.transport
+    calls: list[Callable[[], object]] = [
+        lambda: board.read(way.remote),
+        lambda: board.remove([way.remote]),
+        lambda: board.push(source, f"{way.remote}/none/m"),
+        lambda: board.push(source, way.remote),
+    ]
+    # a push over adb makes folders; onto a folder it is put into it, as by `mv` where SFTP is none
+    for call in calls[: {"adb": 2, "old adb": 2, "cat": 3}.get(way.kind)]:
+        with pytest.raises(DeviceStorageError) as caught:
+            call()
+        assert caught.value.cause
+    assert way.names() == []
+    # the size of such a file is 0
+    version = board.read("/proc/version")
+    assert way.kind == "local" or (version or b"").startswith(b"Linux")
+
+
+def test_no_room_leaves_nothing(way: Way, source: Path) -> None:
+    (way.here / "m").write_bytes(b"the old one")
+    way.fill()
+    with pytest.raises(DeviceStorageError) as caught:
+        way.transport.push(source, f"{way.remote}/m")
+    assert way.remote in caught.value.what
+    assert caught.value.cause
+    assert caught.value.remedy
+    assert (way.here / "m").read_bytes() == b"the old one"
+    assert way.names() == ["m"]
+
+
+def test_a_program_that_does_not_end_is_killed_with_its_children(way: Way) -> None:
+    pids = way.here / "pids"
+    script = f"#!/bin/sh\nsleep {4 * PATIENCE} &\necho $! $$ > {pids}\nwait\n"
+    (way.here / "script").write_text(script)
+    (way.here / "script").chmod(0o755)
+    with pytest.raises(DeviceTimeoutError) as caught:
+        way.transport.run([f"{way.remote}/script"], seconds=3.0)
+    assert "script" in caught.value.what
+    # missing where this machine was too slow to start it
+    started = list(map(int, pids.read_text().split() if pids.exists() else ()))
+    for pid in started[-1:] if way.kind == "adb" else started:  # where no terminal ends them all
+        until(partial(ended, pid), "it is gone")
+    with pytest.raises(DeviceTimeoutError):  # it writes all the time
+        way.transport.run(["yes"], seconds=0.3)
+    assert way.run("echo", "still", "there").text == "still there\n"
 
 
 def test_many_files_are_removed(way: Way) -> None:
@@ -267,6 +248,7 @@ def test_a_source_that_cannot_be_read_is_the_users(way: Way, source: Path) -> No
     assert not way.asked()
 
 
+@CABLES
 def test_a_cable_pulled_while_pushing(way: Way, source: Path) -> None:
     def cut(done: int, _size: int) -> None:
         if done > 300_000:
@@ -285,6 +267,7 @@ def test_a_cable_pulled_while_pushing(way: Way, source: Path) -> None:
     assert (way.here / "m").read_bytes() == CONTENT * 4
 
 
+@CABLES
 def test_a_cable_pulled_while_pulling(way: Way, back: Path) -> None:
     (way.here / "m").write_bytes(CONTENT * 8)
     back.write_text("before")

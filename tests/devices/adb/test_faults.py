@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -19,20 +18,16 @@ from engine.devices.transports.adb import files
 from engine.devices.transports.adb.link import Deadline
 from engine.devices.transports.adb.server import AdbServer as Server
 from engine.devices.transports.adb.transport import AdbTransport
-from tests.devices.adb.conftest import FOLDER, Opened, Talks
-from tests.devices.adb.test_conversation import ask, hanging
+from tests.devices.adb.conftest import FOLDER, Opened
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
 from tests.devices.faulty_board import FaultyBoard
+from tests.devices.ways import ask, hanging, start_toy
 from tests.safety import PATIENCE, ends
 
 pytestmark = pytest.mark.adb
 
 NEW_AND_OLD = pytest.mark.parametrize("chip", ["rk3588", "rk1808"])
-
-
-class CancelledError(Exception):
-    """What a caller raises to end a transfer."""
 
 
 @pytest.fixture
@@ -92,17 +87,15 @@ def test_a_half_file_is_removed_once_the_board_can(
     assert left(made) == []
 
 
-@pytest.mark.parametrize("how", ["unplug", "reboot", "server"])
+@pytest.mark.parametrize("how", ["reboot", "server"])
 def test_a_conversation_that_is_cut_says_why(
-    adb_server: AdbServer, board: Boards, opened: Opened, talks: Talks, how: str
+    adb_server: AdbServer, board: Boards, opened: Opened, tmp_path: Path, how: str
 ) -> None:
     made = board()
     transport = opened(made)
-    conversation = talks(transport)
+    conversation = start_toy(transport, FOLDER, tmp_path)
     call = hanging(conversation)
-    if how == "unplug":
-        made.unplug()
-    elif how == "reboot":
+    if how == "reboot":
         made.reboot(0.1)
     else:
         adb_server.stop()
@@ -116,10 +109,9 @@ def test_a_conversation_that_is_cut_says_why(
     if how == "server":
         adb_server.start()
         adb_server.connect(made.address)
-    elif how == "unplug":
-        made.replug()
     adb_server.wait(made.address, "device")
-    assert ask(talks(transport).peer, "echo", a=1) == {"a": 1}
+    conversation = start_toy(transport, FOLDER, tmp_path)
+    assert ask(conversation, "echo", a=1) == {"a": 1}
     conversation.end()
 
 
@@ -202,29 +194,6 @@ def test_a_slow_link_is_no_stalled_one(
     made.faults.rate = 256 << 10
     transport.push(source, f"{FOLDER}/m.rknn")
     assert (made.root / FOLDER[1:] / "m.rknn").stat().st_size == 2 << 20
-
-
-def test_sixty_megabytes_over_a_slow_link_are_cancelled(
-    board: Boards, opened: Opened, tmp_path: Path
-) -> None:
-    made = board()
-    transport = opened(made)
-    source = tmp_path / "s"
-    with source.open("wb") as stream:
-        stream.truncate(60 << 20)
-    made.faults.rate = 8 << 20
-
-    def stop(done: int, _all: int) -> None:
-        if done > 1 << 20:
-            made.faults.rate = None
-            raise CancelledError
-
-    with ends(), pytest.raises(CancelledError):
-        transport.push(source, f"{FOLDER}/m.rknn", moved=stop)
-    assert "m.rknn" not in left(made)
-    with ends():
-        while left(made):
-            time.sleep(0.05)
 
 
 def test_a_server_that_was_stopped_is_started_by_the_users_adb(

@@ -4,38 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from engine.base.errors import (
     DeviceError,
-    DeviceTimeoutError,
 )
 from engine.devices.listing import poll
 from engine.devices.transports.adb.transport import AdbTransport
 from tests.devices.adb.conftest import FOLDER, Opened
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
-from tests.safety import ends
 
 pytestmark = pytest.mark.adb
-
-NEW_AND_OLD = pytest.mark.parametrize("chip", ["rk3588", "rk1808"])
-
-
-@NEW_AND_OLD
-def test_a_program_that_takes_too_long_is_left(board: Boards, opened: Opened, chip: str) -> None:
-    made = board(chip)
-    transport = opened(made)
-    with pytest.raises(DeviceTimeoutError, match="sleep"):
-        transport.run(["sleep", "1000"], seconds=0.3)
-    with pytest.raises(DeviceTimeoutError):  # it writes all the time
-        transport.run(["yes"], seconds=0.3)
-    with ends():
-        while made.alive_orphans():
-            time.sleep(0.05)
 
 
 def test_two_clients_work_at_once(board: Boards, opened: Opened, tmp_path: Path) -> None:

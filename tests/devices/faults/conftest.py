@@ -102,12 +102,16 @@ class Way:
         """The board runs the model as if nothing had been, and nothing of before is left there."""
         with BoardRuntime(self.open()) as runtime:
             runtime.open(self.model)
-            if self.old:
-                check_results(runtime, OLD_IMAGE, OLD_SCORES, 28)
-            else:
-                check_results(runtime)
+            self.check_results(runtime)
         assert [name.partition("-")[0] for name in self.names()] == ["agent", "model"]
         until(lambda: not self.alive(), "the programs on the board have ended")
+
+    def check_results(self, runtime: BoardRuntime) -> None:
+        """The model that is open gives what it should."""
+        if self.old:
+            check_results(runtime, OLD_IMAGE, OLD_SCORES, 28)
+        else:
+            check_results(runtime)
 
     def names(self) -> list[str]:
         """What is in our folder on the board."""

@@ -1,15 +1,15 @@
 """Each fault of a board over adb, by an old adbd and over SSH: what is told, and what stays.
 
 fault: where it is tried beside this file
-    cable pulled while pushing, running: adb/test_faults.py, ssh/test_files.py, test_board.py
+    cable pulled while pushing, running: test_transports.py
     reboot: adb/test_faults.py; adb server restarted: adb/test_faults.py
-    disk full, read-only: adb/test_faults.py, ssh/test_files.py, test_layout.py
+    disk full, read-only: adb/test_faults.py, test_transports.py, test_layout.py
     no agent for it: test_agents.py
     no runtime library, an old one: test_layout.py, probe/test_compatibility.py
     wrong chip, other generation: board/test_runtime.py
     a hang: board/test_faults.py, agent/test_errors.py
     two clients at once: test_layout.py (those of other machines, and dead ones)
-    60 MB over a slow link, cancelled: adb/test_faults.py, ssh/test_files.py
+    a transfer that is cancelled: test_transports.py
     hostile strings from the board: board/test_lies.py, probe/test_hostile.py
     names with quotes, blanks and $(...): every model here has one; ssh/test_run.py
     two boards with one serial, no permission on USB: adb/test_twins.py, against a stand-in of the
@@ -46,6 +46,7 @@ from tests.devices.faults.conftest import Way
 from tests.devices.faulty_board import Software
 from tests.devices.known_model import IMAGE, OLD_IMAGE, answers, first_answers
 from tests.devices.ssh.server import SlowLink
+from tests.devices.waiting import until
 
 pytestmark = [pytest.mark.long, pytest.mark.cc]
 
@@ -72,6 +73,42 @@ def large(tmp_path: Path, size: int) -> Path:
         stream.write(b"RKNN" + bytes(20) + b"OPENMODL")
         stream.truncate(size)
     return path
+
+
+def test_the_agent_does_all_that_it_is_asked_for(way: Way) -> None:
+    transport = way.open()
+    assert transport.converses != way.old  # one request at a time by an old adbd
+    with BoardRuntime(transport) as runtime:
+        opened = runtime.open(way.model, perf=True)
+        assert opened.library == way.made.image.library
+        assert opened.api_version.startswith("1.7.5" if way.old else "2.3.2")
+        way.check_results(runtime)
+        assert "Conv:conv1" in str(runtime.run([image(way)]).perf)
+        if way.old:
+            assert opened.memory is None
+            with pytest.raises(RuntimeLibraryError, match="not available on this runtime"):
+                runtime.memory()
+        else:
+            assert runtime.memory() == opened.memory
+        files = runtime.read(["/proc/meminfo", "/sys/class/thermal/*/type", "/nothing"])
+        assert "MemTotal" in str(files["/proc/meminfo"])
+        assert files["/sys/class/thermal/thermal_zone0/type"] == "soc-thermal\n"
+        assert files["/nothing"] is None
+        looks = list(runtime.watch(["/proc/loadavg"], interval=0.02, count=2))
+        load = "0.10 0.05 0.01 1/120 321\n"
+        assert [look.values["/proc/loadavg"] for look in looks] == [load] * 2
+        (node,) = way.made.root.glob("sys/class/devfreq/*npu*/governor")
+        path = f"/{node.relative_to(way.made.root)}"
+        assert runtime.fix_clocks([(path, "userspace")]).changed == (path,)
+        assert runtime.read([path]) == {path: "userspace\n"}
+        assert runtime.restore_clocks().changed == (path,)
+        # the model is not sent again
+        sent = (way.made.root / "userdata/rknntui").glob("model-*")
+        before = [file.stat().st_mtime_ns for file in sent]
+        runtime.open(way.model)
+        sent = (way.made.root / "userdata/rknntui").glob("model-*")
+        assert [file.stat().st_mtime_ns for file in sent] == before
+    way.check()
 
 
 def test_a_cable_pulled_while_a_model_is_pushed(way: Way, tmp_path: Path) -> None:
@@ -230,11 +267,14 @@ def test_a_model_of_another_chip(way: Way, libraries: Callable[..., Path], tmp_p
 
 
 def test_a_model_of_the_other_generation(way: Way, model: Path, first_model: Path) -> None:
-    other = model if way.old else first_model
-    for chip in (None, ""):  # the board's is known, or the runtime library alone tells
+    other, missing = (model, 2) if way.old else (first_model, 1)
+    for chip, words in (
+        (None, f"and the board has {way.made.board.chip}"),
+        ("", f"no runtime library of generation {missing}"),  # nothing but the library tells
+    ):
         with (
             BoardRuntime(way.open(), chip=chip) as runtime,
-            pytest.raises(RuntimeLibraryError, match="generation") as caught,
+            pytest.raises(RuntimeLibraryError, match=words) as caught,
         ):
             runtime.open(other)
         assert told(caught.value)
@@ -245,9 +285,10 @@ def test_an_npu_that_hangs(way: Way) -> None:
     with BoardRuntime(way.open()) as runtime:
         runtime.open(way.model)
         way.settings("HANG=run")
-        with pytest.raises(DeviceTimeoutError) as caught:
+        with pytest.raises(DeviceTimeoutError, match="did not answer `run`") as caught:
             runtime.run([image(way)], seconds=1)
         assert told(caught.value)
+        until(lambda: not way.alive(), "its program has ended")
         way.settings("HANG=init")
         with pytest.raises(DeviceTimeoutError, match="did not load") as caught:
             runtime.open(way.model, seconds=1)

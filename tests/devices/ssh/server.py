@@ -85,6 +85,19 @@ class Sshd:
         (self.folder / ".bashrc").write_text(script)
         self.configure(SetEnv=f"HOME={self.folder}")
 
+    def limit_files(self, *, sftp: bool) -> None:
+        """Let the kernel let no file grow above 200 KiB, as with a quota."""
+        limit = "trap '' XFSZ\nulimit -f 400\n"  # the signal for it is ignored
+        if not sftp:
+            self.write_login_file(limit)
+            return
+        if SFTP == "internal-sftp":
+            pytest.skip("there is no sftp-server")
+        limited = self.folder / "limited"
+        limited.write_text(f"#!/bin/sh\n{limit}exec {SFTP}\n")
+        limited.chmod(0o755)
+        self.configure(Subsystem=f"sftp {limited}")
+
     @property
     def client_key(self) -> Path:
         """The private key of the client, which alone is let in."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from engine.base.errors import (
 )
 from engine.devices.address import Address
 from engine.devices.transports.ssh import SshTransport
-from tests.devices.ssh.server import SFTP, SlowLink, Sshd
+from tests.devices.ssh.server import SlowLink, Sshd
 from tests.devices.waiting import until
 
 pytestmark = pytest.mark.sshd
@@ -51,26 +52,12 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_missing_folder_is_told(board: SshTransport, files: str, model: Path) -> None:
-    with pytest.raises(DeviceStorageError) as refused:
-        board.push(model, "/no-such-folder/model")
-    assert "not there" in refused.value.cause
-
-
 @pytest.mark.long
 def test_a_file_without_a_size_is_bounded(board: SshTransport, files: str, tmp_path: Path) -> None:
     # files of /proc have the size 0 and are read all the same
     with pytest.raises(DeviceStorageError, match="larger than"):
         board.pull("/proc/cpuinfo", tmp_path / "back", limit=10)
     assert not (tmp_path / "back").exists()
-
-
-def test_what_is_no_file_is_told(board: SshTransport, files: str, there: Path) -> None:
-    assert board.read("/proc/version") == Path("/proc/version").read_bytes()  # its size is 0
-    with pytest.raises(DeviceStorageError):
-        board.read(str(there))
-    with pytest.raises(DeviceStorageError):
-        board.remove([str(there)])
 
 
 def test_a_login_file_that_prints_spoils_no_file(
@@ -81,60 +68,31 @@ def test_a_login_file_that_prints_spoils_no_file(
     assert (there / "model").read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize("how", ["sftp", "cat"])
-def test_no_room_leaves_nothing(
-    board: SshTransport, sshd: Sshd, model: Path, there: Path, how: str
-) -> None:
-    if how == "sftp" and SFTP == "internal-sftp":
-        pytest.skip("there is no sftp-server")
-    # the kernel lets no file grow above a size, as with a quota; the signal for it is ignored
-    limited = sshd.folder / "limited"
-    limited.write_text(f"#!/bin/sh\ntrap '' XFSZ\nulimit -f 400\nexec {SFTP}\n")
-    limited.chmod(0o755)
-    if how == "sftp":
-        sshd.configure(Subsystem=f"sftp {limited}")
-    else:
-        sshd.configure(Subsystem="")
-        sshd.write_login_file("trap '' XFSZ\nulimit -f 400\n")
-    (there / "model").write_bytes(b"the old one")
-    with pytest.raises(DeviceStorageError) as refused:
-        board.push(model, f"{there}/model")
-    assert str(there) in refused.value.what
-    assert (there / "model").read_bytes() == b"the old one"
-    assert names(there) == ["model"]
-
-
 @pytest.mark.long
+@pytest.mark.parametrize(("way", "pulls"), [("sftp", False), ("cat", False), ("sftp", True)])
 def test_a_stalled_link_is_given_up(
+    *,
     board: SshTransport,
     sshd: Sshd,
-    files: str,
     model: Path,
-    there: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("engine.devices.transports.ssh.transport._STALL_SECONDS", 1.0)
-    monkeypatch.setattr("engine.devices.transports.ssh.transport._GIVE_UP_SECONDS", 0.5)
-    with pytest.raises((DeviceTimeoutError, DeviceLostError)):
-        board.push(model, f"{there}/model", moved=lambda *_: sshd.freeze())
-    assert "model" not in names(there)
-
-
-@pytest.mark.long
-def test_a_stalled_link_is_given_up_while_pulling(
-    board: SshTransport,
-    sshd: Sshd,
     there: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    pulls: bool,
 ) -> None:
     monkeypatch.setattr("engine.devices.transports.ssh.transport._STALL_SECONDS", 1.0)
     monkeypatch.setattr("engine.devices.transports.ssh.transport._GIVE_UP_SECONDS", 0.5)
-    (there / "model").write_bytes(CONTENT * 8)
+    if way == "cat":
+        sshd.configure(Subsystem="")
+    freeze = lambda *_: sshd.freeze()  # noqa: E731
+    (there / "large").write_bytes(CONTENT * 8)
+    call = partial(board.push, model, f"{there}/model")
+    if pulls:
+        call = partial(board.pull, f"{there}/large", tmp_path / "back", limit=1 << 30)
     with pytest.raises((DeviceTimeoutError, DeviceLostError)):
-        board.pull(
-            f"{there}/model", tmp_path / "back", limit=1 << 30, moved=lambda *_: sshd.freeze()
-        )
+        call(moved=freeze)
+    assert "model" not in names(there)
     assert not (tmp_path / "back").exists()
 
 
