@@ -15,11 +15,14 @@ from rknntui_emulator.programs import LOADERS
 from rknntui_emulator.runtime.build import Kind, build, compiler
 from tests.container.vendor import build as vendor
 from tests.devices.adb_server import AdbServer, adb_program
-from tests.devices.agent.conftest import FAULTS
 from tests.devices.faulty_board import FaultyBoard
 from tests.devices.ways import WAYS, Way, way_to
 
 Equip = Callable[[FaultyBoard], FaultyBoard]
+FAULTS = Path(__file__).parent / "agent" / "faults.c"
+"""What the libraries of tests do wrong when they are told."""
+Libraries = Callable[..., Path]
+SshBoards = Callable[..., tuple[FaultyBoard, Address]]
 Boards = Callable[..., FaultyBoard]
 """``board(chip, **options)`` of :class:`FaultyBoard`; ``connect=False`` leaves adb out of it."""
 
@@ -76,7 +79,7 @@ def board(adb_server: AdbServer, emulated: Boards) -> Boards:
 @pytest.fixture
 def ssh_board(
     emulated: Boards, own_home: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., tuple[FaultyBoard, Address]]]:
+) -> Iterator[SshBoards]:
     """Makes an emulated board behind a real sshd, one in a test; where it is for ``ssh``."""
     from tests.devices.ssh.server import serving
 
@@ -113,15 +116,19 @@ def equip(tmp_path_factory: pytest.TempPathFactory) -> Equip:
     return ready
 
 
-@pytest.fixture(scope="module")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Stand-in libraries, each compiled once."""
+@pytest.fixture(scope="session")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Libraries:
+    """Stand-in libraries by their file or generation, each compiled once."""
     if compiler() is None:
         pytest.skip("there is no C compiler")
-    folder = tmp_path_factory.mktemp("libraries")
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:  # the processes of one run share them
+        folder = folder.parent
+    folder /= "stand-ins-of-tests"
+    kinds: dict[Kind | int, Kind] = {1: "librknn_runtime.so", 2: "librknnrt.so"}
 
-    def built(generation: int = 2, version: str = "") -> Path:
-        kind: Kind = "librknnrt.so" if generation == 2 else "librknn_runtime.so"
+    def built(which: Kind | int = 2, version: str = "") -> Path:
+        kind = kinds.get(which, which)
         return build(kind, folder / (version or "newest"), version=version or None, also=[FAULTS])
 
     return built

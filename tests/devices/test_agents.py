@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import shutil
 import stat
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -21,10 +20,10 @@ from engine.devices.probe.elf import HEAD, Elf, program_interpreter, read_elf
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.wire.doctor import Check
 from rknntui_emulator.runtime.build import compiler
-from tests.devices.conftest import Boards, add_c_library
+from tests.devices.conftest import Boards, Libraries, add_c_library
 from tests.devices.known_model import answers, check_results
 from tests.devices.probe.boards import Board
-from tests.devices.test_commands import run
+from tests.devices.verbs import run
 from tests.safety import ends
 
 ARM64, ARM = TARGETS["aarch64"], TARGETS["armv7l"]
@@ -56,7 +55,7 @@ def stored(built: Path) -> Path:
 @pytest.mark.cc
 def test_the_users_agent_is_sent(
     board: Boards,
-    libraries: Callable[..., Path],
+    libraries: Libraries,
     model: Path,
     stored: Path,
     monkeypatch: pytest.MonkeyPatch,

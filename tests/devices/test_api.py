@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from engine.api import RKNN
 from rknntui.demo import demo_folder
 from rknntui_emulator.runtime.answers import Answers, input_digest
-from tests.devices.conftest import Boards
+from tests.devices.conftest import Boards, Libraries
 from tests.devices.faulty_board import FaultyBoard
 from tests.devices.known_model import (
     IMAGE,
@@ -24,7 +23,6 @@ from tests.devices.known_model import (
     answers,
     first_answers,
 )
-from tests.devices.test_commands import run
 
 pytestmark = [pytest.mark.adb, pytest.mark.cc]
 
@@ -50,7 +48,7 @@ def rknn() -> Iterator[RKNN]:
 def test_the_calls_of_generation_2(
     rknn: RKNN,
     board: Boards,
-    libraries: Callable[..., Path],
+    libraries: Libraries,
     model: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -113,7 +111,7 @@ def test_the_calls_of_generation_2(
 @pytest.mark.long
 def test_the_calls_of_generation_1(
     board: Boards,
-    libraries: Callable[..., Path],
+    libraries: Libraries,
     first_model: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -161,7 +159,7 @@ def test_the_calls_of_generation_1(
 
 @pytest.mark.long
 def test_a_container_of_ours_runs_on_no_real_npu(
-    rknn: RKNN, board: Boards, libraries: Callable[..., Path], tmp_path: Path
+    rknn: RKNN, board: Boards, libraries: Libraries, tmp_path: Path
 ) -> None:
     made = board("rk3588")
     rknn.config(target_platform="rk3588")
@@ -178,48 +176,3 @@ def test_a_container_of_ours_runs_on_no_real_npu(
     assert rknn.init_runtime(target="rk3588", device_id=address) == -1
     # who asked for a board gets no figures of the simulator
     assert rknn.inference(inputs=[digit]) is None
-
-
-@pytest.mark.long
-def test_perf_from_the_command_line(
-    board: Boards,
-    libraries: Callable[..., Path],
-    model: Path,
-) -> None:
-    zeros = np.zeros_like(IMAGE)
-    known = answers(results={input_digest([zeros.tobytes()]): (SCORES.tobytes(),)})
-    address = ready(board("rk3588"), libraries(), model, known)
-    words = ["perf", str(model), "--device", address, "--loops", "7", "--layers", "--json"]
-    done = run(*words, "--cores", "auto", "--cores", "0_1_2", "--threads", "2", "--fix-clocks")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["label"], found["chip"]) == ("emulated", "rk3588")
-    assert [(p["cores"], p["threads"]) for p in found["points"]] == [("auto", 2), ("0_1_2", 2)]
-    for point in found["points"]:
-        assert point["count"] == 14
-        assert 0 < point["minimum"] <= point["median"] <= point["p99"] <= point["maximum"]
-        assert point["clocks"]["NPU"] == 1_000_000_000
-    assert [layer["name"] for layer in found["layers"]] == ["Conv:conv1"]
-    assert found["memory"]["total"] == 5939200
-    assert found["kept"]
-
-
-@pytest.mark.long
-def test_perf_as_a_table_and_its_errors(
-    board: Boards, libraries: Callable[..., Path], model: Path
-) -> None:
-    zeros = np.zeros_like(IMAGE)
-    known = answers(results={input_digest([zeros.tobytes()]): (SCORES.tobytes(),)})
-    made = board("rk3588")
-    address = ready(made, libraries(), model, known)
-    done = run("perf", str(model), "--device", address, "--cores", "0_1", "--loops", "5")
-    assert done.returncode == 0, done.stderr
-    assert "(emulated)" in done.stdout
-    assert "FPS" in done.stdout
-    done = run("perf", str(Path(__file__)), "--device", address)
-    assert done.returncode == 9
-    assert "fix:" in done.stderr
-    (made.root / "proc/device-tree/compatible").write_bytes(b"somebody,board\0")
-    done = run("perf", str(model), "--device", address)
-    assert done.returncode == 13
-    assert "is not known" in done.stderr

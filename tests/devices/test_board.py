@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from engine.devices.board.layout import find_folder
 from engine.devices.board.results import RunProgress
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
+from tests.devices.conftest import Libraries
 from tests.devices.fake_board import FakeBoard
 from tests.devices.known_model import IMAGE, answers, check_results
 from tests.safety import ends
@@ -30,7 +31,7 @@ def patience() -> Iterator[None]:
 
 
 @pytest.fixture
-def local(tmp_path: Path, libraries: Callable[..., Path], model: Path) -> Iterator[FakeBoard]:
+def local(tmp_path: Path, libraries: Libraries, model: Path) -> Iterator[FakeBoard]:
     """A transport to this machine; the library and its settings are in ``root / "lib"``."""
     board = FakeBoard(tmp_path)
     folder = tmp_path / "lib"

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,34 +21,8 @@ from tests.devices.adb.stand_in import StandIn, okay
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
 from tests.devices.demo_container import LAYER, demo_container, digits, simulated
+from tests.devices.verbs import emulating, run
 from tests.safety import PATIENCE
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@contextmanager
-def emulating(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
-    """The command, and what it says of the board."""
-    words = [sys.executable, "-P", "-m", "rknntui", "devices", "emulate", *arguments, "--json"]
-    process = subprocess.Popen(
-        words,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        said = ""
-        while not said.rstrip().endswith("}"):
-            line = process.stdout.readline()
-            assert line, f"it ended with {process.wait(PATIENCE)}"
-            said += line
-        yield process, json.loads(said)
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @pytest.mark.adb
@@ -69,21 +38,6 @@ def test_adb_finds_the_board_until_ctrl_c(adb_server: AdbServer) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
         assert not Path(facts["root"]).exists()
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run ``rknntui ARGUMENTS``."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "rknntui", *arguments],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert "Traceback" not in done.stdout + done.stderr
-    return done
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from engine.devices.choose import choose
 from engine.devices.transports import reach
 from engine.devices.transports.adb.states import UDEV_RULE
 from tests.devices.adb.stand_in import StandIn, fail, okay
-from tests.devices.test_commands import run
+from tests.devices.verbs import run
 from tests.safety import ends
 
 TWINS = (

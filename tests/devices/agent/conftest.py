@@ -23,11 +23,9 @@ from rknntui_emulator.runtime.answers import (
     TensorFacts,
     input_digest,
 )
-from rknntui_emulator.runtime.build import Kind, build, compiler
+from rknntui_emulator.runtime.build import Kind, compiler
+from tests.devices.conftest import Libraries
 from tests.safety import ends
-
-FAULTS = Path(__file__).with_name("faults.c")
-"""What the libraries of tests do wrong when they are told."""
 
 IMAGE = bytes(range(48))
 """An input of 1x4x4x3, as the integers that the NPU takes."""
@@ -137,22 +135,6 @@ class Agent:
 
 
 @pytest.fixture(scope="session")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Stand-in libraries, each compiled once."""
-    if compiler() is None:
-        pytest.skip("there is no C compiler")
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:  # the processes of one run share them
-        folder = folder.parent
-    folder /= "stand-ins"
-
-    def built(kind: Kind = "librknnrt.so", version: str = "") -> Path:
-        return build(kind, folder / (version or "newest"), version=version or None, also=[FAULTS])
-
-    return built
-
-
-@pytest.fixture(scope="session")
 def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The agent, with all warnings as errors."""
     cc = compiler()
@@ -168,9 +150,7 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def agents(
-    tmp_path: Path, libraries: Callable[..., Path], native: Path
-) -> Iterator[Callable[..., Agent]]:
+def agents(tmp_path: Path, libraries: Libraries, native: Path) -> Iterator[Callable[..., Agent]]:
     """Starts agents; each ends with the test."""
     running: list[Agent] = []
 

@@ -21,6 +21,7 @@ from tests.devices.agent.conftest import (
     Agent,
     answers,
 )
+from tests.devices.conftest import Libraries
 from tests.safety import ends
 
 pytestmark = pytest.mark.cc
@@ -248,7 +249,7 @@ def test_the_smallest_library_runs_without_copies(agents: Agents) -> None:
     assert agent.run(agent.input(), outputs=str(agent.folder))["wall_us"]
 
 
-def test_the_smallest_library_exports_what_fails_there(libraries: Callable[..., Path]) -> None:
+def test_the_smallest_library_exports_what_fails_there(libraries: Libraries) -> None:
     """As librknnmrt 1.3.0b0 to 2.3.2 do: presence of a function says nothing."""
     library = ctypes.CDLL(str(libraries("librknnmrt.so")))
     for name in ("rknn_inputs_set", "rknn_outputs_get", "rknn_dup_context"):

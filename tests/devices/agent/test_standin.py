@@ -16,10 +16,10 @@ from rknntui_emulator.boards import BOARDS
 from rknntui_emulator.runtime import build as module
 from rknntui_emulator.runtime.answers import ANY_INPUT, TensorFacts, input_digest
 from rknntui_emulator.runtime.build import LIBRARIES, Kind, build, stand_in_of
-from tests.devices.agent.conftest import FAULTS, HALVES, IMAGE, ROWS, SCORES, Agent, answers
+from tests.devices.agent.conftest import HALVES, IMAGE, ROWS, SCORES, Agent, answers
+from tests.devices.conftest import FAULTS, Libraries
 
 cc = pytest.mark.cc
-Libraries = Callable[..., Path]
 
 
 @cc

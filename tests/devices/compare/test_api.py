@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from engine.accuracy.three_way import board_rows
 from engine.api import RKNN
 from engine.pipeline.layers import quantized_of
 from rknntui.demo import demo_folder
-from tests.devices.conftest import Boards, Equip
+from tests.devices.conftest import Boards, Equip, Libraries
 
 pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
 
@@ -86,7 +85,7 @@ def test_the_snapshot_has_the_board(
 
 
 def test_a_real_board_needs_a_compiled_model(
-    board: Boards, libraries: Callable[..., Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    board: Boards, libraries: Libraries, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rknn = RKNN()
     rknn.config(target_platform="rk3588", mean_values=[[127.5]], std_values=[[127.5]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,6 @@ import pytest
 from engine.accuracy.rows import Row
 from engine.accuracy.three_way import board_rows
 from engine.base.errors import RecipeError, UsageError
-from engine.devices.address import Address
 from engine.pipeline import board as board_module
 from engine.pipeline.analysis import compare_build
 from engine.pipeline.board import BoardChoice, OnBoard
@@ -22,13 +21,12 @@ from engine.pipeline.layers import quantized_of
 from engine.pipeline.pipeline import Pipeline
 from rknntui.demo import demo_recipe
 from tests.devices.compare.prepared import install
-from tests.devices.conftest import Boards, Equip, add_c_library
+from tests.devices.conftest import Boards, Equip, Libraries, SshBoards, add_c_library
 from tests.devices.faulty_board import FaultyBoard
-from tests.devices.test_commands import run
+from tests.devices.verbs import run
 
 pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
 
-Libraries = Callable[..., Path]
 STEPS = 16
 """How far a bent layer is off."""
 
@@ -120,9 +118,7 @@ def test_other_boards(
 
 
 @pytest.mark.sshd
-def test_over_ssh(
-    ssh_board: Callable[..., tuple[FaultyBoard, Address]], equip: Equip, build: Pipeline
-) -> None:
+def test_over_ssh(ssh_board: SshBoards, equip: Equip, build: Pipeline) -> None:
     made, address = ssh_board("rk3566")
     equip(made)
     row = rows_of(build)[7]

@@ -13,7 +13,7 @@ from engine.pipeline.pipeline import Pipeline
 from engine.services.guide import guide
 from rknntui.demo import demo_recipe
 from tests.devices.conftest import Boards, Equip
-from tests.devices.test_commands import run
+from tests.devices.verbs import run
 
 pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
 

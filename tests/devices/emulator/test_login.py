@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from engine.base.errors import DeviceStorageError
-from engine.devices.address import Address
 from engine.devices.transports.ssh import SshTransport
-from tests.devices.faulty_board import FaultyBoard
+from tests.devices.conftest import SshBoards
 from tests.safety import PATIENCE
 
 pytestmark = pytest.mark.sshd
-
-SshBoards = Callable[..., tuple[FaultyBoard, Address]]
 
 
 def test_programs_and_files_are_those_of_the_board(ssh_board: SshBoards, tmp_path: Path) -> None:

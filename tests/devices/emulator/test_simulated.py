@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +15,11 @@ import pytest
 from engine.base.errors import ContainerError, RuntimeLibraryError, UsageError
 from engine.base.files import sha256_of
 from engine.container import read_container
-from engine.devices.address import Address
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
 from engine.devices.measure.perf_layers import layer_rows
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.devices.transports.adb.transport import AdbTransport
-from engine.devices.transports.ssh import SshTransport
 from engine.graph.execute import Session, as_compiled
 from engine.toolkit.kept_builds import keep_build
 from rknntui.demo import demo_folder
@@ -31,7 +29,7 @@ from rknntui_emulator.simulated.desk import AnswerDesk
 from rknntui_emulator.simulated.requests import RunRequest
 from tests.conftest import REPOSITORY
 from tests.container.vendor import build as vendor
-from tests.devices.conftest import Boards, Equip, add_c_library
+from tests.devices.conftest import Boards, Equip, Libraries
 from tests.devices.demo_container import (
     LAYER,
     demo_container,
@@ -78,7 +76,7 @@ def equal(runtime: BoardRuntime, container: Path, array: np.ndarray, generation:
 
 
 @pytest.fixture
-def local(tmp_path: Path, libraries: Callable[..., Path]) -> Iterator[tuple[FakeBoard, str]]:
+def local(tmp_path: Path, libraries: Libraries) -> Iterator[tuple[FakeBoard, str]]:
     """A transport to this machine, with a library whose answers are simulated; and its path."""
     board = FakeBoard(tmp_path)
     board.files["/etc/rknntui-emulated"] = b"emulated"
@@ -278,75 +276,46 @@ def test_the_load_is_the_share_of_the_last_second() -> None:
     assert meter.take(13.0, (5_000_000, 500_000, 0)) == [100, 0]
 
 
-# -- over adb and SSH
+# -- over adb
 
 
-CASES = [
-    pytest.param("rk3588", {}, 2, marks=[pytest.mark.adb, pytest.mark.cc, pytest.mark.long]),
-    pytest.param("rv1106", {}, 2, marks=[pytest.mark.adb, pytest.mark.cc, pytest.mark.long]),
-    pytest.param("rk1808", {}, 1, marks=[pytest.mark.adb, pytest.mark.cc, pytest.mark.long]),
-    pytest.param(
-        "rk3568",
-        {"android": True},
-        2,
-        marks=[pytest.mark.adb, pytest.mark.cc, pytest.mark.long],
-        id="android",
-    ),
-]
-
-
-@pytest.mark.parametrize(("chip", "options", "generation"), CASES)
-def test_boards_of_every_kind_answer_by_themselves(
-    board: Boards,
-    equip: Equip,
-    containers: Callable[..., Path],
-    chip: str,
-    options: dict[str, bool],
-    generation: int,
+@pytest.mark.adb
+@pytest.mark.cc
+@pytest.mark.long
+@pytest.mark.parametrize("quantized", [True, False])
+def test_a_board_answers_by_itself(
+    board: Boards, equip: Equip, containers: Callable[..., Path], quantized: bool
 ) -> None:
-    made = equip(board(chip, **options))
-    add_c_library(made)
-    container = containers(chip, generation)
+    """Those of every kind: end_to_end/test_cli.py."""
+    made = equip(board("rk3588"))
+    container = containers(quantized=quantized)
     (image,) = digits(1)
     for _ in range(2):
-        with (
-            closing(AdbTransport.open(made.address)) as way,
-            BoardRuntime(way, chip=chip) as runtime,
-        ):
+        with opened(made) as runtime:
             runtime.open(container)
             for array in (image, image.astype(np.float32)):
-                equal(runtime, container, array, generation)
+                equal(runtime, container, array)
     results = [event for event in made.events if event.startswith("simulated: result")]
     assert len(results) == 2, "the second run finds what the first has made"
     made.bend(LAYER)
-    with closing(AdbTransport.open(made.address)) as way, BoardRuntime(way, chip=chip) as runtime:
+    with opened(made) as runtime:
         runtime.open(container)
-        found = runtime.run([BoardInput(image)]).outputs[0].array
-        expected = simulated(container, image, generation=generation)["logits"]
-        assert not np.array_equal(found, expected)
+        (bent,) = runtime.run([BoardInput(image)]).outputs
+        assert not np.array_equal(bent.array, simulated(container, image)["logits"])
         made.bend(None)
-        equal(runtime, container, image, generation)
+        equal(runtime, container, image)
     with pytest.raises(UsageError, match="no name of a layer"):
         made.bend("a\nb")
 
 
-@pytest.mark.long
-@pytest.mark.sshd
-@pytest.mark.cc
-@pytest.mark.parametrize("quantized", [True, False])
-def test_a_board_behind_ssh(
-    ssh_board: Callable[..., tuple[FaultyBoard, Address]],
-    equip: Equip,
-    containers: Callable[..., Path],
-    quantized: bool,
-) -> None:
-    made, address = ssh_board("rk3588")
-    equip(made)
-    container = containers(quantized=quantized)
-    with closing(SshTransport(address)) as way, BoardRuntime(way, chip="rk3588") as runtime:
-        runtime.open(container)
-        for image in digits(2):
-            equal(runtime, container, image)
+@contextmanager
+def opened(made: FaultyBoard) -> Iterator[BoardRuntime]:
+    """Such a board over adb."""
+    with (
+        closing(AdbTransport.open(made.address)) as way,
+        BoardRuntime(way, chip=made.board.chip) as runtime,
+    ):
+        yield runtime
 
 
 @pytest.mark.long
@@ -359,10 +328,7 @@ def test_the_load_follows_the_runs(
     path = made.root / "proc/rknpu/load"
     idle = "NPU load:  Core0:  0%, Core1:  0%, Core2:  0%,\n"
     assert path.read_text() == idle
-    with (
-        closing(AdbTransport.open(made.address)) as way,
-        BoardRuntime(way, chip="rk3588") as runtime,
-    ):
+    with opened(made) as runtime:
         runtime.open(containers(), core_mask=2)
         made.image.tell_runtime("RUN_US", "300000")
         seen: list[str] = []
@@ -392,10 +358,7 @@ def test_a_model_for_another_chip_is_refused_as_a_board_does(
             made.simulate(path)
     with pytest.raises(UsageError, match="no layer 'Gem'"):
         made.simulate(containers(), bend="Gem")
-    with (
-        closing(AdbTransport.open(made.address)) as way,
-        BoardRuntime(way, chip="rk3588") as runtime,
-    ):
+    with opened(made) as runtime:
         with pytest.raises(RuntimeLibraryError, match="PLATFORM_UNMATCH"):
             runtime.open(containers("rk3566"))
         with pytest.raises(RuntimeLibraryError, match="MODEL_INVALID"):

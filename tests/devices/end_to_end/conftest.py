@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +16,6 @@ from tests.devices.adb_server import AdbServer, adb_program
 from tests.devices.conftest import Equip, add_c_library
 from tests.devices.demo_container import LAYER, demo_container, digits, simulated
 from tests.devices.faulty_board import FaultyBoard
-from tests.devices.test_commands import run
 from tests.safety import PATIENCE, ends
 
 KINDS = {
@@ -45,12 +42,14 @@ class Stand:
         board: the board; its runtime answers as the simulator does.
         container: the demo model for its chip.
         recipe: the recipe of the same build.
+        device: its address, as a user gives it.
     """
 
     kind: str
     board: FaultyBoard
     container: Path
     recipe: Path
+    device: str
 
     @property
     def chip(self) -> str:
@@ -61,8 +60,9 @@ class Stand:
         return self.board.board.generation
 
     @property
-    def address(self) -> str:
-        return self.board.address
+    def id(self) -> str:
+        """Its address in the list."""
+        return self.device if self.kind == "ssh" else f"adb:{self.device}"
 
     def expected(self, digit: np.ndarray) -> dict[str, np.ndarray]:
         """What the simulator makes of it."""
@@ -76,13 +76,6 @@ class Stand:
         """What a session made on the board and did not take away."""
         found = [*self.board.root.rglob("run-*"), *self.board.root.rglob("clocks.json")]
         return sorted(path.name for path in found)
-
-
-def told(*words: str, code: int = 0) -> Any:
-    """What a verb prints as JSON."""
-    done = run(*words, "--json")
-    assert done.returncode == code, done.stdout + done.stderr
-    return json.loads(done.stdout)
 
 
 def recipe_for(folder: Path, chip: str) -> Path:
@@ -108,6 +101,18 @@ def patience() -> Iterator[None]:
         yield
 
 
+def ready(kind: str, board: FaultyBoard, folder: Path, device: str = "") -> Stand:
+    """A board that has its runtime, with its model."""
+    chip = board.board.chip
+    add_c_library(board)
+    if kind in LOADS:
+        board.set_load(LOADS[kind])
+    container = folder / f"{chip}.rknn"
+    if not container.exists():
+        demo_container(container, chip, generation=board.board.generation)
+    return Stand(kind, board, container, recipe_for(folder, chip), device or board.address)
+
+
 @pytest.fixture(scope="module")
 def equipped(
     tmp_path_factory: pytest.TempPathFactory, equip: Equip
@@ -119,13 +124,7 @@ def equipped(
         def make(kind: str) -> Stand:
             chip, android = KINDS[kind]
             board = ending.enter_context(FaultyBoard(chip, android=android, serial=f"emu-{kind}"))
-            add_c_library(equip(board))
-            if kind in LOADS:
-                board.set_load(LOADS[kind])
-            container = folder / f"{chip}.rknn"
-            if not container.exists():
-                demo_container(container, chip, generation=board.board.generation)
-            return Stand(kind, board, container, recipe_for(folder, chip))
+            return ready(kind, equip(board), folder)
 
         yield make
 
@@ -147,7 +146,7 @@ def stands(module_server: AdbServer, equipped: Callable[[str], Stand]) -> Callab
     def get(kind: str) -> Stand:
         if kind not in made:
             made[kind] = equipped(kind)
-            module_server.connect(made[kind].address)
+            module_server.connect(made[kind].device)
         return made[kind]
 
     return get
@@ -163,15 +162,25 @@ def found_server(module_server: AdbServer, monkeypatch: pytest.MonkeyPatch) -> A
     return module_server
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(
+    params=[pytest.param(k, marks=[pytest.mark.sshd] if k == "ssh" else []) for k in KINDS]
+)
 def stand(
-    request: pytest.FixtureRequest, stands: Callable[[str], Stand], found_server: AdbServer
+    request: pytest.FixtureRequest,
+    stands: Callable[[str], Stand],
+    equip: Equip,
+    tmp_path: Path,
+    found_server: AdbServer,
 ) -> Iterator[Stand]:
     """A board of each kind; the test leaves nothing on it."""
-    found = stands(request.param)
-    yield found
-    assert found.left() == []
-    assert found.board.alive_orphans() == []
+    if request.param == "ssh":  # the keys are at the home of each test
+        board, address = request.getfixturevalue("ssh_board")("rk3588")
+        one = ready("ssh", equip(board), tmp_path, str(address))
+    else:
+        one = stands(request.param)
+    yield one
+    assert one.left() == []
+    assert one.board.alive_orphans() == []
 
 
 @pytest.fixture

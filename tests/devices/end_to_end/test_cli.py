@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.devices.demo_container import LAYER
-from tests.devices.end_to_end.conftest import LOADS, NO_MEMORY, Stand, told
-from tests.devices.test_commands import ROOT
+from engine.base.events import NullReporter
+from engine.container import read_container
+from engine.services.board import about
+from engine.services.build import simulate
+from tests.devices.end_to_end.conftest import LOADS, NO_MEMORY, Stand
+from tests.devices.verbs import started, told
 from tests.safety import PATIENCE
 
 pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
@@ -28,20 +29,23 @@ def check_layers(stand: Stand, found: Any) -> None:
         assert "tells neither its own time nor the layers" in " ".join(found["notes"])
         return
     assert sum(layer["microseconds"] or 0 for layer in found["layers"]) > 0
-    assert LAYER in [layer["layer"] for layer in found["layers"]]
+    layers = read_container(stand.container).layers
+    assert layers is not None
+    assert [row["layer"] for row in found["layers"] if row["layer"]] == [
+        layer.id for layer in layers.layers
+    ]
 
 
 def test_list_and_versions(stand: Stand) -> None:
-    (device,) = [
-        device
-        for device in told("devices", "list")["devices"]
-        if device["address"] == stand.address
-    ]
-    assert (device["id"], device["state"]) == (f"adb:{stand.address}", "ready")
-    assert "emulated" in " ".join(device["warnings"])
-    checks = {check["name"]: check for check in told("doctor", "--device", device["id"])["checks"]}
+    named = ("--ssh", stand.device) if stand.kind == "ssh" else ()
+    listed = {device["id"]: device for device in told("devices", "list", *named)["devices"]}
+    device = listed[stand.id]
+    assert device["state"] == "ready"
+    assert stand.kind == "ssh" or "emulated" in " ".join(device["warnings"])
+    words = ("doctor", "--device", stand.id, "--model", str(stand.container))
+    checks = {check["name"]: check for check in told(*words)["checks"]}
     assert checks["chip"]["found"].startswith(stand.chip)
-    for name in ("server", "runtime", "driver", "versions"):
+    for name in ("server", "runtime", "driver", "versions", "test tensor"):
         assert checks[name]["state"] == "ok", checks[name]
     assert (
         stand.board.board.library.rpartition("/")[2].removesuffix(".so")
@@ -49,22 +53,32 @@ def test_list_and_versions(stand: Stand) -> None:
     )
 
 
+def test_what_is_told_of_it(stand: Stand) -> None:
+    of_it = about({"device": stand.device, "model": str(stand.container)})
+    facts = of_it["facts"]
+    assert (facts["device"], facts["chip"]) == (stand.id, stand.chip)
+    assert facts["label"] == "emulated"
+    assert of_it["fit"][0]["state"] == "ok"
+
+
 def test_run(stand: Stand, digit: np.ndarray, digit_file: Path, tmp_path: Path) -> None:
-    where = ("--device", stand.address, "--input", str(digit_file))
+    where = ("--device", stand.device, "--input", str(digit_file))
     found = told("run", str(stand.container), *where, "--layers", "--save", str(tmp_path / "out"))
     assert (found["label"], found["chip"]) == ("emulated", stand.chip)
     expected = stand.expected(digit)
     saved = [np.load(path) for path in found["saved"]]
     for output, values in zip(saved, expected.values(), strict=True):
         np.testing.assert_array_equal(output, values)
-    assert found["outputs"][0]["top"][0]["index"] == int(next(iter(expected.values())).argmax())
+    asked = {"path": str(stand.container), "inputs": [str(digit_file)]}
+    outputs = simulate(asked, NullReporter())["outputs"]
+    assert found["outputs"] == [{**output, "label": "emulated"} for output in outputs]
     check_layers(stand, found)
     assert found["milliseconds"] > 0
 
 
 @pytest.mark.parametrize("stand", ["rk3588", "rk1808"], indirect=True)
 def test_a_recipe_is_built_and_runs(stand: Stand, digit: np.ndarray, digit_file: Path) -> None:
-    found = told("run", str(stand.recipe), "--device", stand.address, "--input", str(digit_file))
+    found = told("run", str(stand.recipe), "--device", stand.device, "--input", str(digit_file))
     expected = stand.expected(digit)
     assert [output["name"] for output in found["outputs"]] == list(expected)
     (values,) = expected.values()
@@ -74,7 +88,7 @@ def test_a_recipe_is_built_and_runs(stand: Stand, digit: np.ndarray, digit_file:
 def test_perf_and_memory(stand: Stand) -> None:
     governor = next(stand.board.root.glob("sys/class/devfreq/*npu*/governor"), None)
     before = governor.read_text() if governor else ""
-    words = ("perf", str(stand.container), "--device", stand.address, "--loops", "3", "--layers")
+    words = ("perf", str(stand.container), "--device", stand.device, "--loops", "3", "--layers")
     found = told(*words, "--fix-clocks", "--fail-over", "0.001us", code=14)
     assert (found["label"], found["chip"]) == ("emulated", stand.chip)
     assert [(gate["label"], gate["ok"]) for gate in found["gates"]] == [("emulated", False)]
@@ -83,7 +97,7 @@ def test_perf_and_memory(stand: Stand) -> None:
     assert 0 < point["minimum"] <= point["median"] <= point["maximum"]
     check_layers(stand, found)
     assert (governor.read_text() if governor else "") == before
-    report = told("memory", str(stand.container), "--device", stand.address)
+    report = told("memory", str(stand.container), "--device", stand.device)
     assert report["system"]["total"] > 0
     if stand.generation == 1:
         assert report["memory"] is None
@@ -95,15 +109,8 @@ def test_perf_and_memory(stand: Stand) -> None:
 
 
 def test_monitor(stand: Stand) -> None:
-    words = ["monitor", "--device", stand.address, "--hz", "5", "--json"]
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "rknntui", *words],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    words = ("monitor", "--device", stand.device, "--hz", "5", "--json")
+    process = started(*words, stderr=subprocess.PIPE)
     with process:
         assert process.stdout is not None
         seen: list[Any] = []
@@ -129,7 +136,7 @@ def test_monitor(stand: Stand) -> None:
 
 
 def test_a_comparison_names_the_bent_layer(stand: Stand, bent: str, digit_file: Path) -> None:
-    words = ("compare", str(stand.recipe), "--device", stand.address, "--input", str(digit_file))
+    words = ("compare", str(stand.recipe), "--device", stand.device, "--input", str(digit_file))
     found = told(*words, code=1)
     assert found["label"] == "emulated"
     assert found["first"] == bent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from engine.devices.transports.adb.shell import command_of
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards, Equip
 from tests.devices.end_to_end.conftest import Stand, recipe_for
-from tests.devices.test_commands import ROOT, run
+from tests.devices.verbs import run, started
 from tests.safety import PATIENCE
 
 pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
@@ -68,15 +67,9 @@ def doors(pid: int) -> set[str]:
 
 
 @contextmanager
-def watched(*words: str) -> Iterator[tuple[subprocess.Popen[bytes], set[str]]]:
+def watched(*words: str) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
     """A verb, and every address at which it was seen to listen, looked for all the time."""
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "rknntui", *words],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    process = started(*words, stderr=subprocess.STDOUT)
     seen: set[str] = set()
     over = threading.Event()
 
@@ -117,7 +110,7 @@ def test_no_port_is_opened(
     stands: Callable[[str], Stand], found_server: AdbServer, digit_file: Path
 ) -> None:
     stand = stands("rk3588")
-    model, device = str(stand.container), ("--device", stand.address)
+    model, device = str(stand.container), ("--device", stand.device)
     verbs = (
         ("devices", "list"),
         ("doctor", *device),

@@ -13,9 +13,9 @@ import pytest
 
 from engine.devices.address import Address
 from tests.devices.adb_server import AdbServer
-from tests.devices.faulty_board import FaultyBoard
+from tests.devices.conftest import Libraries, SshBoards
 from tests.devices.known_model import answers
-from tests.devices.test_commands import emulating
+from tests.devices.verbs import emulating
 from tests.devices.waiting import alive, until
 from tests.safety import PATIENCE
 
@@ -135,8 +135,8 @@ def test_over_adb(adb_server: AdbServer, model: Path, repository: Path) -> None:
 
 @pytest.mark.sshd
 def test_over_ssh(
-    ssh_board: Callable[..., tuple[FaultyBoard, Address]],
-    libraries: Callable[..., Path],
+    ssh_board: SshBoards,
+    libraries: Libraries,
     model: Path,
     repository: Path,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The workbench on boards of every kind, by keys: Devices and Run, over a real adb server."""
+"""The workbench on boards of every kind, by keys: Devices and Run, by adb and by SSH."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.devices.demo_container import LAYER
 from tests.devices.end_to_end.conftest import LOADS, Stand
 from tests.tui.calm import wait_by_what_is_left
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import choose_path, visited
+from tests.tui.flow import choose_path, press_text, visited
 
 pytestmark = [
     pytest.mark.long,
@@ -45,11 +45,15 @@ async def test_devices_and_run(
     stand: Stand, bent: str, digit: np.ndarray, digit_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(digit_file.parent)
-    device = f"adb:{stand.address}"
+    device = stand.id
     app = Workbench(str(stand.recipe), state_kept=False)
     async with app.run_test(size=(160, 60)) as pilot:
         devices = await visited(pilot, Devices)
         await until(pilot, lambda: app.session.listing is not None, "the list")
+        if stand.kind == "ssh":  # which nobody lists by itself
+            await pilot.press("a")
+            await press_text(pilot, device)
+            await pilot.press("enter")
         await until(pilot, lambda: devices.table.select_record("id", device), "the board")
         facts = await facts_of(pilot, devices, device)
         assert stand.chip in facts.lower()

@@ -17,6 +17,7 @@ from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.ssh import SshTransport
 from rknntui_emulator.runtime.answers import Answers
 from tests.devices.adb_server import AdbServer
+from tests.devices.conftest import Libraries
 from tests.devices.faulty_board import FaultyBoard
 from tests.devices.known_model import OLD_IMAGE, OLD_SCORES, answers, check_results, first_answers
 from tests.devices.ssh.server import Sshd
@@ -167,7 +168,7 @@ def ways(
 
 
 @pytest.fixture
-def way(ways: Callable[..., Way], kind: str, libraries: Callable[..., Path]) -> Way:
+def way(ways: Callable[..., Way], kind: str, libraries: Libraries) -> Way:
     """A board that runs the model."""
     found = ways()
     found.library(libraries(1 if kind == "old adb" else 2))

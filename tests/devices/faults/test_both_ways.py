@@ -42,6 +42,7 @@ from engine.devices.probe.identify import identify
 from engine.devices.transports.ssh import SshTransport
 from tests.devices.adb_server import AdbServer
 from tests.devices.agent.test_errors import TOO_OLD
+from tests.devices.conftest import Libraries
 from tests.devices.faults.conftest import Way
 from tests.devices.faulty_board import Software
 from tests.devices.known_model import IMAGE, OLD_IMAGE, answers, first_answers
@@ -224,7 +225,7 @@ def test_a_board_without_a_runtime_library(ways: Ways) -> None:
 
 
 @pytest.mark.parametrize("kind", ["adb", "ssh"])
-def test_an_old_runtime_library(ways: Ways, libraries: Callable[..., Path]) -> None:
+def test_an_old_runtime_library(ways: Ways, libraries: Libraries) -> None:
     way = ways()
     way.library(libraries(2, "1.5.2"))
     way.settings(f"FAIL=init:-1\nSAY={TOO_OLD}")
@@ -249,7 +250,7 @@ def test_a_damaged_runtime_library(way: Way, tmp_path: Path) -> None:
     assert told(caught.value)
 
 
-def test_a_model_of_another_chip(way: Way, libraries: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_model_of_another_chip(way: Way, libraries: Libraries, tmp_path: Path) -> None:
     other, words = way.model, "TARGET_PLATFORM_UNMATCH"
     if way.old:  # such a file does not name its chip: the runtime library looks
         way.library(libraries(1), first_answers(platform="rk3399pro"))
@@ -359,7 +360,7 @@ HOSTILE = "\x1b]0;owned\x07 $(touch x) `id` '\"; reboot \u202e\n\r\udcff"
 
 
 def test_hostile_strings_from_the_board(
-    ways: Ways, kind: str, libraries: Callable[..., Path], tmp_path: Path
+    ways: Ways, kind: str, libraries: Libraries, tmp_path: Path
 ) -> None:
     way = ways(model=f"rk3588{HOSTILE}", serial=HOSTILE)
     known = first_answers if way.old else answers

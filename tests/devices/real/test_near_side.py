@@ -10,16 +10,14 @@ import pytest
 
 from engine.api import RKNN
 from engine.base.events import NullReporter
-from engine.devices.address import Address
 from engine.devices.doctor.examine import examine_board
 from engine.services.devices import perf
 from engine.wire.devices import ExamineParams
 from engine.wire.doctor import Check
-from tests.devices.end_to_end.conftest import told
-from tests.devices.faulty_board import FaultyBoard
+from tests.devices.conftest import SshBoards
 from tests.devices.real.conftest import RealBoard
 from tests.devices.real.qemu_shell import qemu_shell
-from tests.devices.test_commands import run
+from tests.devices.verbs import run, told
 from tests.safety import PATIENCE, ends
 
 pytestmark = [pytest.mark.boards, pytest.mark.long, pytest.mark.sshd, pytest.mark.vendor]
@@ -53,7 +51,7 @@ def equip(root: Path, real: RealBoard) -> None:
 
 @pytest.fixture
 def reached(
-    ssh_board: Callable[..., tuple[FaultyBoard, Address]],
+    ssh_board: SshBoards,
     real_board: Callable[[str], RealBoard],
     library: Callable[[str], Path],
 ) -> Reached:

@@ -10,6 +10,7 @@ import pytest
 from engine.devices.address import Address
 from engine.devices.probe.libraries import LIBRARIES
 from rknntui_emulator.runtime.answers import Answers
+from tests.devices.conftest import Libraries
 from tests.devices.fake_board import FakeBoard
 from tests.devices.known_model import answers
 from tests.safety import ends
@@ -26,7 +27,7 @@ def patience() -> Iterator[None]:
 @pytest.fixture
 def here(
     tmp_path: Path,
-    libraries: Callable[..., Path],
+    libraries: Libraries,
     model: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[MakeBoard]:

@@ -1,4 +1,4 @@
-"""Containers and recipes on emulated boards: what the simulator gives, under the board's label."""
+"""Recipes and pictures on emulated boards; containers: end_to_end/test_cli.py."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from PIL import Image
 
 from engine.base.errors import EngineError
 from engine.base.events import CallbackReporter, Event, NullReporter, StageStarted
-from engine.container import read_container
-from engine.devices.address import Address
 from engine.devices.measure.history import load_run
 from engine.recipe import Recipe
-from engine.services.board import about, memory, run
+from engine.services.board import memory, run
 from engine.services.build import simulate
 from engine.services.devices import examine, perf
 from rknntui.demo import demo_folder
@@ -25,8 +23,6 @@ from tests.devices.demo_container import demo_container, digits
 from tests.devices.faulty_board import FaultyBoard
 
 pytestmark = [pytest.mark.adb, pytest.mark.cc, pytest.mark.long]
-
-CHIPS = [("rk3588", 2), ("rk3566", 2), ("rv1106", 2), ("rk1808", 1)]
 
 
 @pytest.fixture
@@ -45,45 +41,6 @@ def digit(tmp_path: Path) -> str:
     path = tmp_path / "digit.png"
     Image.fromarray(digits(1)[0][0, :, :, 0]).save(path)
     return str(path)
-
-
-@pytest.mark.parametrize(("chip", "generation"), CHIPS)
-def test_a_container_gives_what_the_simulator_gives(
-    ready: Callable[..., FaultyBoard], tmp_path: Path, digit: str, chip: str, generation: int
-) -> None:
-    made = ready(chip)
-    container = demo_container(tmp_path / "demo.rknn", chip, generation=generation)
-    asked = {"path": str(container), "inputs": [digit]}
-    expected = simulate(asked, NullReporter())
-    found = run(
-        {**asked, "device": made.address, "layers": True, "save": str(tmp_path / "out")},
-        NullReporter(),
-    )
-    told = [{**output, "label": "emulated"} for output in expected["outputs"]]
-    assert found["outputs"] == told
-    assert found["label"] == "emulated"
-    layers = read_container(container).layers
-    assert layers is not None
-    ids = [row["layer"] for row in found["layers"] if row["layer"]]
-    if chip == "rv1106":  # its small runtime tells no times
-        assert found["layers"] == []
-        assert "The runtime printed no table of layers." in found["notes"]
-        assert any("the board's clock" in note for note in found["notes"])
-    else:
-        assert ids == [layer.id for layer in layers.layers]
-    assert found["milliseconds"] > 0
-    report = memory({"path": str(container), "device": made.address}, NullReporter())
-    if generation == 1:
-        assert report["memory"] is None
-        assert report["reason"].startswith("not available on this runtime")
-    else:
-        assert report["memory"] == found["memory"]
-        assert "Memory Profile Info Dump (emulated)" in report["text"]
-    assert report["system"]["total"] > 0
-    told_of = about({"device": made.address, "model": str(container)})
-    assert (told_of["facts"]["chip"], told_of["facts"]["label"]) == (chip, "emulated")
-    assert told_of["fit"][0]["state"] == "ok"
-    assert made.alive_orphans() == []
 
 
 def test_a_recipe_is_built_and_run(
@@ -134,33 +91,6 @@ def test_the_doctor_runs_a_container(ready: Callable[..., FaultyBoard], tmp_path
     assert checks["test tensor"]["state"] == "bad"
     with pytest.raises(EngineError, match="runs on no NPU"):
         memory({"path": str(container), "device": made.address}, NullReporter())
-
-
-@pytest.mark.sshd
-def test_the_same_over_ssh(
-    ssh_board: Callable[..., tuple[FaultyBoard, Address]],
-    equip: Equip,
-    tmp_path: Path,
-    digit: str,
-) -> None:
-    made, address = ssh_board("rk3588")
-    equip(made)
-    container = demo_container(tmp_path / "demo.rknn", "rk3588")
-    device = str(address)
-    asked = {"path": str(container), "inputs": [digit]}
-    expected = simulate(asked, NullReporter())
-    found = run({**asked, "device": device, "layers": True}, NullReporter())
-    assert found["outputs"][0]["top"] == expected["outputs"][0]["top"]
-    assert (found["device"], found["label"]) == (device, "emulated")
-    report = memory({"path": str(container), "device": device}, NullReporter())
-    assert report["memory"] == found["memory"]
-    examined = {"device": device, "model": str(container), "test": True}
-    checks = examine(examined, NullReporter())["checks"]
-    assert checks[-1]["name"] == "test tensor"
-    assert checks[-1]["state"] == "ok", checks
-    measured = perf({"device": device, "path": str(container), "loops": 5}, NullReporter())
-    assert load_run(measured["kept"]).conditions.device == device
-    assert about({"device": device})["facts"]["device"] == device
 
 
 def test_pictures_of_another_size_and_order(

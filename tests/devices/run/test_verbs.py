@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,25 +12,18 @@ import pytest
 from engine.container import read_container
 from rknntui.demo import demo_folder
 from rknntui_emulator.runtime.answers import input_digest
-from tests.devices.conftest import Boards
+from tests.devices.conftest import Boards, Libraries
 from tests.devices.known_model import IMAGE, ROW, SCORES, answers
 from tests.devices.test_api import EXPECTED, ready
-from tests.devices.test_commands import run
+from tests.devices.verbs import run, told
 
 pytestmark = [pytest.mark.adb, pytest.mark.cc, pytest.mark.long]
 
 ZEROS = np.zeros_like(IMAGE)
 
 
-def told(*words: str) -> dict[str, Any]:
-    done = run(*words, "--json")
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
 @pytest.fixture
-def address(board: Boards, libraries: Callable[..., Path], model: Path) -> str:
+def address(board: Boards, libraries: Libraries, model: Path) -> str:
     """Of a board that knows the model, by the image and by zeros."""
     results = {input_digest([each.tobytes()]): (SCORES.tobytes(),) for each in (IMAGE, ZEROS)}
     return ready(board("rk3588"), libraries(), model, answers(results=results))
@@ -59,9 +50,6 @@ def test_run(address: str, model: Path, image: str, tmp_path: Path) -> None:
     assert "Send the model" in done.stderr
     done = run("run", str(model), "--input", image, "--device", address, "--cores", "2", "--json")
     assert done.returncode == 0, done.stderr
-    done = run("run", str(Path(__file__)), "--input", image, "--device", address)
-    assert done.returncode == 9
-    assert "fix:" in done.stderr
 
 
 def test_without_a_board_it_says_what_it_needs(model: Path, image: str, adb_server: object) -> None:
@@ -80,8 +68,38 @@ def test_memory(address: str, model: Path) -> None:
     assert "available with the model loaded" in done.stdout
 
 
+def test_perf_over_cores_and_threads(address: str, model: Path) -> None:
+    words = ["perf", str(model), "--device", address, "--loops", "7", "--layers", "--fix-clocks"]
+    words += ["--cores", "auto", "--cores", "0_1_2", "--threads", "2"]
+    timed = told(*words)
+    assert (timed["label"], timed["chip"]) == ("emulated", "rk3588")
+    assert [(p["cores"], p["threads"]) for p in timed["points"]] == [("auto", 2), ("0_1_2", 2)]
+    for point in timed["points"]:
+        assert point["count"] == 14
+        assert 0 < point["minimum"] <= point["median"] <= point["p99"] <= point["maximum"]
+        assert point["clocks"]["NPU"] == 1_000_000_000
+    assert [layer["name"] for layer in timed["layers"]] == ["Conv:conv1"]
+    assert timed["memory"]["total"] == 5939200
+    assert timed["kept"]
+    table = run(*words)
+    assert table.returncode == 0, table.stderr
+    assert "(emulated)" in table.stdout
+    assert "FPS" in table.stdout
+
+
+def test_what_is_no_model_and_no_chip_is_refused(board: Boards, model: Path, image: str) -> None:
+    made = board("rk3588")
+    refused = run("perf", str(Path(__file__)), "--device", made.address)
+    assert refused.returncode == 9
+    assert "fix:" in refused.stderr
+    (made.root / "proc/device-tree/compatible").write_bytes(b"somebody,board\0")
+    refused = run("perf", str(model), "--device", made.address)
+    assert refused.returncode == 13
+    assert "is not known" in refused.stderr
+
+
 def test_the_rows_of_a_table_name_the_layers_of_a_build(
-    board: Boards, libraries: Callable[..., Path], model: Path, tmp_path: Path
+    board: Boards, libraries: Libraries, model: Path, tmp_path: Path
 ) -> None:
     container = tmp_path / "demo.rknn"
     demo = demo_folder() / "digits_demo.onnx"
@@ -134,7 +152,7 @@ def test_the_doctor_runs_a_model(address: str, model: Path, first_model: Path) -
 
 
 def test_a_recipe_is_built_for_an_emulated_board_only(
-    board: Boards, libraries: Callable[..., Path], model: Path, image: str, tmp_path: Path
+    board: Boards, libraries: Libraries, model: Path, image: str, tmp_path: Path
 ) -> None:
     made = board("rk3588")
     address = ready(made, libraries(), model, answers())

@@ -13,7 +13,7 @@ from engine.devices.doctor.examine import examine_board
 from engine.wire.devices import ExamineParams
 from tests.devices.ssh.server import Sshd
 from tests.devices.ssh.test_doctor import FAILED, changed
-from tests.devices.test_commands import run
+from tests.devices.verbs import run
 
 pytestmark = pytest.mark.sshd
 

@@ -37,7 +37,7 @@ from engine.wire.board import MemoryParams, MemoryReport, RunParams
 from engine.wire.devices import PerfParams
 from engine.wire.vendor import ToolkitEnvironment
 from tests.container.vendor import build as vendor
-from tests.devices.test_commands import run as verb
+from tests.devices.verbs import run as verb
 from tests.safety import ends
 from tests.toolkit.standin import make_environment
 

@@ -7,11 +7,8 @@ import os
 import pty
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -21,11 +18,11 @@ from engine.wire.board import BoardFacts, BoardState, SystemMemory, Temperature
 from engine.wire.monitor import BoardNote, BoardSample
 from rknntui.cli import output
 from rknntui.cli.commands.monitor import command
+from tests.devices import verbs
 from tests.devices.conftest import Boards
 from tests.devices.waiting import until
-from tests.safety import PATIENCE, ends
+from tests.safety import ends
 
-ROOT = Path(__file__).resolve().parents[3]
 STATE = BoardState(
     npu_load=(10.0, 20.0, 30.0),
     npu_clock=1_000_000_000,
@@ -52,26 +49,8 @@ def recording(tmp_path: Path) -> Path:
     return path
 
 
-def words(*arguments: str) -> list[str]:
-    return [sys.executable, "-P", "-m", "rknntui", "monitor", *arguments]
-
-
-def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "COLUMNS": "80"}
-
-
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        words(*arguments),
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert "Traceback" not in done.stdout + done.stderr
-    return done
+    return verbs.run("monitor", *arguments)
 
 
 def test_a_recording_is_printed(recording: Path) -> None:
@@ -132,26 +111,6 @@ def test_lines_of_a_terminal(
     assert second == "\x1b[2A\r\x1b[Kfor good\n\r\x1b[Kone\n\r\x1b[Ktwo"
 
 
-@contextmanager
-def monitoring(*arguments: str, **streams: Any) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        words(*arguments),
-        **{
-            "env": environment(),
-            "stdin": subprocess.DEVNULL,
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.DEVNULL,
-            "text": True,
-            **streams,
-        },
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
 def workers(home: Path) -> list[int]:
     """Worker processes of this test."""
     found = []
@@ -173,7 +132,7 @@ def test_ctrl_c_ends_it_with_the_summary(
     made.set_load((10, 20, 30))
     path = tmp_path / "recording"
     asked = ("--device", made.address, "--hz", "10", "--record", str(path))
-    with ends(), monitoring(*asked) as process:
+    with ends(), verbs.running("monitor", *asked) as process:
         assert process.stdout is not None
         assert "NPU  10  20  30 %  1000 MHz  41.5 C" in process.stdout.readline()
         process.send_signal(number)
@@ -192,7 +151,7 @@ def test_ctrl_c_ends_it_with_the_summary(
 @pytest.mark.long
 def test_it_ends_when_nobody_reads(board: Boards, own_home: Path) -> None:
     made = board("rk3588")
-    with ends(), monitoring("--device", made.address, "--hz", "10") as process:
+    with ends(), verbs.running("monitor", "--device", made.address, "--hz", "10") as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()
@@ -208,7 +167,7 @@ def test_on_a_terminal_there_is_a_line_for_each_board(board: Boards) -> None:
     near, far = pty.openpty()
     devices = ("--device", one.address, "--device", two.address)
     seen = b""
-    with ends(), monitoring(*devices, stdout=far, stderr=far, text=False) as process:
+    with ends(), verbs.running("monitor", *devices, stdout=far, stderr=far, text=False) as process:
         os.close(far)
         while seen.count(b"\x1b[2A") < 3:
             seen += os.read(near, 4096)

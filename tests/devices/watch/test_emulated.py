@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import JobCancelledError
-from engine.devices.address import Address
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.watch.replay import replay_recording
 from engine.wire.board import BoardState
 from engine.wire.monitor import ReplayParams, WatchParams
 from tests.devices.adb_server import AdbServer
-from tests.devices.conftest import Boards
+from tests.devices.conftest import Boards, SshBoards
 from tests.devices.faulty_board import FaultyBoard
 from tests.devices.waiting import until
 from tests.devices.watch.watching import Heard, hears, watching
@@ -149,7 +148,7 @@ def test_an_adb_server_that_is_restarted(board: Boards, adb_server: AdbServer) -
 
 
 @pytest.mark.sshd
-def test_over_ssh(ssh_board: Callable[..., tuple[FaultyBoard, Address]]) -> None:
+def test_over_ssh(ssh_board: SshBoards) -> None:
     made, address = ssh_board("rk3588")
     made.set_load((11, 22, 33))
     with watching(WatchParams((str(address),), hertz=10)) as heard:

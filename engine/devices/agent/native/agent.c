@@ -19,7 +19,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "clocks.h"
 #include "methods.h"
 #include "noise.h"
 
@@ -79,14 +78,10 @@ static void send_text(struct text *text) {
 }
 
 static void add_error(struct text *text, const struct failure *failure) {
-  text_add(text, "\"error\":{\"kind\":");
-  text_string(text, failure->kind, strlen(failure->kind));
-  text_add(text, ",\"what\":");
-  text_string(text, failure->what, strlen(failure->what));
-  text_add(text, ",\"cause\":");
-  text_string(text, failure->cause, strlen(failure->cause));
-  text_add(text, ",\"remedy\":");
-  text_string(text, failure->remedy, strlen(failure->remedy));
+  text_add(text, "\"error\":{\"kind\":\"%s\"", failure->kind);
+  text_member(text, "what", failure->what, sizeof failure->what);
+  text_member(text, "cause", failure->cause, sizeof failure->cause);
+  text_member(text, "remedy", failure->remedy, sizeof failure->remedy);
   text_add(text, "}");
 }
 
@@ -110,6 +105,12 @@ void request_progress(struct request *request, const char *members) {
   send_text(&text);
 }
 
+static void request_free(struct request *request) {
+  json_free(&request->document);
+  free(request->line);
+  free(request);
+}
+
 static void answer(struct request *request) {
   struct text text = {0};
   text_add(&text, "{");
@@ -123,9 +124,7 @@ static void answer(struct request *request) {
     }
   pthread_mutex_unlock(&lock);
   send_text(&text);
-  json_free(&request->document);
-  free(request->line);
-  free(request);
+  request_free(request);
 }
 
 static void *answer_beside(void *request) {
@@ -149,8 +148,7 @@ static void refuse(int64_t number, const char *what) {
 
 static int starts_beside(struct request *request) {
   pthread_t thread;
-  if (beside == MOST_BESIDE) return 0;
-  if (pthread_create(&thread, NULL, answer_beside, request)) return 0;
+  if (beside == MOST_BESIDE || pthread_create(&thread, NULL, answer_beside, request)) return 0;
   pthread_detach(thread);
   beside++;
   return 1;
@@ -161,7 +159,6 @@ static void take(struct request *request) {
   const struct node *whole = document->nodes, *cancel = json_get(document, whole, "cancel");
   int64_t number = -1;
   int kept = 0;
-  const char *why = "A line of the protocol could not be read: it is no request.";
   if (cancel && json_whole(cancel, 0, INT64_MAX / 1024, &number)) {
     pthread_mutex_lock(&lock);
     for (struct request *one = under_way; one; one = one->next)
@@ -185,28 +182,22 @@ static void take(struct request *request) {
       refuse(number, request->beside ? "More than 8 requests are under way."
                                      : "More than 256 requests are under way.");
   } else {
-    refuse(-1, why);
+    refuse(-1, "A line of the protocol could not be read: it is no request.");
   }
-  if (kept) return;
-  json_free(&request->document);
-  free(request->line);
-  free(request);
+  if (!kept) request_free(request);
 }
 
 static void take_line(const char *bytes, size_t size) {
   struct request *request = calloc(1, sizeof *request);
-  char *line = request ? malloc(size + 1) : NULL;
-  if (line) {
-    memcpy(line, bytes, size);
-    line[size] = 0;
-    request->line = line;
-    if (json_parse(&request->document, line, size)) {
+  if (request && (request->line = malloc(size + 1))) {
+    memcpy(request->line, bytes, size);
+    request->line[size] = 0;
+    if (json_parse(&request->document, request->line, size)) {
       take(request);
       return;
     }
   }
-  free(line);
-  free(request);
+  if (request) request_free(request);
   refuse(-1, "A line of the protocol could not be read: a line is not JSON.");
 }
 
@@ -257,9 +248,8 @@ static void converse(int reads) {
   struct text text = {0};
   pthread_t thread;
   uname(&machine);
-  text_add(&text, "{\"ready\":true,\"protocol\":1,\"pid\":%d,\"python\":\"\",\"machine\":",
-           (int)getpid());
-  text_string(&text, machine.machine, strlen(machine.machine));
+  text_add(&text, "{\"ready\":true,\"protocol\":1,\"pid\":%d,\"python\":\"\"", (int)getpid());
+  text_member(&text, "machine", machine.machine, sizeof machine.machine);
   text_add(&text, "}\n");
   send_text(&text);
   if (pthread_create(&thread, NULL, read_lines, &reads)) _exit(1);
@@ -311,16 +301,13 @@ static int once(const char *request_path, const char *reply) {
   }
   const struct node *requests = json_get(&document, document.nodes, "requests");
   const struct node *seconds = json_get(&document, document.nodes, "seconds");
-  for (const struct node *one = json_first(&document, requests); one;
-       one = json_next(&document, one))
-    shot.count++;
+  JSON_EACH(one, &document, requests) shot.count++;
   text_add(&shot.answers, "{\"answers\":[");
   if (seconds && seconds->kind == JSON_NUMBER && seconds->number >= 0 && seconds->number <= 3600) {
     shot.seconds = seconds->number;
     if (pthread_create(&thread, NULL, late, &shot)) return 1;
   }
-  for (const struct node *one = json_first(&document, requests); one;
-       one = json_next(&document, one)) {
+  JSON_EACH(one, &document, requests) {
     const struct node *name = json_first(&document, one);
     struct request request = {.number = -1, .document = document};
     struct text text = {0};

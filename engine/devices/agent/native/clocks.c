@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "clocks.h"
+#include "methods.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "board_root.h"
+#include "noise.h"
 
 enum { MOST_CLOCKS = 256, MOST_KEPT = 8, VALUE_LIMIT = 4096, KEEP_LIMIT = 1 << 20 };
 
@@ -35,7 +36,7 @@ static void clocks_free(struct clocks *clocks) {
     free(clocks->all[i].path);
     free(clocks->all[i].text);
   }
-  clocks->count = 0;
+  free(clocks);
 }
 
 static int clocks_add(struct clocks *clocks, const char *path, const char *text) {
@@ -52,17 +53,18 @@ static int clocks_have(const struct clocks *clocks, int count, const char *path)
   return 0;
 }
 
-/* What the file `keep` holds; nothing where it is not there, or is not what was written here. */
-static void clocks_read(struct clocks *clocks, const char *keep) {
+/* What the file `keep` holds; nothing where it is not there, or is not what was written here. To be
+ * freed; NULL with the reason. */
+static struct clocks *clocks_read(const char *keep, struct failure *failure) {
+  struct clocks *clocks = calloc(1, sizeof *clocks);
   struct document document;
   char room[BOARD_PATH];
   size_t size;
   char *content = read_some(board_to_host(keep, room), KEEP_LIMIT, &size);
-  clocks->count = 0;
-  if (content && json_parse(&document, content, size)) {
+  if (!clocks) fail(failure, "device", "", "", "The board has no memory left.");
+  if (clocks && content && json_parse(&document, content, size)) {
     if (document.nodes->kind == JSON_ARRAY)
-      for (const struct node *one = json_first(&document, document.nodes); one;
-           one = json_next(&document, one)) {
+      JSON_EACH(one, &document, document.nodes) {
         const struct node *path = json_first(&document, one);
         const char *text = path ? json_text(json_next(&document, path)) : NULL;
         if (json_text(path) && *json_text(path) == '/' && text)
@@ -71,20 +73,23 @@ static void clocks_read(struct clocks *clocks, const char *keep) {
     json_free(&document);
   }
   free(content);
+  return clocks;
+}
+
+/* One more pair of a list. */
+static void add_pair(struct text *text, const char *path, const char *second) {
+  text_add(text, text->size && text->bytes[text->size - 1] == ']' ? ",[" : "[");
+  text_string(text, path, strlen(path));
+  text_add(text, ",");
+  text_string(text, second, strlen(second));
+  text_add(text, "]");
 }
 
 static int clocks_write(const struct clocks *clocks, const char *keep, struct failure *failure) {
   struct text text = {0};
   text_add(&text, "[");
-  for (int i = 0; i < clocks->count; i++) {
-    const struct clock *one = &clocks->all[i];
-    if (one->untouched) continue;
-    text_add(&text, text.size > 1 ? ",[" : "[");
-    text_string(&text, one->path, strlen(one->path));
-    text_add(&text, ",");
-    text_string(&text, one->text, strlen(one->text));
-    text_add(&text, "]");
-  }
+  for (int i = 0; i < clocks->count; i++)
+    if (!clocks->all[i].untouched) add_pair(&text, clocks->all[i].path, clocks->all[i].text);
   text_add(&text, "]");
   int bad = text.failed ? fail(failure, "device", "", "", "The board has no memory left.")
                         : write_whole(keep, text.bytes, text.size, failure);
@@ -105,13 +110,12 @@ static const char *put(const char *path, const char *text) {
 }
 
 static void tell(struct outcome *outcome, const char *path, const char *why) {
-  struct text *text = why ? &outcome->refused : &outcome->changed;
-  text_add(text, "%s%s", text->size ? "," : "", why ? "[" : "");
-  text_string(text, path, strlen(path));
-  if (!why) return;
-  text_add(text, ",");
-  text_string(text, why, strlen(why));
-  text_add(text, "]");
+  if (why) {
+    add_pair(&outcome->refused, path, why);
+    return;
+  }
+  text_add(&outcome->changed, outcome->changed.size ? "," : "");
+  text_string(&outcome->changed, path, strlen(path));
 }
 
 static void tell_all(struct outcome *outcome, struct text *result) {
@@ -136,15 +140,10 @@ static int pair(const struct document *document, const struct node *node, const 
 
 /* The value of a node as it is kept: without the blanks around it; NULL where it cannot be read. */
 static char *value_of(const char *path) {
-  char room[BOARD_PATH];
-  size_t size, begin = 0;
+  char room[BOARD_PATH], *text;
+  size_t size;
   char *content = read_some(board_to_host(path, room), VALUE_LIMIT, &size);
-  if (!content) return NULL;
-  size = strlen(content);
-  while (size && strchr(" \t\r\n", content[size - 1])) size--;
-  while (begin < size && strchr(" \t\r\n", content[begin])) begin++;
-  memmove(content, content + begin, size - begin);
-  content[size - begin] = 0;
+  if (content && (text = trimmed(content))) memmove(content, text, strlen(text) + 1);
   return content;
 }
 
@@ -154,8 +153,7 @@ static int change(const struct document *document, const struct node *values, co
                   struct clocks *before, struct outcome *outcome, struct failure *failure) {
   int earlier = before->count; /* of a change that was not finished: the real ones */
   const char *path, *text;
-  for (const struct node *one = json_first(document, values); one;
-       one = json_next(document, one)) {
+  JSON_EACH(one, document, values) {
     pair(document, one, &path, &text);
     char *old = value_of(path);
     if (!old) {
@@ -196,28 +194,24 @@ int method_write_clocks(struct request *request, struct text *result, struct fai
     whole = pair(document, one, &path, &text);
   if (!whole)
     return fail(failure, "device", "", "", "`write_clocks` takes pairs of path and text.");
-  struct clocks *before = calloc(1, sizeof *before);
   struct outcome outcome = {0};
-  if (!before) return fail(failure, "device", "", "", "The board has no memory left.");
   pthread_mutex_lock(&lock);
-  clocks_read(before, keep);
-  int bad = clocks_write(before, keep, failure);
+  struct clocks *before = clocks_read(keep, failure);
+  int bad = !before || clocks_write(before, keep, failure);
   if (!bad && !remember(keep)) bad = fail(failure, "device", "", "", "These are too many files.");
   if (!bad) bad = change(document, values, keep, before, &outcome, failure);
   pthread_mutex_unlock(&lock);
-  clocks_free(before);
-  free(before);
+  if (before) clocks_free(before);
   tell_all(&outcome, result);
   return bad;
 }
 
 /* Write back what the file holds, last first; it stays with what was refused. */
 static int restore(const char *keep, struct outcome *outcome, struct failure *failure) {
-  struct clocks *before = calloc(1, sizeof *before);
+  struct clocks *before = clocks_read(keep, failure);
   char room[BOARD_PATH];
   int left = 0, bad = 0;
-  if (!before) return fail(failure, "device", "", "", "The board has no memory left.");
-  clocks_read(before, keep);
+  if (!before) return -1;
   for (int i = before->count - 1; i >= 0; i--) {
     struct clock *one = &before->all[i];
     const char *why = put(one->path, one->text);
@@ -230,7 +224,6 @@ static int restore(const char *keep, struct outcome *outcome, struct failure *fa
   else
     unlink(board_to_host(keep, room));
   clocks_free(before);
-  free(before);
   for (int i = 0; !bad && i < MOST_KEPT; i++)
     if (kept[i] && !strcmp(kept[i], keep)) {
       free(kept[i]);
@@ -240,8 +233,7 @@ static int restore(const char *keep, struct outcome *outcome, struct failure *fa
 }
 
 int method_restore_clocks(struct request *request, struct text *result, struct failure *failure) {
-  const char *keep =
-      path_of(json_get(&request->document, request->params, "keep"), failure);
+  const char *keep = path_of(json_get(&request->document, request->params, "keep"), failure);
   struct outcome outcome = {0};
   if (!keep) return -1;
   pthread_mutex_lock(&lock);

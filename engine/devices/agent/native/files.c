@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "board_root.h"
 #include "methods.h"
+#include "run.h"
 #include "sha256.h"
+
+#define SECONDS_NOW ((double)now_us() / 1e6)
 
 enum { READ_LIMIT = 1 << 20, MATCHES = 256 };
 
@@ -34,26 +36,22 @@ const char *path_of(const struct node *node, struct failure *failure) {
 
 char *read_whole(const char *path, uint32_t limit, uint32_t *size, struct failure *failure) {
   struct stat facts;
-  char room[BOARD_PATH];
+  char room[BOARD_PATH], *content = NULL;
   FILE *file = fopen(board_to_host(path, room), "rb");
-  if (!file) {
-    storage(failure, path, "read", errno);
+  int error = file ? 0 : errno;
+  if (file && (fstat(fileno(file), &facts) || !S_ISREG(facts.st_mode) ||
+               facts.st_size > (off_t)limit))
+    error = EFBIG;
+  if (!error && !(content = malloc((size_t)facts.st_size + 1))) error = ENOMEM;
+  if (!error && fread(content, 1, (size_t)facts.st_size, file) != (size_t)facts.st_size) error = EIO;
+  if (file) fclose(file);
+  if (error) {
+    free(content);
+    storage(failure, path, "read", error);
     return NULL;
   }
-  char *content = NULL;
-  if (fstat(fileno(file), &facts) || !S_ISREG(facts.st_mode) || facts.st_size > (off_t)limit) {
-    storage(failure, path, "read", EFBIG);
-  } else if (!(content = malloc((size_t)facts.st_size + 1))) {
-    storage(failure, path, "read", ENOMEM);
-  } else if (fread(content, 1, (size_t)facts.st_size, file) != (size_t)facts.st_size) {
-    storage(failure, path, "read", EIO);
-    free(content);
-    content = NULL;
-  } else {
-    *size = (uint32_t)facts.st_size;
-    content[*size] = 0;
-  }
-  fclose(file);
+  *size = (uint32_t)facts.st_size;
+  content[*size] = 0;
   return content;
 }
 
@@ -141,12 +139,6 @@ int method_read(struct request *request, struct text *result, struct failure *fa
   return 0;
 }
 
-static double seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 int method_watch(struct request *request, struct text *result, struct failure *failure) {
   const struct document *document = &request->document;
   const struct node *pause = json_get(document, request->params, "interval");
@@ -154,19 +146,19 @@ int method_watch(struct request *request, struct text *result, struct failure *f
   int64_t count = INT64_MAX;
   json_whole(json_get(document, request->params, "count"), 0, INT64_MAX / 1024, &count);
   interval = interval < 0.02 ? 0.02 : interval > 3600 ? 3600 : interval;
-  double due = seconds_now();
+  double due = SECONDS_NOW;
   int64_t done = 0;
   while (done < count && !request->cancelled) {
     struct text values = {0}, step = {0};
     int bad = method_read(request, &values, failure);
-    if (!bad) text_add(&step, "\"values\":%s,\"at\":%.6f", values.bytes, seconds_now());
+    if (!bad) text_add(&step, "\"values\":%s,\"at\":%.6f", values.bytes, SECONDS_NOW);
     if (!bad && !values.failed && !step.failed) request_progress(request, step.bytes);
     free(values.bytes);
     free(step.bytes);
     if (bad) return -1;
     done++;
-    due = due + interval > seconds_now() ? due + interval : seconds_now();
-    for (double left; done < count && !request->cancelled && (left = due - seconds_now()) > 0;)
+    due = due + interval > SECONDS_NOW ? due + interval : SECONDS_NOW;
+    for (double left; done < count && !request->cancelled && (left = due - SECONDS_NOW) > 0;)
       usleep((useconds_t)((left < 0.1 ? left : 0.1) * 1e6));
   }
   if (request->cancelled)
@@ -176,8 +168,7 @@ int method_watch(struct request *request, struct text *result, struct failure *f
 }
 
 int method_digest(struct request *request, struct text *result, struct failure *failure) {
-  const char *path =
-      path_of(json_get(&request->document, request->params, "path"), failure);
+  const char *path = path_of(json_get(&request->document, request->params, "path"), failure);
   char block[1 << 16], hex[SHA256_HEX], room[BOARD_PATH];
   struct sha256 hash;
   size_t size, whole = 0;

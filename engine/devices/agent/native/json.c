@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "json.h"
 
 #include <math.h>
@@ -31,16 +32,12 @@ static uint32_t node(struct reader *r) {
 }
 
 static int hex4(struct reader *r, uint32_t *value) {
+  static const char digits[] = "0123456789abcdefABCDEF";
   *value = 0;
-  if (r->end - r->at < 4) return 0;
   for (int i = 0; i < 4; i++) {
-    char c = *r->at++;
-    int digit = c >= '0' && c <= '9'   ? c - '0'
-                : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                       : -1;
-    if (digit < 0) return 0;
-    *value = *value * 16 + (uint32_t)digit;
+    const char *digit = r->at < r->end ? memchr(digits, *r->at++, sizeof digits - 1) : NULL;
+    if (!digit) return 0;
+    *value = *value * 16 + (uint32_t)(digit - digits < 16 ? digit - digits : digit - digits - 6);
   }
   return 1;
 }
@@ -55,21 +52,10 @@ static char *unicode(struct reader *r, char *to) {
     if (!hex4(r, &low) || low < 0xdc00 || low > 0xdfff) return NULL;
     sign = 0x10000 + ((sign - 0xd800) << 10) + (low - 0xdc00);
   }
-  if (sign < 0x80) {
-    *to++ = (char)sign;
-  } else if (sign < 0x800) {
-    *to++ = (char)(0xc0 | sign >> 6);
-    *to++ = (char)(0x80 | (sign & 63));
-  } else if (sign < 0x10000) {
-    *to++ = (char)(0xe0 | sign >> 12);
-    *to++ = (char)(0x80 | (sign >> 6 & 63));
-    *to++ = (char)(0x80 | (sign & 63));
-  } else {
-    *to++ = (char)(0xf0 | sign >> 18);
-    *to++ = (char)(0x80 | (sign >> 12 & 63));
-    *to++ = (char)(0x80 | (sign >> 6 & 63));
-    *to++ = (char)(0x80 | (sign & 63));
-  }
+  static const uint8_t heads[] = {0, 0xc0, 0xe0, 0xf0};
+  int more = (sign >= 0x80) + (sign >= 0x800) + (sign >= 0x10000); /* bytes behind the first */
+  *to++ = (char)(heads[more] | sign >> 6 * more);
+  while (more--) *to++ = (char)(0x80 | (sign >> 6 * more & 63));
   return to;
 }
 
@@ -314,6 +300,11 @@ void text_string(struct text *text, const char *bytes, size_t size) {
     }
   }
   text_add(text, "\"");
+}
+
+void text_member(struct text *text, const char *key, const char *value, size_t room) {
+  text_add(text, ",\"%s\":", key);
+  text_string(text, value, strnlen(value, room));
 }
 
 void text_latin(struct text *text, const char *bytes, size_t size) {

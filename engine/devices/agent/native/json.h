@@ -33,6 +33,9 @@ const struct node *json_get(const struct document *document, const struct node *
 /* The first item of an array or object, and the one after an item; NULL where there is none. */
 const struct node *json_first(const struct document *document, const struct node *node);
 const struct node *json_next(const struct document *document, const struct node *node);
+/* Every item of an array or object. */
+#define JSON_EACH(one, document, items) \
+  for (const struct node *one = json_first(document, items); one; one = json_next(document, one))
 /* The text of a string; NULL for anything else. */
 const char *json_text(const struct node *node);
 /* A whole number within bounds: 1; 0 for anything else, with `value` left as it is. */
@@ -50,6 +53,8 @@ struct text {
 void text_add(struct text *text, const char *form, ...) __attribute__((format(printf, 2, 3)));
 /* A string with its quotes: of UTF-8, where what is none becomes U+FFFD, or of Latin-1. */
 void text_string(struct text *text, const char *bytes, size_t size);
+/* ,"key": and a text of at most `room` bytes, up to its NUL. */
+void text_member(struct text *text, const char *key, const char *value, size_t room);
 void text_latin(struct text *text, const char *bytes, size_t size);
 
 #endif

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "board_root.h"
-#include "clocks.h"
 #include "run.h"
 
 enum { MODEL_LIMIT = INT32_MAX, MOST_LIBRARIES = 16, MOST_LOOPS = 1000000 };
@@ -27,15 +26,10 @@ static void close_model(void) {
   opened = NULL;
 }
 
-static void add_text(struct text *text, const char *key, const char *value, size_t room) {
-  text_add(text, ",\"%s\":", key);
-  text_string(text, value, strnlen(value, room));
-}
-
 static void add_attr(struct text *text, const struct attr *attr, int generation, int first) {
   char number[16];
   text_add(text, "%s{\"index\":%u", first ? "" : ",", attr->index);
-  add_text(text, "name", attr->name, sizeof attr->name);
+  text_member(text, "name", attr->name, sizeof attr->name);
   text_add(text, ",\"dims\":[");
   for (uint32_t i = 0; i < attr->n_dims; i++) text_add(text, "%s%u", i ? "," : "", attr->dims[i]);
   text_add(text, "],\"layout\":\"%s\"", layout_name(attr->fmt, number));
@@ -91,10 +85,10 @@ static void describe(struct model *model, struct text *result) {
   from->query(context, QUERY_SDK_VERSION, &version, sizeof version);
   if (second) from->query(context, QUERY_CUSTOM_STRING, &custom, sizeof custom);
   text_add(result, "{\"generation\":%d", from->generation);
-  add_text(result, "library", from->path, sizeof from->path);
-  add_text(result, "api_version", version.api_version, sizeof version.api_version);
-  add_text(result, "driver_version", version.drv_version, sizeof version.drv_version);
-  add_text(result, "custom_string", custom.string, sizeof custom.string);
+  text_member(result, "library", from->path, sizeof from->path);
+  text_member(result, "api_version", version.api_version, sizeof version.api_version);
+  text_member(result, "driver_version", version.drv_version, sizeof version.drv_version);
+  text_member(result, "custom_string", custom.string, sizeof custom.string);
   text_add(result, ",\"inputs\":[");
   for (uint32_t i = 0; i < model->n_input; i++)
     add_attr(result, &model->inputs[i], from->generation, !i);
@@ -141,6 +135,7 @@ static int find_library(struct request *request, struct failure *failure) {
   for (const struct node *one = json_first(document, listed); one && count < MOST_LIBRARIES;
        one = json_next(document, one))
     if (!(paths[count++] = path_of(one, failure))) return -1;
+  if (!count) return fail(failure, "device", "", "", "`open` takes a list of libraries.");
   json_whole(json_get(document, request->params, "generation"), 1, 2, &generation);
   return library_load(&library, paths, (int)generation, failure);
 }
@@ -188,7 +183,8 @@ static int need_model(struct failure *failure) {
   return opened ? 0 : fail(failure, RUNTIME, "", "Open one first.", "No model is open.");
 }
 
-static int method_memory(struct text *result, struct failure *failure) {
+static int method_memory(struct request *request, struct text *result, struct failure *failure) {
+  (void)request;
   struct mem_size sizes = {0};
   if (need_model(failure)) return -1;
   if (opened->library.generation == 1)
@@ -313,8 +309,7 @@ static int method_run(struct request *request, struct text *result, struct failu
   uint32_t count = 0;
   int bad = need_model(failure);
   if (bad) return bad;
-  for (const struct node *one = json_first(document, listed); one; one = json_next(document, one))
-    count++;
+  JSON_EACH(one, document, listed) count++;
   if (count != opened->n_input)
     return fail(failure, RUNTIME, "The request has another number.", "",
                 "The model takes %u inputs.", opened->n_input);
@@ -333,29 +328,48 @@ static int method_run(struct request *request, struct text *result, struct failu
   return bad;
 }
 
-int method_is_quick(const char *method) {
-  return !strcmp(method, "read") || !strcmp(method, "watch") || !strcmp(method, "digest");
+static int method_close(struct request *request, struct text *result, struct failure *failure) {
+  (void)request, (void)failure;
+  close_model();
+  text_add(result, "{}");
+  return 0;
 }
 
+static const struct method {
+  const char *name;
+  int (*call)(struct request *, struct text *, struct failure *);
+  int quick;    /* answered at once, whatever the NPU does */
+  int converses; /* not in one-shot mode */
+} METHODS[] = {
+    {"close", method_close, 0, 0},
+    {"digest", method_digest, 1, 0},
+    {"memory", method_memory, 0, 0},
+    {"open", method_open, 0, 0},
+    {"read", method_read, 1, 0},
+    {"restore_clocks", method_restore_clocks, 0, 0},
+    {"run", method_run, 0, 0},
+    {"watch", method_watch, 1, 1},
+    {"write_clocks", method_write_clocks, 0, 0},
+    {NULL, NULL, 0, 0},
+};
+
+static const struct method *method_of(const char *name) {
+  const struct method *method = METHODS;
+  while (method->name && strcmp(method->name, name)) method++;
+  return method;
+}
+
+int method_is_quick(const char *method) { return method_of(method)->quick; }
+
 int method_call(struct request *request, struct text *result, struct failure *failure) {
-  const char *name = request->method;
-  if (!strcmp(name, "open")) return method_open(request, result, failure);
-  if (!strcmp(name, "run")) return method_run(request, result, failure);
-  if (!strcmp(name, "memory")) return method_memory(result, failure);
-  if (!strcmp(name, "read")) return method_read(request, result, failure);
-  if (!strcmp(name, "digest")) return method_digest(request, result, failure);
-  if (!strcmp(name, "write_clocks")) return method_write_clocks(request, result, failure);
-  if (!strcmp(name, "restore_clocks")) return method_restore_clocks(request, result, failure);
-  if (!strcmp(name, "close")) {
-    close_model();
-    text_add(result, "{}");
-    return 0;
-  }
-  if (request->number < 0)
-    return fail(failure, "device", "", "", "There is no method '%.80s' in one-shot mode.", name);
-  if (!strcmp(name, "watch")) return method_watch(request, result, failure);
+  const struct method *method = method_of(request->method);
+  int once = request->number < 0;
+  if (method->call && !(once && method->converses)) return method->call(request, result, failure);
+  if (once)
+    return fail(failure, "device", "", "", "There is no method '%.80s' in one-shot mode.",
+                request->method);
   return fail(failure, "worker", "", "",
               "There is no method '%.80s'; there are close, digest, memory, open, read, "
               "restore_clocks, run, watch, write_clocks.",
-              name);
+              request->method);
 }

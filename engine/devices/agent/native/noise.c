@@ -75,12 +75,11 @@ uint64_t noise_mark(void) {
   return mark;
 }
 
-/* Without the blanks around it. */
-static char *trimmed(char *line) {
-  char *end = line + strlen(line);
-  while (end > line && strchr(" \t\r", end[-1])) *--end = 0;
-  while (*line && strchr(" \t\r", *line)) line++;
-  return line;
+char *trimmed(char *text) {
+  char *end = text + strlen(text);
+  while (end > text && strchr(" \t\r\n", end[-1])) *--end = 0;
+  while (*text && strchr(" \t\r\n", *text)) text++;
+  return text;
 }
 
 void noise_since(uint64_t mark, char *words, size_t room) {

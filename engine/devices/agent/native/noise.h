@@ -11,6 +11,8 @@ int noise_start(void);
 uint64_t noise_mark(void);
 /* Tell the other end, behind what libraries wrote; from a signal's handler, too. */
 void noise_tell(const char *text, size_t size);
+/* A text without the blanks around it, which is cut at its end. */
+char *trimmed(char *text);
 /* The last lines after a mark, as one. */
 void noise_since(uint64_t mark, char *words, size_t room);
 

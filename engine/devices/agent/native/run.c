@@ -8,8 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "noise.h"
-
 enum { FROM_DEVICE = 2, TELL_MS = 100, PERF_LIMIT = 16 << 20 };
 
 struct team {
@@ -30,7 +28,7 @@ struct lane {
   struct tensor_mem **in, **out; /* of libraries that do not copy */
 };
 
-static int64_t now_us(void) {
+int64_t now_us(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
@@ -66,10 +64,7 @@ static struct tensor_mem *new_memory(struct lane *lane, uint64_t size, struct fa
 
 static int set_memory(struct lane *lane, struct tensor_mem *memory, struct attr *attr,
                       struct failure *failure) {
-  const struct library *library = &lane->team->model->library;
-  uint64_t mark = noise_mark();
-  int code = CALL(library, set_io_mem, lane->context, memory, attr);
-  return check(library, "rknn_set_io_mem", code, mark, failure);
+  return CHECKED(&lane->team->model->library, failure, set_io_mem, lane->context, memory, attr);
 }
 
 static int set_without_copies(struct lane *lane, struct failure *failure) {
@@ -122,10 +117,10 @@ static int set_inputs(struct lane *lane, struct failure *failure) {
     inputs[i].type = one->type;
     inputs[i].fmt = one->layout;
   }
-  uint64_t mark = noise_mark();
-  int code = CALL(&model->library, inputs_set, lane->context, model->n_input, inputs);
+  int bad =
+      CHECKED(&model->library, failure, inputs_set, lane->context, model->n_input, inputs);
   free(inputs);
-  return check(&model->library, "rknn_inputs_set", code, mark, failure);
+  return bad;
 }
 
 static float from_half(uint16_t half) {
@@ -203,8 +198,7 @@ static int take_perf(struct lane *lane, struct failure *failure) {
   if (library_query(library, lane->context, QUERY_PERF_DETAIL, &detail, sizeof detail, failure))
     return -1;
   size_t size = detail.data_len < PERF_LIMIT ? (size_t)detail.data_len : PERF_LIMIT;
-  lane->team->runs->perf =
-      detail.perf_data ? strndup(detail.perf_data, size) : strdup("");
+  lane->team->runs->perf = detail.perf_data ? strndup(detail.perf_data, size) : strdup("");
   return 0;
 }
 
@@ -221,9 +215,7 @@ static int take(struct lane *lane, int last, int64_t *run_us, struct failure *fa
     outputs[i].index = i;
     outputs[i].want_float = (uint8_t)(last && runs->want_float && runs->want_outputs);
   }
-  uint64_t mark = noise_mark();
-  int code = CALL(library, outputs_get, lane->context, model->n_output, outputs, NULL);
-  if (check(library, "rknn_outputs_get", code, mark, failure)) {
+  if (CHECKED(library, failure, outputs_get, lane->context, model->n_output, outputs, NULL)) {
     free(outputs);
     return -1;
   }
@@ -334,18 +326,15 @@ static void watch(struct team *team, int started) {
   }
 }
 
-/* A context for one more thread. */
+/* The first context, or one for one more thread. */
 static int another(struct model *model, struct failure *failure) {
   rknn_context *context = &model->contexts[model->n_context];
-  uint64_t mark = noise_mark();
   const struct library *library = &model->library;
-  if (library->dup_context) {
-    int code = CALL(library, dup_context, &model->contexts[0], context);
-    if (check(library, "rknn_dup_context", code, mark, failure)) return -1;
-  } else if (library_init(library, model->path, model->content, model->size, model->flags, context,
-                          failure)) {
+  if (model->n_context && library->dup_context
+          ? CHECKED(library, failure, dup_context, &model->contexts[0], context)
+          : library_init(library, model->path, model->content, model->size, model->flags, context,
+                         failure))
     return -1;
-  }
   model->n_context++;
   choose_cores(model, *context);
   return 0;
@@ -356,13 +345,8 @@ static int another(struct model *model, struct failure *failure) {
  * bound a second time ("not support input dtype=UINT8"). */
 static int load_anew(struct model *model, struct failure *failure) {
   while (model->n_context > 0) CALL(&model->library, destroy, model->contexts[--model->n_context]);
-  if (library_init(&model->library, model->path, model->content, model->size, model->flags,
-                   &model->contexts[0], failure))
-    return -1;
-  model->n_context = 1;
   model->told_memory = model->bound = 0;
-  choose_cores(model, model->contexts[0]);
-  return 0;
+  return another(model, failure);
 }
 
 static void free_memory(const struct model *model, struct lane *lane) {

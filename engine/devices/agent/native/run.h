@@ -47,6 +47,9 @@ struct runs {
 int runs_work(struct model *model, struct runs *runs, struct failure *failure);
 void runs_free(const struct model *model, struct runs *runs);
 
+/* The time of a clock that never goes back. */
+int64_t now_us(void);
+
 /* Choose the cores; 0, or the code of the library, or 1 where it has no choice. */
 int choose_cores(const struct model *model, rknn_context context);
 

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "board_root.h"
-#include "noise.h"
 
 const char *const RUNTIME = "runtime library";
 
@@ -154,22 +153,6 @@ int check(const struct library *library, const char *call, int code, uint64_t ma
   return -1;
 }
 
-static const char *const PLACES[] = {
-    "/usr/lib/librknnrt.so",
-    "/usr/lib64/librknnrt.so",
-    "/usr/lib/aarch64-linux-gnu/librknnrt.so",
-    "/usr/lib/arm-linux-gnueabihf/librknnrt.so",
-    "/vendor/lib64/librknnrt.so",
-    "/vendor/lib/librknnrt.so",
-    "/oem/usr/lib/librknnmrt.so",
-    "/usr/lib/librknnmrt.so",
-    "/usr/lib/librknn_runtime.so",
-    "/usr/lib64/librknn_runtime.so",
-    "/usr/lib/librknn_api.so",
-    "/usr/lib64/librknn_api.so",
-    NULL,
-};
-
 static void add(char *words, size_t room, const char *path, const char *why) {
   size_t used = strlen(words);
   snprintf(words + used, room - used, "%s%s%s%s", used ? "; " : "", path, *why ? ": " : "", why);
@@ -183,28 +166,24 @@ static int is_cut_off(const char *path) {
   int cut = 0, file = open(path, O_RDONLY | O_CLOEXEC);
   ssize_t size = file < 0 ? -1 : read(file, head, sizeof head);
   if (size < 64 || memcmp(head, ELFMAG, SELFMAG) || fstat(file, &facts)) size = 0;
-  if (size && head[EI_CLASS] == ELFCLASS64) {
-    const Elf64_Ehdr *whole = (const void *)head;
-    for (size_t i = 0; !cut && i < whole->e_phnum; i++) {
-      Elf64_Phdr part;
-      uint64_t at = whole->e_phoff, all = (uint64_t)facts.st_size;
-      cut = at > all || (i + 1) * sizeof part > all - at; /* it may be any number */
-      if (cut || at + (i + 1) * sizeof part > sizeof head) break;
-      memcpy(&part, head + at + i * sizeof part, sizeof part);
-      cut = part.p_type == PT_LOAD &&
-            (part.p_filesz > all || part.p_offset > all - part.p_filesz);
-    }
-  } else if (size && head[EI_CLASS] == ELFCLASS32) {
-    const Elf32_Ehdr *whole = (const void *)head;
-    for (size_t i = 0; !cut && i < whole->e_phnum; i++) {
-      Elf32_Phdr part;
-      uint64_t at = (uint64_t)whole->e_phoff + i * sizeof part;
-      cut = at + sizeof part > (uint64_t)facts.st_size;
-      if (cut || at + sizeof part > sizeof head) break;
-      memcpy(&part, head + at, sizeof part);
-      cut = part.p_type == PT_LOAD &&
-            (uint64_t)part.p_offset + part.p_filesz > (uint64_t)facts.st_size;
-    }
+  const Elf64_Ehdr *wide = (const void *)head;
+  const Elf32_Ehdr *narrow = (const void *)head;
+  int is_wide = head[EI_CLASS] == ELFCLASS64;
+  if (!is_wide && head[EI_CLASS] != ELFCLASS32) size = 0;
+  uint64_t at = is_wide ? wide->e_phoff : narrow->e_phoff, all = size ? (uint64_t)facts.st_size : 0;
+  size_t count = is_wide ? wide->e_phnum : narrow->e_phnum;
+  size_t each = is_wide ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
+  for (size_t i = 0; size && !cut && i < count; i++) {
+    Elf64_Phdr part;
+    Elf32_Phdr short_part;
+    cut = at > all || (i + 1) * each > all - at; /* it may be any number */
+    if (cut || at + (i + 1) * each > sizeof head) break;
+    memcpy(is_wide ? (void *)&part : (void *)&short_part, head + at + i * each, each);
+    if (!is_wide)
+      part = (Elf64_Phdr){.p_type = short_part.p_type,
+                          .p_offset = short_part.p_offset,
+                          .p_filesz = short_part.p_filesz};
+    cut = part.p_type == PT_LOAD && (part.p_filesz > all || part.p_offset > all - part.p_filesz);
   }
   if (file >= 0) close(file);
   return cut;
@@ -277,7 +256,6 @@ static int is_there(const char *path) {
 int library_load(struct library *library, const char *const *paths, int generation,
                  struct failure *failure) {
   char tried[WORDS] = "", places[WORDS] = "", other[32], room[BOARD_PATH];
-  if (!*paths) paths = PLACES;
   for (; *paths; paths++) {
     add(places, sizeof places, *paths, "");
     if (!is_there(board_to_host(*paths, room))) continue;
@@ -361,9 +339,7 @@ int library_init(const struct library *library, const char *model, const void *c
 
 int library_query(const struct library *library, rknn_context context, int command, void *info,
                   uint32_t size, struct failure *failure) {
-  uint64_t mark = noise_mark();
-  int code = CALL(library, query, context, command, info, size);
-  return check(library, "rknn_query", code, mark, failure);
+  return CHECKED(library, failure, query, context, command, info, size);
 }
 
 int library_attr(const struct library *library, rknn_context context, int output, uint32_t index,

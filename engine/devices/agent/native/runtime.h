@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "noise.h"
+
 #if defined(__arm__)
 typedef uint32_t rknn_context;
 #else
@@ -141,6 +143,13 @@ void in_call(const char *name);
     returned;                            \
   })
 #define CALL(library, name, ...) IN_CALL("rknn_" #name, (library)->name(__VA_ARGS__))
+
+/* A call whose code is an error's: 0, or -1 with the words for it. */
+#define CHECKED(library, failure, name, ...)                                          \
+  ({                                                                                  \
+    uint64_t mark = noise_mark();                                                     \
+    check(library, "rknn_" #name, CALL(library, name, __VA_ARGS__), mark, failure);   \
+  })
 
 /* Say from now on which call a crash was in, before the process ends by it; before any call. 0 where
  * that cannot be. */
