@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-from engine.export.codegen.names import c_number, c_string, plain_line
-from engine.export.codegen.project import Project, ProjectInput
-from engine.export.codegen.tasks.plan import Constant, Head, TaskPlan
+from engine.export.codegen.plan import Constant, TaskPlan
+from engine.export.codegen.project import Project, plain_line
 
 CPP_SOURCES = ("main", "runtime", "tensor", "compare", "image")
 """Sources of every project; beside them one ``postprocess`` and what it needs."""
@@ -31,49 +31,60 @@ enum Activation { kNone, kSoftmax, kSigmoid };
 _SIZES = frozenset(
     {"output", "boxes", "scores", "classes", "channels", "bins", "background", "most", "top"}
 )
+_SAFE = frozenset(b" !#$%&'()*+,-./:;<=>@[]^_`{|}~") | frozenset(
+    letter for letter in range(128) if chr(letter).isalnum()
+)
+"""Bytes of a C string that stand for themselves."""
+_KINDS = {bool: "bool", int: "int", float: "double", str: "char *const"}
 _ENUMS = {"form": "Form", "box": "Box", "activation": "Activation"}
 
 
-def _braces(values: Iterable[str]) -> str:
-    return "{" + ", ".join(values) + "}"
+def c_value(value: Any) -> str:
+    """A value as C++ writes it: of a record its fields in their order, as the structs have them.
+
+    Texts are UTF-8: whatever is not plain ASCII becomes an octal escape. Numbers are the shortest
+    text of the same value.
+
+    >>> c_value(('a"b', 1.0, True))
+    '{"a\\\\042b", 1.0, true}'
+    """
+    if isinstance(value, str):
+        data = value.encode("utf-8", "replace")
+        return '"' + "".join(chr(b) if b in _SAFE else f"\\{b:03o}" for b in data) + '"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(float(value))
+    parts = value if isinstance(value, tuple) else vars(value).values()
+    return "{" + ", ".join(map(c_value, parts)) + "}"
 
 
-def _numbers(values: Sequence[float]) -> str:
-    return _braces(map(c_number, values))
-
-
-def _flag(value: bool) -> str:
-    return "true" if value else "false"
+def _listed(kind: str, name: str, values: Sequence[object]) -> str:
+    """A function that gives a vector of structs."""
+    lines = ",\n".join(f"      {kind}{c_value(value)}" for value in values)
+    return f"""inline const std::vector<{kind}> &{name}() {{
+  static const std::vector<{kind}> rows = {{
+{lines}}};
+  return rows;
+}}
+"""
 
 
 def model_header(project: Project, model_file: str) -> str:
     """``model.h``: inputs, outputs and how many golden samples there are."""
-    inputs = ",\n".join(f"      {_input(spec)}" for spec in project.inputs)
-    outputs = ",\n".join(
-        f"      OutputSpec{{{c_string(spec.name)}, {_braces(map(str, spec.shape))}}}"
-        for spec in project.outputs
-    )
     return f"""/* What this project is for: {_comment(project.model)}. */
 #pragma once
 
 #include "specs.h"
 
-#define MODEL_FILE {c_string(model_file)}
+#define MODEL_FILE {c_value(model_file)}
 
 static const size_t kSamples = {len(project.samples)};
 
-inline const std::vector<InputSpec> &InputSpecs() {{
-  static const std::vector<InputSpec> specs = {{
-{inputs}}};
-  return specs;
-}}
-
-inline const std::vector<OutputSpec> &OutputSpecs() {{
-  static const std::vector<OutputSpec> specs = {{
-{outputs}}};
-  return specs;
-}}
-"""
+{_listed("InputSpec", "InputSpecs", project.inputs)}
+{_listed("OutputSpec", "OutputSpecs", project.outputs)}"""
 
 
 def _comment(text: str) -> str:
@@ -81,41 +92,11 @@ def _comment(text: str) -> str:
     return plain_line(text).replace("*/", "* /").replace("\\", "/").replace("??", "? ?")
 
 
-def _input(spec: ProjectInput) -> str:
-    return "InputSpec" + _braces(
-        (
-            c_string(spec.name),
-            _braces(map(str, spec.shape)),
-            _flag(spec.nhwc),
-            _flag(spec.picture),
-            str(spec.width),
-            str(spec.height),
-            str(spec.channels),
-            _braces(map(str, spec.order)),
-            c_string(spec.filter),
-            c_string(spec.fit),
-            _numbers(spec.pad),
-            _flag(spec.normalise),
-            _numbers(spec.mean),
-            _numbers(spec.std),
-        )
-    )
-
-
 def task_header(plan: TaskPlan) -> str:
     """``task.h``: the constants of the post-processing."""
     types = {"yolo": _YOLO_TYPES, "priors": _PRIOR_TYPES}.get(plan.family, "")
     constants = "\n".join(_constant(name, value) for name, value in plan.constants.items())
-    heads = ""
-    if plan.heads:
-        rows = ",\n".join(f"      {_head(head)}" for head in plan.heads)
-        heads = f"""
-inline const std::vector<Head> &Heads() {{
-  static const std::vector<Head> heads = {{
-{rows}}};
-  return heads;
-}}
-"""
+    heads = f"\n{_listed('Head', 'Heads', plan.heads)}" if plan.heads else ""
     return f"""/* The constants of the post-processing: change them here. */
 #pragma once
 
@@ -134,19 +115,5 @@ def _constant(name: str, value: Constant) -> str:
     title = "k" + "".join(word.title() for word in name.split("_"))
     if name in _ENUMS:
         return f"static const {_ENUMS[name]} {title} = k{str(value).title()};"
-    if isinstance(value, bool):
-        return f"static const bool {title} = {_flag(value)};"
-    if isinstance(value, int):
-        kind = "size_t" if name in _SIZES else "int"
-        return f"static const {kind} {title} = {value};"
-    if isinstance(value, float):
-        return f"static const double {title} = {c_number(value)};"
-    return f"static const char *const {title} = {c_string(value)};"
-
-
-def _head(head: Head) -> str:
-    whole = (head.boxes, head.classes, head.class_channel, head.first, head.height, head.width)
-    strides = (c_number(head.stride_x), c_number(head.stride_y))
-    return "Head" + _braces(
-        (*map(str, whole), *strides, _numbers(head.anchors), c_number(head.scale))
-    )
+    kind = _KINDS[type(value)] if name not in _SIZES else "size_t"
+    return f"static const {kind} {title} = {c_value(value)};"

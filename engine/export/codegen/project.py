@@ -1,7 +1,11 @@
-"""What a project is made from: the model's inputs and outputs, golden samples, the chip."""
+"""What a project is made from: inputs and outputs of the model, golden samples, the chip; and names
+and texts of a user as generated code may have them.
+"""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -62,7 +66,7 @@ class Board:
 
 @dataclass(frozen=True)
 class ProjectInput:
-    """An input as the project hands it over.
+    """An input as the project hands it over; its fields are in the order of C++'s ``InputSpec``.
 
     Attributes:
         name: as the model has it.
@@ -132,3 +136,37 @@ class Project:
     def picture(self) -> ProjectInput | None:
         """The first input that takes pictures."""
         return next((spec for spec in self.inputs if spec.picture), None)
+
+
+_WORDS = 40
+
+# folders beside the program on a board
+_TAKEN = frozenset({"data", "model"})
+
+
+def identifier(name: str, default: str) -> str:
+    """A name of ASCII letters, digits and ``_`` that begins with a letter: for files and targets.
+
+    >>> identifier("my model-v2.onnx", "model")
+    'my_model_v2_onnx'
+    """
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    words = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_")[:_WORDS].rstrip("_")
+    if not words:
+        return default
+    return words if words[0].isalpha() else f"{default}_{words}"
+
+
+def program_name(name: str) -> str:
+    """The :func:`identifier` of a model that a program may have on a board.
+
+    >>> program_name("data")
+    'model_data'
+    """
+    plain = identifier(name, "model")
+    return f"model_{plain}" if plain in _TAKEN else plain
+
+
+def plain_line(text: str) -> str:
+    """Text that fits a comment or a line of a README: no control characters, no line breaks."""
+    return "".join(c if c.isprintable() else "?" for c in text)[:300]

@@ -16,10 +16,10 @@ from engine.base.findings import Finding
 from engine.base.version import __version__
 from engine.export.codegen.cpp import CPP_SOURCES, model_header, task_header
 from engine.export.codegen.folder import write_folder
-from engine.export.codegen.names import plain_line, program_name
-from engine.export.codegen.project import Project
-from engine.export.codegen.tasks.choose import plan_task
-from engine.export.codegen.tasks.plan import TaskPlan
+from engine.export.codegen.plan import Family, TaskPlan
+from engine.export.codegen.project import Project, plain_line, program_name
+from engine.export.codegen.tasks import plan_task
+from engine.options.frozen import to_mutable
 from engine.simulate.outputs import npy_bytes
 from engine.wire.codegen import Generated, Language, ModelTask, TaskDetails
 
@@ -28,11 +28,9 @@ from engine.wire.codegen import Generated, Language, ModelTask, TaskDetails
 
 def model_module(project: Project, plan: TaskPlan, model_file: str) -> str:
     """``model.py``: inputs, outputs, samples, and the constants of the post-processing."""
-    inputs = [_plain(asdict(spec)) for spec in project.inputs]
-    outputs = [_plain(asdict(spec)) for spec in project.outputs]
     task: dict[str, Any] = dict(plan.constants)
     if plan.heads:
-        task["heads"] = [_plain(asdict(head)) for head in plan.heads]
+        task["heads"] = list(map(asdict, plan.heads))
     docstring = f"What this project is for: {plain_line(project.model)}."
     parts = [
         # a literal of Python: whatever the name holds ends where the literal does
@@ -40,29 +38,17 @@ def model_module(project: Project, plan: TaskPlan, model_file: str) -> str:
         f"GENERATION = {project.board.generation}",
         f"MODEL_FILE = {model_file!a}",
         f"SAMPLES = {len(project.samples)}",
-        f"INPUTS = {_literal(inputs)}",
-        f"OUTPUTS = {_literal(outputs)}",
+        f"INPUTS = {_literal(tuple(map(asdict, project.inputs)))}",
+        f"OUTPUTS = {_literal(tuple(map(asdict, project.outputs)))}",
         f"# The constants of the post-processing: change them here.\nTASK = {_literal(task)}",
     ]
     return "\n".join(parts) + "\n"
 
 
 def _literal(value: Any) -> str:
-    return _ascii(pformat(value, width=96, sort_dicts=False))
-
-
-def _ascii(text: str) -> str:
-    """Text as ASCII: letters of other scripts in literals become their escapes."""
+    """A literal of Python in ASCII, tuples as lists: letters of other scripts are escapes."""
+    text = pformat(to_mutable(value), width=96, sort_dicts=False)
     return text.encode("ascii", "backslashreplace").decode()
-
-
-def _plain(value: Any) -> Any:
-    """Tuples as lists, as JSON has them."""
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value
 
 
 LEAST_COSINE = 0.99
@@ -70,22 +56,15 @@ LEAST_COSINE = 0.99
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _CPP_HEADERS = ("tensor", "runtime", "rknn", "compare", "specs", "image", "postprocess")
-_CPP_PARTS = {
-    "none": ((), ()),
-    "classification": ((), ("labels",)),
-    "segmentation": ((), ("labels",)),
-    "yolo": (("detections",), ("detections", "labels")),
-    "priors": (("detections",), ("detections", "labels")),
-}
-"""Family -> further sources and headers."""
 _PYTHON = ("main", "compare", "preprocess")
-_PYTHON_PARTS = {
+_PARTS: dict[Family, tuple[str, ...]] = {
     "none": (),
     "classification": ("labels",),
     "segmentation": ("labels",),
     "yolo": ("detections", "labels"),
     "priors": ("detections", "labels"),
 }
+"""Family -> further modules of Python and headers of C++."""
 _WORD = re.compile(r"@([A-Z_]+)@")
 
 
@@ -157,16 +136,14 @@ def _words(
     project: Project, plan: TaskPlan, name: str, model_file: str, language: Language
 ) -> dict[str, str]:
     board = project.board
-    sources = [f"src/{stem}.cpp" for stem in (*CPP_SOURCES, "postprocess")]
-    sources += [f"src/{stem}.cpp" for stem in _CPP_PARTS[plan.family][0]]
-    arch = board.architecture
     if language == "cpp":
         run_files = f'"$program" "$here/model/{model_file}" "$here/data"'
         command = f"LD_LIBRARY_PATH=\\${{LD_LIBRARY_PATH:-}}:/oem/usr/lib ./{name}"
         push = '"$@" push "$program" "$folder/"'
         copy = 'scp -- "$program" "$address:$folder/"'
     else:
-        modules = [f'"$here/{stem}.py"' for stem in _python_modules(plan)]
+        stems = (*_PYTHON, *_PARTS[plan.family], "model", "postprocess")
+        modules = [f'"$here/{stem}.py"' for stem in stems]
         run_files = f'"$here/model/{model_file}" "$here/data"'
         command = "python3 main.py"
         push = f'"$@" push {" ".join(modules)} "$folder/"'
@@ -178,9 +155,9 @@ def _words(
         "API": board.api,
         "SONAME": board.library,
         "CHIP": board.chip,
-        "BOARD_ARCH": arch,
+        "BOARD_ARCH": board.architecture,
         "ARMHF_PREFIX": board.compiler,
-        "SOURCES": " ".join(sources),
+        "SOURCES": " ".join(f"src/{stem}.cpp" for stem in _cpp_sources(plan, "postprocess")),
         "COSINE": str(LEAST_COSINE),
         "RUN_FILES": run_files,
         "RUN_COMMAND": command,
@@ -212,12 +189,15 @@ def _filled(template: str, words: Mapping[str, str]) -> bytes:
     return _WORD.sub(lambda match: words[match[1]], text).encode()
 
 
+def _cpp_sources(plan: TaskPlan, *further: str) -> tuple[str, ...]:
+    return (*CPP_SOURCES, *further, *(part for part in _PARTS[plan.family] if part != "labels"))
+
+
 def _cpp_files(
     project: Project, plan: TaskPlan, words: Mapping[str, str], model_file: str
 ) -> dict[str, bytes | Path]:
-    sources, headers = _CPP_PARTS[plan.family]
-    names = [f"src/{stem}.cpp" for stem in (*CPP_SOURCES, *sources)]
-    names += [f"src/{stem}.h" for stem in (*_CPP_HEADERS, *headers)]
+    names = [f"src/{stem}.cpp" for stem in _cpp_sources(plan)]
+    names += [f"src/{stem}.h" for stem in (*_CPP_HEADERS, *_PARTS[plan.family])]
     names += ["include/rknn_minimal.h", "stub/rknn_stub.c", "CMakeLists.txt", "build.sh"]
     files: dict[str, bytes | Path] = {stem: _filled(f"cpp/{stem}.in", words) for stem in names}
     files["src/postprocess.cpp"] = _filled(f"cpp/src/postprocess_{plan.family}.cpp.in", words)
@@ -227,16 +207,12 @@ def _cpp_files(
     return files
 
 
-def _python_modules(plan: TaskPlan) -> tuple[str, ...]:
-    return (*_PYTHON, *_PYTHON_PARTS[plan.family], "model", "postprocess")
-
-
 def _python_files(
     project: Project, plan: TaskPlan, words: Mapping[str, str], model_file: str
 ) -> dict[str, bytes | Path]:
     files: dict[str, bytes | Path] = {
         f"{stem}.py": _filled(f"python/{stem}.py.in", words)
-        for stem in (*_PYTHON, *_PYTHON_PARTS[plan.family])
+        for stem in (*_PYTHON, *_PARTS[plan.family])
     }
     files["postprocess.py"] = _filled(f"python/postprocess_{plan.family}.py.in", words)
     files["model.py"] = model_module(project, plan, model_file).encode()
@@ -248,17 +224,13 @@ def _data(project: Project, plan: TaskPlan) -> dict[str, bytes | Path]:
     files: dict[str, bytes | Path] = {}
     lines = ["file\tname\tshape\tdtype"]
     for number, sample in enumerate(project.samples):
-        rows = [
-            (f"sample{number}/input{i}.npy", spec.name, array)
-            for i, (spec, array) in enumerate(zip(project.inputs, sample.inputs, strict=True))
-        ]
-        rows += [
-            (f"sample{number}/output{i}.npy", spec.name, array)
-            for i, (spec, array) in enumerate(zip(project.outputs, sample.outputs, strict=True))
-        ]
-        for file, name, array in rows:
-            files[f"data/{file}"] = npy_bytes(np.ascontiguousarray(array))  # read in C order
-            lines.append(f"{file}\t{plain_line(name)}\t{array.shape}\t{array.dtype}")
+        inputs, outputs = [s.name for s in project.inputs], [s.name for s in project.outputs]
+        ends = ("input", inputs, sample.inputs), ("output", outputs, sample.outputs)
+        for side, names, arrays in ends:
+            for i, (name, array) in enumerate(zip(names, arrays, strict=True)):
+                file = f"sample{number}/{side}{i}.npy"
+                files[f"data/{file}"] = npy_bytes(np.ascontiguousarray(array))  # read in C order
+                lines.append(f"{file}\t{plain_line(name)}\t{array.shape}\t{array.dtype}")
     if plan.priors is not None:
         files["data/priors.npy"] = npy_bytes(plan.priors)
     if plan.labels:

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.export.codegen.names import c_string, identifier
+from engine.export.codegen.cpp import c_value
+from engine.export.codegen.project import identifier
 from tests.export.codegen.projects import generate, project_of
 
 NASTY = [
@@ -42,7 +43,7 @@ def test_identifier(name: str, wanted: str) -> None:
     assert identifier(name, "model") == wanted
 
 
-def c_value(literal: str) -> bytes:
+def compiled(literal: str) -> bytes:
     """What a C compiler makes of a literal of plain signs and three-digit octal escapes."""
     assert literal.startswith('"')
     assert literal.endswith('"')
@@ -53,8 +54,8 @@ def c_value(literal: str) -> bytes:
 
 @pytest.mark.parametrize("text", NASTY)
 def test_c_strings(text: str) -> None:
-    literal = c_string(text)
-    assert c_value(literal) == text.encode()
+    literal = c_value(text)
+    assert compiled(literal) == text.encode()
     assert "?" not in literal  # no trigraphs
     assert "\n" not in literal
 
@@ -65,7 +66,7 @@ def test_a_nasty_model(text: str, tmp_path: Path) -> None:
     project = project_of([golden], model=f"{text}.onnx", names=[text])
     made = generate(project, tmp_path / "cpp")
     header = (tmp_path / "cpp/src/model.h").read_text()
-    assert c_string(text) in header
+    assert c_value(text) in header
     first, _, rest = header.partition("*/")
     assert rest.startswith("\n#pragma once"), first
     assert "\n" not in first

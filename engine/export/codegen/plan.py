@@ -19,7 +19,7 @@ Constant = bool | int | float | str
 
 @dataclass(frozen=True)
 class Head:
-    """One grid of a detector.
+    """One grid of a detector; its fields are in the order of C++'s ``Head``.
 
     Attributes:
         boxes, classes: numbers of the outputs.

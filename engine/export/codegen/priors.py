@@ -15,8 +15,7 @@ import numpy as np
 from engine.base.errors import UsageError
 from engine.base.findings import Finding
 from engine.dataset.decode import open_array
-from engine.export.codegen.project import Array, Project, ProjectInput
-from engine.export.codegen.tasks.plan import (
+from engine.export.codegen.plan import (
     Constant,
     TaskPlan,
     assumed,
@@ -24,6 +23,7 @@ from engine.export.codegen.tasks.plan import (
     picture_of,
     value_range,
 )
+from engine.export.codegen.project import Array, Project, ProjectInput
 from engine.wire.codegen import TaskDetails
 
 _WANTED = {

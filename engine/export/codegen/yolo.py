@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from engine.base.errors import UsageError
 from engine.base.findings import Finding
-from engine.export.codegen.project import Array, Project, ProjectInput
-from engine.export.codegen.tasks.plan import (
+from engine.export.codegen.plan import (
     Constant,
     Head,
     TaskPlan,
@@ -24,15 +24,15 @@ from engine.export.codegen.tasks.plan import (
     picture_of,
     value_range,
 )
+from engine.export.codegen.project import Array, Project, ProjectInput
 from engine.wire.codegen import TaskDetails
 
 _YOLOV5 = (10, 13, 16, 30, 33, 23, 30, 61, 62, 45, 59, 119, 116, 90, 156, 198, 373, 326)
 _YOLOV7 = (12, 16, 19, 36, 40, 28, 36, 75, 76, 55, 72, 146, 142, 110, 192, 243, 459, 401)
-_YOLOV3 = (10, 13, 16, 30, 33, 23, 30, 61, 62, 45, 59, 119, 116, 90, 156, 198, 373, 326)
 _ANCHORS: dict[str, tuple[int, ...]] = {
     "yolov5": _YOLOV5,
     "yolov7": _YOLOV7,
-    "darknet": _YOLOV3,
+    "darknet": _YOLOV5,
     "yolox": (),
 }
 _BOX = {"yolov5": "yolov5", "yolov7": "yolov5", "darknet": "darknet", "yolox": "yolox"}
@@ -52,13 +52,14 @@ _WANTED |= {"yolov11": _WANTED["yolov8"]}
 
 @dataclass(frozen=True)
 class _Asked:
-    """A request to plan: everything that the steps below share."""
+    """A request to plan: everything that the steps below share; ``shapes`` of the outputs."""
 
     project: Project
     task: str
     details: TaskDetails
     picture: ProjectInput
     classes: int | None
+    shapes: Sequence[tuple[int, ...]]
 
     def refuse(self, remedy: str = "") -> UsageError:
         """The error for outputs that do not fit."""
@@ -88,32 +89,28 @@ def plan_yolo(
     Raises:
         UsageError: the outputs do not look like it.
     """
-    asked = _Asked(project, task, details, picture_of(project, task), classes)
     shapes = [spec.shape for spec in project.outputs]
+    asked = _Asked(project, task, details, picture_of(project, task), classes, shapes)
     if task in ("yolov8", "yolov11"):
-        return _with_sides(asked, shapes)
+        return _with_sides(asked)
     tables = [
         i
         for i, shape in enumerate(shapes)
         if len(shape) in (2, 3) and shape[-1] > 5 and shape[-2] > 1
     ]
     if not any(len(shape) in (4, 5) for shape in shapes) and tables:
-        return _of_tables(asked, shapes, tables)
-    return _with_anchors(asked, shapes, anchors)
+        return _of_tables(asked, tables)
+    return _with_anchors(asked, anchors)
 
 
 def _finish(
-    asked: _Asked,
-    constants: dict[str, Constant],
-    heads: Sequence[Head],
-    scores: Sequence[Array],
-    default: bool,
+    asked: _Asked, heads: Sequence[Head], scores: Sequence[Array], **constants: Constant
 ) -> TaskPlan:
     """The plan; whether the scores lack their sigmoid is seen in those of the golden samples."""
     findings: tuple[Finding, ...] = ()
     logits = asked.details.logits
     if logits is None:
-        extent = value_range(scores)
+        extent, default = value_range(scores), constants.get("box") == "darknet"
         logits = default if extent is None else extent[0] < -0.01 or extent[1] > 1.01
         if extent is None:
             state = "lack" if default else "have"
@@ -153,9 +150,8 @@ def _golden(project: Project, output: int) -> list[Array]:
 # ------------------------------------------------------------------- YOLOv5, v7, X, Darknet
 
 
-def _with_anchors(
-    asked: _Asked, shapes: Sequence[tuple[int, ...]], anchors: Mapping[str, object]
-) -> TaskPlan:
+def _with_anchors(asked: _Asked, anchors: Mapping[str, object]) -> TaskPlan:
+    shapes = asked.shapes
     last = all(len(shape) != 4 for shape in shapes)
     rank = 5 if last else 4
     known = {i: shape for i, shape in enumerate(shapes) if len(shape) == rank and shape[0] == 1}
@@ -178,48 +174,31 @@ def _with_anchors(
     numbers = sorted(channels, key=lambda i: -shapes[i][2] * shapes[i][3])
     heads = []
     flat = _anchor_rows(asked, len(numbers), per_head)
-    for place, number in enumerate(numbers):
+    scale = anchors.get("scale")
+    for number, known_row in zip(numbers, flat, strict=True):
         height, width = shapes[number][2:4]
-        across, down = asked.strides(height, width)
-        row = flat[place]
-        if isinstance(own, Mapping):
-            row = tuple(own[number])
-        scale = anchors.get("scale")
-        heads.append(
-            Head(
-                boxes=number,
-                height=height,
-                width=width,
-                stride_x=across,
-                stride_y=down,
-                anchors=row,
-                scale=float(scale[number]) if isinstance(scale, Mapping) else 1.0,
-            )
-        )
-    constants: dict[str, Constant] = {
-        "box": _BOX[asked.task],
-        "form": "last" if last else "planes",
-        "channels": size,
-        "classes": size - 5,
-    }
+        row = tuple(own[number]) if isinstance(own, Mapping) else known_row
+        scale_xy = float(scale[number]) if isinstance(scale, Mapping) else 1.0
+        strides = asked.strides(height, width)
+        heads.append(Head(number, 0, 0, 0, height, width, *strides, row, scale_xy))
     scores = [
-        _scores_of(array, per_head, size, last=last)
+        array[..., 4:] if last else array.reshape(per_head, size, -1)[:, 4:]
         for number in numbers
         for array in _golden(asked.project, number)
     ]
-    plan = _finish(asked, constants, heads, scores, default=asked.task == "darknet")
+    plan = _finish(
+        asked,
+        heads,
+        scores,
+        box=_BOX[asked.task],
+        form="last" if last else "planes",
+        channels=size,
+        classes=size - 5,
+    )
     if asked.task == "darknet" and not asked.details.anchors and own is None:
         note = assumed("The anchors are taken to be those of YOLOv3.", "Give --anchors.")
         plan = replace(plan, findings=(*plan.findings, replace(note, cause="No cfg was given.")))
     return plan
-
-
-def _scores_of(array: Array, anchors: int, channels: int, *, last: bool) -> Array:
-    if last:
-        scores: Array = array[..., 4:]
-        return scores
-    table: Array = array.reshape(anchors, channels, -1)[:, 4:]
-    return table
 
 
 def _anchors_per_head(asked: _Asked, known: Mapping[int, tuple[int, ...]], own: object) -> int:
@@ -264,19 +243,15 @@ def _anchor_rows(asked: _Asked, heads: int, per_head: int) -> list[tuple[float, 
     return rows[-heads:] if asked.task == "darknet" else rows[:heads]
 
 
-def _of_tables(asked: _Asked, shapes: Sequence[tuple[int, ...]], tables: Sequence[int]) -> TaskPlan:
+def _of_tables(asked: _Asked, tables: Sequence[int]) -> TaskPlan:
     """Tables of boxes: rows of a box, whether something is there, and its classes."""
+    shapes = asked.shapes
     size = shapes[tables[0]][-1]
     channels = size if asked.classes is None else 5 + asked.classes
     tables = [i for i in tables if shapes[i][-1] == channels]
     if not tables:
         raise asked.refuse()
-    constants: dict[str, Constant] = {
-        "form": "rows",
-        "channels": channels,
-        "classes": channels - 5,
-        "box": "placed",
-    }
+    finish = partial(_finish, form="rows", channels=channels, classes=channels - 5)
     scores = [a[..., 4:] for i in tables for a in _golden(asked.project, i)]
     if asked.task == "yolox":
         heads, first = [], 0
@@ -286,39 +261,36 @@ def _of_tables(asked: _Asked, shapes: Sequence[tuple[int, ...]], tables: Sequenc
             first += height * width
         if shapes[tables[0]][-2] != first:
             raise asked.refuse()
-        return _finish(asked, constants | {"box": "yolox"}, heads, scores, default=False)
-    if asked.task == "darknet":  # our own decoded heads: parts of the picture, classes multiplied
-        constants |= {
-            "unit_x": float(asked.picture.width),
-            "unit_y": float(asked.picture.height),
-        }
-    else:
-        if any(shapes[i][-2] % _places(asked.picture) for i in tables):
-            raise asked.refuse()
-        constants |= {"multiply": True}
+        return finish(asked, heads, scores, box="yolox")
     heads = [Head(i) for i in tables]
-    return _finish(asked, constants, heads, scores, default=False)
+    if asked.task == "darknet":  # our own decoded heads: parts of the picture, classes multiplied
+        unit_x, unit_y = float(asked.picture.width), float(asked.picture.height)
+        return finish(asked, heads, scores, unit_x=unit_x, unit_y=unit_y)
+    if any(shapes[i][-2] % _places(asked.picture) for i in tables):
+        raise asked.refuse()
+    return finish(asked, heads, scores, multiply=True)
 
 
 # ------------------------------------------------------------------------------ YOLOv8 and later
 
 
-def _with_sides(asked: _Asked, shapes: Sequence[tuple[int, ...]]) -> TaskPlan:
-    tables = [i for i, shape in enumerate(shapes) if len(shape) == 3 and shape[0] == 1]
+def _with_sides(asked: _Asked) -> TaskPlan:
+    tables = [i for i, shape in enumerate(asked.shapes) if len(shape) == 3 and shape[0] == 1]
     grids: dict[tuple[int, int], list[int]] = {}
-    for number, shape in enumerate(shapes):
+    for number, shape in enumerate(asked.shapes):
         if len(shape) == 4 and shape[0] == 1:
             grids.setdefault((shape[2], shape[3]), []).append(number)
     if not grids and tables:
-        return _of_columns(asked, shapes, tables)
+        return _of_columns(asked, tables)
     candidates = []
     for (height, width), numbers in sorted(grids.items(), reverse=True):
-        head = _head_of(asked, shapes, numbers)
-        if head is not None:
-            boxes, bins, classes, first, count = head
-            across, down = asked.strides(height, width)
-            sided_head = Head(boxes, classes, first, 0, height, width, across, down)
-            candidates.append((sided_head, bins, count))
+        parts = _head_of(asked, numbers)
+        if parts is not None:
+            boxes, bins, classes, first, count = parts
+            strides = asked.strides(height, width)
+            candidates.append(
+                (Head(boxes, classes, first, 0, height, width, *strides), bins, count)
+            )
     kinds = {(bins, count) for _, bins, count in candidates}
     if len(kinds) != 1:
         raise asked.refuse("Say how many classes there are (--classes).")
@@ -329,15 +301,12 @@ def _with_sides(asked: _Asked, shapes: Sequence[tuple[int, ...]]) -> TaskPlan:
         for head in heads
         for array in _golden(asked.project, head.classes)
     ]
-    constants: dict[str, Constant] = {"box": "distances", "bins": bins, "classes": count}
-    return _finish(asked, constants, heads, scores, default=False)
+    return _finish(asked, heads, scores, box="distances", bins=bins, classes=count)
 
 
-def _head_of(
-    asked: _Asked, shapes: Sequence[tuple[int, ...]], numbers: Sequence[int]
-) -> tuple[int, int, int, int, int] | None:
+def _head_of(asked: _Asked, numbers: Sequence[int]) -> tuple[int, int, int, int, int] | None:
     """Boxes, bins, classes, the first class's channel, their count; None where it is no head."""
-    sizes = {number: shapes[number][1] for number in numbers}
+    sizes = {number: asked.shapes[number][1] for number in numbers}
     if len(numbers) == 1:
         (number,) = numbers
         count = asked.classes or sizes[number] - 64
@@ -357,26 +326,16 @@ def _head_of(
     return boxes, sizes[boxes] // 4, others[0], 0, sizes[others[0]]
 
 
-def _of_columns(
-    asked: _Asked, shapes: Sequence[tuple[int, ...]], tables: Sequence[int]
-) -> TaskPlan:
+def _of_columns(asked: _Asked, tables: Sequence[int]) -> TaskPlan:
     """One table of boxes in pixels: (1, 4 + classes, N), or rows."""
     places = _places(asked.picture)
     for number in tables:
-        for form, size, count in (
-            ("columns", shapes[number][1], shapes[number][2]),
-            ("rows", shapes[number][2], shapes[number][1]),
-        ):
-            fits = asked.classes is None or size == 4 + asked.classes
-            if count != places or size < 5 or not fits:
+        for form, axis in (("columns", 1), ("rows", 2)):
+            size, count = asked.shapes[number][axis], asked.shapes[number][3 - axis]
+            if count != places or size < 5 or asked.classes not in (None, size - 4):
                 continue
-            golden = _golden(asked.project, number)
-            scores = [np.moveaxis(a, 1 if form == "columns" else 2, 0)[4:] for a in golden]
-            constants: dict[str, Constant] = {
-                "form": form,
-                "channels": size,
-                "classes": size - 4,
-                "box": "placed",
-            }
-            return _finish(asked, constants, [Head(number)], scores, default=False)
+            scores = [np.moveaxis(a, axis, 0)[4:] for a in _golden(asked.project, number)]
+            return _finish(
+                asked, [Head(number)], scores, form=form, channels=size, classes=size - 4
+            )
     raise asked.refuse()
