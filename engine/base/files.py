@@ -131,6 +131,14 @@ def atomic_write(
     return size
 
 
+def atomic_copy(source: Path, path: Path, *, overwrite: bool = False) -> int:
+    """A copy of ``source`` named ``path``, as :func:`atomic_write`; its size in bytes."""
+    with source.open("rb") as stream:
+        return atomic_write(
+            path, lambda copy: shutil.copyfileobj(stream, copy), overwrite=overwrite
+        )
+
+
 def atomic_write_all(
     contents: Sequence[tuple[Path, bytes | Callable[[BinaryIO], None]]],
     *,

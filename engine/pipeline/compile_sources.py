@@ -23,8 +23,7 @@ from engine.pipeline.comparison_model import with_outputs
 from engine.pipeline.samples import RecipeSamples
 from engine.quantize import SCALE_SPAN, narrow_scales, plan, sample_limit
 from engine.recipe import Recipe
-from engine.toolkit.compile.generation1 import generation_1_onnx
-from engine.toolkit.compile.model import op_targets, toolkit_onnx
+from engine.toolkit.compile.model import generation_1_onnx, op_targets, toolkit_onnx
 from engine.toolkit.compile.neutral_names import NeutralNames, neutral_names
 from engine.wire.compile import QuantizedBy
 

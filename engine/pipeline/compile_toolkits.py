@@ -95,12 +95,6 @@ class _Quiet:
         return self._reporter.finish_requested()
 
 
-def toolkit_words(environment: ToolkitEnvironment) -> str:
-    """``rknn-toolkit2 2.3.2``."""
-    name = "rknn-toolkit" if environment.generation == 1 else "rknn-toolkit2"
-    return f"{name} {environment.version}".strip()
-
-
 class LogFolder:
     """A folder in the user's state folder for what toolkits print during one compilation.
 

@@ -26,7 +26,7 @@ from engine.container import write_container
 from engine.cost.printed import parse_printed
 from engine.facts import Chip
 from engine.pipeline.compile_sources import HandedModel, without_idle_outputs
-from engine.pipeline.compile_toolkits import LogFolder, Toolkits, toolkit_words
+from engine.pipeline.compile_toolkits import LogFolder, Toolkits
 from engine.pipeline.compile_ways import (
     Way,
     another_way_finding,
@@ -52,10 +52,10 @@ from engine.toolkit.compile.options import (
     require_dtypes,
     toolkit_options,
 )
-from engine.toolkit.compile.side_file import Origin, side_file, side_path
+from engine.toolkit.compile.side_file import Origin, keep_build, side_file, side_path
 from engine.toolkit.compile.table import compiler_table
 from engine.toolkit.environments import find
-from engine.toolkit.kept_builds import keep_build
+from engine.toolkit.environments.places import toolkit_words
 from engine.wire.compile import (
     Compiled,
     CompiledModels,

@@ -30,7 +30,7 @@ from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
 
 if TYPE_CHECKING:
     from engine.container import Container
-    from engine.export.segments.times import LayerTimes
+    from engine.export.segments.propose import LayerTimes
 
 
 @runs(SEGMENTS_CUT)

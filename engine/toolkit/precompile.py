@@ -18,10 +18,11 @@ from typing import Any
 
 from engine.base.errors import CompilerError, ContainerError, ToolkitError, UsageError
 from engine.base.events import Reporter
+from engine.base.files import atomic_copy
 from engine.base.text import sanitize
 from engine.container.vendor import inspect_vendor
 from engine.toolkit.environments import find
-from engine.toolkit.one_run import OneRun, one_run
+from engine.toolkit.toolkit import RemoteRKNN, one_run
 from engine.wire.vendor import ToolkitEnvironment
 
 _PRECOMPILED = ("layers-nbg", "nbg")
@@ -71,12 +72,12 @@ def precompiled(
     Raises:
         CompilerError: a call failed, or what came out is not precompiled.
     """
-    with one_run(environment, reporter, reads=_named_files(calls)) as run:
+    with one_run(environment, reporter, reads=_named_files(calls)) as rknn:
         for call in calls:
-            run.do(call.method, **call.keywords)
-        target = run.toolkit.work / "precompiled.rknn"
-        run.do("export_rknn", str(target))
-        return _content(target, run)
+            rknn.do(call.method, **call.keywords)
+        target = rknn.toolkit.work / "precompiled.rknn"
+        rknn.do("export_rknn", str(target))
+        return _content(target, rknn)
 
 
 class BoardConversion:
@@ -109,14 +110,14 @@ class BoardConversion:
                 remedy="Load such a model with load_rknn.",
             )
         with ExitStack() as held:
-            self._run = held.enter_context(one_run(environment, reporter, board=True))
-            copied = self._run.toolkit.work / "model.rknn"
+            self._rknn = held.enter_context(one_run(environment, reporter, board=True))
+            copied = self._rknn.toolkit.work / "model.rknn"
             shutil.copyfile(model, copied)
-            self._run.do("load_rknn", path=str(copied))
+            self._rknn.do("load_rknn", path=str(copied))
             keywords: dict[str, Any] = {"target": target, "rknn2precompile": True}
             if device_id is not None:
                 keywords["device_id"] = device_id
-            self._run.do("init_runtime", **keywords)
+            self._rknn.do("init_runtime", **keywords)
             self._held = held.pop_all()
 
     def export(self, output: Path) -> int:
@@ -126,10 +127,10 @@ class BoardConversion:
             CompilerError: the board or the toolkit failed.
             OutputError: it cannot be written.
         """
-        target = self._run.toolkit.work / "precompiled.rknn"
-        self._run.do("export_rknn_precompile_model", str(target))
-        _content(target, self._run)
-        return self._run.keep(target, output, overwrite=True)
+        target = self._rknn.toolkit.work / "precompiled.rknn"
+        self._rknn.do("export_rknn_precompile_model", str(target))
+        _content(target, self._rknn)
+        return atomic_copy(target, output, overwrite=True)
 
     def close(self) -> None:
         """Let the board and the toolkit go."""
@@ -149,7 +150,7 @@ def _named_files(calls: Sequence[ToolkitCall]) -> list[Path]:
     return paths
 
 
-def _content(path: Path, run: OneRun) -> bytes:
+def _content(path: Path, rknn: RemoteRKNN) -> bytes:
     """What was made, looked at.
 
     Raises:
@@ -163,9 +164,9 @@ def _content(path: Path, run: OneRun) -> bytes:
         kind = error.what
     if kind not in _PRECOMPILED or path.stat().st_size > _SIZE_LIMIT:
         raise CompilerError(
-            f"{run.name} said that it precompiled the model, and did not.",
+            f"{rknn.toolkit.words} said that it precompiled the model, and did not.",
             cause=f"What it wrote is no precompiled model ({sanitize(kind, 200)}).",
             remedy="The compiler (gcc) that the toolkit calls may be missing: see its log, "
-            f"{run.toolkit.log}.",
+            f"{rknn.toolkit.log}.",
         )
     return path.read_bytes()

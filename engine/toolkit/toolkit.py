@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
+import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -35,6 +37,7 @@ from engine.base.errors import (
 from engine.base.events import LogLine, NullReporter, Reporter
 from engine.base.files import output_errors
 from engine.base.leftovers import let_go, make_owned
+from engine.base.paths import private_folder, state_folder
 from engine.base.peers.near import PeerEndedError
 from engine.base.plain import JsonObject
 from engine.base.process import exit_reason
@@ -42,12 +45,15 @@ from engine.base.text import sanitize
 from engine.toolkit.bridge.log import ToolkitLog, about_sandbox, new_log
 from engine.toolkit.bridge.process import Reach, ToolkitProcess
 from engine.toolkit.bridge.values import Arrays, Unpackable, pack, unpack
+from engine.toolkit.environments.places import toolkit_words
 from engine.wire.vendor import ToolkitEnvironment
 
 _RELEASE_SECONDS = 10.0
 _SILENT_SECONDS = 60.0
 """Without a word from the toolkit until it is told that it still works."""
 _ENOUGH_ROOM = 1 << 20
+_KEPT = 10
+"""Logs of failed runs that stay; the oldest go first."""
 _COMPILER_ADVICE = "Try another chip, dtype or option, or leave out the layer."
 _ADVICE = dict.fromkeys(
     ("RKNN()", "list_devices", "init_runtime", "inference", "eval_perf", "eval_memory"),
@@ -118,6 +124,11 @@ class Toolkit:
             # also of one that nobody closed, at the latest with the interpreter
             weakref.finalize(self, self._process.end, kill=True)
             undo.pop_all()
+
+    @property
+    def words(self) -> str:
+        """``rknn-toolkit2 2.3.2``."""
+        return toolkit_words(self.environment)
 
     @property
     def log(self) -> Path:
@@ -287,7 +298,7 @@ class Toolkit:
         step = self._log.step() or self._log.last_lines(1)
         last = f" It said last: {step}." if step else ""
         return (
-            f"{self._words} still works on {name} after {seconds:.0f} s, and has printed nothing "
+            f"{self.words} still works on {name} after {seconds:.0f} s, and has printed nothing "
             f"for {silent:.0f} s.{last} Cancel ends it at once; --seconds sets a limit for it; a "
             "smaller input takes less time."
         )
@@ -325,17 +336,12 @@ class Toolkit:
         # "memory ran out" and the like are guesses: an error that the toolkit printed is none
         parts = (self._circumstances() or ("" if self._log.errors(1) else cause), said)
         error = CompilerError(
-            f"The process of {self._words} {how} during {name}{place}",
+            f"The process of {self.words} {how} during {name}{place}",
             cause=" ".join(part for part in parts if part),
             remedy=f"All that it printed is in {self.log}. {_ADVICE.get(name, _COMPILER_ADVICE)}",
         )
         self._fault = error
         return error
-
-    @property
-    def _words(self) -> str:
-        name = "rknn-toolkit" if self.environment.generation == 1 else "rknn-toolkit2"
-        return f"{name} {self.environment.version}".rstrip()
 
     def _place(self) -> str:
         """`` at layer X, in step Y.``, as far as the log names them."""
@@ -397,6 +403,18 @@ class RemoteRKNN:
         """
         return self.toolkit.ask(self.number, method, args, keywords, seconds)
 
+    def do(self, method: str, /, *args: Any, seconds: float | None = None, **keywords: Any) -> None:
+        """Call a method that returns 0, or nothing.
+
+        Raises:
+            CompilerError: it returned something else, with what it printed.
+            EngineError: as :meth:`call`.
+        """
+        mark = self.toolkit.mark
+        status = self.call(method, *args, seconds=seconds, **keywords)
+        if status not in (0, None):
+            raise self.toolkit.refused(method, mark, status)
+
     def release(self, *, seconds: float | None = None) -> None:
         """Free what it holds; it cannot be used afterwards.
 
@@ -420,3 +438,36 @@ def _gone(environment: ToolkitEnvironment) -> ToolkitError:
         remedy=f"Look at it: rknntui vendor check {environment.name}. Make one: rknntui vendor "
         "install",
     )
+
+
+@contextlib.contextmanager
+def one_run(
+    environment: ToolkitEnvironment,
+    reporter: Reporter | None = None,
+    *,
+    reads: Iterable[Path] = (),
+    board: bool = False,
+) -> Iterator[RemoteRKNN]:
+    """An object of a toolkit for one piece of work; arguments as of :class:`Toolkit`.
+
+    The log stays where it fails.
+
+    Raises:
+        ToolkitError: the environment is not there, or does not start.
+    """
+    logs = private_folder(state_folder() / "toolkit")
+    folder = private_folder(logs / f"run-{secrets.token_hex(6)}")
+    try:
+        with Toolkit(environment, folder, reporter, reads=reads, board=board) as toolkit:
+            yield toolkit.rknn()
+    except BaseException:
+        _forget_old(logs)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _forget_old(logs: Path) -> None:
+    with contextlib.suppress(OSError):
+        kept = sorted(logs.glob("run-*"), key=lambda path: path.stat().st_mtime)
+        for old in kept[:-_KEPT]:
+            shutil.rmtree(old, ignore_errors=True)

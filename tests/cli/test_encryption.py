@@ -117,15 +117,15 @@ def test_nothing_is_wiped_where_the_encrypted_file_is_another(
 ) -> None:
     from engine.base.errors import ContainerError
     from engine.container.keys import key_of_file
-    from engine.export import plain_copies
+    from engine.export import encryption
     from engine.export.encryption import encrypt_model
 
     def changed(path: Path, encrypted: Path, *, ours: bool) -> object:
         model.write_bytes(DATA[:-1] + b"?")  # another program, between the two
         return copies(path, encrypted, ours=ours)
 
-    copies = plain_copies.plain_copies
-    monkeypatch.setattr(plain_copies, "plain_copies", changed)
+    copies = encryption.plain_copies
+    monkeypatch.setattr(encryption, "plain_copies", changed)
     with pytest.raises(ContainerError, match="does not hold"):
         encrypt_model(model, key=key_of_file(key), wipe_plain=True)
     assert model.exists()

@@ -14,8 +14,7 @@ from engine.base.errors import (
     UsageError,
 )
 from engine.container.vendor import inspect_vendor
-from engine.export.encrypt_compiled import encrypt_compiled
-from engine.export.encryption import encrypt_model
+from engine.export.encryption import encrypt_compiled, encrypt_model
 from engine.toolkit.environments import find
 from tests.container.vendor.build import container, first_generation, npu
 from tests.toolkit.standin import make_environment

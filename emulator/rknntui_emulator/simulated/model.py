@@ -23,7 +23,7 @@ from engine.facts import chip
 from engine.graph.execute import FUSING_LEVEL, Session, as_compiled
 from engine.quantize import layers_of
 from engine.recipe import Recipe, portable_values
-from engine.toolkit.kept_builds import kept_build
+from engine.toolkit.compile.side_file import kept_build
 from rknntui_emulator.runtime.answers import Answers
 from rknntui_emulator.runtime.build import stand_in_of
 from rknntui_emulator.simulated.bend import bent_graph, read_bend

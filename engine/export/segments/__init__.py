@@ -8,8 +8,7 @@ from engine.export.segments.containers import (
     segments_of,
     segments_told,
 )
-from engine.export.segments.propose import Proposed, propose
-from engine.export.segments.times import layer_times
+from engine.export.segments.propose import Proposed, layer_times, propose
 from engine.export.segments.vendor import cut_vendor_model, vendor_layers
 
 __all__ = [

@@ -13,7 +13,7 @@ from engine.base.text import sanitize
 from engine.container import Container, write_container
 from engine.container.encryption import encrypt
 from engine.container.keys import needed_key
-from engine.export.segments.times import LayerTimes
+from engine.export.segments.propose import LayerTimes
 from engine.graph.layers import LayerMap
 from engine.graph.segments import cut_points, segment_crossings
 from engine.quantize import layers_of

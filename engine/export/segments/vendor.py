@@ -9,11 +9,11 @@ from pathlib import Path
 
 from engine.base.errors import CompilerError, ContainerError, UsageError
 from engine.base.events import Reporter
-from engine.base.files import refuse_existing, sha256_of
+from engine.base.files import atomic_copy, refuse_existing, sha256_of
 from engine.base.text import sanitize
 from engine.container.vendor import VendorModel, inspect_vendor
 from engine.toolkit.environments import find
-from engine.toolkit.one_run import one_run
+from engine.toolkit.toolkit import one_run
 from engine.wire.segments import SegmentLayer
 from engine.wire.vendor import ToolkitEnvironment
 
@@ -98,10 +98,10 @@ def cut_vendor_model(
     refuse_existing(output, overwrite=overwrite)
     place = environment or find(1, toolkit)
     before = sha256_of(path)
-    with one_run(place, reporter) as run:
-        plain, segmented = run.toolkit.work / "model.rknn", run.toolkit.work / "segments.rknn"
+    with one_run(place, reporter) as rknn:
+        plain, segmented = rknn.toolkit.work / "model.rknn", rknn.toolkit.work / "segments.rknn"
         shutil.copyfile(path, plain)
-        run.do(
+        rknn.do(
             "export_rknn_sync_model",
             input_model=str(plain),
             sync_uids=[int(uid) for uid in uids],
@@ -114,8 +114,8 @@ def cut_vendor_model(
                 cause="What it wrote is missing, the same as before, or no model of generation 1.",
                 remedy="Try another version of the toolkit.",
             )
-        size = run.keep(segmented, output, overwrite=overwrite)
-        return CutModel(output, size, sha256_of(output), run.name)
+        size = atomic_copy(segmented, output, overwrite=overwrite)
+        return CutModel(output, size, sha256_of(output), rknn.toolkit.words)
 
 
 def _check_uids(path: Path, uids: Sequence[int]) -> None:

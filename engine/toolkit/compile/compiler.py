@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,15 +132,17 @@ class CompilerRun:
         with output_errors(path):
             out.unlink(missing_ok=True)
             path.write_bytes(request.model)
+        config: dict[str, Any] = dict(request.config)
         build: dict[str, Any] = dict(request.build)
         if request.by == "vendor":
             build["dataset"] = str(_dataset(folder, request.samples))
         self._rknn = self._toolkit.rknn(verbose=True)
+        do = partial(self._rknn.do, seconds=self._seconds)
         try:
-            self._ask("config", **request.config)
-            self._ask("load_onnx", model=str(path))
-            self._ask("build", **build)
-            self._ask("export_rknn", str(out))
+            do("config", **config)
+            do("load_onnx", model=str(path))
+            do("build", **build)
+            do("export_rknn", str(out))
         except CompilerError as error:
             # of one that took too long, the time is the cause
             if self.stopped:
@@ -161,7 +164,7 @@ class CompilerRun:
         """
         mark = self._toolkit.mark
         if not self._simulates:
-            self._ask("init_runtime")
+            self._compiled().do("init_runtime", seconds=self._seconds)
             self._simulates = True
         outputs = self._compiled().call(
             "inference",
@@ -185,12 +188,6 @@ class CompilerRun:
                 "There is no compiled model in the toolkit.", remedy="Call compile first."
             )
         return self._rknn
-
-    def _ask(self, method: str, /, *args: object, **keywords: object) -> None:
-        mark = self._toolkit.mark
-        status = self._compiled().call(method, *args, seconds=self._seconds, **keywords)
-        if status not in (0, None):
-            raise self._toolkit.refused(method, mark, status)
 
 
 def _dataset(folder: Path, samples: Samples) -> Path:

@@ -1,6 +1,6 @@
-"""What a compiled model was made from: a JSON file beside it.
+"""What a compiled model was made from: a JSON file beside it, and the build that is kept.
 
-It holds no time, user, host or path, so that the same compilation writes the same text.
+The file holds no time, user, host or path, so that the same compilation writes the same text.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.base.cache import StageCache, cache_limit
 from engine.base.files import read_regular, sha256_of
 from engine.base.findings import Finding
+from engine.base.paths import cache_folder
 from engine.base.plain import JsonObject, JsonValue
 from engine.base.text import sanitize
 from engine.base.version import __version__
@@ -164,3 +166,32 @@ def _text(value: object) -> str:
 
 def _by(by: QuantizedBy) -> str:
     return {"ours": "rknntui", "vendor": "toolkit", "nobody": "nobody"}[by]
+
+
+# No simulator runs the vendor's code. The container of the build that the compiler was given holds
+# the same quantized graph, so an emulated board runs that in place of the file, and says so.
+
+_KEPT_BYTES = 500_000_000
+"""Bytes of all of them; those not used for longest go first."""
+_STAGE, _FILE = "build", "container.rknn"
+
+
+def kept_builds() -> StageCache:
+    """The cache that holds them."""
+    folder = cache_folder() / "compiled-builds"
+    return StageCache(folder, min(_KEPT_BYTES, cache_limit(folder)))
+
+
+def keep_build(digest: str, container: bytes) -> None:
+    """Keep the container of a build in the user's cache; one that cannot be written costs nothing.
+
+    Args:
+        digest: SHA-256 of the compiled file, as hexadecimal digits.
+        container: of ours.
+    """
+    kept_builds().put(_STAGE, digest, {_FILE: container})
+
+
+def kept_build(digest: str) -> bytes | None:
+    """The container of the build that a file was compiled from; None where none is kept."""
+    return (kept_builds().get(_STAGE, digest) or {}).get(_FILE)

@@ -35,6 +35,11 @@ _LIMIT = 1 << 16
 _DIST = re.compile(r"rknn_toolkit(2|)-([0-9][0-9A-Za-z.+!_]*)\.dist-info")
 
 
+def toolkit_words(environment: ToolkitEnvironment) -> str:
+    """``rknn-toolkit2 2.3.2``."""
+    return f"{PACKAGES[environment.generation]} {environment.version}".strip()
+
+
 def toolkits_folder() -> Path:
     """Where environments are made, a folder each."""
     return data_folder() / "toolkits"

@@ -21,7 +21,7 @@ from engine.devices.measure.perf_layers import layer_rows
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.graph.execute import Session, as_compiled
-from engine.toolkit.kept_builds import keep_build
+from engine.toolkit.compile.side_file import keep_build
 from rknntui.demo import demo_folder
 from rknntui_emulator.boards import BOARDS
 from rknntui_emulator.kernel import LoadMeter

@@ -10,7 +10,7 @@ import pytest
 from engine.base.errors import CompilerError, OutputExistsError, ToolkitError, UsageError
 from engine.container.vendor import inspect_vendor
 from engine.export.segments import cut_vendor_model, vendor_layers
-from engine.toolkit.one_run import one_run
+from engine.toolkit.toolkit import one_run
 from engine.wire.vendor import ToolkitEnvironment
 from tests.safety import ends
 from tests.toolkit.standin import make_environment

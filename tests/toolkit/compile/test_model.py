@@ -13,8 +13,7 @@ from engine.frontends.onnx import load_onnx
 from engine.graph.execute.runtime import ort
 from engine.graph.ir import Graph
 from engine.graph.layers import Layer, LayerMap, StoredTensor
-from engine.toolkit.compile.generation1 import generation_1_onnx
-from engine.toolkit.compile.model import op_targets, toolkit_onnx
+from engine.toolkit.compile.model import generation_1_onnx, op_targets, toolkit_onnx
 
 
 def net(tmp_path: Path, *, padded: bool = False) -> Graph:
