@@ -20,7 +20,6 @@ from engine.toolkit.environments.places import (
     remove_folder,
     site_time,
 )
-from engine.toolkit.environments.probe import generation_of
 from engine.toolkit.environments.registry import (
     Entry,
     changed,
@@ -54,7 +53,7 @@ def adopt(params: ToolkitAdoptParams, reporter: Reporter) -> ToolkitEnvironment:
     if params.name is not None:
         check_name(params.name)
     seen, findings = look_into(python, reporter)
-    generation, version = generation_of(seen)
+    generation = seen.generation
     if not generation:
         raise ToolkitError(findings[0].what, cause=findings[0].cause, remedy=findings[0].remedy)
     python = seen.executable or python  # a shim of pyenv leads to another one tomorrow
@@ -74,7 +73,7 @@ def adopt(params: ToolkitAdoptParams, reporter: Reporter) -> ToolkitEnvironment:
         python=python,
         python_version=seen.version,
         generation=generation,
-        version=version,
+        version=seen.toolkit,
         checked=True,
         ok=not any(one.severity == "error" for one in findings),
         site=site_time(Path(seen.prefix)),

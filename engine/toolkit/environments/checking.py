@@ -19,7 +19,7 @@ from engine.base.events import Progress, Reporter
 from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.toolkit.environments.places import PACKAGES, site_time
-from engine.toolkit.environments.probe import Attempt, Package, Probe, generation_of, probe
+from engine.toolkit.environments.probe import Attempt, Package, Probe, probe
 from engine.toolkit.environments.registry import Entry, find_any, remember
 from engine.toolkit.environments.wheels import all_pins, needed, takes
 from engine.wire.vendor import ToolkitEnvironment
@@ -116,19 +116,15 @@ def examine(
     broken = any(one.severity == "error" for one in findings)
     examined = replace(environment, state="broken" if broken else "ready", findings=findings)
     if seen is not None:
-        generation, version = generation_of(seen)
         examined = replace(
             examined,
             python_version=seen.version,
-            generation=generation or environment.generation,
-            version=version or environment.version,
+            generation=seen.generation or environment.generation,
+            version=seen.toolkit or environment.version,
         )
     if keep:
         with contextlib.suppress(EngineError):  # a full disk: what was found is told anyway
-            ready = examined.state == "ready"
-            remember(
-                Entry.of(examined, checked=True, ok=ready, site=site, findings=examined.findings)
-            )
+            remember(Entry.of(examined, checked=True, ok=not broken, site=site, findings=findings))
     return examined
 
 
@@ -140,7 +136,7 @@ def look_into(python: str, reporter: Reporter) -> tuple[Probe, tuple[Finding, ..
         JobCancelledError: the user cancelled.
     """
     seen = probe(python, reporter)
-    if generation_of(seen)[0]:
+    if seen.generation:
         modules = _modules_to_import(_Case(seen, python))
         reporter.emit(Progress("vendor.check", 0, 1, f"{len(modules)} packages"))
         seen = probe(python, reporter, modules)
@@ -160,7 +156,7 @@ class _Case:
     @cached_property
     def requirements(self) -> list[Requirement]:
         """Those of the toolkit that count there."""
-        package = self.probe.packages[PACKAGES[generation_of(self.probe)[0]]]
+        package = self.probe.packages[PACKAGES[self.probe.generation]]
         return needed(package.requires, self.probe.version, self.probe.machine)
 
     @cached_property
@@ -188,7 +184,7 @@ class _Case:
     def _pinned(self, name: str) -> str:
         """The version that is known to work; empty where none is."""
         python = ".".join(self.probe.version.split(".")[:2])
-        here = (generation_of(self.probe)[1], python)
+        here = (self.probe.toolkit, python)
         suited = (one for one in all_pins() if (one.toolkit, one.python) == here)
         return next((one.all.get(name, "") for one in suited), "")
 
@@ -220,7 +216,7 @@ def _modules_to_import(case: _Case) -> list[str]:
     """What has to be imported to tell which package is bad; the toolkit last."""
     names = {one.name for one in case.requirements}
     # not among the toolkit's requirements, and yet it asks for pkg_resources
-    if generation_of(case.probe)[0] == 2 or "setuptools" in case.probe.packages:
+    if case.probe.generation == 2 or "setuptools" in case.probe.packages:
         names.add("setuptools")
     return [module for name, module in MODULES.items() if name in names] + [TOOLKIT_MODULE]
 
@@ -233,7 +229,7 @@ def judge(probe: Probe, python: str) -> tuple[Finding, ...]:
         python: the interpreter, for the commands of the remedies.
     """
     case = _Case(probe, python)
-    if not generation_of(probe)[0]:
+    if not probe.generation:
         return (
             _finding(
                 PACKAGES[2],
@@ -334,9 +330,8 @@ def _misfit(case: _Case, requirement: Requirement, package: Package, failed: Att
 
 
 def _unloadable(case: _Case, failed: Attempt, owner: str) -> Finding:
-    generation, toolkit = generation_of(case.probe)
-    name = owner or PACKAGES[generation]
-    version = case.version(name) or toolkit
+    name = owner or PACKAGES[case.probe.generation]
+    version = case.version(name) or case.probe.toolkit
     why = f"it {failed.ended}" if failed.ended else failed.error
     return _finding(
         name,

@@ -10,8 +10,10 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -96,11 +98,6 @@ class Plan:
     wheels: tuple[Wheel, ...]
     index: str | None
 
-    @property
-    def count(self) -> int:
-        """Packages, as far as they are known before pip looks for them."""
-        return len(self.wheels or self.pins.all)
-
     def pip_arguments(self) -> tuple[list[str], list[str]]:
         """What pip is told to install in its two steps."""
         first, second = list(self.pins.first), ["--no-deps", *self.pins.second]
@@ -171,18 +168,15 @@ def _target(params: ToolkitInstallParams, version: str) -> tuple[str, Path]:
         there = next((one.name for one in known_ones.values() if Path(one.folder) == folder), None)
         if there is not None and name in (None, there):
             return there, folder
-        if name is not None and name in known_ones:
+        if name in known_ones:
             raise taken_error(name, known_ones[name].folder)
-        if name is None:
-            name = _name_for(version, known_ones)
-        return name, folder
-    if name is None:
-        name = _name_for(version, known_ones)
-    if name in known_ones:
-        if not known_ones[name].managed:
-            raise taken_error(name, known_ones[name].folder)
-        return name, Path(known_ones[name].folder)
-    return name, toolkits_folder() / name
+        return name or _name_for(version, known_ones), folder
+    name = name or _name_for(version, known_ones)
+    if name not in known_ones:
+        return name, toolkits_folder() / name
+    if not known_ones[name].managed:
+        raise taken_error(name, known_ones[name].folder)
+    return name, Path(known_ones[name].folder)
 
 
 def _name_for(version: str, known_ones: dict[str, ToolkitEnvironment]) -> str:
@@ -241,20 +235,18 @@ def _make(plan: Plan, reporter: Reporter, lock: int) -> None:
     inner = str(python_of(plan.folder))
     pip = [inner, "pip", "install", "--no-input", "--disable-pip-version-check"]
     pip += ["--only-binary=:all:", "--no-warn-script-location", "--progress-bar=off"]
-    temporary = plan.folder / _TEMPORARY
     with output_errors(plan.log):
         private_folder(plan.log.parent)
         private_file(plan.log).close()
-    steps = _Steps(plan, reporter, lock, temporary)
-    with _stage(reporter, 0) as (stage, title):
-        steps.run(stage, title, [plan.python, "venv", str(plan.folder)])
+    step = partial(_run_step, plan, reporter, (lock,) if lock >= 0 else ())
+    step(0, [plan.python, "venv", str(plan.folder)])
+    temporary = plan.folder / _TEMPORARY
     temporary.mkdir()
     first, second = plan.pip_arguments()
     late = len(plan.pins.second)
-    with _stage(reporter, 1) as (stage, title):
-        steps.run(stage, title, [*pip, *first], plan.count - late)
-    with _stage(reporter, 2) as (stage, title):
-        steps.run(stage, title, [*pip, *second], late)
+    # before pip looks for them packages are known as far as the pins go
+    step(1, [*pip, *first], len(plan.wheels or plan.pins.all) - late, temporary)
+    step(2, [*pip, *second], late, temporary)
     shutil.rmtree(temporary)
     with _stage(reporter, 3):
         environment = examine(environment_of(_entry(plan)), reporter, keep=False)
@@ -264,11 +256,11 @@ def _make(plan: Plan, reporter: Reporter, lock: int) -> None:
 
 
 @contextlib.contextmanager
-def _stage(reporter: Reporter, index: int) -> Iterator[tuple[str, str]]:
+def _stage(reporter: Reporter, index: int) -> Iterator[None]:
     stage, title = _STAGES[index]
     begun = time.monotonic()
     reporter.emit(StageStarted(stage, title, index, len(_STAGES)))
-    yield stage, title
+    yield
     reporter.emit(StageFinished(stage, time.monotonic() - begun))
 
 
@@ -319,99 +311,99 @@ def _listed(plan: Plan) -> ToolkitEnvironment:
 # ---------------------------------------------------------------------------------- venv and pip
 
 
-class _Steps:
-    """Programs that make an environment, one after the other, with one log."""
+def _run_step(
+    plan: Plan,
+    reporter: Reporter,
+    keep: Sequence[int],
+    index: int,
+    command: Sequence[str],
+    total: int = 0,
+    temporary: Path | None = None,
+) -> None:
+    """Run a module of an interpreter as a stage.
 
-    def __init__(self, plan: Plan, reporter: Reporter, lock: int, temporary: Path) -> None:
-        self._plan, self._reporter = plan, reporter
-        self._keep = (lock,) if lock >= 0 else ()
-        # a wheel of 800 MB must not fill a small /tmp
-        self._environment = clean_environment() | {"TMPDIR": str(temporary)}
-        self._stage, self._total = "", 0
-        self._seen: set[str] = set()
+    Args:
+        plan: what is made; its log takes all that is said.
+        reporter: told of progress, package by package, as pip tells it.
+        keep: descriptors that it inherits.
+        index: of the stage.
+        command: interpreter, module and arguments.
+        total: packages that it will take.
+        temporary: folder for its files: a wheel of 800 MB must not fill a small /tmp.
 
-    def run(self, stage: str, what: str, command: Sequence[str], total: int = 0) -> None:
-        """Run a module of an interpreter.
+    Raises:
+        ToolkitError: it failed; says why, as far as its output tells.
+        JobCancelledError: the user cancelled.
+    """
+    python, module, *arguments = command
+    stage, title = _STAGES[index]
+    lines: deque[str] = deque(maxlen=40)
+    seen: set[str] = set()
 
-        Args:
-            stage: that its progress is of.
-            what: it does, for errors.
-            command: interpreter, module and arguments.
-            total: packages that it will take.
-
-        Raises:
-            ToolkitError: it failed; says why, as far as its output tells.
-            JobCancelledError: the user cancelled.
-        """
-        python, module, *arguments = command
-        self._stage, self._total = stage, total
-        self._seen.clear()
-        lines: list[str] = []
-        environment = dict(self._environment)
-        if module == "venv":
-            environment.pop("TMPDIR")  # it lies in what is being made
-        with private_file(self._plan.log, append=True) as log:
-
-            def take(line: str) -> None:
-                log.write(line.encode("utf-8", "replace") + b"\n")
-                lines.append(line)
-                del lines[:-40]
-                self._tell(line)
-
-            ended = run(
-                dying_with_us(python, module, *arguments),
-                self._reporter,
-                environment=environment,
-                on_line=take,
-                keep=self._keep,
-            )
-        if ended.returncode:
-            raise _failed(what, lines, self._plan)
-
-    def _tell(self, line: str) -> None:
-        """Progress, package by package, as pip tells it."""
+    def take(line: str) -> None:
+        log.write(line.encode("utf-8", "replace") + b"\n")
+        lines.append(line)
+        note = ""
         if match := _TAKEN.match(line):
-            name = match[1] or match[2]
-            self._seen.add(canonicalize_name(re.split(r"[=<>!~\[(-]", name)[0]))
-            self._note(name)
+            note = match[1] or match[2]
+            seen.add(canonicalize_name(re.split(r"[=<>!~\[(-]", note)[0]))
         elif match := _LOADING.match(line):
-            self._note(f"{match[1]} {match[2]}")
+            note = f"{match[1]} {match[2]}"
         elif line.startswith("Installing collected packages"):
-            self._note("unpacking")
+            note = "unpacking"
+        if note:
+            reporter.emit(Progress(stage, min(len(seen), total), total, sanitize(note, 120)))
 
-    def _note(self, text: str) -> None:
-        done = min(len(self._seen), self._total)
-        self._reporter.emit(Progress(self._stage, done, self._total, sanitize(text, 120)))
+    variables = clean_environment() | ({"TMPDIR": str(temporary)} if temporary else {})
+    with _stage(reporter, index), private_file(plan.log, append=True) as log:
+        program = dying_with_us(python, module, *arguments)
+        ended = run(program, reporter, environment=variables, on_line=take, keep=keep)
+        if ended.returncode:
+            raise _failed(title, lines, plan)
 
 
 _TAKEN = re.compile(r"\s*(?:Collecting ([^\s(;]{1,100})|Processing \S*/([^\s/]{1,200})\.whl)")
 _LOADING = re.compile(r"\s+(?:Downloading|Using cached) (?:\S*/)?(\S{1,200}\.whl) (\([^)]{1,30}\))")
 
 
-def _failed(what: str, lines: Sequence[str], plan: Plan) -> ToolkitError:
+_CAUSES = (
+    (
+        re.compile(r"NewConnectionError|ConnectTimeout|ReadTimeout|name resolution|ProxyError"),
+        "The package index cannot be reached.",
+        "Look at the network and the proxy, or install from a folder of wheels: --wheels. ",
+    ),
+    (
+        re.compile(r"No matching distribution found for (\S{1,100})"),
+        "There is no wheel of {} for this Python and machine.",
+        "Look whether the index has it, or take another Python with --python. ",
+    ),
+)
+"""What pip says, what it means and what helps."""
+
+
+def _failed(what: str, lines: Collection[str], plan: Plan) -> ToolkitError:
     """Why pip or venv failed, by what it said last."""
     text = "\n".join(lines)
+    if _is_full(plan.folder) or "No space left on device" in text or "Disk quota" in text:
+        return ToolkitError(
+            f"{what} failed.",
+            cause="The disk or the quota is full.",
+            remedy="Free space, or choose a folder on another disk with --folder.",
+        )
+    for pattern, cause, remedy in _CAUSES:
+        if match := pattern.search(text):
+            return ToolkitError(
+                f"{what} failed.",
+                cause=cause.format(*map(sanitize, match.groups())),
+                remedy=f"{remedy}All that was said is in {plan.log}.",
+            )
     last = [line for line in lines if line.strip()][-3:]
     said = " ".join(line for line in lines if line.startswith("ERROR:")) or " ".join(last)
-    cause, remedy = f"It said: {sanitize(said, 600)}", f"All that it said is in {plan.log}."
-    if _is_full(plan.folder) or "No space left on device" in text or "Disk quota" in text:
-        cause = "The disk or the quota is full."
-        remedy = "Free space, or choose a folder on another disk with --folder."
-    elif re.search(
-        r"NewConnectionError|ConnectTimeout|ReadTimeout|name resolution|ProxyError", text
-    ):
-        cause = "The package index cannot be reached."
-        remedy = (
-            "Look at the network and the proxy, or install from a folder of wheels: --wheels. "
-            f"All that was said is in {plan.log}."
-        )
-    elif match := re.search(r"No matching distribution found for (\S{1,100})", text):
-        cause = f"There is no wheel of {sanitize(match[1])} for this Python and machine."
-        remedy = (
-            "Look whether the index has it, or take another Python with --python. "
-            f"All that was said is in {plan.log}."
-        )
-    return ToolkitError(f"{what} failed.", cause=cause, remedy=remedy)
+    return ToolkitError(
+        f"{what} failed.",
+        cause=f"It said: {sanitize(said, 600)}",
+        remedy=f"All that it said is in {plan.log}.",
+    )
 
 
 def _is_full(folder: Path) -> bool:

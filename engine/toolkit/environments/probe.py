@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -29,8 +29,7 @@ _SAID_LIMIT = 16 << 20
 _FAR = Path(__file__).with_name("far_probe.py")
 
 
-@dataclass(frozen=True)
-class Package:
+class Package(NamedTuple):
     """A package as it is installed."""
 
     name: str
@@ -83,13 +82,15 @@ class Probe:
     said: str = ""
     executable: str = ""
 
+    @property
+    def generation(self) -> int:
+        """Of the toolkit there; 0 where there is none."""
+        return next((n for n, package in PACKAGES.items() if package in self.packages), 0)
 
-def generation_of(probe: Probe) -> tuple[int, str]:
-    """Generation and version of the toolkit there; (0, "") where there is none."""
-    for generation, name in PACKAGES.items():
-        if package := probe.packages.get(name):
-            return generation, package.version
-    return 0, ""
+    @property
+    def toolkit(self) -> str:
+        """The version of the toolkit there."""
+        return self.packages[PACKAGES[self.generation]].version if self.generation else ""
 
 
 def probe(
@@ -114,38 +115,28 @@ def probe(
     with tempfile.TemporaryDirectory(prefix="rknntui-probe-") as name:
         folder = Path(name)
         log = folder / "log"
-        lines = _Lines(python)
+        lines: list[str] = []
+        room = _SAID_LIMIT
+
+        def take(line: str) -> None:
+            nonlocal room
+            room -= len(line) + 1
+            if room < 0:
+                raise _no_python(python, "says more than any Python would", lines[-1:])
+            lines.append(line)
+
         variables = clean_environment() | {"HOME": name, "TMPDIR": name}
         ended = run(
             [python, "-I", "-B", str(_FAR), str(log), str(confine.__file__), *modules],
             reporter,
             environment=variables,
-            on_line=lines.take,
+            on_line=take,
             folder=folder,
             seconds=limit,
         )
         said = _end_of(log)
     how = "did not end in time" if ended.late else exit_reason(ended.returncode)[0]
-    return _read(python, lines.taken, how, said)
-
-
-class _Lines:
-    """What it says, as long as that is within bounds."""
-
-    def __init__(self, python: str) -> None:
-        self.taken: list[str] = []
-        self._python, self._room = python, _SAID_LIMIT
-
-    def take(self, line: str) -> None:
-        """Keep a line.
-
-        Raises:
-            ToolkitError: it is no end of lines.
-        """
-        self._room -= len(line) + 1
-        if self._room < 0:
-            raise _no_python(self._python, "says more than any Python would", self.taken[-1:])
-        self.taken.append(line)
+    return _read(python, lines, how, said)
 
 
 def _no_python(python: str, how: str, said: Sequence[str]) -> ToolkitError:
