@@ -122,20 +122,20 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=20)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--options", default="", help="more of our command")
-    given = parser.parse_args()
-    work: Path = given.work.absolute()
+    arguments = parser.parse_args()
+    work: Path = arguments.work.absolute()
     work.mkdir(parents=True, exist_ok=True)
     vendor = find(2, None)
     ours = str(Path(sys.executable).with_name("rknntui"))
-    for name in given.models:
+    for name in arguments.models:
         net = NETS[name]
-        model, dataset = _prepared(name, work, given.samples)
+        model, dataset = _prepared(name, work, arguments.samples)
         mean, std = (json.dumps([each] * 3) for each in (net.mean, net.std))
         theirs_command = [vendor.python, "-c", _VENDOR, str(model), str(dataset)]
         theirs_command += [mean, std, "model.rknn"]
         our_command = [ours, "compile", str(model), "--chip", CHIP, "-o", "model.rknn"]
         our_command += ["--dataset", str(dataset), f"--mean-values=[{mean}]"]
-        our_command += [f"--std-values=[{std}]", *given.options.split()]
+        our_command += [f"--std-values=[{std}]", *arguments.options.split()]
         # what an installed program has after its first run: byte code that is not made again
         compiled = {"PYTHONPYCACHEPREFIX": str(work / "bytecode")}
         _cpu_of(our_command, work / "ours", **compiled)
@@ -144,7 +144,7 @@ def main() -> None:
                 _cpu_of(theirs_command, work / "vendor"),
                 _cpu_of(our_command, work / "ours", **compiled),
             )
-            for _ in range(given.runs)
+            for _ in range(arguments.runs)
         ]
         theirs, our = (min(side) for side in zip(*rows, strict=True))
         figures = {"model": name, "vendor_cpu_s": round(theirs, 2), "our_cpu_s": round(our, 2)}

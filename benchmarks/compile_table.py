@@ -102,21 +102,23 @@ def compiled(model: Model, chips: tuple[str, ...] | list[str], samples: int) -> 
         )
     if not done.stdout:
         raise SystemExit(done.stderr)
-    found = json.loads(done.stdout)
-    if "chips" not in found:
+    figures = json.loads(done.stdout)
+    if "chips" not in figures:
         raise SystemExit(done.stdout)
-    return list(found["chips"])
+    return list(figures["chips"])
 
 
 def features(zoo: Path, folder: Path) -> Path:
     """A list of inputs of the keyword model: the one of the zoo, and it with noise."""
-    given = np.load(zoo / "ref" / "tf_kws_dscnn.npz")["x"].astype(np.float32)
+    recording = np.load(zoo / "ref" / "tf_kws_dscnn.npz")["x"].astype(np.float32)
     random = np.random.default_rng(0)
     paths = []
     for at in range(12):
-        noise = random.normal(0, 0.3 * given.std(), given.shape) if at else 0.0
+        noise = random.normal(0, 0.3 * recording.std(), recording.shape) if at else 0.0
         paths.append(folder / f"{at}.npy")
-        np.save(paths[-1], (given * (random.uniform(0.6, 1.2) if at else 1) + noise).astype("f4"))
+        np.save(
+            paths[-1], (recording * (random.uniform(0.6, 1.2) if at else 1) + noise).astype("f4")
+        )
     listed = folder / "dataset.txt"
     listed.write_text("".join(f"{path}\n" for path in paths), encoding="utf-8")
     return listed

@@ -36,10 +36,10 @@ def measure(model: Path, rounds: int) -> Figures:
         gc.collect()
         one: Figures = {}
         with taken(one, "estimate"):
-            found = estimate(graph, CostSettings(), layers)
+            estimates = estimate(graph, CostSettings(), layers)
         figures["rounds"].append(one)
-        figures["chips"] = len(found)
-        figures["problems"] = [each.chip for each in found if each.problem]
+        figures["chips"] = len(estimates)
+        figures["problems"] = [each.chip for each in estimates if each.problem]
     for name in ("estimate_wall_s", "estimate_cpu_s"):
         figures[f"median_{name}"] = statistics.median(one[name] for one in figures["rounds"])
     return figures
@@ -51,21 +51,21 @@ def main() -> None:
     parser.add_argument("--model", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    model = given.model
+    arguments = parser.parse_args()
+    model = arguments.model
     if model is None:
         folder = zoo_folder()
         model = None if folder is None else folder / MODEL
     if model is None or not model.is_file():
         raise SystemExit("YOLOv8m of the model zoo is missing: name a file with --model.")
-    figures = measure(model, given.rounds)
+    figures = measure(model, arguments.rounds)
     print(
         f"{figures['model']}, {figures['nodes']} nodes, {figures['chips']} chips: median "
         f"{figures['median_estimate_wall_s']:.2f} s wall, {figures['median_estimate_cpu_s']:.2f} s "
         f"CPU (goal {GOAL_SECONDS:g} s)"
     )
-    if given.json is not None:
-        given.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -64,15 +64,15 @@ class _Watcher(threading.Thread):
 
 
 def _tree(pid: int) -> list[int]:
-    found, at = [pid], 0
-    while at < len(found):
-        for tasks in Path(f"/proc/{found[at]}/task").glob("*/children"):
+    tree, at = [pid], 0
+    while at < len(tree):
+        for tasks in Path(f"/proc/{tree[at]}/task").glob("*/children"):
             try:
-                found += map(int, tasks.read_text("ascii").split())
+                tree += map(int, tasks.read_text("ascii").split())
             except OSError:  # it ended meanwhile
                 continue
         at += 1
-    return found
+    return tree
 
 
 def _pss_kb(pid: int) -> int:
@@ -80,8 +80,8 @@ def _pss_kb(pid: int) -> int:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii")
     except OSError:
         return 0
-    found = re.search(r"(?m)^Pss:\s+([0-9]+) kB", text)
-    return int(found[1]) if found else 0
+    pss = re.search(r"(?m)^Pss:\s+([0-9]+) kB", text)
+    return int(pss[1]) if pss else 0
 
 
 def _command(words: Sequence[str | Path], environment: dict[str, str]) -> float:
@@ -143,7 +143,7 @@ def measure(python: str = sys.executable) -> list[Taken]:
         ("workbench, first paint", [], _workbench("RKNN TUI")),
         ("workbench, graph of the model", [MODEL], _workbench("GlobalAveragePool")),
     ]
-    found = []
+    rows = []
     try:
         for index, (name, words, how) in enumerate(work):
             home = folder / f"home-{index}"
@@ -155,23 +155,23 @@ def measure(python: str = sys.executable) -> list[Taken]:
             wall, now = time.monotonic() - begun, os.times()
             spent = now.children_user + now.children_system
             spent -= cpu.children_user + cpu.children_system
-            found.append(Taken(name, round(peak, 1), round(spent, 2), round(wall, 2)))
+            rows.append(Taken(name, round(peak, 1), round(spent, 2), round(wall, 2)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return found
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--json", action="store_true")
     as_json = parser.parse_args().json
-    found = measure()
+    rows = measure()
     if as_json:
         facts = {"machine": platform.machine(), "python": platform.python_version()}
-        print(json.dumps({**facts, "taken": [asdict(one) for one in found]}, indent=1))
+        print(json.dumps({**facts, "taken": [asdict(one) for one in rows]}, indent=1))
         return
     print(f"{platform.machine()}, Python {platform.python_version()}, {os.cpu_count()} cores")
-    for one in found:
+    for one in rows:
         print(f"{one.name:32} {one.peak_mb:7.1f} MB {one.cpu_s:6.2f} s CPU {one.wall_s:6.2f} s")
 
 

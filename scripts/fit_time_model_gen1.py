@@ -178,11 +178,11 @@ def width_of(errors: Mapping[str, list[float]]) -> float:
 
 def widths(rows: Sequence[Row], left: np.ndarray, without: str = "") -> dict[str, float]:
     """Widths of the intervals of each stratum, as factors."""
-    found: dict[str, dict[str, list[float]]] = {each: {} for each in timing.STRATA}
+    strata: dict[str, dict[str, list[float]]] = {each: {} for each in timing.STRATA}
     for row, error in zip(rows, left, strict=True):
         if row.model != without:
-            found[stratum_of(row)].setdefault(row.model, []).append(float(error))
-    return {each: width_of(errors) for each, errors in found.items()}
+            strata[stratum_of(row)].setdefault(row.model, []).append(float(error))
+    return {each: width_of(errors) for each, errors in strata.items()}
 
 
 def report(

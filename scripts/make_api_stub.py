@@ -57,15 +57,15 @@ def stub() -> str:
 
 def _method(node: ast.FunctionDef) -> Iterator[str]:
     """A method, once for each generation whose arguments the other does not take."""
-    found = getattr(rknn.RKNN, node.name)
+    attribute = getattr(rknn.RKNN, node.name)
     returns = ast.unparse(node.returns) if node.returns else "Any"
-    if isinstance(found, property):
+    if isinstance(attribute, property):
         yield "@property"
-        yield from _written(node.name, Signature([_SELF]), returns, _docstring(found))
+        yield from _written(node.name, Signature([_SELF]), returns, _docstring(attribute))
         return
     if (node.name, 2) not in POSITIONAL:
-        text = "" if node.name == "__init__" else _docstring(found)
-        yield from _written(node.name, inspect.signature(found), returns, text)
+        text = "" if node.name == "__init__" else _docstring(attribute)
+        yield from _written(node.name, inspect.signature(attribute), returns, text)
         return
     forms = [signature_of(node.name, generation) for generation in (2, 1)]
     if _takes_all_of(*forms):
@@ -73,7 +73,7 @@ def _method(node: ast.FunctionDef) -> Iterator[str]:
     for form in forms:
         if len(forms) > 1:
             yield "@overload"
-        text = _docstring(found) if form is forms[0] else ""
+        text = _docstring(attribute) if form is forms[0] else ""
         yield from _written(node.name, form, returns, text)
 
 
@@ -108,8 +108,8 @@ def _shown(parameter: Parameter) -> str:
     if parameter.name == "self":
         return "self"
     stars = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-    given = parameter.annotation
-    kind = given if isinstance(given, str) else "Any"
+    declared = parameter.annotation
+    kind = declared if isinstance(declared, str) else "Any"
     text = f"{stars}{parameter.name}: {kind}"
     return text if parameter.default is Parameter.empty else f"{text} = {parameter.default!r}"
 

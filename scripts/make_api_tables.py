@@ -178,27 +178,27 @@ def parameters() -> dict[str, dict[str, dict[int, Any]]]:
     from engine.api import RKNN
     from engine.api.signatures import KEYWORDS, POSITIONAL
 
-    found: dict[str, dict[str, dict[int, Any]]] = {name: {} for name in ORDER}
+    methods: dict[str, dict[str, dict[int, Any]]] = {name: {} for name in ORDER}
     for kind in (POSITIONAL, KEYWORDS):
-        for (method, generation), given in kind.items():
-            rows = found.setdefault(method, {})
-            for name, default in given.items():
+        for (method, generation), defaults in kind.items():
+            rows = methods.setdefault(method, {})
+            for name, default in defaults.items():
                 rows.setdefault(name, {})[generation] = default
-    for method in found:
-        if found[method]:
+    for method in methods:
+        if methods[method]:
             continue
         if method in NAMED:
-            given = NAMED[method]
+            defaults = NAMED[method]
         else:
             call = RKNN.__init__ if method == "RKNN" else getattr(RKNN, method)
-            given = {
+            defaults = {
                 name: parameter.default
                 for name, parameter in inspect.signature(call).parameters.items()
                 if name != "self" and parameter.kind is not inspect.Parameter.VAR_KEYWORD
             }
-        for name, default in given.items():
-            found[method][name] = dict.fromkeys(_ONLY.get(method, (1, 2)), default)
-    return found
+        for name, default in defaults.items():
+            methods[method][name] = dict.fromkeys(_ONLY.get(method, (1, 2)), default)
+    return methods
 
 
 def _later() -> frozenset[str]:
@@ -238,10 +238,10 @@ def api_table() -> str:
     for method, arguments in parameters().items():
         returns = RETURNS.get(method, "0 or -1")
         status = "comes later: -1, and says so" if method in _later() else None
-        told = status or METHODS.get(method, MANUAL)
+        words = status or METHODS.get(method, MANUAL)
         generations = sorted({g for a in arguments.values() for g in a}) or [1, 2]
         of = ", ".join(map(str, generations))
-        rows.append((f"**`{method}`**", "", of, f"returns {returns}" if returns else "", told))
+        rows.append((f"**`{method}`**", "", of, f"returns {returns}" if returns else "", words))
         for name, defaults in arguments.items():
             shown = {g: _default(defaults[g]) for g in sorted(defaults)}
             one = len(set(shown.values())) == 1
@@ -270,7 +270,7 @@ def lite_table() -> str:
     rows = []
     for name, call in vars(RKNNLite).items():
         if callable(call) and (not name.startswith("_") or name == "__init__"):
-            given = ", ".join(
+            arguments = ", ".join(
                 parameter.name
                 if parameter.default is inspect.Parameter.empty
                 else f"{parameter.name}={parameter.default!r}"
@@ -279,7 +279,7 @@ def lite_table() -> str:
             )
             shown = "RKNNLite" if name == "__init__" else name
             what = (call.__doc__ or "As of RKNN's constructor.").partition("\n")[0]
-            rows.append((f"`{shown}({given})`", what))
+            rows.append((f"`{shown}({arguments})`", what))
     return "\n".join(table(("method", "what"), rows))
 
 

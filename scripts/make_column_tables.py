@@ -26,7 +26,8 @@ def declared() -> Iterator[Table]:
     import engine.wire
 
     modules = [
-        import_module(found.name) for found in iter_modules(engine.wire.__path__, "engine.wire.")
+        import_module(module_info.name)
+        for module_info in iter_modules(engine.wire.__path__, "engine.wire.")
     ]
     tables = {
         one.name: one

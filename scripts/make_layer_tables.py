@@ -70,10 +70,10 @@ def layer_table() -> str:
 
 def backend_cases() -> str:
     """The rate of ONNX's backend node tests and the cases that miss, joined by their reason."""
-    found = CASES.search(CHAPTER.read_text(encoding="utf-8"))
-    if found is None:
+    match_of_section = CASES.search(CHAPTER.read_text(encoding="utf-8"))
+    if match_of_section is None:
         raise SystemExit(f"{CHAPTER} has no section of backend node tests")
-    text = found[1]
+    text = match_of_section[1]
     by_reason: dict[tuple[str, str], list[str]] = {}
     for match in CASE.finditer(text):
         by_reason.setdefault((match["outcome"], match["why"]), []).append(match["case"])

@@ -44,7 +44,7 @@ def write(name: str, head: str, rows: list[list[str]]) -> None:
 
 def limits(rows: list[dict[str, str]]) -> list[list[str]]:
     """Limits of the NPU: chips and sections of one limit side by side."""
-    found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    places: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for row in rows:
         name, note = row["parameter"], row["note"]
         if (row["op"], row["doc_section"]) == SLIP and name in ("height", "width"):
@@ -61,11 +61,11 @@ def limits(rows: list[dict[str, str]]) -> list[list[str]]:
         if name in ("dtype", "npu_support"):
             note = ""
         key = (row["op"], name, row["min"], row["max"], allowed, dtypes.replace("|", " "), note)
-        if (chips, row["doc_section"]) not in found.setdefault(key, []):
-            found[key].append((chips, row["doc_section"]))
+        if (chips, row["doc_section"]) not in places.setdefault(key, []):
+            places[key].append((chips, row["doc_section"]))
     return [
         [*key, "; ".join(chips for chips, _ in where), "; ".join(section for _, section in where)]
-        for key, where in found.items()
+        for key, where in places.items()
     ]
 
 

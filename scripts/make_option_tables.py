@@ -61,16 +61,16 @@ def _arguments() -> dict[str, dict[str, dict[int, Any]]]:
     """Argument name -> method -> generation -> default."""
     from engine.api.signatures import KEYWORDS, POSITIONAL
 
-    found: dict[str, dict[str, dict[int, Any]]] = {}
+    arguments: dict[str, dict[str, dict[int, Any]]] = {}
     for kind in (POSITIONAL, KEYWORDS):
         for (method, generation), parameters in kind.items():
             if method in ("config", "build") or method.startswith("load_"):
                 for name, default in parameters.items():
-                    found.setdefault(name, {}).setdefault(method, {})[generation] = default
-    found.pop("load_model_in_npu", None)  # of load_rknn, which loads what is built
-    found.pop("path", None)
-    found.pop("key_file", None)
-    return found
+                    arguments.setdefault(name, {}).setdefault(method, {})[generation] = default
+    arguments.pop("load_model_in_npu", None)  # of load_rknn, which loads what is built
+    arguments.pop("path", None)
+    arguments.pop("key_file", None)
+    return arguments
 
 
 def _defaults(name: str, by_method: dict[str, dict[int, Any]]) -> str:

@@ -232,9 +232,9 @@ _TEXT = re.compile(
 )
 
 
-def _trimmed(found: re.Match[str]) -> str:
+def _trimmed(match: re.Match[str]) -> str:
     """Text moved to its first visible character: some viewers drop blanks at the start."""
-    style, x, y, length, rest, before, text, after = found.groups()
+    style, x, y, length, rest, before, text, after = match.groups()
     blank = len("&#160;")
     if not text:
         return ""

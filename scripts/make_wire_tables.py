@@ -53,19 +53,19 @@ def wire_tables() -> str:
 
 def _fields(kind: type, seen: dict[str, type]) -> str:
     hints = get_type_hints(kind, include_extras=True)
-    told = []
+    parts = []
     for field in dataclasses.fields(kind):
         marks = getattr(hints[field.name], "__metadata__", ())
         names = {type(mark).__name__: mark for mark in marks}
         if "Beside" in names:
-            told.append("options of the source model")
+            parts.append("options of the source model")
             continue
         key = names["Key"].name if "Key" in names else field.name
         needed = (
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         )
-        told.append(f"`{key}{'' if needed else '?'}`: {_told(hints[field.name], seen)}")
-    return ", ".join(told) or "none"
+        parts.append(f"`{key}{'' if needed else '?'}`: {_told(hints[field.name], seen)}")
+    return ", ".join(parts) or "none"
 
 
 def _told(kind: Any, seen: dict[str, type]) -> str:
@@ -74,8 +74,8 @@ def _told(kind: Any, seen: dict[str, type]) -> str:
         assert seen.setdefault(kind.__name__, kind) is kind, f"two types are called {kind}"
         return f"`{kind.__name__}`"
     if origin is Annotated:
-        told, mark = _told(parts[0], seen), parts[1]
-        return f"{mark.low} to {mark.high}" if hasattr(mark, "low") else told
+        words, mark = _told(parts[0], seen), parts[1]
+        return f"{mark.low} to {mark.high}" if hasattr(mark, "low") else words
     if origin is Literal:
         return " \\| ".join(f"`{name}`" for name in parts)
     if origin in (Union, types.UnionType):

@@ -17,13 +17,13 @@ class Part:
         page: its file below ``docs``.
         name: of the part, in the comments.
         script: that writes it, in the first of them.
-        made: its text.
+        text: makes its text.
     """
 
     page: str
     name: str
     script: str
-    made: Callable[[], str]
+    text: Callable[[], str]
 
     @property
     def path(self) -> Path:
@@ -36,7 +36,7 @@ class Part:
         end = f"<!-- end of {self.name} -->"
         before, _, rest = self.path.read_text(encoding="utf-8").partition(start)
         _, _, after = rest.partition(end)
-        return f"{before}{start}\n\n{self.made()}\n\n{end}{after}"
+        return f"{before}{start}\n\n{self.text()}\n\n{end}{after}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

@@ -107,13 +107,13 @@ def extract(git: Path, folders: tuple[str, ...], to: Path) -> None:
 def run(example: Example, place: Path, packages: str | None) -> Outcome:
     """Make what is missing, and run the script in its folder."""
     script = place / example.repository / example.script
-    made = []
-    for name, maker in example.made.items():
+    stand_ins = []
+    for name, maker in example.stand_ins.items():
         file = script.parent / name
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
             maker(file)
-        made.append(file.name)
+        stand_ins.append(file.name)
     (script.parent.parent / "model").mkdir(exist_ok=True)
     zoos = str(make_packages(place / "packages"))
     entries = filter(None, [os.environ.get("PYTHONPATH"), packages, zoos])
@@ -137,12 +137,12 @@ def run(example: Example, place: Path, packages: str | None) -> Outcome:
     except subprocess.TimeoutExpired as late:
         code = -9
         log = (late.stdout or b"").decode(errors="replace") + f"\nE more than {SECONDS} s"
-    return Outcome(example, code, time.monotonic() - start, log, tuple(made))
+    return Outcome(example, code, time.monotonic() - start, log, tuple(stand_ins))
 
 
 def rows_of(outcomes: list[Outcome]) -> dict[str, dict[str, str]]:
     """Repository -> first cell -> row of the table."""
-    found: dict[str, dict[str, str]] = {}
+    tables: dict[str, dict[str, str]] = {}
     for one in outcomes:
         repository = REPOSITORIES[one.example.repository][0]
         first = f"`{' '.join((one.example.script, *one.example.arguments))}`"
@@ -153,11 +153,11 @@ def rows_of(outcomes: list[Outcome]) -> dict[str, dict[str, str]]:
             str(one.code if one.code < 128 else one.code - 256),
             one.said.replace("|", "\\|")[:240] or "-",
         )
-        found.setdefault(repository, {})[first] = f"| {' | '.join(cells)} |"
-    return found
+        tables.setdefault(repository, {})[first] = f"| {' | '.join(cells)} |"
+    return tables
 
 
-def page_with(page: str, found: dict[str, dict[str, str]]) -> str:
+def page_with(page: str, tables: dict[str, dict[str, str]]) -> str:
     """The page with these rows; rows of examples that did not run now stay."""
     head = page.partition("\n## ")[0].rstrip("\n")
     parts = [head]
@@ -168,7 +168,7 @@ def page_with(page: str, found: dict[str, dict[str, str]]) -> str:
             for line in section.splitlines()
             if line.startswith("| `")
         }
-        rows |= found.get(repository, {})
+        rows |= tables.get(repository, {})
         if rows:
             parts += [
                 "",
@@ -207,8 +207,8 @@ def main() -> int:
             log = work / "logs" / f"{name.replace('/', '_')}.txt"
             log.parent.mkdir(exist_ok=True)
             log.write_text(done.log)
-            told = f": {done.said[:160]}" if done.said else ""
-            print(f"{done.seconds:6.1f} s  {done.verdict:14}  {name}{told}", flush=True)
+            ending = f": {done.said[:160]}" if done.said else ""
+            print(f"{done.seconds:6.1f} s  {done.verdict:14}  {name}{ending}", flush=True)
     if options.write:
         page = page_with(options.write.read_text(), rows_of(outcomes))
         options.write.write_text(page)

@@ -37,13 +37,13 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=list(CASES), choices=list(CASES))
     parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=TABLES)
     parser.add_argument("--samples", type=int, default=1, help="photographs of each model")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     held: dict[str, Held] = {}
-    for name in given.models:
+    for name in arguments.models:
         with tempfile.TemporaryDirectory(prefix="rknntui-") as folder:
             loaded = load_case(name, Path(folder))
-            for table in given.tables:
-                _PRINT[table](loaded, given.samples, held)
+            for table in arguments.tables:
+                _PRINT[table](loaded, arguments.samples, held)
     for one in sorted(held.values(), key=lambda one: one.kernel):
         print(
             f"{one.kernel}: {one.layers} layers, {one.values} values, {one.unequal} unequal by "
@@ -78,19 +78,19 @@ def _times(loaded: Loaded, _samples: int, _held: dict[str, Held]) -> None:
     }
     taken = {name: _least(run) for name, run in runs.items()}
     base = taken["float"]
-    told = ", ".join(f"{name} x {value / base:.2f}" for name, value in taken.items())
-    print(f"{loaded.case.name}: float {base:.2f} ms; {told} (measured, processor time)")
+    ratios = ", ".join(f"{name} x {value / base:.2f}" for name, value in taken.items())
+    print(f"{loaded.case.name}: float {base:.2f} ms; {ratios} (measured, processor time)")
 
 
 def _least(run: Callable[[], object]) -> float:
     """Milliseconds of processor time, the least of some runs."""
     run()
-    found = []
+    times = []
     for _ in range(_RUNS):
         begun = time.process_time()
         run()
-        found.append(time.process_time() - begun)
-    return 1e3 * min(found)
+        times.append(time.process_time() - begun)
+    return 1e3 * min(times)
 
 
 def _rounding(loaded: Loaded, samples: int, _held: dict[str, Held]) -> None:
@@ -98,9 +98,9 @@ def _rounding(loaded: Loaded, samples: int, _held: dict[str, Held]) -> None:
     done, golden = pipeline.quantized, pipeline.optimised.graph.graph
     graph = done.graph.graph
     feeds = loaded.feeds(graph, loaded.evaluation[:samples])
-    found = rounding_sensitivity(graph, done.layers, feeds, golden=golden)
-    print(f"{loaded.case.name}: {found.seconds} s (measured)")
-    for line, output in zip(rounding_lines(found), found.outputs, strict=False):
+    sensitivity = rounding_sensitivity(graph, done.layers, feeds, golden=golden)
+    print(f"{loaded.case.name}: {sensitivity.seconds} s (measured)")
+    for line, output in zip(rounding_lines(sensitivity), sensitivity.outputs, strict=False):
         gap = "none" if output.arithmetic_db is None else f"{output.arithmetic_db:.1f} dB"
         print(f"  {line}; between the arithmetics {gap}, {output.moved:.2%} of the values move")
 

@@ -64,7 +64,7 @@ def hold_kernels(
     Returns:
         Kernel -> figures.
     """
-    found = {} if into is None else into
+    by_kernel = {} if into is None else into
     graph = means_in_stages(graph)  # what is computed in stages is held stage by stage
     kernels = {row.layer: row.kernel for row in integer_coverage(graph, layers) if row.integer}
     names = {layer.node: layer.id for layer in layers.layers}
@@ -78,8 +78,8 @@ def hold_kernels(
     for feed in feeds:
         values = session.run(feed, tensors)
         for layer, kernel in held:
-            _hold(layer, values, found.setdefault(kernel, Held(kernel)))
-    return found
+            _hold(layer, values, by_kernel.setdefault(kernel, Held(kernel)))
+    return by_kernel
 
 
 def _tensors(layer: QuantizedLayer) -> list[str]:

@@ -82,18 +82,18 @@ class Measure:
         pipeline = case.pipeline(algorithm)
         graph, reference = pipeline.quantized.graph.graph, pipeline.optimised.graph.graph
         feeds = case.feeds(graph, case.evaluation[:_WHOLE])
-        found = compare_layers(graph, feeds[:_LAYERS], self.toolkit, self.work)
-        worst = max(found, key=lambda one: one.unequal / max(one.values, 1))
+        differences = compare_layers(graph, feeds[:_LAYERS], self.toolkit, self.work)
+        worst = max(differences, key=lambda one: one.unequal / max(one.values, 1))
         values = case.values(case.evaluation[:_WHOLE])
         whole = {}
         for level, ours in ((2, graph), (FUSING_LEVEL, as_compiled(graph))):
             theirs = simulated(graph, values, self.toolkit, self.work, level)
             whole[level] = [asdict(one) for one in compare_whole(ours, reference, feeds, theirs)]
         return {
-            "layers": len({one.layer for one in found}),
-            "values": sum(one.values for one in found),
-            "unequal": sum(one.unequal for one in found),
-            "largest": max(one.largest for one in found),
+            "layers": len({one.layer for one in differences}),
+            "values": sum(one.values for one in differences),
+            "unequal": sum(one.unequal for one in differences),
+            "largest": max(one.largest for one in differences),
             "worst": [worst.layer, worst.unequal, worst.values],
             "whole": whole,
         }
@@ -140,11 +140,11 @@ class Measure:
 
 def _turns(measure: Measure, models: list[str], tables: list[str]) -> list[tuple[Figures, object]]:
     """(what identifies a measurement, what makes it)."""
-    found: list[tuple[Figures, object]] = []
+    turns: list[tuple[Figures, object]] = []
 
-    def add(make: Callable[..., Figures], *given: str) -> None:
-        key = {"table": make.__name__, "of": list(given)}
-        found.append((key, lambda: make(*given)))
+    def add(make: Callable[..., Figures], *words: str) -> None:
+        key = {"table": make.__name__, "of": list(words)}
+        turns.append((key, lambda: make(*words)))
 
     for name in models:
         for algorithm in OURS:
@@ -159,7 +159,7 @@ def _turns(measure: Measure, models: list[str], tables: list[str]) -> list[tuple
             add(measure.ours, name, algorithm)
         for algorithm in THEIRS:
             add(measure.theirs, name, algorithm)
-    return sorted(found, key=lambda one: "mmse" in one[0]["of"])  # what takes minutes comes last
+    return sorted(turns, key=lambda one: "mmse" in one[0]["of"])  # what takes minutes comes last
 
 
 def _arguments() -> argparse.Namespace:
@@ -176,18 +176,18 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Measure what is missing, then print the tables."""
-    given = _arguments()
-    work = given.work.absolute()
+    arguments = _arguments()
+    work = arguments.work.absolute()
     work.mkdir(parents=True, exist_ok=True)
     results = work / "results.jsonl"
     rows: list[Figures] = []
     if results.exists():
         rows = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
-    if not given.report:
+    if not arguments.report:
         (work / "toolkit").mkdir()
         toolkit = Toolkit(Path(find(2).python), work / "toolkit")
         measure = Measure(toolkit, work)
-        for key, make in _turns(measure, given.models, given.tables):
+        for key, make in _turns(measure, arguments.models, arguments.tables):
             if any(key.items() <= row.items() for row in rows):
                 continue
             try:

@@ -52,16 +52,16 @@ def compare_layers(graph: Graph, feeds: Feeds, toolkit: Toolkit, folder: Path) -
     toolkit.build(str(path), path, {})
     pieces = cut(compiled)
     order = [value.name or "" for value in layers.model.graph.inputs]
-    found = []
+    differences_of_all = []
     for feed in feeds:
         real = tensors_of(compiled, feed)
         sample = [real[inputs[name]] if name not in feed else feed[name] for name in order]
         (arrays,) = toolkit.infer(str(path), [sample])
-        given = zip(outputs, arrays, strict=True)
-        theirs = real | {name: array.reshape(real[name].shape) for name, array in given}
-        found += pieces.differences(feed, real.__getitem__, theirs.__getitem__)
+        named = zip(outputs, arrays, strict=True)
+        theirs = real | {name: array.reshape(real[name].shape) for name, array in named}
+        differences_of_all += pieces.differences(feed, real.__getitem__, theirs.__getitem__)
     toolkit.release(str(path))
-    return found
+    return differences_of_all
 
 
 def compare_whole(
@@ -72,13 +72,13 @@ def compare_whole(
     """
     ours = [open_arithmetic(graph, "reference").run(feed) for feed in feeds]
     golden = [Session(reference).run(feed) for feed in feeds]
-    found = []
+    rows_of_outputs = []
     for at, spec in enumerate(graph.outputs):
         one, other, exact = (
             np.concatenate([np.ravel(row[key]) for row in rows])
             for rows, key in ((theirs, at), (ours, spec.name), (golden, spec.name))  # type: ignore[call-overload]
         )
-        found.append(
+        rows_of_outputs.append(
             Output(
                 spec.name,
                 cosine(one, other),
@@ -87,7 +87,7 @@ def compare_whole(
                 sqnr(exact, other),
             )
         )
-    return found
+    return rows_of_outputs
 
 
 def equal_share(one: np.ndarray, other: np.ndarray) -> float:
@@ -95,10 +95,10 @@ def equal_share(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.mean(one == other))
 
 
-def sqnr(reference: np.ndarray, found: np.ndarray) -> float:
+def sqnr(reference: np.ndarray, noisy: np.ndarray) -> float:
     """Signal to noise ratio in dB; infinite without noise."""
     exact = reference.astype(np.float64)
-    noise = float(np.square(exact - found).sum())
+    noise = float(np.square(exact - noisy).sum())
     return float(10 * np.log10(np.square(exact).sum() / noise)) if noise else float("inf")
 
 

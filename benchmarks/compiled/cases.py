@@ -129,14 +129,14 @@ def _digits(role: str) -> np.ndarray:
 
 
 def _speech(role: str) -> np.ndarray:
-    found = []
+    recordings = []
     for name, key in (("tf_kws_dscnn", "x"), ("tflite_kws_dscnn_float", "in0:input_1")):
         with np.load(zoo_folder() / "ref" / f"{name}.npz") as archive:
-            found.append(archive[key].transpose(0, 3, 1, 2))
+            recordings.append(archive[key].transpose(0, 3, 1, 2))
     random = np.random.default_rng(0 if role == "calib" else 1)
     shares = random.uniform(-0.2, 1.2, (20, 1, 1, 1))
-    noise = random.normal(0, 0.5, (20, *found[0].shape[1:]))
-    return np.asarray(shares * found[0] + (1 - shares) * found[1] + noise, np.float32)
+    noise = random.normal(0, 0.5, (20, *recordings[0].shape[1:]))
+    return np.asarray(shares * recordings[0] + (1 - shares) * recordings[1] + noise, np.float32)
 
 
 def _samples(case: Case, role: str) -> np.ndarray:

@@ -24,10 +24,10 @@ def _of(rows: Rows, table: str) -> list[Figures]:
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
-    found = [f"| {' | '.join(str(cell) for cell in line)} |" for line in lines]
-    if not found:
+    rows = [f"| {' | '.join(str(cell) for cell in line)} |" for line in lines]
+    if not rows:
         return ""
-    return "\n".join([f"| {' | '.join(head)} |", "|" + "---|" * len(head), *found])
+    return "\n".join([f"| {' | '.join(head)} |", "|" + "---|" * len(head), *rows])
 
 
 def _convolutions(rows: Rows) -> str:
@@ -72,22 +72,22 @@ def _agreement(rows: Rows) -> str:
 
 
 def _quantizers(rows: Rows) -> str:
-    found: dict[str, dict[str, list[float]]] = {}
+    by_model: dict[str, dict[str, list[float]]] = {}
     for who in ("theirs", "ours"):
         for row in _of(rows, who):
             name, algorithm = row["of"]
-            found.setdefault(name, {})[f"{who} {algorithm}"] = row["sqnr"]
+            by_model.setdefault(name, {})[f"{who} {algorithm}"] = row["sqnr"]
     columns = [f"theirs {a}" for a in ("normal", "kl_divergence", "mmse")]
     columns += ["ours normal", "ours accurate"]
     lines: list[list[str]] = []
-    for name, by in found.items():
+    for name, by in by_model.items():
         lines.append([name, *("; ".join(f"{x:.2f}" for x in by.get(c, [])) for c in columns)])
     notes = []
     for column in ("ours normal", "ours accurate"):
         for other in columns[:3]:
             gains = [
                 statistics.mean(one - two for one, two in zip(by[column], by[other], strict=True))
-                for by in found.values()
+                for by in by_model.values()
                 if column in by and other in by
             ]
             if gains:

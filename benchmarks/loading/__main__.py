@@ -128,11 +128,11 @@ def main() -> int:
     if not zoo.is_dir():
         print(f"there is no model zoo at {zoo}: set RKNNTUI_ZOO")
         return 0
-    found: dict[str, list[Figures]] = {"warm": [], "cold": []}
+    timings: dict[str, list[Figures]] = {"warm": [], "cold": []}
     print(f"{'model':56} {'MB':>7} {'look ms':>8} {'load ms':>8} {'cpu ms':>7} {'goal':>6}")
     for name in WARM:
         r = warm(zoo, name, arguments.rounds)
-        found["warm"].append(r)
+        timings["warm"].append(r)
         late = "" if r["load_ms"] <= r["goal_ms"] else "  missed"
         print(
             f"{name:56} {r['mb']:7.3f} {r['look_ms']:8.1f} {r['load_ms']:8.1f} "
@@ -145,10 +145,10 @@ def main() -> int:
         print(f"\n{'start to checked graph':56} {'ours s':>8} {'tf2onnx':>8} {'ratio':>6}")
         for name in COLD:
             r = cold(zoo, name, arguments.starts)
-            found["cold"].append(r)
+            timings["cold"].append(r)
             print(f"{name:56} {r['ours_s']:8.3f} {r['tf2onnx_s']:8.3f} {r['ratio']:6.3f}")
     if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=2))
+        arguments.json.write_text(json.dumps(timings, indent=2))
     return 0
 
 

@@ -47,21 +47,21 @@ class _Exact:
 
 
 def _float_weights(ready: Prepared) -> dict[str, LayerWeights]:
-    found = {}
+    exact_weights = {}
     for name, own in ready.weights.items():
-        wanted = ready.plan.weights[name]
-        weight = ready.graph.constant(wanted.weight)
-        bias = None if wanted.bias is None else ready.graph.constant(wanted.bias)
-        found[name] = replace(own, params=_Exact(weight), bias=bias)
-    return found
+        planned = ready.plan.weights[name]
+        weight = ready.graph.constant(planned.weight)
+        bias = None if planned.bias is None else ready.graph.constant(planned.bias)
+        exact_weights[name] = replace(own, params=_Exact(weight), bias=bias)
+    return exact_weights
 
 
 def _forms(graph: Graph, seen: list[Feed], held: list[Feed]) -> Iterable[tuple[str, list[Feed]]]:
     """Name of what is rounded, and the outputs on the held samples."""
     decided = plan(graph)
     settings = QuantizeSettings(algorithm="accurate")
-    found = calibrate(graph, seen)
-    ready = prepare(graph, decided, found, settings, lambda: seen, NullReporter())
+    calibration = calibrate(graph, seen)
+    ready = prepare(graph, decided, calibration, settings, lambda: seen, NullReporter())
     plain = _float_weights(ready)
     outputs = [spec.name for spec in graph.outputs]
     for title, tensors, weights in (
@@ -82,9 +82,9 @@ def _measure(graph: Graph, feeds: list[Feed], folds: int) -> dict[str, list[floa
         held = feeds[fold::folds]
         seen = [feed for row, feed in enumerate(feeds) if row % folds != fold]
         exact = [session.run(feed) for feed in held]
-        for title, found in _forms(graph, seen, held):
+        for title, rounded in _forms(graph, seen, held):
             own = sums.setdefault(title, {})
-            for reference, outputs in zip(exact, found, strict=True):
+            for reference, outputs in zip(exact, rounded, strict=True):
                 for name, array in reference.items():
                     one = error_sums(array, outputs[name])[0]
                     own[name] = own.get(name, ErrorSums()) + one
@@ -107,8 +107,8 @@ def main() -> int:
             graph = optimise(load_onnx(work.path).graph).graph
             feeds = [{work.input: sample[None]} for sample in work.calibration]
             for title, levels in _measure(graph, feeds, args.folds).items():
-                told = ";".join(sqnr_text(level, unit=False, digits=1) for level in levels)
-                print(f"{model:8} {title:12} {told}", flush=True)
+                decibels = ";".join(sqnr_text(level, unit=False, digits=1) for level in levels)
+                print(f"{model:8} {title:12} {decibels}", flush=True)
     return 0
 
 

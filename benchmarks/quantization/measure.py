@@ -99,9 +99,9 @@ def simulation(bench: Bench, work: Work, qdq: Graph, peer: Path, pairs: int) -> 
     expected = _outputs(golden, work.evaluation)
     result: Figures = {}
     for name, run in (("ours", ours), ("peer", theirs), ("peer_saturating", saturating)):
-        found = _outputs(run, work.evaluation)
-        found = [a.reshape(b.shape) for a, b in zip(found, expected, strict=True)]
-        fidelity = bench.metrics.fidelity(expected, found, work.labels)
+        arrays = _outputs(run, work.evaluation)
+        arrays = [a.reshape(b.shape) for a, b in zip(arrays, expected, strict=True)]
+        fidelity = bench.metrics.fidelity(expected, arrays, work.labels)
         result[f"sqnr_{name}"] = fidelity.sqnr
         result[f"cosine_{name}"] = fidelity.cosine
         if fidelity.top1 is not None:
@@ -147,5 +147,5 @@ def memory(model: str) -> dict[str, float]:
         text=True,
         check=True,
     )
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures

@@ -49,8 +49,8 @@ def load() -> harness.Build:
             outputs = [spec.name for spec in quantized.graph.outputs]
 
             def run(_pixels: np.ndarray, value: np.ndarray) -> list[np.ndarray]:
-                found = session.run({name: value})
-                return [found[output] for output in outputs]
+                arrays = session.run({name: value})
+                return [arrays[output] for output in outputs]
 
             return run
 

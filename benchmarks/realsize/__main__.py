@@ -78,8 +78,8 @@ def _prepare(zoo: Path, model: str, data: Path, counts: list[int]) -> Figures:
         text=True,
         check=True,
     )
-    found: Figures = json.loads(done.stdout)
-    return found
+    figures: Figures = json.loads(done.stdout)
+    return figures
 
 
 def _environment(who: str) -> dict[str, str]:
@@ -168,8 +168,8 @@ def main() -> int:
             rows.append(row)
             with results.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(row) + "\n")
-            told = {k: round(v, 2) for k, v in row.items() if k in ("all_cpu_s", "peak_mb")}
-            print(f"{name}: {row.get('failed') or told}", file=sys.stderr, flush=True)
+            shown = {k: round(v, 2) for k, v in row.items() if k in ("all_cpu_s", "peak_mb")}
+            print(f"{name}: {row.get('failed') or shown}", file=sys.stderr, flush=True)
     print(report(rows))
     return 0
 

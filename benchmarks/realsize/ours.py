@@ -155,20 +155,20 @@ def _hybrid(job: Job, what: str) -> Figures:
     values = {"recipe": _recipe(job, "normal")}
     with clock.taken(figures, "all"):
         if what == "propose":
-            found = hybrid.propose(values, stages.reporter)
+            proposal = hybrid.propose(values, stages.reporter)
         else:
-            found = hybrid.search({**values, "budget": 2}, stages.reporter)
+            proposal = hybrid.search({**values, "budget": 2}, stages.reporter)
     figures |= {"stages": stages.rows, "peak_mb": max(stages.peak_mb, clock.own_peak_mb())}
     if what == "search":
-        figures["trials"] = found["trials"]
+        figures["trials"] = proposal["trials"]
         figures["curve"] = [
             {key: point[key] for key in ("tensor", "seconds", "outputs")}
-            for point in found["curve"]
+            for point in proposal["curve"]
         ]
-        figures["layers"] = found["best"]["lifted"]
+        figures["layers"] = proposal["best"]["lifted"]
     else:
-        figures["layers"] = list(found["layers"])
-        figures["after"] = found["after"]
+        figures["layers"] = list(proposal["layers"])
+        figures["after"] = proposal["after"]
     return figures
 
 

@@ -26,8 +26,8 @@ class _Figures:
         return statistics.median(values) if values else None
 
     def stage(self, model: str, what: str, stage: str, name: str) -> float | None:
-        found = [row["stages"] for row in self.rows(model, "ours", what) if "stages" in row]
-        values = [stages[stage][name] for stages in found if stage in stages]
+        recorded = [row["stages"] for row in self.rows(model, "ours", what) if "stages" in row]
+        values = [stages[stage][name] for stages in recorded if stage in stages]
         return statistics.median(values) if values else None
 
     def without_evaluation(self, model: str, what: str) -> float | None:
@@ -53,20 +53,20 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _builds(found: _Figures) -> str:
+def _builds(figures: _Figures) -> str:
     head = (
         "model", "algorithm", "vendor CPU s", "ours", "ratio", "without evaluation", "ratio",
         "onnxruntime", "vendor MB", "ours", "ratio",
     )  # fmt: skip
     rows = []
-    for model in found.models:
+    for model in figures.models:
         for what in ("normal", "kl_divergence"):
-            theirs = found.get(model, "vendor", what, "all_cpu_s")
-            ours = found.get(model, "ours", what, "all_cpu_s")
-            short = found.without_evaluation(model, what)
-            peer = found.get(model, "ort", "minmax", "all_cpu_s") if what == "normal" else None
+            theirs = figures.get(model, "vendor", what, "all_cpu_s")
+            ours = figures.get(model, "ours", what, "all_cpu_s")
+            short = figures.without_evaluation(model, what)
+            peer = figures.get(model, "ort", "minmax", "all_cpu_s") if what == "normal" else None
             memory = [
-                found.get(model, who, what, "largest_process_mb") for who in ("vendor", "ours")
+                figures.get(model, who, what, "largest_process_mb") for who in ("vendor", "ours")
             ]
             rows.append(
                 (
@@ -78,42 +78,42 @@ def _builds(found: _Figures) -> str:
     return _table(head, rows)
 
 
-def _stages(found: _Figures) -> str:
-    head = ("model", "algorithm", *found.stages, "floats alone", "calibrate / floats", "wall s")
+def _stages(figures: _Figures) -> str:
+    head = ("model", "algorithm", *figures.stages, "floats alone", "calibrate / floats", "wall s")
     rows = []
-    for model in found.models:
-        floats = found.get(model, "ours", "floats", "float_cpu_s")
-        again = found.get(model, "ours", "floats", "calibrate_cpu_s")
+    for model in figures.models:
+        floats = figures.get(model, "ours", "floats", "float_cpu_s")
+        again = figures.get(model, "ours", "floats", "calibrate_cpu_s")
         for what in ("normal", "kl_divergence", "mmse", "accurate"):
-            if not found.rows(model, "ours", what):
+            if not figures.rows(model, "ours", what):
                 continue
             normal = what == "normal"
             rows.append(
                 (
                     model, what,
-                    *(_number(found.stage(model, what, s, "cpu_s"), 2) for s in found.stages),
+                    *(_number(figures.stage(model, what, s, "cpu_s"), 2) for s in figures.stages),
                     _number(floats, 2) if normal else "",
                     _ratio(again, floats) if normal else "",
-                    _number(found.get(model, "ours", what, "all_wall_s")),
+                    _number(figures.get(model, "ours", what, "all_wall_s")),
                 )
             )  # fmt: skip
     return _table(head, rows)
 
 
-def _slow(found: _Figures) -> str:
+def _slow(figures: _Figures) -> str:
     head = (
         "model", "samples", "vendor `mmse` CPU s", "our `mmse`", "share", "our `accurate`",
         "share", "vendor MB", "`mmse` MB", "`accurate` MB",
     )  # fmt: skip
     rows = []
-    for model in found.models:
-        theirs = found.get(model, "vendor", "mmse", "all_cpu_s")
-        mmse, accurate = (found.without_evaluation(model, w) for w in ("mmse", "accurate"))
+    for model in figures.models:
+        theirs = figures.get(model, "vendor", "mmse", "all_cpu_s")
+        mmse, accurate = (figures.without_evaluation(model, w) for w in ("mmse", "accurate"))
         if mmse is None and accurate is None:
             continue
-        samples = found.rows(model, "ours", "mmse")[0]["samples"]
+        samples = figures.rows(model, "ours", "mmse")[0]["samples"]
         memory = [
-            found.get(model, who, what, "largest_process_mb")
+            figures.get(model, who, what, "largest_process_mb")
             for who, what in (("vendor", "mmse"), ("ours", "mmse"), ("ours", "accurate"))
         ]
         rows.append(
@@ -125,29 +125,29 @@ def _slow(found: _Figures) -> str:
     return _table(head, rows)
 
 
-def _hybrid(found: _Figures) -> str:
+def _hybrid(figures: _Figures) -> str:
     head = ("model", "vendor's proposal CPU s", "ours", "ratio", "vendor MB", "ours",
             "`propose` CPU s", "search: wall s a layer", "CPU s a layer")  # fmt: skip
     rows = []
-    for model in found.models:
-        pair = [found.get(model, who, "proposal", "all_cpu_s") for who in ("vendor", "ours")]
+    for model in figures.models:
+        pair = [figures.get(model, who, "proposal", "all_cpu_s") for who in ("vendor", "ours")]
         memory = [
-            found.get(model, who, "proposal", "largest_process_mb") for who in ("vendor", "ours")
+            figures.get(model, who, "proposal", "largest_process_mb") for who in ("vendor", "ours")
         ]
-        layers = [len(row["layers"]) for row in found.rows(model, "ours", "search")]
+        layers = [len(row["layers"]) for row in figures.rows(model, "ours", "search")]
         count = layers[0] if layers else 0
         each = [
             None if not count or value is None else value / count
             for value in (
-                found.stage(model, "search", "search", "wall_s"),
-                found.stage(model, "search", "search", "cpu_s"),
+                figures.stage(model, "search", "search", "wall_s"),
+                figures.stage(model, "search", "search", "cpu_s"),
             )
         ]
         rows.append(
             (
                 model, _number(pair[0]), _number(pair[1]), _ratio(pair[1], pair[0]),
                 _number(memory[0], 0), _number(memory[1], 0),
-                _number(found.get(model, "ours", "propose", "all_cpu_s")),
+                _number(figures.get(model, "ours", "propose", "all_cpu_s")),
                 _number(each[0]), _number(each[1]),
             )
         )  # fmt: skip
@@ -156,10 +156,11 @@ def _hybrid(found: _Figures) -> str:
 
 def report(rows: Sequence[Figures]) -> str:
     """The tables, and what failed."""
-    found = _Figures(rows)
+    figures = _Figures(rows)
     parts = [
-        "Build\n", _builds(found), "\nStages, CPU s\n", _stages(found),
-        "\n`mmse` and `accurate`, without evaluation\n", _slow(found), "\nHybrid\n", _hybrid(found),
+        "Build\n", _builds(figures), "\nStages, CPU s\n", _stages(figures),
+        "\n`mmse` and `accurate`, without evaluation\n", _slow(figures),
+        "\nHybrid\n", _hybrid(figures),
     ]  # fmt: skip
     parts.extend(
         f"\n{row['who']} {row['what']} {row['model']}: {row['failed']}"

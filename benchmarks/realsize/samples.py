@@ -56,12 +56,12 @@ def photographs(images: Path, size: int, count: int) -> list[np.ndarray]:
     turns = [paths[i] for i in range(longest) for paths in folders if i < len(paths)]
     if len(turns) < count:
         raise ValueError(f"there are {len(turns)} photographs, {count} are asked for")
-    found = []
+    pictures = []
     for path in turns[:count]:
         with Image.open(path) as image:
             shown = image.convert("RGB").resize((size, size), Image.Resampling.BILINEAR)
-        found.append(np.ascontiguousarray(np.asarray(shown).transpose(2, 0, 1)[None]))
-    return found
+        pictures.append(np.ascontiguousarray(np.asarray(shown).transpose(2, 0, 1)[None]))
+    return pictures
 
 
 def prepared(zoo: Path, name: str, folder: Path, counts: Sequence[int]) -> Path:

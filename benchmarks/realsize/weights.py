@@ -101,8 +101,8 @@ class _Filler:
             self._step(node)
 
     def _step(self, node: onnx.NodeProto) -> None:
-        found = self.nodes.run(node, self.values | self.stored)
-        self.values |= found
+        results = self.nodes.run(node, self.values | self.stored)
+        self.values |= results
         for name in set(node.input):
             self.uses[name] -= list(node.input).count(name)
             if not self.uses[name] and name not in self.stored:
@@ -129,8 +129,8 @@ class _Filler:
         bias = node.input[2] if len(node.input) > 2 and node.input[2] else None
         if bias is not None:
             self._put(bias, np.zeros(self.stored[bias].shape))
-        (found,) = self.nodes.run(node, self.values | self.stored).values()
-        seen = np.moveaxis(found, 1 if node.op_type.startswith("Conv") else -1, 0)
+        (result,) = self.nodes.run(node, self.values | self.stored).values()
+        seen = np.moveaxis(result, 1 if node.op_type.startswith("Conv") else -1, 0)
         seen = seen.reshape(len(seen), -1).astype(np.float64)
         spread = np.maximum(seen.std(axis=1), 0.05 * seen.std() + 1e-12)
         # three significant digits: other kernels give the same weights
@@ -182,12 +182,12 @@ class _Filler:
         room = [size - need + 1 for size, need in zip(data.shape[2:], reach, strict=True)]
         if min(room) < 1:
             return None
-        found = []
+        patches = []
         for _ in range(_PATCHES):
             y, x = (int(self.random.integers(size)) for size in room)
             patch = data[0, :, y : y + reach[0] : dilation, x : x + reach[1] : dilation]
-            found.append(patch.reshape(-1))
-        return np.stack(found)
+            patches.append(patch.reshape(-1))
+        return np.stack(patches)
 
     @staticmethod
     def _channels(node: onnx.NodeProto) -> int:
@@ -246,10 +246,10 @@ def filled(
         for name, array in filler.stored.items()
         if name in used
     )
-    found = [filler.values[output.name] for output in graph.output]
-    if not all(np.isfinite(values).all() for values in found):
+    outputs = [filler.values[output.name] for output in graph.output]
+    if not all(np.isfinite(values).all() for values in outputs):
         raise ValueError("an output is not finite")
-    if all(values.std() == 0 for values in found):
+    if all(values.std() == 0 for values in outputs):
         raise ValueError("every output is the same everywhere")
     onnx.checker.check_model(model)
     return model

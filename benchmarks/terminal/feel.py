@@ -89,16 +89,16 @@ class Bench:
 
     def ready(self, run: Any, *texts: str, timeout: float = 60) -> float:
         """Milliseconds from the start of the program until the texts are on the screen."""
-        found = run.wait_ready([re.compile(text) for text in texts], 0.3, timeout)
-        return _number(found["ready_ms"], texts, run)
+        painted = run.wait_ready([re.compile(text) for text in texts], 0.3, timeout)
+        return _number(painted["ready_ms"], texts, run)
 
     def until(self, run: Any, text: str, since: float, timeout: float = 60) -> float:
         """Milliseconds from ``since`` until a text is on the screen."""
-        wanted = [re.compile(text)]
+        patterns = [re.compile(text)]
         end = time.perf_counter() + timeout
         while time.perf_counter() < end:
             run.pump(0.05)
-            for at, _, ready in run.parse(wanted):
+            for at, _, ready in run.parse(patterns):
                 if ready:
                     return (at - since) * 1000
         return _number(None, (text,), run)
@@ -212,8 +212,8 @@ def graphs(bench: Bench) -> None:
     """From Enter in the picker, with a warm worker, until the graph is on the screen."""
     allowed = 500.0
     if "startup" in bench.results:
-        found = bench.results["startup"]
-        allowed += max(0.0, found["full"] - found["lazy"])
+        starts = bench.results["startup"]
+        allowed += max(0.0, starts["full"] - starts["lazy"])
     small = residual_model(20, bench.home / "small.onnx")
     bench.results["graphs"] = {}
     for nodes in (100, 1000, 10_000):
@@ -332,11 +332,11 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only", default=",".join(PARTS))
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    bench = Bench(given.tools, given.repeats)
+    options = parser.parse_args()
+    bench = Bench(options.tools, options.repeats)
     load = os.getloadavg()[0]
     try:
-        for name in given.only.split(","):
+        for name in options.only.split(","):
             PARTS[name](bench)
     finally:
         shutil.rmtree(bench.home, ignore_errors=True)
@@ -345,9 +345,9 @@ def main() -> int:
         print(f"  {what:<30} {ours:<28} {goal:<26} {met}")
     for what, text in PEERS.items():
         print(f"  peers, {what}: {text}")
-    if given.json:
+    if options.json:
         data = {"load": load, "repeats": bench.repeats, **bench.results}
-        given.json.write_text(json.dumps(data, indent=1) + "\n")
+        options.json.write_text(json.dumps(data, indent=1) + "\n")
     return 1 if any(met == "NOT MET" for *_, met in bench.rows) else 0
 
 

@@ -20,11 +20,11 @@ def residual_model(nodes: int, path: Path) -> Path:
         numpy_helper.from_array(weight, "weight"),
         numpy_helper.from_array(np.zeros(WIDTH, np.float32), "bias"),
     ]
-    made, last = [], "input"
+    all_nodes, last = [], "input"
     for block in range(nodes // BLOCK):
         name = f"/stage{block // 20}/block{block % 20}"
         first, second = f"{name}/first", f"{name}/second"
-        made += [
+        all_nodes += [
             helper.make_node("MatMul", [last, "weight"], [f"{first}_m"], f"{first}/MatMul"),
             helper.make_node("Add", [f"{first}_m", "bias"], [f"{first}_a"], f"{first}/Add"),
             helper.make_node("Relu", [f"{first}_a"], [f"{name}/relu_r"], f"{name}/Relu"),
@@ -35,7 +35,7 @@ def residual_model(nodes: int, path: Path) -> Path:
         ]
         last = f"{name}/out"
     graph = helper.make_graph(
-        made,
+        all_nodes,
         "residual",
         [helper.make_tensor_value_info("input", TensorProto.FLOAT, [1, WIDTH])],
         [helper.make_tensor_value_info(last, TensorProto.FLOAT, [1, WIDTH])],

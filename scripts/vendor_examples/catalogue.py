@@ -39,23 +39,23 @@ class Example:
         repository: its short name.
         script: path in the repository; it runs in its own folder.
         arguments: of its command line, as its README says.
-        made: file that it downloads, relative to its folder -> what makes the stand-in.
+        stand_ins: file that it downloads, relative to its folder -> what makes the stand-in.
         generation: the toolkit that it is for.
     """
 
     repository: str
     script: str
     arguments: tuple[str, ...] = ()
-    made: Mapping[str, Maker] = field(default_factory=dict)
+    stand_ins: Mapping[str, Maker] = field(default_factory=dict)
     generation: int = 2
 
 
-def _two(script: str, *arguments: str, **made: Maker) -> Example:
-    return Example("toolkit2", f"rknn-toolkit2/examples/{script}", arguments, _files(made))
+def _two(script: str, *arguments: str, **files: Maker) -> Example:
+    return Example("toolkit2", f"rknn-toolkit2/examples/{script}", arguments, _files(files))
 
 
-def _one(script: str, *arguments: str, **made: Maker) -> Example:
-    return Example("toolkit1", f"examples/{script}", arguments, _files(made), 1)
+def _one(script: str, *arguments: str, **files: Maker) -> Example:
+    return Example("toolkit1", f"examples/{script}", arguments, _files(files), 1)
 
 
 def _zoo(folder: str, model: str, maker: Maker, *, script: str = "convert.py") -> Example:
@@ -66,8 +66,8 @@ def _zoo(folder: str, model: str, maker: Maker, *, script: str = "convert.py") -
     return Example("zoo", f"examples/{inner}/{script}", (place, "rk3588"), {place: maker})
 
 
-def _files(made: Mapping[str, Maker]) -> dict[str, Maker]:
-    return {name.replace("__", "/").replace("_DOT_", "."): maker for name, maker in made.items()}
+def _files(files: Mapping[str, Maker]) -> dict[str, Maker]:
+    return {name.replace("__", "/").replace("_DOT_", "."): maker for name, maker in files.items()}
 
 
 _MOBILENET = {
@@ -93,13 +93,13 @@ _DEEPLAB = tensorflow_graph("sub_7", [1, 513, 513, 3], {"ResizeBilinear_2": [1, 
 
 def _heads(first: int, *sizes: int, scores: int = 80, sums: bool = True) -> dict[str, list[int]]:
     """Heads of YOLOv6 and later as the model zoo exports them: boxes, scores, sum of scores."""
-    found: dict[str, list[int]] = {}
+    outputs: dict[str, list[int]] = {}
     for size in sizes:
-        found[f"box{size}"] = [1, first, size, size]
-        found[f"score{size}"] = [1, scores, size, size]
+        outputs[f"box{size}"] = [1, first, size, size]
+        outputs[f"score{size}"] = [1, scores, size, size]
         if sums:
-            found[f"sum{size}"] = [1, 1, size, size]
-    return found
+            outputs[f"sum{size}"] = [1, 1, size, size]
+    return outputs
 
 
 def _caffe2(script: str) -> Example:

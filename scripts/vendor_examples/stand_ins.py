@@ -163,12 +163,12 @@ def caffe_weights(prototxt: str) -> Maker:
         from engine.frontends.caffe import weights as stored
         from engine.recipe import Recipe
 
-        found: dict[str, list[np.ndarray]] = {}
+        blobs: dict[str, list[np.ndarray]] = {}
         ask = stored.RandomBlobs.blob
 
         def recorded(self: Any, spec: Any, index: int, *rest: Any) -> np.ndarray:
             array = ask(self, spec, index, *rest)
-            kept = found.setdefault(spec.name, [])
+            kept = blobs.setdefault(spec.name, [])
             while len(kept) <= index:
                 kept.append(np.zeros(0, np.float32))
             kept[index] = array
@@ -181,7 +181,7 @@ def caffe_weights(prototxt: str) -> Maker:
             load_source(recipe, load, NullReporter())
         finally:
             stored.RandomBlobs.blob = ask  # type: ignore[method-assign]
-        path.write_bytes(b"".join(_field(100, _layer(n, b)) for n, b in found.items()))
+        path.write_bytes(b"".join(_field(100, _layer(n, b)) for n, b in blobs.items()))
 
     return make
 
@@ -259,18 +259,18 @@ def tensorflow_graph(
             if fake_quant:
                 y = tf.quantization.fake_quant_with_min_max_vars(y, 0.0, 6.0)
             mean = tf.reduce_mean(y, [1, 2])
-            for output, wanted in outputs.items():
-                if len(wanted) == 4 and wanted[1] > 1 and wanted[2] > 1:
+            for output, sizes in outputs.items():
+                if len(sizes) == 4 and sizes[1] > 1 and sizes[2] > 1:
                     weights = tf.constant(
-                        rng.standard_normal((1, 1, 8, wanted[3])).astype(np.float32)
+                        rng.standard_normal((1, 1, 8, sizes[3])).astype(np.float32)
                     )
                     maps = tf.nn.conv2d(y, weights, 1, "SAME")
                     scope, _, op = output.rpartition("/")
                     del scope, op
-                    v1.image.resize_bilinear(maps, wanted[1:3], align_corners=True, name=output)
+                    v1.image.resize_bilinear(maps, sizes[1:3], align_corners=True, name=output)
                     continue
-                weights = tf.constant(rng.standard_normal((8, prod(wanted[1:]))).astype(np.float32))
-                tf.reshape(tf.matmul(mean, weights), [wanted[0], *wanted[1:]], name=output)
+                weights = tf.constant(rng.standard_normal((8, prod(sizes[1:]))).astype(np.float32))
+                tf.reshape(tf.matmul(mean, weights), [sizes[0], *sizes[1:]], name=output)
             path.write_bytes(graph.as_graph_def().SerializeToString())
 
     return make
