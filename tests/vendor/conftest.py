@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.services.state import WORKER_STATE
 from tests.vendor.nets import Net, load_net
 from tests.vendor.toolkit import Toolkit
 
@@ -16,6 +17,13 @@ from tests.vendor.toolkit import Toolkit
 def vendor_python(vendor_folder: Path) -> Path:
     """The interpreter of the toolkit's environment."""
     return vendor_folder / "bin" / "python"
+
+
+@pytest.fixture
+def vendor_home(vendor_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toolkit of the tests, in a home that is empty."""
+    monkeypatch.setenv("RKNNTUI_VENDOR", str(vendor_python.parents[1]))
+    WORKER_STATE.clear()
 
 
 @pytest.fixture(scope="session")

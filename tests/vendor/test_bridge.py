@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from engine.base.errors import CompilerError, EngineError, JobCancelledError
 from engine.base.events import CallbackReporter, Event, LogLine, Reporter
@@ -29,6 +28,7 @@ from engine.toolkit.toolkit import RemoteRKNN, Toolkit
 from engine.wire.vendor import ToolkitEnvironment
 from tests.base.confine.scene import require_walls
 from tests.toolkit.bridge.test_faults import small_disk
+from tests.vendor.models import save_model
 
 pytestmark = [pytest.mark.vendor, pytest.mark.long]
 
@@ -46,23 +46,17 @@ def source(tmp_path: Path) -> Path:
     """Two convolutions with a ReLU between, and one calibration sample beside them."""
     rng = np.random.default_rng(0)
     shapes = {"w0": (8, 3, 3, 3), "w1": (8, 8, 3, 3)}
-    weights = [
-        numpy_helper.from_array((rng.standard_normal(shape) * 0.2).astype(np.float32), name)
+    weights = {
+        name: (rng.standard_normal(shape) * 0.2).astype(np.float32)
         for name, shape in shapes.items()
-    ]
+    }
     nodes = [
         helper.make_node("Conv", ["x", "w0"], ["a"], name="first", pads=[1] * 4),
         helper.make_node("Relu", ["a"], ["b"], name="relu"),
         helper.make_node("Conv", ["b", "w1"], ["y"], name="second", pads=[1] * 4),
     ]
-    ends = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-        for name, shape in (("x", SHAPE), ("y", (1, 8, 16, 16)))
-    ]
-    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], weights)
-    opset = [helper.make_opsetid("", 13)]
     path = tmp_path / "a net's $(touch x).onnx"
-    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    save_model(path, nodes, {"x": SHAPE}, {"y": (1, 8, 16, 16)}, weights, 13)
     np.save(tmp_path / "sample.npy", rng.standard_normal(SHAPE).astype(np.float32))
     (tmp_path / "dataset.txt").write_text("sample.npy\n")
     return path
@@ -265,13 +259,8 @@ def test_a_custom_operator_of_a_file(environment: ToolkitEnvironment, tmp_path: 
     """[RKNN-T2 2.3.0, 2.16]"""
     file = tmp_path / "numpy.py"  # a name that is taken
     file.write_text(OPERATOR)
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in "xy"]
-    graph = helper.make_graph(
-        [helper.make_node("cstDouble", ["x"], ["y"], name="own")], "net", ends[:1], ends[1:]
-    )
-    opset = [helper.make_opsetid("", 13)]
-    model = tmp_path / "custom.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), model)
+    node = helper.make_node("cstDouble", ["x"], ["y"], name="own")
+    model = save_model(tmp_path / "custom.onnx", [node], {"x": SHAPE}, {"y": SHAPE}, {}, 13)
     with opened(environment, tmp_path) as toolkit:
         rknn = toolkit.rknn()
         rknn.call("config", target_platform="rk3588")

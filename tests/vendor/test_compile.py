@@ -16,21 +16,17 @@ from engine.base.events import Event, LogLine, StageFinished
 from engine.base.files import sha256_of
 from engine.container.vendor import inspect_vendor
 from engine.services.compile import compile as compile_service
-from engine.services.state import WORKER_STATE
 from engine.wire.compile import Compiled, CompiledModels, CompileParams
 from rknntui.demo import demo_recipe
 from tests.vendor.toolkit import Toolkit
 
-pytestmark = [pytest.mark.long, pytest.mark.vendor]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.vendor,
+    pytest.mark.usefixtures("vendor_home"),
+]
 
 _ENDS = ("InputOperator", "OutputOperator")
-
-
-@pytest.fixture(autouse=True)
-def environment(vendor_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The toolkit of the tests, in a home that is empty."""
-    monkeypatch.setenv("RKNNTUI_VENDOR", str(vendor_python.parents[1]))
-    WORKER_STATE.clear()
 
 
 class Watched:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from engine.graph.execute import Session, as_compiled, float16_layers
 from engine.graph.execute.float16_layers import gelus, half_precision
@@ -16,6 +16,7 @@ from engine.graph.ir import Graph
 from engine.toolkit.compile.compiler import CompilerRequest, CompilerRun
 from engine.toolkit.environments import find
 from engine.toolkit.toolkit import Toolkit
+from tests.vendor.models import onnx_model
 
 SHAPE = (1, 8, 16, 32)
 _RNG = np.random.default_rng(0)
@@ -32,12 +33,11 @@ class Net:
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
-        self.stored: list[onnx.TensorProto] = []
+        self.stored: dict[str, np.ndarray] = {}
 
     def constant(self, array: np.ndarray | float) -> str:
         name = f"c{len(self.stored)}"
-        values = np.asarray(array, None if isinstance(array, np.ndarray) else np.float32)
-        self.stored.append(numpy_helper.from_array(values, name))
+        self.stored[name] = np.asarray(array, None if isinstance(array, np.ndarray) else np.float32)
         return name
 
     def op(self, op: str, *inputs: str | np.ndarray | float, **attributes: object) -> str:
@@ -56,16 +56,8 @@ class Net:
         assert out == f"t{len(self.nodes) - 1}"
         read = {name for node in self.nodes for name in node.input}
         shapes = {"x": SHAPE, "m": MASK.shape}
-        inputs = [
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-            for name, shape in shapes.items()
-            if name in read
-        ]
-        outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
-        graph = helper.make_graph(self.nodes, "halves", inputs, outputs, self.stored)
-        opset = [helper.make_opsetid("", 19)]
-        model = helper.make_model(graph, opset_imports=opset, ir_version=8)
-        return onnx.shape_inference.infer_shapes(model)
+        inputs = {name: shape for name, shape in shapes.items() if name in read}
+        return onnx_model(self.nodes, inputs, {"y": None}, self.stored, 19)
 
 
 def softmax_of_a_sum(net: Net) -> str:

@@ -11,44 +11,34 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from engine.base.events import NullReporter
 from engine.container.vendor import inspect_vendor
 from engine.services.compile import compile as compile_service
-from engine.services.state import WORKER_STATE
 from engine.services.vendor_files import vendor_graph
 from engine.wire.compile import Compiled, CompileParams
 from tests.cost.asked.maker import Maker
 from tests.cost.test_crashes import attention
+from tests.vendor.models import dataset, save_model
 
-pytestmark = [pytest.mark.long, pytest.mark.vendor]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.vendor,
+    pytest.mark.usefixtures("vendor_home"),
+]
 
 CHIPS = ("rk3566", "rk3588", "rv1106")
-
-
-@pytest.fixture(autouse=True)
-def environment(vendor_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The toolkit of the tests, in a home that is empty."""
-    monkeypatch.setenv("RKNNTUI_VENDOR", str(vendor_python.parents[1]))
-    WORKER_STATE.clear()
 
 
 def samples(model: Path, folder: Path) -> Path:
     """A dataset of eight samples of noise for a model's inputs."""
     rng = np.random.default_rng(0)
-    graph = onnx.load(model).graph
-    lines = []
-    for at in range(8):
-        names = []
-        for place, value in enumerate(graph.input):
-            shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
-            names.append(folder / f"{at}_{place}.npy")
-            np.save(names[-1], rng.standard_normal(shape).astype(np.float32))
-        lines.append(" ".join(map(str, names)))
-    path = folder / "dataset.txt"
-    path.write_text("\n".join(lines), encoding="utf-8")
-    return path
+    shapes = [
+        [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in onnx.load(model).graph.input
+    ]
+    return dataset(folder, [[rng.standard_normal(shape) for shape in shapes] for _ in range(8)])
 
 
 def compiled(
@@ -216,19 +206,10 @@ def patches(path: Path, kernel: int, stride: int, size: int) -> Path:
     """What a ViT begins with."""
     rng = np.random.default_rng(0)
     weight = (rng.standard_normal((16, 3, kernel, kernel)) * 0.1).astype(np.float32)
-    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], strides=[stride] * 2)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], strides=[stride] * 2)
     side = (size - kernel) // stride + 1
-    graph = onnx.helper.make_graph(
-        [node],
-        "g",
-        [onnx.helper.make_tensor_value_info("x", 1, [1, 3, size, size])],
-        [onnx.helper.make_tensor_value_info("y", 1, [1, 16, side, side])],
-        [onnx.numpy_helper.from_array(weight, "w")],
-    )
-    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
-    made.ir_version = 8
-    onnx.save(made, path)
-    return path
+    ends = {"x": [1, 3, size, size]}, {"y": [1, 16, side, side]}
+    return save_model(path, [node], *ends, {"w": weight})
 
 
 @pytest.mark.parametrize(("kernel", "stride", "size"), [(16, 16, 64), (14, 14, 72), (32, 32, 64)])
@@ -247,31 +228,15 @@ def one_node(path: Path, weight: tuple[int, ...], shape: tuple[int, ...], **more
     """A model of one convolution with random weights."""
     rng = np.random.default_rng(0)
     array = (rng.standard_normal(weight) * 0.1).astype(np.float32)
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Conv", ["x", "w"], ["y"], name="odd layer", **more)],
-        "g",
-        [onnx.helper.make_tensor_value_info("x", 1, list(shape))],
-        [onnx.helper.make_tensor_value_info("y", 1, None)],
-        [onnx.numpy_helper.from_array(array, "w")],
-    )
-    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
-    made.ir_version = 8
-    onnx.save(onnx.shape_inference.infer_shapes(made), path)
-    return path
+    node = helper.make_node("Conv", ["x", "w"], ["y"], name="odd layer", **more)
+    return save_model(path, [node], {"x": shape}, {"y": None}, {"w": array})
 
 
 def test_a_layer_normalization_has_its_defaults_written(tmp_path: Path) -> None:
-    ports = [onnx.helper.make_tensor_value_info(name, 1, [1, 16, 32]) for name in "xy"]
-    constants = [
-        onnx.numpy_helper.from_array(np.full(32, value, np.float32), name)
-        for name, value in (("scale", 2.0), ("bias", 0.5))
-    ]
-    node = onnx.helper.make_node("LayerNormalization", ["x", "scale", "bias"], ["y"])
-    graph = onnx.helper.make_graph([node], "g", ports[:1], ports[1:], constants)
-    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
-    made.ir_version = 8
-    path = tmp_path / "norm.onnx"
-    onnx.save(made, path)
+    constants = {"scale": np.full(32, 2, np.float32), "bias": np.full(32, 0.5, np.float32)}
+    node = helper.make_node("LayerNormalization", ["x", "scale", "bias"], ["y"])
+    shape = [1, 16, 32]
+    path = save_model(tmp_path / "norm.onnx", [node], {"x": shape}, {"y": shape}, constants)
     (one,) = compiled(path, tmp_path, do_quantization=False)
     assert one.problem == ""
     assert one.outputs[0].cosine > 0.9999
@@ -316,11 +281,7 @@ def test_states_that_are_outputs_are_kept(tmp_path: Path) -> None:
     """An LSTM whose h and c are outputs, as of silero-vad: KeyError before."""
     rng = np.random.default_rng(1)
     arrays = {"w": (1, 64, 12), "r": (1, 64, 16), "b": (1, 128)}
-    stored = [
-        numpy_helper.from_array(rng.normal(0, 0.3, shape).astype(np.float32), name)
-        for name, shape in arrays.items()
-    ]
-    axis = numpy_helper.from_array(np.array([1], np.int64), "axis")
+    stored = {n: rng.normal(0, 0.3, shape).astype(np.float32) for n, shape in arrays.items()}
     nodes = [
         helper.make_node(
             "LSTM", ["x", "w", "r", "b", "", "h", "c"], ["s", "hn", "cn"], "lstm", hidden_size=16
@@ -328,27 +289,11 @@ def test_states_that_are_outputs_are_kept(tmp_path: Path) -> None:
         helper.make_node("Squeeze", ["s", "axis"], ["q"], "q"),
         helper.make_node("Sigmoid", ["q"], ["y"], "y"),
     ]
-    shapes = {
-        "x": [4, 1, 12],
-        "h": [1, 1, 16],
-        "c": [1, 1, 16],
-        "y": [4, 1, 16],
-        "hn": [1, 1, 16],
-        "cn": [1, 1, 16],
-    }
-    ports = {
-        name: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-        for name, shape in shapes.items()
-    }
-    graph = helper.make_graph(
-        nodes,
-        "voice",
-        [ports[n] for n in ("x", "h", "c")],
-        [ports[n] for n in ("y", "hn", "cn")],
-        [*stored, axis],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, tmp_path / "voice.onnx")
+    state = [1, 1, 16]
+    inputs = {"x": [4, 1, 12], "h": state, "c": state}
+    outputs = {"y": [4, 1, 16], "hn": state, "cn": state}
+    constants = {**stored, "axis": np.array([1], np.int64)}
+    save_model(tmp_path / "voice.onnx", nodes, inputs, outputs, constants)
     (one,) = compiled(tmp_path / "voice.onnx", tmp_path)
     assert one.problem == ""
     assert "compiled-another-way" not in {each.code for each in one.findings}

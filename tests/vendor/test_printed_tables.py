@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from engine.cost.cycles import all_cycles
 from engine.cost.lowering import lower, read_graph
 from engine.cost.printed import PrintedLayer, parse_printed
 from engine.facts.npu import NpuDtype, npu_profile
 from engine.frontends.load import find_source, load_source
+from tests.vendor.models import save_model
 
 pytestmark = [pytest.mark.vendor, pytest.mark.long]
 
@@ -28,7 +29,7 @@ class RandomNet:
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
         self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[onnx.TensorProto] = []
+        self.weights: dict[str, np.ndarray] = {}
         self.channels: dict[str, int] = {}
 
     def make(self, path: Path) -> None:
@@ -40,19 +41,8 @@ class RandomNet:
             last = self.grow(last)
             if self.random.random() < 0.3:
                 kept.append(last)
-        graph = helper.make_graph(
-            self.nodes,
-            "random",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, side, side])],
-            [
-                helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
-                for name in dict.fromkeys([*kept, last])
-            ],
-            self.weights,
-        )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
-        model.ir_version = 8
-        onnx.save(onnx.shape_inference.infer_shapes(model), path)
+        outputs = dict.fromkeys([*kept, last])
+        save_model(path, self.nodes, {"x": [1, 3, side, side]}, outputs, self.weights, 13)
 
     def grow(self, last: str) -> str:
         """One more part behind a tensor."""
@@ -83,12 +73,8 @@ class RandomNet:
         side = int(self.random.choice([1, 3, 5])) if group == 1 else 3
         shape = (out, channels // group, side, side)
         weight, bias = f"w{len(self.weights)}", f"b{len(self.weights)}"
-        self.weights += [
-            numpy_helper.from_array(
-                (self.random.standard_normal(shape) * 0.1).astype(np.float32), weight
-            ),
-            numpy_helper.from_array(np.zeros(out, np.float32), bias),
-        ]
+        self.weights[weight] = (self.random.standard_normal(shape) * 0.1).astype(np.float32)
+        self.weights[bias] = np.zeros(out, np.float32)
         made = self.node(
             "Conv",
             [data, weight, bias],

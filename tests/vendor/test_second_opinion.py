@@ -8,27 +8,24 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from engine.container.vendor import inspect_vendor
 from engine.services.compile import compile as compile_service
-from engine.services.state import WORKER_STATE
 from engine.toolkit.compile.compiler import CompilerRequest, CompilerRun
 from engine.wire.compile import OWN_SAMPLES, CompiledModels, CompileParams
 from rknntui.demo import demo_recipe
+from tests.vendor.models import dataset, save_model
 from tests.vendor.test_compile import Watched
 
-pytestmark = [pytest.mark.long, pytest.mark.vendor]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.vendor,
+    pytest.mark.usefixtures("vendor_home"),
+]
 
 SETS = [[[1, 3, 192, 192]], [[1, 3, 256, 256]], [[1, 3, 224, 224]]]
 """The three sizes of the vendor's example of dynamic_input."""
-
-
-@pytest.fixture(autouse=True)
-def environment(vendor_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The toolkit of the tests, in a home that is empty."""
-    monkeypatch.setenv("RKNNTUI_VENDOR", str(vendor_python.parents[1]))
-    WORKER_STATE.clear()
 
 
 def compiled(path: Path, recipe: dict[str, Any], **more: Any) -> CompiledModels:
@@ -121,20 +118,10 @@ def test_attention_has_our_numbers_as_compiled(tmp_path: Path) -> None:
         helper.make_node("Reshape", ["o", "picture"], ["y"], "y"),
     ]
     shape = [1, 64, 10, 10]
-    graph = helper.make_graph(
-        nodes,
-        "attention",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
-        [numpy_helper.from_array(array, name) for name, array in stored.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, tmp_path / "net.onnx")
-    names = [tmp_path / f"{at}.npy" for at in range(4)]
-    for name in names:
-        np.save(name, rng.normal(size=shape).astype(np.float32))
-    (tmp_path / "dataset.txt").write_text("".join(f"{name}\n" for name in names), "utf-8")
-    recipe = {"model": str(tmp_path / "net.onnx"), "dataset": str(tmp_path / "dataset.txt")}
+    recipe = {
+        "model": str(save_model(tmp_path / "net.onnx", nodes, {"x": shape}, {"y": shape}, stored)),
+        "dataset": str(dataset(tmp_path, [[rng.normal(size=shape)] for _ in range(4)])),
+    }
     for level, share in ((2, 0.97), (3, 0.97)):
         out = tmp_path / f"{level}.rknn"
         asked = {**recipe, "optimization_level": level}
@@ -167,20 +154,10 @@ def test_an_activation_has_our_numbers_as_compiled(op: str, writer: str, tmp_pat
     if writer == "product":
         nodes.append(helper.make_node("Mul", ["y", "y"], ["m"], "m"))
     nodes.append(helper.make_node(op, [nodes[-1].output[0]], ["z"], "z"))
-    graph = helper.make_graph(
-        nodes,
-        "table",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(each.astype(np.float32), key) for key, each in stored.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    onnx.save(onnx.shape_inference.infer_shapes(model), tmp_path / "net.onnx")
-    names = [tmp_path / f"{at}.npy" for at in range(4)]
-    for name in names:
-        np.save(name, rng.normal(size=shape).astype(np.float32))
-    (tmp_path / "dataset.txt").write_text("".join(f"{name}\n" for name in names), "utf-8")
-    recipe = {"model": str(tmp_path / "net.onnx"), "dataset": str(tmp_path / "dataset.txt")}
+    constants = {name: array.astype(np.float32) for name, array in stored.items()}
+    model = save_model(tmp_path / "net.onnx", nodes, {"x": shape}, {"z": None}, constants, 13)
+    samples = dataset(tmp_path, [[rng.normal(size=shape)] for _ in range(4)])
+    recipe = {"model": str(model), "dataset": str(samples)}
     (one,) = compiled(tmp_path / "net.rknn", recipe, chips=("rk3588",), samples=2).chips
     assert one.problem == ""
     (row,) = one.outputs
@@ -191,12 +168,10 @@ def mobile(path: Path, *, head: str) -> Path:
     """A MobileNet of five strides and its mean, for any size; or a detector's head."""
     rng = np.random.default_rng(0)
     nodes: list[onnx.NodeProto] = []
-    stored = [
-        numpy_helper.from_array(np.array(x, np.float32), n) for n, x in (("lo", 0), ("hi", 6))
-    ]
+    stored = {"lo": np.float32(0), "hi": np.float32(6)}
 
     def constant(name: str, array: np.ndarray) -> str:
-        stored.append(numpy_helper.from_array(array, name))
+        stored[name] = array
         return name
 
     def conv(source: str, cin: int, cout: int, kernel: int, stride: int, group: int) -> str:
@@ -224,27 +199,14 @@ def mobile(path: Path, *, head: str) -> Path:
         rows = constant("rows", np.array([1, 64, -1], np.int64))
         nodes.append(helper.make_node("Reshape", [value, rows], ["y"], "rows"))
         shape = [1, 64, "places"]
-    graph = helper.make_graph(
-        nodes,
-        "mobile",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, "high", "wide"])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
-        stored,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    onnx.save(model, path)
-    return path
+    return save_model(path, nodes, {"x": [1, 3, "high", "wide"]}, {"y": shape}, stored, 13)
 
 
 def of_many_sizes(folder: Path, head: str) -> dict[str, Any]:
     rng = np.random.default_rng(1)
-    names = [folder / f"{at}.npy" for at in range(4)]
-    for name in names:
-        np.save(name, rng.normal(size=(1, 3, 192, 192)).astype(np.float32))
-    dataset = folder / "dataset.txt"
-    dataset.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+    samples = dataset(folder, [[rng.normal(size=(1, 3, 192, 192))] for _ in range(4)])
     model = mobile(folder / "net.onnx", head=head)
-    return {"model": str(model), "dataset": str(dataset), "dynamic_input": SETS}
+    return {"model": str(model), "dataset": str(samples), "dynamic_input": SETS}
 
 
 @pytest.mark.parametrize("level", [2, 3])
@@ -311,16 +273,8 @@ def _far_scales(path: Path, span: int) -> Path:
         helper.make_node("Conv", ["x", "w", "b"], ["sum"], pads=[1, 1, 1, 1]),
         helper.make_node("Clip", ["sum", "low", "high"], ["y"]),
     ]
-    ends = [
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, count, 16, 16])]
-        for name, count in (("x", 16), ("y", 10))
-    ]
-    constants = [numpy_helper.from_array(array, name) for name, array in stored.items()]
-    graph = helper.make_graph(nodes, "far", *ends, constants)
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
-    )
-    return path
+    ends = {"x": [1, 16, 16, 16]}, {"y": [1, 10, 16, 16]}
+    return save_model(path, nodes, *ends, stored)
 
 
 @pytest.mark.parametrize(("chip", "span"), [("rk3566", 1 << 10), ("rv1106", 1 << 14)])
@@ -329,11 +283,9 @@ def test_scales_farther_apart_than_the_chip_has_them_are_equal(
 ) -> None:
     """The compiler rounds such weights anew without a word; so does the file."""
     rng = np.random.default_rng(1)
-    np.save(tmp_path / "x.npy", rng.random((1, 16, 16, 16)).astype(np.float32))
-    (tmp_path / "dataset.txt").write_text("x.npy\n", encoding="utf-8")
     recipe = {
         "model": str(_far_scales(tmp_path / "far.onnx", span)),
-        "dataset": str(tmp_path / "dataset.txt"),
+        "dataset": str(dataset(tmp_path, [[rng.random((1, 16, 16, 16))]])),
     }
     (one,) = compiled(tmp_path / "far.rknn", recipe, chips=(chip,)).chips
     (row,) = one.outputs
@@ -356,18 +308,11 @@ def test_a_gelu_is_one_layer_of_the_npu_and_equal(level: int, tmp_path: Path) ->
         helper.make_node("Gelu", ["c"], ["g"]),
         helper.make_node("Conv", ["g", "w", "b"], ["y"], pads=[1, 1, 1, 1]),
     ]
-    ends = [
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16, 16, 16])] for name in "xy"
-    ]
-    constants = [numpy_helper.from_array(array, name) for name, array in stored.items()]
-    graph = helper.make_graph(nodes, "gelu", *ends, constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-    onnx.save(model, tmp_path / "gelu.onnx")
-    np.save(tmp_path / "x.npy", rng.random((1, 16, 16, 16)).astype(np.float32))
-    (tmp_path / "dataset.txt").write_text("x.npy\n", encoding="utf-8")
+    shape = (1, 16, 16, 16)
+    path = tmp_path / "gelu.onnx"
     recipe = {
-        "model": str(tmp_path / "gelu.onnx"),
-        "dataset": str(tmp_path / "dataset.txt"),
+        "model": str(save_model(path, nodes, {"x": shape}, {"y": shape}, stored, 20)),
+        "dataset": str(dataset(tmp_path, [[rng.random(shape)]])),
         "optimization_level": level,
     }
     (one,) = compiled(tmp_path / "gelu.rknn", recipe, chips=("rk3588",)).chips

@@ -7,23 +7,24 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from engine.frontends.onnx import load_onnx
 from engine.graph.execute.runtime import ort
 from engine.graph.ir import Graph
 from engine.graph.layers import Layer, LayerMap, StoredTensor
 from engine.toolkit.compile.model import generation_1_onnx, op_targets, toolkit_onnx
+from tests.vendor.models import onnx_model, save_model
 
 
 def net(tmp_path: Path, *, padded: bool = False) -> Graph:
     """A picture (1, 6, 5, 3), which a Transpose makes NCHW for a convolution."""
     weights = np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)
-    initializers = [numpy_helper.from_array(weights, "w")]
+    constants = {"w": weights}
     nodes = []
     last = "x"
     if padded:
-        initializers.append(numpy_helper.from_array(np.array([0, 1, 1, 0] * 2, np.int64), "pads"))
+        constants["pads"] = np.array([0, 1, 1, 0] * 2, np.int64)
         nodes.append(helper.make_node("Pad", [last, "pads"], ["padded"], name="pad"))
         last = "padded"
     nodes += [
@@ -31,17 +32,7 @@ def net(tmp_path: Path, *, padded: bool = False) -> Graph:
         helper.make_node("Conv", ["t", "w"], ["c"], name="conv", kernel_shape=[3, 3]),
         helper.make_node("Relu", ["c"], ["y"], name="relu"),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 6, 5, 3])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        initializers,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
-    model.ir_version = 8
-    path = tmp_path / "net.onnx"
-    onnx.save(onnx.shape_inference.infer_shapes(model), path)
+    path = save_model(tmp_path / "net.onnx", nodes, {"x": [1, 6, 5, 3]}, {"y": None}, constants, 13)
     return load_onnx(path).graph
 
 
@@ -86,11 +77,8 @@ def test_generation_1_is_given_an_older_opset(tmp_path: Path, version: str, opse
 def test_a_recurrent_layer_has_no_states_of_zero_and_no_layout() -> None:
     rng = np.random.default_rng(0)
     weights = {"w": (2, 12, 4), "r": (2, 12, 3), "b": (2, 24)}
-    stored = [
-        numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
-        for name, shape in weights.items()
-    ]
-    stored.append(numpy_helper.from_array(np.zeros((2, 1, 3), np.float32), "zero"))
+    stored = {n: rng.standard_normal(shape).astype(np.float32) for n, shape in weights.items()}
+    stored["zero"] = np.zeros((2, 1, 3), np.float32)
     node = helper.make_node(
         "LSTM",
         ["x", "w", "r", "b", "", "zero", "zero"],
@@ -100,15 +88,7 @@ def test_a_recurrent_layer_has_no_states_of_zero_and_no_layout() -> None:
         direction="bidirectional",
         layout=0,
     )
-    graph = helper.make_graph(
-        [node],
-        "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 1, 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [5, 2, 1, 3])],
-        stored,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = 8
+    model = onnx_model([node], {"x": [5, 1, 4]}, {"y": [5, 2, 1, 3]}, stored)
     data = toolkit_onnx(Graph.from_proto(model))
     (made,) = onnx.load_from_string(data).graph.node
     assert list(made.input) == ["x", "w", "r", "b"]
@@ -126,20 +106,9 @@ def test_a_condition_without_axes_has_one() -> None:
         helper.make_node("Reshape", ["many", "none"], ["if"], name="scalar"),
         helper.make_node("Where", ["if", "a", "b"], ["y"], name="choose"),
     ]
-    given = {"x": [1, 1], "a": [1, 3], "b": [1, 3]}
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in given.items()],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])],
-        [
-            numpy_helper.from_array(np.array(0.5, np.float32), "half"),
-            numpy_helper.from_array(np.array([], np.int64), "none"),
-        ],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = 8
-    inferred = onnx.shape_inference.infer_shapes(model)
+    inputs = {"x": [1, 1], "a": [1, 3], "b": [1, 3]}
+    constants = {"half": np.float32(0.5), "none": np.array([], np.int64)}
+    inferred = onnx_model(nodes, inputs, {"y": None}, constants)
     data = toolkit_onnx(Graph.from_proto(inferred))
     made = onnx.load_from_string(data)
     onnx.checker.check_model(made, full_check=True)

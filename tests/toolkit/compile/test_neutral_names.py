@@ -9,7 +9,7 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from engine.cost.printed import parse_printed
 from engine.frontends.onnx import load_onnx
@@ -19,6 +19,7 @@ from engine.graph.passes import optimise
 from engine.quantize import calibrate, quantize
 from engine.toolkit.compile.model import toolkit_onnx
 from engine.toolkit.compile.neutral_names import LONGEST_PORT, NeutralNames, neutral_names
+from tests.vendor.models import onnx_model
 
 HOSTILE = (
     "scalar",
@@ -58,16 +59,8 @@ def model(names: dict[str, str]) -> onnx.ModelProto:
         helper.make_node("Conv", [n["k"], n["w2"]], [n["c2"]], name=n["conv2"]),
         helper.make_node("Reshape", [n["c2"], n["shape"]], ["y"], name=n["turn"]),
     ]
-    graph = helper.make_graph(
-        nodes,
-        n["conv1"],
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 6, 6])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 288])],
-        [numpy_helper.from_array(array, n[name]) for name, array in constants.items()],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    made.ir_version = 8
-    return made
+    stored = {n[name]: array for name, array in constants.items()}
+    return onnx_model(nodes, {"x": [1, 4, 6, 6]}, {"y": [1, 288]}, stored, name=n["conv1"])
 
 
 def plain() -> dict[str, str]:
