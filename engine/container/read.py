@@ -6,13 +6,14 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from engine.base.content import reading
 from engine.base.errors import ContainerError, QuantizationError, SourceModelError
 from engine.base.files import read_bounded
-from engine.base.plain import JsonObject, JsonValue
+from engine.base.plain import JsonObject
 from engine.base.text import sanitize
 from engine.build import Provenance
 from engine.container.blob import HEAD_SIZE, Frame, corrupt_error, unpack
@@ -29,7 +30,9 @@ from engine.container.other_formats import refuse_other_format
 from engine.container.write import SIZE_LIMIT, Container
 from engine.graph.ir import Graph, QuantTable
 from engine.graph.layers import LayerMap
+from engine.wire.codec import typed
 
+R = TypeVar("R")
 _NEEDED = ("about", "recipe", "provenance", "graph", "weights")
 
 
@@ -72,19 +75,19 @@ def _opened(stored: bytes, name: str, key: Key | None) -> tuple[bytes, int | Non
 
 def _container(frame: Frame, name: str, stored: bytes, level: int | None) -> Container:
     parts = _Parts(frame.sections, name)
-    about = parts.mapping("about")
+    about = parts.record("about", _About)
     table = parts.table()
     return Container(
-        name=_typed(about.get("name"), str, name),
+        name=about.name,
         graph=parts.graph("graph", "weights"),
-        quantized=_typed(about.get("quantized"), bool, name),
+        quantized=about.quantized,
         recipe=parts.mapping("recipe"),
-        provenance=_provenance(parts.mapping("provenance"), name),
+        provenance=parts.record("provenance", Provenance),
         table=table,
         layers=parts.layers(table),
         summary=parts.mapping("summary") if "summary" in frame.sections else None,
         custom_string=parts.text("custom_string"),
-        target_platform=_optional_text(about.get("target_platform"), name),
+        target_platform=about.target_platform,
         float_graph=parts.graph("float_graph", "float_weights")
         if {"float_graph", "float_weights"} <= frame.sections.keys()
         else None,
@@ -111,6 +114,18 @@ def _bytes_of(path: Path, name: str) -> bytes:
         ) from error
 
 
+@dataclass(frozen=True)
+class _About:
+    name: str
+    quantized: bool
+    target_platform: str | None = None
+
+
+@dataclass(frozen=True)
+class _Segments:
+    after: tuple[tuple[int, str], ...]
+
+
 class _Parts:
     """Sections turned into objects; whatever does not fit is a damaged container."""
 
@@ -130,10 +145,20 @@ class _Parts:
             raise corrupt_error(self._name, f"section {section}")
         return data
 
+    def record(self, section: str, kind: type[R]) -> R:
+        """The fields of a record; what a newer version writes beside them is left."""
+        data = self.mapping(section)
+        names = {field.name for field in fields(cast("Any", kind))}
+        try:
+            return typed(kind, {name: data[name] for name in names & data.keys()})
+        except TypeError as error:
+            raise corrupt_error(self._name, f"section {section}") from error
+
     def text(self, section: str) -> str | None:
-        if section not in self._sections:
-            return None
-        return _optional_text(self.json(section), self._name)
+        text = self.json(section) if section in self._sections else None
+        if text is None or isinstance(text, str):
+            return text
+        raise corrupt_error(self._name, f"section {section}")
 
     def table(self) -> QuantTable | None:
         if "quant_table" not in self._sections:
@@ -152,10 +177,10 @@ class _Parts:
     def segments(self) -> tuple[tuple[int, str], ...]:
         if "segments" not in self._sections:
             return ()
-        after = self.mapping("segments").get("after")
-        if not isinstance(after, list):
+        after = self.record("segments", _Segments).after
+        if any(uid < 0 for uid, _ in after):
             raise corrupt_error(self._name, "section segments")
-        return tuple(_cut(one, self._name) for one in after)
+        return after
 
     def graph(self, section: str, weights: str) -> Graph:
         return join_graph(self._sections[section], self._sections[weights], self._name, section)
@@ -163,45 +188,3 @@ class _Parts:
 
 def _no_constant(text: str) -> Any:
     raise ValueError(text)
-
-
-def _typed(value: Any, kind: type, name: str) -> Any:
-    if not isinstance(value, kind):
-        raise corrupt_error(name, "section about")
-    return value
-
-
-def _optional_text(value: Any, name: str) -> str | None:
-    return None if value is None else str(_typed(value, str, name))
-
-
-def _cut(value: JsonValue, name: str) -> tuple[int, str]:
-    if isinstance(value, list) and len(value) == 2:
-        uid, layer = value
-        if type(uid) is int and uid >= 0 and isinstance(layer, str):
-            return uid, layer
-    raise corrupt_error(name, "section segments")
-
-
-def _pair(value: JsonValue) -> tuple[str, str]:
-    if not isinstance(value, list):
-        raise TypeError
-    first, second = value
-    return str(first), str(second)
-
-
-def _provenance(data: JsonObject, name: str) -> Provenance:
-    try:
-        dataset, source, libraries = data["dataset"], data["source"], data["libraries"]
-        samples = data["samples"]
-        if not (isinstance(source, list) and isinstance(libraries, list)):
-            raise TypeError
-        return Provenance(
-            tool=str(data["tool"]),
-            source=tuple(map(_pair, source)),
-            dataset=None if dataset is None else _pair(dataset),
-            samples=int(samples if isinstance(samples, int | float | str) else ""),
-            libraries=tuple(map(_pair, libraries)),
-        )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise corrupt_error(name, "section provenance") from error
