@@ -23,7 +23,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
-import onnx_ir as ir
 
 from engine.base.events import Reporter
 from engine.graph.ir import Graph
@@ -40,7 +39,7 @@ from engine.quantize.techniques.bias import correct_biases
 from engine.quantize.techniques.channels import Channels, find_channels
 from engine.quantize.techniques.equalize import scaled_graph
 from engine.quantize.techniques.moments import Moments, make_moments
-from engine.quantize.techniques.rounding import round_with_feedback
+from engine.quantize.techniques.rounding import with_feedback
 from engine.quantize.weights import LayerWeights, quantize_weights
 
 EXPONENT = 0.35
@@ -175,7 +174,7 @@ class _SecondPass:
 
 
 def least_error_weights(
-    graph: Graph, plan: Plan, given: LayerWeights, moments: Moments
+    graph: Graph, plan: Plan, nearest: LayerWeights, moments: Moments
 ) -> LayerWeights:
     """The layer with weights rounded for the least squared error of its output.
 
@@ -184,28 +183,5 @@ def least_error_weights(
     scheme, second = plan.schemes[moments.node], moments.second
     weight = graph.constant(plan.weights[moments.node].weight)
     if scheme.weight.kind != "symmetric" or second is None or moments.is_empty or weight is None:
-        return given
-    node, params = graph.node(moments.node), given.params
-    matrix = _rows_of_outputs(node, weight)
-    outputs = matrix.shape[0]
-    scale = np.asarray(params.scale, dtype=np.float64)
-    if scale.size not in (1, outputs):
-        return given
-    groups = moments.groups
-    steps = np.broadcast_to(scale, (outputs,)).reshape(groups, outputs // groups)
-    whole = round_with_feedback(
-        matrix.reshape(groups, outputs // groups, -1), steps, second, params.limits[1]
-    ).reshape(matrix.shape)
-    flat = whole.T if _is_turned(node) else whole
-    integers = np.ascontiguousarray(flat.reshape(weight.shape).astype(given.integers.dtype))
-    return replace(given, integers=integers)
-
-
-def _rows_of_outputs(node: ir.Node, weight: np.ndarray) -> np.ndarray:
-    """(outputs, inputs x kernel) of the weight of a Conv, Gemm or MatMul."""
-    return weight.T if _is_turned(node) else weight.reshape(weight.shape[0], -1)
-
-
-def _is_turned(node: ir.Node) -> bool:
-    plain_gemm = node.op_type == "Gemm" and not node.attributes.get_int("transB", 0)
-    return node.op_type == "MatMul" or plain_gemm
+        return nearest
+    return with_feedback(graph.node(moments.node), weight, nearest, second)

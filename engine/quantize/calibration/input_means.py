@@ -44,6 +44,23 @@ class Window:
     transposed: bool = False
     output_padding: tuple[int, ...] = ()
 
+    @property
+    def reaches(self) -> tuple[int, ...]:
+        """From the first to the last place of the kernel along each axis, dilation included."""
+        pairs = zip(self.kernel, self.dilations, strict=True)
+        return tuple(dilation * (kernel - 1) + 1 for kernel, dilation in pairs)
+
+    def padding(self, axis: int, size: int) -> tuple[int, int]:
+        """Zeros before and behind an input of this size along an axis."""
+        if self.auto_pad == "VALID":
+            return 0, 0
+        if self.auto_pad == "NOTSET":
+            return self.pads[axis], self.pads[axis + len(self.kernel)]
+        stride = self.strides[axis]
+        total = max((-(-size // stride) - 1) * stride + self.reaches[axis] - size, 0)
+        before = total // 2 if self.auto_pad == "SAME_UPPER" else total - total // 2
+        return before, total - before
+
     def places(self, axis: int, size: int) -> tuple[list[slice], int]:
         """For each place of the kernel along an axis, the inputs that it meets; and the outputs.
 
@@ -52,15 +69,8 @@ class Window:
             size: of the input along it.
         """
         kernel, stride, dilation = self.kernel[axis], self.strides[axis], self.dilations[axis]
-        reach = dilation * (kernel - 1) + 1
-        rank = len(self.kernel)
-        before, after = self.pads[axis], self.pads[axis + rank]
-        if self.auto_pad == "VALID":
-            before = after = 0
-        elif self.auto_pad != "NOTSET":
-            total = max((-(-size // stride) - 1) * stride + reach - size, 0)
-            before = total // 2 if self.auto_pad == "SAME_UPPER" else total - total // 2
-            after = total - before
+        reach = self.reaches[axis]
+        before, after = self.padding(axis, size)
         if self.transposed:
             outputs = stride * (size - 1) + self.output_padding[axis] + reach - before - after
             return [
@@ -233,13 +243,14 @@ def input_sums(graph: Graph, plan: Plan) -> dict[str, InputSum]:
             )
             continue
         weight = graph.constant(weight_plan.weight)
-        window = None if weight is None else _window(node, weight.shape[2:])
+        window = None if weight is None else window_of(node, weight.shape[2:])
         if window is not None:
             sums[weight_plan.node] = InputSum(data, window)
     return sums
 
 
-def _window(node: ir.Node, kernel: tuple[int, ...]) -> Window | None:
+def window_of(node: ir.Node, kernel: tuple[int, ...]) -> Window | None:
+    """How a Conv or ConvTranspose meets its input; None where it only names its output's size."""
     rank = len(kernel)
     attributes = node.attributes
     transposed = node.op_type == "ConvTranspose"

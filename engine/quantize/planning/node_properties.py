@@ -130,6 +130,17 @@ def has_constant_matrix(node: ir.Node) -> bool:
     return right is not None and is_constant(right) and right.name != name_of(node.inputs[0])
 
 
+# operator -> (axis of output channels, axis of input channels) of its weight; Gemm by transB
+_WEIGHT_AXES = {"Conv": (0, 1), "ConvTranspose": (1, 0), "Gemm": (1, 0), "MatMul": (1, 0)}
+
+
+def weight_axes(node: ir.Node) -> tuple[int, int]:
+    """The axes of output and of input channels in the weight of a weighted node."""
+    out, into = _WEIGHT_AXES[node.op_type]
+    flipped = node.op_type == "Gemm" and node.attributes.get_int("transB", 0) == 1
+    return (into, out) if flipped else (out, into)
+
+
 def weight_plan(node: ir.Node) -> tuple[WeightPlan | None, str]:
     """The constants of Conv, ConvTranspose, Gemm or MatMul; None and a reason where unusable."""
     op, weight = node.op_type, array_of(input_of(node, 1))

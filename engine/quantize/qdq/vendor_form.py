@@ -28,21 +28,26 @@ Each form that stands here computes the same numbers as the graph.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.graph.execute.as_compiled import FUSING_LEVEL, bias_of
 from engine.graph.execute.means import LARGEST_WINDOW, is_quantized_mean, means_in_stages
-from engine.graph.ir import Graph, constant_of, params_of
+from engine.graph.ir import Graph, QuantParams, constant_of, params_of
 from engine.graph.layers import ADDED, GUARD
 from engine.graph.passes import Editor
+from engine.graph.passes.base import only_reader, shape
+from engine.quantize.planning.node_properties import input_of
 from engine.quantize.qdq.vendor_strides import (
-    is_of_all_rows,
-    is_of_large_stride,
+    of_all_rows,
+    with_large_stride,
     write_rows_as_channels,
     write_small_stride,
 )
+
+M = TypeVar("M")
 
 _ALONE = frozenset(
     {
@@ -72,20 +77,20 @@ def vendor_form(graph: Graph, level: int = FUSING_LEVEL, *, every_shape: bool = 
     """
     form = _Form(graph)
     if level >= FUSING_LEVEL:
-        form.rewrite(_bias_to_write, _write_bias_as_vector)
-    form.rewrite(_is_guard, _leave_guard_out)
-    form.rewrite(lambda node: node.op_type == "Gelu", _write_gelu_in_parts)
+        form.rewrite(_bias_of_product, _write_bias_as_vector)
+    form.rewrite(_guard_bounds, _leave_guard_out)
+    form.rewrite(_gelu_input, _write_gelu_in_parts)
     if not every_shape:
         form.replace(means_in_stages(form.graph))
     elif level >= FUSING_LEVEL:
-        form.rewrite(is_quantized_mean, _write_mean_as_reduction)
-    form.rewrite(_is_plain_pool if every_shape else _is_plain_mean, _write_mean_as_convolution)
-    form.rewrite(_is_plain_hard_sigmoid, _write_hard_sigmoid_as_convolution)
+        form.rewrite(_mean_input, _write_mean_as_reduction)
+    form.rewrite(_pool_input if every_shape else _window_input, _write_mean_as_convolution)
+    form.rewrite(_hard_sigmoid_input, _write_hard_sigmoid_as_convolution)
     if not every_shape:
-        form.rewrite(is_of_all_rows, write_rows_as_channels)
-    form.rewrite(is_of_large_stride, write_small_stride)
-    form.rewrite(_is_pad_of_pool, _write_pad_as_convolution)
-    form.rewrite(_is_output_and_read, _give_output_its_own)
+        form.rewrite(of_all_rows, write_rows_as_channels)
+    form.rewrite(with_large_stride, write_small_stride)
+    form.rewrite(_pad_of_pool, _write_pad_as_convolution)
+    form.rewrite(_readers_of_output, _give_output_its_own)
     form.rewrite(_float_readers, _give_float_readers_their_own)
     form.rewrite(_given_states, _give_states_behind)
     form.rewrite(_alone_in_float16, _keep_in_float16)
@@ -109,42 +114,57 @@ class _Form:
         self.graph = graph
 
     def rewrite(
-        self, wanted: Callable[[ir.Node], object], write: Callable[[Editor, ir.Node], None]
+        self, match: Callable[[ir.Node], M | None], write: Callable[[Editor, ir.Node, M], None]
     ) -> None:
-        """Rewrite every node that is wanted, in the order of the graph."""
-        names = [node.name or "" for node in self.graph.nodes if wanted(node)]
+        """Rewrite every node of which ``match`` gives something, in the order of the graph.
+
+        ``write`` gets that of the node as it is when its turn comes.
+        """
+        names = [node.name or "" for node in self.graph.nodes if match(node)]
         if not names:
             return
         if not self._is_copy:
             self.replace(self.graph.copy())
         edit = Editor(self.graph.model)
         for name in names:
-            write(edit, self.graph.node(name))
+            node = self.graph.node(name)
+            if parts := match(node):
+                write(edit, node, parts)
         self.graph = Graph(self.graph.model)
 
 
-def _is_guard(node: ir.Node) -> bool:
-    return bool(node.metadata_props.get(ADDED) == GUARD)
+Known = tuple[ir.Value, tuple[int, ...]]
+"""What a node reads, and its shape."""
 
 
-def _leave_guard_out(edit: Editor, node: ir.Node) -> None:
+def _known(node: ir.Node) -> Known | None:
+    """Its first input, where that has a known shape."""
+    value = node.inputs[0] if node.inputs else None
+    sizes = shape(value)
+    return None if value is None or sizes is None else (value, sizes)
+
+
+def _guard_bounds(node: ir.Node) -> list[ir.Value | None]:
+    return list(node.inputs[1:]) if node.metadata_props.get(ADDED) == GUARD else []
+
+
+def _leave_guard_out(edit: Editor, node: ir.Node, bounds: list[ir.Value | None]) -> None:
     """What only keeps ONNX Runtime from a kernel is a layer on the CPU to the toolkit."""
-    bounds = list(node.inputs[1:])
     edit.bypass(node)
     for value in bounds:
-        unread = value is not None and not value.uses() and not value.is_graph_output()
-        if value is not None and unread:
+        if value is not None and not value.uses() and not value.is_graph_output():
             edit.graph.initializers.pop(value.name or "", None)
 
 
-def _write_gelu_in_parts(edit: Editor, node: ir.Node) -> None:
+def _gelu_input(node: ir.Node) -> ir.Value | None:
+    return node.inputs[0] if node.op_type == "Gelu" else None
+
+
+def _write_gelu_in_parts(edit: Editor, node: ir.Node, x: ir.Value) -> None:
     """A Gelu, which opset 19 lacks, by the operators that the compiler makes one of again.
 
     Of that by tanh as well: the compiler computes both by erf.
     """
-    x = node.inputs[0]
-    if x is None:
-        return
 
     def part(op: str, inputs: list[ir.Value], hint: str) -> ir.Value:
         name = f"{node.name}/{hint}"
@@ -158,23 +178,22 @@ def _write_gelu_in_parts(edit: Editor, node: ir.Node) -> None:
     edit.replace_with(node, "Mul", [whole, number(0.5, "half")])
 
 
-def _write_bias_as_vector(edit: Editor, node: ir.Node) -> None:
+BiasParts = tuple[ir.Node, ir.Node, np.ndarray, np.ndarray]
+
+
+def _write_bias_as_vector(edit: Editor, node: ir.Node, parts: BiasParts) -> None:
     """The bias of a product of matrices with a scale for each of its numbers, all of them equal."""
-    bias_parts = _bias_to_write(node)
-    if bias_parts is None:
-        return
-    add, old, scale, zero = bias_parts
+    add, old, scale, zero = parts
     bias = old.outputs[0]
-    shape = (0,) if bias.shape is None else bias.shape.numpy()
-    count, last = int(shape[-1]), len(shape) - 1
+    sizes = shape(bias) or (0,)
     rows = [
-        edit.constant(np.full(count, one), f"{node.name}/bias/{part}")
-        for part, one in (("scale", scale), ("zero_point", zero))
+        edit.constant(np.full(sizes[-1], number), f"{node.name}/bias/{part}")
+        for part, number in (("scale", scale), ("zero_point", zero))
     ]
     read = edit.insert(
         "DequantizeLinear",
         [old.inputs[0], *rows],
-        {"axis": last},
+        {"axis": len(sizes) - 1},
         before=add,
         like=bias,
         name=f"{node.name}/bias/DequantizeLinear",
@@ -182,54 +201,56 @@ def _write_bias_as_vector(edit: Editor, node: ir.Node) -> None:
     edit.set_inputs(add, [read.outputs[0] if value is bias else value for value in add.inputs])
 
 
-def _bias_to_write(node: ir.Node) -> tuple[ir.Node, ir.Node, np.ndarray, np.ndarray] | None:
+def _bias_of_product(node: ir.Node) -> BiasParts | None:
     """The Add that becomes part of a MatMul, what dequantizes its bias, scale and zero point."""
     weight = None
     if node.op_type == "MatMul" and node.inputs[1] is not None:
         weight = node.inputs[1].producer()
     if weight is None or "axis" not in weight.attributes:
         return None
-    reader: ir.Node = node
+    reader: ir.Node | None = node
     for op in ("QuantizeLinear", "DequantizeLinear", "Add"):
-        value = reader.outputs[0]
-        readers = [use.node for use in value.uses()]
-        if len(readers) != 1 or readers[0].op_type != op or value.is_graph_output():
+        reader = None if reader is None else only_reader(reader.outputs[0])
+        if reader is None or reader.op_type != op:
             return None
-        reader = readers[0]
-    bias = bias_of(node, reader)
+    bias = None if reader is None else bias_of(node, reader)
     old = None if bias is None else bias.producer()
-    if old is None or old.op_type != "DequantizeLinear" or "axis" in old.attributes:
+    if reader is None or old is None or old.op_type != "DequantizeLinear":
+        return None
+    if "axis" in old.attributes:
         return None
     scale, zero = (constant_of(value) for value in old.inputs[1:3])
     return None if scale is None or zero is None else (reader, old, scale.numpy(), zero.numpy())
 
 
-def _write_mean_as_reduction(edit: Editor, node: ir.Node) -> None:
+def _mean_input(node: ir.Node) -> Known | None:
+    return _known(node) if is_quantized_mean(node) else None
+
+
+def _window_input(node: ir.Node) -> Known | None:
+    """What a mean of int8 reads, over all rows and columns or over windows."""
+    return _mean_input(node) or _pool_input(node)
+
+
+def _write_mean_as_reduction(edit: Editor, node: ir.Node, known: Known) -> None:
     """A mean over all rows and columns as ReduceMean."""
-    source = node.inputs[0]
-    if source is None or source.shape is None:
-        return
-    axes = np.arange(2, len(source.shape), dtype=np.int64)
-    edit.replace_with(
-        node, "ReduceMean", [source, edit.constant(axes, f"{node.name}/axes")], {"keepdims": 1}
-    )
+    source, sizes = known
+    axes = edit.constant(np.arange(2, len(sizes), dtype=np.int64), f"{node.name}/axes")
+    edit.replace_with(node, "ReduceMean", [source, axes], {"keepdims": 1})
 
 
-def _write_mean_as_convolution(edit: Editor, node: ir.Node) -> None:
+def _write_mean_as_convolution(edit: Editor, node: ir.Node, known: Known) -> None:
     """A mean as a depthwise convolution with equal weights, which is exact."""
-    source = node.inputs[0]
-    if source is None or source.shape is None:
-        return
-    channels, *sizes = (int(dim) for dim in source.shape.numpy()[1:])
+    source, (_, channels, *sizes) = known
     attributes: dict[str, int | list[int]] = {"group": channels, "kernel_shape": sizes}
     if node.op_type == "AveragePool":
         attributes["kernel_shape"] = sizes = list(node.attributes.get_ints("kernel_shape"))
         for key in ("strides", "pads"):
             if key in node.attributes:
                 attributes[key] = list(node.attributes.get_ints(key))
-    shape = (channels, 1, *sizes)
+    integers = np.full((channels, 1, *sizes), 127, np.int8)
     scale = np.float32(1.0 / (127.0 * np.prod(sizes)))
-    weight = _dequantized(edit, node, source, "weight", np.full(shape, 127, np.int8), scale)
+    weight = _dequantized(edit, node, source, "weight", integers, scale)
     edit.replace_with(node, "Conv", [source, weight], attributes)
 
 
@@ -253,72 +274,79 @@ def _dequantized(
     return dequantizer.outputs[0]
 
 
-def _write_pad_as_convolution(edit: Editor, node: ir.Node) -> None:
+def _write_pad_as_convolution(edit: Editor, node: ir.Node, sides: list[int]) -> None:
     """Zeros around a map as the pads of a depthwise convolution by one, which is exact."""
-    source, sides = node.inputs[0], _zeros_around(node)
-    if source is None or source.shape is None or sides is None:
+    known = _known(node)
+    if known is None:
         return
-    channels = int(source.shape.numpy()[1])
+    source, (_, channels, *sizes) = known
     half = len(sides) // 2
-    ones = np.full((channels, 1, *[1] * (half - 2)), 127, np.int8)
+    kernel = [1] * len(sizes)
+    ones = np.full((channels, 1, *kernel), 127, np.int8)
     weight = _dequantized(edit, node, source, "weight", ones, np.float32(1 / 127))
     attributes: dict[str, int | list[int]] = {
         "group": channels,
-        "kernel_shape": [1] * (half - 2),
+        "kernel_shape": kernel,
         "pads": [*sides[2:half], *sides[half + 2 :]],
     }
     edit.replace_with(node, "Conv", [source, weight], attributes)
 
 
-def _is_pad_of_pool(node: ir.Node) -> bool:
-    """Whether a node puts zeros around a map of int8 that has values below zero, for a MaxPool."""
-    if _zeros_around(node) is None:
-        return False
-    quantized = [use.node for use in node.outputs[0].uses()]
-    if len(quantized) != 1 or quantized[0].op_type != "QuantizeLinear":
-        return False
-    params = params_of(quantized[0])
-    if params is None or params.dtype != "int8" or len(params.scale) != 1:
-        return False
-    read = [use.node for use in quantized[0].outputs[0].uses()]
-    pools = [use.node.op_type for reader in read for use in reader.outputs[0].uses()]
-    return params.zero_point[0] > np.iinfo(np.int8).min and "MaxPool" in pools
+def _pad_of_pool(node: ir.Node) -> list[int] | None:
+    """What a node puts around a map of int8 that has values below zero, for a MaxPool."""
+    sides = _zeros_around(node)
+    quantized = _only_reader_as_int8(node)
+    if sides is None or quantized is None:
+        return None
+    reader, params = quantized
+    read = [use.node for use in reader.outputs[0].uses()]
+    pools = [use.node.op_type for pair in read for use in pair.outputs[0].uses()]
+    below_zero = params.zero_point[0] > np.iinfo(np.int8).min
+    return sides if below_zero and "MaxPool" in pools else None
+
+
+def _only_reader_as_int8(node: ir.Node) -> tuple[ir.Node, QuantParams] | None:
+    """The QuantizeLinear to int8 that alone reads a node, and its parameters."""
+    readers = [use.node for use in node.outputs[0].uses()]
+    if len(readers) != 1 or readers[0].op_type != "QuantizeLinear":
+        return None
+    params = _params_as_int8(readers[0])
+    return None if params is None else (readers[0], params)
+
+
+def _params_as_int8(node: ir.Node | None) -> QuantParams | None:
+    """The parameters of a Q/DQ node of int8 with one scale."""
+    params = None if node is None else params_of(node)
+    single = params is not None and params.dtype == "int8" and len(params.scale) == 1
+    return params if single else None
 
 
 def _zeros_around(node: ir.Node) -> list[int] | None:
     """What a Pad adds to rows and columns, by axis: begins, then ends; None of every other one."""
-    source = node.inputs[0] if node.op_type == "Pad" else None
-    if source is None or source.shape is None or source.shape.is_dynamic() or len(node.inputs) > 3:
+    known = _known(node) if node.op_type == "Pad" and len(node.inputs) <= 3 else None
+    if known is None or node.attributes.get_string("mode", "constant") != "constant":
         return None
-    rank = len(source.shape)
-    sides, value = (
-        constant_of(node.inputs[at]) if len(node.inputs) > at else None for at in (1, 2)
-    )
-    filled = len(node.inputs) > 2 and node.inputs[2] is not None
-    if node.attributes.get_string("mode", "constant") != "constant" or sides is None or rank < 3:
+    rank = len(known[1])
+    sides, filling = (constant_of(input_of(node, at)) for at in (1, 2))
+    if sides is None or rank < 3:
         return None
-    if filled and (value is None or value.numpy().any()):
+    if input_of(node, 2) is not None and (filling is None or filling.numpy().any()):
         return None
     pads = [int(side) for side in sides.numpy()]
     outer = [pads[at] for at in (0, 1, rank, rank + 1)]
     return pads if min(pads) >= 0 < max(pads) and not any(outer) else None
 
 
-def _is_plain_mean(node: ir.Node) -> bool:
-    """Whether a node is a mean of int8, over all rows and columns or over windows."""
-    return is_quantized_mean(node) or _is_plain_pool(node)
-
-
-def _is_plain_pool(node: ir.Node) -> bool:
-    """Whether a node is an AveragePool of int8 whose every window counts as many values."""
-    source = node.inputs[0] if node.op_type == "AveragePool" else None
-    if source is None or source.shape is None or source.shape.is_dynamic():
-        return False
-    before = source.producer()
+def _pool_input(node: ir.Node) -> Known | None:
+    """What an AveragePool of int8 reads whose every window counts as many values."""
+    known = _known(node) if node.op_type == "AveragePool" else None
+    if known is None:
+        return None
+    before = known[0].producer()
     readers = [use.node.op_type for use in node.outputs[0].uses()]
     attributes = node.attributes
     padded = any(attributes.get_ints("pads", ())) and not attributes.get_int("count_include_pad", 0)
-    return (
+    plain = (
         before is not None
         and before.op_type == "DequantizeLinear"
         and before.inputs[0] is not None
@@ -330,19 +358,17 @@ def _is_plain_pool(node: ir.Node) -> bool:
         and all(side == 1 for side in attributes.get_ints("dilations", ()))
         and not padded
     )
+    return known if plain else None
 
 
-def _write_hard_sigmoid_as_convolution(edit: Editor, node: ir.Node) -> None:
+def _write_hard_sigmoid_as_convolution(
+    edit: Editor, node: ir.Node, matched: tuple[Known, QuantParams]
+) -> None:
     """A HardSigmoid as a depthwise convolution of one weight, which is exact.
 
     Between its two ends it is ``alpha * x + beta``; at the ends the int8 result saturates.
     """
-    source = node.inputs[0]
-    before = None if source is None else source.producer()
-    params = None if before is None else params_of(before)
-    if source is None or source.shape is None or params is None:
-        return
-    channels = int(source.shape.numpy()[1])
+    (source, (_, channels, *_)), params = matched
     weight_scale = np.float32(node.attributes.get_float("alpha", 0.2) / 127)
     bias_scale = np.float32(weight_scale * np.float32(params.scale[0]))
     offset = np.rint(node.attributes.get_float("beta", 0.5) / bias_scale)
@@ -358,45 +384,50 @@ def _write_hard_sigmoid_as_convolution(edit: Editor, node: ir.Node) -> None:
     edit.replace_with(node, "Conv", [source, *constants], attributes)
 
 
-def _is_plain_hard_sigmoid(node: ir.Node) -> bool:
-    """Whether a node is a HardSigmoid of int8 whose own result saturates at 0 and at most at 1, and
-    that does not gate its own input: that is HardSwish, which the toolkit computes exactly.
+def _hard_sigmoid_input(node: ir.Node) -> tuple[Known, QuantParams] | None:
+    """What a HardSigmoid of int8 reads whose own result saturates at 0 and at most at 1, and that
+    does not gate its own input: that is HardSwish, which the toolkit computes exactly.
     """
-    source = node.inputs[0] if node.op_type == "HardSigmoid" else None
-    before = None if source is None else source.producer()
-    if source is None or source.shape is None or len(source.shape) != 4 or before is None:
-        return False
-    if source.shape.is_dynamic() or before.op_type != "DequantizeLinear":
-        return False
-    params = params_of(before)
-    readers = [use.node for use in node.outputs[0].uses()]
-    if params is None or params.dtype != "int8" or len(params.scale) != 1:
-        return False
-    if len(readers) != 1 or readers[0].op_type != "QuantizeLinear":
-        return False
-    out = params_of(readers[0])
-    if out is None or out.dtype != "int8" or len(out.scale) != 1:
-        return False
-    ends = out.zero_point[0] == -128 and 255 * out.scale[0] <= 1 + 1e-5
-    gated = {use.node for use in source.uses()} & {
-        after.node for pair in readers[0].outputs[0].uses() for after in pair.node.outputs[0].uses()
+    known = _known(node) if node.op_type == "HardSigmoid" else None
+    before = None if known is None else known[0].producer()
+    if known is None or len(known[1]) != 4 or before is None:
+        return None
+    params, quantized = _params_as_int8(before), _only_reader_as_int8(node)
+    if before.op_type != "DequantizeLinear" or params is None or quantized is None:
+        return None
+    reader, out = quantized
+    if out.zero_point[0] != -128 or 255 * out.scale[0] > 1 + 1e-5:
+        return None
+    gated = {use.node for use in known[0].uses()} & {
+        after.node for pair in reader.outputs[0].uses() for after in pair.node.outputs[0].uses()
     }
-    return ends and not any(reader.op_type == "Mul" for reader in gated)
+    return None if any(node.op_type == "Mul" for node in gated) else (known, params)
 
 
-def _is_output_and_read(node: ir.Node) -> bool:
-    """Whether a node dequantizes an output of the graph that is read inside it too."""
-    if node.op_type != "DequantizeLinear":
-        return False
-    return node.outputs[0].is_graph_output() and bool(node.outputs[0].uses())
+Readers = list[tuple[ir.Node, int]]
+"""Nodes, and which of their inputs."""
 
 
-def _give_output_its_own(edit: Editor, node: ir.Node) -> None:
+def _readers_of_output(node: ir.Node) -> Readers:
+    """What reads an output of the graph that the node dequantizes, inside the graph."""
+    if node.op_type != "DequantizeLinear" or not node.outputs[0].is_graph_output():
+        return []
+    return [(use.node, use.idx) for use in node.outputs[0].uses()]
+
+
+def _give_output_its_own(edit: Editor, node: ir.Node, readers: Readers) -> None:
     """The readers inside get a DequantizeLinear of their own."""
-    value = node.outputs[0]
-    readers = [(use.node, use.idx) for use in value.uses()]
+    _read_apart(edit, node, readers, "inside")
+
+
+def _read_apart(edit: Editor, node: ir.Node, readers: Readers, role: str) -> None:
+    """Some readers of what is dequantized get a DequantizeLinear of their own."""
     again = edit.insert(
-        "DequantizeLinear", list(node.inputs), before=node, like=value, name=f"{node.name}/inside"
+        "DequantizeLinear",
+        list(node.inputs),
+        before=node,
+        like=node.outputs[0],
+        name=f"{node.name}/{role}",
     )
     for reader, index in readers:
         reader.replace_input_with(index, again.outputs[0])
@@ -406,43 +437,32 @@ def _given_states(node: ir.Node) -> list[ir.Value]:
     """The states of a recurrent layer, of known shape, that are outputs of the graph."""
     if node.op_type not in ("LSTM", "GRU"):
         return []
-    return [
-        value
-        for value in node.outputs[1:]
-        if value.is_graph_output() and value.shape is not None and not value.shape.is_dynamic()
-    ]
+    outputs = node.outputs[1:]
+    return [value for value in outputs if value.is_graph_output() and shape(value) is not None]
 
 
-def _give_states_behind(edit: Editor, node: ir.Node) -> None:
+def _give_states_behind(edit: Editor, node: ir.Node, states: list[ir.Value]) -> None:
     """States that are outputs of the graph: a Reshape to their own shape gives them."""
-    for value in _given_states(node):
-        shape = [] if value.shape is None else [int(dim) for dim in value.shape.numpy()]
+    for value in states:
         state = value.name or ""
-        sizes = edit.constant(np.array(shape, np.int64), f"{state}/shape")
+        sizes = edit.constant(np.array(shape(value), np.int64), f"{state}/shape")
         edit.rename(value, f"{state}/state")
         behind = edit.insert_after(node, "Reshape", [value, sizes], like=value)
         edit.move_output(value, behind.outputs[0])
         behind.outputs[0].name = state
 
 
-def _give_float_readers_their_own(edit: Editor, node: ir.Node) -> None:
+def _give_float_readers_their_own(edit: Editor, node: ir.Node, readers: Readers) -> None:
     """What computes in float gets a DequantizeLinear of its own."""
-    value = node.outputs[0]
-    again = edit.insert(
-        "DequantizeLinear", list(node.inputs), before=node, like=value, name=f"{node.name}/float"
-    )
-    for reader in _float_readers(node):
-        for index, operand in enumerate(reader.inputs):
-            if operand is value:
-                reader.replace_input_with(index, again.outputs[0])
+    _read_apart(edit, node, readers, "float")
 
 
-def _float_readers(node: ir.Node) -> list[ir.Node]:
+def _float_readers(node: ir.Node) -> Readers:
     """What reads a dequantized tensor in float, where something else reads it in 8 bits."""
     if node.op_type != "DequantizeLinear" or node.attributes.get_int("axis", -1) >= 0:
         return []
-    readers = list(dict.fromkeys(use.node for use in node.outputs[0].uses()))
-    float_readers = [reader for reader in readers if not _is_rounded(reader)]
+    readers = [(use.node, use.idx) for use in node.outputs[0].uses()]
+    float_readers = [reader for reader in readers if not _is_rounded(reader[0])]
     return float_readers if len(float_readers) < len(readers) else []
 
 
@@ -490,10 +510,9 @@ def _is_halved(value: ir.Value | None) -> bool:
     return True
 
 
-def _keep_in_float16(edit: Editor, node: ir.Node) -> None:
+def _keep_in_float16(edit: Editor, node: ir.Node, features: list[int]) -> None:
     """Let a LeakyRelu of slope 1 stand before a layer: a tensor without parameters."""
-    at = _alone_in_float16(node)[-1]
-    value = node.inputs[at]
+    value = node.inputs[features[-1]]
     name = f"{node.name}{KEPT_IN_FLOAT16}"
     same = edit.insert("LeakyRelu", [value], {"alpha": 1.0}, before=node, like=value, name=name)
-    node.replace_input_with(at, same.outputs[0])
+    node.replace_input_with(features[-1], same.outputs[0])

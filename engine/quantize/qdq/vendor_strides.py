@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from engine.graph.ir import constant_of
 from engine.graph.passes import Editor
+from engine.graph.passes.base import shape
 
 LARGEST_STRIDE = 7
 """The largest stride that the toolkit leaves whole."""
@@ -26,61 +27,75 @@ _MOST_CHANNELS = 8191
 
 
 @dataclass(frozen=True)
-class _Wide:
-    """A convolution of a large stride.
+class Int8Convolution:
+    """A quantized convolution of known shape.
 
     Attributes:
-        source: what it reads.
-        shape: of that.
+        source, shape: what it reads.
         given: what dequantizes that.
         weight: what dequantizes its weight.
         integers: of the weight: (out, in, sides of the kernel).
-        stride: along each axis.
-        block: how many neighbours become channels; it divides the stride.
-        kernel: sides of the convolution of blocks.
-        begins, ends: values to add before and behind the input, by axis; below 0 they are cut off.
     """
 
     source: ir.Value
-    shape: list[int]
+    shape: tuple[int, ...]
     given: ir.Node
     weight: ir.Node
     integers: np.ndarray
-    stride: int
-    block: int
-    kernel: tuple[int, ...]
-    begins: tuple[int, ...]
-    ends: tuple[int, ...]
 
 
-def is_of_large_stride(node: ir.Node) -> bool:
-    """Whether a node is a quantized convolution of a large stride that can have a small one."""
-    return _wide(node) is not None
+def with_large_stride(node: ir.Node) -> Int8Convolution | None:
+    """A node that is a quantized convolution of a large stride that can have a small one."""
+    strides = node.attributes.get_ints("strides", ())
+    if len(set(strides)) != 1 or strides[0] <= LARGEST_STRIDE or shape(node.outputs[0]) is None:
+        return None
+    return _convolution(node)
 
 
-def write_small_stride(edit: Editor, node: ir.Node) -> None:
+def write_small_stride(edit: Editor, node: ir.Node, conv: Int8Convolution) -> None:
     """Have such a convolution read every few values as channels."""
-    wide = _wide(node)
-    if wide is not None:
-        _rewrite(edit, node, wide)
+    stride = node.attributes.get_ints("strides")[0]
+    # how many neighbours become channels
+    block = next(
+        divisor
+        for divisor in range(2, stride + 1)
+        if stride % divisor == 0 and stride // divisor <= LARGEST_STRIDE
+    )
+    rank = len(conv.shape) - 2
+    begins = tuple(node.attributes.get_ints("pads", ()))[:rank] or (0,) * rank
+    kernel = tuple(math.ceil(side / block) for side in conv.integers.shape[2:])
+    counts = (shape(node.outputs[0]) or ())[2:]
+    # values to add behind the input; below 0 they are cut off
+    ends = tuple(
+        block * ((count - 1) * stride // block + side) - size - first
+        for count, side, size, first in zip(counts, kernel, conv.shape[2:], begins, strict=True)
+    )
+    moves = _Moves(edit, node, conv)
+    moves.fit(begins, ends)
+    moves.blocks(block)
+    integers = _blocks_of(conv.integers, block, kernel)
+    read = _read_again(edit, node, conv.weight, integers, "blocks")
+    attributes = {"kernel_shape": list(kernel), "strides": [stride // block] * rank}
+    edit.replace_with(node, "Conv", [moves.value, read, *node.inputs[2:]], attributes)
 
 
-def is_of_all_rows(node: ir.Node) -> bool:
-    """Whether a node is a quantized convolution whose large kernel has all rows of its input."""
-    return _rows(node) is not None
+def of_all_rows(node: ir.Node) -> Int8Convolution | None:
+    """A node that is a quantized convolution whose large kernel has all rows of its input."""
+    conv, pads = _convolution(node), node.attributes.get_ints("pads", (0, 0, 0, 0))
+    if conv is None or len(conv.shape) != 4 or pads[0] or pads[2]:
+        return None
+    _, channels, rows, _ = conv.shape
+    fits = rows > _MOST_ROWS and channels * rows <= _MOST_CHANNELS
+    return conv if fits and conv.integers.shape[2] == rows else None
 
 
-def write_rows_as_channels(edit: Editor, node: ir.Node) -> None:
+def write_rows_as_channels(edit: Editor, node: ir.Node, conv: Int8Convolution) -> None:
     """Have such a convolution read the rows as channels, in one row."""
-    parts = _rows(node)
-    if parts is None:
-        return
-    source, quantizer, weight, integers, shape = parts
-    outs, channels, rows, columns = integers.shape
-    moves = _Moves(edit, node, source, quantizer, shape)
+    outs, channels, rows, columns = conv.integers.shape
+    moves = _Moves(edit, node, conv)
     moves.rows()
-    sizes = (outs, channels * rows, 1, columns)
-    read = _read_again(edit, node, weight, integers.reshape(sizes), "rows")
+    integers = conv.integers.reshape(outs, channels * rows, 1, columns)
+    read = _read_again(edit, node, conv.weight, integers, "rows")
     pads = list(node.attributes.get_ints("pads", (0, 0, 0, 0)))
     attributes = {
         "kernel_shape": [1, columns],
@@ -90,53 +105,16 @@ def write_rows_as_channels(edit: Editor, node: ir.Node) -> None:
     edit.replace_with(node, "Conv", [moves.value, read, *node.inputs[2:]], attributes)
 
 
-def _rows(node: ir.Node) -> tuple[ir.Value, ir.Node, ir.Node, np.ndarray, list[int]] | None:
-    """Its input, what dequantizes that and the weight, the weight's integers, the input's sizes."""
+def _convolution(node: ir.Node) -> Int8Convolution | None:
+    """What a quantized convolution of one group, without gaps, whose pads are written, reads."""
     if not _is_single(node):
         return None
-    source, quantizer, weight = (
-        node.inputs[0],
-        _quantizer(node.inputs[0]),
-        _quantizer(node.inputs[1]),
-    )
-    shape, integers = _sizes(source), None if weight is None else _integers(weight)
-    if source is None or quantizer is None or weight is None or integers is None or shape is None:
-        return None
-    pads = node.attributes.get_ints("pads", (0, 0, 0, 0))
-    if len(shape) != 4 or pads[0] or pads[2] or integers.shape[2] != shape[2]:
-        return None
-    fits = shape[2] > _MOST_ROWS and shape[1] * shape[2] <= _MOST_CHANNELS
-    return (source, quantizer, weight, integers, shape) if fits else None
-
-
-def _wide(node: ir.Node) -> _Wide | None:
-    """What there is to rewrite; None where the stride is small, or no way is known."""
-    strides = tuple(node.attributes.get_ints("strides", ()))
-    if not _is_single(node) or len(set(strides)) != 1 or strides[0] <= LARGEST_STRIDE:
-        return None
-    stride = max(node.attributes.get_ints("strides"))
-    source, out = node.inputs[0], _sizes(node.outputs[0])
-    shape, quantizer = _sizes(source), _quantizer(source)
-    weight = _quantizer(node.inputs[1])
+    source, sizes = node.inputs[0], shape(node.inputs[0])
+    given, weight = (_quantizer(value) for value in node.inputs[:2])
     integers = None if weight is None else _integers(weight)
-    if source is None or quantizer is None or weight is None or integers is None:
+    if source is None or sizes is None or given is None or weight is None or integers is None:
         return None
-    if shape is None or out is None:
-        return None
-    rank = len(shape) - 2
-    block = next(
-        divisor
-        for divisor in range(2, stride + 1)
-        if stride % divisor == 0 and stride // divisor <= LARGEST_STRIDE
-    )
-    pads = tuple(node.attributes.get_ints("pads", ())) or (0,) * 2 * rank
-    kernel = tuple(math.ceil(side / block) for side in integers.shape[2:])
-    ends = tuple(
-        block * ((count - 1) * stride // block + side) - size - first
-        for count, side, size, first in zip(out[2:], kernel, shape[2:], pads, strict=False)
-    )
-    begins = pads[:rank]
-    return _Wide(source, shape, quantizer, weight, integers, stride, block, kernel, begins, ends)
+    return Int8Convolution(source, sizes, given, weight, integers)
 
 
 def _is_single(node: ir.Node) -> bool:
@@ -149,12 +127,6 @@ def _is_single(node: ir.Node) -> bool:
         and all(dilation == 1 for dilation in attributes.get_ints("dilations", ()))
         and attributes.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
     )
-
-
-def _sizes(value: ir.Value | None) -> list[int] | None:
-    if value is None or value.shape is None or value.shape.is_dynamic():
-        return None
-    return [int(dim) for dim in value.shape.numpy()]
 
 
 def _quantizer(value: ir.Value | None) -> ir.Node | None:
@@ -174,16 +146,6 @@ def _integers(weight: ir.Node) -> np.ndarray | None:
     return None if np.any(zero.numpy()) else integers.numpy()
 
 
-def _rewrite(edit: Editor, node: ir.Node, wide: _Wide) -> None:
-    moves = _Moves(edit, node, wide.source, wide.given, wide.shape)
-    moves.fit(wide.begins, wide.ends)
-    moves.blocks(wide.block)
-    read = _read_again(edit, node, wide.weight, _blocks_of(wide), "blocks")
-    strides = [wide.stride // wide.block] * len(wide.kernel)
-    attributes = {"kernel_shape": list(wide.kernel), "strides": strides}
-    edit.replace_with(node, "Conv", [moves.value, read, *node.inputs[2:]], attributes)
-
-
 def _read_again(
     edit: Editor, node: ir.Node, weight: ir.Node, integers: np.ndarray, role: str
 ) -> ir.Value:
@@ -199,19 +161,16 @@ def _read_again(
     ).outputs[0]
 
 
-def _blocks_of(wide: _Wide) -> np.ndarray:
+def _blocks_of(integers: np.ndarray, block: int, kernel: tuple[int, ...]) -> np.ndarray:
     """The weights by the channels that :meth:`_Moves.blocks` makes, with zeros where none were."""
-    outs, channels, *sides = wide.integers.shape
-    more = [
-        (0, wide.block * kernel_size - side)
-        for kernel_size, side in zip(wide.kernel, sides, strict=True)
-    ]
-    full = np.pad(wide.integers, [(0, 0), (0, 0), *more])
-    parts = [size for kernel_size in wide.kernel for size in (kernel_size, wide.block)]
+    outs, channels, *sides = integers.shape
+    more = [(0, block * size - side) for size, side in zip(kernel, sides, strict=True)]
+    full = np.pad(integers, [(0, 0), (0, 0), *more])
+    parts = [size for kernel_size in kernel for size in (kernel_size, block)]
     # SpaceToDepth puts rows, then columns, then channels; of one axis, channels come first
     order = (0, 3, 5, 1, 2, 4) if len(sides) == 2 else (0, 1, 3, 2)
     blocks = full.reshape(outs, channels, *parts).transpose(order)
-    return np.ascontiguousarray(blocks.reshape(outs, -1, *wide.kernel))
+    return np.ascontiguousarray(blocks.reshape(outs, -1, *kernel))
 
 
 class _Moves:
@@ -221,19 +180,17 @@ class _Moves:
         value: the result so far.
     """
 
-    def __init__(
-        self, edit: Editor, node: ir.Node, source: ir.Value, quantizer: ir.Node, shape: list[int]
-    ) -> None:
+    def __init__(self, edit: Editor, node: ir.Node, conv: Int8Convolution) -> None:
         self._edit, self._node = edit, node
-        _, self._scale, self._zero = quantizer.inputs[:3]
-        self._shape = shape
-        self.value = source
+        _, self._scale, self._zero = conv.given.inputs[:3]
+        self._shape = list(conv.shape)
+        self.value = conv.source
 
     def rows(self) -> None:
         """Make rows channels."""
         batch, channels, rows, columns = self._shape
-        shape = [batch, channels * rows, 1, columns]
-        self._move("Reshape", [np.array(shape, np.int64)], shape)
+        sizes = [batch, channels * rows, 1, columns]
+        self._move("Reshape", [np.array(sizes, np.int64)], sizes)
 
     def fit(self, begins: tuple[int, ...], ends: tuple[int, ...]) -> None:
         """Cut values off at the ends of the spatial axes, and put zeros there."""
@@ -256,15 +213,15 @@ class _Moves:
         batch, channels, *sizes = self._shape
         small = [size // block for size in sizes]
         if len(sizes) == 2:
-            shape = [batch, channels * block**2, *small]
-            self._move("SpaceToDepth", [], shape, {"blocksize": block})
+            sizes = [batch, channels * block**2, *small]
+            self._move("SpaceToDepth", [], sizes, {"blocksize": block})
             return
-        shape = [batch, channels, small[0], block]
-        self._move("Reshape", [np.array(shape, np.int64)], shape)
-        shape = [batch, channels, block, small[0]]
-        self._move("Transpose", [], shape, {"perm": [0, 1, 3, 2]})
-        shape = [batch, channels * block, small[0]]
-        self._move("Reshape", [np.array(shape, np.int64)], shape)
+        sizes = [batch, channels, small[0], block]
+        self._move("Reshape", [np.array(sizes, np.int64)], sizes)
+        sizes = [batch, channels, block, small[0]]
+        self._move("Transpose", [], sizes, {"perm": [0, 1, 3, 2]})
+        sizes = [batch, channels * block, small[0]]
+        self._move("Reshape", [np.array(sizes, np.int64)], sizes)
 
     def _move(
         self,

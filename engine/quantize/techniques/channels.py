@@ -15,12 +15,14 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph, is_custom
+from engine.graph.passes.base import shape as shape_of
 from engine.quantize.planning.node_properties import (
     WeightPlan,
     array_of,
     input_of,
     is_constant,
     name_of,
+    weight_axes,
 )
 from engine.quantize.planning.operators import WEIGHTED, Role
 from engine.quantize.planning.plan import Plan
@@ -143,7 +145,7 @@ class _Finder:
 
     def weighted(self, node: ir.Node) -> bool:
         weight_plan = self._plan.weights.get(node.name or "")
-        if weight_plan is None or node.op_type not in _WEIGHT_AXES:
+        if weight_plan is None:
             return False
         if weight_plan.weight in self._shared or (weight_plan.bias or "") in self._shared:
             return False
@@ -185,7 +187,7 @@ class _Finder:
     def flatten(self, node: ir.Node) -> bool:
         """(1, C, H, W) to (1, C H W): every feature keeps the factor of its channel."""
         ids = self._ids.get(name_of(node.inputs[0]))
-        before, after = _shape(node.inputs[0]), _shape(node.outputs[0])
+        before, after = shape_of(node.inputs[0]), shape_of(node.outputs[0])
         if ids is None or before is None or after is None or len(after) != 2:
             return False
         if before[0] != after[0] or before[1] != len(ids):
@@ -195,7 +197,7 @@ class _Finder:
 
     def add(self, node: ir.Node) -> bool:
         left, right = (self._ids.get(name_of(v)) for v in node.inputs)
-        shapes = [_shape(v) for v in node.inputs]
+        shapes = [shape_of(v) for v in node.inputs]
         if left is None or right is None or shapes[0] is None or shapes[0] != shapes[1]:
             return False
         self._links.append((left, right))
@@ -208,9 +210,9 @@ class _Finder:
             if gate is None or data is None:
                 continue
             producer = gate.producer()
-            ids, shape = self._ids.get(name_of(data)), _shape(data)
+            ids, shape = self._ids.get(name_of(data)), shape_of(data)
             is_gate = producer is not None and producer.op_type in _GATES
-            if is_gate and ids is not None and shape == _shape(node.outputs[0]):
+            if is_gate and ids is not None and shape == shape_of(node.outputs[0]):
                 self._ids[name_of(node.outputs[0])] = ids
                 self._freeze(gate)
                 return True
@@ -218,7 +220,7 @@ class _Finder:
 
     def concat(self, node: ir.Node) -> bool:
         parts = [self._ids.get(name_of(v)) for v in node.inputs]
-        shape = _shape(node.outputs[0])
+        shape = shape_of(node.outputs[0])
         if shape is None or node.attributes.get_int("axis", 0) not in (1, 1 - len(shape)):
             return False
         if any(part is None for part in parts):
@@ -239,20 +241,9 @@ _HANDLERS: Mapping[str, Callable[[_Finder, ir.Node], bool]] = MappingProxyType(
     }
 )
 
-# operator -> (axis of output channels, axis of input channels) of its weight; Gemm by transB
-_WEIGHT_AXES: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {"Conv": (0, 1), "ConvTranspose": (1, 0), "Gemm": (1, 0), "MatMul": (1, 0)}
-)
-
 
 def _group(node: ir.Node) -> int:
     return node.attributes.get_int("group", 1)
-
-
-def _axes(node: ir.Node) -> tuple[int, int]:
-    out, into = _WEIGHT_AXES[node.op_type]
-    flipped = node.op_type == "Gemm" and node.attributes.get_int("transB", 0) == 1
-    return (into, out) if flipped else (out, into)
 
 
 def _is_plain(node: ir.Node, weight: np.ndarray) -> bool:
@@ -260,27 +251,20 @@ def _is_plain(node: ir.Node, weight: np.ndarray) -> bool:
     if node.op_type == "Gemm":
         return node.attributes.get_int("transA", 0) == 0
     if node.op_type == "MatMul":
-        shape = _shape(node.inputs[0])
+        shape = shape_of(node.inputs[0])
         return weight.ndim == 2 and shape is not None and len(shape) == 2
     return node.op_type == "Conv" or _group(node) == 1
 
 
 def _sizes(node: ir.Node, weight: np.ndarray) -> tuple[int, int]:
     """(output channels, input channels)."""
-    out, into = _axes(node)
+    out, into = weight_axes(node)
     return weight.shape[out], weight.shape[into] * _group(node)
-
-
-def _shape(value: ir.Value | None) -> tuple[int, ...] | None:
-    if value is None or value.shape is None:
-        return None
-    sizes = tuple(size for size in value.shape if isinstance(size, int))
-    return sizes if len(sizes) == len(value.shape) else None
 
 
 def input_axis_scaled(node: ir.Node, weight: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """The weight with its input channels times ``factors`` (one per channel), float32."""
-    into = _axes(node)[1]
+    into = weight_axes(node)[1]
     shape = [1] * weight.ndim
     group = _group(node)
     if group == 1:
@@ -297,7 +281,7 @@ def input_axis_scaled(node: ir.Node, weight: np.ndarray, factors: np.ndarray) ->
 def output_axis_scaled(node: ir.Node, weight: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """The weight with its output channels times ``factors`` (one per channel), float32."""
     shape = [1] * weight.ndim
-    shape[_axes(node)[0]] = -1
+    shape[weight_axes(node)[0]] = -1
     scaled: np.ndarray = (weight * factors.reshape(shape)).astype(np.float32)
     return scaled
 

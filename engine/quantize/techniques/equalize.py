@@ -16,7 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph
-from engine.quantize.planning.node_properties import array_of
+from engine.quantize.planning.node_properties import array_of, weight_axes
 from engine.quantize.techniques.channels import (
     Channels,
     Consumer,
@@ -295,10 +295,7 @@ def _reader(
 
 def _kernel_power(node: ir.Node, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(outputs, inputs of a group): sums of squares and largest values over kernel positions."""
-    into_first = node.op_type in ("ConvTranspose", "MatMul") or (
-        node.op_type == "Gemm" and not node.attributes.get_int("transB", 0)
-    )
-    matrix = np.swapaxes(weight, 0, 1) if into_first else weight
+    matrix = np.swapaxes(weight, 0, 1) if weight_axes(node)[0] else weight
     flat = matrix.reshape(*matrix.shape[:2], -1).astype(np.float64)
     return (flat**2).sum(axis=2), np.abs(flat).max(axis=2)
 

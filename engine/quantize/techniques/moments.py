@@ -12,7 +12,8 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph
-from engine.quantize.planning.node_properties import WeightPlan, data_inputs, name_of
+from engine.quantize.calibration.input_means import window_of
+from engine.quantize.planning.node_properties import WeightPlan, data_inputs, name_of, weight_axes
 from engine.quantize.planning.plan import Plan
 
 # Columns longer than this gain nothing from error feedback for 95 % of the time.
@@ -36,21 +37,14 @@ class Moments:
     def __init__(self, node: ir.Node, tensor: str, weight: np.ndarray, rows: int) -> None:
         self.node = node.name or ""
         self.tensor = tensor
-        self._op = node.op_type
         self._rows = rows
-        attributes = node.attributes
-        self.groups = attributes.get_int("group", 1) if node.op_type == "Conv" else 1
-        self._kernel = weight.shape[2:] if node.op_type == "Conv" else ()
-        rank = len(self._kernel)
-        self._strides = tuple(attributes.get_ints("strides", (1,) * rank))
-        self._dilations = tuple(attributes.get_ints("dilations", (1,) * rank))
-        self._pads = tuple(attributes.get_ints("pads", (0,) * (2 * rank)))
-        self._auto = attributes.get_string("auto_pad", "NOTSET")
-        flipped = node.op_type == "Gemm" and bool(attributes.get_int("transB", 0))
-        if node.op_type == "Conv":
-            self.length = int(np.prod(weight.shape[1:]))
-        else:
-            self.length = weight.shape[1 if flipped else 0]
+        self._window = window_of(node, weight.shape[2:]) if node.op_type == "Conv" else None
+        self.groups = 1 if self._window is None else node.attributes.get_int("group", 1)
+        self.length = int(
+            weight.shape[weight_axes(node)[1]]
+            if self._window is None
+            else np.prod(weight.shape[1:])
+        )
         self.is_wide = self.length > LARGEST_K
         self._sum = np.zeros((self.groups, self.length))
         self._products = (
@@ -104,73 +98,31 @@ class Moments:
 
     def _columns(self, array: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
         """(G, rows, K) float32."""
-        if self._op != "Conv":
+        window, rank = self._window, array.ndim - 2
+        if window is None:
             flat = array.reshape(-1, self.length).astype(np.float32)
             if len(flat) > self._rows:
                 flat = flat[rng.choice(len(flat), self._rows, replace=False)]
             return flat[None]
-        padded = self._padded(array.astype(np.float32, copy=False))
-        sizes = [
-            (padded.shape[2 + i] - self._dilations[i] * (k - 1) - 1) // self._strides[i] + 1
-            for i, k in enumerate(self._kernel)
-        ]
-        if min(sizes) < 1:
+        padded = array.astype(np.float32, copy=False)
+        pads = [window.padding(axis, size) for axis, size in enumerate(array.shape[2:])]
+        if any(map(any, pads)):
+            padded = np.pad(padded, [(0, 0), (0, 0), *pads])
+        if any(np.less(padded.shape[2:], window.reaches)):
             return None
-        total = array.shape[0] * int(np.prod(sizes))
-        chosen = np.arange(total)
-        if total > self._rows:
-            chosen = rng.choice(total, self._rows, replace=False)
-        stacked = self._at(padded, sizes, chosen)  # (rows, C, kernel)
+        axes = tuple(range(2, 2 + rank))
+        views = np.lib.stride_tricks.sliding_window_view(padded, window.reaches, axes)
+        steps = (*window.strides, *window.dilations)
+        views = views[(slice(None), slice(None), *(slice(None, None, step) for step in steps))]
+        views = np.moveaxis(views, 1, 1 + rank)  # (N, positions, C, kernel)
+        places = views.shape[: 1 + rank]
+        chosen = np.arange(int(np.prod(places)))
+        if chosen.size > self._rows:
+            chosen = rng.choice(chosen.size, self._rows, replace=False)
+        stacked = views[np.unravel_index(chosen, places)]
         grouped = stacked.reshape(len(chosen), self.groups, self.length)
         columns: np.ndarray = np.ascontiguousarray(grouped.transpose(1, 0, 2))
         return columns
-
-    def _at(self, padded: np.ndarray, sizes: list[int], chosen: np.ndarray) -> np.ndarray:
-        """(rows, C, *kernel): what the kernel meets at some positions."""
-        batch, *places = np.unravel_index(chosen, (padded.shape[0], *sizes))
-        steps = padded.strides
-        every = np.lib.stride_tricks.as_strided(
-            padded,
-            (padded.shape[0], *sizes, padded.shape[1], *self._kernel),
-            (
-                steps[0],
-                *(step * stride for step, stride in zip(steps[2:], self._strides, strict=True)),
-                steps[1],
-                *(
-                    step * dilation
-                    for step, dilation in zip(steps[2:], self._dilations, strict=True)
-                ),
-            ),
-            writeable=False,
-        )
-        gathered: np.ndarray = every[(batch, *places)]
-        return gathered
-
-    def _padded(self, array: np.ndarray) -> np.ndarray:
-        rank = len(self._kernel)
-        begin, end = list(self._pads[:rank]), list(self._pads[rank:])
-        if self._auto in ("SAME_UPPER", "SAME_LOWER"):
-            for i in range(rank):
-                size = array.shape[2 + i]
-                reach = self._dilations[i] * (self._kernel[i] - 1) + 1
-                steps = -(-size // self._strides[i])
-                missing = max((steps - 1) * self._strides[i] + reach - size, 0)
-                small, large = missing // 2, missing - missing // 2
-                upper = self._auto == "SAME_UPPER"
-                begin[i], end[i] = (small, large) if upper else (large, small)
-        if not any((*begin, *end)):
-            return array
-        sizes = [
-            size + before + after
-            for size, before, after in zip(array.shape[2:], begin, end, strict=True)
-        ]
-        padded = np.zeros((*array.shape[:2], *sizes), dtype=np.float32)
-        inner = tuple(
-            slice(before, before + size)
-            for size, before in zip(array.shape[2:], begin, strict=True)
-        )
-        padded[(slice(None), slice(None), *inner)] = array
-        return padded
 
 
 def make_moments(graph: Graph, plan: Plan, rows: int, samples: int) -> dict[str, Moments]:

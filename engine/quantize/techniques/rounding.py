@@ -11,7 +11,13 @@ al. 2019, section 4.2, with E[x] measured on the calibration samples).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import onnx_ir as ir
+
+from engine.quantize.planning.node_properties import weight_axes
+from engine.quantize.weights import LayerWeights
 
 _DAMPING = 0.05
 
@@ -59,6 +65,34 @@ def round_with_feedback(
 def _nearest(weight: np.ndarray, scale: np.ndarray, limit: int) -> np.ndarray:
     nearest: np.ndarray = np.clip(np.rint(weight / scale[..., None]), -limit, limit)
     return nearest.astype(np.float64)
+
+
+def weight_matrix(node: ir.Node, weight: np.ndarray, groups: int) -> np.ndarray:
+    """(G, M, K) of a weight of Conv, Gemm or MatMul."""
+    flat = weight.T if weight_axes(node)[0] else weight.reshape(weight.shape[0], -1)
+    return flat.reshape(groups, flat.shape[0] // groups, flat.shape[1])
+
+
+def with_feedback(
+    node: ir.Node, weight: np.ndarray, nearest: LayerWeights, second: np.ndarray
+) -> LayerWeights:
+    """A layer's constants with the weight rounded by :func:`round_with_feedback`.
+
+    Args:
+        node: Conv, Gemm or MatMul.
+        weight: real values, in the node's own layout.
+        nearest: rounded to nearest, to symmetric integers.
+        second: (G, K, K), of the inputs.
+    """
+    matrix = weight_matrix(node, weight, len(second))
+    scale = np.asarray(nearest.params.scale, dtype=np.float64)
+    steps = scale.reshape((1, 1) if scale.size == 1 else (len(second), -1))
+    limit = nearest.params.limits[1]
+    levels = round_with_feedback(matrix, np.broadcast_to(steps, matrix.shape[:2]), second, limit)
+    flat = levels.reshape(-1, matrix.shape[2])
+    turned = (flat.T if weight_axes(node)[0] else flat).reshape(weight.shape)
+    integers = np.ascontiguousarray(turned.astype(nearest.integers.dtype))
+    return replace(nearest, integers=integers)
 
 
 def corrected_bias(

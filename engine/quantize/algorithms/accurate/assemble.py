@@ -25,7 +25,7 @@ from engine.quantize.techniques.equalize import (
     equalization_factors,
     scaled_graph,
 )
-from engine.quantize.techniques.rounding import corrected_bias, round_with_feedback
+from engine.quantize.techniques.rounding import corrected_bias, weight_matrix, with_feedback
 from engine.quantize.weights import LayerWeights, quantize_weights
 
 # By what the range of a graph input may be widened.
@@ -232,26 +232,20 @@ def _rounded(
     weight = graph.constant(weight_plan.weight)
     if moments is None or weight is None or moments.is_empty:
         return layer_weights
-    column = _column_factors(stats, moments.tensor, moments.groups, moments.length, factors)
-    matrix = _as_matrix(graph, name, weight, moments.groups)
-    mean = moments.mean / column
-    integers = layer_weights.integers
+    node, groups = graph.node(name), moments.groups
+    column = _column_factors(stats, moments.tensor, groups, moments.length, factors)
     # integers with a zero point, powers of two and half precision stay the nearest ones
     symmetric = stats.plan.schemes[name].weight.kind == "symmetric"
     second = moments.second if candidate.feedback and symmetric else None
     if second is not None:
-        scale = np.asarray(layer_weights.params.scale, dtype=np.float64)
-        own = scale.reshape((1, 1) if layer_weights.params.axis is None else (moments.groups, -1))
-        steps = np.broadcast_to(own, matrix.shape[:2])
         scaled = second / (column[:, :, None] * column[:, None, :])
-        whole = round_with_feedback(matrix, steps, scaled)
-        integers = _from_matrix(graph, name, whole, integers)
-    bias = layer_weights.bias
-    node = graph.node(name)
+        layer_weights = with_feedback(node, weight, layer_weights, scaled)
     if candidate.bias and stats.settings.bias_correction and node.op_type != "MatMul":
-        rounded = _as_matrix(graph, name, layer_weights.params.dequantize(integers), moments.groups)
-        bias = corrected_bias(matrix, rounded, bias, mean)
-    return replace(layer_weights, integers=integers, bias=bias)
+        dequantized = layer_weights.params.dequantize(layer_weights.integers)
+        real, rounded = (weight_matrix(node, array, groups) for array in (weight, dequantized))
+        bias = corrected_bias(real, rounded, layer_weights.bias, moments.mean / column)
+        layer_weights = replace(layer_weights, bias=bias)
+    return layer_weights
 
 
 def _column_factors(
@@ -263,22 +257,3 @@ def _column_factors(
         return np.ones((groups, length))
     own = factors[group].reshape(groups, -1)
     return np.repeat(own, length // own.shape[1], axis=1)
-
-
-def _transposed(graph: Graph, name: str) -> bool:
-    node = graph.node(name)
-    flipped = node.op_type == "Gemm" and not node.attributes.get_int("transB", 0)
-    return node.op_type == "MatMul" or flipped
-
-
-def _as_matrix(graph: Graph, name: str, weight: np.ndarray, groups: int) -> np.ndarray:
-    """(G, M, K) of a weight of Conv, Gemm or MatMul."""
-    flat = weight.T if _transposed(graph, name) else weight.reshape(weight.shape[0], -1)
-    return flat.reshape(groups, flat.shape[0] // groups, flat.shape[1])
-
-
-def _from_matrix(graph: Graph, name: str, matrix: np.ndarray, like: np.ndarray) -> np.ndarray:
-    flat = matrix.reshape(-1, matrix.shape[2])
-    if _transposed(graph, name):
-        flat = flat.T
-    return np.ascontiguousarray(flat.reshape(like.shape).astype(like.dtype))

@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from engine.graph.execute import open_model, simulation_errors
 from engine.graph.ir import Graph, QuantParams, UniqueNames, is_custom
+from engine.quantize.planning.node_properties import weight_axes
 from engine.quantize.planning.plan import Plan
 from engine.quantize.weights import LayerWeights
 
@@ -132,7 +133,5 @@ class CandidateEvaluator:
 
 def _count_outputs(node: ir.Node, weight: np.ndarray) -> int:
     """Output channels of a Conv, ConvTranspose or Gemm, so many biases."""
-    if node.op_type == "ConvTranspose":
-        return int(weight.shape[1]) * node.attributes.get_int("group", 1)
-    flipped = node.op_type == "Gemm" and not node.attributes.get_int("transB", 0)
-    return int(weight.shape[1 if flipped else 0])
+    groups = node.attributes.get_int("group", 1) if node.op_type == "ConvTranspose" else 1
+    return int(weight.shape[weight_axes(node)[0]]) * groups
