@@ -28,9 +28,8 @@ from engine.graph.passes import optimise
 from engine.quantize import QuantizeSettings, calibrate
 from engine.quantize.algorithms.accurate import prepare
 from engine.quantize.algorithms.accurate.evaluator import CandidateEvaluator
+from engine.quantize.interface import LayerWeights, Prepared
 from engine.quantize.planning.plan import plan
-from engine.quantize.prepared import Prepared
-from engine.quantize.weights import LayerWeights
 from engine.report import sqnr_text
 
 Feed = Mapping[str, np.ndarray]

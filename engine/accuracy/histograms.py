@@ -15,7 +15,7 @@ from engine.graph.execute import Session
 from engine.graph.ir import QuantParams
 from engine.graph.metrics import ErrorSums, error_sums
 from engine.quantize import Quantized
-from engine.quantize.prepared import Feeds
+from engine.quantize.interface import Feeds
 from engine.wire.model import LayerSpread, TensorRange
 
 

@@ -2,12 +2,12 @@
 
 from engine.quantize.calibration.calibrate import calibrate, sample_limit
 from engine.quantize.calibration.observations import Observation, Observations
+from engine.quantize.checks import applied_dtypes, require_plain_run
 from engine.quantize.dtypes.formats import check_dtype, check_layer_dtype, resolve_dtype
-from engine.quantize.plain import require_plain_run
-from engine.quantize.planning.layers import cpu_layers
+from engine.quantize.interface import Quantized, QuantizeSettings
+from engine.quantize.planning.layers import cpu_layers, layers_of
 from engine.quantize.planning.operators import LAYOUT, WEIGHTED, Role, role_of, unquantized_reason
 from engine.quantize.planning.plan import is_quantized_source, plan
-from engine.quantize.planning.sources import layers_of
 from engine.quantize.qdq.insert import REASON
 from engine.quantize.qdq.vendor_file import (
     SCALE_SPAN,
@@ -17,9 +17,7 @@ from engine.quantize.qdq.vendor_file import (
     wide_layers,
 )
 from engine.quantize.qdq.vendor_form import KEPT_IN_FLOAT16, vendor_form
-from engine.quantize.qdq.verify import applied_dtypes
 from engine.quantize.quantize import quantize, to_float16
-from engine.quantize.settings import Quantized, QuantizeSettings
 
 __all__ = [
     "KEPT_IN_FLOAT16",

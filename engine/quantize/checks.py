@@ -1,4 +1,8 @@
-"""What is checked around a quantization: ranges set by hand, and numbers that half cannot hold."""
+"""What is checked around a quantization.
+
+Before it: ranges set by hand. After it: numbers that half cannot hold, the dtypes
+that layers really got, and whether a file that leaves the program runs elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -7,45 +11,23 @@ from dataclasses import replace
 from math import isfinite
 
 import numpy as np
+import onnx_ir as ir
 
 from engine.base.errors import QuantizationError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
-from engine.graph.ir import Graph, QuantParams
-from engine.graph.layers import LayerMap
-from engine.quantize.dtypes.formats import HALF_LIMIT
-from engine.quantize.planning.node_properties import array_of
-from engine.quantize.planning.operators import WEIGHTED
+from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
+from engine.graph.ir import QuantParams, params_of
+from engine.graph.layers import Layer, LayerMap
+from engine.quantize.dtypes.formats import HALF_LIMIT, LAYER_DTYPES, Format
+from engine.quantize.interface import LayerWeights, Quantized, QuantizeSettings
+from engine.quantize.planning.node_properties import array_of, input_of
+from engine.quantize.planning.operators import KEEPS_HALF, WEIGHTED, Role, role_of
 from engine.quantize.planning.plan import Plan, root_of
-from engine.quantize.settings import QuantizeSettings
-from engine.quantize.weights import LayerWeights
 
 _LARGEST = float(np.finfo(np.float32).max)
 # The scale of the finest integers, 16 bits of them, must still be a normal number of float32.
 _NARROWEST = float(np.finfo(np.float32).tiny) * 65535
-
-
-def check_constants(graph: Graph) -> None:
-    """Refuse weights and biases that no integer can stand for.
-
-    Raises:
-        QuantizationError: one holds NaN or infinity; names the tensor and its layer.
-    """
-    for node in graph.nodes:
-        if node.op_type not in WEIGHTED:
-            continue
-        for value in node.inputs[1:]:
-            array = array_of(value)
-            if value is None or array is None or np.isfinite(array).all():
-                continue
-            bad = int(array.size - np.isfinite(array).sum())
-            kind = "not a number (NaN)" if np.isnan(array).any() else "infinite"
-            layer, name = (sanitize(text or "", 120) for text in (node.name, value.name))
-            raise QuantizationError(
-                f"The weights {name!r} of layer {layer!r} hold {bad} values that are {kind}.",
-                cause="The training diverged, or the file is damaged.",
-                remedy="Export the model again from a checkpoint whose weights are finite.",
-            )
 
 
 def check_range(low: float, high: float) -> str:
@@ -164,3 +146,139 @@ def ineffective_algorithm(settings: QuantizeSettings) -> tuple[Finding, ...]:
             "to nearest, or to float16.",
         ),
     )
+
+
+# The dtypes that layers were given, read back from the QDQ graph.
+
+
+def _has_format(params: QuantParams, form: Format) -> bool:
+    """Whether parameters are those of a number format (an affine one may be symmetric)."""
+    return params.dtype == form.dtype and params.narrow == (form.kind == "dynamic_fixed_point")
+
+
+def applied_dtypes(layers: Mapping[str, str], quantized: Quantized) -> dict[str, str]:
+    """The dtype that each layer really got.
+
+    Args:
+        layers: layer, by any of its names -> dtype that was asked for.
+        quantized: what :func:`~engine.quantize.quantize` gave for them.
+
+    Returns:
+        The same names -> the name of the dtype
+        (:data:`~engine.quantize.dtypes.formats.LAYER_DTYPES`) in which the layer's weights and
+        output are stored in the graph. It is the name that was asked for where that was honoured;
+        ``float`` where the layer is not quantized; otherwise what was found, in words.
+    """
+    return {
+        name: _obtained(quantized.layers.find(name), asked, quantized)
+        for name, asked in layers.items()
+    }
+
+
+def _obtained(layer: Layer | None, asked: str, quantized: Quantized) -> str:
+    graph = quantized.graph
+    params = None if layer is None else quantized.table.get(layer.tensor)
+    if layer is None or params is None or not _stands(graph.values.get(layer.tensor), params):
+        return "float"
+    weight = _weight_dtype(graph.node(layer.node))
+    names = [
+        name
+        for name, known in LAYER_DTYPES.items()
+        if _has_format(params, known.scheme.activation)
+        and weight in ("", known.scheme.weight.dtype)
+    ]
+    if asked in names:
+        return asked
+    obtained = params.dtype + (f" with weights in {weight}" if weight else "")
+    return names[0] if names else obtained
+
+
+def _stands(value: ir.Value | None, params: QuantParams) -> bool:
+    """Whether a tensor of the QDQ graph really has these parameters."""
+    producer = None if value is None else value.producer()
+    if value is None or producer is None:
+        return False
+    if params.is_float:
+        return _is_half(value)
+    stored = params_of(producer) if producer.op_type == "DequantizeLinear" else None
+    return (
+        stored is not None
+        and stored.dtype == params.dtype
+        and stored.scale == tuple(np.asarray(params.scale, np.float32).tolist())
+    )
+
+
+def _is_half(value: ir.Value) -> bool:
+    """Whether only numbers of half precision can come here: rounded, or moved after rounding."""
+    waiting, seen = [value], set()
+    while waiting:
+        one = waiting.pop()
+        producer = one.producer()
+        if one in seen or array_of(one) is not None:
+            continue
+        seen.add(one)
+        if producer is None:
+            return False
+        if producer.op_type == "Cast":
+            source = producer.inputs[0]
+            if source is None or source.dtype != ir.DataType.FLOAT16:
+                return False
+        elif producer.op_type in KEEPS_HALF:
+            waiting += [v for v in producer.inputs if v is not None]
+        elif role_of(producer.op_type) is Role.PASSTHROUGH:
+            waiting += [v for v in producer.inputs[:1] if v is not None]
+        else:
+            return False
+    return True
+
+
+def _weight_dtype(node: ir.Node) -> str:
+    """The stored dtype of a layer's weight; empty for a layer without."""
+    if node.op_type not in WEIGHTED:
+        return ""
+    weight = input_of(node, 1)
+    source = None if weight is None else weight.producer()
+    if source is None or not source.inputs or source.inputs[0] is None:
+        return ""
+    stored = source.inputs[0]
+    dtype = stored.dtype
+    return "" if dtype is None or array_of(stored) is None else dtype.name.lower()
+
+
+# Does a file that leaves the program run where the program's own settings are not?
+
+# Whoever compares an export on a processor without VNNI sets it, for exact sums
+_EXACT_SUMS = "session.x64quantprecision"
+
+
+def require_plain_run(data: bytes, feeds: Mapping[str, np.ndarray] | None = None) -> None:
+    """Open a serialised model in ONNX Runtime as anybody would, and run it once.
+
+    Twice: with its defaults, and with the setting for exact integer sums.
+
+    Args:
+        data: the model, without custom operators.
+        feeds: an array for every input; None: it is opened only.
+
+    Raises:
+        QuantizationError: ONNX Runtime does not take it, or does not run it.
+    """
+    for entry in (None, _EXACT_SUMS):
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        if entry is not None:
+            options.add_session_config_entry(entry, "1")
+        try:
+            session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+            if feeds is not None and entry is None:
+                session.run(None, dict(feeds))
+        except RUNTIME_ERRORS as error:
+            reason = str(error).rsplit("Status Message: ", 1)[-1].strip()
+            how = "" if entry is None else f" with {entry}"
+            raise QuantizationError(
+                f"The exported graph does not run in ONNX Runtime{how}: {sanitize(reason, 300)}",
+                cause="A mistake of this program: it wrote a graph that other programs refuse.",
+                remedy="Export a container instead, or build with a lower optimization level or "
+                "other dtypes; and report this with the name of the operator.",
+            ) from error

@@ -21,17 +21,20 @@ from engine.quantize.algorithms import accurate
 from engine.quantize.algorithms import kl_divergence as kl_check
 from engine.quantize.algorithms import mmse as mmse_layers
 from engine.quantize.algorithms import ranges as by_ranges
-from engine.quantize.algorithms.vendor import mode as vendor_mode
+from engine.quantize.algorithms import vendor as vendor_mode
 from engine.quantize.calibration.observations import Observations
-from engine.quantize.checks import float16_overflows, ineffective_algorithm, resolve_shared_ranges
+from engine.quantize.checks import (
+    applied_dtypes,
+    float16_overflows,
+    ineffective_algorithm,
+    resolve_shared_ranges,
+)
 from engine.quantize.dtypes.formats import check_dtype, check_layer_dtype
+from engine.quantize.interface import Feeds, Prepare, Quantized, QuantizeSettings
+from engine.quantize.planning.layers import layers_of, read_qdq_params
 from engine.quantize.planning.node_properties import array_of
 from engine.quantize.planning.plan import is_quantized_source, plan
-from engine.quantize.planning.sources import layers_of, read_qdq_params
-from engine.quantize.prepared import Feeds, Prepare
 from engine.quantize.qdq.insert import insert_qdq
-from engine.quantize.qdq.verify import applied_dtypes
-from engine.quantize.settings import Quantized, QuantizeSettings
 
 # Algorithms that are more than a choice of ranges.
 _PREPARE: Mapping[str, Prepare] = {

@@ -12,7 +12,7 @@ from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.quantize.calibration.input_means import Sums, input_sums
 from engine.quantize.calibration.observations import Observations
 from engine.quantize.planning.plan import plan
-from engine.quantize.techniques.bias import mean_output
+from engine.quantize.techniques.rounding import mean_output
 from tests.quantize.models import Net, small_cnn
 
 FORMS: list[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [

@@ -9,8 +9,12 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import sqnr
 from engine.quantize import QuantizeSettings, calibrate, quantize
-from engine.quantize.algorithms.kl import COST_LIMIT, Divergence, least_divergence_range
-from engine.quantize.algorithms.mmse_range import RangeCost
+from engine.quantize.algorithms.range_search import (
+    COST_LIMIT,
+    Divergence,
+    RangeCost,
+    least_divergence_range,
+)
 from engine.quantize.calibration.histograms import Histogram
 from engine.quantize.calibration.observations import Observation
 from engine.report import gain_text

@@ -20,11 +20,10 @@ from engine.quantize import (
     calibrate,
     quantize,
 )
-from engine.quantize.algorithms.activations import activation_table
+from engine.quantize.algorithms.ranges import activation_table
 from engine.quantize.dtypes.formats import LAYER_DTYPES
+from engine.quantize.interface import Prepared, quantize_weights
 from engine.quantize.planning.plan import Plan, plan
-from engine.quantize.prepared import Prepared
-from engine.quantize.weights import quantize_weights
 from tests.quantize.models import Net, small_cnn
 
 # the function hides the module's name in its package

@@ -9,7 +9,7 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import sqnr
 from engine.quantize import QuantizeSettings, calibrate, quantize
-from engine.quantize.algorithms.mmse_range import (
+from engine.quantize.algorithms.range_search import (
     CAUTION,
     RangeCost,
     least_cost_range,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.graph.ir import QuantParams
-from engine.quantize.algorithms.activations import absorbs
+from engine.quantize.algorithms.ranges import absorbs
 from engine.quantize.dtypes.scheme import (
     activation_params,
     bias_params,

@@ -22,7 +22,7 @@ from engine.quantize import (
     span_of,
     wide_layers,
 )
-from engine.quantize.qdq.vendor_strides import LARGEST_STRIDE
+from engine.quantize.qdq.vendor_convolutions import LARGEST_STRIDE
 from tests.quantize.models import Net
 
 

@@ -10,7 +10,7 @@ from engine.graph.execute import Session
 from engine.graph.ir import NORMALIZED, Graph
 from engine.graph.passes import optimise
 from engine.quantize import Quantized, QuantizeSettings, calibrate, quantize
-from engine.quantize.algorithms.vendor.rewrite import rewrite_as_vendor
+from engine.quantize.algorithms.vendor_rewrite import rewrite_as_vendor
 from tests.quantize.models import Net, small_cnn
 
 

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from engine.base.errors import RecipeError, UsageError
 from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir import Graph, QuantParams, spec_of
-from engine.quantize.qdq.builder import Builder
+from engine.quantize.qdq.insert import Builder
 
 if TYPE_CHECKING:
     from engine.container import Container

@@ -1,8 +1,8 @@
 """``kl_divergence``, and a look at whether it lost against ``normal``.
 
-The ranges of :mod:`engine.quantize.algorithms.kl` are bounded tensor by tensor; what a whole
-network makes of them is found out by running it: both quantizations on calibration samples, side
-by side.
+The ranges of :mod:`engine.quantize.algorithms.range_search` are bounded tensor by tensor; what a
+whole network makes of them is found out by running it: both quantizations on calibration samples,
+side by side.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from engine.base.text import sanitize
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import ErrorSums, decibel, error_sums
-from engine.quantize.algorithms.mmse_range import RangeCost
+from engine.quantize.algorithms.range_search import RangeCost
 from engine.quantize.algorithms.ranges import Ranges, choose_ranges, quantize_with_ranges
 from engine.quantize.calibration.observations import Observations
+from engine.quantize.interface import Feeds, Prepared, QuantizeSettings
 from engine.quantize.planning.plan import Plan
-from engine.quantize.prepared import Feeds, Prepared
 from engine.quantize.qdq.insert import insert_qdq
-from engine.quantize.settings import QuantizeSettings
 from engine.report import gain_text
 
 LOSS_LIMIT = 3.0
@@ -46,7 +45,7 @@ def prepare(
 ) -> Prepared:
     """Quantize by divergence; findings tell where that is worse than ``normal``.
 
-    As :class:`~engine.quantize.prepared.Prepare`; without ``feeds`` nothing is compared.
+    As :class:`~engine.quantize.interface.Prepare`; without ``feeds`` nothing is compared.
     """
     ranges = choose_ranges(graph, plan, observations, settings)
     ready = quantize_with_ranges(ranges, graph, plan, observations, settings)

@@ -8,11 +8,11 @@ one and are rounded with its step. So, in this order,
    eq. 4). The outputs stay what they are. With an exponent of 1 every channel would end where its
    samples ended, and each that goes further would be clipped; a small one leaves small channels
    room;
-2. ranges of least squared error (:mod:`engine.quantize.algorithms.mmse_range`), of pixels on their
-own lattice;
+2. ranges of least squared error (:mod:`engine.quantize.algorithms.range_search`), of pixels on
+   their own lattice;
 3. weights that make the least squared error at the layer's output, given the second moments of
    its input (Frantar et al. 2022, "GPTQ"), instead of the nearest ones;
-4. biases that take back the mean error (:mod:`engine.quantize.techniques.bias`).
+4. biases that take back the mean error (:mod:`engine.quantize.techniques.rounding`).
 
 Step 2 works on what calibration kept. The others read the samples once more.
 """
@@ -26,21 +26,23 @@ import numpy as np
 
 from engine.base.events import Reporter
 from engine.graph.ir import Graph
-from engine.quantize.algorithms.activations import activation_table
-from engine.quantize.algorithms.mmse_range import pixel_grid_range
-from engine.quantize.algorithms.ranges import choose_ranges
+from engine.quantize.algorithms.range_search import pixel_grid_range
+from engine.quantize.algorithms.ranges import activation_table, choose_ranges
 from engine.quantize.calibration.calibrate import calibrate
 from engine.quantize.calibration.input_means import input_sums
 from engine.quantize.calibration.observations import MeanInput, Observations
+from engine.quantize.interface import (
+    Feeds,
+    LayerWeights,
+    Prepared,
+    QuantizeSettings,
+    quantize_weights,
+)
 from engine.quantize.planning.plan import Plan
-from engine.quantize.prepared import Feeds, Prepared
-from engine.quantize.settings import QuantizeSettings
-from engine.quantize.techniques.bias import correct_biases
 from engine.quantize.techniques.channels import Channels, find_channels
 from engine.quantize.techniques.equalize import scaled_graph
 from engine.quantize.techniques.moments import Moments, make_moments
-from engine.quantize.techniques.rounding import with_feedback
-from engine.quantize.weights import LayerWeights, quantize_weights
+from engine.quantize.techniques.rounding import correct_biases, with_feedback
 
 EXPONENT = 0.35
 """Chosen with CAUTION, on folds of the calibration photographs, from 0, 0.25, 0.35 and 0.5."""
@@ -65,7 +67,7 @@ def prepare(
 ) -> Prepared:
     """Quantize by least squared error.
 
-    As :class:`~engine.quantize.prepared.Prepare`; without ``feeds`` only ranges are chosen.
+    As :class:`~engine.quantize.interface.Prepare`; without ``feeds`` only ranges are chosen.
     """
     seen, moments, pixels = observations, dict[str, Moments](), dict[str, np.ndarray]()
     if feeds is not None:

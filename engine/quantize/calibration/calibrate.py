@@ -17,15 +17,15 @@ import numpy as np
 
 from engine.base.errors import QuantizationError
 from engine.base.events import NullReporter, Progress, Reporter
+from engine.base.text import sanitize
 from engine.graph.execute import release_pool
 from engine.graph.ir import Graph
 from engine.quantize.calibration.histograms import HistogramBuilder
 from engine.quantize.calibration.input_means import BLOCK, InputSum, Sums, input_sums
 from engine.quantize.calibration.observations import Observation, Observations
 from engine.quantize.calibration.observer import ActivationObserver, SampleStats
-from engine.quantize.checks import check_constants
-from engine.quantize.planning.node_properties import name_of
-from engine.quantize.planning.operators import LAYOUT
+from engine.quantize.planning.node_properties import array_of, name_of
+from engine.quantize.planning.operators import LAYOUT, WEIGHTED
 from engine.quantize.planning.plan import Plan, is_quantized_source, plan
 
 Visit = Callable[[str, np.ndarray, int], None]
@@ -91,7 +91,7 @@ def calibrate(
     """
     reporter = reporter or NullReporter()
     chosen = Plan() if is_quantized_source(graph) else plan(graph)
-    check_constants(graph)
+    _check_constants(graph)
     tally = _Accumulator(graph, chosen, threads, visit, brief=brief)
     if resume is not None:
         tally.resume(resume)
@@ -117,6 +117,29 @@ def calibrate(
     del tally  # its sessions' memory is for the stages after this one
     release_pool()
     return seen
+
+
+def _check_constants(graph: Graph) -> None:
+    """Refuse weights and biases that no integer can stand for.
+
+    Raises:
+        QuantizationError: one holds NaN or infinity; names the tensor and its layer.
+    """
+    for node in graph.nodes:
+        if node.op_type not in WEIGHTED:
+            continue
+        for value in node.inputs[1:]:
+            array = array_of(value)
+            if value is None or array is None or np.isfinite(array).all():
+                continue
+            bad = int(array.size - np.isfinite(array).sum())
+            kind = "not a number (NaN)" if np.isnan(array).any() else "infinite"
+            layer, name = (sanitize(text or "", 120) for text in (node.name, value.name))
+            raise QuantizationError(
+                f"The weights {name!r} of layer {layer!r} hold {bad} values that are {kind}.",
+                cause="The training diverged, or the file is damaged.",
+                remedy="Export the model again from a checkpoint whose weights are finite.",
+            )
 
 
 class _Accumulator:

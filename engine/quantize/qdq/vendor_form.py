@@ -28,21 +28,30 @@ Each form that stands here computes the same numbers as the graph.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.graph.execute.as_compiled import FUSING_LEVEL, bias_of
-from engine.graph.execute.means import LARGEST_WINDOW, is_quantized_mean, means_in_stages
-from engine.graph.ir import Graph, QuantParams, constant_of, params_of
+from engine.graph.execute.means import means_in_stages
+from engine.graph.ir import Graph, constant_of
 from engine.graph.layers import ADDED, GUARD
 from engine.graph.passes import Editor
 from engine.graph.passes.base import only_reader, shape
-from engine.quantize.planning.node_properties import input_of
-from engine.quantize.qdq.vendor_strides import (
+from engine.quantize.qdq.vendor_convolutions import (
+    hard_sigmoid_input,
+    mean_input,
     of_all_rows,
+    pad_of_pool,
+    pool_input,
+    window_input,
     with_large_stride,
+    write_hard_sigmoid_as_convolution,
+    write_mean_as_convolution,
+    write_mean_as_reduction,
+    write_pad_as_convolution,
     write_rows_as_channels,
     write_small_stride,
 )
@@ -83,15 +92,15 @@ def vendor_form(graph: Graph, level: int = FUSING_LEVEL, *, every_shape: bool = 
     if not every_shape:
         form.replace(means_in_stages(form.graph))
     elif level >= FUSING_LEVEL:
-        form.rewrite(_mean_input, _write_mean_as_reduction)
-    form.rewrite(_pool_input if every_shape else _window_input, _write_mean_as_convolution)
-    form.rewrite(_hard_sigmoid_input, _write_hard_sigmoid_as_convolution)
+        form.rewrite(mean_input, write_mean_as_reduction)
+    form.rewrite(pool_input if every_shape else window_input, write_mean_as_convolution)
+    form.rewrite(hard_sigmoid_input, write_hard_sigmoid_as_convolution)
     if not every_shape:
         form.rewrite(of_all_rows, write_rows_as_channels)
     form.rewrite(with_large_stride, write_small_stride)
-    form.rewrite(_pad_of_pool, _write_pad_as_convolution)
-    form.rewrite(_readers_of_output, _give_output_its_own)
-    form.rewrite(_float_readers, _give_float_readers_their_own)
+    form.rewrite(pad_of_pool, write_pad_as_convolution)
+    form.rewrite(_readers_of_output, partial(_read_apart, role="inside"))
+    form.rewrite(_float_readers, partial(_read_apart, role="float"))
     form.rewrite(_given_states, _give_states_behind)
     form.rewrite(_alone_in_float16, _keep_in_float16)
     return form.graph
@@ -131,17 +140,6 @@ class _Form:
             if parts := match(node):
                 write(edit, node, parts)
         self.graph = Graph(self.graph.model)
-
-
-Known = tuple[ir.Value, tuple[int, ...]]
-"""What a node reads, and its shape."""
-
-
-def _known(node: ir.Node) -> Known | None:
-    """Its first input, where that has a known shape."""
-    value = node.inputs[0] if node.inputs else None
-    sizes = shape(value)
-    return None if value is None or sizes is None else (value, sizes)
 
 
 def _guard_bounds(node: ir.Node) -> list[ir.Value | None]:
@@ -223,187 +221,6 @@ def _bias_of_product(node: ir.Node) -> BiasParts | None:
     return None if scale is None or zero is None else (reader, old, scale.numpy(), zero.numpy())
 
 
-def _mean_input(node: ir.Node) -> Known | None:
-    return _known(node) if is_quantized_mean(node) else None
-
-
-def _window_input(node: ir.Node) -> Known | None:
-    """What a mean of int8 reads, over all rows and columns or over windows."""
-    return _mean_input(node) or _pool_input(node)
-
-
-def _write_mean_as_reduction(edit: Editor, node: ir.Node, known: Known) -> None:
-    """A mean over all rows and columns as ReduceMean."""
-    source, sizes = known
-    axes = edit.constant(np.arange(2, len(sizes), dtype=np.int64), f"{node.name}/axes")
-    edit.replace_with(node, "ReduceMean", [source, axes], {"keepdims": 1})
-
-
-def _write_mean_as_convolution(edit: Editor, node: ir.Node, known: Known) -> None:
-    """A mean as a depthwise convolution with equal weights, which is exact."""
-    source, (_, channels, *sizes) = known
-    attributes: dict[str, int | list[int]] = {"group": channels, "kernel_shape": sizes}
-    if node.op_type == "AveragePool":
-        attributes["kernel_shape"] = sizes = list(node.attributes.get_ints("kernel_shape"))
-        for key in ("strides", "pads"):
-            if key in node.attributes:
-                attributes[key] = list(node.attributes.get_ints(key))
-    integers = np.full((channels, 1, *sizes), 127, np.int8)
-    scale = np.float32(1.0 / (127.0 * np.prod(sizes)))
-    weight = _dequantized(edit, node, source, "weight", integers, scale)
-    edit.replace_with(node, "Conv", [source, weight], attributes)
-
-
-def _dequantized(
-    edit: Editor, node: ir.Node, like: ir.Value, role: str, integers: np.ndarray, scale: np.float32
-) -> ir.Value:
-    """A constant of a node as integers with one scale, and what dequantizes them before it."""
-    name = f"{node.name}/{role}"
-    dequantizer = edit.insert(
-        "DequantizeLinear",
-        [
-            edit.constant(integers, f"{name}/quantized"),
-            edit.constant(np.array(scale), f"{name}/scale"),
-            edit.constant(np.array(0, integers.dtype), f"{name}/zero_point"),
-        ],
-        before=node,
-        like=like,
-        shape=integers.shape,
-        name=f"{name}/DequantizeLinear",
-    )
-    return dequantizer.outputs[0]
-
-
-def _write_pad_as_convolution(edit: Editor, node: ir.Node, sides: list[int]) -> None:
-    """Zeros around a map as the pads of a depthwise convolution by one, which is exact."""
-    known = _known(node)
-    if known is None:
-        return
-    source, (_, channels, *sizes) = known
-    half = len(sides) // 2
-    kernel = [1] * len(sizes)
-    ones = np.full((channels, 1, *kernel), 127, np.int8)
-    weight = _dequantized(edit, node, source, "weight", ones, np.float32(1 / 127))
-    attributes: dict[str, int | list[int]] = {
-        "group": channels,
-        "kernel_shape": kernel,
-        "pads": [*sides[2:half], *sides[half + 2 :]],
-    }
-    edit.replace_with(node, "Conv", [source, weight], attributes)
-
-
-def _pad_of_pool(node: ir.Node) -> list[int] | None:
-    """What a node puts around a map of int8 that has values below zero, for a MaxPool."""
-    sides = _zeros_around(node)
-    quantized = _only_reader_as_int8(node)
-    if sides is None or quantized is None:
-        return None
-    reader, params = quantized
-    read = [use.node for use in reader.outputs[0].uses()]
-    pools = [use.node.op_type for pair in read for use in pair.outputs[0].uses()]
-    below_zero = params.zero_point[0] > np.iinfo(np.int8).min
-    return sides if below_zero and "MaxPool" in pools else None
-
-
-def _only_reader_as_int8(node: ir.Node) -> tuple[ir.Node, QuantParams] | None:
-    """The QuantizeLinear to int8 that alone reads a node, and its parameters."""
-    readers = [use.node for use in node.outputs[0].uses()]
-    if len(readers) != 1 or readers[0].op_type != "QuantizeLinear":
-        return None
-    params = _params_as_int8(readers[0])
-    return None if params is None else (readers[0], params)
-
-
-def _params_as_int8(node: ir.Node | None) -> QuantParams | None:
-    """The parameters of a Q/DQ node of int8 with one scale."""
-    params = None if node is None else params_of(node)
-    single = params is not None and params.dtype == "int8" and len(params.scale) == 1
-    return params if single else None
-
-
-def _zeros_around(node: ir.Node) -> list[int] | None:
-    """What a Pad adds to rows and columns, by axis: begins, then ends; None of every other one."""
-    known = _known(node) if node.op_type == "Pad" and len(node.inputs) <= 3 else None
-    if known is None or node.attributes.get_string("mode", "constant") != "constant":
-        return None
-    rank = len(known[1])
-    sides, filling = (constant_of(input_of(node, at)) for at in (1, 2))
-    if sides is None or rank < 3:
-        return None
-    if input_of(node, 2) is not None and (filling is None or filling.numpy().any()):
-        return None
-    pads = [int(side) for side in sides.numpy()]
-    outer = [pads[at] for at in (0, 1, rank, rank + 1)]
-    return pads if min(pads) >= 0 < max(pads) and not any(outer) else None
-
-
-def _pool_input(node: ir.Node) -> Known | None:
-    """What an AveragePool of int8 reads whose every window counts as many values."""
-    known = _known(node) if node.op_type == "AveragePool" else None
-    if known is None:
-        return None
-    before = known[0].producer()
-    readers = [use.node.op_type for use in node.outputs[0].uses()]
-    attributes = node.attributes
-    padded = any(attributes.get_ints("pads", ())) and not attributes.get_int("count_include_pad", 0)
-    plain = (
-        before is not None
-        and before.op_type == "DequantizeLinear"
-        and before.inputs[0] is not None
-        and before.inputs[0].dtype == ir.DataType.INT8
-        and readers == ["QuantizeLinear"]
-        and max(attributes.get_ints("kernel_shape")) <= LARGEST_WINDOW
-        and attributes.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
-        and not attributes.get_int("ceil_mode", 0)
-        and all(side == 1 for side in attributes.get_ints("dilations", ()))
-        and not padded
-    )
-    return known if plain else None
-
-
-def _write_hard_sigmoid_as_convolution(
-    edit: Editor, node: ir.Node, matched: tuple[Known, QuantParams]
-) -> None:
-    """A HardSigmoid as a depthwise convolution of one weight, which is exact.
-
-    Between its two ends it is ``alpha * x + beta``; at the ends the int8 result saturates.
-    """
-    (source, (_, channels, *_)), params = matched
-    weight_scale = np.float32(node.attributes.get_float("alpha", 0.2) / 127)
-    bias_scale = np.float32(weight_scale * np.float32(params.scale[0]))
-    offset = np.rint(node.attributes.get_float("beta", 0.5) / bias_scale)
-    stored: dict[str, tuple[np.ndarray, np.float32]] = {
-        "weight": (np.full((channels, 1, 1, 1), 127, np.int8), weight_scale),
-        "bias": (np.full(channels, offset, np.int32), bias_scale),
-    }
-    constants = [
-        _dequantized(edit, node, source, role, integers, scale)
-        for role, (integers, scale) in stored.items()
-    ]
-    attributes: dict[str, int | list[int]] = {"group": channels, "kernel_shape": [1, 1]}
-    edit.replace_with(node, "Conv", [source, *constants], attributes)
-
-
-def _hard_sigmoid_input(node: ir.Node) -> tuple[Known, QuantParams] | None:
-    """What a HardSigmoid of int8 reads whose own result saturates at 0 and at most at 1, and that
-    does not gate its own input: that is HardSwish, which the toolkit computes exactly.
-    """
-    known = _known(node) if node.op_type == "HardSigmoid" else None
-    before = None if known is None else known[0].producer()
-    if known is None or len(known[1]) != 4 or before is None:
-        return None
-    params, quantized = _params_as_int8(before), _only_reader_as_int8(node)
-    if before.op_type != "DequantizeLinear" or params is None or quantized is None:
-        return None
-    reader, out = quantized
-    if out.zero_point[0] != -128 or 255 * out.scale[0] > 1 + 1e-5:
-        return None
-    gated = {use.node for use in known[0].uses()} & {
-        after.node for pair in reader.outputs[0].uses() for after in pair.node.outputs[0].uses()
-    }
-    return None if any(node.op_type == "Mul" for node in gated) else (known, params)
-
-
 Readers = list[tuple[ir.Node, int]]
 """Nodes, and which of their inputs."""
 
@@ -413,11 +230,6 @@ def _readers_of_output(node: ir.Node) -> Readers:
     if node.op_type != "DequantizeLinear" or not node.outputs[0].is_graph_output():
         return []
     return [(use.node, use.idx) for use in node.outputs[0].uses()]
-
-
-def _give_output_its_own(edit: Editor, node: ir.Node, readers: Readers) -> None:
-    """The readers inside get a DequantizeLinear of their own."""
-    _read_apart(edit, node, readers, "inside")
 
 
 def _read_apart(edit: Editor, node: ir.Node, readers: Readers, role: str) -> None:
@@ -450,11 +262,6 @@ def _give_states_behind(edit: Editor, node: ir.Node, states: list[ir.Value]) -> 
         behind = edit.insert_after(node, "Reshape", [value, sizes], like=value)
         edit.move_output(value, behind.outputs[0])
         behind.outputs[0].name = state
-
-
-def _give_float_readers_their_own(edit: Editor, node: ir.Node, readers: Readers) -> None:
-    """What computes in float gets a DequantizeLinear of its own."""
-    _read_apart(edit, node, readers, "float")
 
 
 def _float_readers(node: ir.Node) -> Readers:

@@ -15,7 +15,7 @@ from engine.graph.ir import Graph
 from engine.graph.metrics import sqnr
 from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.quantize.algorithms.accurate.select import CANDIDATES
-from engine.quantize.settings import Quantized
+from engine.quantize.interface import Quantized
 from engine.report import sqnr_rank
 from tests.quantize.models import Net, small_cnn
 

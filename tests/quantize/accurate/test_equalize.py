@@ -10,8 +10,8 @@ from engine.graph.ir import Graph
 from engine.graph.metrics import sqnr
 from engine.quantize.algorithms.accurate.assemble import Candidate, assemble
 from engine.quantize.algorithms.accurate.collect import collect_statistics
+from engine.quantize.interface import QuantizeSettings
 from engine.quantize.planning.plan import plan
-from engine.quantize.settings import QuantizeSettings
 from engine.quantize.techniques.channels import find_channels
 from engine.quantize.techniques.equalize import scaled_graph
 from tests.quantize.models import Net, small_cnn

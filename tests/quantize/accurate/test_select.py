@@ -10,10 +10,10 @@ from engine.graph.metrics import sqnr
 from engine.quantize import QuantizeSettings, calibrate
 from engine.quantize.algorithms.accurate.evaluator import CandidateEvaluator, can_evaluate
 from engine.quantize.algorithms.accurate.select import noise_level
-from engine.quantize.algorithms.activations import activation_table
+from engine.quantize.algorithms.ranges import activation_table
+from engine.quantize.interface import quantize_weights
 from engine.quantize.planning.plan import plan
 from engine.quantize.qdq.insert import insert_qdq
-from engine.quantize.weights import quantize_weights
 from tests.quantize.models import small_cnn
 
 

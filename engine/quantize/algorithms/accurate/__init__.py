@@ -22,9 +22,8 @@ from engine.quantize.algorithms.accurate.assemble import assemble
 from engine.quantize.algorithms.accurate.collect import collect_statistics
 from engine.quantize.algorithms.accurate.select import select_candidate
 from engine.quantize.calibration.observations import Observations
+from engine.quantize.interface import Feeds, Prepared, QuantizeSettings
 from engine.quantize.planning.plan import Plan
-from engine.quantize.prepared import Feeds, Prepared
-from engine.quantize.settings import QuantizeSettings
 
 __all__ = ["SAMPLES", "prepare"]
 
@@ -44,7 +43,7 @@ def prepare(
 ) -> Prepared:
     """Quantize by ``accurate``.
 
-    As :class:`~engine.quantize.prepared.Prepare`. Of the observations only their number of samples
+    As :class:`~engine.quantize.interface.Prepare`. Of the observations only their number of samples
     is used, as ranges of whole tensors are too little for channels. Of more than ``SAMPLES``, as
     many are looked at, spread evenly; they are read up to five times.
 

@@ -10,14 +10,12 @@ import numpy as np
 from engine.graph.ir import Graph, QuantParams
 from engine.quantize.algorithms.accurate.range_margin import WEIGHINGS, MarginRules, range_ends
 from engine.quantize.algorithms.accurate.statistics import Statistics, TailStats
-from engine.quantize.algorithms.activations import activation_table
-from engine.quantize.algorithms.ranges import has_arbitrary_scale
+from engine.quantize.algorithms.ranges import activation_table, has_arbitrary_scale
 from engine.quantize.calibration.observations import Observation, Observations
 from engine.quantize.dtypes.formats import Format
 from engine.quantize.dtypes.scheme import activation_params
+from engine.quantize.interface import LayerWeights, Prepared, QuantizeSettings, quantize_weights
 from engine.quantize.planning.plan import Plan, root_of
-from engine.quantize.prepared import Prepared
-from engine.quantize.settings import QuantizeSettings
 from engine.quantize.techniques.channels import Channels
 from engine.quantize.techniques.equalize import (
     ChannelRange,
@@ -26,7 +24,6 @@ from engine.quantize.techniques.equalize import (
     scaled_graph,
 )
 from engine.quantize.techniques.rounding import corrected_bias, weight_matrix, with_feedback
-from engine.quantize.weights import LayerWeights, quantize_weights
 
 # By what the range of a graph input may be widened.
 _WIDTHS = tuple(1.0 + 0.0025 * i for i in range(17))
@@ -137,7 +134,7 @@ def _takes_room(form: Format | None) -> bool:
     """Whether a format is given room beyond the samples here.
 
     Of 8 bits with a scale that is a power of two it may cost one; affine ones of 16 bits have it
-    from :func:`~engine.quantize.algorithms.activations.activation_table`.
+    from :func:`~engine.quantize.algorithms.ranges.activation_table`.
     """
     return form is None or (form.bits > 8) == (form.kind == "dynamic_fixed_point")
 

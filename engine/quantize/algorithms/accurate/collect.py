@@ -24,10 +24,9 @@ from engine.quantize.algorithms.accurate.statistics import (
     observe_tails,
     residual_terms,
 )
+from engine.quantize.interface import Feeds, QuantizeSettings
 from engine.quantize.planning.node_properties import data_inputs, name_of
 from engine.quantize.planning.plan import Plan
-from engine.quantize.prepared import Feeds
-from engine.quantize.settings import QuantizeSettings
 from engine.quantize.techniques.channels import find_channels
 from engine.quantize.techniques.equalize import consumer_noise, noise_gains
 from engine.quantize.techniques.softmax import find_logits

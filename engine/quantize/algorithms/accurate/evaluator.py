@@ -15,9 +15,9 @@ import onnx_ir as ir
 
 from engine.graph.execute import open_model, simulation_errors
 from engine.graph.ir import Graph, QuantParams, UniqueNames, is_custom
+from engine.quantize.interface import LayerWeights
 from engine.quantize.planning.node_properties import weight_axes
 from engine.quantize.planning.plan import Plan
-from engine.quantize.weights import LayerWeights
 
 
 def can_evaluate(graph: Graph, plan: Plan) -> bool:

@@ -22,7 +22,7 @@ from engine.graph.execute import Session
 from engine.graph.metrics import ErrorSums, error_sums
 from engine.quantize.algorithms.accurate.assemble import CalibrationStats, Candidate, assemble
 from engine.quantize.algorithms.accurate.evaluator import CandidateEvaluator, can_evaluate
-from engine.quantize.prepared import Feeds, Prepared
+from engine.quantize.interface import Feeds, Prepared
 from engine.quantize.qdq.insert import insert_qdq
 from engine.report import sqnr_text
 

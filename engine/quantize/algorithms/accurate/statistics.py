@@ -19,8 +19,8 @@ from engine.base.events import Progress, Reporter
 from engine.base.text import sanitize
 from engine.graph.execute import PartedRun
 from engine.graph.ir import Graph
+from engine.quantize.interface import Feeds
 from engine.quantize.planning.plan import Plan
-from engine.quantize.prepared import Feeds
 from engine.quantize.techniques.moments import Moments, make_moments
 from engine.quantize.techniques.softmax import Logits
 

@@ -17,17 +17,20 @@ from engine.base.errors import QuantizationError
 from engine.base.events import NullReporter, Reporter
 from engine.base.findings import Finding
 from engine.graph.ir import Graph, QuantParams
-from engine.quantize.algorithms.activations import activation_table
-from engine.quantize.algorithms.ranges import choose_ranges
-from engine.quantize.algorithms.vendor.rewrite import rewrite_as_vendor
+from engine.quantize.algorithms.ranges import activation_table, choose_ranges
+from engine.quantize.algorithms.vendor_rewrite import rewrite_as_vendor
 from engine.quantize.calibration.calibrate import calibrate
 from engine.quantize.calibration.observations import Observations
 from engine.quantize.dtypes.formats import SCHEMES
+from engine.quantize.interface import (
+    Feeds,
+    LayerWeights,
+    Prepared,
+    QuantizeSettings,
+    quantize_weights,
+)
 from engine.quantize.planning.node_properties import data_inputs, is_constant, name_of
 from engine.quantize.planning.plan import Plan, plan
-from engine.quantize.prepared import Feeds, Prepared
-from engine.quantize.settings import QuantizeSettings
-from engine.quantize.weights import LayerWeights, quantize_weights
 
 # Weights have zero points as activations do.
 _ASYMMETRIC = replace(SCHEMES["w8a8"], weight=SCHEMES["w8a8"].activation)
@@ -53,7 +56,7 @@ def prepare(
 ) -> Prepared:
     """Everything for the QDQ form, as the vendor's toolkit decides it.
 
-    As :class:`~engine.quantize.prepared.Prepare`. The plan is replaced where the vendor's rewrites
+    As :class:`~engine.quantize.interface.Prepare`. The plan is replaced where the vendor's rewrites
     change the graph; biases are never corrected; samples are needed where the rewrites make tensors
     that calibration has not seen.
 

@@ -1,4 +1,4 @@
-"""Convolutions of large strides and kernels in a form that the vendor's toolkit 2 compiles in int8.
+"""Convolutions in a form that the vendor's toolkit 2 compiles in int8, and what becomes one for it.
 
 Toolkit 2.3.2 cuts a convolution with a stride of 8 or more, or a kernel of more than 16 rows, into
 several. In a file with parameters of its own the parts have none: it crashes, or asks for float16
@@ -15,9 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir import constant_of
+from engine.graph.execute.means import LARGEST_WINDOW, is_quantized_mean
+from engine.graph.ir import QuantParams, constant_of, params_of
 from engine.graph.passes import Editor
 from engine.graph.passes.base import shape
+from engine.quantize.planning.node_properties import input_of
 
 LARGEST_STRIDE = 7
 """The largest stride that the toolkit leaves whole."""
@@ -257,3 +259,204 @@ class _Moves:
             name=name,
         )
         self.value = node.outputs[0]
+
+
+# Means, HardSigmoid and borders as depthwise convolutions, which are exact.
+
+Known = tuple[ir.Value, tuple[int, ...]]
+"""What a node reads, and its shape."""
+
+
+def _known(node: ir.Node) -> Known | None:
+    """Its first input, where that has a known shape."""
+    value = node.inputs[0] if node.inputs else None
+    sizes = shape(value)
+    return None if value is None or sizes is None else (value, sizes)
+
+
+def mean_input(node: ir.Node) -> Known | None:
+    """What a mean of int8 over all rows and columns reads."""
+    return _known(node) if is_quantized_mean(node) else None
+
+
+def window_input(node: ir.Node) -> Known | None:
+    """What a mean of int8 reads, over all rows and columns or over windows."""
+    return mean_input(node) or pool_input(node)
+
+
+def write_mean_as_reduction(edit: Editor, node: ir.Node, known: Known) -> None:
+    """A mean over all rows and columns as ReduceMean."""
+    source, sizes = known
+    axes = edit.constant(np.arange(2, len(sizes), dtype=np.int64), f"{node.name}/axes")
+    edit.replace_with(node, "ReduceMean", [source, axes], {"keepdims": 1})
+
+
+def write_mean_as_convolution(edit: Editor, node: ir.Node, known: Known) -> None:
+    """A mean as a depthwise convolution with equal weights, which is exact."""
+    _, (_, channels, *kernel) = known
+    windows = {}
+    if node.op_type == "AveragePool":
+        kernel = list(node.attributes.get_ints("kernel_shape"))
+        given = [key for key in ("strides", "pads") if key in node.attributes]
+        windows = {key: list(node.attributes.get_ints(key)) for key in given}
+    integers = np.full((channels, 1, *kernel), 127, np.int8)
+    scale = np.float32(1.0 / (127.0 * np.prod(kernel)))
+    _write_depthwise(edit, node, known, kernel, {"weight": (integers, scale)}, **windows)
+
+
+def _write_depthwise(
+    edit: Editor,
+    node: ir.Node,
+    known: Known,
+    kernel: list[int],
+    stored: dict[str, tuple[np.ndarray, np.float32]],
+    **windows: list[int],
+) -> None:
+    """Put a depthwise convolution in the place of a node; ``stored``: integers and their scale."""
+    source, (_, channels, *_) = known
+    constants = [
+        _dequantized(edit, node, source, role, integers, scale)
+        for role, (integers, scale) in stored.items()
+    ]
+    attributes: dict[str, int | list[int]] = {"group": channels, "kernel_shape": kernel, **windows}
+    edit.replace_with(node, "Conv", [source, *constants], attributes)
+
+
+def _dequantized(
+    edit: Editor, node: ir.Node, like: ir.Value, role: str, integers: np.ndarray, scale: np.float32
+) -> ir.Value:
+    """A constant of a node as integers with one scale, and what dequantizes them before it."""
+    name = f"{node.name}/{role}"
+    dequantizer = edit.insert(
+        "DequantizeLinear",
+        [
+            edit.constant(integers, f"{name}/quantized"),
+            edit.constant(np.array(scale), f"{name}/scale"),
+            edit.constant(np.array(0, integers.dtype), f"{name}/zero_point"),
+        ],
+        before=node,
+        like=like,
+        shape=integers.shape,
+        name=f"{name}/DequantizeLinear",
+    )
+    return dequantizer.outputs[0]
+
+
+def write_pad_as_convolution(edit: Editor, node: ir.Node, sides: list[int]) -> None:
+    """Zeros around a map as the pads of a depthwise convolution by one, which is exact."""
+    known = _known(node)
+    if known is None:
+        return
+    _, (_, channels, *sizes) = known
+    half, kernel = len(sides) // 2, [1] * len(sizes)
+    weight = np.full((channels, 1, *kernel), 127, np.int8), np.float32(1 / 127)
+    pads = [*sides[2:half], *sides[half + 2 :]]
+    _write_depthwise(edit, node, known, kernel, {"weight": weight}, pads=pads)
+
+
+def pad_of_pool(node: ir.Node) -> list[int] | None:
+    """What a node puts around a map of int8 that has values below zero, for a MaxPool."""
+    sides = _zeros_around(node)
+    quantized = _only_reader_as_int8(node)
+    if sides is None or quantized is None:
+        return None
+    reader, params = quantized
+    read = [use.node for use in reader.outputs[0].uses()]
+    pools = [use.node.op_type for pair in read for use in pair.outputs[0].uses()]
+    below_zero = params.zero_point[0] > np.iinfo(np.int8).min
+    return sides if below_zero and "MaxPool" in pools else None
+
+
+def _only_reader_as_int8(node: ir.Node) -> tuple[ir.Node, QuantParams] | None:
+    """The QuantizeLinear to int8 that alone reads a node, and its parameters."""
+    readers = [use.node for use in node.outputs[0].uses()]
+    if len(readers) != 1 or readers[0].op_type != "QuantizeLinear":
+        return None
+    params = _params_as_int8(readers[0])
+    return None if params is None else (readers[0], params)
+
+
+def _params_as_int8(node: ir.Node | None) -> QuantParams | None:
+    """The parameters of a Q/DQ node of int8 with one scale."""
+    params = None if node is None else params_of(node)
+    single = params is not None and params.dtype == "int8" and len(params.scale) == 1
+    return params if single else None
+
+
+def _zeros_around(node: ir.Node) -> list[int] | None:
+    """What a Pad adds to rows and columns, by axis: begins, then ends; None of every other one."""
+    known = _known(node) if node.op_type == "Pad" and len(node.inputs) <= 3 else None
+    if known is None or node.attributes.get_string("mode", "constant") != "constant":
+        return None
+    rank = len(known[1])
+    sides, filling = (constant_of(input_of(node, at)) for at in (1, 2))
+    if sides is None or rank < 3:
+        return None
+    if input_of(node, 2) is not None and (filling is None or filling.numpy().any()):
+        return None
+    pads = [int(side) for side in sides.numpy()]
+    outer = [pads[at] for at in (0, 1, rank, rank + 1)]
+    return pads if min(pads) >= 0 < max(pads) and not any(outer) else None
+
+
+def pool_input(node: ir.Node) -> Known | None:
+    """What an AveragePool of int8 reads whose every window counts as many values."""
+    known = _known(node) if node.op_type == "AveragePool" else None
+    if known is None:
+        return None
+    before = known[0].producer()
+    readers = [use.node.op_type for use in node.outputs[0].uses()]
+    attributes = node.attributes
+    padded = any(attributes.get_ints("pads", ())) and not attributes.get_int("count_include_pad", 0)
+    plain = (
+        before is not None
+        and before.op_type == "DequantizeLinear"
+        and before.inputs[0] is not None
+        and before.inputs[0].dtype == ir.DataType.INT8
+        and readers == ["QuantizeLinear"]
+        and max(attributes.get_ints("kernel_shape")) <= LARGEST_WINDOW
+        and attributes.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+        and not attributes.get_int("ceil_mode", 0)
+        and all(side == 1 for side in attributes.get_ints("dilations", ()))
+        and not padded
+    )
+    return known if plain else None
+
+
+def write_hard_sigmoid_as_convolution(
+    edit: Editor, node: ir.Node, matched: tuple[Known, QuantParams]
+) -> None:
+    """A HardSigmoid as a depthwise convolution of one weight, which is exact.
+
+    Between its two ends it is ``alpha * x + beta``; at the ends the int8 result saturates.
+    """
+    known, params = matched
+    channels = known[1][1]
+    weight_scale = np.float32(node.attributes.get_float("alpha", 0.2) / 127)
+    bias_scale = np.float32(weight_scale * np.float32(params.scale[0]))
+    offset = np.rint(node.attributes.get_float("beta", 0.5) / bias_scale)
+    stored: dict[str, tuple[np.ndarray, np.float32]] = {
+        "weight": (np.full((channels, 1, 1, 1), 127, np.int8), weight_scale),
+        "bias": (np.full(channels, offset, np.int32), bias_scale),
+    }
+    _write_depthwise(edit, node, known, [1, 1], stored)
+
+
+def hard_sigmoid_input(node: ir.Node) -> tuple[Known, QuantParams] | None:
+    """What a HardSigmoid of int8 reads whose own result saturates at 0 and at most at 1, and that
+    does not gate its own input: that is HardSwish, which the toolkit computes exactly.
+    """
+    known = _known(node) if node.op_type == "HardSigmoid" else None
+    before = None if known is None else known[0].producer()
+    if known is None or len(known[1]) != 4 or before is None:
+        return None
+    params, quantized = _params_as_int8(before), _only_reader_as_int8(node)
+    if before.op_type != "DequantizeLinear" or params is None or quantized is None:
+        return None
+    reader, out = quantized
+    if out.zero_point[0] != -128 or 255 * out.scale[0] > 1 + 1e-5:
+        return None
+    gated = {use.node for use in known[0].uses()} & {
+        after.node for pair in reader.outputs[0].uses() for after in pair.node.outputs[0].uses()
+    }
+    return None if any(node.op_type == "Mul" for node in gated) else (known, params)

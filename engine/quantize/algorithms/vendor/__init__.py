@@ -1,1 +1,0 @@
-"""The algorithm that repeats the vendor's choices."""
