@@ -91,7 +91,7 @@ def registered_package(
     Raises:
         ContainerError: the package cannot be read.
     """
-    from engine.pipeline.operators import operator_of_package
+    from engine.pipeline.trusted_code import operator_of_package
 
     known = operators if operators is not None else CustomOperators()
     operator = operator_of_package(path)

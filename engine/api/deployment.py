@@ -277,7 +277,7 @@ def export_sync_model(
     """
     from engine.devices.board.model_file import model_file
     from engine.export.segments import cut_container, cut_vendor_model, segments_of
-    from engine.pipeline.load_packed import load_packed
+    from engine.pipeline.runner import load_packed
 
     path = Path(path_text(input_model, "input_model"))
     output = path if output_model is None else Path(path_text(output_model, "output_model"))

@@ -62,7 +62,7 @@ def _by_toolkit() -> list[str]:
 def _filled(path: Path) -> list[str]:
     from engine.container.vendor import inspect_vendor
     from engine.devices.board.model_file import model_file
-    from engine.pipeline.load_packed import load_packed
+    from engine.pipeline.runner import load_packed
 
     if model_file(path).ours:
         target = load_packed(path).target_platform

@@ -387,7 +387,7 @@ class RKNN:
         """
         from engine.container.keys import hold_key, key_of_file
         from engine.devices.board.model_file import model_file
-        from engine.pipeline.load_packed import load_packed
+        from engine.pipeline.runner import load_packed
 
         arguments = bind("load_rknn", self.generation, args, keywords)
         path = Path(path_text(arguments["path"], "path"))

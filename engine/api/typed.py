@@ -180,7 +180,7 @@ def pipeline_of(
     recipe = Recipe.from_values(recipe.to_values(), Path.cwd())
 
     def operators() -> CustomOperators:
-        from engine.pipeline.operators import load_custom_ops
+        from engine.pipeline.trusted_code import load_custom_ops
 
         return load_custom_ops(recipe, allowed={path.resolve() for path in allow_code})
 

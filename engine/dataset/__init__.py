@@ -9,14 +9,14 @@ from __future__ import annotations
 from engine.dataset.checks import check
 from engine.dataset.dataset_list import (
     Dataset,
+    MadeDataset,
     dataset_digest,
     dataset_from_paths,
     file_digest,
+    make_dataset,
     read_dataset,
 )
-from engine.dataset.make import MadeDataset, make_dataset
-from engine.dataset.pass_through import passed_through
-from engine.dataset.preprocess import InputPlan, Preprocess, prepare_array
+from engine.dataset.preprocess import InputPlan, Preprocess, passed_through, prepare_array
 from engine.dataset.preview import preview
 from engine.dataset.samples import SampleStream, require_files, samples
 

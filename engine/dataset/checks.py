@@ -23,7 +23,7 @@ from engine.dataset.samples import (
     place_array,
     require_image_input,
 )
-from engine.dataset.sanity.findings import sanity_findings
+from engine.dataset.sanity import sanity_findings
 from engine.wire.dataset import DatasetFacts, FileProblem
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def check(
     """Look at every file: its head only (0.2 ms a picture), or with ``decode`` all of it.
 
     Some samples are decoded in any case, for what makes a dataset doubtful
-    (:mod:`engine.dataset.sanity.findings`).
+    (:mod:`engine.dataset.sanity`).
 
     Raises:
         RecipeError: mean, std or swap do not fit the inputs. What is wrong with the files is no

@@ -19,7 +19,7 @@ from engine.base.findings import Finding
 from engine.base.text import sanitize, shape_text
 
 if TYPE_CHECKING:
-    from engine.graph.ir import TensorSpec
+    from engine.graph.ir import QuantParams, TensorSpec
     from engine.recipe import Recipe
 
 Layout = Literal["NCHW", "NHWC", ""]
@@ -260,12 +260,7 @@ class InputPlan:
         if plain and self.dtype == str(pixels.dtype):
             scaled = pixels
         else:
-            scaled = pixels.astype(np.float32)
-            if self.mean is not None:
-                scaled -= np.asarray(self.mean, dtype=np.float32)
-            if self.std is not None:
-                scaled /= np.asarray(self.std, dtype=np.float32)
-            scaled = self._quantized(scaled)
+            scaled = self._quantized(self._scaled(pixels.astype(np.float32), -1))
         if self.layout == "NCHW":
             scaled = scaled.transpose(2, 0, 1)
         batch = np.broadcast_to(scaled, self.shape)
@@ -289,16 +284,20 @@ class InputPlan:
         own = self.quant is None or str(array.dtype) == self.dtype
         if self.mean is None and self.std is None and own:
             return self._finite(self._cast(np.asarray(array, order="C")))
-        shape = [1] * array.ndim
-        if array.ndim:
-            shape[axis] = -1
         with np.errstate(over="ignore"):
-            scaled = array.astype(np.float32, order="C")
-            if self.mean is not None:
-                scaled -= np.asarray(self.mean, dtype=np.float32).reshape(shape)
-            if self.std is not None:
-                scaled /= np.asarray(self.std, dtype=np.float32).reshape(shape)
+            scaled = self._scaled(array.astype(np.float32, order="C"), axis)
         return self._finite(self._cast(self._quantized(self._finite(scaled))))
+
+    def _scaled(self, values: np.ndarray, axis: int) -> np.ndarray:
+        """Float32 values, changed in place: without the mean, by the std, channels on ``axis``."""
+        shape = [1] * values.ndim
+        if values.ndim:
+            shape[axis] = -1
+        if self.mean is not None:
+            values -= np.asarray(self.mean, dtype=np.float32).reshape(shape)
+        if self.std is not None:
+            values /= np.asarray(self.std, dtype=np.float32).reshape(shape)
+        return values
 
     def _holds(self, array: np.ndarray) -> bool:
         if array.dtype.kind != "f":
@@ -447,3 +446,37 @@ def _permutation(shape: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
         left.remove(axis)
         axes.append(axis)
     return axes
+
+
+# Arrays that are handed to a model as they are: no mean and std, integers as the NPU has them.
+
+
+def passed_through(
+    array: np.ndarray, plan: InputPlan, layout: Layout | None, params: QuantParams | None
+) -> np.ndarray:
+    """The input from an array of a caller who passes it through.
+
+    Args:
+        array: of one of ``plan.accepted_shapes()``. Whole numbers of 8 bits, or of the
+            quantized input's own dtype, are dequantized; other numbers are values of the input.
+        plan: of the input.
+        layout: what the caller says; it decides where both layouts fit the shape.
+        params: of a quantized input.
+
+    Raises:
+        DatasetError: the shape does not fit.
+    """
+    placed = plan.to_model_layout(array, layout)
+    if placed is None:
+        accepted = " or ".join(shape_text(s) for s in plan.accepted_shapes())
+        raise DatasetError(
+            f"The array for input {sanitize(plan.name, 80)} has the shape "
+            f"{shape_text(array.shape)}; it takes {accepted}.",
+            remedy="Give it in that shape.",
+        )
+    values = placed.astype(np.float32)
+    if params is not None and array.dtype.name in ("int8", "uint8", params.dtype):
+        shift = 128 if array.dtype.name == "uint8" and params.dtype == "int8" else 0
+        zero = np.float32(params.zero_point[0] + shift)
+        values = (values - zero) * np.float32(params.scale[0])
+    return np.asarray(values, dtype=plan.dtype, order="C")

@@ -8,15 +8,13 @@ chance, multiplies every estimate of the chip; each of those says so.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import exp, inf, log
 from pathlib import Path
 
 from engine.base.errors import UsageError
-from engine.base.files import output_errors, read_regular
+from engine.base.files import atomic_write, output_errors, read_regular
 from engine.base.paths import private_folder, state_folder
 from engine.base.text import sanitize
 from engine.wire.codec import encode, typed
@@ -104,20 +102,10 @@ def forget(chip: str) -> bool:
 
 
 def _write(chips: Mapping[str, Calibrated]) -> None:
-    path = _path()
     content = json.dumps(encode(_Kept(chips)), indent=1).encode("ascii")
-    with output_errors(path):
-        private_folder(path.parent)
-        # a name of its own: two processes may write at once (0600, made by mkstemp)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        temporary = Path(name)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+    with output_errors(_path()):
+        private_folder(_path().parent)
+    atomic_write(_path(), content, overwrite=True, private=True)
 
 
 def measured_of(run: str | None, title: str) -> MeasuredPoint:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import onnx
-
 from engine.options import OPTIONS
 from engine.pipeline.layers import quantized_of, require_comparable
 
@@ -76,6 +74,10 @@ def comparison_onnx(pipeline: Pipeline) -> list[bytes]:
     """ONNX of opset 19 whose outputs are the model's, then the layers' tensors, for the vendor's
     toolkit; several files where one would have more outputs than a board takes.
 
+    The layers read inner outputs from a DequantizeLinear of their own, as every file of
+    :func:`~engine.quantize.lower_for_vendor` has it: where an output and the next layer share one,
+    toolkit 2.3.2 compiles that layer in float16, which is another model than the deployed one.
+
     Raises:
         UsageError: the build is not quantized.
         QuantizationError: opset 19 lacks an operator.
@@ -89,44 +91,5 @@ def comparison_onnx(pipeline: Pipeline) -> list[bytes]:
     for group in output_groups(board_rows(quantized_of(pipeline))):
         names = [row.simulated or "" for row in group]
         model = lower_for_vendor(with_outputs(graph, names, keep=True))
-        _give_outputs_their_own(model.graph)
         models.append(model.SerializeToString(deterministic=True))
     return models
-
-
-def _give_outputs_their_own(graph: onnx.GraphProto) -> None:
-    """Let the layers read inner outputs from a DequantizeLinear of their own.
-
-    Where an output and the next layer share one, toolkit 2.3.2 compiles that layer in float16
-    between conversions: another model than the one that is deployed. With two it compiles the
-    layers of the deployed model, in int8, and gives their integers.
-    """
-    taken = {name for node in graph.node for name in (*node.input, *node.output, node.name)}
-    outputs = {value.name for value in graph.output}
-    read = {name for node in graph.node for name in node.input}
-    own: dict[str, str] = {}
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.node:  # readers come behind
-        for index, name in enumerate(node.input):
-            node.input[index] = own.get(name, name)
-        nodes.append(node)
-        name = node.output[0] if node.output else ""
-        if node.op_type == "DequantizeLinear" and name in outputs & read:
-            copy = onnx.NodeProto()
-            copy.CopyFrom(node)
-            copy.name, copy.output[0] = _free(node.name, taken), _free(name, taken)
-            own[name] = copy.output[0]
-            nodes.append(copy)
-    changed = onnx.GraphProto()
-    changed.node.extend(nodes)
-    del graph.node[:]
-    graph.node.extend(changed.node)
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """A name like this one that nothing has."""
-    candidate = f"{name}__read"
-    while candidate in taken:
-        candidate += "_"
-    taken.add(candidate)
-    return candidate

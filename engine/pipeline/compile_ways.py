@@ -20,7 +20,7 @@ from engine.pipeline.compile_sources import HandedModel
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
-    from engine.wire.compile import Compiled, QuantizedBy
+    from engine.wire.compile import Compiled
 
 _LOWER_LEVELS = (2, 0)
 
@@ -38,11 +38,6 @@ class Way:
     handed: HandedModel
     words: str = ""
     remedy: str = ""
-
-    @property
-    def by(self) -> QuantizedBy:
-        """Whose quantization the model has."""
-        return self.handed.by
 
 
 def ways(asked: HandedModel, quantizer: str | None) -> Iterator[Way]:

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from engine.base.cache import LruCache, StageCache
-from engine.base.errors import RecipeError, UsageError
+from engine.base.errors import DatasetError, QuantizationError, RecipeError, UsageError
 from engine.base.events import ArtifactWritten, NullReporter, Reporter
-from engine.base.files import (
-    atomic_write_all,
-    output_errors,
-    refuse_existing,
-    sha256_of,
-)
+from engine.base.files import atomic_write_all, output_errors, refuse_existing, sha256_of
+from engine.base.findings import Finding
 from engine.base.malloc import trim_heap
 from engine.base.text import sanitize
 from engine.hybrid import (
+    Edits,
     Facts,
     HybridData,
     Layers,
     build_config,
     edits_of,
+    not_applied,
     parse_config,
     propose,
     read_config,
@@ -36,22 +37,145 @@ from engine.hybrid import (
     structure_json,
     subgraph_layers,
     subsample,
+    verify_requests,
     write_data,
 )
+from engine.options import OPTIONS
 from engine.pipeline.build import BuildResult, build
-from engine.pipeline.hybrid_stages import StepSamples, stages_of
-from engine.pipeline.layers import quantize_settings, resolve_promotion_dtype
-from engine.pipeline.pipeline import Pipeline
-from engine.pipeline.results import GraphData
+from engine.pipeline.layers import quantize_settings, quantized_of, resolve_promotion_dtype
+from engine.pipeline.pipeline import Pipeline, Stage
+from engine.pipeline.results import Calibration, GraphData, LoadedModel, OptimisedGraph
 from engine.pipeline.samples import RecipeSamples
 from engine.pipeline.source import RecipeSource
+from engine.pipeline.stages import STAGES
+from engine.pipeline.stages.graph import LOAD, OPTIMISE
+from engine.pipeline.stages.quantize import CALIBRATE
 from engine.quantize import Quantized, quantize
 from engine.quantize.dtypes.formats import scheme_of
-from engine.recipe import Recipe
+from engine.recipe import Recipe, cache_key
 from engine.wire.hybrid import Proposal, RequestCheck
 
 if TYPE_CHECKING:
-    from engine.graph.ir import CustomOperators
+    from engine.dataset import Dataset, SampleStream
+    from engine.graph.ir import CustomOperators, TensorSpec
+
+# The stages of hybrid step 2: those of a build, the first ones given by the files of step 1.
+
+
+def stages_of(data: HybridData, graph: GraphData, edits: Edits) -> tuple[Stage[Any], ...]:
+    """The stages of a build with nothing to load or calibrate, and ``honour`` behind them.
+
+    The result of ``honour`` is a tuple of :class:`~engine.hybrid.Honoured`: every edit and what
+    became of it.
+
+    Args:
+        data: of the ``.data`` file.
+        graph: of the structure file.
+        edits: of the configuration.
+    """
+    facts = {**OPTIMISE.versions, "hybrid": data.facts.model}
+    key = cache_key(Recipe(), "optimise", extra=facts)
+    replaced: dict[str, Stage[Any]] = {
+        "load": replace(LOAD, run=lambda _, key: _loaded(key, data, graph), codec=None, key=key),
+        "optimise": replace(
+            OPTIMISE, run=lambda _, key: OptimisedGraph(key, graph, ()), codec=None, key=key
+        ),
+        "calibrate": replace(
+            CALIBRATE,
+            run=lambda _, key: _calibration(key, data),
+            codec=None,
+            facts=lambda _: {"seen": _digest_of_parts(data)},
+        ),
+    }
+    honour: Stage[tuple[RequestCheck, ...]] = Stage(
+        name="honour",
+        run=lambda pipeline, _: verify_requests(
+            quantized_of(pipeline), edits.layers, edits.ranges, edits.lines
+        ),
+        inputs=("quantize",),
+        findings=lambda pipeline: (*edits.findings, *not_applied(pipeline.result("honour"))),
+    )
+    return (*(replaced.get(stage.name, stage) for stage in STAGES), honour)
+
+
+def _loaded(key: str, data: HybridData, graph: GraphData) -> LoadedModel:
+    """The graph of the structure file, with the source model's files."""
+    from engine.frontends.loaded import SourceInfo
+
+    facts = data.facts
+    info = SourceInfo(facts.framework, "files of hybrid step 1", facts.source)
+    return LoadedModel(key, graph, info, ())
+
+
+def _calibration(key: str, data: HybridData) -> Calibration:
+    """What step 1 saw."""
+    try:
+        return Calibration.from_files(key, data.part("calibration"))
+    except (QuantizationError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RecipeError(
+            "What calibration saw cannot be read from the .data file.",
+            cause="The file was damaged, or written by another program.",
+            remedy="Run hybrid step 1 again.",
+        ) from error
+
+
+def _digest_of_parts(data: HybridData) -> str:
+    files = data.part("calibration")
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        digest.update(hashlib.sha256(files[name]).digest())
+    return digest.hexdigest()
+
+
+class _Stream(Sized, Iterable[Mapping[str, np.ndarray]]):
+    """The samples of a ``.data`` file, as a stream of samples is used."""
+
+    findings: tuple[Finding, ...] = ()
+
+    def __init__(self, samples: Sequence[Mapping[str, np.ndarray]]) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, index: int) -> Mapping[str, np.ndarray]:
+        return self._samples[index]
+
+    def __iter__(self) -> Iterator[Mapping[str, np.ndarray]]:
+        return iter(self._samples)
+
+
+class StepSamples:
+    """The samples of the dataset where it is still there, else those of the ``.data`` file."""
+
+    is_named = True
+
+    def __init__(self, own: RecipeSamples, data: HybridData) -> None:
+        self._own, self._data = own, data
+
+    @property
+    def dataset(self) -> Dataset:
+        """The dataset; EngineError where it is not there any more."""
+        return self._own.dataset
+
+    @cached_property
+    def _is_there(self) -> bool:
+        try:
+            return self._own.is_named and len(self._own.dataset) > 0
+        except (DatasetError, RecipeError):
+            return False
+
+    @property
+    def digest(self) -> str:
+        """Of the dataset where it is still there, else what step 1 noted."""
+        return self._own.digest if self._is_there else self._data.facts.dataset
+
+    def feeds(self, inputs: Sequence[TensorSpec], dataset: Dataset | None = None) -> SampleStream:
+        """The samples of a dataset (by default the own one) for the inputs of a model."""
+        if dataset is not None or self._is_there:
+            return self._own.feeds(inputs, dataset)
+        return cast("SampleStream", _Stream(self._data.samples))
+
 
 _STRUCTURE = {1: "json", 2: "model"}
 _KEPT_SAMPLES = 4
@@ -164,7 +288,7 @@ def _data_of(
     recipe = {
         name: value
         for name, value in pipeline.recipe.to_values().items()
-        if name not in _OF_THE_SOURCE
+        if name not in _IN_THE_FILES
     }
     facts = Facts(
         generation=scheme_of(quantize_settings(pipeline).dtype).generation,
@@ -182,31 +306,10 @@ def _data_of(
     return write_data(HybridData(facts, files, tuple(samples)))
 
 
-# of the source model, which the structure file takes the place of
-_OF_THE_SOURCE = frozenset(
-    {
-        "model",
-        "weights",
-        "inputs",
-        "input_size_list",
-        "input_initial_val",
-        "outputs",
-        "proto",
-        "input_name",
-        "random_weights",
-        "input_is_nchw",
-        "predef_file",
-        "darknet_epsilon",
-        "darknet_decode",
-        "pytorch_route",
-        "op_packages",
-        "custom_ops",
-        "dynamic_input",
-        "optimization_level",
-        "quantized_layers",
-        "quantized_ranges",
-    }
-)
+# what the files hold in their own way; the structure file takes the place of the source model
+_IN_THE_FILES = frozenset({"optimization_level", "quantized_layers", "quantized_ranges"}) | {
+    option.name for option in OPTIONS if option.section == "source"
+}
 
 
 @dataclass(frozen=True)

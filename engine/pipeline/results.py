@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from engine.base.findings import Finding
 from engine.build import LayerCoverage, LayerError, OutputFidelity
 from engine.graph.layers import LayerMap
 from engine.pipeline.source import CONVERTED
+from engine.wire.codec import encode, typed
 
 if TYPE_CHECKING:
     from engine.frontends.loaded import SourceInfo
@@ -104,13 +105,11 @@ class LoadedModel:
         from engine.frontends.loaded import SourceInfo
 
         facts = json.loads(files["facts.json"])
-        source = {f.name: facts["source"][f.name] for f in fields(SourceInfo)}
-        source["files"] = tuple((name, digest) for name, digest in source["files"])
         data = files.get("graph.onnx")
         return cls(
             key,
             GraphData(again=again) if data is None else GraphData(data=data, operators=operators),
-            SourceInfo(**source),
+            typed(SourceInfo, facts["source"]),
             _findings(facts["findings"]),
         )
 
@@ -242,23 +241,12 @@ class Evaluation:
 
     def to_files(self) -> Files:
         """For the cache."""
-        facts = {
-            "outputs": [asdict(o) for o in self.outputs],
-            "layers": [asdict(e) for e in self.layers],
-            "coverage": [asdict(layer) for layer in self.coverage],
-        }
-        return {"evaluation.json": _dump(facts)}
+        return {"evaluation.json": _dump(encode(self))}
 
     @classmethod
     def from_files(cls, key: str, files: Mapping[str, bytes]) -> Evaluation:
         """From the cache."""
-        facts = json.loads(files["evaluation.json"])
-        return cls(
-            key,
-            tuple(OutputFidelity(**o) for o in facts["outputs"]),
-            tuple(LayerError(**e) for e in facts["layers"]),
-            tuple(LayerCoverage(**layer) for layer in facts["coverage"]),
-        )
+        return typed(cls, {**json.loads(files["evaluation.json"]), "key": key})
 
 
 @dataclass(frozen=True)

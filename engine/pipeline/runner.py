@@ -1,7 +1,8 @@
-"""A build, or a container of ours, that runs inputs in the simulator."""
+"""A build, or a container of ours: loaded, and run in the simulator."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,22 +10,65 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engine.base.cache import LruCache
 from engine.base.content import reading
 from engine.base.errors import ContainerError
+from engine.base.files import open_regular
+from engine.base.findings import Finding
 from engine.base.plain import JsonObject
 from engine.base.text import sanitize
-from engine.graph.execute import SegmentedSession, Session
+from engine.container import Container, read_container
+from engine.container.encryption import is_encrypted
+from engine.container.keys import needed_key
 from engine.graph.ir import Graph, QuantParams, TensorSpec
 from engine.graph.layers import LayerMap
-from engine.graph.segments import places_of
-from engine.pipeline.load_packed import load_packed
-from engine.quantize import layers_of
+from engine.pipeline.fingerprints import file_fingerprint
 
 if TYPE_CHECKING:
-    from engine.container import Container
+    from engine.graph.execute import SegmentedSession, Session
     from engine.graph.ir import CustomOperators
     from engine.pipeline.pipeline import Pipeline
     from engine.wire.names import Arithmetic
+
+_opened = LruCache(2)
+
+
+def unknown_finding(found: Container, path: Path) -> Finding | None:
+    """What to tell of sections that this version does not read; None where there are none."""
+    names = found.unknown_sections
+    if not names:
+        return None
+    shown = ", ".join(sanitize(name, 40) for name in names)
+    return Finding(
+        "container-section-unknown",
+        "warning",
+        path.name,
+        f"The container has sections that this version does not read: {shown}.",
+        cause="A newer version or another program wrote it.",
+        remedy="Update this program if you need them; everything else is read.",
+    )
+
+
+def load_packed(path: Path) -> Container:
+    """A container of ours, kept for as long as its file and its key stay the same.
+
+    Raises:
+        ContainerError: it is missing, foreign or corrupt.
+        KeyNeededError, WrongKeyError: it is encrypted, and no key or another one is given.
+    """
+    try:
+        stamp = f"{file_fingerprint(path)} {_key_digest(path)}"
+    except OSError:
+        return read_container(path)  # which tells why
+    return _opened.get_or_make(stamp, lambda: read_container(path))
+
+
+def _key_digest(path: Path) -> str:
+    """Which key opens an encrypted container; empty for any other file."""
+    with open_regular(path) as stream:
+        if not is_encrypted(stream.read(8)):
+            return ""
+    return hashlib.sha256(needed_key(sanitize(str(path), 300)).secret).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -97,6 +141,8 @@ class Runnable:
     @classmethod
     def of_deployed(cls, pipeline: Pipeline, graph: Graph) -> Runnable:
         """One of the graphs that a pipeline deploys."""
+        from engine.graph.execute import Session
+
         name = pipeline.source.path.name
         if not pipeline.quantized_build:
             return cls(pipeline.optimised.key, name, False, graph, Session(graph))
@@ -121,10 +167,14 @@ class Runnable:
 
     @classmethod
     def _of_content(cls, container: Container, operators: CustomOperators | None) -> Runnable:
+        from engine.graph.execute import SegmentedSession, Session
+
         graph = container.graph.with_operators(operators) if operators else container.graph
         session: Session | SegmentedSession
         if container.segments:
             from engine.export.segments.containers import segments_of
+            from engine.graph.segments import places_of
+            from engine.quantize import layers_of
 
             places = places_of(graph, container.layers or layers_of(graph))
             session = SegmentedSession(graph, places, segments_of(container))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -86,21 +86,14 @@ class RecipeSource:
             operators = self.operators
         except EngineError:  # a look at the files does without operators that may not run
             operators = None
-        options = LoadOptions(
-            inputs=said.inputs,
-            input_size_list=sizes,
-            input_initial_val=None if initial is None else tuple(initial),
-            outputs=said.outputs,
-            proto=said.proto,
-            input_name=said.input_name,
-            random_weights=said.random_weights,
-            input_is_nchw=said.input_is_nchw,
-            predef_file=None if said.predef_file is None else Path(said.predef_file),
-            darknet_epsilon=said.darknet_epsilon,
-            darknet_decode=said.darknet_decode,
-            pytorch_route=said.pytorch_route,
-            operators=operators,
-        )
+        names = {field.name for field in fields(LoadOptions)}
+        values: dict[str, Any] = {name: said.values[name] for name in names & said.values.keys()}
+        values |= {
+            "input_size_list": sizes,
+            "input_initial_val": None if initial is None else tuple(initial),
+            "predef_file": None if said.predef_file is None else Path(said.predef_file),
+        }
+        options = LoadOptions(**values, operators=operators)
         weights = None if said.weights is None else Path(said.weights)
         return find_source(self.path, weights, options)
 

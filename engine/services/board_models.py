@@ -110,8 +110,7 @@ def _kind(path: Path) -> str:
 
 
 def _recipe_in(path: Path) -> Values:
-    from engine.pipeline.load_packed import load_packed
-    from engine.pipeline.runner import does_not_run
+    from engine.pipeline.runner import does_not_run, load_packed
     from engine.recipe import portable_values
 
     container = load_packed(path)
@@ -132,7 +131,7 @@ def _preprocess_of(path: Path) -> Preprocess:
 
 
 def _layers_of_container(path: Path) -> LayerMap | None:
-    from engine.pipeline.load_packed import load_packed
+    from engine.pipeline.runner import load_packed
 
     container = load_packed(path)
     return container.layers or _layers_of_graph(container.graph)

@@ -25,9 +25,8 @@ from engine.pipeline.analysis import analyse_build
 from engine.pipeline.build import build as run
 from engine.pipeline.comparison_model import comparison_onnx
 from engine.pipeline.compile_sources import NHWC_FRAMEWORKS
-from engine.pipeline.load_packed import load_packed, unknown_finding
-from engine.pipeline.operators import load_custom_ops
-from engine.pipeline.runner import Runnable, does_not_run
+from engine.pipeline.runner import Runnable, does_not_run, load_packed, unknown_finding
+from engine.pipeline.trusted_code import load_custom_ops
 from engine.quantize import is_quantized_source, lower_for_vendor, require_plain_run
 from engine.recipe import Recipe, portable_values
 from engine.report import CONTAINER_NOTE

@@ -24,7 +24,7 @@ from engine.hybrid import (
 )
 from engine.hybrid import propose as propose_layers
 from engine.hybrid import search as find
-from engine.pipeline.hybrid_costs import costs_of, with_costs
+from engine.pipeline.costs import costs_of, with_costs
 from engine.pipeline.hybrid_steps import build_step2, write_step1
 from engine.pipeline.layers import (
     by_layer,
@@ -34,7 +34,7 @@ from engine.pipeline.layers import (
     quantized_of,
     resolve_promotion_dtype,
 )
-from engine.pipeline.operators import load_custom_ops
+from engine.pipeline.trusted_code import load_custom_ops
 from engine.quantize.checks import check_range
 from engine.report import samples_text
 from engine.services.handler import answers, runs

@@ -138,8 +138,7 @@ def _source_view(params: ModelTarget) -> ModelView:
 
 def _container_view(path: Path) -> ModelView:
     from engine.graph.ir import describe
-    from engine.pipeline.load_packed import load_packed, unknown_finding
-    from engine.pipeline.runner import does_not_run
+    from engine.pipeline.runner import does_not_run, load_packed, unknown_finding
     from engine.recipe import portable_values
 
     container = load_packed(path)
@@ -208,7 +207,7 @@ def _asked(params: GraphParams) -> Graph | ReadOnlyGraph | ModelTarget:
     path = _path_of(params)
     kind = sniff(path).kind
     if kind == "rknn":
-        from engine.pipeline.load_packed import load_packed
+        from engine.pipeline.runner import load_packed
 
         container = load_packed(path)
         if params.which == "quantized" and not container.quantized:

@@ -24,7 +24,7 @@ from engine.export.segments import (
 from engine.export.segments.containers import container_layers
 from engine.frontends.sniff import sniff
 from engine.graph.segments import cut_points
-from engine.pipeline.load_packed import load_packed
+from engine.pipeline.runner import load_packed
 from engine.services.handler import runs
 from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
 

@@ -85,7 +85,7 @@ def _operators_of(recipe: Recipe) -> Callable[[], CustomOperators] | None:
     """What gives the custom operators that a recipe names, as the present request allows them."""
     if not recipe.source.custom_ops and not recipe.source.op_packages:
         return None  # nothing to import
-    from engine.pipeline.operators import load_custom_ops
+    from engine.pipeline.trusted_code import load_custom_ops
 
     return partial(load_custom_ops, recipe, allowed=trusted_code())
 

@@ -42,7 +42,7 @@ from engine.container.encryption import (
 )
 from engine.container.keys import hold_key, key_of_file, key_of_text
 from engine.frontends.sniff import sniff
-from engine.pipeline.load_packed import load_packed
+from engine.pipeline.runner import load_packed
 from tests.container.build import content
 
 GOOD = write_container(content())

@@ -20,8 +20,7 @@ from engine.base.errors import SimulationError
 from engine.frontends.onnx import load_onnx
 from engine.graph.execute import Session
 from engine.graph.passes import optimise
-from engine.pipeline.load_packed import load_packed
-from engine.pipeline.runner import Runnable
+from engine.pipeline.runner import Runnable, load_packed
 from engine.quantize import calibrate, lower_for_vendor, quantize
 from engine.simulate import Simulator, integer_coverage
 from tests.custom.nets import OPERATORS, DualResidual, branching, cstSoftmax, graph, model, value

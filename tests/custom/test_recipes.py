@@ -28,7 +28,7 @@ from engine.base.files import sha256_of
 from engine.base.paths import state_folder
 from engine.base.trust import trust_file, trusted_code, trusted_digest, trusting
 from engine.jobs.client import Worker
-from engine.pipeline.operators import load_custom_ops
+from engine.pipeline.trusted_code import load_custom_ops
 from engine.recipe import Recipe, load_recipe
 from tests.custom.nets import branching
 from tests.safety import PATIENCE

@@ -18,7 +18,7 @@ from engine.devices.board.tensors import BoardOutput, TensorAttributes
 from engine.graph.execute import Session
 from engine.graph.ir import TensorSpec
 from engine.pipeline import comparison_model
-from engine.pipeline.board import input_digest
+from engine.pipeline.board import input_digest, match_inputs, match_outputs, values_of
 from engine.pipeline.comparison_model import (
     comparison_container,
     comparison_onnx,
@@ -26,7 +26,6 @@ from engine.pipeline.comparison_model import (
 )
 from engine.pipeline.layers import quantized_of
 from engine.pipeline.pipeline import Pipeline
-from engine.pipeline.tensor_names import match_inputs, match_outputs, values_of
 from engine.recipe import Recipe
 from engine.services.build import export
 from engine.services.state import get_pipeline

@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from engine.pipeline.pipeline import Stage
-from engine.pipeline.stages.calibrate import CALIBRATE
 from engine.pipeline.stages.container import CONTAINER
 from engine.pipeline.stages.deploy import DEPLOY
 from engine.pipeline.stages.estimate import ESTIMATE
 from engine.pipeline.stages.graph import LOAD, OPTIMISE
-from engine.pipeline.stages.quantize import EVALUATE, QUANTIZE
+from engine.pipeline.stages.quantize import CALIBRATE, EVALUATE, QUANTIZE
 
 __all__ = ["STAGES"]
 

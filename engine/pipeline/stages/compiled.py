@@ -18,7 +18,6 @@ from engine.pipeline.results import Files
 from engine.recipe import canonical_json
 from engine.wire.codec import encode, typed
 from engine.wire.compile import SecondOpinion
-from engine.wire.record import record
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,8 @@ class CompiledModel:
 
     def to_files(self) -> Files:
         """For the cache."""
-        facts = json.dumps(encode(_Facts(self.seconds, self.opinion)))
+        opinion = None if self.opinion is None else encode(self.opinion)
+        facts = json.dumps({"seconds": self.seconds, "opinion": opinion})
         return {
             "model.rknn": self.model,
             "log.txt": self.log.encode("utf-8", "backslashreplace"),
@@ -50,15 +50,10 @@ class CompiledModel:
     @classmethod
     def from_files(cls, key: str, files: Mapping[str, bytes]) -> CompiledModel:
         """From the cache."""
-        facts = typed(_Facts, json.loads(files["facts.json"]))
+        facts = json.loads(files["facts.json"])
+        opinion = facts["opinion"] and typed(SecondOpinion, facts["opinion"])
         log = files["log.txt"].decode("utf-8", "replace")
-        return cls(key, files["model.rknn"], log, facts.seconds, facts.opinion)
-
-
-@record
-class _Facts:
-    seconds: float
-    opinion: SecondOpinion | None = None
+        return cls(key, files["model.rknn"], log, float(facts["seconds"]), opinion)
 
 
 def compiled_stage(

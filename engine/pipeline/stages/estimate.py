@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.base.plain import JsonObject
@@ -18,7 +18,6 @@ from engine.pipeline.pipeline import Codec, Pipeline, Stage
 from engine.pipeline.results import Files
 from engine.wire.codec import encode, typed
 from engine.wire.cost import ChipEstimate, WhatIf
-from engine.wire.record import record
 
 if TYPE_CHECKING:
     from engine.cost.estimate import CostSettings
@@ -34,36 +33,32 @@ class Estimated:
 
     def to_files(self) -> Files:
         """For the cache."""
-        return {"estimates.json": json.dumps(encode(_Rows(self.chips))).encode("ascii")}
+        return {"estimates.json": json.dumps(encode(self)).encode("ascii")}
 
     @classmethod
     def from_files(cls, key: str, files: Mapping[str, bytes]) -> Estimated:
         """From the cache."""
-        return cls(key, typed(_Rows, json.loads(files["estimates.json"])).chips)
-
-
-@record
-class _Rows:
-    chips: tuple[ChipEstimate, ...] = field(default=())
+        return typed(cls, {**json.loads(files["estimates.json"]), "key": key})
 
 
 def estimate_stage(what_if: WhatIf) -> Stage[Estimated]:
     """The stage for something else than the recipe has."""
 
     def run(pipeline: Pipeline, key: str) -> Estimated:
-        return _estimate(pipeline, key, what_if)
+        from engine.cost.estimate import estimate
 
-    def facts(pipeline: Pipeline) -> JsonObject:
-        return _facts(pipeline, what_if)
+        graph = pipeline.loaded.graph.graph
+        return Estimated(key, estimate(graph, *cost_inputs(pipeline, what_if)))
 
-    return replace(_BASE, run=run, facts=facts)
-
-
-def _estimate(pipeline: Pipeline, key: str, what_if: WhatIf) -> Estimated:
-    from engine.cost.estimate import estimate
-
-    graph = pipeline.loaded.graph.graph
-    return Estimated(key, estimate(graph, *cost_inputs(pipeline, what_if)))
+    return Stage(
+        name="estimate",
+        title="Estimate the cost on each chip",
+        run=run,
+        inputs=("optimise",),
+        on_request=True,
+        codec=Codec(Estimated.to_files, lambda _, key, files: Estimated.from_files(key, files)),
+        facts=lambda pipeline: _facts(pipeline, what_if),
+    )
 
 
 def cost_inputs(pipeline: Pipeline, what_if: WhatIf) -> tuple[CostSettings, LayerMap]:
@@ -105,16 +100,6 @@ def _facts(pipeline: Pipeline, what_if: WhatIf) -> JsonObject:
         "npu_mhz": what_if.npu_mhz,
     }
 
-
-_BASE: Stage[Estimated] = Stage(
-    name="estimate",
-    title="Estimate the cost on each chip",
-    run=lambda pipeline, key: _estimate(pipeline, key, WhatIf()),
-    inputs=("optimise",),
-    on_request=True,
-    codec=Codec(Estimated.to_files, lambda _, key, files: Estimated.from_files(key, files)),
-    facts=lambda pipeline: _facts(pipeline, WhatIf()),
-)
 
 ESTIMATE = estimate_stage(WhatIf())
 """Of every chip, as the recipe has it."""

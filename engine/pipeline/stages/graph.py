@@ -9,10 +9,10 @@ from engine.base.errors import EngineError
 from engine.base.findings import Finding
 from engine.base.plain import JsonObject
 from engine.pipeline.fingerprints import digest_of
-from engine.pipeline.operators import note_of
 from engine.pipeline.pipeline import Codec, Pipeline, Stage
 from engine.pipeline.results import GraphData, LoadedModel, OptimisedGraph, PassNote
 from engine.pipeline.source import CONVERTED
+from engine.pipeline.trusted_code import note_of
 from engine.recipe import applicability_findings
 
 if TYPE_CHECKING:

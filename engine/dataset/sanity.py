@@ -1,21 +1,104 @@
-"""Sanity checks of calibration images.
-
-Bounds were chosen by argument, not on data that is measured with: what training frameworks
-normalise to (values within about 3 of zero, spread about 1), and what light does (skies are blue
-and above, skin is red).
-"""
+"""Sanity checks of a calibration dataset: figures, the likely cause, and a remedy."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.dataset.inspect import ImageStats
+from engine.dataset.dataset_list import Dataset
+from engine.dataset.inspect import ArrayStats, DatasetStats, ImageStats, duplicate_files
 from engine.dataset.preprocess import InputPlan
-from engine.dataset.sanity.messages import are_fractions, fractions_finding, name_of, part_of
+
+_FEW = 20
+"""The manuals advise 20 to 100 samples [RKNN-T2 1.1.0, 3.5.2; RKNN-T2 2.3.0, 2.2]."""
+
+
+def sanity_findings(
+    dataset: Dataset,
+    plans: Sequence[InputPlan],
+    looks: DatasetStats,
+    *,
+    one_option: bool = False,
+) -> tuple[Finding, ...]:
+    """What is doubtful about a dataset for these inputs.
+
+    Args:
+        dataset: as it was read.
+        plans: preprocessing of each input.
+        looks: figures of samples of it.
+        one_option: whether mean and std come from generation 1's ``channel_mean_value``, which
+            a remedy then changes.
+    """
+    findings = [*_count(dataset), *_copies(dataset)]
+    for index, plan in enumerate(plans):
+        images, arrays = looks.images[index], looks.arrays[index]
+        for check in IMAGE_CHECKS if images else ():
+            findings += check(plan, images, plans)
+        for check_array in ARRAY_CHECKS if arrays else ():
+            findings += check_array(plan, arrays, plans)
+    return tuple(_in_one_option(f) if one_option else f for f in findings)
+
+
+def _in_one_option(finding: Finding) -> Finding:
+    """A remedy in the terms of ``channel_mean_value``: means, then the one scale."""
+    changes = dict(finding.changes)
+    means, stds = changes.pop("mean_values", None), changes.pop("std_values", None)
+    if means is not None and stds is not None:
+        changes["channel_mean_value"] = [
+            [*mean, std[0]] for mean, std in zip(means, stds, strict=True)
+        ]
+    return replace(finding, changes=changes)
+
+
+def _count(dataset: Dataset) -> Iterator[Finding]:
+    count = len(dataset)
+    if count == 1:
+        yield Finding(
+            "only-one-sample",
+            "warning",
+            "dataset",
+            "There is only one sample: its largest values become the limits of every tensor.",
+            cause="Whatever is brighter, larger or elsewhere in another image is cut off there.",
+            remedy=f"Give {_FEW} to 100 samples of what the deployed program will see.",
+        )
+    elif count < _FEW:
+        yield Finding(
+            "samples-few",
+            "warning",
+            "dataset",
+            f"There are {count} samples; the vendor's manuals advise {_FEW} to 100.",
+            cause="Ranges that few samples show are too narrow for others.",
+            remedy="Add samples of what the deployed program will see.",
+        )
+
+
+def _copies(dataset: Dataset) -> Iterator[Finding]:
+    pairs = duplicate_files(dataset)
+    if pairs:
+        copy, first = pairs[0]
+        yield Finding(
+            "files-equal",
+            "warning",
+            "dataset",
+            f"{len(pairs)} files hold what another one holds, such as {name_of(copy)} and "
+            f"{name_of(first)}.",
+            cause="They were copied under other names.",
+            remedy="Remove the copies: they cost time and weigh what they show twice.",
+        )
+
+
+# Sanity checks of calibration images.
+#
+# Bounds were chosen by argument, not on data that is measured with: what training frameworks
+# normalise to (values within about 3 of zero, spread about 1), and what light does (skies are blue
+# and above, skin is red).
 
 _KNOWN_MEANS = (123.68, 116.78, 103.94)
 """Of ImageNet in RGB, as Caffe's and TensorFlow's nets are trained with; BGR is the reverse."""
@@ -214,3 +297,120 @@ def _proportions(
 
 ImageCheck = Callable[[InputPlan, Sequence[ImageStats], Sequence[InputPlan]], Iterator[Finding]]
 IMAGE_CHECKS: tuple[ImageCheck, ...] = (_normalised, _gray, _order, _flat, _proportions)
+
+
+# Sanity checks of the npy files of a calibration dataset.
+
+
+def _finite(
+    plan: InputPlan, arrays: Sequence[ArrayStats], _: Sequence[InputPlan]
+) -> Iterator[Finding]:
+    bad = [] if plan.mask else [a for a in arrays if a.bad]
+    if bad:
+        yield Finding(
+            "npy-not-finite",
+            "error",
+            "dataset",
+            f"{part_of(len(bad), arrays, 'npy files')} hold NaN or infinity, such as "
+            f"{name_of(bad[0].path)} ({bad[0].bad} values).",
+            cause="Whatever wrote them divided by zero or overflowed.",
+            remedy="Write finite numbers; a build stops at such a file.",
+        )
+
+
+def _constant(
+    plan: InputPlan, arrays: Sequence[ArrayStats], _: Sequence[InputPlan]
+) -> Iterator[Finding]:
+    flat = [a for a in arrays if a.low == a.high and math.prod(plan.shape) > 1]
+    if flat:
+        yield Finding(
+            "npy-constant",
+            "warning",
+            "dataset",
+            f"{part_of(len(flat), arrays, 'npy files')} hold one value only, such as "
+            f"{name_of(flat[0].path)} ({flat[0].low:g}).",
+            cause="The arrays are constant: placeholders, or damaged files.",
+            remedy="Give samples of real data: a constant shows no range.",
+        )
+
+
+def _array_range(
+    plan: InputPlan, arrays: Sequence[ArrayStats], plans: Sequence[InputPlan]
+) -> Iterator[Finding]:
+    """Arrays that look like pixels, under options for fractions, and without any."""
+    low, high = min(a.low for a in arrays), max(a.high for a in arrays)
+    if plan.quant is not None or not plan.dtype.startswith("float") or not plan.takes_images:
+        return
+    if low < 0 or high <= 2.0 or high > 255:
+        return
+    if are_fractions(plan):
+        yield fractions_finding(plan, plans)
+    elif plan.mean is None and plan.std is None:
+        yield Finding(
+            "npy-pixels",
+            "warning",
+            "mean_values",
+            f"The npy files hold {low:g} to {high:g}, which look like pixels, and input "
+            f"{sanitize(plan.name, 60)} gets them as they are.",
+            cause="mean_values and std_values are unset; they apply to npy too.",
+            remedy="Set them as the model was trained, unless it normalises by itself.",
+        )
+
+
+ArrayCheck = Callable[[InputPlan, Sequence[ArrayStats], Sequence[InputPlan]], Iterator[Finding]]
+ARRAY_CHECKS: tuple[ArrayCheck, ...] = (_finite, _constant, _array_range)
+
+
+# Texts that the checks of images and of arrays share.
+
+
+def name_of(path: Path) -> str:
+    """The name of a sample's file, for a finding."""
+    return sanitize(path.name, 60)
+
+
+def part_of(count: int, looks: Sequence[Any], what: str) -> str:
+    """How many of the files that were looked at; ``what`` they are, in the plural."""
+    return f"{count} of {len(looks)} {what} that were checked"
+
+
+def are_fractions(plan: InputPlan) -> bool:
+    """Whether mean and std are written for pixels of 0..1."""
+    return (
+        plan.std is not None
+        and max(abs(s) for s in plan.std) <= 1.0
+        and (plan.mean is None or max(abs(m) for m in plan.mean) <= 1.0)
+    )
+
+
+def fractions_finding(plan: InputPlan, plans: Sequence[InputPlan]) -> Finding:
+    """Mean and std of an input are of pixels of 0..1; the change brings all inputs' to 0..255.
+
+    Args:
+        plan: the input's, of which :func:`are_fractions` holds.
+        plans: of all inputs, in their order.
+    """
+    std = max(plan.std or (1.0,))
+    return Finding(
+        "mean-std-of-fractions",
+        "warning",
+        "std_values",
+        f"mean_values and std_values of input {sanitize(plan.name, 60)} are at most 1, and pixels "
+        f"are 0..255: values reach {255 / std:.0f}.",
+        cause="Training code divides pixels by 255 first; the options take pixels as they are.",
+        remedy="Multiply both by 255.",
+        changes={
+            "mean_values": _scaled([p.mean for p in plans], [are_fractions(p) for p in plans], 0.0),
+            "std_values": _scaled([p.std for p in plans], [are_fractions(p) for p in plans], 1.0),
+        },
+    )
+
+
+def _scaled(
+    rows: Sequence[tuple[float, ...] | None], which: Sequence[bool], neutral: float
+) -> list[list[float]]:
+    """Rows per input in units of pixels; those of other inputs as they are."""
+    return [
+        [round(n * (255.0 if scale else 1.0), 4) for n in (row or (neutral,))]
+        for row, scale in zip(rows, which, strict=True)
+    ]

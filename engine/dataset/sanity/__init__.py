@@ -1,1 +1,0 @@
-"""What makes a calibration dataset doubtful: its images, its arrays, its size."""
