@@ -37,9 +37,10 @@ import onnx_ir as ir
 from engine.graph.execute.as_compiled import FUSING_LEVEL, bias_of
 from engine.graph.execute.means import means_in_stages
 from engine.graph.ir import Graph, constant_of
+from engine.graph.ir.spec import only_reader
 from engine.graph.layers import ADDED, GUARD
 from engine.graph.passes import Editor
-from engine.graph.passes.base import only_reader, shape
+from engine.graph.passes.base import shape
 from engine.quantize.qdq.vendor_convolutions import (
     hard_sigmoid_input,
     mean_input,
